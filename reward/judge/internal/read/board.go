@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
 
 // piece is the meaning of a symbol on a board.
@@ -270,7 +271,7 @@ func hasWord(text, symbol string) bool {
 			return false
 		}
 		i += k + len(symbol)
-		if boundary(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
+		if prose.WordEnds(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
 			return true
 		}
 	}
@@ -290,7 +291,7 @@ func meaning(words string, b board) (piece, bool) {
 		case "floor", "ice", "empty", "free", "frozen", "wall", "walls", "ground", "tile", "blank", "space", "obstacle":
 			found = true
 		default:
-			if kind, _, ok := objectNames(objectWords[b.name]).kindOf(w); ok {
+			if kind, _, ok := prose.Names(objectWords[b.name]).KindOf(w); ok {
 				objects, found = append(objects, kind), true
 			}
 		}

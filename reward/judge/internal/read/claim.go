@@ -9,7 +9,12 @@ import (
 	"strings"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
+
+// Firm returns a text without its sentences that are questions, conditions, guesses or
+// alternatives.
+func Firm(text string) string { return prose.Firm(text, nil, false) }
 
 // Blank reports whether a text has nothing to read.
 func Blank(text string) bool { return strings.TrimFunc(text, pythonSpace) == "" }
@@ -20,7 +25,7 @@ func Knows(environment string) bool { return objectWords[environment] != nil }
 // Relations returns the relations that a claim states.
 func Relations(c reward.Claim) []reward.Relation {
 	names := named(&c)
-	text := visible(c.Text)
+	text := prose.Visible(c.Text)
 	if list, ok := structured(text, names); ok {
 		return list
 	}
@@ -31,9 +36,9 @@ func Relations(c reward.Claim) []reward.Relation {
 		return list
 	}
 	if c.Env == "navigation" {
-		return read(firm(text, names, true), names, directions)
+		return read(prose.Firm(text, names, true), names, directions)
 	}
-	return readSentences(text, names, c.Truth)
+	return prose.Read(text, names, c.Truth)
 }
 
 // Literal returns the relations that a claim states, those of words as Phrases reads them.
@@ -74,7 +79,7 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if !ok {
 		return nil, false
 	}
-	if len(list) > 0 && offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
+	if len(list) > 0 && prose.Offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
 		return []reward.Relation{}, true
 	}
 	for rest := text; ; {
@@ -91,109 +96,12 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	}
 }
 
-// Firm returns a text without its sentences that are questions, conditions, guesses or
-// alternatives.
-func Firm(text string) string { return firm(text, nil, false) }
-
-// firm is Firm for a text about objects with these names; negative sentences are left out as
-// well where it is positive.
-func firm(text string, names objectNames, positive bool) string {
-	var kept strings.Builder
-	for from := 0; from < len(text); {
-		end := from
-		for end < len(text) && !sentenceEnd(text, end) {
-			end++
-		}
-		end = min(end+1, len(text))
-		if sentence := text[from:end]; asserts(sentence, names, positive) {
-			kept.WriteString(sentence)
-		}
-		from = end
-	}
-	return kept.String()
-}
-
-// sentenceEnd reports whether the byte at i ends a sentence; a point within a number does not.
-func sentenceEnd(text string, i int) bool {
-	switch text[i] {
-	case '!', '?', ';', '\n':
-		return true
-	case '.':
-		return i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9'
-	}
-	return false
-}
-
-// asserts reports whether a sentence states something.
-func asserts(sentence string, names objectNames, positive bool) bool {
-	for _, t := range tokenize(nil, plain(sentence), names) {
-		switch t.class {
-		case question, or, either, doubt, ignorance, bygone:
-			return false
-		case not, no, neither, nor, denial, without, void:
-			if positive {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// offers reports whether the words around a list make it one of several, or a guess.
-func offers(text string, names objectNames) bool {
-	negative := false
-	for _, t := range tokenize(nil, plain(text), names) {
-		switch t.class {
-		case or, either, doubt, ignorance, question, denial:
-			return true
-		case not, no:
-			negative = true
-		case sureness:
-			if negative {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// vertical reads the value of a vertical relation: one of the usual three words, or
-// another word for one of them such as south; "" for any other.
-func vertical(s string) string {
-	if s == reward.Above || s == reward.Below || s == reward.Same || s == "" {
-		return s
-	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return verticals[l.a&0xf]
-	}
-	if l.class == same {
-		return reward.Same
-	}
-	return ""
-}
-
-// horizontal is vertical for the other direction.
-func horizontal(s string) string {
-	if s == reward.Left || s == reward.Right || s == reward.Same || s == "" {
-		return s
-	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return horizontals[l.b]
-	}
-	if l.class == same {
-		return reward.Same
-	}
-	return ""
-}
-
 // about keeps the relations of known objects.
 func about(list []reward.Relation, names map[string]string) []reward.Relation {
 	out := make([]reward.Relation, 0, len(list))
 	for _, r := range list {
 		if id, ok := names[strings.ToLower(r.Object)]; ok {
-			r.Object, r.Vertical, r.Horizontal = id, vertical(r.Vertical), horizontal(r.Horizontal)
+			r.Object, r.Vertical, r.Horizontal = id, prose.Vertical(r.Vertical), prose.Horizontal(r.Horizontal)
 			out = append(out, r)
 		}
 	}
@@ -212,4 +120,10 @@ func named(c *reward.Claim) map[string]string {
 	}
 	maps.Copy(names, words)
 	return names
+}
+
+// objectWords are further words for the kinds of objects of an environment.
+var objectWords = map[string]map[string]string{
+	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
+	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
 
 // phrase is a word for a position, with the relation that it states.
@@ -66,22 +67,16 @@ func nameAt(text string, i int, names map[string]string) (found string, end int)
 		at := i + len(name)
 		digits := strings.TrimLeft(text[at:], " ")
 		if n := len(digits) - len(strings.TrimLeftFunc(digits, unicode.IsDigit)); n > 0 {
-			if past := len(text) - len(digits) + n; boundary(text, past) {
+			if past := len(text) - len(digits) + n; prose.WordEnds(text, past) {
 				found, end = name, past
 				continue
 			}
 		}
-		if boundary(text, at) {
+		if prose.WordEnds(text, at) {
 			found, end = name, at
 		}
 	}
 	return found, end
-}
-
-// boundary reports whether byte i is the end of a word.
-func boundary(text string, i int) bool {
-	r, _ := utf8.DecodeRuneInString(text[i:])
-	return i == len(text) || r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 }
 
 func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

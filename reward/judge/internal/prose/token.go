@@ -1,4 +1,4 @@
-package read
+package prose
 
 import (
 	"strings"
@@ -15,12 +15,12 @@ type token struct {
 	text string // as written, for a foreign word
 }
 
-// objectNames are the words for the objects of a claim: those of its environment and
+// Names are the words for the objects of a claim: those of its environment and
 // those that its truth names.
-type objectNames map[string]string
+type Names map[string]string
 
-// kindOf returns the kind of object that a word names, and whether it is a plural.
-func (o objectNames) kindOf(word string) (kind string, many, ok bool) {
+// KindOf returns the kind of object that a word names, and whether it is a plural.
+func (o Names) KindOf(word string) (kind string, many, ok bool) {
 	if kind, ok = o[word]; ok {
 		return kind, false, true
 	}
@@ -39,7 +39,7 @@ func (o objectNames) kindOf(word string) (kind string, many, ok bool) {
 
 // tokenize splits plain text into words and marks. Hyphens split words, apostrophes
 // split possessives and negations from them.
-func tokenize(dst []token, text string, names objectNames) []token {
+func tokenize(dst []token, text string, names Names) []token {
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
@@ -137,7 +137,7 @@ func wordEnd(text string, i int) int {
 // numeral appends a number, or an ordinal such as 2nd.
 func numeral(dst []token, n int, text string, end *int) []token {
 	for _, suffix := range []string{"st", "nd", "rd", "th"} {
-		if strings.HasPrefix(text[*end:], suffix) && boundary(text, *end+2) {
+		if strings.HasPrefix(text[*end:], suffix) && WordEnds(text, *end+2) {
 			*end += 2
 			return append(dst, token{lexeme: lexeme{class: ordinal}, n: n})
 		}
@@ -149,7 +149,7 @@ func numeral(dst []token, n int, text string, end *int) []token {
 }
 
 // word appends the meaning of a word.
-func word(dst []token, w string, names objectNames) []token {
+func word(dst []token, w string, names Names) []token {
 	previous := class(stop)
 	if len(dst) > 0 {
 		previous = dst[len(dst)-1].class
@@ -180,7 +180,7 @@ func word(dst []token, w string, names objectNames) []token {
 		}
 		return append(dst, t)
 	}
-	if kind, many, ok := names.kindOf(w); ok {
+	if kind, many, ok := names.KindOf(w); ok {
 		return append(dst, token{lexeme: lexeme{class: object}, kind: kind, many: many})
 	}
 	// isn't, don't and can't are written with n before the apostrophe.
@@ -222,4 +222,10 @@ func rowAndColumn(dst []token, w string) []token {
 		i = end
 	}
 	return dst
+}
+
+// WordEnds reports whether byte i is the end of a word.
+func WordEnds(text string, i int) bool {
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	return i == len(text) || r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 }

@@ -1,4 +1,4 @@
-package read
+package prose
 
 // spot is the word in "target spot".
 var spot = lexicon["spot"]

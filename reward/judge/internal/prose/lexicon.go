@@ -1,4 +1,4 @@
-package read
+package prose
 
 import (
 	"slices"
@@ -317,10 +317,4 @@ func slips(w string) []string {
 	}
 	list = append(list, w[:len(w)-1])
 	return slices.DeleteFunc(list, func(s string) bool { return s == w || s == "lef" || s == "playe" })
-}
-
-// objectWords are further words for the kinds of objects of an environment.
-var objectWords = map[string]map[string]string{
-	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
-	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
 }

@@ -1,4 +1,4 @@
-package read
+package prose
 
 // implied reads "the first one", "the other" and "one" for objects named before.
 func (r *reader) implied(i, end int) ([]int, int) {

@@ -1,4 +1,4 @@
-package read
+package prose
 
 // playerWord reads the player as a subject, and "my row", "my left", "my position".
 func (r *reader) playerWord(i, end int) int {

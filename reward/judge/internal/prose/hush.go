@@ -1,4 +1,4 @@
-package read
+package prose
 
 // A sentence may state something in one part and nothing in another: "the hole is above
 // me, but I cannot tell where the goal is". The parts that state nothing are hushed.

@@ -1,4 +1,4 @@
-package read
+package prose
 
 // assertsNothing finds the words by which a whole sentence asserts nothing: it is for
 // the judge, a condition, or says that something is not known or not true.

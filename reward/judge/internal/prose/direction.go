@@ -1,4 +1,4 @@
-package read
+package prose
 
 // direction reads directions such as "above", "to the upper left of me" or "north and
 // west", up to their reference.

@@ -1,4 +1,4 @@
-package read
+package prose
 
 // equal reads "the same row", "the same row and column as me", "the same cell".
 func (r *reader) equal(i, end int) int {

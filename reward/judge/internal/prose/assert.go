@@ -1,4 +1,4 @@
-package read
+package prose
 
 import "vagen/reward"
 

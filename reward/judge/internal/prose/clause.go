@@ -1,4 +1,4 @@
-package read
+package prose
 
 // amend reads "no wait" and the like: what follows replaces what was said.
 func (r *reader) amend(next int) int {
