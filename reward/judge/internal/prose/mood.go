@@ -119,6 +119,9 @@ func (r *reader) doubts(i, end int) {
 	if r.tokens[i].a == couldWord && r.tokens[min(i+1, end)].class == seeing {
 		return // "I could see that …" states it
 	}
+	if i > 0 && r.tokens[i-1].class == number && r.tokens[min(i+1, end)].class == seeing {
+		return // contrary to what one may think
+	}
 	if len(r.subject) == 0 {
 		r.nextDoubtful = true
 		return
