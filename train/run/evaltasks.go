@@ -203,14 +203,8 @@ func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	}
 	return evaluate.Task{
 		Tag: s.Tag, Player: pl, Episodes: episodes, AtOnce: e.Config.Run.Jobs,
-		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)), Context: judgeBudget,
+		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)), Context: client.WithBudget,
 	}, err
-}
-
-// judgeBudget starts the judge's step_budget, which holds for each episode.
-func judgeBudget(ctx context.Context) context.Context {
-	ctx, _ = client.WithMeter(ctx)
-	return ctx
 }
 
 // harnessOf returns the harness of an entry.
