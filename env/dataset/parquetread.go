@@ -68,13 +68,15 @@ func readParquet(r io.ReaderAt, size int64, o Options) ([]Episode, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := parquet.NewReader(f, parquet.NewSchema("episodes", wanted))
-	defer reader.Close()
+	rows, err := parquetsize.NewRows(f, parquet.NewSchema("episodes", wanted))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
 	in := intake{o: o, names: map[string]string{}, configs: map[string]*options{}}
 	var episodes []Episode
 	for n := 0; ; n++ {
-		var v any
-		err := reader.Read(&v)
+		v, err := rows.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -1,6 +1,7 @@
 // Package parquetsize compares the sizes declared in a parquet file with the file itself
 // before a reader trusts them: headers of a few bytes may declare pages of gigabytes, for
-// which the reader would allocate memory before it reads the data.
+// which the reader would allocate memory before it reads the data. Rows compares types in the
+// same way.
 package parquetsize
 
 import (

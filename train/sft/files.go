@@ -142,14 +142,16 @@ func (c *conversations) table(ctx context.Context, f *parquet.File) error {
 		return fmt.Errorf("the columns are %s, but %s or %s is needed: name them in sft.messages_key, or in sft.prompt_key and sft.response_key",
 			strings.Join(names, ", "), c.messages, c.prompt)
 	}
-	in := parquet.NewReader(f, parquet.NewSchema("examples", wanted))
+	in, err := parquetsize.NewRows(f, parquet.NewSchema("examples", wanted))
+	if err != nil {
+		return err
+	}
 	defer in.Close()
 	for n := 0; n < maxRecords; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var v any
-		err := in.Read(&v)
+		v, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
