@@ -2,9 +2,11 @@ package vlm
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"testing"
@@ -17,13 +19,17 @@ import (
 	"vagen/policy/vlm/internal/tree"
 )
 
-// digest is the SHA-256 of a value's JSON, which has all digits of floating-point numbers.
-func digest(t testing.TB, x any) string {
+// digestOf is the SHA-256 of tensors.
+func digestOf(t testing.TB, all ...*tensors) string {
 	t.Helper()
-	raw, err := json.Marshal(x)
-	require.NoError(t, err)
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	h := sha256.New()
+	for _, x := range all {
+		require.NoError(t, x.each(func(part model.Part, values []float32) error {
+			_, err := io.WriteString(h, part.Name)
+			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
+		}))
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // stateOf digests weights and moments. It also checks that all devices have the same weights.
@@ -34,12 +40,12 @@ func stateOf(t testing.TB, m *Model) map[string]string {
 		if l == nil {
 			continue
 		}
-		out[name] = digest(t, weightsOf(t, l))
+		out[name] = digestOf(t, l.weights)
 		for i, r := range l.replicas {
-			require.Equal(t, out[name], digest(t, read(t, r.weights)), "%s on device %d", name, i)
+			require.Equal(t, out[name], digestOf(t, r.weights), "%s on device %d", name, i)
 		}
 		if l.adam != nil {
-			out[name+" moments"] = digest(t, []any{read(t, l.adam.m), read(t, l.adam.v), l.adam.steps})
+			out[name+" moments"] = fmt.Sprint(digestOf(t, l.adam.m, l.adam.v), l.adam.steps)
 		}
 	}
 	return out
@@ -123,16 +129,6 @@ var deviceOptions = map[string]Options{
 	"rows":                 {MicroRows: 1},
 }
 
-// outcome is what two rounds leave.
-func outcome(t testing.TB, m *Model) (lived, map[string]string) {
-	t.Helper()
-	var out lived
-	live(t, m, 1, &out)
-	require.NoError(t, m.Tie(t.Context()))
-	live(t, m, 2, &out)
-	return out, stateOf(t, m)
-}
-
 func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
 		t.Run(name, func(t *testing.T) {
@@ -140,11 +136,17 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 			var want lived
 			var state map[string]string
 			for _, n := range []int{1, 2, 4, 8} {
+				if n != 1 && n != 4 && name != "adapters" {
+					continue
+				}
 				o := deviceOptions[name]
 				o.Devices, o.SameBytes = n, true
 				m := openTiny(t, dir, o)
 				require.Len(t, m.devices, n)
-				got, now := outcome(t, m)
+				var got lived
+				live(t, m, 1, &got)
+				require.NoError(t, m.Tie(t.Context()))
+				now := stateOf(t, m)
 				if n == 1 {
 					want, state = got, now
 				}
@@ -204,7 +206,7 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: 4})
 	var held [][2]int64
-	for round := range 3 {
+	for round := range 2 {
 		live(t, m, round, &lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))

@@ -175,7 +175,6 @@ func (t *treeStep) exchange() error {
 		err := each(n, func(i int) error {
 			theirs := t.sums[i^distance]
 			for group, owners := range t.owners {
-				received := make([]*device.Array, len(owners))
 				for k, owner := range owners {
 					if !tree.Receives(i, owner, distance) || theirs[group][k] == nil {
 						continue
@@ -186,10 +185,12 @@ func (t *treeStep) exchange() error {
 					}
 					t.own(i, []*device.Array{c})
 					theirs[group][k].Free()
-					theirs[group][k], received[k] = nil, c
-				}
-				if err := t.addGroup(i, t.sums[i][group], received); err != nil {
-					return err
+					theirs[group][k] = nil
+					// One array at a time: lists would differ from device to device, and each
+					// would be compiled.
+					if err := t.addGroup(i, t.sums[i][group][k:k+1], []*device.Array{c}); err != nil {
+						return err
+					}
 				}
 			}
 			return nil

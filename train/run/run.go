@@ -29,6 +29,10 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter,
 	}
+	o.Devices, o.PreferDevices, o.SameBytes = c.Model.Devices, c.Trainer.GPUs, c.Model.SameBytes
+	if o.Devices == 0 {
+		o.Devices = vlm.AllDevices
+	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false
 	}
