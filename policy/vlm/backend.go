@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,15 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 
 // several is device where a model's work is divided as for several devices.
 func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
-	d, err := e.device(ctx, choice, log)
-	if err != nil || d.PureGo() || d.Accelerator() {
-		return d, err
+	auto := choice == "" || choice == backendAuto
+	if !auto && choice != backendXLA {
+		return e.device(ctx, choice, log)
 	}
-	d.Close()
-	found, err := e.get(ctx, xlaDevices, log)
-	if err != nil {
+	found, err := e.get(ctx, xlaDevices, cmp.Or(log, slog.New(slog.DiscardHandler)))
+	switch {
+	case auto && errors.Is(err, errNoEngine):
+		return e.device(ctx, choice, log)
+	case err != nil:
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	return device.New(found.backend, found.name), nil
