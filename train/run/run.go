@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -27,11 +28,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead,
 		Reference:   c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
-		Adapter: c.Agent.Model.Adapter,
-	}
-	o.Devices, o.PreferDevices, o.SameBytes = c.Model.Devices, c.Trainer.GPUs, c.Model.SameBytes
-	if o.Devices == 0 {
-		o.Devices = vlm.AllDevices
+		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes,
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false
