@@ -55,6 +55,7 @@ than the wall time. Memory is the peak of the process, including loading.`,
 					{"speed", fmt.Sprintf("%.1f tokens per second", r.TokensPerSecond)},
 					{"first step", fmt.Sprintf("%.2f s", r.FirstStep)},
 					{"compiling", fmt.Sprintf("%.2f s", r.CompileSeconds)},
+					{"devices", fmt.Sprintf("%d, exchanging gradients and weights %.1f %% of a step", r.Devices, 100*r.ExchangeShare)},
 					{"peak memory", fmt.Sprintf("%.1f MB, %.1f MB planned", float64(r.PeakRSS)/1e6, float64(r.PlannedBytes)/1e6)},
 				})
 			}
@@ -66,6 +67,8 @@ than the wall time. Memory is the peak of the process, including loading.`,
 func modelFlags(f *flag.FlagSet) *vlm.Options {
 	o := &vlm.Options{}
 	f.StringVar(&o.Backend, "backend", "auto", "auto, xla, cuda or go")
+	f.IntVar(&o.Devices, "devices", 1, "devices that work together: 1, 2, 4 or 8, or -1 for all GPUs")
+	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)

@@ -97,6 +97,8 @@ type Result struct {
 	CPUPerStep      float64 `json:"cpu_ms_per_step"`    // mean CPU time of all threads, which other work on the machine affects less
 	FirstStep       float64 `json:"first_step_seconds"` // including compilation
 	CompileSeconds  float64 `json:"compile_seconds"`
+	Devices         int     `json:"devices"`
+	ExchangeShare   float64 `json:"exchange_share"` // part of the last training step in which devices exchanged gradients and weights
 	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 if the system does not report it
 	PlannedBytes    int64   `json:"planned_bytes"`  // according to the memory plan
 }
@@ -136,6 +138,7 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	return &Result{
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
+		Devices: max(1, int(m.Gauges()["devices"])), ExchangeShare: m.Gauges()["exchange_share"],
 		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: usage.PeakResident(), PlannedBytes: plan.Peak(),
 	}, nil
 }

@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ const (
 	backendXLA  = "xla"  // XLA on the CPU
 	backendCUDA = "cuda" // XLA on an NVIDIA GPU
 	backendGo   = "go"   // GoMLX in pure Go: needs nothing, 15 to 25 times slower
+
+	// xlaDevices is XLA on the CPU with several devices. It is not a choice of its own.
+	xlaDevices = "xla devices"
 )
 
 var (
@@ -44,7 +48,7 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{backendXLA: openXLA, backendCUDA: openCUDA, backendGo: openGo}
+var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: openCUDA, backendGo: openGo}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -97,6 +101,22 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 	return device.New(found.backend, found.name), nil
 }
 
+// several is device where a model's work is divided as for several devices.
+func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
+	auto := choice == "" || choice == backendAuto
+	if !auto && choice != backendXLA {
+		return e.device(ctx, choice, log)
+	}
+	found, err := e.get(ctx, xlaDevices, cmp.Or(log, slog.New(slog.DiscardHandler)))
+	switch {
+	case auto && errors.Is(err, errNoEngine):
+		return e.device(ctx, choice, log)
+	case err != nil:
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	return device.New(found.backend, found.name), nil
+}
+
 // chooseAuto chooses XLA on the CPU if it is available, else pure Go. The choice holds for
 // the whole process, because models that are trained together must run on the same
 // backend. A damaged plugin is an error: deleting a file is better than training 20
@@ -121,7 +141,8 @@ func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, err
 func (e engines) get(ctx context.Context, name string, log *slog.Logger) (*engine, error) {
 	s := e[name]
 	if s == nil {
-		return nil, fmt.Errorf("%w %q: must be one of %s", ErrBackend, name, strings.Join(slices.Sorted(maps.Keys(e)), ", "))
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(e)), func(name string) bool { return name == xlaDevices })
+		return nil, fmt.Errorf("%w %q: must be one of %s", ErrBackend, name, strings.Join(names, ", "))
 	}
 	select {
 	case s.lock <- struct{}{}:

@@ -14,6 +14,8 @@ const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: build
 func openXLA(context.Context, *slog.Logger) (*engine, error)  { return noXLA("xla:cpu") }
 func openCUDA(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cuda") }
 
+func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
+
 func noXLA(name string) (*engine, error) {
 	return nil, fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+
 		"build it with a C compiler and CGO_ENABLED=1", errNoEngine, name)

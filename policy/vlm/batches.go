@@ -3,6 +3,7 @@ package vlm
 import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/tree"
 )
 
 // assignRows assigns rows to new conversations and shrinks batches with many free rows.
@@ -13,17 +14,13 @@ func (m *Model) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 			fresh = append(fresh, p.Conversation)
 		}
 	}
-	most := m.opts.MaxRows
-	for len(fresh) > 0 {
-		n := min(len(fresh), most)
-		s := &session{net: m.net, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
-		for row, key := range fresh[:n] {
-			s.rows[row] = &rowState{pending: -1}
-			m.chats[key] = &conversation{batch: s, row: row}
+	if m.tree {
+		for leaf, n := range m.shares(len(fresh)) {
+			m.openRows(leaf, fresh[:n])
+			fresh = fresh[n:]
 		}
-		m.batches = append(m.batches, s)
-		fresh = fresh[n:]
-		most = m.waitingRows()
+	} else {
+		m.openRows(0, fresh)
 	}
 	for _, s := range m.batches {
 		if err := m.compact(s); err != nil {
@@ -32,6 +29,45 @@ func (m *Model) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 		}
 	}
 	return nil
+}
+
+// openRows opens conversations in new sessions of a leaf.
+func (m *Model) openRows(leaf int, fresh []uint64) {
+	most := m.opts.MaxRows
+	for len(fresh) > 0 {
+		n := min(len(fresh), most)
+		s := &session{net: m.replicaOf(leaf).net, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		for row, key := range fresh[:n] {
+			s.rows[row] = &rowState{pending: -1}
+			m.chats[key] = &conversation{batch: s, row: row}
+		}
+		m.batches = append(m.batches, s)
+		fresh = fresh[n:]
+		most = m.waitingRows()
+	}
+}
+
+// shares returns how many of n new conversations each leaf opens, so that all leaves have
+// about as many. It depends on the conversations, not on the number of devices.
+func (m *Model) shares(n int) []int {
+	out, load := make([]int, tree.Leaves), make([]int, tree.Leaves)
+	for _, c := range m.chats {
+		load[c.batch.leaf]++
+	}
+	for range n {
+		leaf := leastLoaded(load)
+		load[leaf]++
+		out[leaf]++
+	}
+	return out
+}
+
+// replicaOf returns the policy's replica on the device of a leaf.
+func (m *Model) replicaOf(leaf int) *replica {
+	if !m.tree {
+		return m.actor.replicas[0]
+	}
+	return m.actor.replicas[tree.Device(leaf, len(m.devices))]
 }
 
 // waitingRows is the batch size for conversations that find no row in the first batch.

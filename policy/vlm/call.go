@@ -19,6 +19,8 @@ import (
 // The schedule depends only on the order of the requests and on the tokens, never on
 // time, so that a run can be repeated.
 type call struct {
+	leaf         int            // of its sessions
+	waiting      []*decodeBatch // the sessions with requests
 	net          *net
 	w            *parts
 	sampler      model.Sampler

@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -66,18 +68,18 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 
 // generateTurns generates the responses of all turns without an error.
 func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
-	weights, err := m.generationWeights()
-	if err != nil {
-		return err
-	}
-	c, err := newCall(m.net, weights, s, m.endTokens(), m.opts.MaxRows)
-	if err != nil {
-		return err
-	}
-	defer c.free()
-	var batches []*decodeBatch
+	var calls []*call // one for each leaf with requests
 	sequences := make([]*sequence, len(prompts))
+	defer func() {
+		for _, c := range calls {
+			c.free()
+		}
+	}()
 	for _, batch := range m.batches {
+		c, err := m.callOf(&calls, batch.leaf, s)
+		if err != nil {
+			return err
+		}
 		f := c.newDecodeBatch(batch)
 		for i, p := range prompts {
 			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
@@ -90,13 +92,15 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 			}
 		}
 		if len(f.unfinished()) > 0 {
-			batches = append(batches, f)
+			c.waiting = append(c.waiting, f)
 		}
 	}
-	if err := c.run(ctx, batches); err != nil {
+	if err := m.runCalls(ctx, calls, watch != nil); err != nil {
 		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
-			for _, f := range batches {
-				m.dropSession(f.session)
+			for _, c := range calls {
+				for _, f := range c.waiting {
+					m.dropSession(f.session)
+				}
 			}
 		}
 		return err
@@ -107,6 +111,53 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 		}
 	}
 	return nil
+}
+
+// callOf returns the call of a leaf, which it adds to calls if it is new.
+func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, error) {
+	for _, c := range *calls {
+		if c.leaf == leaf {
+			return c, nil
+		}
+	}
+	r := m.replicaOf(leaf)
+	weights, err := m.generationWeights(r)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCall(r.net, weights, s, m.endTokens(), m.opts.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	c.leaf = leaf
+	*calls = append(*calls, c)
+	return c, nil
+}
+
+// runCalls runs the calls of each device in the order of their leaves. Devices run at the
+// same time, unless tokens are watched, which must come in the same order in every run.
+func (m *Model) runCalls(ctx context.Context, calls []*call, watched bool) error {
+	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.leaf, b.leaf) })
+	run := func(d *device.Device) error {
+		for _, c := range calls {
+			if c.net.dev != d {
+				continue
+			}
+			if err := c.run(ctx, c.waiting); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if watched {
+		for _, d := range m.devices {
+			if err := run(d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return each(len(m.devices), func(i int) error { return run(m.devices[i]) })
 }
 
 // ErrSampling is wrapped by errors about sampling settings.

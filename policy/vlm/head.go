@@ -40,6 +40,9 @@ func (p *pack) chunks(size int) []chunk {
 	if p.single && len(p.at) <= size {
 		size = min(size, sizeClass(len(p.at), 32))
 	}
+	if p.chunk > 0 {
+		size = min(size, p.chunk)
+	}
 	var out []chunk
 	for from := 0; from < len(p.at); from += size {
 		to := min(from+size, len(p.at))

@@ -31,7 +31,7 @@ type jointResult struct {
 
 // evalJoint runs the first two phases. The caller frees the trace.
 func (m *Model) evalJoint(ctx context.Context, s *step, packs []*pack) (*jointResult, error) {
-	first, logProb, err := s.learner.forwardLogProbs(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
+	first, logProb, err := s.learner.replicas[0].forwardLogProbs(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func (m *Model) evalJoint(ctx context.Context, s *step, packs []*pack) (*jointRe
 
 // forwardLogProbs computes the log-probs of all packs, and keeps the forward pass of the first pack
 // for its backward pass. Memory allows only one.
-func (l *learner) forwardLogProbs(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (*trace, []float32, error) {
-	logProb, _, _, err := l.score(ctx, packs[1:], h, n, chunk, temperature)
-	if err != nil {
+func (l *replica) forwardLogProbs(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (*trace, []float32, error) {
+	out := newScored(h, n)
+	if err := l.score(ctx, packs[1:], h, out, chunk, temperature); err != nil {
 		return nil, nil, err
 	}
 	first, err := l.net.forward(l.parts, packs[0], true)
@@ -60,10 +60,8 @@ func (l *learner) forwardLogProbs(ctx context.Context, packs []*pack, h *model.H
 		first.drop()
 		return nil, nil, err
 	}
-	for i, at := range packs[0].source {
-		logProb[at] = s.logProb[i]
-	}
-	return first, logProb, nil
+	s.scatter(packs[0], h, out)
+	return first, out.logProb, nil
 }
 
 // evalJointAt is the second phase.

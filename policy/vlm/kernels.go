@@ -24,6 +24,11 @@ type kernels struct {
 	vision *model.Block
 	groups *model.Groups // of the architecture; nets differ in their heads
 
+	*programTable
+}
+
+// programTable holds the programs by name, which all devices share.
+type programTable struct {
 	mu       sync.Mutex
 	programs map[string]*device.Program
 	ready    map[string]bool // kinds of steps that have been prepared
@@ -39,12 +44,20 @@ const (
 )
 
 func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
-	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(), programs: map[string]*device.Program{}, ready: map[string]bool{}}
+	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(),
+		programTable: &programTable{programs: map[string]*device.Program{}, ready: map[string]bool{}}}
 	k.text = cfg.TextBlock(compute)
 	if cfg.Vision != nil {
 		k.vision = cfg.VisionBlock(compute)
 	}
 	return k
+}
+
+// on returns the kernels for arrays on another device.
+func (k *kernels) on(d *device.Device) *kernels {
+	c := *k
+	c.dev = d
+	return &c
 }
 
 // program returns the program of a name, declared on first use.
@@ -286,6 +299,18 @@ func (k *kernels) addRows() *device.Program {
 // takeRows: x [n, hidden], slot [m] → rows of x, zeros where slot is n.
 func (k *kernels) takeRows() *device.Program {
 	return k.program("take rows", func(in []*Node) []*Node { return []*Node{model.TakeRows(in[0], in[1])} })
+}
+
+// addLists: n arrays, n arrays → n sums.
+func (k *kernels) addLists() *device.Program {
+	return k.program("add lists", func(in []*Node) []*Node {
+		n := len(in) / 2
+		out := make([]*Node, n)
+		for i := range out {
+			out[i] = Add(in[i], in[n+i])
+		}
+		return out
+	})
 }
 
 // addPair: x, y → x + y.

@@ -14,60 +14,84 @@ type learner struct {
 	parts   *parts
 	adam    *adam // nil until the first update
 	names   names // names and types of its tensors in the checkpoint
+
+	replicas []*replica // one for each device; the first is net, weights and parts
+	tree     bool       // steps are divided into leaves
 }
 
 func newLearner(n *net, t *tensors, as names) *learner {
-	return &learner{net: n, weights: t, parts: n.parts(t), names: as}
+	l := &learner{net: n, weights: t, parts: n.parts(t), names: as}
+	l.replicas = []*replica{{net: n, weights: t, parts: l.parts}}
+	return l
 }
 
 func (l *learner) free() {
 	if l != nil {
-		l.weights.free()
+		for _, r := range l.replicas {
+			r.weights.free()
+		}
 		l.adam.free()
 	}
 }
 
-// score runs a head over packs and scatters the results to flat arrays of n
-// tokens.
-func (l *learner) score(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (logProb, entropy, value []float32, err error) {
+// newScored returns room for a head's outputs at n tokens.
+func newScored(h *model.Head, n int) *scored {
+	s := &scored{}
 	if h.Tokens {
-		logProb, entropy = make([]float32, n), make([]float32, n)
+		s.logProb, s.entropy = make([]float32, n), make([]float32, n)
 	}
 	if h.Value {
-		value = make([]float32, n)
+		s.value = make([]float32, n)
 	}
+	return s
+}
+
+// score runs a head over packs and scatters the results to out, which is flat like
+// Rows.Tokens.
+func (r *replica) score(ctx context.Context, packs []*pack, h *model.Head, out *scored, chunk int, temperature float64) error {
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, nil, err
+			return err
 		}
-		t, err := l.net.forward(l.parts, p, false)
+		t, err := r.net.forward(r.parts, p, false)
 		if err != nil {
-			return nil, nil, nil, err
+			return err
 		}
-		s, err := l.net.scoreTrace(h, l.parts, t, chunk, temperature)
+		s, err := r.net.scoreTrace(h, r.parts, t, chunk, temperature)
 		t.free()
 		if err != nil {
-			return nil, nil, nil, err
+			return err
 		}
-		for i, at := range p.source {
-			if h.Tokens {
-				logProb[at], entropy[at] = s.logProb[i], s.entropy[i]
-			}
-			if h.Value {
-				value[at] = s.value[i]
-			}
+		s.scatter(p, h, out)
+	}
+	return nil
+}
+
+// scatter copies a pack's outputs to their tokens.
+func (s *scored) scatter(p *pack, h *model.Head, out *scored) {
+	for i, at := range p.source {
+		if h.Tokens {
+			out.logProb[at], out.entropy[at] = s.logProb[i], s.entropy[i]
+		}
+		if h.Value {
+			out.value[at] = s.value[i]
 		}
 	}
-	return logProb, entropy, value, nil
 }
 
 // learnFrom is learn with the forward pass of the first pack, if it was already computed.
 // It consumes the trace.
 func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
-	defer first.drop()
 	if err := l.prepare(packs[0], h, loss, chunk); err != nil {
+		first.drop()
 		return nil, nil, err
 	}
+	return l.replicas[0].learn(ctx, first, packs, h, loss, cols, hyper, chunk)
+}
+
+// learn returns the gradients of packs, and the statistics.
+func (l *replica) learn(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
+	defer first.drop()
 	g := newGradients(l.parts)
 	sum := make([]float64, model.Stats)
 	s := scope{dev: l.net.dev}
@@ -105,14 +129,14 @@ func (l *learner) prepare(p *pack, h *model.Head, loss *model.Loss, chunk int) e
 	if err := l.net.prepare(l.parts, p, h, loss, chunk); err != nil || l.adam != nil {
 		return err
 	}
-	return l.net.prepareAdam(l.weights)
+	return l.net.prepareAdam(l.weights, l.tree)
 }
 
 // apply takes the optimiser step and frees the gradients.
 func (l *learner) apply(g *gradients, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	defer l.net.freeGradients(g)
 	if l.adam == nil {
-		if l.adam, err = newAdam(l.net); err != nil {
+		if l.adam, err = newAdam(l.net, nil); err != nil {
 			return 0, false, err
 		}
 	}
@@ -186,12 +210,16 @@ func (l *learner) copyFrom(other *learner) error {
 	if err != nil {
 		return err
 	}
-	return l.set(func(part model.Part, x []float32) ([]float32, error) {
+	err = l.set(func(part model.Part, x []float32) ([]float32, error) {
 		if y, ok := values[part.Name]; ok {
 			return y, nil
 		}
 		return x, nil
 	})
+	if err != nil {
+		return err
+	}
+	return l.spread(func(model.Param) bool { return true })
 }
 
 // set replaces every part's values by what f returns for them.

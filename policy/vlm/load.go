@@ -150,11 +150,12 @@ func (m *Model) load() error {
 			return err
 		}
 	}
-	if m.opts.Critic != SeparateCritic {
-		return nil
+	if m.opts.Critic == SeparateCritic {
+		if m.critic, err = m.loadCritic(k); err != nil {
+			return err
+		}
 	}
-	m.critic, err = m.loadCritic(k)
-	return err
+	return m.replicate()
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.
@@ -192,7 +193,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(m.dev, n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
+	t, err := newTensors(on(m.dev), n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}

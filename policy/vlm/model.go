@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"vagen/internal/usage"
@@ -17,6 +19,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -54,6 +57,16 @@ var (
 type Options struct {
 	// Backend is auto, xla, cuda or go; "" is auto.
 	Backend string
+	// Devices is the number of devices of Backend that train, score and generate together: 1,
+	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights. On a CPU, devices
+	// share the processors.
+	Devices int
+	// PreferDevices replaces AllDevices where there are as many devices.
+	PreferDevices int
+	// SameBytes divides the work for one device as for several, so that 1, 2, 4 and 8 devices
+	// give the same bytes of weights, moments and results. It is always set with several
+	// devices. With one it costs time and memory.
+	SameBytes bool
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
@@ -131,6 +144,11 @@ func (o *Options) fill() error {
 			addf("%s is %d, must be positive", f.name, *f.value)
 		}
 	}
+	if o.Devices != AllDevices && o.Devices != 0 {
+		if err := tree.Check(o.Devices); err != nil {
+			addf("Devices: %w", err)
+		}
+	}
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
@@ -156,11 +174,16 @@ func (o *Options) fill() error {
 type Model struct {
 	opts Options
 	dir  string
-	dev  *device.Device
+	dev  *device.Device // the first of devices
 	cfg  *model.Config
 	tok  *tokenizer.Tokenizer
 	chat *tokenizer.Chat
 	proc *processor.Processor // nil for text models
+
+	devices []*device.Device
+	tree    bool // steps, scoring and generation are divided into tree.Leaves parts
+
+	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 
 	mu     sync.Mutex
 	net    *net
@@ -175,9 +198,9 @@ type Model struct {
 	chats       map[uint64]*conversation
 	resumed     map[uint64]*resumed // recorded conversations, until they are continued
 	batches     []*session
-	narrow      *parts          // result of generationWeights, if it has copies
-	narrowed    []*device.Array // the copies
-	planned     bool            // the memory of a training step has been logged
+	narrow      map[*replica]*parts // results of generationWeights that have copies
+	narrowed    []*device.Array     // the copies
+	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
 }
@@ -195,7 +218,8 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.dev, err = openDevice(ctx, m.opts.Backend, m.opts.Log); err != nil {
+	if err := m.openDevices(ctx); err != nil {
+		m.Close()
 		return nil, err
 	}
 	if err := m.load(); err != nil {
@@ -307,15 +331,25 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Gauges implements policy.MetricsReporter: the number of compiled executables, and the device
-// memory of arrays, now and at most.
+// Gauges implements policy.MetricsReporter: the number of compiled executables, the memory
+// of arrays on all devices, now and at most, and, with several devices, the part of the last
+// update's time that they spent on exchanging gradients and weights.
 func (m *Model) Gauges() map[string]float64 {
-	_, held := m.dev.Live()
-	return map[string]float64{
+	var held, peak int64 // of all devices
+	for _, d := range m.devices {
+		_, now := d.Live()
+		held, peak = held+now, peak+d.Peak()
+	}
+	out := map[string]float64{
 		"executables":           float64(m.dev.Executables()),
 		"device_memory_mb":      float64(held) / 1e6,
-		"device_memory_peak_mb": float64(m.dev.Peak()) / 1e6,
+		"device_memory_peak_mb": float64(peak) / 1e6,
 	}
+	if len(m.devices) > 1 {
+		out["devices"] = float64(len(m.devices))
+		out["exchange_share"] = math.Float64frombits(m.exchangeShare.Load())
+	}
+	return out
 }
 
 // CompileTime returns the time spent in building and compiling programs.

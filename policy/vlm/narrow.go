@@ -15,17 +15,17 @@ import (
 //
 // On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
 // gain little.
-func (m *Model) generationWeights() (*parts, error) {
+func (m *Model) generationWeights(r *replica) (*parts, error) {
 	if !m.narrows() {
-		return m.actor.parts, nil
+		return r.parts, nil
 	}
-	if m.narrow == nil {
-		if err := m.makeNarrow(); err != nil {
+	if m.narrow[r] == nil {
+		if err := m.makeNarrow(r); err != nil {
 			m.dropNarrow()
 			return nil, fmt.Errorf("vlm: converting the weights to bfloat16: %w", err)
 		}
 	}
-	return m.narrow, nil
+	return m.narrow[r], nil
 }
 
 func (m *Model) narrows() bool {
@@ -33,23 +33,26 @@ func (m *Model) narrows() bool {
 }
 
 // makeNarrow copies the decoder's matrices.
-func (m *Model) makeNarrow() error {
-	p := *m.actor.parts
+func (m *Model) makeNarrow(r *replica) error {
+	p := *r.parts
 	var err error
 	narrow := func(group []*device.Array) []*device.Array {
 		if err != nil {
 			return nil
 		}
 		var out []*device.Array
-		out, err = m.net.narrowed(group)
+		out, err = r.net.narrowed(group)
 		m.narrowed = append(m.narrowed, out...)
 		return replaceMatrices(group, out)
 	}
 	p.embed, p.head, p.layers = narrow(p.embed), narrow(p.head), nil
-	for _, l := range m.actor.parts.layers {
+	for _, l := range r.parts.layers {
 		p.layers = append(p.layers, narrow(l))
 	}
-	m.narrow = &p
+	if m.narrow == nil {
+		m.narrow = map[*replica]*parts{}
+	}
+	m.narrow[r] = &p
 	return err
 }
 

@@ -23,13 +23,14 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		}
 		_, before := m.dev.Live()
 		wide := score()
-		require.NoError(t, m.makeNarrow())
+		require.NoError(t, m.makeNarrow(m.actor.replicas[0]))
 		_, during := m.dev.Live()
 		require.Greater(t, during, before)
-		actor := m.actor.parts
-		m.actor.parts = m.narrow
+		r := m.actor.replicas[0]
+		actor := r.parts
+		r.parts = m.narrow[r]
 		narrow := score()
-		m.actor.parts = actor
+		r.parts = actor
 		limit := 0.02 // log-probs of size 6, in steps of 1/256 of their terms
 		if m.dev.Accelerator() {
 			limit = rowDrift
@@ -51,7 +52,7 @@ func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: narrow})
 		_, before := m.dev.Live()
 		copies := m.narrowBytes()
-		w, err := m.generationWeights()
+		w, err := m.generationWeights(m.actor.replicas[0])
 		require.NoError(t, err)
 		_, after := m.dev.Live()
 		require.Equal(t, copies, after-before)

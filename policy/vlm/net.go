@@ -18,6 +18,13 @@ func newNet(k *kernels, spec *model.Config) *net {
 	return &net{kernels: k, spec: spec, groups: g, reach: newGradientReach(g)}
 }
 
+// on returns the net for arrays on another device.
+func (n *net) on(d *device.Device) *net {
+	c := *n
+	c.kernels = n.kernels.on(d)
+	return &c
+}
+
 // parts are a model's arrays by their role in the network.
 type parts struct {
 	patch  []*device.Array

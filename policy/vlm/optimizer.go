@@ -45,14 +45,18 @@ type adam struct {
 	steps int
 }
 
-func newAdam(n *net) (*adam, error) {
+// newAdam returns moments of zero. place says where they are; nil is n's device.
+func newAdam(n *net, place placement) (*adam, error) {
 	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
 	groups := trainedGroups(n.groups.All())
-	m, err := newTensors(n.dev, groups, nil, zero)
+	if place == nil {
+		place = on(n.dev)
+	}
+	m, err := newTensors(place, groups, nil, zero)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newTensors(n.dev, groups, nil, zero)
+	v, err := newTensors(place, groups, nil, zero)
 	if err != nil {
 		m.free()
 		return nil, err
@@ -97,10 +101,34 @@ func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, r
 	if norm, err = a.norm(grads); err != nil {
 		return 0, false, err
 	}
-	if math.IsNaN(norm) || math.IsInf(norm, 0) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm) {
+	if skips(norm, opt) {
 		return norm, true, nil
 	}
 	a.steps++
+	s := scope{dev: a.net.dev}
+	defer s.free()
+	hyper := upload(&s, a.numbers(opt, rate, norm))
+	if s.err != nil {
+		return norm, false, s.err
+	}
+	for i, g := range grads {
+		if len(g) == 0 {
+			continue
+		}
+		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
+			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
+		}
+	}
+	return norm, false, nil
+}
+
+// skips reports whether a step with this norm of the gradients is skipped.
+func skips(norm float64, opt policy.Optimizer) bool {
+	return math.IsNaN(norm) || math.IsInf(norm, 0) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm)
+}
+
+// numbers are the inputs of the programs besides the arrays.
+func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 	numbers := make([]float32, model.OptParams)
 	set := func(p model.OptParam, x float64) { numbers[p] = float32(x) }
 	set(model.OptRate, rate)
@@ -115,21 +143,7 @@ func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, r
 		scale = min(1, opt.GradClip/(norm+1e-6))
 	}
 	set(model.OptScale, scale)
-	s := scope{dev: a.net.dev}
-	defer s.free()
-	hyper := upload(&s, numbers)
-	if s.err != nil {
-		return norm, false, s.err
-	}
-	for i, g := range grads {
-		if len(g) == 0 {
-			continue
-		}
-		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
-			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
-		}
-	}
-	return norm, false, nil
+	return numbers
 }
 
 // stepGroup updates the arrays of one group; of the weights only those at the indices in

@@ -15,6 +15,7 @@ import (
 type pack struct {
 	bins, length int
 	single       bool // the only pack of its batch: its size and chunk size may differ from other packs'
+	chunk        int  // maximum size of a chunk of scored tokens; 0 is no limit besides that of the head
 
 	tokens   []int32 // [bins·length]; 0 in padding
 	segment  []int32 // [bins·length]: which row of the bin, −1 in padding
@@ -44,25 +45,10 @@ type packer struct {
 // packs arranges the rows in packs. want marks the tokens to score; the first token of a
 // row has no score. Rows without such tokens are left out.
 func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
-	if err := checkRows(rows, len(want)); err != nil {
+	order, size, err := k.order(rows, want)
+	if err != nil || len(order) == 0 {
 		return nil, err
 	}
-	var order []int
-	for i := range rows.Len() {
-		if slices.Contains(want[rows.Offsets[i]:rows.Offsets[i+1]], true) {
-			order = append(order, i)
-		}
-	}
-	if len(order) == 0 {
-		return nil, nil
-	}
-	size := func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
-	for _, i := range order {
-		if most := k.cfg.Text.MaxPositions; most > 0 && size(i) > most {
-			return nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	var out []*pack
 	shelves := k.arrange(order, size)
 	for _, s := range shelves {
@@ -79,6 +65,26 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 		}
 	}
 	return out, nil
+}
+
+// order returns the rows with tokens to score, longest first, and the size of a row.
+func (k *packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, err error) {
+	if err := checkRows(rows, len(want)); err != nil {
+		return nil, nil, err
+	}
+	for i := range rows.Len() {
+		if slices.Contains(want[rows.Offsets[i]:rows.Offsets[i+1]], true) {
+			order = append(order, i)
+		}
+	}
+	size = func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
+	for _, i := range order {
+		if most := k.cfg.Text.MaxPositions; most > 0 && size(i) > most {
+			return nil, nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
+	return order, size, nil
 }
 
 // perPack is the number of bins of a length in a full pack.

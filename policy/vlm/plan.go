@@ -23,7 +23,8 @@ type Workload struct {
 	Wanted  int // tokens per row with a loss or a score; 0 is all of them
 }
 
-// MemoryPlan is an estimate of the peak memory of a workload in bytes. Generation and
+// MemoryPlan is an estimate of the peak memory of a workload in bytes: of the process, with
+// all of its devices, or of each accelerator. Generation and
 // training do not overlap, because Update ends all conversations.
 type MemoryPlan struct {
 	Weights     int64 // of policy, critic and reference
@@ -95,8 +96,13 @@ const (
 
 func (m *Model) plan(w Workload) MemoryPlan {
 	now, next := usage.GoMemory()
-	p := MemoryPlan{Program: max(0, usage.Resident()-m.dev.Resident()-now), Heap: next}
-	layout := m.planLayout(w)
+	var resident int64
+	for _, d := range m.devices {
+		resident += d.Resident()
+	}
+	p := MemoryPlan{Program: max(0, usage.Resident()-resident-now), Heap: next}
+	part := m.plannedPart(w)
+	layout := m.planLayout(part)
 	if w.Train {
 		p.Heap += max(2*m.pictures.growth(), m.pictureBytes(w, layout)) // half of it garbage
 	}
@@ -109,7 +115,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Weights += a.Bytes()
 	}
 	if w.Generate {
-		p.Caches = m.cacheBytes(w) + m.narrowBytes()
+		p.Caches = m.cacheBytes(part) + m.narrowBytes()
 	}
 	switch {
 	case w.Train:
@@ -120,6 +126,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Activations = layout.forwardBytes(m.net)
 		p.Logits = 4 * layout.logitBytes(m.net.spec)
 	}
+	m.planDevices(&p, part)
 	switch {
 	case m.dev.Accelerator():
 		p.Program, p.Heap = 0, 0
@@ -218,6 +225,7 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at microBatchPlan) {
 	} else {
 		gradients += 2 * largest
 	}
+	gradients += m.heldSums() * trained
 	if gradients+activations+logits > p.Gradients+p.Activations+p.Logits {
 		p.Gradients, p.Activations, p.Logits = gradients, activations, logits
 	}
@@ -312,18 +320,28 @@ func (m *Model) cacheBytes(w Workload) int64 {
 // another batch. These are at most half a batch if there is one batch, a whole batch if
 // there are several.
 func (m *Model) cacheFloats(w Workload) int64 {
-	t := &m.cfg.Text
-	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
-	of := func(rows int) int64 { return 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers) }
-	var sum int64
-	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
-		sum += of(rowBucket(min(left, m.opts.MaxRows)))
-	}
+	of := func(rows int) int64 { return m.rowFloats(w, rows) }
+	sum := m.keptFloats(w)
 	most := rowBucket(min(w.Rows, m.opts.MaxRows))
 	if w.Rows > m.opts.MaxRows {
 		return sum + 2*of(most)
 	}
 	return sum + of(most) + of(most/2)
+}
+
+// keptFloats counts the keys and values of the conversations' batches.
+func (m *Model) keptFloats(w Workload) (sum int64) {
+	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
+		sum += m.rowFloats(w, rowBucket(min(left, m.opts.MaxRows)))
+	}
+	return sum
+}
+
+// rowFloats counts the keys and values of a batch of rows.
+func (m *Model) rowFloats(w Workload, rows int) int64 {
+	t := &m.cfg.Text
+	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
+	return 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers)
 }
 
 // logPlan logs the memory plan of the first optimiser step, and a warning if it exceeds

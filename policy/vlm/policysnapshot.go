@@ -3,6 +3,7 @@ package vlm
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -32,28 +33,42 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
 		pictures: m.pictures, chats: map[uint64]*conversation{},
 	}}
-	weights := &tensors{groups: m.actor.weights.groups}
+	for i, r := range m.actor.replicas {
+		weights, err := l.copy(ctx, r)
+		if err != nil {
+			device.FreeAll(l.own...)
+			return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
+		}
+		if i == 0 {
+			l.m.actor = newLearner(m.net, weights, m.actor.names)
+			continue
+		}
+		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.parts(weights)})
+	}
+	return l, nil
+}
+
+// copy returns a replica's weights, of which trained ones are copied.
+func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error) {
+	weights := &tensors{groups: r.weights.groups}
 	for g, group := range weights.groups {
-		arrays := make([]*device.Array, len(group.Params))
+		arrays := slices.Clone(r.weights.arrays[g])
 		for i, p := range group.Params {
-			from := m.actor.weights.arrays[g][i]
-			if arrays[i] = from; p.Frozen {
+			if p.Frozen {
 				continue
 			}
-			a, err := duplicate(ctx, m.dev, from, p)
+			a, err := duplicate(ctx, r.net.dev, arrays[i], p)
 			if err != nil {
-				device.FreeAll(l.own...)
-				return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
+				return nil, err
 			}
 			arrays[i], l.own = a, append(l.own, a)
 		}
 		weights.arrays = append(weights.arrays, arrays)
 	}
-	l.m.actor = newLearner(m.net, weights, m.actor.names)
-	return l, nil
+	return weights, nil
 }
 
 // duplicate copies a parameter through host memory.

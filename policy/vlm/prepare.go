@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/shapes"
@@ -96,26 +97,40 @@ func (k *kernels) prepared(key string) bool {
 	return was
 }
 
-// prepareAdam compiles the optimiser's programs in the background.
-func (n *net) prepareAdam(w *tensors) error {
+// prepareAdam compiles the optimiser's programs in the background: for a group, or, if
+// single is set, for each array.
+func (n *net) prepareAdam(w *tensors, single bool) error {
 	for i, g := range w.groups {
-		var grads, in []shapes.Shape
+		var grads []shapes.Shape
 		for _, k := range g.Trained() {
 			grads = append(grads, w.arrays[i][k].Shape())
 		}
-		if len(grads) == 0 {
-			continue
+		sets := [][]shapes.Shape{grads}
+		if single {
+			sets = slices.Collect(slices.Chunk(grads, 1))
 		}
-		for range 4 { // weights, both moments, gradients
-			in = append(in, grads...)
-		}
-		if _, err := n.squares().Prepare(grads); err != nil {
-			return err
-		}
-		in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
-		if _, err := n.adam().Prepare(in, from(0, 3*len(grads))...); err != nil {
-			return err
+		for _, set := range sets {
+			if err := n.prepareAdamOf(set); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// prepareAdamOf compiles the optimiser's programs for gradients of these shapes.
+func (n *net) prepareAdamOf(grads []shapes.Shape) error {
+	if len(grads) == 0 {
+		return nil
+	}
+	if _, err := n.squares().Prepare(grads); err != nil {
+		return err
+	}
+	var in []shapes.Shape
+	for range 4 { // weights, both moments, gradients
+		in = append(in, grads...)
+	}
+	in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
+	_, err := n.adam().Prepare(in, from(0, 3*len(grads))...)
+	return err
 }

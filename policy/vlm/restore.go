@@ -258,13 +258,16 @@ func (r *restoration) load() error {
 	if err != nil {
 		return err
 	}
+	if err := l.spread(l.stored); err != nil {
+		return err
+	}
 	r.learner.adam.free()
 	r.learner.adam = nil
 	if r.opt == nil {
 		return nil
 	}
 	moments := func(prefix string) (*tensors, error) {
-		return newTensors(r.learner.net.dev, trainedGroups(r.learner.weights.groups), nil, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+		return newTensors(l.ofOwners(), trainedGroups(r.learner.weights.groups), nil, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		})

@@ -103,11 +103,15 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 		device.FreeAll(fresh...)
 		return err
 	}
-	return l.weights.eachAdapter(func(gi, i int, _ model.Param) error {
+	err = l.weights.eachAdapter(func(gi, i int, _ model.Param) error {
 		l.weights.put(gi, i, fresh[0])
 		fresh = fresh[1:]
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return l.spread(func(p model.Param) bool { return p.Adapter })
 }
 
 // eachAdapter visits the adapters by group and index.

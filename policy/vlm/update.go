@@ -39,20 +39,33 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if what.Values && m.opts.Critic == NoCritic {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", ErrOption)
 	}
-	packs, err := m.packer(m.net).packs(rows, want)
+	arrange := func(k *packer) ([][]*pack, error) { return k.leaves(rows, want) }
+	if !m.tree {
+		arrange = func(k *packer) ([][]*pack, error) {
+			packs, err := k.packs(rows, want)
+			return [][]*pack{packs}, err
+		}
+	}
+	leaves, err := arrange(m.packer(m.net))
 	if err != nil {
 		return nil, err
 	}
 	out := &policy.Scores{}
-	n := len(rows.Tokens)
 	run := func(l *learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		if lp, ent, val, err = l.score(ctx, packs, l.net.head(tokens, value), n, m.opts.HeadTokens, temperature); err != nil {
+		h := l.net.head(tokens, value)
+		s := newScored(h, len(rows.Tokens))
+		if m.tree && leaves != nil {
+			err = l.scoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature)
+		} else {
+			err = l.replicas[0].score(ctx, flat(leaves), h, s, m.opts.HeadTokens, temperature)
+		}
+		if err != nil {
 			return nil, nil, nil, err
 		}
-		if err = errors.Join(checkFinite("log-probs", lp), checkFinite("entropies", ent), checkFinite("values", val)); err != nil {
+		if err = errors.Join(checkFinite("log-probs", s.logProb), checkFinite("entropies", s.entropy), checkFinite("values", s.value)); err != nil {
 			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
 		}
-		return lp, ent, val, nil
+		return s.logProb, s.entropy, s.value, nil
 	}
 	tokens := what.LogProbs || what.Entropy
 	shared := what.Values && m.critic == nil
@@ -198,6 +211,9 @@ func (m *Model) policyStep(b *policy.Batch, o policy.Objective, value bool) *ste
 
 // runStep computes the gradients of a step and applies the optimiser.
 func (m *Model) runStep(ctx context.Context, s *step, want []bool, opt policy.Optimizer, rate float64) error {
+	if m.tree {
+		return m.runTreeStep(ctx, s, want, opt, rate)
+	}
 	g, err := m.gradients(ctx, s, want)
 	if err != nil {
 		return err

@@ -38,9 +38,15 @@ func (t *tensors) free() {
 // source fills a parameter's part with float32 values.
 type source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
 
+// placement returns the device of a group's parameter.
+type placement func(group, i int) *device.Device
+
+// on places all parameters on one device.
+func on(d *device.Device) placement { return func(int, int) *device.Device { return d } }
+
 // newTensors uploads every parameter, one at a time, except those whose array is in base,
 // by the name of their first part.
-func newTensors(d *device.Device, groups []*model.Group, base map[string]*device.Array, from source) (*tensors, error) {
+func newTensors(place placement, groups []*model.Group, base map[string]*device.Array, from source) (*tensors, error) {
 	t := &tensors{groups: groups, shared: make([][]bool, len(groups))}
 	var buf []float32
 	defer func() {
@@ -69,7 +75,7 @@ func newTensors(d *device.Device, groups []*model.Group, base map[string]*device
 				}
 				at += part.Size()
 			}
-			a, err := device.Put(d, dst, p.Dims...)
+			a, err := device.Put(place(gi, i), dst, p.Dims...)
 			if err != nil {
 				t.free()
 				return nil, err

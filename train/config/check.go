@@ -84,6 +84,10 @@ func (v *validator) ranges(c *Config) {
 	}
 	v.Positive("trainer.total_epochs", c.Trainer.Epochs)
 	v.Count("trainer.critic_warmup", c.Trainer.CriticWarmup)
+	if n := c.Model.Devices; n != 0 && n != 1 && n != 2 && n != 4 && n != 8 {
+		v.Say("{model.devices} is %d, must be 0, 1, 2, 4 or 8", n)
+	}
+	v.Count("trainer.n_gpus_per_node", c.Trainer.GPUs)
 	v.Count("model.micro_tokens", c.Model.MicroTokens)
 	v.Count("model.cache_tokens", c.Model.CacheTokens)
 	v.seed("env.train_seed", c.Env.Seed)

@@ -63,6 +63,8 @@ type EnvConfig struct {
 // ModelConfig sets how the model is executed.
 type ModelConfig struct {
 	Backend     string `yaml:"backend" doc:"auto, xla, cuda or go"`
+	Devices     int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
+	SameBytes   bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
 	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
 	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
@@ -252,6 +254,7 @@ type TrainerConfig struct {
 	ValBefore    bool     `yaml:"val_before_train" doc:"validate before the first step"`
 	CriticWarmup int      `yaml:"critic_warmup" doc:"first steps in which only the critic is trained"`
 	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after this many consecutive skipped optimiser steps"`
+	GPUs         int      `yaml:"n_gpus_per_node" doc:"as model.devices where that is 0, if this machine has so many GPUs"`
 	Metrics      []string `yaml:"metrics" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`
 	LoggingConfig
 

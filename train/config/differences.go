@@ -19,17 +19,24 @@ var freeKeys = []string{
 	"huggingface_hub.hf_save_freq", "huggingface_hub.upload_contents", "huggingface_hub.repo_id", "huggingface_hub.private",
 }
 
+// deviceKeys may differ between configurations that divide their work as for several devices.
+var deviceKeys = []string{"model.devices", "model.same_bytes", "trainer.n_gpus_per_node"}
+
+// divided reports whether work is divided as for several devices on any machine.
+func (c *Config) divided() bool { return c.Model.SameBytes || c.Model.Devices > 1 }
+
 // Differences lists the keys in which two configurations differ, as lines
 // "key: old → new" in the order of the keys. Secrets are neither compared nor shown.
 func Differences(old, new *Config) []string {
 	var lines []string
+	divided := old.divided() && new.divided()
 	before, after := SafeKeys(old), SafeKeys(new)
 	for i, k := range before {
 		was, is := ValueText(k.Value), ValueText(after[i].Value)
 		if empty := []string{"null", "{}"}; slices.Contains(empty, was) && slices.Contains(empty, is) { // maps, which files have as {}
 			continue
 		}
-		if was != is && !slices.Contains(freeKeys, k.Path) {
+		if was != is && !slices.Contains(freeKeys, k.Path) && !(divided && slices.Contains(deviceKeys, k.Path)) {
 			lines = append(lines, fmt.Sprintf("%s: %s → %s", k.Path, was, is))
 		}
 	}

@@ -21,7 +21,7 @@ func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
 		keys = append(keys, n.Keys...)
 	}
 	require.Equal(t, []string{"actor_rollout_ref.actor.fsdp_config.param_offload", "actor_rollout_ref.actor.strategy", "actor_rollout_ref.rollout.gpu_memory_utilization", "trainer.nnodes"}, keys)
-	require.NoError(t, c.Override("trainer.n_gpus_per_node=8"))
+	require.NoError(t, c.Override("trainer.device=cuda"))
 	require.Len(t, c.Notes, 4, "notes of equal text are put together in one source, and kept apart between two")
 	raw, err := c.YAML()
 	require.NoError(t, err)

@@ -22,9 +22,20 @@ import (
 // ErrClosed is returned by operations on a closed Device or a freed Array.
 var ErrClosed = errors.New("device: closed")
 
-// Device is a backend with the programs compiled for it. Its methods may be
-// called from several goroutines; executions are serialised.
+// Device is one device of a backend. Its methods may be called from several
+// goroutines; executions on one device are serialised, those on different devices are
+// not.
 type Device struct {
+	*library
+	num backends.DeviceNum
+
+	running       sync.Mutex   // held during an execution
+	arrays, bytes atomic.Int64 // live
+	peak          atomic.Int64 // maximum of bytes
+}
+
+// library holds the programs compiled for a backend, which all of its devices run.
+type library struct {
 	backend backends.Backend
 	name    string
 	pure    bool // GoMLX's pure-Go backend, which lacks some operations
@@ -35,6 +46,7 @@ type Device struct {
 	runs           uint64 // counter of executions
 	closed         bool
 
+	executing sync.WaitGroup // executions
 	compiling sync.WaitGroup // background compilations
 	compilers chan struct{}  // semaphore of background compilations
 
@@ -43,9 +55,7 @@ type Device struct {
 	since       time.Time // start of the current building period
 	compileTime time.Duration
 
-	executables   atomic.Int64 // of all programs
-	arrays, bytes atomic.Int64 // live
-	peak          atomic.Int64 // maximum of bytes
+	executables atomic.Int64 // of all programs
 }
 
 // maxExecutables limits the host memory used by executables, which is about a
@@ -53,30 +63,30 @@ type Device struct {
 // lengths met over weeks of training would need an unlimited number.
 const maxExecutables = 512
 
-// New wraps a backend, which the caller still owns and may share between devices.
-// The name is for messages, such as "xla:cpu" or "go".
+// New wraps the first device of a backend, which the caller still owns and may share
+// between devices. The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
-		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return &Device{library: &library{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
+		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}}
 }
 
 // Name returns the backend's name.
-func (d *Device) Name() string { return d.name }
+func (d *library) Name() string { return d.name }
 
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
-func (d *Device) PureGo() bool { return d.pure }
+func (d *library) PureGo() bool { return d.pure }
 
 // CompileTime is the total time during which at least one program was being built
 // or compiled.
-func (d *Device) CompileTime() time.Duration {
+func (d *library) CompileTime() time.Duration {
 	d.clockMu.Lock()
 	defer d.clockMu.Unlock()
 	return d.compileTime
 }
 
 // startCompileTimer adds the time until stop is called to CompileTime.
-func (d *Device) startCompileTimer() (stop func()) {
+func (d *library) startCompileTimer() (stop func()) {
 	d.clockMu.Lock()
 	defer d.clockMu.Unlock()
 	if d.building++; d.building == 1 {
@@ -92,14 +102,14 @@ func (d *Device) startCompileTimer() (stop func()) {
 }
 
 // Executables returns the number of executables of all programs and shapes.
-func (d *Device) Executables() int { return int(d.executables.Load()) }
+func (d *library) Executables() int { return int(d.executables.Load()) }
 
 // Live returns the number of arrays that were created and not freed yet, and
 // their bytes on the device.
 func (d *Device) Live() (arrays, bytes int64) { return d.arrays.Load(), d.bytes.Load() }
 
 // Accelerator reports whether arrays are in memory separate from the host's.
-func (d *Device) Accelerator() bool { return strings.Contains(d.name, "cuda") }
+func (d *library) Accelerator() bool { return strings.Contains(d.name, "cuda") }
 
 // Resident returns the bytes of the process's memory that arrays use.
 func (d *Device) Resident() int64 {
@@ -114,8 +124,8 @@ func (d *Device) Resident() int64 {
 func (d *Device) Peak() int64 { return d.peak.Load() }
 
 // Close frees every program, but not the backend, which the caller owns. Programs
-// must not be run afterwards.
-func (d *Device) Close() {
+// must not be run afterwards, also not on the device's peers.
+func (d *library) Close() {
 	d.mu.Lock()
 	was := d.closed
 	d.closed = true
@@ -124,6 +134,7 @@ func (d *Device) Close() {
 		return
 	}
 	d.compiling.Wait()
+	d.executing.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range d.programs {
@@ -207,7 +218,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	var buf backends.Buffer
 	err := catch("put", func() {
 		var err error
-		if buf, err = d.backend.BufferFromFlatData(0, data, shape); err != nil {
+		if buf, err = d.backend.BufferFromFlatData(d.num, data, shape); err != nil {
 			panic(err)
 		}
 	})
@@ -223,7 +234,7 @@ func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
 	var buf backends.Buffer
 	err := catch("put scalar", func() {
 		var err error
-		if buf, err = d.backend.BufferFromFlatData(0, []T{x}, shape); err != nil {
+		if buf, err = d.backend.BufferFromFlatData(d.num, []T{x}, shape); err != nil {
 			panic(err)
 		}
 	})

@@ -66,7 +66,7 @@ func (k *Kernel) attributes() map[string]any {
 // also for products of few rows, and removes statements that are no longer used. It
 // reports whether there are any calls. If the function is not found (see inPlace),
 // or a kernel does not match it, the graph runs unchanged.
-func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
+func (d *library) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
 	f := function(g)
 	if f == nil || !fused.Registered() || d.Accelerator() {
 		return false

@@ -22,7 +22,7 @@ type FusedBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel)
 // run with. Keep the number of different shapes small: a device keeps a limited
 // number of executables and frees the least recently used.
 type Program struct {
-	dev      *Device
+	dev      *library
 	name     string
 	build    FusedBuilder
 	fused    bool // may call kernels
@@ -39,6 +39,7 @@ type executable struct {
 
 	ready chan struct{} // closed when compilation has finished
 	err   error         // of compilation
+	users int           // executions in progress
 	ran   bool
 	freed bool // has been freed
 }
@@ -53,23 +54,23 @@ func (e *executable) compiled() bool {
 	}
 }
 
-// free frees a compiled executable. The device must be locked.
+// free frees a compiled executable. The library must be locked.
 func (e *executable) free() {
 	e.freed = true
 	e.graph.Finalize()
 }
 
 // Program declares a program. Nothing is compiled until it runs.
-func (d *Device) Program(name string, build Builder) *Program {
+func (d *library) Program(name string, build Builder) *Program {
 	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel) { return build(in), nil }})
 }
 
 // Fused is Program for a graph with kernels.
-func (d *Device) Fused(name string, build FusedBuilder) *Program {
+func (d *library) Fused(name string, build FusedBuilder) *Program {
 	return d.declare(&Program{name: name, build: build, fused: true})
 }
 
-func (d *Device) declare(p *Program) *Program {
+func (d *library) declare(p *Program) *Program {
 	p.dev, p.compiled = d, map[string]*executable{}
 	d.mu.Lock()
 	d.programs = append(d.programs, p)
@@ -113,18 +114,25 @@ func signature(in []shapes.Shape, donate []int) string {
 	return string(b)
 }
 
-// Run executes the program. Arrays listed in donate (by their index in in) are
-// consumed: outputs of the same shape overwrite them, matched in order, and those
-// without a matching output are freed.
+// Run executes the program on the device of its inputs, of which there must be at least
+// one. Arrays listed in donate (by their index in in) are consumed: outputs of the same
+// shape overwrite them, matched in order, and those without a matching output are freed.
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
-	d := p.dev
 	buffers, dims := make([]backends.Buffer, len(in)), make([]shapes.Shape, len(in))
 	for i, a := range in {
 		if a == nil || a.buffer == nil {
 			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
 		}
+		if a.dev != in[0].dev {
+			return nil, fmt.Errorf("device: program %s: input %d is on device %d of %s, input 0 on device %d of %s",
+				p.name, i, a.dev.num, a.dev.name, in[0].dev.num, in[0].dev.name)
+		}
 		buffers[i], dims[i] = a.buffer, a.shape
 	}
+	if len(in) == 0 || in[0].dev.library != p.dev {
+		return nil, fmt.Errorf("device: program %s: it needs an input on a device of %s", p.name, p.dev.name)
+	}
+	d := in[0].dev
 	gifts := make([]bool, len(in))
 	for _, i := range donate {
 		gifts[i] = true
@@ -132,19 +140,20 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 			return nil, fmt.Errorf("device: program %s: donated input %d is also passed as another input", p.name, i)
 		}
 	}
-	exe, err := p.lockedExecutable(dims, donate)
+	exe, err := p.acquire(dims, donate)
 	if err != nil {
 		return nil, err
 	}
-	defer d.mu.Unlock()
-	exe.ran = true
+	defer p.release(exe)
 	var out []*Array
+	d.running.Lock()
+	defer d.running.Unlock()
 	err = catch("run "+p.name, func() {
-		tensors := exe.graph.RunWithBuffers(buffers, gifts, 0)
+		tensors := exe.graph.RunWithBuffers(buffers, gifts, d.num)
 		out = make([]*Array, len(tensors))
 		for i, t := range tensors {
 			// The tensor only wraps the buffer: extract the buffer.
-			buf, err := t.DonateBuffer(d.backend, 0)
+			buf, err := t.DonateBuffer(d.backend, d.num)
 			if err != nil {
 				panic(err)
 			}
@@ -160,10 +169,9 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	return out, nil
 }
 
-// lockedExecutable returns the executable for the shapes of the inputs and leaves the device
-// locked, so that the executable is not freed. It compiles the executable, or waits for
-// another caller's compilation.
-func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable, error) {
+// acquire returns the executable for the shapes of the inputs, which is not freed until
+// release. It compiles the executable, or waits for another caller's compilation.
+func (p *Program) acquire(in []shapes.Shape, donate []int) (*executable, error) {
 	for {
 		exe, mine, err := p.lookUp(in, donate)
 		if err != nil {
@@ -183,10 +191,22 @@ func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable
 			p.dev.mu.Unlock()
 			return nil, ErrClosed
 		case !exe.freed:
+			exe.ran = true
+			exe.users++
+			p.dev.executing.Add(1)
+			p.dev.mu.Unlock()
 			return exe, nil
 		}
 		p.dev.mu.Unlock() // makeRoom freed it in the meantime
 	}
+}
+
+// release ends an execution that acquire started.
+func (p *Program) release(exe *executable) {
+	p.dev.mu.Lock()
+	exe.users--
+	p.dev.mu.Unlock()
+	p.dev.executing.Done()
 }
 
 // Prepare compiles the program in the background for inputs of these shapes, some of
@@ -281,7 +301,7 @@ func (p *Program) finish(exe *executable) {
 
 // Unused lists executables that were prepared but never run, by program name and
 // input shapes.
-func (d *Device) Unused() (names []string) {
+func (d *library) Unused() (names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range d.programs {
@@ -294,9 +314,9 @@ func (d *Device) Unused() (names []string) {
 	return names
 }
 
-// makeRoom frees the least recently used executable if the limit is reached. The
-// device must be locked.
-func (d *Device) makeRoom() {
+// makeRoom frees the least recently used executable that is not in use if the limit is
+// reached. The library must be locked.
+func (d *library) makeRoom() {
 	if d.Executables() < d.maxExecutables {
 		return
 	}
@@ -305,7 +325,7 @@ func (d *Device) makeRoom() {
 	last := d.runs
 	for _, p := range d.programs {
 		for key, exe := range p.compiled {
-			if exe.lastRun < last && exe.compiled() {
+			if exe.lastRun < last && exe.users == 0 && exe.compiled() {
 				of, oldest, last = p, key, exe.lastRun
 			}
 		}

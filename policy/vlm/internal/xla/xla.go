@@ -38,7 +38,10 @@ const defaultMemoryFraction = 0.9
 // installation of its own. On the CPU, Start enables shared buffers, which GoMLX
 // only does for the name "cpu", and registers the functions of package fused; if
 // that fails, the reason is logged at debug level.
-func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Backend, err error) {
+//
+// A GPU's client has all visible GPUs. On the CPU, devices is the number of devices, which
+// share its processors; 0 is the plugin's default.
+func Start(p plugin.Plugin, kind plugin.Kind, devices int, log *slog.Logger) (b backends.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("xla: plugin path %q contains a comma, which GoMLX does not support", p.Path)
 	}
@@ -48,6 +51,9 @@ func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Back
 		if options, err = gpuOptions(os.Getenv); err != nil {
 			return nil, err
 		}
+	}
+	if kind == plugin.CPU && devices > 0 {
+		options = pjrt.NamedValuesMap{"cpu_device_count": int64(devices)}
 	}
 	plugin.PrepareEnv(p, kind)
 	defer func() {

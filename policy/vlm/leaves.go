@@ -1,0 +1,73 @@
+package vlm
+
+import (
+	"vagen/policy"
+	"vagen/policy/vlm/internal/tree"
+)
+
+// leaves arranges rows like packs, divided into tree.Leaves parts of about the same size.
+// The parts do not depend on the number of devices.
+func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
+	order, size, err := k.order(rows, want)
+	if err != nil || len(order) == 0 {
+		return nil, err
+	}
+	shelves := k.arrange(order, size)
+	bins := 0
+	for _, s := range shelves {
+		bins += len(s.bins)
+	}
+	if bins < min(tree.Leaves, len(order)) { // a row for each device is faster than full bins
+		single := *k
+		single.noPacking = true
+		shelves = single.arrange(order, size)
+	}
+	out := make([][]*pack, tree.Leaves)
+	load := make([]int, tree.Leaves)
+	most := 0 // scored tokens of a pack
+	for _, s := range shelves {
+		parts := make([][][]int, tree.Leaves)
+		for _, bin := range s.bins {
+			leaf := leastLoaded(load)
+			load[leaf] += s.length
+			parts[leaf] = append(parts[leaf], bin)
+		}
+		n := k.perPack(s.length)
+		for leaf, bins := range parts {
+			for from := 0; from < len(bins); from += n {
+				part := bins[from:min(from+n, len(bins))]
+				p, err := k.fill(rows, want, part, min(sizeStep(len(part)), n), s.length)
+				if err != nil {
+					return nil, err
+				}
+				most = max(most, len(p.at))
+				out[leaf] = append(out[leaf], p)
+			}
+		}
+	}
+	for _, packs := range out {
+		for _, p := range packs {
+			p.chunk = sizeClass(most, 32)
+		}
+	}
+	return out, nil
+}
+
+// leastLoaded returns the index of the smallest number, the first of several.
+func leastLoaded(load []int) int {
+	least := 0
+	for i, n := range load {
+		if n < load[least] {
+			least = i
+		}
+	}
+	return least
+}
+
+// flat returns the packs of all leaves in order.
+func flat(leaves [][]*pack) (all []*pack) {
+	for _, packs := range leaves {
+		all = append(all, packs...)
+	}
+	return all
+}

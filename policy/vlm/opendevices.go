@@ -1,0 +1,66 @@
+package vlm
+
+import (
+	"context"
+	"fmt"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/tree"
+)
+
+// AllDevices selects all local devices of an accelerator, at most eight, and one on a CPU.
+const AllDevices = -1
+
+// openDevices opens the model's devices.
+func (m *Model) openDevices(ctx context.Context) error {
+	o := &m.opts
+	open := processEngines.device
+	if m.tree = o.Devices > 1 || o.SameBytes; m.tree {
+		open = processEngines.several
+	}
+	var err error
+	if m.dev, err = open(ctx, o.Backend, o.Log); err != nil {
+		return err
+	}
+	n := max(1, o.Devices)
+	if o.Devices == AllDevices {
+		n = m.allDevices()
+		m.tree = m.tree || n > 1
+	}
+	if most := m.dev.Count(); !m.dev.PureGo() && n > most {
+		return fmt.Errorf("vlm: %w: Devices is %d, but %s has %d", ErrOption, n, m.dev.Name(), most)
+	}
+	if n > 1 && m.dev.Accelerator() {
+		if err := device.CheckEqualGPUs(); err != nil {
+			return fmt.Errorf("vlm: %w: Devices is %d: %w", ErrOption, n, err)
+		}
+	}
+	if m.devices, err = m.dev.Peers(n); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	if n > 1 {
+		o.Log.Info("several devices", "backend", m.dev.Name(), "devices", n)
+	}
+	return nil
+}
+
+// allDevices returns the number of devices that AllDevices selects.
+func (m *Model) allDevices() int {
+	o, have := &m.opts, 1
+	if m.dev.Accelerator() {
+		have = m.dev.Count()
+	}
+	want := o.PreferDevices
+	switch {
+	case want < 1:
+	case want <= have && tree.Check(want) == nil:
+		return want
+	default:
+		o.Log.Info("another number of devices is used than preferred", "preferred", want, "devices", tree.Largest(have))
+		return tree.Largest(have)
+	}
+	if n := tree.Largest(have); n < have {
+		o.Log.Warn("some devices are not used: their number must be 1, 2, 4 or 8", "devices", have, "used", n)
+	}
+	return tree.Largest(have)
+}

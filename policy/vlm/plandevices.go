@@ -1,0 +1,46 @@
+package vlm
+
+import (
+	"math/bits"
+
+	"vagen/policy/vlm/internal/tree"
+)
+
+// plannedPart returns the part of a workload that is computed at once on one device.
+func (m *Model) plannedPart(w Workload) Workload {
+	if m.tree {
+		w.Rows = (w.Rows + tree.Leaves - 1) / tree.Leaves
+	}
+	return w
+}
+
+// heldSums is the number of gradient sums that a device holds while it computes its last
+// leaf.
+func (m *Model) heldSums() int64 {
+	if !m.tree {
+		return 0
+	}
+	return int64(bits.Len(uint(tree.Leaves/len(m.devices))) - 1)
+}
+
+// planDevices extends the plan of one leaf, for the part w of the work, to the process or to
+// an accelerator. On a CPU, the memory of all devices is that of the process.
+func (m *Model) planDevices(p *MemoryPlan, w Workload) {
+	if !m.tree {
+		return
+	}
+	n := int64(len(m.devices))
+	if p.Caches > 0 { // conversations of the device's other leaves
+		kept := m.keptFloats(w) * int64(m.net.compute.Size())
+		p.Caches += (tree.Leaves/n - 1) * kept
+	}
+	if m.dev.Accelerator() {
+		p.Moments /= n
+		return
+	}
+	p.Weights *= n
+	p.Caches *= n
+	p.Gradients *= n
+	p.Activations *= n
+	p.Logits *= n
+}

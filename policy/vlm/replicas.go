@@ -1,0 +1,142 @@
+package vlm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/tree"
+)
+
+// With several devices each of them has all weights, and computes a part of a step's rows,
+// of the rows to score and of the conversations. Moments and the sums of gradients are
+// divided: each trained array has an owner, a device that sums its gradient and updates it.
+
+// replica is a copy of a learner's weights on one device.
+type replica struct {
+	net     *net
+	weights *tensors
+	parts   *parts
+}
+
+// each calls f for every device at the same time and returns the errors of all.
+func each(devices int, f func(device int) error) error {
+	if devices == 1 {
+		return f(0)
+	}
+	errs := make([]error, devices)
+	var wg sync.WaitGroup
+	for i := range devices {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// replicate copies the weights of all learners to the other devices.
+func (m *Model) replicate() error {
+	learners := []*learner{m.actor, m.ref, m.critic}
+	for _, l := range learners {
+		if l != nil {
+			l.tree = m.tree
+			l.replicas = append(l.replicas, make([]*replica, len(m.devices)-1)...)
+		}
+	}
+	return each(len(m.devices), func(i int) error {
+		if i == 0 {
+			return nil
+		}
+		copies := map[*device.Array]*device.Array{} // by array on the first device
+		for _, l := range learners {
+			if l == nil {
+				continue
+			}
+			var err error
+			if l.replicas[i], err = l.copyTo(m.devices[i], copies); err != nil {
+				return fmt.Errorf("vlm: copying the weights to device %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// copyTo returns a copy of the weights. It adds the arrays that it makes to copies, and
+// shares those that are in it.
+func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Array) (*replica, error) {
+	from := l.replicas[0].weights
+	t := &tensors{groups: from.groups, shared: make([][]bool, len(from.groups))}
+	r := &replica{net: l.net.on(d), weights: t}
+	for gi, arrays := range from.arrays {
+		t.arrays = append(t.arrays, nil)
+		for _, a := range arrays {
+			c, shared := copies[a]
+			if !shared {
+				var err error
+				if c, err = device.Copy(a, d); err != nil {
+					return r, err
+				}
+				copies[a] = c
+			}
+			t.arrays[gi], t.shared[gi] = append(t.arrays[gi], c), append(t.shared[gi], shared)
+		}
+	}
+	device.HugePages(slices.Concat(t.arrays...))
+	r.parts = r.net.parts(t)
+	return r, nil
+}
+
+// spread copies the weights that want selects from the first device to the others.
+func (l *learner) spread(want func(model.Param) bool) error {
+	return each(len(l.replicas), func(i int) error {
+		if i == 0 {
+			return nil
+		}
+		for gi, g := range l.weights.groups {
+			for pi, p := range g.Params {
+				if want(p) {
+					if err := l.copyArray(gi, pi, 0, i); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// copyArray copies a parameter from one device to another.
+func (l *learner) copyArray(group, i, from, to int) error {
+	c, err := device.Copy(l.replicas[from].weights.arrays[group][i], l.replicas[to].net.dev)
+	if err != nil {
+		return err
+	}
+	l.replicas[to].weights.put(group, i, c)
+	return nil
+}
+
+// owners returns the owner of each trained array, by group and by index among the group's
+// trained parameters.
+func (l *learner) owners() [][]int {
+	var sizes []int
+	groups := trainedGroups(l.weights.groups)
+	for _, g := range groups {
+		for _, p := range g.Params {
+			sizes = append(sizes, p.Size())
+		}
+	}
+	all := tree.Owners(sizes, len(l.replicas))
+	out := make([][]int, len(groups))
+	for i, g := range groups {
+		out[i], all = all[:len(g.Params)], all[len(g.Params):]
+	}
+	return out
+}
+
+// ofOwners places each trained array on its owner.
+func (l *learner) ofOwners() placement {
+	owners := l.owners()
+	return func(group, i int) *device.Device { return l.replicas[owners[group][i]].net.dev }
+}
