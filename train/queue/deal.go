@@ -150,15 +150,8 @@ func (d *deal) prepare(ctx context.Context) error {
 	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
 		return access(err)
 	}
-	raw, err := json.Marshal(&d.settings)
-	if err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	if len(raw) > maxSettings {
-		return fmt.Errorf("queue: %w: settings and policy of a batch have %d bytes, at most %d are allowed", ErrOption, len(raw), maxSettings)
-	}
-	if _, err = d.bucket.PutBytes(ctx, settingsName(d.nonce), raw); err != nil {
-		return access(err)
+	if err := d.announce(ctx); err != nil {
+		return err
 	}
 	if err := d.subscribe(ctx); err != nil {
 		return err
@@ -212,7 +205,7 @@ func (d *deal) clear(ctx context.Context) (stored int, err error) {
 	}
 	keep := d.batch
 	if q.deals > 0 {
-		keep = ""
+		keep = "" // the settings of the batch before go, too
 	}
 	return stored, dropBuckets(ctx, q.js, q.names, keep)
 }
@@ -351,11 +344,27 @@ func (d *deal) look(ctx context.Context) error {
 	d.nonce, d.progress = nonce(), time.Now()
 	q.count.redealt.Add(int64(len(d.todo)))
 	q.opts.log().Warn("the queue has lost tasks or results, they are played again", "episodes", len(d.todo))
+	return d.announce(ctx)
+}
+
+// announce stores the settings of the batch for workers.
+func (d *deal) announce(ctx context.Context) error {
+	q := d.q
 	raw, err := json.Marshal(&d.settings)
-	if err == nil {
-		_, err = d.bucket.PutBytes(ctx, settingsName(d.nonce), raw)
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
 	}
-	return err
+	if len(raw) > maxSettings {
+		return fmt.Errorf("queue: %w: settings and policy of a batch have %d bytes, at most %d are allowed", ErrOption, len(raw), maxSettings)
+	}
+	settings, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
+	if err == nil {
+		_, err = settings.PutBytes(ctx, d.nonce, raw)
+	}
+	if err != nil {
+		return access(err)
+	}
+	return nil
 }
 
 // prepareAgain opens bucket and results anew, and reads all results.

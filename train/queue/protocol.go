@@ -37,6 +37,7 @@ func namesOf(queue string) names {
 
 func (n names) tasks() string                { return n.prefix + "TASKS" }
 func (n names) results() string              { return n.prefix + "RESULTS" }
+func (n names) settings() string             { return n.prefix + "SETTINGS" }
 func (n names) bucket(batch string) string   { return n.prefix + batch }
 func (n names) taskOf(batch string) string   { return n.subject + "task." + batch }
 func (n names) resultOf(batch string) string { return n.subject + "result." + batch }
@@ -95,7 +96,7 @@ type settings struct {
 // task is an episode to play.
 type task struct {
 	Batch   string
-	Deal    string // names the settings in the batch's bucket
+	Deal    string // names the settings
 	Number  int    // in the batch
 	Attempt int
 	Episode episode
@@ -119,9 +120,6 @@ func (e *episode) decode() (rollout.Episode, error) {
 	out.Config, err = store.DecodeOptions(e.Options)
 	return out, err
 }
-
-// settingsName is the name of a deal's settings in the bucket.
-func settingsName(deal string) string { return "settings-" + deal }
 
 // batchName identifies a batch: everything that its results depend on, except the policy,
 // which the tag stands for.

@@ -99,7 +99,7 @@ func (q *Queue) URL() string {
 
 // owner checks that the queue is this run's or nobody's, and reports whether it exists.
 func (q *Queue) owner(ctx context.Context) (exists bool, err error) {
-	s, err := q.js.Stream(ctx, q.names.tasks())
+	s, err := q.js.Stream(ctx, q.names.results()) // a file, unlike the tasks
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
 	}
@@ -108,7 +108,7 @@ func (q *Queue) owner(ctx context.Context) (exists bool, err error) {
 	}
 	info := s.CachedInfo()
 	if run := info.Config.Metadata[runKey]; run != q.opts.Run {
-		return true, fmt.Errorf("queue: %w: %q on %s belongs to the run %q and has %d of its tasks, this run is %q: choose another queue_options.name, or, if that run is over, remove it with vagen worker --discard %s",
+		return true, fmt.Errorf("queue: %w: %q on %s belongs to the run %q and has %d messages of its results, this run is %q: choose another name, or, if that run is over, remove it with vagen worker --discard %s",
 			ErrOtherRun, q.opts.Name, q.opts.URL, run, info.State.Msgs, q.opts.Run, run)
 	}
 	if v := info.Config.Metadata[protocolKey]; v != protocol {
@@ -118,13 +118,22 @@ func (q *Queue) owner(ctx context.Context) (exists bool, err error) {
 }
 
 // claim creates the streams, or opens those of this run.
+//
+// Tasks and settings, which may contain secrets of environments, are kept in the server's memory
+// only; the trainer sends them again if they are lost.
 func (q *Queue) claim(ctx context.Context) error {
 	if _, err := q.owner(ctx); err != nil {
 		return err
 	}
 	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol}
+	if _, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
+	}); err != nil {
+		return access(err)
+	}
 	tasks, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
+		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window), MaxMsgSize: maxTask,
 	})
 	if err != nil {
@@ -133,12 +142,6 @@ func (q *Queue) claim(ctx context.Context) error {
 	if _, err = tasks.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: workersName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.Lease, MaxAckPending: 2 * q.opts.Window,
 		Metadata: map[string]string{protocolKey: protocol},
-	}); err != nil {
-		return access(err)
-	}
-	if _, err = q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
-		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 	}); err != nil {
 		return access(err)
 	}
@@ -205,7 +208,7 @@ func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except st
 	list := js.ObjectStoreNames(ctx)
 	var old []string
 	for name := range list.Name() {
-		if strings.HasPrefix(name, n.prefix) && name != n.bucket(except) {
+		if strings.HasPrefix(name, n.prefix) && name != n.bucket(except) && (name != n.settings() || except == "") {
 			old = append(old, name)
 		}
 	}

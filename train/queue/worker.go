@@ -409,7 +409,11 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	if of.bucket, err = w.js.ObjectStore(ctx, w.names.bucket(t.Batch)); err != nil {
 		return fmt.Errorf("queue: batch %s: %w", t.Batch, err)
 	}
-	r, err := of.bucket.Get(ctx, settingsName(t.Deal))
+	all, err := w.js.ObjectStore(ctx, w.names.settings())
+	if err != nil {
+		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
+	}
+	r, err := all.Get(ctx, t.Deal)
 	if err != nil {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
