@@ -37,6 +37,9 @@ var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 // queue checks the settings of workers.
 func (v *validator) queue(c *Config) {
 	o := &c.Run.QueueOptions
+	if c.Run.Queue == "" { // then all of them have no effect
+		return
+	}
 	if !queueName.MatchString(o.Name) {
 		v.Bad(queueKey+".name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
@@ -44,9 +47,6 @@ func (v *validator) queue(c *Config) {
 		v.Bad(queueKey+".lease", "%v, must be in [0.1, 1e6]", o.Lease)
 	}
 	v.Positive(queueKey+".tries", o.Tries)
-	if c.Run.Queue == "" {
-		return
-	}
 	if !queueURL(c.Run.Queue) { // its text may contain a secret
 		v.Say("{run.queue} must be of the form nats://host:4222 or tls://host:4222, without credentials, or %s", QueueEmbedded)
 	}

@@ -50,6 +50,9 @@ func open(t testing.TB, o queue.Options) *queue.Queue {
 func players(a *traintest.Arena, p policy.Policy) func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
 	return func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
 		envs, err := a.Open()
+		if err == nil {
+			err = envs.Register("stub", newStub)
+		}
 		return func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs} }, err
 	}
 }
