@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -55,33 +52,13 @@ func workerProcess() {
 	o.Slots, _ = strconv.Atoi(os.Getenv("SLOTS"))
 	o.OnTask = func(e rollout.Episode) {
 		if p := os.Getenv("POISON"); p != "" && p == fmt.Sprint(e.Seed) {
-			dieNow()
+			traintest.Die()
 		}
-		dieOnce("worker", e.Group*8+e.Index)
+		traintest.DieOnce("worker", e.Group*8+e.Index)
 	}
 	if err := queue.Work(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
-	}
-}
-
-// dieNow ends the process like a crash.
-func dieNow() {
-	syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
-}
-
-// dieOnce ends the process at the first process that comes to a number of the variable DEATHS,
-// such as worker:17,trainer:40. A file in the folder MARKS says that it has happened.
-func dieOnce(role string, number int) {
-	name := fmt.Sprint(role, ":", number)
-	if !slices.Contains(strings.Split(os.Getenv("DEATHS"), ","), name) {
-		return
-	}
-	f, err := os.OpenFile(filepath.Join(os.Getenv("MARKS"), name), os.O_CREATE|os.O_EXCL, 0o644)
-	if err == nil {
-		f.Close()
-		dieNow()
 	}
 }
 
@@ -111,7 +88,7 @@ func trainerProcess() error {
 	rows := 0
 	o.CheckRow = func([]int32, []policy.Image) error {
 		rows++
-		dieOnce("trainer", rows)
+		traintest.DieOnce("trainer", rows)
 		return nil
 	}
 	q, err := queue.Open(context.Background(), o)
@@ -211,97 +188,32 @@ func stubEpisodes(n int) []rollout.Episode {
 	return out
 }
 
-// process starts the test binary in a role.
-func process(t testing.TB, role string, variables ...string) *exec.Cmd {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	c := exec.Command(exe)
-	c.Env = append(append(os.Environ(), roleVariable+"="+role), variables...)
-	c.Stderr = os.Stderr
-	require.NoError(t, c.Start())
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-	})
-	return c
-}
-
-// supervise runs a job in a trainer process with worker processes, and starts those that died
-// again, until the trainer has succeeded. kill, if not nil, is called often and may kill some.
+// supervise runs a job in a trainer process with worker processes. kill, if not nil, is called
+// often and may kill some.
 func supervise(t testing.TB, j job, workers, slots int, kill func(trainer *exec.Cmd, workers []*exec.Cmd), variables ...string) (out result, deaths int) {
 	t.Helper()
 	raw, err := json.Marshal(&j)
 	require.NoError(t, err)
-	type end struct {
-		index int
-		err   error
-	}
-	ended := make(chan end)
-	over := make(chan struct{})
-	var waits sync.WaitGroup
-	all := make([]*exec.Cmd, workers+1) // the last one is the trainer
-	start := func(i int) {
-		role, v := "worker", append(slices.Clone(variables), "URL=nats://"+j.Listen, fmt.Sprint("SLOTS=", slots))
-		if i == workers {
-			role, v = "trainer", append(slices.Clone(variables), "JOB="+string(raw))
+	deaths = traintest.Supervise(t, workers+1, func(i int) *exec.Cmd {
+		v := slices.Clone(variables)
+		if i == 0 {
+			return traintest.Process(t, roleVariable+"=trainer", append(v, "JOB="+string(raw))...)
 		}
-		c := process(t, role, v...)
-		all[i] = c
-		waits.Go(func() {
-			err := c.Wait()
-			select {
-			case ended <- end{i, err}:
-			case <-over:
-			}
-		})
-	}
-	for i := range all {
-		start(i)
-	}
-	defer func() {
-		close(over)
-		for _, c := range all {
-			c.Process.Kill()
+		return traintest.Process(t, roleVariable+"=worker", append(v, "URL=nats://"+j.Listen, fmt.Sprint("SLOTS=", slots))...)
+	}, func(all []*exec.Cmd) {
+		if kill != nil {
+			kill(all[0], all[1:])
 		}
-		waits.Wait()
-	}()
-	clock := time.NewTicker(50 * time.Millisecond)
-	defer clock.Stop()
-	for {
-		select {
-		case e := <-ended:
-			if e.index == workers && e.err == nil {
-				raw, err := os.ReadFile(j.Out)
-				require.NoError(t, err)
-				require.NoError(t, json.Unmarshal(raw, &out))
-				return out, deaths
-			}
-			var exit *exec.ExitError
-			require.ErrorAs(t, e.err, &exit)
-			require.True(t, exit.Sys().(syscall.WaitStatus).Signaled(), "process %d ended with %v", e.index, e.err)
-			deaths++
-			start(e.index)
-		case <-clock.C:
-			if kill != nil {
-				kill(all[workers], all[:workers])
-			}
-		}
-	}
-}
-
-// freeAddress returns an address that is free now.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	})
+	raw, err = os.ReadFile(j.Out)
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	require.NoError(t, json.Unmarshal(raw, &out))
+	return out, deaths
 }
 
 func newJob(t testing.TB, episodes, batches int) job {
 	t.Helper()
-	return job{Listen: freeAddress(t), Dir: filepath.Join(t.TempDir(), "queue"), Episodes: episodes, Batches: batches, Out: filepath.Join(t.TempDir(), "out.json")}
+	return job{Listen: traintest.FreeAddress(t), Dir: filepath.Join(t.TempDir(), "queue"), Episodes: episodes, Batches: batches, Out: filepath.Join(t.TempDir(), "out.json")}
 }
 
 // alone plays a job in this process.
