@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -16,12 +17,19 @@ import (
 // MaxImageBytes limits the size of an encoded image.
 const MaxImageBytes = 8 * maxPixels
 
+// writers keeps writers, which are costly to create, between messages. Snappy compresses less
+// than the format of files, but needs no large tables.
+var writers = sync.Pool{New: func() any {
+	return parquet.NewGenericWriter[record](nil, parquet.KeyValueMetadata(versionKey, version), parquet.Compression(&parquet.Snappy))
+}}
+
 // Encode returns the bytes of a file of trajectories, for transport. keep is called for every
 // image, under the name that the trajectories refer to; png encodes it, which is only
 // needed for an image that the receiver does not have.
 func Encode(step int, ts []*rollout.Trajectory, keep func(name string, png func() ([]byte, error)) error) ([]byte, error) {
 	var out bytes.Buffer
-	w := parquet.NewGenericWriter[record](&out, parquet.KeyValueMetadata(versionKey, version), parquet.Compression(&parquet.Snappy))
+	w := writers.Get().(*parquet.GenericWriter[record])
+	w.Reset(&out)
 	store := func(im image.Image) (string, error) {
 		p, name, err := named(im)
 		if p == nil {
@@ -44,6 +52,7 @@ func Encode(step int, ts []*rollout.Trajectory, keep func(name string, png func(
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	writers.Put(w)
 	return out.Bytes(), nil
 }
 

@@ -21,6 +21,8 @@ func TestMessagesCarryWhatFilesCarry(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NotEmpty(t, images)
+	again, err := Encode(7, ts, func(string, func() ([]byte, error)) error { return nil })
+	require.NoError(t, err)
 	got, err := Decode(raw, len(ts), func(name string) ([]byte, error) { return images[name], nil })
 	require.NoError(t, err)
 	path := t.TempDir() + "/a.parquet"
@@ -28,6 +30,9 @@ func TestMessagesCarryWhatFilesCarry(t *testing.T) {
 	want, err := Load(path)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+	got, err = Decode(again, len(ts), func(name string) ([]byte, error) { return images[name], nil })
+	require.NoError(t, err)
+	require.Equal(t, want, got, "what a message carries does not depend on those before it")
 	_, err = Decode(raw, 1, nil)
 	require.ErrorIs(t, err, ErrFormat, "more than allowed")
 	lost := errors.New("lost")
