@@ -121,8 +121,8 @@ func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
 		require.Contains(t, otherValues, key)
 		value, also, _ := strings.Cut(otherValues[key], " with ")
 		require.NoError(t, c.Override(key+"="+value), key)
-		if also != "" {
-			require.NoError(t, c.Override(also), key)
+		for _, other := range strings.Fields(also) {
+			require.NoError(t, c.Override(other), key)
 		}
 		run := func(handled ...string) error {
 			tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})

@@ -81,12 +81,12 @@ func (d *deal) run(ctx context.Context) error {
 		n, err := d.read(ctx)
 		if err != nil {
 			d.warn("results cannot be read", err)
-			if !pause(ctx, tick) {
-				continue
-			}
+			pause(ctx, tick)
 		}
 		if n == 0 {
-			if err := d.look(ctx); err != nil {
+			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) {
+				return err
+			} else if err != nil {
 				d.warn("the queue cannot be examined", err)
 			}
 		}
@@ -118,7 +118,7 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 			return err
 		}
 		if d.q.server != nil && !d.q.server.JetStreamEnabled() {
-			return fmt.Errorf("queue: %w: the embedded server has stopped because it could not write to %s; the run can be resumed when its disk has room: %w", ErrServer, d.q.opts.Dir, err)
+			return d.stopped(err)
 		}
 		d.warn(what, err)
 		if !pause(ctx, tick) {
@@ -306,39 +306,69 @@ func (d *deal) read(ctx context.Context) (n int, err error) {
 	return n, batch.Error()
 }
 
-// look finds tasks and results that the server has lost, when none arrive: because it lost
-// power, or was replaced by an empty one.
+// look finds out, when no results arrive, what the server has lost: because it was started
+// again, lost power, or was replaced by an empty one.
 func (d *deal) look(ctx context.Context) error {
 	q := d.q
 	if q.server != nil && !q.server.JetStreamEnabled() {
-		return d.retry(ctx, "the embedded server has stopped", func() error { return ErrServer })
+		return d.stopped(ErrServer)
+	}
+	results, err := q.js.Stream(ctx, q.names.results())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return d.again(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d.results = results
+	if _, err := d.consumer.Info(ctx); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return d.subscribe(ctx)
+	} else if err != nil {
+		return err
 	}
 	if time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
 		return nil
 	}
 	tasks, err := q.js.Stream(ctx, q.names.tasks())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = q.claim(ctx); err == nil {
-			tasks, err = q.js.Stream(ctx, q.names.tasks())
-		}
+		return d.again(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if left := tasks.CachedInfo().State.Msgs; left > 0 {
-		c, err := tasks.Consumer(ctx, workersName)
-		if err != nil {
+	if tasks.CachedInfo().State.Msgs == 0 { // nothing is left to play, and nothing has arrived
+		return d.again(ctx)
+	}
+	c, err := tasks.Consumer(ctx, workersName)
+	if err != nil {
+		return err
+	}
+	if info := c.CachedInfo(); info.NumAckPending == 0 && info.NumWaiting == 0 {
+		d.warn("no worker takes tasks", nil)
+	}
+	return nil
+}
+
+// again reads all results once more, and has what is still missing played again.
+func (d *deal) again(ctx context.Context) (err error) {
+	q := d.q
+	if err := q.claim(ctx); err != nil {
+		return err
+	}
+	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
+		return err
+	}
+	d.close()
+	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {
+		return err
+	}
+	if err := d.subscribe(ctx); err != nil {
+		return err
+	}
+	for n := 1; n > 0 && d.missing > 0; {
+		if n, err = d.read(ctx); err != nil {
 			return err
 		}
-		if info := c.CachedInfo(); info.NumAckPending == 0 && info.NumWaiting == 0 {
-			d.warn("no worker takes tasks", nil)
-		}
-		return nil
-	}
-	// Nothing is left to play, and nothing has arrived: read the results once more, and play
-	// what is still missing again.
-	if err := d.prepareAgain(ctx); err != nil {
-		return err
 	}
 	d.restart()
 	d.nonce, d.progress = nonce(), time.Now()
@@ -346,6 +376,14 @@ func (d *deal) look(ctx context.Context) error {
 	q.opts.log().Warn("the queue has lost tasks or results, they are played again", "episodes", len(d.todo))
 	return d.announce(ctx)
 }
+
+// stopped is the error of an embedded server that has stopped, which it does if it cannot write.
+func (d *deal) stopped(err error) error {
+	return fmt.Errorf("queue: %w: the embedded server has stopped because it could not write to %s; the run can be resumed when its disk has room: %w", errStopped, d.q.opts.Dir, err)
+}
+
+// errStopped is an ErrServer that waiting does not mend.
+var errStopped = fmt.Errorf("%w", ErrServer)
 
 // announce stores the settings of the batch for workers.
 func (d *deal) announce(ctx context.Context) error {
@@ -363,30 +401,6 @@ func (d *deal) announce(ctx context.Context) error {
 	}
 	if err != nil {
 		return access(err)
-	}
-	return nil
-}
-
-// prepareAgain opens bucket and results anew, and reads all results.
-func (d *deal) prepareAgain(ctx context.Context) (err error) {
-	q := d.q
-	if err := q.claim(ctx); err != nil {
-		return err
-	}
-	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
-		return err
-	}
-	d.close()
-	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {
-		return err
-	}
-	if err := d.subscribe(ctx); err != nil {
-		return err
-	}
-	for d.missing > 0 {
-		if n, err := d.read(ctx); n == 0 || err != nil {
-			return err
-		}
 	}
 	return nil
 }

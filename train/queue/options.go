@@ -107,7 +107,7 @@ func (o *Connection) check(c *field.Checks) {
 		c.Bad("Cert", "%q and CertKey %q: both must be set, or none", o.Cert, o.CertKey)
 	}
 	if err := CheckURL(o.URL); err != nil {
-		c.Add("URL", err)
+		c.Add("URL", fmt.Errorf("queue: URL: %w", err))
 	}
 }
 

@@ -122,7 +122,7 @@ func (w *worker) publish(ctx context.Context, group []outcome) error {
 }
 
 // most is the largest body of a message.
-func (w *worker) most() int64 { return w.nc.MaxPayload() - 4096 }
+func (w *worker) most() int64 { return min(w.limit, w.nc.MaxPayload()-4096) }
 
 // objectName returns a name for the object of a result, which is the same for each try.
 func objectName(o outcome) string {

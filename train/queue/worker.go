@@ -59,8 +59,15 @@ type worker struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 
+	limit int64 // of the body of a message, if the server allows more
+
 	slots    chan struct{}
 	finished chan outcome
+
+	// alone is locked by a task that workers which played it left unfinished so often that this
+	// is its last try, and for reading by others, until their results are on the server: if it
+	// ends this process, too, no other episode pays for it.
+	alone sync.RWMutex
 
 	mu     sync.Mutex
 	held   map[*held]bool // tasks whose lease is extended
@@ -71,14 +78,16 @@ type worker struct {
 
 // held is a task that this worker has.
 type held struct {
-	m    jetstream.Msg
-	task task
+	m      jetstream.Msg
+	task   task
+	unlock func() // of worker.alone; nil if it is not locked
 }
 
 // opened is a batch as this worker plays it.
 type opened struct {
 	once     sync.Once
 	err      error
+	unusable bool // err is that of WorkerOptions.Open
 	settings settings
 	player   func() *rollout.Player
 	bucket   jetstream.ObjectStore
@@ -104,7 +113,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{
-		opts: o, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		opts: o, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
 		held: map[*held]bool{}, lease: DefaultOptions().Lease, opened: map[string]*opened{},
 	}
 	for said := false; ; {
@@ -131,6 +140,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 
 // run takes tasks until ctx ends.
 func (w *worker) run(ctx context.Context) error {
+	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	playing, abort := context.WithCancel(context.WithoutCancel(ctx)) // ends after the drain
@@ -167,7 +177,7 @@ func (w *worker) run(ctx context.Context) error {
 	close(done)
 	others.Wait()
 	w.nc.FlushTimeout(5 * time.Second)
-	if err == nil && !errors.Is(context.Cause(ctx), context.Canceled) && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	if err == nil && parent.Err() == nil {
 		err = context.Cause(ctx)
 	}
 	return err
@@ -298,7 +308,19 @@ func (w *worker) hold(m jetstream.Msg) *held {
 func (w *worker) done(h *held) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.held, h)
+	if delete(w.held, h); h.unlock != nil {
+		h.unlock()
+	}
+}
+
+// lock lets a task run beside others, or on its own.
+func (w *worker) lock(h *held, alone bool) {
+	if h.unlock = w.alone.RUnlock; alone {
+		h.unlock = w.alone.Unlock
+		w.alone.Lock()
+	} else {
+		w.alone.RLock()
+	}
 }
 
 // extend extends the leases of all tasks.
@@ -335,15 +357,24 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	}
 	of := w.open(ctx, &h.task)
 	if of.err != nil {
+		if !of.unusable {
+			pause(ctx, time.Second/4) // the batch is over, or the trainer is about to send its settings again
+		}
 		w.giveBack(h)
-		if errors.Is(of.err, jetstream.ErrBucketNotFound) || errors.Is(of.err, jetstream.ErrObjectNotFound) || ctx.Err() != nil {
-			return nil // of a batch that is over
+		if !of.unusable || ctx.Err() != nil {
+			return nil
 		}
 		return of.err
 	}
+	deliveries := 1
+	if md, err := h.m.Metadata(); err == nil {
+		deliveries = int(md.NumDelivered)
+	}
+	tries := of.settings.Tries
+	w.lock(h, deliveries >= max(2, tries))
 	out := outcome{held: h, of: of}
-	if md, err := h.m.Metadata(); err == nil && md.NumDelivered > uint64(of.settings.Tries) {
-		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", md.NumDelivered-1)
+	if deliveries > tries {
+		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", deliveries-1)
 	} else if out.trajectory, out.err = w.episode(ctx, of, &h.task); out.err != nil {
 		if ctx.Err() != nil {
 			w.giveBack(h)
@@ -428,6 +459,7 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 		of.player, err = w.opts.Open(ctx, of.settings.Setup, of.settings.Policy)
 		return err
 	})
+	of.unusable = err != nil
 	return err
 }
 
