@@ -264,7 +264,8 @@ func TestAPoisonedEpisodeIsGivenUp(t *testing.T) {
 }
 
 // TestQueueChaos plays VAGEN_QUEUE episodes, 2,000 without the variable, of a stub through 8
-// worker processes with 30 SIGKILLs of workers and one of the trainer, and logs the rate.
+// worker processes with up to 30 SIGKILLs of workers (3 without the variable, VAGEN_KILLS if
+// that is set) and one of the trainer, and logs the rate.
 func TestQueueChaos(t *testing.T) {
 	n, kills := 2000, 3
 	if v := os.Getenv("VAGEN_QUEUE"); v != "" {
@@ -272,6 +273,11 @@ func TestQueueChaos(t *testing.T) {
 		n, err = strconv.Atoi(v)
 		require.NoError(t, err)
 		kills = 30
+	}
+	if v := os.Getenv("VAGEN_KILLS"); v != "" && n != 2000 {
+		var err error
+		kills, err = strconv.Atoi(v)
+		require.NoError(t, err)
 	}
 	j := newJob(t, n, 1)
 	want := alone(t, j)
@@ -295,5 +301,9 @@ func TestQueueChaos(t *testing.T) {
 	})
 	same(t, want, out.Sums)
 	took := time.Since(begin).Seconds()
-	t.Logf("%d episodes in %.1f s, %.0f/s, with the starts of all processes; last trainer %.1f s; %d processes killed; %v", n, took, float64(n)/took, out.Took, deaths, out.Gauges)
+	var use syscall.Rusage
+	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &use))
+	cpu := time.Duration(use.Utime.Nano() + use.Stime.Nano()).Seconds()
+	t.Logf("%d episodes in %.1f s, %.0f/s, with the starts of all processes; last trainer %.1f s; CPU time of trainers and workers %.1f s; %d processes killed; %v",
+		n, took, float64(n)/took, out.Took, cpu, deaths, out.Gauges)
 }
