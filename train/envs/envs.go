@@ -19,9 +19,14 @@ import (
 // Open returns the environments of a configuration: those of the library, or with
 // rollout_manager.use_service those of a service, which accepts any name.
 func Open(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+	return OpenDialled(c, client.Dial(log), log)
+}
+
+// OpenDialled is Open with another connection to judges.
+func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.LoggedRegistry(client.Dial(log), log), nil
+		return builtin.LoggedRegistry(dial, log), nil
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()
@@ -42,10 +47,7 @@ func Open(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 }
 
 // SetJudge sets the judge of a block state_reward, which the environments share.
-func SetJudge(envs *env.Registry, c *config.Config, s *judge.StateReward, log *slog.Logger) error {
-	if c.Rollout.UseService {
-		return fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
-	}
+func SetJudge(envs *env.Registry, s *judge.StateReward, log *slog.Logger) error {
 	j, err := client.Judge(s, log)
 	if err != nil {
 		return fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)

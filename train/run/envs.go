@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"vagen/env"
@@ -28,9 +29,18 @@ func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slo
 // OpenLevels opens the start states of a configuration, sets the configuration's values that
 // depend on them, and creates the judge of state rewards.
 func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
-	l, err := train.OpenLevels(ctx, c, envs.Names())
+	l, err := readLevels(ctx, c, envs)
 	if err != nil || l.State == nil {
 		return l, err
 	}
-	return l, environments.SetJudge(envs, c, l.State, log)
+	return l, environments.SetJudge(envs, l.State, log)
+}
+
+// readLevels reads the start states of a configuration.
+func readLevels(ctx context.Context, c *config.Config, envs *env.Registry) (*train.Levels, error) {
+	l, err := train.OpenLevels(ctx, c, envs.Names())
+	if err == nil && l.State != nil && c.Rollout.UseService {
+		err = fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
+	}
+	return l, err
 }

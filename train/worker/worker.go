@@ -120,7 +120,7 @@ func (h *host) read(raw []byte) error {
 		}
 	}
 	if s.State != nil {
-		if err := envs.SetJudge(h.envs, &h.config, s.State, h.log()); err != nil {
+		if err := envs.SetJudge(h.envs, s.State, h.log()); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
