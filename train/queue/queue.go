@@ -31,8 +31,7 @@ type Queue struct {
 	count  counters
 
 	mu    sync.Mutex
-	deals int  // number of batches so far
-	clean bool // Finish has removed what was on the server
+	deals int // number of batches so far
 }
 
 var _ rollout.Dealer = (*Queue)(nil)
@@ -182,10 +181,15 @@ func (q *Queue) Gauges() map[string]float64 {
 }
 
 // Finish removes everything of the run from the server. It is called when the run is complete.
+// A nil queue has nothing.
 func (q *Queue) Finish(ctx context.Context) error {
+	if q == nil {
+		return nil
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.clean = true
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	return discard(ctx, q.js, q.names)
 }
 
@@ -252,8 +256,12 @@ func Discard(ctx context.Context, c Connection, run string) error {
 }
 
 // Close closes the connection and stops an embedded server. The queue keeps its messages,
-// so that a run that is not complete resumes with the results that it has.
+// so that a run that is not complete resumes with the results that it has. A nil queue has nothing to
+// close.
 func (q *Queue) Close() error {
+	if q == nil {
+		return nil
+	}
 	q.nc.Close()
 	stop(q.server)
 	return nil

@@ -142,7 +142,7 @@ func (r *Run) Train(ctx context.Context) error {
 		err = late
 	}
 	if err == nil {
-		err = r.finishQueue()
+		err = r.queue.Finish(context.WithoutCancel(ctx))
 	}
 	if err == nil {
 		err = r.draw() // including events delayed by a checkpoint

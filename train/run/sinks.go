@@ -113,9 +113,7 @@ func (r *Run) Close() error {
 	for _, s := range r.own {
 		errs = append(errs, s.Close())
 	}
-	if r.queue != nil {
-		errs = append(errs, r.queue.Close())
-	}
+	errs = append(errs, r.queue.Close())
 	if l, ok := r.Learner.(io.Closer); ok {
 		errs = append(errs, l.Close())
 	}

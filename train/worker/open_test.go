@@ -1,4 +1,4 @@
-package run
+package worker
 
 import (
 	"path/filepath"
@@ -14,15 +14,15 @@ import (
 func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 	c := config.Default()
 	c.Run.Queue, c.Run.QueueOptions.Listen = config.QueueEmbedded, "127.0.0.1:0"
-	o := Options{Getenv: nothing}
-	require.ErrorContains(t, o.preflightQueue(t.Context(), &c), "engine.addresses is empty")
+	o := &Trainer{Config: &c, Getenv: func(string) (string, bool) { return "", false }}
+	require.ErrorContains(t, o.Check(t.Context()), "engine.addresses is empty")
 	c.Agent.Rollout.Name, c.Agent.Rollout.Engine.Addresses = "vllm", []string{"http://h:1"}
-	c.Trainer.Dir = filepath.Join(t.TempDir(), "run")
-	require.NoError(t, o.preflightQueue(t.Context(), &c))
-	require.NoDirExists(t, c.Trainer.Dir)
+	o.Dir = filepath.Join(t.TempDir(), "run")
+	require.NoError(t, o.Check(t.Context()))
+	require.NoDirExists(t, o.Dir)
 
 	c.Run.QueueOptions.KeyEnv = "QUEUE_KEY"
-	err := o.preflightQueue(t.Context(), &c)
+	err := o.Check(t.Context())
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, "QUEUE_KEY is not set")
 
@@ -34,29 +34,29 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 	c.Run.Queue = q.URL()
 	for key, want := range map[string]error{"swordfish": queue.ErrAccess, "hunter2hunter2": queue.ErrOtherRun} {
 		o.Getenv = func(string) (string, bool) { return key, true }
-		err = o.preflightQueue(t.Context(), &c)
+		err = o.Check(t.Context())
 		require.ErrorIs(t, err, config.ErrConfig)
 		require.ErrorIs(t, err, want)
 		require.NotContains(t, err.Error(), key)
 	}
 	c.Run.QueueOptions.Name = "mine"
-	require.NoError(t, o.preflightQueue(t.Context(), &c))
-	require.NoDirExists(t, c.Trainer.Dir)
+	require.NoError(t, o.Check(t.Context()))
+	require.NoDirExists(t, o.Dir)
 	c.Run.Queue = "nats://127.0.0.1:1"
-	require.ErrorIs(t, o.preflightQueue(t.Context(), &c), queue.ErrServer)
+	require.ErrorIs(t, o.Check(t.Context()), queue.ErrServer)
 	c.Run.Queue = ""
-	require.NoError(t, o.preflightQueue(t.Context(), &c))
+	require.NoError(t, o.Check(t.Context()))
 }
 
 // TestEveryKeyOfQueuesIsHonoured: each one changes the options of the queue.
 func TestEveryKeyOfQueuesIsHonoured(t *testing.T) {
-	o := Options{Getenv: func(name string) (string, bool) { return "value of " + name, true }}
 	convert := func(overrides ...string) queue.Options {
 		c := config.Default()
 		for _, set := range append([]string{"run.queue=embedded"}, overrides...) {
 			require.NoError(t, c.Override(set))
 		}
-		q, err := o.queueOptions(&c, "dir")
+		o := &Trainer{Config: &c, Dir: "dir", Getenv: func(name string) (string, bool) { return "value of " + name, true }}
+		q, err := o.options()
 		require.NoError(t, err)
 		return q
 	}
