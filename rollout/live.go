@@ -236,8 +236,7 @@ func (l *live) prompt(a Request) policy.Prompt {
 func (p *Player) openConversation(l *live) {
 	if len(l.Rows) > 0 {
 		p.Policy.Forget(l.key)
-		p.keys++
-		l.key = p.keys
+		l.key = p.newKey()
 	}
 	l.Rows = append(l.Rows, Row{})
 	l.responses, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0

@@ -54,11 +54,21 @@ type Player struct {
 	EpisodeMean []string
 	// Retry defines which failed episodes are played again; the zero value retries none.
 	Retry Retry
+	// Dealer plays the episodes of Play and Fill in other processes; nil plays them here. Then
+	// Policy is only asked for the checks before, and Workers, Waves and Patience have no
+	// effect, because every episode is played by itself.
+	Dealer Dealer
+	// Tag tells batches with equal episodes and seeds apart for a Dealer, such as the
+	// validations after two steps.
+	Tag string
+	// FirstKey is where the keys of conversations start. Players that use a policy at the same
+	// time need numbers that are far apart.
+	FirstKey uint64
 	// Log receives each failed episode at debug level, and a summary of them as a
 	// warning; nil discards them.
 	Log *slog.Logger
 
-	keys uint64 // last conversation key assigned
+	keys uint64 // number of conversation keys assigned
 }
 
 // SetWorkers sets Workers and UncountedRemote from one number, as the key run.workers has it:
@@ -84,6 +94,9 @@ type Timing struct {
 func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
 	if err := errors.Join(p.check(), checkEpisodes(episodes)); err != nil {
 		return nil, Timing{}, err
+	}
+	if p.Dealer != nil {
+		return p.deal(ctx, episodes, seed)
 	}
 	lives := make([]*live, len(episodes))
 	for i, e := range episodes {
@@ -206,12 +219,17 @@ func (p *Player) prepare(l *live) {
 	if l.Attempt > 0 {
 		ids = append(ids, uint64(l.Attempt))
 	}
-	p.keys++
 	*l = live{
 		Trajectory: &Trajectory{Episode: l.Episode, Attempt: l.Attempt},
-		batch:      l.batch, env: l.env, key: p.keys, seed: rng.Derive(l.batch, rng.Sample, ids...),
+		batch:      l.batch, env: l.env, key: p.newKey(), seed: rng.Derive(l.batch, rng.Sample, ids...),
 		from: l.from, restart: l.Attempt > 0,
 	}
+}
+
+// newKey returns the key of a new conversation.
+func (p *Player) newKey() uint64 {
+	p.keys++
+	return p.FirstKey + p.keys
 }
 
 // each runs f for every episode on the workers and waits until all have finished.

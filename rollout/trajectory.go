@@ -48,6 +48,8 @@ const (
 	EndNoProgress End = "no_progress"     // compaction makes no progress
 	EndHarness    End = "harness_error"   // the harness failed
 
+	EndWorker End = "worker_error" // the processes that a Dealer gave the episode to ended or failed, too often
+
 	EndReplay End = "replay_mismatch" // Continue: the recorded episode cannot be repeated up to the turn
 )
 

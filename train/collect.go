@@ -24,6 +24,7 @@ type collector struct {
 	levels    *Levels
 	harness   rollout.Harness
 	aligner   policy.Aligner // finds sections of responses; nil if rewards are not placed on sections
+	dealer    rollout.Dealer // plays the episodes elsewhere; nil plays them here
 	baselines bool           // also play a greedy episode of each group
 	log       *slog.Logger
 }
@@ -57,6 +58,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 	d := &c.config.Data
 	seed = rng.Derive(seed, rng.Sample, uint64(step))
 	p := c.player(with, sampling(c.config))
+	p.Tag = trainingTag(step)
 	if d.GenBatch == 0 {
 		var episodes []rollout.Episode
 		for g := range d.TrainBatch {
@@ -83,6 +85,9 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 	return ts, took, nil
 }
 
+// trainingTag names the episodes of a step for a rollout.Dealer.
+func trainingTag(step int) string { return fmt.Sprintf("training step %d", step) }
+
 // playBaselines plays a greedy episode from each start state of a step, and returns their
 // returns by group. Groups whose greedy episode cannot be used are missing.
 func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int, seed uint64, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
@@ -94,7 +99,9 @@ func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int
 			episodes = append(episodes, c.episode(step, e.Group, 0))
 		}
 	}
-	ts, took, err := c.player(p, greedy(c.config)).Play(ctx, episodes, rng.Derive(seed, rng.Sample, uint64(step), 1))
+	k := c.player(p, greedy(c.config))
+	k.Tag = trainingTag(step)
+	ts, took, err := k.Play(ctx, episodes, rng.Derive(seed, rng.Sample, uint64(step), 1))
 	if err != nil {
 		return nil, took, err
 	}
@@ -145,7 +152,7 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 	k := c.config
 	p := &rollout.Player{
 		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
-		Waves: k.Run.Waves, Log: c.log,
+		Waves: k.Run.Waves, Log: c.log, Dealer: c.dealer,
 		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout), Patience: seconds(k.Run.Patience),
 	}
 	p.SetWorkers(workers(k))

@@ -7,6 +7,7 @@ import (
 
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/rollout"
 	"vagen/train/track"
 )
 
@@ -19,9 +20,9 @@ func MachineMetric(name string) bool {
 	})
 }
 
-// measureMachine writes the memory use of the process, and the learner's own metrics. Values
-// that the system does not report are omitted.
-func measureMachine(learner policy.Learner, m track.Metrics) {
+// measureMachine writes the memory use of the process, and the own metrics of learner and
+// dealer. Values that the system does not report are omitted.
+func measureMachine(learner policy.Learner, dealer rollout.Dealer, m track.Metrics) {
 	const mb = 1e6
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(heap)
@@ -38,9 +39,11 @@ func measureMachine(learner policy.Learner, m track.Metrics) {
 			m["perf/"+name] = bytes / mb
 		}
 	}
-	if l, ok := learner.(policy.MetricsReporter); ok {
-		for name, x := range l.Gauges() {
-			m["perf/"+name] = x
+	for _, part := range []any{learner, dealer} {
+		if r, ok := part.(policy.MetricsReporter); ok {
+			for name, x := range r.Gauges() {
+				m["perf/"+name] = x
+			}
 		}
 	}
 }

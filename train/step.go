@@ -77,7 +77,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 
 	// The metrics that describe the whole step.
 	clock.write(m)
-	measureMachine(t.Learner, m)
+	measureMachine(t.Learner, t.Dealer, m)
 	b.addDashboardNames(&t.Config, t.Levels.epochOf(step), step, m)
 	if n := t.stability.state.Rollbacks; n > 0 {
 		m["train/rollbacks"] = float64(n)

@@ -89,7 +89,7 @@ func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, 
 	if s := m["time/step"]; s > 0 {
 		m["perf/throughput"] = float64(stats.Tokens) / s
 	}
-	measureMachine(t.Learner, m)
+	measureMachine(t.Learner, t.Dealer, m)
 	return m, nil
 }
 

@@ -41,6 +41,10 @@ type Trainer struct {
 	Checkpointer Checkpointer
 	// Observer receives the episodes that were played; may be nil.
 	Observer Observer
+	// Dealer plays the episodes of training and validation in other processes, with the policy
+	// of the Learner; nil plays them here. Its metrics are among those of steps if it is a
+	// policy.MetricsReporter.
+	Dealer rollout.Dealer
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// Registries resolve the configuration's names. The zero value contains the built-in
@@ -167,7 +171,7 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 		return fmt.Errorf("train: %w", err)
 	}
 	t.methods.harness = harness
-	t.collector = collector{config: &t.Config, envs: t.Envs, levels: t.Levels, harness: harness, log: t.Log}
+	t.collector = collector{config: &t.Config, envs: t.Envs, levels: t.Levels, harness: harness, dealer: t.Dealer, log: t.Log}
 	return nil
 }
 

@@ -25,7 +25,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	c := &t.Config
 	clock := newClock()
 	judging, judged := client.WithMeter(ctx)
-	ts, err := t.playValidation(judging, validationSampling(c))
+	ts, err := t.playValidation(judging, validationSampling(c), step)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,12 @@ func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 }
 
 // playValidation plays the validation levels.
-func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
+func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling, step int) ([]*rollout.Trajectory, error) {
 	if t.supervises() {
 		return nil, errNoEpisodes
 	}
 	k := t.task("", s)
+	k.Player.Tag = fmt.Sprintf("validation after step %d", step)
 	var out []*rollout.Trajectory
 	err := evaluate.PlayBatches(ctx, &k.Player, k.Episodes, k.AtOnce, k.Seed, nil, func(ts []*rollout.Trajectory) error {
 		out = append(out, ts...)
@@ -112,7 +113,7 @@ func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*
 	if err := t.prepared(ctx); err != nil {
 		return Success{}, nil, err
 	}
-	ts, err := t.playValidation(ctx, s)
+	ts, err := t.playValidation(ctx, s, t.progress.done)
 	if err != nil {
 		return Success{}, nil, err
 	}

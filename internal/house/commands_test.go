@@ -56,6 +56,9 @@ var rules = map[string]rule{
 	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},
 	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
 
+	"VAGEN_QUEUE=": {instead: "go test -run TestOptionsAreChecked ./train/queue", why: "minutes"},
+	"vagen worker": {instead: "vagen worker --help", why: "waits for a trainer"},
+
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
 	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},

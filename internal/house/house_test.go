@@ -140,6 +140,7 @@ func TestThePartsAreLight(t *testing.T) {
 				continue
 			}
 			require.NotContains(t, dep, "gomlx", name)
+			require.NotContains(t, dep, "nats-io", name)
 			require.Empty(t, d.CgoFiles, "%s reaches cgo through %s", name, dep)
 			modules[d.Module.Path] = true
 		}
@@ -152,13 +153,13 @@ func TestThePartsAreLight(t *testing.T) {
 }
 
 // TestTheLoopDrawsNothing: package train does not depend on a module for plots, PDF or
-// fonts, nor on GoMLX.
+// fonts, nor on GoMLX or NATS.
 func TestTheLoopDrawsNothing(t *testing.T) {
 	for _, name := range []string{"train", "train/config", "train/credit", "train/proof", "train/track", "train/view"} {
 		p, ok := list(t)["vagen/"+name]
 		require.True(t, ok, name)
 		for _, dep := range p.Deps {
-			require.NotRegexp(t, `gomlx|gonum.org/v1/plot|codeberg.org|font|pdf|fogleman|latex`, dep, name)
+			require.NotRegexp(t, `gomlx|nats-io|gonum.org/v1/plot|codeberg.org|font|pdf|fogleman|latex`, dep, name)
 		}
 	}
 }

@@ -101,6 +101,9 @@ func (b *Bandit) Table() ([]byte, error) {
 	return json.Marshal(table{b.Prefs, b.Values})
 }
 
+// WorkerPolicy returns the table for workers.
+func (b *Bandit) WorkerPolicy(context.Context) ([]byte, error) { return b.Table() }
+
 func (b *Bandit) Save(_ context.Context, dir string) error {
 	raw, err := b.Table()
 	if err != nil {
@@ -114,6 +117,11 @@ func (b *Bandit) Restore(_ context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	return b.SetTable(raw)
+}
+
+// SetTable sets what Table returned.
+func (b *Bandit) SetTable(raw []byte) error {
 	t := table{map[int32][]float64{}, map[int32]float64{}}
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return err

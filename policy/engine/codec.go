@@ -232,6 +232,33 @@ func (c *Codec) collapse(tokens []int32, pics []picture) ([]int32, []placeholder
 	return out, places, nil
 }
 
+// Check returns an error unless the model can read tokens and images as a training row: the
+// tokens are in its vocabulary, and every image has its placeholders.
+func (c *Codec) Check(tokens []int32, images []policy.Image) error {
+	for i, id := range tokens {
+		if id < 0 || int(id) >= c.vocab {
+			return fmt.Errorf("engine: token %d is %d, must be in [0, %d)", i, id, c.vocab)
+		}
+	}
+	pics := make([]picture, len(images))
+	for i, im := range images {
+		if im.Image == nil || c.proc == nil {
+			return fmt.Errorf("engine: image %d is missing, or the model reads text only", i)
+		}
+		grid, err := c.proc.Grid(im.Image.Bounds().Dx(), im.Image.Bounds().Dy())
+		if err != nil {
+			return fmt.Errorf("engine: image %d: %w", i, err)
+		}
+		pics[i].tokens = c.proc.Tokens(grid)
+	}
+	// A response may end with a placeholder without an image only if its episode is unusable.
+	_, _, err := c.collapse(tokens, pics)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	return nil
+}
+
 // ends reports whether a token ends the turn, so that the conversation continues without
 // the end-of-turn token.
 func (c *Codec) ends(token int32) bool {

@@ -71,7 +71,7 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 		if s.known.model != f.model {
 			errs = append(errs, differs(s, first, "serves", s.known.model, f.model))
 		}
-		if s.known.version != f.base {
+		if s.known.version != f.base && !o.Follow { // they may be changing
 			errs = append(errs, differs(s, first, "has weights of version", s.known.version, f.base))
 		}
 		if s.known.length != f.length {

@@ -65,6 +65,9 @@ type Options struct {
 	Outage time.Duration
 	// Mixed says what becomes of responses by other weights.
 	Mixed Mixed
+	// Follow leaves the weights of servers to another process: Publish waits until they have
+	// them instead of loading them.
+	Follow bool
 	// Log receives warnings about servers; nil discards them.
 	Log *slog.Logger
 }

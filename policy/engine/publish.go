@@ -19,6 +19,9 @@ type Version struct {
 	// is set, otherwise a model in the Hugging Face layout.
 	Path    string
 	Adapter bool
+	// Base is the version of the base weights under an adapter. Only a fleet with
+	// Options.Follow reads it; Fleet.Base returns it.
+	Base string
 }
 
 // NewName returns a name for a version of the weights that no other process uses.
@@ -42,6 +45,13 @@ func (f *Fleet) Current() (Version, bool) {
 	return *f.current, true
 }
 
+// Base returns the version of the base weights.
+func (f *Fleet) Base() string {
+	f.use.RLock()
+	defer f.use.RUnlock()
+	return f.base
+}
+
 // Publish brings new weights to all servers and makes them the current version. It waits
 // for responses in progress. A server that fails is not used until a probe has brought the
 // weights to it; if all fail, the error wraps ErrNoServer. Afterwards the folders of
@@ -59,6 +69,9 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 		return fmt.Errorf("engine: %w: version %s has Adapter %v, the version before it %v", ErrOption, v.Name, v.Adapter, f.current.Adapter)
 	}
 	f.old, f.current = f.current, &v
+	if f.opts.Follow {
+		f.base = v.Base
+	}
 	f.mu.Unlock()
 	errs := make([]error, len(f.servers))
 	f.each(func(i int, s *server) { errs[i] = f.bringUp(ctx, s) })
@@ -128,12 +141,21 @@ func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) err
 		return f.bringAdapter(ctx, s, d, current, old)
 	case d.version == current.Name:
 		return nil
+	case f.opts.Follow:
+		return fmt.Errorf("engine: %s: %w: its weights are of version %s, must be %s", s.base, ErrVersion, d.version, current.Name)
 	}
 	return f.api.reload(ctx, s.base, current.Path, current.Name)
 }
 
 // bringAdapter loads an adapter and unloads the one before it.
 func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, current, old *Version) error {
+	if f.opts.Follow {
+		if d.adapters != nil && !slices.Contains(d.adapters, current.Name) {
+			return fmt.Errorf("engine: %s: %w: the adapter %s is not loaded", s.base, ErrVersion, current.Name)
+		}
+		s.version = current.Name
+		return nil
+	}
 	if d.adapters == nil || !slices.Contains(d.adapters, current.Name) {
 		err := f.api.loadAdapter(ctx, s.base, current.Name, current.Path)
 		// A server that cannot list its adapters refuses one that it has.

@@ -111,7 +111,11 @@ func encodeConfig(config map[string]any) (string, error) {
 	if len(config) == 0 {
 		return "", nil
 	}
-	raw, err := json.Marshal(withDecimalPoint(redact.Value("config", config)))
+	return optionsJSON(redact.Value("config", config))
+}
+
+func optionsJSON(config any) (string, error) {
+	raw, err := json.Marshal(withDecimalPoint(config))
 	if err != nil {
 		return "", fmt.Errorf("config: %w", err)
 	}

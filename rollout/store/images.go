@@ -69,16 +69,25 @@ func nameOf(im *image.NRGBA) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// storeImage writes an image, unless it is stored already, and returns its name.
-func (f *folder) storeImage(im image.Image) (string, error) {
+// named returns an image in the pixel format of stored images, with its name. An image that is
+// Absent has only a name.
+func named(im image.Image) (*image.NRGBA, string, error) {
 	if name, ok := im.(Absent); ok {
-		return string(name), nil
+		return nil, string(name), nil
 	}
 	if im == nil || im.Bounds().Empty() {
-		return "", errors.New("the image is nil or has no pixels")
+		return nil, "", errors.New("the image is nil or has no pixels")
 	}
 	p := plain(im)
-	name := nameOf(p)
+	return p, nameOf(p), nil
+}
+
+// storeImage writes an image, unless it is stored already, and returns its name.
+func (f *folder) storeImage(im image.Image) (string, error) {
+	p, name, err := named(im)
+	if p == nil {
+		return name, err
+	}
 	if f.seen[name] || f.gallery != nil && f.gallery.o.NamesOnly {
 		return name, nil
 	}
@@ -143,7 +152,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if f.absent {
 		return Absent(name), nil
 	}
-	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
+	if !isName(name) {
 		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
 	}
 	path := filepath.Join(f.dir, name+".png")
@@ -161,6 +170,19 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, err := decodeImage(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.last) >= cached {
+		clear(f.last)
+	}
+	f.last[name] = p
+	return p, nil
+}
+
+// decodeImage decodes an image and checks that its name is the hash of its pixels.
+func decodeImage(name string, data []byte) (image.Image, error) {
 	size, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
@@ -176,11 +198,13 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if got := nameOf(p); got != name {
 		return nil, fmt.Errorf("%w: image %s: the hash of its pixels is %s, must be equal to its name", ErrFormat, name, got)
 	}
-	if len(f.last) >= cached {
-		clear(f.last)
-	}
-	f.last[name] = p
 	return p, nil
+}
+
+// isName reports whether a text can be the name of an image.
+func isName(name string) bool {
+	raw, err := hex.DecodeString(name)
+	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == name
 }
 
 // ImageName returns the name of an image in stored records, without .png.

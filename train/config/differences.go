@@ -12,7 +12,9 @@ import (
 
 // freeKeys may differ when a run resumes: they change no result.
 var freeKeys = []string{
-	"run.workers", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
+	"run.workers", "run.queue", "run.queue_options.name", "run.queue_options.listen", "run.queue_options.lease", "run.queue_options.sync",
+	"run.queue_options.creds", "run.queue_options.user", "run.queue_options.key_env", "run.queue_options.tls_ca", "run.queue_options.tls_cert",
+	"run.queue_options.tls_key", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
 	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
 	"trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.save_on_interrupt",
 	"trainer.log_val_generations", "trainer.val_log_select", "trainer.val_log_success_ratio", "trainer.log_image.max_pending", "trainer.rollout_data_scores",

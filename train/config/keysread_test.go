@@ -27,7 +27,7 @@ var checks = []string{"check.go", "unread.go", "unread_check.go"}
 // so the test finds a setting that no code reads only if no other field has its name.
 func TestEverySettingIsRead(t *testing.T) {
 	read := map[string]bool{}
-	for _, dir := range []string{".", "..", "../run", "../run/internal/upload", "../sft", "../engines", "../../cmd/vagen"} {
+	for _, dir := range []string{".", "..", "../run", "../run/internal/upload", "../sft", "../engines", "../envs", "../worker", "../../cmd/vagen"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		require.NoError(t, err)
 		for _, path := range paths {

@@ -57,6 +57,8 @@ func (c *Config) unreadSettings(r Registries) []unread {
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
 	when(!c.UsesEngine(), engineKey+".addresses", "is empty", engineKeys()...)
+	when(c.Run.Queue == "", "run.queue", "is null", queueKeys()...)
+	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
 	return append(out, c.unreadNotes()...)
 }
 
@@ -77,6 +79,7 @@ func (c *Config) unreadNotes() []unread {
 	m := &c.Agent.Model
 	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank", "is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
 	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz", "is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
+	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
 	when(len(c.Data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")

@@ -15,6 +15,7 @@ import (
 	"vagen/env/frozenlake"
 	"vagen/env/remote"
 	"vagen/train/config"
+	environments "vagen/train/envs"
 )
 
 func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
@@ -32,7 +33,7 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
 		"rollout_manager.use_service=True", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 	require.NoError(t, err)
-	envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
+	envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 		c, err := config.Load("", append(args, "rollout_manager.use_service=True")...)
 		require.NoError(t, err)
-		envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
+		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
@@ -76,7 +77,7 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		require.NoError(t, err)
 
 		c.Rollout.UseService = false
-		if envs, err = openEnvs(&c, slog.New(slog.DiscardHandler)); err == nil {
+		if envs, err = environments.Open(&c, slog.New(slog.DiscardHandler)); err == nil {
 			if levels, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
 				_, err = preflightEnvs(t.Context(), &c, levels, envs)
 			}
@@ -95,7 +96,7 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		path := file(scorer)
 		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
 		require.NoError(t, err)
-		envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
+		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)

@@ -8,6 +8,6 @@ var handledKeys = []string{
 	"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "actor_rollout_ref.actor.freeze_vision_tower",
 	"critic.model.path", "critic.ppo_micro_batch_size_per_gpu", "critic.use_dynamic_bsz",
 	"critic.ppo_max_token_len_per_gpu", "critic.zero_head",
-	"rollout_manager.use_service", "rollout_manager.base_url", "rollout_manager.timeout",
+	"run.queue", "run.queue_options.", "rollout_manager.use_service", "rollout_manager.base_url", "rollout_manager.timeout",
 	"trainer.", "huggingface_hub.",
 }

@@ -100,7 +100,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	if r.Learner, err = o.openLearner(ctx, &c, folder.Path); err != nil {
 		return nil, err
 	}
-	if err := r.resume(ctx); err != nil {
+	if err := errors.Join(r.resume(ctx), r.openQueue(ctx, &o)); err != nil {
 		return nil, err
 	}
 	return r, r.open(ctx, o)
@@ -156,7 +156,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
 		return nil, err
 	}
-	if err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv); err != nil {
+	if err := errors.Join(preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv), o.preflightQueue(ctx, c)); err != nil {
 		return nil, err
 	}
 	if o.Curve.Title == "" {

@@ -13,6 +13,7 @@ import (
 	"vagen/reward/judge"
 	"vagen/rollout"
 	"vagen/train/config"
+	environments "vagen/train/envs"
 )
 
 // CheckOptions checks the options of the environments that a configuration plays, composed of
@@ -27,7 +28,7 @@ func CheckOptions(ctx context.Context, c config.Config, envs *env.Registry) (not
 	}
 	if envs == nil {
 		none := func(*judge.StateReward) (judge.Completer, error) { return nil, nil }
-		if envs, err = dialledEnvs(&c, none, slog.New(slog.DiscardHandler)); err != nil {
+		if envs, err = environments.OpenDialled(&c, none, slog.New(slog.DiscardHandler)); err != nil {
 			return nil, err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	environments "vagen/train/envs"
 	"vagen/train/proof"
 	"vagen/train/track"
 )
@@ -55,7 +56,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		return nil, err
 	}
 	if envs == nil {
-		if envs, err = openEnvs(&c, log); err != nil {
+		if envs, err = environments.Open(&c, log); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/proof"
+	"vagen/train/queue"
 	"vagen/train/run/internal/upload"
 	"vagen/train/sft"
 	"vagen/train/track"
@@ -84,6 +85,7 @@ type Run struct {
 	from     *Checkpoint   // checkpoint to resume from; nil for a new run
 	past     []track.Event // of a resumed run
 	server   *http.Server  // nil for none
+	queue    *queue.Queue  // of workers; nil for none
 
 	archives archives
 	proof    *proof.Recorder
@@ -140,6 +142,9 @@ func (r *Run) Train(ctx context.Context) error {
 		err = late
 	}
 	if err == nil {
+		err = r.queue.Finish(context.WithoutCancel(ctx))
+	}
+	if err == nil {
 		err = r.draw() // including events delayed by a checkpoint
 	}
 	for _, s := range r.Sinks {
@@ -152,10 +157,14 @@ func (r *Run) Train(ctx context.Context) error {
 
 // trainer returns the trainer of the run.
 func (r *Run) trainer() *train.Trainer {
-	return &train.Trainer{
+	t := &train.Trainer{
 		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Examples: r.examples, Registries: r.names,
 		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: handledKeys,
 	}
+	if r.queue != nil {
+		t.Dealer = r.queue
+	}
+	return t
 }
 
 // validated writes the episodes of a validation and the curve.

@@ -113,6 +113,7 @@ func (r *Run) Close() error {
 	for _, s := range r.own {
 		errs = append(errs, s.Close())
 	}
+	errs = append(errs, r.queue.Close())
 	if l, ok := r.Learner.(io.Closer); ok {
 		errs = append(errs, l.Close())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"vagen/train"
 	"vagen/train/config"
+	environments "vagen/train/envs"
 	"vagen/train/sft"
 )
 
@@ -89,7 +90,7 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 		return nil, err
 	}
 	if p.envs == nil {
-		if p.envs, err = openEnvs(c, o.Log); err != nil {
+		if p.envs, err = environments.Open(c, o.Log); err != nil {
 			return nil, err
 		}
 	}

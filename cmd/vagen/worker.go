@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+
+	"vagen/internal/cli"
+	"vagen/train/queue"
+	"vagen/train/worker"
+)
+
+func workerCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "worker",
+		About: "Play the episodes of a trainer, on this machine or another.",
+		Help: `The trainer has run.queue in its configuration: the same URL, or embedded, then the
+trainer's log has the URL. Everything else comes from the trainer: environments, harness,
+sampling, and the vLLM or SGLang servers that generate the responses. Keys of services
+come from this process's environment, under the names in the trainer's configuration. The
+folder of the model, of which only tokenizer and image processor are read, must exist
+here, too, or be given with --model.
+
+Workers may start before the trainer, and may end at any time: their episodes are played
+by others. On SIGTERM or Ctrl-C no more episodes are started, and those being played
+may take up to --drain-timeout.
+
+  vagen worker --queue nats://trainer:4222 --workers 16`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			o := worker.DefaultOptions()
+			f.StringVar(&o.URL, "queue", "", "`URL` of the queue, such as nats://host:4222; several with commas")
+			f.StringVar(&o.Name, "name", o.Name, "name of the queue, run.queue_options.name of the trainer")
+			f.IntVar(&o.Slots, "workers", o.Slots, "episodes played at a time")
+			f.StringVar(&o.Model, "model", "", "`folder` with tokenizer and image processor; empty is that of the trainer")
+			f.StringVar(&o.Creds, "creds", "", "`file` with credentials in NATS's format")
+			f.StringVar(&o.User, "user", "", "user `name`, with the password in --key-env")
+			keyEnv := f.String("key-env", "", "environment `variable` with the token or the password")
+			f.StringVar(&o.CA, "tls-ca", "", "PEM `file` with the authorities that sign the server's certificate")
+			f.StringVar(&o.Cert, "tls-cert", "", "PEM `file` with this client's certificate")
+			f.StringVar(&o.CertKey, "tls-key", "", "PEM `file` with its key")
+			f.DurationVar(&o.Drain, "drain-timeout", o.Drain, "time for episodes being played when the worker stops")
+			discard := f.String("discard", "", "remove the queue of the run with this `id`, which will not be resumed, and exit")
+			return func(ctx context.Context, c *cli.Call) error {
+				o.Log, o.Getenv = c.Log, c.Getenv
+				if o.URL == "" {
+					return cli.Usagef("--queue is missing, must be a URL such as nats://host:4222")
+				}
+				if *keyEnv != "" {
+					if o.Key, _ = c.Getenv(*keyEnv); o.Key == "" {
+						return cli.Usagef("--key-env: the environment variable %s is not set", *keyEnv)
+					}
+				}
+				var err error
+				if *discard != "" {
+					err = queue.Discard(ctx, o.Connection, *discard)
+				} else {
+					err = worker.Work(ctx, o)
+				}
+				if errors.Is(err, queue.ErrOption) {
+					return cli.Usagef("%w", err)
+				}
+				return err
+			}
+		},
+	}
+}

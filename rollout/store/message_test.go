@@ -1,0 +1,82 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout"
+)
+
+// TestMessagesCarryWhatFilesCarry: trajectories that were encoded and decoded equal those of
+// a file, with their images.
+func TestMessagesCarryWhatFilesCarry(t *testing.T) {
+	ts := trajectories(t)
+	images := map[string][]byte{}
+	raw, err := Encode(7, ts, func(name string, png func() ([]byte, error)) (err error) {
+		images[name], err = png()
+		return err
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, images)
+	again, err := Encode(7, ts, func(string, func() ([]byte, error)) error { return nil })
+	require.NoError(t, err)
+	got, err := Decode(raw, len(ts), func(name string) ([]byte, error) { return images[name], nil })
+	require.NoError(t, err)
+	path := t.TempDir() + "/a.parquet"
+	require.NoError(t, Save(path, 7, ts))
+	want, err := Load(path)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	got, err = Decode(again, len(ts), func(name string) ([]byte, error) { return images[name], nil })
+	require.NoError(t, err)
+	require.Equal(t, want, got, "what a message carries does not depend on those before it")
+	_, err = Decode(raw, 1, nil)
+	require.ErrorIs(t, err, ErrFormat, "more than allowed")
+	lost := errors.New("lost")
+	_, err = Decode(raw, len(ts), func(string) ([]byte, error) { return nil, lost })
+	require.ErrorIs(t, err, lost)
+	_, err = Decode(raw, len(ts), func(string) ([]byte, error) { return raw, nil })
+	require.ErrorIs(t, err, ErrFormat, "not the image")
+	for cut := range 60 {
+		_, err = Decode(raw[:cut*len(raw)/60], len(ts), func(name string) ([]byte, error) { return images[name], nil })
+		require.ErrorIs(t, err, ErrFormat)
+	}
+}
+
+// TestOptionsOfMessagesKeepTheirTypes, secrets included.
+func TestOptionsOfMessagesKeepTheirTypes(t *testing.T) {
+	want := map[string]any{"a": uint64(1), "b": int64(-1), "c": 2.0, "d": []any{"x", true, nil}, "api_key": "s3cret"}
+	text, err := EncodeOptions(want)
+	require.NoError(t, err)
+	got, err := DecodeOptions(text)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// BenchmarkMessages encodes and decodes messages of 1 and of 32 trajectories.
+func BenchmarkMessages(b *testing.B) {
+	for _, n := range []int{1, 32} {
+		var ts []*rollout.Trajectory
+		for len(ts) < n {
+			ts = append(ts, trajectories(b)[0])
+		}
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			images := map[string][]byte{}
+			for b.Loop() {
+				raw, err := Encode(1, ts, func(name string, png func() ([]byte, error)) (err error) {
+					if images[name] == nil {
+						images[name], err = png()
+					}
+					return err
+				})
+				require.NoError(b, err)
+				_, err = Decode(raw, n, func(name string) ([]byte, error) { return images[name], nil })
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/trajectory")
+		})
+	}
+}

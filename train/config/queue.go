@@ -1,0 +1,99 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// QueueConfig says how trainer and workers use the queue in run.queue.
+type QueueConfig struct {
+	Name   string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
+	Listen string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
+	Lease  float64 `yaml:"lease" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
+	Tries  int     `yaml:"tries" doc:"how often an episode may end or fail its worker before it becomes unusable"`
+	Sync   bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
+
+	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
+	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
+	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same"`
+	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system"`
+	Cert    string `yaml:"tls_cert" null:"" doc:"PEM file with a certificate: this client's, or that of an embedded server"`
+	CertKey string `yaml:"tls_key" null:"" doc:"PEM file with the key of tls_cert"`
+}
+
+// QueueEmbedded as run.queue starts a server in the trainer's process.
+const QueueEmbedded = "embedded"
+
+const queueKey = "run.queue_options"
+
+func defaultQueue() QueueConfig {
+	return QueueConfig{Name: "vagen", Listen: "127.0.0.1:4222", Lease: 30, Tries: 3}
+}
+
+var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// queue checks the settings of workers.
+func (v *validator) queue(c *Config) {
+	o := &c.Run.QueueOptions
+	if c.Run.Queue == "" { // then all of them have no effect
+		return
+	}
+	if !queueName.MatchString(o.Name) {
+		v.Bad(queueKey+".name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
+	}
+	if !(o.Lease >= 0.1 && o.Lease <= 1e6) {
+		v.Bad(queueKey+".lease", "%v, must be in [0.1, 1e6]", o.Lease)
+	}
+	v.Positive(queueKey+".tries", o.Tries)
+	if !queueURL(c.Run.Queue) { // its text may contain a secret
+		v.Say("{run.queue} must be of the form nats://host:4222 or tls://host:4222, without credentials, or %s", QueueEmbedded)
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		v.Bad(queueKey+".listen", "%q, must be host:port", o.Listen)
+	}
+	switch {
+	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):
+		v.Say("{%s.creds} is set, but {%s.user} or {%s.key_env} is, too: choose one way to log in", queueKey, queueKey, queueKey)
+	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
+		v.Say("{%s.creds} is set, but {run.queue} is embedded, which knows only {%s.key_env} and {%s.user}", queueKey, queueKey, queueKey)
+	case o.User != "" && o.KeyEnv == "":
+		v.Say("{%s.user} is %q, but {%s.key_env}, the variable with the password, is null", queueKey, o.User, queueKey)
+	}
+	if (o.Cert == "") != (o.CertKey == "") {
+		v.Say("{%s.tls_cert} and {%s.tls_key} must both be set, or neither", queueKey, queueKey)
+	}
+	if c.Run.Patience > 0 {
+		v.Say("{run.patience} is %v, but {run.queue} is set: every episode is played by itself, so that none waits for others", c.Run.Patience)
+	}
+	if c.Run.Waves > 1 {
+		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
+	}
+}
+
+// queueURL reports whether a text can be run.queue.
+func queueURL(text string) bool {
+	if text == QueueEmbedded {
+		return true
+	}
+	for _, one := range strings.Split(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.User != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+			return false
+		}
+		if u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
+			return false
+		}
+	}
+	return true
+}
+
+// queueKeys are the settings that have no effect without a queue.
+func queueKeys() []string {
+	var out []string
+	for _, k := range []string{"name", "listen", "lease", "tries", "sync", "creds", "user", "key_env", "tls_ca", "tls_cert", "tls_key"} {
+		out = append(out, queueKey+"."+k)
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+// Package envs opens the environments of a configuration: in a trainer, and in the workers of
+// a trainer.
+package envs
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/env/remote"
+	"vagen/reward/judge"
+	"vagen/reward/judge/client"
+	"vagen/train/config"
+)
+
+// Open returns the environments of a configuration: those of the library, or with
+// rollout_manager.use_service those of a service, which accepts any name.
+func Open(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+	return OpenDialled(c, client.Dial(log), log)
+}
+
+// OpenDialled is Open with another connection to judges.
+func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
+	r := &c.Rollout
+	if !r.UseService {
+		return builtin.LoggedRegistry(dial, log), nil
+	}
+	out := new(env.Registry)
+	o := remote.DefaultLegacyOptions()
+	o.URLs, o.Log = []string{r.BaseURL}, log
+	o.Timeout = time.Duration(r.Timeout * float64(time.Second))
+	hosted := func(name string) env.Factory {
+		named := o
+		named.Name = name
+		return served(remote.LegacyFactory(named))
+	}
+	for _, name := range builtin.Registry().Names() { // files may use another case
+		if err := out.Register(name, hosted(name)); err != nil {
+			return nil, err
+		}
+	}
+	out.SetOtherwise(hosted) // the names are only known to the service
+	return out, nil
+}
+
+// SetJudge sets the judge of a block state_reward, which the environments share.
+func SetJudge(envs *env.Registry, s *judge.StateReward, log *slog.Logger) error {
+	j, err := client.Judge(s, log)
+	if err != nil {
+		return fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
+	}
+	envs.SetJudge(j)
+	return nil
+}
+
+// served removes the option rules, because a service of the legacy protocol has only its own
+// rules.
+func served(f env.Factory) env.Factory {
+	return func(cfg map[string]any) (env.Env, error) {
+		cfg = maps.Clone(cfg)
+		if cfg["rules"] == "legacy" || cfg["rules"] == "service" {
+			delete(cfg, "rules")
+		}
+		return f(cfg)
+	}
+}

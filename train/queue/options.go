@@ -1,0 +1,240 @@
+package queue
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"vagen/internal/field"
+)
+
+// Embedded as Options.URL starts a server in this process.
+const Embedded = "embedded"
+
+// Sentinels.
+var (
+	// ErrOption means that an option is not allowed.
+	ErrOption = errors.New("bad option")
+	// ErrServer means that the server cannot be reached, or lacks what a queue needs.
+	ErrServer = errors.New("the queue's server cannot be used")
+	// ErrAccess means that the server refuses the credentials.
+	ErrAccess = errors.New("the queue's server refuses the credentials")
+	// ErrOtherRun means that the queue belongs to another run.
+	ErrOtherRun = errors.New("the queue holds another run")
+	// ErrFailed means that no episode of a batch could be played.
+	ErrFailed = errors.New("every episode failed in the workers")
+)
+
+// Connection says which queue on which server, and how to log in.
+type Connection struct {
+	// URL is that of a NATS server with JetStream, or several with commas between them, such
+	// as nats://host:4222 or tls://host:4222. It must not contain credentials.
+	URL string
+	// Name tells several queues on a server apart.
+	Name string
+	// Creds is a file with credentials in NATS's format (JWT and key); "" for none.
+	Creds string
+	// User and Key log in with user and password, or with Key alone with a token. Key does not
+	// appear in errors or logs.
+	User, Key string
+	// CA is a PEM file with the authorities that sign the server's certificate; "" is those of
+	// the system. Cert and CertKey are PEM files of the own certificate: of the client, or of an
+	// embedded server.
+	CA, Cert, CertKey string
+	// Log receives information and warnings; nil discards them.
+	Log *slog.Logger
+}
+
+// Options are those of a trainer's Queue.
+type Options struct {
+	Connection
+	// Run identifies the run. A queue that holds tasks of another one is refused.
+	Run string
+	// Dir is the folder of an embedded server's files, and Listen the address where it expects
+	// workers. An address that other machines can reach needs a Key.
+	Dir, Listen string
+	// Sync makes an embedded server write every message to disk before it confirms it.
+	// Otherwise a power failure, not the end of the process, may lose messages of the last
+	// minutes, and their episodes are played again.
+	Sync bool
+	// Lease is how long a task stays with a worker that is not heard of.
+	Lease time.Duration
+	// Tries is how often a task may end or fail its worker.
+	Tries int
+	// Window is the number of tasks in the queue at a time.
+	Window int
+	// Setup is passed to workers as it is, in every batch: what they need to open environments.
+	Setup []byte
+	// Policy returns what workers need to sample with the policy of a player as it is now; nil
+	// passes nothing.
+	Policy PolicySource
+	// CheckRow checks a row of a result before it is used; nil checks what needs no model.
+	CheckRow RowCheck
+}
+
+// DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, and 3
+// tries.
+func DefaultOptions() Options {
+	return Options{
+		Connection: Connection{URL: Embedded, Name: "vagen"}, Listen: "127.0.0.1:4222",
+		Lease: 30 * time.Second, Tries: 3, Window: 4096,
+	}
+}
+
+var nameText = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+func (o *Connection) check(c *field.Checks) {
+	if !nameText.MatchString(o.Name) {
+		c.Bad("Name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
+	}
+	if o.Creds != "" && (o.User != "" || o.Key != "") {
+		c.Bad("Creds", "%q, but User or Key is set, too: only one way to log in is possible", o.Creds)
+	}
+	if o.User != "" && o.Key == "" {
+		c.Bad("User", "%q, but Key, the password, is empty", o.User)
+	}
+	if (o.Cert == "") != (o.CertKey == "") {
+		c.Bad("Cert", "%q and CertKey %q: both must be set, or none", o.Cert, o.CertKey)
+	}
+	if err := CheckURL(o.URL); err != nil {
+		c.Add("URL", fmt.Errorf("queue: URL: %w", err))
+	}
+}
+
+// Check returns an error that lists all problems and wraps ErrOption.
+func (o *Options) Check() error {
+	c := field.Options("queue", ErrOption)
+	o.Connection.check(c)
+	c.Positive("Tries", o.Tries)
+	c.Positive("Window", o.Window)
+	if o.Lease < 100*time.Millisecond {
+		c.Bad("Lease", "%v, must be at least 100ms", o.Lease)
+	}
+	if o.Run == "" {
+		c.Bad("Run", "empty, must identify the run")
+	}
+	if o.URL == Embedded {
+		if o.Dir == "" {
+			c.Bad("Dir", "empty, must be a folder for the embedded server")
+		}
+		if o.Creds != "" {
+			c.Bad("Creds", "%q, but an embedded server knows only Key, and User with Key", o.Creds)
+		}
+		host, _, err := net.SplitHostPort(o.Listen)
+		if err != nil {
+			c.Bad("Listen", "%q, must be host:port", o.Listen)
+		} else if ip := net.ParseIP(host); o.Key == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			c.Bad("Listen", "%q, which other machines can reach: set Key, a token or password, or listen on 127.0.0.1", o.Listen)
+		}
+	}
+	return c.Err()
+}
+
+// CheckURL returns an error that wraps ErrOption unless a text can be Connection.URL. The error
+// shows no credentials.
+func CheckURL(text string) error {
+	if text == Embedded {
+		return nil
+	}
+	for _, one := range strings.Split(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		switch {
+		case err != nil: // its text may contain credentials
+			return fmt.Errorf("%w: it is not a URL, must be of the form nats://host:4222, or %s", ErrOption, Embedded)
+		case u.User != nil:
+			return fmt.Errorf("%w: the URL of %s contains credentials: set the key or the file of credentials instead", ErrOption, u.Host)
+		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "", u.RawQuery != "", u.Fragment != "":
+			return fmt.Errorf("%w: %q must be of the form nats://host:4222 or tls://host:4222, or %s", ErrOption, one, Embedded)
+		}
+	}
+	return nil
+}
+
+// dial returns the options of a connection.
+func (o *Connection) dial() ([]nats.Option, error) {
+	out := []nats.Option{
+		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.PingInterval(20 * time.Second),
+	}
+	switch {
+	case o.Creds != "":
+		if _, err := os.Stat(o.Creds); err != nil {
+			return nil, fmt.Errorf("queue: %w: Creds: %w", ErrOption, err)
+		}
+		out = append(out, nats.UserCredentials(o.Creds))
+	case o.User != "":
+		out = append(out, nats.UserInfo(o.User, o.Key))
+	case o.Key != "":
+		out = append(out, nats.Token(o.Key))
+	}
+	t, err := o.clientTLS()
+	if err == nil && t != nil {
+		out = append(out, nats.Secure(t))
+	}
+	return out, err
+}
+
+// clientTLS returns the settings of TLS, nil if none differ from NATS's own.
+func (o *Connection) clientTLS() (*tls.Config, error) {
+	if o.CA == "" && (o.Cert == "" || o.URL == Embedded) {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CA != "" {
+		raw, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, fmt.Errorf("queue: %w: CA: %w", ErrOption, err)
+		}
+		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(raw) {
+			return nil, fmt.Errorf("queue: %w: CA: %s has no certificate in PEM", ErrOption, o.CA)
+		}
+	}
+	if o.Cert != "" && o.URL != Embedded {
+		own, err := o.certificate()
+		if err != nil {
+			return nil, err
+		}
+		t.Certificates = []tls.Certificate{own}
+	}
+	return t, nil
+}
+
+func (o *Connection) certificate() (tls.Certificate, error) {
+	own, err := tls.LoadX509KeyPair(o.Cert, o.CertKey)
+	if err != nil {
+		err = fmt.Errorf("queue: %w: Cert, CertKey: %w", ErrOption, err)
+	}
+	return own, err
+}
+
+func (o *Connection) log() *slog.Logger {
+	if o.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return o.Log
+}
+
+// access converts an error of a connection: those about credentials wrap ErrAccess, others
+// ErrServer.
+func access(err error) error {
+	kind := ErrServer
+	for _, denied := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrPermissionViolation, nats.ErrAccountAuthExpired} {
+		if errors.Is(err, denied) {
+			kind = ErrAccess
+		}
+	}
+	if err != nil && strings.Contains(strings.ToLower(err.Error()), "authorization violation") {
+		kind = ErrAccess
+	}
+	return fmt.Errorf("queue: %w: %w", kind, err)
+}

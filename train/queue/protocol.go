@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// protocol is the version of the messages. Trainer and workers must have the same.
+const protocol = "1"
+
+// Limits on what others send.
+const (
+	maxTask     = 1 << 20 // bytes of a task
+	maxSettings = 64 << 20
+	maxResult   = 1 << 28 // bytes of a result in the object store
+	maxGrouped  = 64      // results in a message
+	maxText     = 2000    // characters of a failure
+	maxAttempts = 100     // of an episode by run.retry
+)
+
+// names of a queue on its server.
+type names struct{ prefix, subject string }
+
+func namesOf(queue string) names {
+	return names{prefix: "VAGEN_" + queue + "_", subject: "vagen." + queue + "."}
+}
+
+func (n names) tasks() string                { return n.prefix + "TASKS" }
+func (n names) results() string              { return n.prefix + "RESULTS" }
+func (n names) settings() string             { return n.prefix + "SETTINGS" }
+func (n names) bucket(batch string) string   { return n.prefix + batch }
+func (n names) taskOf(batch string) string   { return n.subject + "task." + batch }
+func (n names) resultOf(batch string) string { return n.subject + "result." + batch }
+
+// workersName is the consumer from which workers take tasks.
+const workersName = "workers"
+
+// Metadata of the streams, and headers of a result.
+const (
+	runKey      = "vagen.run"
+	protocolKey = "vagen.protocol"
+
+	tasksHeader  = "Vagen-Tasks"  // numbers of the tasks with their attempts, one for each row: "3/0,7/1"
+	objectHeader = "Vagen-Object" // name of the object with the body
+	faultHeader  = "Vagen-Fault"  // kind of a failure; the body is its text
+)
+
+// The kinds of failures.
+const (
+	faultFailed = "failed" // the worker could not play the episode
+	faultDied   = "died"   // workers that played it ended
+)
+
+// limits are the settings of a player that workers need, beside its harness.
+type limits struct {
+	Sampling       policy.Sampling
+	MaxTurns       int
+	Budget         rollout.Budget
+	EnvTimeout     time.Duration
+	EpisodeTimeout time.Duration
+	EpisodeMean    []string
+	Retry          rollout.Retry
+}
+
+func limitsOf(p *rollout.Player) limits {
+	return limits{p.Sampling, p.MaxTurns, p.Budget, p.EnvTimeout, p.EpisodeTimeout, p.EpisodeMean, p.Retry}
+}
+
+func (l *limits) apply(p *rollout.Player) {
+	p.Sampling, p.MaxTurns, p.Budget, p.EnvTimeout, p.EpisodeTimeout = l.Sampling, l.MaxTurns, l.Budget, l.EnvTimeout, l.EpisodeTimeout
+	p.EpisodeMean, p.Retry = l.EpisodeMean, l.Retry
+}
+
+// settings are what the tasks of a batch have in common.
+type settings struct {
+	Run    string
+	Tag    string
+	Seed   uint64
+	Lease  time.Duration
+	Tries  int
+	Limits limits
+	Setup  []byte
+	Policy []byte
+}
+
+// task is an episode to play.
+type task struct {
+	Batch   string
+	Deal    string // names the settings
+	Number  int    // in the batch
+	Attempt int
+	Episode episode
+}
+
+// episode is a rollout.Episode whose options keep their types.
+type episode struct {
+	rollout.Episode
+	Options string
+}
+
+func newEpisode(e rollout.Episode) (episode, error) {
+	options, err := store.EncodeOptions(e.Config)
+	e.Config = nil
+	return episode{e, options}, err
+}
+
+func (e *episode) decode() (rollout.Episode, error) {
+	out := e.Episode
+	var err error
+	out.Config, err = store.DecodeOptions(e.Options)
+	return out, err
+}
+
+// batchName identifies a batch: everything that its results depend on, except the policy,
+// which the tag stands for.
+func batchName(s *settings, episodes []episode) (string, error) {
+	raw, err := json.Marshal(struct {
+		Protocol, Run, Tag string
+		Seed               uint64
+		Limits             limits
+		Setup              []byte
+		Episodes           []episode
+	}{protocol, s.Run, s.Tag, s.Seed, s.Limits, s.Setup, episodes})
+	if err != nil {
+		return "", fmt.Errorf("queue: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:12]), nil
+}
+
+// nonce returns a text that no other process has.
+func nonce() string { return rand.Text()[:12] }
+
+// place is a task with the attempt.
+type place struct{ number, attempt int }
+
+func writePlaces(places []place) string {
+	var b strings.Builder
+	for i, p := range places {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%d/%d", p.number, p.attempt)
+	}
+	return b.String()
+}
+
+// readPlaces reads the header of a result for a batch of n tasks.
+func readPlaces(text string, n int) ([]place, error) {
+	parts := strings.SplitN(text, ",", maxGrouped+1)
+	if text == "" || len(parts) > maxGrouped {
+		return nil, fmt.Errorf("the header %s has no tasks, or more than %d", tasksHeader, maxGrouped)
+	}
+	var out []place
+	for _, part := range parts {
+		number, attempt, ok := strings.Cut(part, "/")
+		i, err1 := strconv.Atoi(number)
+		k, err2 := strconv.Atoi(attempt)
+		if !ok || err1 != nil || err2 != nil || i < 0 || i >= n || k < 0 {
+			return nil, fmt.Errorf("the header %s is not a list of the %d tasks", tasksHeader, n)
+		}
+		out = append(out, place{i, k})
+	}
+	return out, nil
+}

@@ -1,0 +1,268 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// PolicySource returns what workers need to sample with a policy as it is now.
+type PolicySource func(ctx context.Context, p policy.Policy) ([]byte, error)
+
+// Queue gives episodes to workers. It is a rollout.Dealer; batches are played one after the
+// other.
+type Queue struct {
+	opts   Options
+	names  names
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	server *server.Server // nil for one by URL
+	count  counters
+
+	mu    sync.Mutex
+	deals int // number of batches so far
+}
+
+var _ rollout.Dealer = (*Queue)(nil)
+
+// counters are those of Gauges.
+type counters struct {
+	played, resumed, duplicates, faults, died, invalid, unusable, redealt, refused atomic.Int64
+}
+
+// Open connects to the server, or starts it, and claims the queue for the run. Errors of
+// credentials wrap ErrAccess, others of the server ErrServer. If the queue belongs to another
+// run, the error wraps ErrOtherRun.
+func Open(ctx context.Context, o Options) (*Queue, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	nc, s, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s}
+	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024))
+	if err == nil {
+		err = q.claim(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	if s != nil {
+		o.log().Info("workers of this run connect to the embedded server", "command", "vagen worker --queue "+q.URL(), "files", o.Dir)
+	}
+	return q, nil
+}
+
+// Probe checks that Open would succeed, without starting or changing anything.
+func Probe(ctx context.Context, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if o.URL == Embedded {
+		return o.probeListen()
+	}
+	nc, _, err := o.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return access(err)
+	}
+	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, js: js}
+	_, err = q.owner(ctx)
+	return err
+}
+
+// URL returns the address for workers.
+func (q *Queue) URL() string {
+	if q.server == nil {
+		return q.opts.URL
+	}
+	return strings.Replace(q.server.ClientURL(), "0.0.0.0", "HOST", 1)
+}
+
+// owner checks that the queue is this run's or nobody's, and reports whether it exists.
+func (q *Queue) owner(ctx context.Context) (exists bool, err error) {
+	s, err := q.js.Stream(ctx, q.names.results()) // a file, unlike the tasks
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, access(err)
+	}
+	info := s.CachedInfo()
+	if run := info.Config.Metadata[runKey]; run != q.opts.Run {
+		return true, fmt.Errorf("queue: %w: %q on %s belongs to the run %q and has %d messages of its results, this run is %q: choose another name, or, if that run is over, remove it with vagen worker --discard %s",
+			ErrOtherRun, q.opts.Name, q.opts.URL, run, info.State.Msgs, q.opts.Run, run)
+	}
+	if v := info.Config.Metadata[protocolKey]; v != protocol {
+		return true, fmt.Errorf("queue: %w: %q on %s has messages of protocol %q, this program has %q: resume with the program that began the run", ErrServer, q.opts.Name, q.opts.URL, v, protocol)
+	}
+	return true, nil
+}
+
+// claim creates the streams, or opens those of this run.
+//
+// Tasks and settings, which may contain secrets of environments, are kept in the server's memory
+// only; the trainer sends them again if they are lost.
+func (q *Queue) claim(ctx context.Context) error {
+	if _, err := q.owner(ctx); err != nil {
+		return err
+	}
+	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol}
+	if _, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
+	}); err != nil {
+		return access(err)
+	}
+	tasks, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window), MaxMsgSize: maxTask,
+	})
+	if err != nil {
+		return access(err)
+	}
+	if _, err = tasks.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: workersName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.Lease, MaxAckPending: 2 * q.opts.Window,
+		Metadata: map[string]string{protocolKey: protocol},
+	}); err != nil {
+		return access(err)
+	}
+	return nil
+}
+
+// Deal implements rollout.Dealer. It waits for workers as long as ctx allows, also while the
+// server cannot be reached or its disk is full.
+func (q *Queue) Deal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) ([]*rollout.Trajectory, rollout.Timing, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	begin := time.Now()
+	if len(episodes) == 0 {
+		return nil, rollout.Timing{}, nil
+	}
+	d, err := q.newDeal(ctx, p, episodes, seed)
+	if err == nil {
+		err = d.run(ctx)
+	}
+	took := rollout.Timing{Generate: time.Since(begin)}
+	if err != nil {
+		return nil, took, err
+	}
+	return d.out, took, nil
+}
+
+// Gauges returns counts since Open, by name.
+func (q *Queue) Gauges() map[string]float64 {
+	c := &q.count
+	out := map[string]float64{}
+	for name, n := range map[string]*atomic.Int64{
+		"played": &c.played, "resumed": &c.resumed, "duplicates": &c.duplicates, "faults": &c.faults, "died": &c.died,
+		"invalid": &c.invalid, "unusable": &c.unusable, "redealt": &c.redealt, "refused": &c.refused,
+	} {
+		out["queue_"+name] = float64(n.Load())
+	}
+	return out
+}
+
+// Finish removes everything of the run from the server. It is called when the run is complete.
+// A nil queue has nothing.
+func (q *Queue) Finish(ctx context.Context) error {
+	if q == nil {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return discard(ctx, q.js, q.names)
+}
+
+// discard removes the streams and buckets of a queue.
+func discard(ctx context.Context, js jetstream.JetStream, n names) error {
+	var errs []error
+	if err := dropBuckets(ctx, js, n, ""); err != nil {
+		errs = append(errs, err)
+	}
+	for _, s := range []string{n.results(), n.tasks()} {
+		if err := js.DeleteStream(ctx, s); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			errs = append(errs, access(err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dropBuckets removes the buckets of all batches but one.
+func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except string) error {
+	list := js.ObjectStoreNames(ctx)
+	var old []string
+	for name := range list.Name() {
+		if strings.HasPrefix(name, n.prefix) && name != n.bucket(except) && (name != n.settings() || except == "") {
+			old = append(old, name)
+		}
+	}
+	errs := []error{}
+	if err := list.Error(); err != nil {
+		errs = append(errs, access(err))
+	}
+	for _, name := range old {
+		if err := js.DeleteObjectStore(ctx, name); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			errs = append(errs, access(err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Discard removes a queue that belongs to a run, for a run that will not be resumed.
+func Discard(ctx context.Context, c Connection, run string) error {
+	o := DefaultOptions()
+	o.Connection, o.Run = c, run
+	if err := o.Check(); err != nil {
+		return err
+	}
+	nc, _, err := o.connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return access(err)
+	}
+	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, js: js}
+	exists, err := q.owner(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !exists:
+		return fmt.Errorf("queue: %w: there is no queue %q on %s", ErrServer, o.Name, o.URL)
+	}
+	return discard(ctx, js, q.names)
+}
+
+// Close closes the connection and stops an embedded server. The queue keeps its messages,
+// so that a run that is not complete resumes with the results that it has. A nil queue has nothing to
+// close.
+func (q *Queue) Close() error {
+	if q == nil {
+		return nil
+	}
+	q.nc.Close()
+	stop(q.server)
+	return nil
+}

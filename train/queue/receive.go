@@ -1,0 +1,143 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// receive uses a message of a worker. Nothing in it is trusted.
+func (d *deal) receive(ctx context.Context, m jetstream.Msg) {
+	places, err := readPlaces(m.Headers().Get(tasksHeader), len(d.out))
+	if err != nil {
+		d.q.count.invalid.Add(1)
+		d.q.opts.log().Warn("a worker sent a message that is no result", "err", err)
+		return
+	}
+	if kind := m.Headers().Get(faultHeader); kind != "" {
+		for _, p := range places {
+			d.fault(p, kind, errors.New(shorten(string(m.Data()))))
+		}
+		return
+	}
+	ts, err := d.decode(ctx, m, places)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		d.q.count.invalid.Add(1)
+		for _, p := range places {
+			d.fault(p, faultFailed, fmt.Errorf("a worker sent a result that cannot be used: %w", err))
+		}
+		return
+	}
+	for i, p := range places {
+		d.accept(p, ts[i].Trajectory)
+	}
+}
+
+// decode reads the trajectories of a message, one for each place.
+func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]store.Stored, error) {
+	body := m.Data()
+	if name := m.Headers().Get(objectHeader); name != "" {
+		var err error
+		if body, err = d.object(ctx, name, maxResult); err != nil {
+			return nil, err
+		}
+	}
+	ts, err := store.Decode(body, len(places), func(name string) ([]byte, error) { return d.object(ctx, name, store.MaxImageBytes) })
+	if err == nil && len(ts) != len(places) {
+		err = fmt.Errorf("%d trajectories for %d tasks", len(ts), len(places))
+	}
+	return ts, err
+}
+
+// object reads an object of the batch's bucket.
+func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, error) {
+	var err error
+	for try := range 3 { // another worker may be writing the same image
+		if try > 0 && !pause(ctx, tick/5) {
+			return nil, context.Cause(ctx)
+		}
+		var r jetstream.ObjectResult
+		if r, err = d.bucket.Get(ctx, name); err != nil {
+			continue
+		}
+		var raw []byte
+		raw, err = io.ReadAll(io.LimitReader(r, limit+1))
+		if int64(len(raw)) > limit {
+			r.Close()
+			return nil, fmt.Errorf("object %q has more than %d bytes", shorten(name), limit)
+		}
+		if err = errors.Join(err, r.Close()); err == nil {
+			return raw, nil
+		}
+	}
+	return nil, fmt.Errorf("object %q: %w", shorten(name), err)
+}
+
+// accept uses a trajectory, unless its task has a result.
+func (d *deal) accept(p place, t *rollout.Trajectory) {
+	if d.out[p.number] != nil {
+		d.q.count.duplicates.Add(1)
+		return
+	}
+	e := &d.episodes[p.number]
+	if err := checkResult(t, e, d.q.opts.CheckRow); err != nil {
+		d.q.count.invalid.Add(1)
+		d.fault(p, faultFailed, fmt.Errorf("a worker sent a result that cannot be used: %w", err))
+		return
+	}
+	t.Episode = *e // files do not have all of it, and no secrets
+	d.q.count.played.Add(1)
+	d.finish(p.number, t)
+}
+
+// fault counts a failure of a task, and plays it again or gives it up.
+func (d *deal) fault(p place, kind string, err error) {
+	if d.out[p.number] != nil || p.attempt != d.attempts[p.number] {
+		d.q.count.duplicates.Add(1)
+		return
+	}
+	e := &d.episodes[p.number]
+	err = fmt.Errorf("queue: group %d, index %d, attempt %d: %w", e.Group, e.Index, p.attempt, err)
+	d.attempts[p.number]++
+	d.q.count.faults.Add(1)
+	if kind == faultDied {
+		d.q.count.died.Add(1)
+	}
+	if kind == faultDied || d.attempts[p.number] >= d.q.opts.Tries {
+		if d.first == nil {
+			d.first = err
+		}
+		d.q.count.unusable.Add(1)
+		d.finish(p.number, &rollout.Trajectory{Episode: *e, End: rollout.EndWorker, Err: err})
+		return
+	}
+	d.q.opts.log().Debug("an episode failed in a worker and is played again", "err", err)
+	d.todo = append(d.todo, p.number)
+	d.pending--
+}
+
+func (d *deal) finish(i int, t *rollout.Trajectory) {
+	d.out[i] = t
+	d.missing--
+	d.pending--
+	d.progress = time.Now()
+}
+
+func shorten(text string) string {
+	text = strings.ToValidUTF8(text, "�")
+	if r := []rune(text); len(r) > maxText {
+		return string(r[:maxText]) + "…"
+	}
+	return text
+}

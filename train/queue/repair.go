@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// look finds out, when no results arrive, what the server has lost: because it was started
+// again, lost power, or was replaced by an empty one.
+func (d *deal) look(ctx context.Context) error {
+	q := d.q
+	if q.server != nil && !q.server.JetStreamEnabled() {
+		return d.stopped(ErrServer)
+	}
+	results, err := q.js.Stream(ctx, q.names.results())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return d.again(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d.results = results
+	if _, err := d.consumer.Info(ctx); errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return d.subscribe(ctx)
+	} else if err != nil {
+		return err
+	}
+	if time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
+		return nil
+	}
+	tasks, err := q.js.Stream(ctx, q.names.tasks())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return d.again(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if tasks.CachedInfo().State.Msgs == 0 { // nothing is left to play, and nothing has arrived
+		return d.again(ctx)
+	}
+	c, err := tasks.Consumer(ctx, workersName)
+	if err != nil {
+		return err
+	}
+	if info := c.CachedInfo(); info.NumAckPending == 0 && info.NumWaiting == 0 {
+		d.warn("no worker takes tasks", nil)
+	}
+	return nil
+}
+
+// again reads all results once more, and has what is still missing played again.
+func (d *deal) again(ctx context.Context) (err error) {
+	q := d.q
+	if err := q.claim(ctx); err != nil {
+		return err
+	}
+	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
+		return err
+	}
+	d.close()
+	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {
+		return err
+	}
+	if err := d.subscribe(ctx); err != nil {
+		return err
+	}
+	for n := 1; n > 0 && d.missing > 0; {
+		if n, err = d.read(ctx); err != nil {
+			return err
+		}
+	}
+	d.restart()
+	d.nonce, d.progress = nonce(), time.Now()
+	q.count.redealt.Add(int64(len(d.todo)))
+	q.opts.log().Warn("the queue has lost tasks or results, they are played again", "episodes", len(d.todo))
+	return d.announce(ctx)
+}
+
+// stopped is the error of an embedded server that has stopped, which it does if it cannot write.
+func (d *deal) stopped(err error) error {
+	return fmt.Errorf("queue: %w: the embedded server has stopped because it could not write to %s; the run can be resumed when its disk has room: %w", errStopped, d.q.opts.Dir, err)
+}
+
+// errStopped is an ErrServer that waiting does not mend.
+var errStopped = fmt.Errorf("%w", ErrServer)

@@ -1,0 +1,174 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// send sends the results until finished is closed. Results that have come together are
+// sent together.
+func (w *worker) send(ctx context.Context) {
+	var next *outcome // taken from finished, of another batch
+	for {
+		var group []outcome
+		if next != nil {
+			group, next = append(group, *next), nil
+		} else {
+			first, ok := <-w.finished
+			if !ok {
+				return
+			}
+			group = append(group, first)
+		}
+		for len(group) < maxGrouped && group[0].fault == "" && next == nil {
+			select {
+			case more, ok := <-w.finished:
+				if !ok {
+					w.deliver(ctx, group)
+					return
+				}
+				if more.of != group[0].of || more.fault != "" {
+					next = &more
+				} else {
+					group = append(group, more)
+				}
+				continue
+			default:
+			}
+			break
+		}
+		w.deliver(ctx, group)
+	}
+}
+
+// deliver sends results of a batch and acknowledges their tasks. While the server takes no
+// results, it tries again, and keeps the tasks.
+func (w *worker) deliver(ctx context.Context, group []outcome) {
+	for try := 0; ; try++ {
+		err := w.publish(ctx, group)
+		switch {
+		case err == nil:
+			for _, o := range group {
+				w.done(o.held)
+				o.m.Ack()
+			}
+			return
+		case ctx.Err() != nil:
+			for _, o := range group {
+				w.giveBack(o.held)
+			}
+			return
+		case w.over(ctx, group[0].task.Batch):
+			for _, o := range group {
+				w.done(o.held)
+				o.m.Nak()
+			}
+			return
+		}
+		if try%20 == 0 {
+			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
+		}
+		pause(ctx, min(5*time.Second, 50*time.Millisecond<<min(try, 7)))
+	}
+}
+
+// over reports whether the trainer has finished a batch, so that its results are not needed.
+func (w *worker) over(ctx context.Context, batch string) bool {
+	_, err := w.js.ObjectStore(ctx, w.names.bucket(batch))
+	return errors.Is(err, jetstream.ErrBucketNotFound)
+}
+
+// publish sends results of a batch: those of one failure, or any number of trajectories.
+func (w *worker) publish(ctx context.Context, group []outcome) error {
+	first := group[0]
+	if first.fault != "" {
+		m := w.message(group)
+		m.Header.Set(faultHeader, first.fault)
+		m.Data = []byte(shorten(first.err.Error()))
+		return w.confirm(ctx, m)
+	}
+	ts := make([]*rollout.Trajectory, len(group))
+	for i, o := range group {
+		ts[i] = o.trajectory
+	}
+	raw, err := store.Encode(0, ts, func(name string, png func() ([]byte, error)) error { return first.of.keep(ctx, name, png) })
+	switch {
+	case err != nil && len(group) == 1 && !errors.Is(err, errBucket):
+		group[0].fault, group[0].err = faultFailed, err // an episode that no file can hold
+		return w.publish(ctx, group)
+	case err != nil && !errors.Is(err, errBucket), err == nil && len(group) > 1 && int64(len(raw)) > w.most():
+		half := len(group) / 2
+		return errors.Join(w.publish(ctx, group[:half]), w.publish(ctx, group[half:]))
+	case err != nil:
+		return err
+	}
+	m := w.message(group)
+	if m.Data = raw; int64(len(raw)) > w.most() {
+		name := "result-" + objectName(first)
+		if _, err := first.of.bucket.PutBytes(ctx, name, raw); err != nil {
+			return err
+		}
+		m.Header.Set(objectHeader, name)
+		m.Data = nil
+	}
+	return w.confirm(ctx, m)
+}
+
+// most is the largest body of a message.
+func (w *worker) most() int64 { return min(w.limit, w.nc.MaxPayload()-4096) }
+
+// objectName returns a name for the object of a result, which is the same for each try.
+func objectName(o outcome) string {
+	return writePlaces([]place{{o.task.Number, o.task.Attempt}}) + "-" + o.task.Deal
+}
+
+func (w *worker) message(group []outcome) *nats.Msg {
+	places := make([]place, len(group))
+	for i, o := range group {
+		places[i] = place{o.task.Number, o.task.Attempt}
+	}
+	m := nats.NewMsg(w.names.resultOf(group[0].task.Batch))
+	m.Header.Set(tasksHeader, writePlaces(places))
+	return m
+}
+
+// confirm sends a message and waits until the server has stored it.
+func (w *worker) confirm(ctx context.Context, m *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	_, err := w.js.PublishMsg(ctx, m)
+	return err
+}
+
+// errBucket means that an image could not be stored.
+var errBucket = errors.New("the object store takes no image")
+
+// keep stores an image in the batch's bucket, unless it is there.
+func (o *opened) keep(ctx context.Context, name string, png func() ([]byte, error)) error {
+	if _, ok := o.sent.Load(name); ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if _, err := o.bucket.GetInfo(ctx, name); err != nil {
+		if !errors.Is(err, jetstream.ErrObjectNotFound) {
+			return errors.Join(errBucket, err)
+		}
+		raw, err := png()
+		if err != nil {
+			return err
+		}
+		if _, err := o.bucket.PutBytes(ctx, name, raw); err != nil {
+			return errors.Join(errBucket, err)
+		}
+	}
+	o.sent.Store(name, true)
+	return nil
+}

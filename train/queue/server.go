@@ -1,0 +1,114 @@
+package queue
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// maxPayload is the largest message of an embedded server. Results that are larger go to the
+// object store.
+const maxPayload = 8 << 20
+
+// startTimeout limits the start of an embedded server, which may have to read its files.
+const startTimeout = time.Minute
+
+// start starts an embedded server.
+func (o *Options) start() (*server.Server, error) {
+	host, portText, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w: Listen: %w", ErrOption, err)
+	}
+	// The server does not report that it cannot listen or write: that is tried before.
+	if err := o.probeListen(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("queue: %w: Dir: %w", ErrServer, err)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w: Listen: %q has no port number", ErrOption, o.Listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	so := &server.Options{
+		ServerName: "vagen-" + o.Name, Host: host, Port: port, JetStream: true, StoreDir: o.Dir, NoSigs: true, NoLog: true,
+		MaxPayload: maxPayload, SyncAlways: o.Sync,
+	}
+	if o.User != "" {
+		so.Username, so.Password = o.User, o.Key
+	} else {
+		so.Authorization = o.Key
+	}
+	if o.Cert != "" {
+		own, err := o.certificate()
+		if err != nil {
+			return nil, err
+		}
+		so.TLS, so.TLSTimeout = true, 5
+		so.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}
+	}
+	s, err := server.NewServer(so)
+	if err != nil {
+		return nil, fmt.Errorf("queue: %w: %w", ErrServer, err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(startTimeout) || !s.JetStreamEnabled() {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s did not start within %v", ErrServer, o.Listen, o.Dir, startTimeout)
+	}
+	return s, nil
+}
+
+// connect connects to the server, which it starts if it is embedded.
+func (o *Options) connect() (*nats.Conn, *server.Server, error) {
+	options, err := o.dial()
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.URL != Embedded {
+		nc, err := nats.Connect(o.URL, options...)
+		if err != nil {
+			return nil, nil, access(err)
+		}
+		return nc, nil, nil
+	}
+	s, err := o.start()
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Cert != "" { // the connection does not leave the process
+		options = append(options, nats.TLSHandshakeFirst())
+	}
+	nc, err := nats.Connect("", append(options, nats.InProcessServer(s))...)
+	if err != nil {
+		stop(s)
+		return nil, nil, access(err)
+	}
+	return nc, s, nil
+}
+
+func stop(s *server.Server) {
+	if s != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+// probeListen checks that an embedded server can listen.
+func (o *Options) probeListen() error {
+	probe, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("queue: %w: Listen: %w", ErrServer, err)
+	}
+	return probe.Close()
+}

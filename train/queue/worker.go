@@ -1,0 +1,357 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"vagen/internal/field"
+	"vagen/internal/rng"
+	"vagen/rollout"
+)
+
+// WorkerOptions are those of Work.
+type WorkerOptions struct {
+	Connection
+	// Slots is the number of episodes that are played at a time.
+	Slots int
+	// Open returns a function that creates players for a batch, from Options.Setup and what
+	// Options.Policy returned. It is called once for each batch. The players have Policy, Envs
+	// and Harness; several of them play at the same time. An error ends Work, because the other
+	// tasks of the batch would fail, too; the tasks stay in the queue.
+	Open func(ctx context.Context, setup, policy []byte) (func() *rollout.Player, error)
+	// Drain is how long episodes that are being played may take after ctx has ended. Those that
+	// are not complete then are given to other workers.
+	Drain time.Duration
+	// OnTask is called before an episode is played, for tests; nil does nothing.
+	OnTask func(e rollout.Episode)
+}
+
+// DefaultWorkerOptions returns one episode at a time and a minute for episodes that are being
+// played when the worker stops.
+func DefaultWorkerOptions() WorkerOptions {
+	return WorkerOptions{Connection: Connection{Name: "vagen"}, Slots: 1, Drain: time.Minute}
+}
+
+// Work plays tasks of a queue until ctx ends. It waits for the server and for a trainer, also
+// when they end in between. Wrong credentials, another protocol and an environment or policy
+// that cannot be opened are errors.
+func Work(ctx context.Context, o WorkerOptions) error {
+	w, err := newWorker(ctx, o)
+	if err != nil || w == nil {
+		return err
+	}
+	defer w.nc.Close()
+	return w.run(ctx)
+}
+
+// worker is a running Work.
+type worker struct {
+	opts  WorkerOptions
+	names names
+	nc    *nats.Conn
+	js    jetstream.JetStream
+
+	limit int64 // of the body of a message, if the server allows more
+
+	slots    chan struct{}
+	finished chan outcome
+
+	// alone is locked by a task that workers which played it left unfinished so often that this
+	// is its last try, and for reading by others, until their results are on the server: if it
+	// ends this process, too, no other episode pays for it.
+	alone sync.RWMutex
+
+	mu     sync.Mutex
+	held   map[*held]bool // tasks whose lease is extended
+	lease  time.Duration
+	opened map[string]*opened // by deal
+	order  []string           // of opened
+}
+
+// held is a task that this worker has.
+type held struct {
+	m      jetstream.Msg
+	task   task
+	unlock func() // of worker.alone; nil if it is not locked
+}
+
+// opened is a batch as this worker plays it.
+type opened struct {
+	once     sync.Once
+	err      error
+	unusable bool // err is that of WorkerOptions.Open
+	settings settings
+	player   func() *rollout.Player
+	bucket   jetstream.ObjectStore
+	sent     sync.Map // names of images in the bucket
+}
+
+// outcome is a task with its result.
+type outcome struct {
+	*held
+	of         *opened
+	trajectory *rollout.Trajectory
+	fault      string // kind of a failure
+	err        error
+}
+
+// newWorker connects. It returns nil without an error if ctx ends before.
+func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	options, err := o.dial()
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{
+		opts: o, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		held: map[*held]bool{}, lease: DefaultOptions().Lease, opened: map[string]*opened{},
+	}
+	for said := false; ; {
+		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
+			break
+		}
+		if err = access(err); errors.Is(err, ErrAccess) {
+			return nil, err
+		}
+		if !said {
+			said = true
+			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
+		}
+		if !pause(ctx, time.Second) {
+			return nil, nil
+		}
+	}
+	if w.js, err = jetstream.New(w.nc); err != nil {
+		w.nc.Close()
+		return nil, access(err)
+	}
+	return w, nil
+}
+
+// run takes tasks until ctx ends.
+func (w *worker) run(ctx context.Context) error {
+	parent := ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	playing, abort := context.WithCancel(context.WithoutCancel(ctx)) // ends after the drain
+	defer abort()
+	var players, others sync.WaitGroup
+	done := make(chan struct{})
+	others.Go(func() { w.extend(done) })
+	others.Go(func() { w.send(playing) })
+	err := w.take(ctx, func(h *held) {
+		players.Go(func() {
+			defer func() { <-w.slots }()
+			if err := w.play(playing, h); err != nil {
+				cancel(err)
+			}
+		})
+	})
+	drained := make(chan struct{})
+	go func() {
+		players.Wait()
+		close(drained)
+	}()
+	t := time.NewTimer(w.opts.Drain)
+	defer t.Stop()
+	select {
+	case <-drained:
+	case <-t.C:
+		w.opts.log().Warn("episodes did not end in time and are given to other workers", "drain", w.opts.Drain)
+		abort()
+		<-drained
+	}
+	close(w.finished)
+	stuck := time.AfterFunc(w.opts.Drain+time.Second, abort) // results that the server does not take
+	defer stuck.Stop()
+	close(done)
+	others.Wait()
+	w.nc.FlushTimeout(5 * time.Second)
+	if err == nil && parent.Err() == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// take takes tasks and starts to play them.
+func (w *worker) take(ctx context.Context, start func(*held)) error {
+	var c jetstream.Consumer
+	for said := false; ; {
+		n, ok := w.free(ctx)
+		if !ok {
+			return nil
+		}
+		var err error
+		if c == nil {
+			if c, err = w.consumer(ctx); err != nil {
+				c = nil
+			}
+		}
+		if errors.Is(err, errProtocol) {
+			w.release(n)
+			return err
+		}
+		if err == nil {
+			said = false
+			n, err = w.fetch(ctx, c, n, start)
+		}
+		w.release(n)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if !said {
+			said = true
+			w.opts.log().Info("waiting for the queue", "queue", w.opts.Name, "err", err)
+		}
+		c = nil
+		pause(ctx, time.Second/4)
+	}
+}
+
+// fetch takes up to n tasks, and returns how many of them did not come.
+func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start func(*held)) (left int, err error) {
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(fetchWait))
+	if err != nil {
+		return n, err
+	}
+	messages := batch.Messages()
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return n, batch.Error()
+			}
+			n--
+			start(w.hold(m))
+		case <-ctx.Done():
+			// What still arrives goes to other workers when its lease ends; the fetch ends soon.
+			for m := range messages {
+				m.Nak()
+			}
+			return n, nil
+		}
+	}
+}
+
+// fetchWait is how long a request for tasks waits.
+const fetchWait = 2 * time.Second
+
+// errProtocol means that trainer and worker are of different versions.
+var errProtocol = errors.New("trainer and worker have different protocols")
+
+// consumer returns the consumer of tasks.
+func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	c, err := w.js.Consumer(ctx, w.names.tasks(), workersName)
+	if err != nil {
+		return nil, err
+	}
+	config := &c.CachedInfo().Config
+	if v := config.Metadata[protocolKey]; v != protocol {
+		return nil, fmt.Errorf("queue: %w: the trainer has %q, this worker %q: use the same version of the program", errProtocol, v, protocol)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lease = max(config.AckWait, 100*time.Millisecond)
+	return c, nil
+}
+
+// play plays a task. An error means that this worker can play none of its batch.
+func (w *worker) play(ctx context.Context, h *held) error {
+	if len(h.m.Data()) > maxTask || json.Unmarshal(h.m.Data(), &h.task) != nil {
+		w.opts.log().Warn("a task cannot be read and is dropped", "bytes", len(h.m.Data()))
+		w.done(h)
+		return h.m.Term()
+	}
+	of := w.open(ctx, &h.task)
+	if of.err != nil {
+		if !of.unusable {
+			pause(ctx, time.Second/4) // the batch is over, or the trainer is about to send its settings again
+		}
+		w.giveBack(h)
+		if !of.unusable || ctx.Err() != nil {
+			return nil
+		}
+		return of.err
+	}
+	deliveries := 1
+	if md, err := h.m.Metadata(); err == nil {
+		deliveries = int(md.NumDelivered)
+	}
+	tries := of.settings.Tries
+	w.lock(h, deliveries >= max(2, tries))
+	out := outcome{held: h, of: of}
+	if deliveries > tries {
+		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", deliveries-1)
+	} else if out.trajectory, out.err = w.episode(ctx, of, &h.task); out.err != nil {
+		if ctx.Err() != nil {
+			w.giveBack(h)
+			return nil
+		}
+		out.fault = faultFailed
+		w.opts.log().Warn("an episode failed", "group", h.task.Episode.Group, "index", h.task.Episode.Index, "err", out.err)
+	}
+	w.finished <- out
+	return nil
+}
+
+// episode plays the episode of a task.
+func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout.Trajectory, err error) {
+	e, err := t.Episode.decode()
+	if err != nil {
+		return nil, err
+	}
+	if w.opts.OnTask != nil {
+		w.opts.OnTask(e)
+	}
+	err = safely(func() error {
+		p := of.player()
+		of.settings.Limits.apply(p)
+		p.Workers, p.UncountedRemote, p.Dealer, p.Log = 1, false, nil, w.opts.Log
+		// Keys far apart, which also spread the conversations of all workers over servers.
+		p.FirstKey = rng.Derive(of.settings.Seed, rng.Sample, uint64(e.Group), uint64(e.Index), uint64(t.Number)) << 20
+		ts, _, err := p.Play(ctx, []rollout.Episode{e}, of.settings.Seed)
+		if err == nil {
+			out = ts[0]
+		}
+		return err
+	})
+	return out, err
+}
+
+// giveBack lets other workers play a task. It becomes a new message, because the number of
+// deliveries of a message is that of the workers that ended while they played it.
+func (w *worker) giveBack(h *held) {
+	w.done(h)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if _, err := w.js.Publish(ctx, h.m.Subject(), h.m.Data()); err != nil {
+		h.m.Nak()
+		return
+	}
+	h.m.Ack()
+}
+
+func (o *WorkerOptions) check() error {
+	c := field.Options("queue", ErrOption)
+	o.Connection.check(c)
+	c.Positive("Slots", o.Slots)
+	if o.URL == Embedded {
+		c.Bad("URL", "%q, must be that of a trainer or a NATS server, such as nats://host:4222", o.URL)
+	}
+	if o.Drain < 0 {
+		c.Bad("Drain", "%v, must not be negative", o.Drain)
+	}
+	if o.Open == nil {
+		c.Bad("Open", "nil, must open environments and policy")
+	}
+	return c.Err()
+}

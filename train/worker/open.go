@@ -1,0 +1,121 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"vagen/policy"
+	"vagen/reward/judge"
+	"vagen/train/config"
+	"vagen/train/queue"
+)
+
+// Trainer is a run whose episodes workers play.
+type Trainer struct {
+	Config *config.Config
+	Dir    string // folder of the run
+	ID     string // of the run; "" if it has not started
+	// Own is set if the learner is not that of the configuration, so that workers do not need
+	// the configuration's servers.
+	Own    bool
+	Getenv func(name string) (string, bool) // looks up keys; nil is os.LookupEnv
+	Log    *slog.Logger                     // nil discards
+}
+
+// queueFolder is the folder of an embedded queue in that of the run.
+const queueFolder = "queue"
+
+// options converts the settings of run.queue.
+func (t *Trainer) options() (queue.Options, error) {
+	k := &t.Config.Run.QueueOptions
+	out := queue.DefaultOptions()
+	out.Connection = queue.Connection{
+		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: t.Log,
+	}
+	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(t.Dir, queueFolder), k.Listen, k.Sync, k.Tries
+	out.Lease = time.Duration(k.Lease * float64(time.Second))
+	if k.KeyEnv != "" {
+		getenv := t.Getenv
+		if getenv == nil {
+			getenv = os.LookupEnv
+		}
+		if out.Key, _ = getenv(k.KeyEnv); out.Key == "" {
+			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
+		}
+	}
+	if out.Run = t.ID; out.Run == "" {
+		out.Run = "a run that is not yet started"
+	}
+	return out, nil
+}
+
+// Check reports errors that would prevent episodes from being played by workers: the queue
+// cannot be reached, or belongs to another run. It changes nothing. Errors wrap
+// config.ErrConfig.
+func (t *Trainer) Check(ctx context.Context) error {
+	if t.Config.Run.Queue == "" {
+		return nil
+	}
+	if !t.Own && !t.Config.UsesEngine() {
+		return fmt.Errorf("%w: run.queue: workers generate with servers, but actor_rollout_ref.rollout.engine.addresses is empty: set it and actor_rollout_ref.rollout.name, or set run.queue to null", config.ErrConfig)
+	}
+	o, err := t.options()
+	if err == nil {
+		err = queue.Probe(ctx, o)
+	}
+	return asConfig(err)
+}
+
+func asConfig(err error) error {
+	if err == nil || errors.Is(err, config.ErrConfig) {
+		return err
+	}
+	return fmt.Errorf("%w: run.queue: %w", config.ErrConfig, err)
+}
+
+// Open connects a run to its workers, nil without run.queue. state is the block state_reward of
+// its data files, nil for none. If the learner has a method
+//
+//	CheckRow(tokens []int32, images []policy.Image) error
+//
+// rows of results are checked with it. If it, or a snapshot of it, has a method
+//
+//	WorkerPolicy(ctx context.Context) ([]byte, error)
+//
+// its result is sent to workers with every batch, for Options.Policy.
+func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.StateReward) (*queue.Queue, error) {
+	if t.Config.Run.Queue == "" {
+		return nil, nil
+	}
+	o, err := t.options()
+	if err != nil {
+		return nil, err
+	}
+	if o.Setup, err = Setup(t.Config, state); err != nil {
+		return nil, err
+	}
+	o.Policy = workerPolicy
+	if l, ok := learner.(interface {
+		CheckRow(tokens []int32, images []policy.Image) error
+	}); ok {
+		o.CheckRow = l.CheckRow
+	}
+	q, err := queue.Open(ctx, o)
+	return q, asConfig(err)
+}
+
+// workerPolicy returns what workers need to sample with a policy: nothing, unless it has a
+// method WorkerPolicy.
+func workerPolicy(ctx context.Context, p policy.Policy) ([]byte, error) {
+	if p, ok := p.(interface {
+		WorkerPolicy(ctx context.Context) ([]byte, error)
+	}); ok {
+		return p.WorkerPolicy(ctx)
+	}
+	return nil, nil
+}

@@ -1,0 +1,162 @@
+// Package worker plays the episodes of a trainer in another process, as vagen worker does: it
+// opens the environments of the trainer's configuration and samples on the servers that it
+// names.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/reward/judge"
+	"vagen/rollout"
+	"vagen/train/config"
+	"vagen/train/engines"
+	"vagen/train/envs"
+	"vagen/train/queue"
+)
+
+// Options are those of Work.
+type Options struct {
+	queue.WorkerOptions // Open is set by Work
+	// Model is a folder with the tokenizer and the image processor of the model; "" uses that of
+	// the trainer's configuration, actor_rollout_ref.model.path.
+	Model string
+	// Policy returns the policy of a batch, from what the trainer's learner returned as
+	// WorkerPolicy; nil samples on the servers of the configuration.
+	Policy func(ctx context.Context, c *config.Config, version []byte) (policy.Policy, error)
+	// Envs are the environments; nil is those of the configuration.
+	Envs *env.Registry
+	// Registries resolve the name of the harness. The zero value contains the built-in ones.
+	Registries config.Registries
+	// Getenv looks up keys of servers; nil is os.LookupEnv.
+	Getenv func(name string) (string, bool)
+}
+
+// DefaultOptions returns those of queue.DefaultWorkerOptions.
+func DefaultOptions() Options { return Options{WorkerOptions: queue.DefaultWorkerOptions()} }
+
+// Work plays the episodes of trainers until ctx ends. See queue.Work.
+func Work(ctx context.Context, o Options) error {
+	h := &host{opts: &o}
+	o.WorkerOptions.Open = h.open
+	return errors.Join(queue.Work(ctx, o.WorkerOptions), h.close())
+}
+
+// setup is what workers need to know of a run.
+type setup struct {
+	Config string
+	State  *judge.StateReward
+}
+
+// Setup returns the setup of a run for workers: its configuration, with the values that depend
+// on the start states, and the block state_reward of its data files, nil for none.
+func Setup(c *config.Config, state *judge.StateReward) ([]byte, error) {
+	raw, err := c.YAML()
+	if err == nil {
+		raw, err = json.Marshal(setup{string(raw), state})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	return raw, nil
+}
+
+// host holds what the batches of a run share.
+type host struct {
+	opts *Options
+
+	mu       sync.Mutex
+	setup    string
+	config   config.Config
+	envs     *env.Registry
+	harness  rollout.Harness
+	follower *engines.Follower
+}
+
+// open implements queue.WorkerOptions.Open.
+func (h *host) open(ctx context.Context, raw, version []byte) (func() *rollout.Player, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.setup != string(raw) {
+		if err := h.read(raw); err != nil {
+			return nil, err
+		}
+		h.setup = string(raw)
+	}
+	p, err := h.policy(ctx, version)
+	if err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	envs, harness := h.envs, h.harness
+	return func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs, Harness: harness} }, nil
+}
+
+// read opens the environments of a run.
+func (h *host) read(raw []byte) error {
+	var s setup
+	err := json.Unmarshal(raw, &s)
+	if err == nil {
+		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
+	}
+	if err != nil {
+		return fmt.Errorf("worker: the run cannot be read: %w", err)
+	}
+	if h.opts.Model != "" {
+		h.config.Agent.Model.Path = h.opts.Model
+	}
+	names := h.opts.Registries.WithBuiltins()
+	if h.harness, err = names.NewHarness(&h.config); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	if h.envs = h.opts.Envs; h.envs == nil {
+		if h.envs, err = envs.Open(&h.config, h.log()); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+	}
+	if s.State != nil {
+		if err := envs.SetJudge(h.envs, s.State, h.log()); err != nil {
+			return fmt.Errorf("worker: %w", err)
+		}
+	}
+	return h.closeFollower()
+}
+
+func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err error) {
+	if h.opts.Policy != nil {
+		return h.opts.Policy(ctx, &h.config, version)
+	}
+	if h.follower == nil {
+		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Getenv, h.opts.Log); err != nil {
+			return nil, err
+		}
+	}
+	return h.follower.Policy(ctx, version)
+}
+
+func (h *host) log() *slog.Logger {
+	if h.opts.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return h.opts.Log
+}
+
+func (h *host) closeFollower() error {
+	if h.follower == nil {
+		return nil
+	}
+	f := h.follower
+	h.follower = nil
+	return f.Close()
+}
+
+func (h *host) close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closeFollower()
+}

@@ -1,0 +1,179 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/worker"
+)
+
+// The test binary is also the program of workers and trainers: this variable has the role.
+const roleVariable = "VAGEN_WORKER_ROLE"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv(roleVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "worker":
+		err = workerProcess()
+	case "trainer":
+		err = trainerProcess()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// workerProcess plays with the policy that the learner sends along.
+func workerProcess() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	o := worker.DefaultOptions()
+	o.URL, o.Slots, o.Log = os.Getenv("URL"), 2, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.Policy = func(_ context.Context, _ *config.Config, version []byte) (policy.Policy, error) {
+		b := traintest.Walker()
+		return b, b.SetTable(version)
+	}
+	played := 0
+	o.OnTask = func(rollout.Episode) {
+		played++
+		traintest.DieOnce("worker"+os.Getenv("NUMBER"), played)
+	}
+	return worker.Work(ctx, o)
+}
+
+// learner is a bandit that ends the process, once each, at rows of results and at updates.
+type learner struct {
+	*traintest.Bandit
+	rows, updates *atomic.Int64
+}
+
+func newLearner(context.Context, string) (policy.Learner, error) {
+	l := learner{traintest.Walker(), new(atomic.Int64), new(atomic.Int64)}
+	l.Alter = func(*policy.Batch, *policy.Stats) error {
+		traintest.DieOnce("update", int(l.updates.Add(1)))
+		return nil
+	}
+	return l, nil
+}
+
+func (l learner) CheckRow([]int32, []policy.Image) error {
+	traintest.DieOnce("row", int(l.rows.Add(1)))
+	return nil
+}
+
+// lake is a run on FrozenLake with validations and a checkpoint after every step.
+func lake(dir, queue, listen string) config.Config {
+	c := config.Default()
+	c.Run.Seed, c.Run.Queue = 3, queue
+	if queue != "" {
+		c.Run.QueueOptions.Listen, c.Run.QueueOptions.Lease = listen, 1
+	}
+	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{"render_mode": "text"}
+	c.Algorithm.Estimator, c.Critic.Kind = "masked_grpo", "none"
+	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 6, 6, 4
+	c.Rollout.Trajectories, c.Rollout.MaxTurns = 4, 3
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate = 6, 2
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.SaveFreq, c.Trainer.ValBefore, c.Trainer.Dir = 4, 2, 1, true, dir
+	episodes := filepath.Join(dir, "rollouts")
+	c.Trainer.RolloutDir = &episodes
+	return c
+}
+
+func trainRun(ctx context.Context, c config.Config) error {
+	r, err := run.Open(ctx, c, run.Options{Learner: newLearner, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		return err
+	}
+	if err := r.Train(ctx); err != nil {
+		return err
+	}
+	return r.Close()
+}
+
+func trainerProcess() error {
+	return trainRun(context.Background(), lake(os.Getenv("DIR"), config.QueueEmbedded, os.Getenv("LISTEN")))
+}
+
+// files returns what a run wrote: the metrics that do not depend on the machine, the policies,
+// and the episodes.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		wanted := d.Name() == "table.json" || d.Name() == "metrics.jsonl" || strings.HasSuffix(name, ".parquet")
+		if err != nil || d.IsDir() || !wanted {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if d.Name() != "metrics.jsonl" {
+			out[name] = string(raw)
+			return err
+		}
+		for line := range bytes.Lines(raw) {
+			m := map[string]any{}
+			require.NoError(t, json.Unmarshal(line, &m))
+			for k := range m {
+				if train.MachineMetric(k) || k == "t" {
+					delete(m, k)
+				}
+			}
+			line, err = json.Marshal(m)
+			out[name] += string(line) + "\n"
+		}
+		return err
+	}))
+	return out
+}
+
+// TestTrainingWithWorkersGivesTheBytesOfOneProcess: four workers, four of which die while they
+// play, and a trainer that dies while it receives results and while it updates.
+func TestTrainingWithWorkersGivesTheBytesOfOneProcess(t *testing.T) {
+	alone := filepath.Join(t.TempDir(), "alone")
+	require.NoError(t, trainRun(t.Context(), lake(alone, "", "")))
+	want := files(t, alone)
+	require.Contains(t, want, "metrics.jsonl")
+	require.Contains(t, want["metrics.jsonl"], "train/success")
+
+	dir, listen, marks := filepath.Join(t.TempDir(), "queue"), traintest.FreeAddress(t), t.TempDir()
+	common := []string{"MARKS=" + marks, "DEATHS=worker1:3,worker2:5,worker1:9,worker3:2,row:9,update:2,row:60,update:4"}
+	deaths := traintest.Supervise(t, 5, func(i int) *exec.Cmd {
+		if i == 0 {
+			return traintest.Process(t, roleVariable+"=trainer", append(common, "DIR="+dir, "LISTEN="+listen)...)
+		}
+		return traintest.Process(t, roleVariable+"=worker", append(common, "URL=nats://"+listen, fmt.Sprint("NUMBER=", i))...)
+	}, func([]*exec.Cmd) {})
+	require.GreaterOrEqual(t, deaths, 4)
+	for _, name := range []string{"row:9", "update:2"} {
+		require.FileExists(t, filepath.Join(marks, name))
+	}
+	got := files(t, dir)
+	for name, raw := range want {
+		require.Equal(t, raw, got[name], name)
+	}
+	require.Len(t, got, len(want))
+	require.NoDirExists(t, filepath.Join(dir, "queue", "jetstream", "$G", "streams", "VAGEN_vagen_RESULTS"), "the queue is removed at the end")
+}
