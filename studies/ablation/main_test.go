@@ -94,16 +94,16 @@ func TestPresetsDifferInNothingElse(t *testing.T) {
 	s := published()
 	want, err := s.configure(full, 3, "auto")
 	require.NoError(t, err)
-	require.Equal(t, true, want.Env.Config[optionPaid])
+	require.Equal(t, 0.5, want.Env.Config[optionPay])
 	estimators := map[string]bool{}
 	for _, preset := range presets {
 		c, err := s.configure(preset, 3, "auto")
 		require.NoError(t, err, preset)
 		require.Equal(t, s.episodes, c.Data.TrainBatch*c.Rollout.Trajectories, "%s plays the same number of episodes", preset)
-		require.Equal(t, preset == full, c.Env.Config[optionPaid], preset)
+		require.Equal(t, preset == full, c.Env.Config[optionPay] != 0.0, preset)
 		require.InDelta(t, 1, c.Algorithm.Lambda, 0, preset)
 		estimators[c.Algorithm.Estimator] = true
-		c.Env.Config[optionPaid] = true
+		c.Env.Config[optionPay] = 0.5
 		c.Algorithm.Estimator, c.Algorithm.TurnGamma = want.Algorithm.Estimator, want.Algorithm.TurnGamma
 		c.Rollout.LossMask, c.Rollout.GAEMask, c.Rollout.MultiTurnReward = true, true, true
 		c.Rollout.Trajectories, c.Data.TrainBatch = want.Rollout.Trajectories, want.Data.TrainBatch
@@ -134,11 +134,11 @@ func TestMapsOfASeedAreItsOwn(t *testing.T) {
 
 // TestStatementsArePaidOnlyIfAsked, but compared with the truth in any case.
 func TestStatementsArePaidOnlyIfAsked(t *testing.T) {
-	report, err := env.Check(t.Context(), newToldLake, env.CheckOptions{Config: world(true), Responses: []string{"<answer>Left</answer>", "what?"}})
+	report, err := env.Check(t.Context(), newToldLake, env.CheckOptions{Config: world(0.5), Responses: []string{"<answer>Left</answer>", "what?"}})
 	require.NoError(t, errors.Join(err, report.Err()))
-	sum := map[bool]float64{}
-	for _, paid := range []bool{true, false} {
-		e, err := newToldLake(world(paid))
+	sum := map[float64]float64{}
+	for _, pay := range []float64{0.5, 0} {
+		e, err := newToldLake(world(pay))
 		require.NoError(t, err)
 		_, err = e.Reset(t.Context(), 7)
 		require.NoError(t, err)
@@ -148,10 +148,10 @@ func TestStatementsArePaidOnlyIfAsked(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, 1, out.Turn["observation_score"], 0)
 		require.InDelta(t, 1, out.Turn["prediction_score"], 0)
-		sum[paid] = out.Reward.Sum()
+		sum[pay] = out.Reward.Sum()
 	}
-	require.InDelta(t, 2*0.05, sum[true]-sum[false], 1e-9, "0.05 for each statement")
-	for name, bad := range map[string]map[string]any{"not a truth value": {optionPaid: "yes"}, "unknown": {"speed": 1}} {
+	require.InDelta(t, 2*0.5*0.1, sum[0.5]-sum[0], 1e-9, "a tenth above what is fair, twice")
+	for name, bad := range map[string]map[string]any{"not a number": {optionPay: "yes"}, "unknown": {"speed": 1}, "weights": nil} {
 		_, err := newToldLake(bad)
 		require.ErrorIs(t, err, env.ErrOption, name)
 	}
@@ -159,7 +159,7 @@ func TestStatementsArePaidOnlyIfAsked(t *testing.T) {
 
 // TestNoTurnPaysMoreThanItCosts without state pay, and a hole costs more than all turns.
 func TestNoTurnPaysMoreThanItCosts(t *testing.T) {
-	w := world(false)
+	w := world(0)
 	number := func(name string) float64 {
 		x, ok := w[name].(float64)
 		require.True(t, ok, name)

@@ -42,6 +42,7 @@ type setting struct {
 	epochs   int // passes over the episodes of a step
 	batches  int // optimiser steps of a pass
 
+	pay     float64 // for true statements, with vagen_full
 	noise   float64 // share of random moves in the lessons
 	lessons []lesson
 }
@@ -57,7 +58,7 @@ type lesson struct {
 func published() setting {
 	return setting{
 		shape: vlm.Small(), episodes: 64, group: 8, steps: 15, every: 5, maps: 256, turns: 6, epochs: 2, batches: 4,
-		noise: 0.7, lessons: []lesson{{6000, 1, false, imitation(30, 8e-4)}, {960, 6, true, imitation(16, 5e-4)}},
+		pay: 0.5, noise: 0.7, lessons: []lesson{{8000, 1, false, imitation(30, 8e-4)}, {960, 6, true, imitation(16, 5e-4)}},
 	}
 }
 
@@ -70,12 +71,12 @@ func imitation(batch int, rate float64) train.Imitation {
 // world returns the environment's options. Success pays at the end only. No turn pays more
 // than it costs, and a hole costs more than all turns of an episode, so that neither delay nor
 // an early failure increases the return of a preset without state rewards.
-func world(paid bool) map[string]any {
+func world(pay float64) map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
 		"max_actions_per_step": 1, "describe_holes": true,
 		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.1, "format_reward": 0.05,
-		"observation_reward": 0.05, "prediction_reward": 0.05, optionPaid: paid,
+		"observation_reward": 1.0, "prediction_reward": 1.0, optionPay: pay,
 	}
 }
 
@@ -89,7 +90,11 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 	}
 	c.Run.Seed = seed
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = backend, 256, 2240
-	c.Env.Config = world(preset == full)
+	pay := 0.0
+	if preset == full {
+		pay = s.pay
+	}
+	c.Env.Config = world(pay)
 	// Validation uses the first maps; warm start and training of every seed have their own
 	// range of maps.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(seed+1)

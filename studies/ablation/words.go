@@ -23,12 +23,12 @@ what the presets set. A stopped study resumes with the first missing run, and a 
 
 ## Setting
 
-- **Environment**: FrozenLake, 4×4, in pictures, one move per turn, at most %d turns. A response has 20 tokens:
+- **Environment**: FrozenLake, 4×4, in pictures, one move per turn, at most %d turns. A response has 21 tokens:
   the agent says where the goal is and what is around it, where the goal will be after its move, and its move. All presets
-  have this format, so that they differ in what is paid, not in what is written. An observation has 25 tokens, 16 of them the picture.
+  have this format, so that they differ in what is paid, not in what is written. Of the 50 tokens of a turn 29 are read, 16 of them the picture.
 - **Reward**: 1 for the goal and −0.5 for a hole, both at the end; 0.05 for a well-formed response and −0.1 for every turn. No
-  reward tells whether a move was good before the episode ends. State pay for vagen_full alone: 0.05 for the share of
-  right words in the observation, and as much for the prediction, in each turn: the same share of the success reward as in the paper.
+  reward tells whether a move was good before the episode ends. State pay for vagen_full alone: in each turn with a well-formed
+  response %v·(share − %v) for the share of right words in the observation, and the same for the prediction.
 - **Model**: `+"`vlm.Small`"+`, a vision-language model with half a million random weights. The value head shares the policy's trunk; GRPO does not use it.
 - **Warm start**, shared by the runs of a seed: imitation of %s, in which statements are true and
   %.0f %% of the moves random. The whole episodes train the value head, too, to predict the rewards still to come. No seed is excluded.
@@ -39,7 +39,7 @@ what the presets set. A stopped study resumes with the first missing run, and a 
   for all presets. Accuracies are those of an episode's first turn, whose states are the same in all runs, over well-formed responses.
 - **Tests**: two-sided paired t-tests between runs of one seed, for the five neighbours in the paper's order, with Holm's
   correction within a measure. Confidence intervals are Student's t over seeds.
-`, o.seeds, o.first, o.first+uint64(o.seeds)-1, s.maps, s.turns, strings.Join(lessons, " and "), 100*s.noise,
+`, o.seeds, o.first, o.first+uint64(o.seeds)-1, s.maps, s.turns, s.pay, fair, strings.Join(lessons, " and "), 100*s.noise,
 		s.steps, s.episodes, s.episodes/s.group, s.group, s.epochs*s.batches) + reasons
 }
 
@@ -69,11 +69,20 @@ Hence this setting: reward at the end, observations in pictures that have to be 
 warm start before the first step, and eight optimiser steps per step for all. The learning rate is that of the quickstart and was
 tried for no preset on its own. The warm start is shorter than the quickstart's, so that statements still have errors that pay can correct.
 
+State pay is larger than the paper's, which is a twentieth of the success reward. In the quickstart's long recipe, with that
+share, a batch of 128 and a KL term, the accuracy of observations fell from 0.96 to 0.88 within 24 steps while success rose from 0.38 to
+0.85: a right word was worth 0.006, the outcome varied by about 0.5, and each response token of a turn gets the turn's whole advantage.
+The paper's batches and 300 steps average this noise out; 15 steps of 64 episodes do not. With 0.5 a word of an observation is worth
+0.06. Pay without the subtracted 0.9 would then reward long episodes.
+
 What is expected: vagen_full above vagen_base, because its statements improve and its moves follow them. vagen_base above GRPO,
 since it sees eight times as many start states and has a baseline for every turn, but GRPO's baseline is good with a success rate
 around one half: the difference may be too small for few seeds. vagen_base above turn_ppo, for the third reason. vanilla_ppo below all,
-because half of its loss is on tokens that it did not write. With state pay the accuracy of statements rises; without, it stays or
+because more than half of its loss is on tokens that it did not write. With state pay the accuracy of statements rises; without, it stays or
 falls, since nothing but success keeps statements true.
+
+Before the runs the setting was tried on seed 90, which is not one of the study's: three warm starts, of which one trained the
+critic without imitation and destroyed the policy, and runs of vagen_full and vagen_base. No other preset was tried.
 `
 
 // limits is the paragraph on what the results do not show.
