@@ -1,10 +1,10 @@
-// Ablation compares the five presets of VAGEN's paper with a small model that a laptop's
-// CPU trains in minutes, on FrozenLake as text with unseen maps.
+// Ablation compares the five presets of VAGEN's paper with a small vision-language model that
+// a laptop's CPU trains in minutes, on FrozenLake in pictures with unseen maps.
 //
 // The runs of one seed share their warm start and number of episodes, and differ only in
-// what the presets set. The program writes tables with confidence intervals and p-values
-// to docs/ablation.md, and a plot to docs/ablation.png. A stopped study resumes with the
-// first missing run.
+// what the presets set, and in that vagen_full is paid for true statements about the state. The
+// program writes tables with confidence intervals and p-values to docs/ablation.md, and plots
+// beside it. A stopped study resumes with the first missing run.
 package main
 
 import (
@@ -58,7 +58,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", 5, "runs of each preset, at least 2")
 	f.StringVar(&o.out, "out", filepath.Join("runs", "ablation"), "folder for warm starts and results; existing ones are used")
-	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its plot is written beside it")
+	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its plots are written beside it")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
 	f.Uint64Var(&o.first, "first", 0, "the first seed; the others follow")
 	f.BoolVar(&o.plan, "plan", false, "write the page without results, and train nothing")

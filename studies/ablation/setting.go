@@ -58,7 +58,7 @@ type lesson struct {
 func published() setting {
 	return setting{
 		shape: vlm.Small(), episodes: 64, group: 8, steps: 15, every: 5, maps: 256, turns: 6, epochs: 2, batches: 4,
-		pay: 0.5, noise: 0.7, lessons: []lesson{{8000, 1, false, imitation(30, 8e-4)}, {960, 6, true, imitation(16, 5e-4)}},
+		pay: 0.3, noise: 0.7, lessons: []lesson{{8000, 1, false, imitation(30, 8e-4)}, {960, 6, true, imitation(16, 5e-4)}},
 	}
 }
 
@@ -104,12 +104,13 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 	c.Data.TrainBatch, c.Data.ValBatch = s.episodes/c.Rollout.Trajectories, s.maps
 	c.Data.MaxPrompt, c.Data.MaxResponse = 0, 24
 	c.Rollout.MaxTurns, c.Rollout.MaxTrajectory, c.Rollout.WindowSize = s.turns, 0, nil
-	// An almost untrained small model needs larger steps than one of three billion parameters.
-	// The presets' KL penalty of 0.001 would change nothing at these rates.
+	// An almost untrained small model needs larger steps than one of three billion parameters,
+	// and a KL term to its warm start that is larger than the presets' 0.001 in the reward.
 	c.Algorithm.KLInReward = false
 	a := &c.Agent.Actor
 	a.MiniBatch, a.Epochs, a.Entropy, a.Shuffle = s.episodes/s.batches, s.epochs, 0, true
-	a.Optim = config.OptimConfig{Rate: 3e-4, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+	a.Optim = config.OptimConfig{Rate: 3e-4, WarmupRatio: 0.2, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+	a.UseKLLoss, a.KLLoss, a.KLLossType = true, 0.05, "low_var_kl"
 	r := &c.Agent.Rollout
 	r.Temperature, r.TopP, r.Val.Temperature, r.Val.TopP = 1, 1, 1, 1
 	if c.Critic.Kind != "none" {

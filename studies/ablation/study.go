@@ -134,6 +134,9 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string, 
 	if err := s.model.Restore(ctx, start); err != nil {
 		return r, err
 	}
+	if err := s.model.Tie(ctx); err != nil { // the warm start is the reference of the KL term
+		return r, err
+	}
 	lines, err := track.NewJSONLines(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
 		return r, err

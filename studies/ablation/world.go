@@ -21,9 +21,10 @@ const optionPay = "statement_pay"
 // share of right words of each under the same name with "_score".
 var statements = []string{"observation", "prediction"}
 
-// fair is the share of right words that pays nothing. Statements that are worse cost, so that
-// a long episode is not worth more than a short one because it has more statements.
-const fair = 0.9
+// fair is the share of right words that pays nothing. Statements that are worse cost, and those
+// that are missing as much as those without a right word, so that neither a long episode nor a
+// malformed response is worth more for its statements.
+const fair = 0.75
 
 // toldLake is FrozenLake whose agent says in every turn what it sees and what its move will
 // lead to. The statements are always compared with the truth. They pay
@@ -65,13 +66,10 @@ func (t *toldLake) Step(ctx context.Context, response string) (env.Outcome, erro
 	if err != nil {
 		return out, err
 	}
-	stated := func(p reward.Part) bool { return slices.Contains(statements, p.Name) }
-	if t.pay == 0 {
-		out.Reward = slices.DeleteFunc(out.Reward, stated)
-	}
-	for i, p := range out.Reward {
-		if stated(p) {
-			out.Reward[i].Value = t.pay * (p.Value - fair)
+	out.Reward = slices.DeleteFunc(out.Reward, func(p reward.Part) bool { return slices.Contains(statements, p.Name) })
+	if t.pay != 0 {
+		for _, name := range statements {
+			out.Reward.Add(name, t.pay*(out.Turn[name+"_score"]-fair)) // 0 without a statement
 		}
 	}
 	return out, nil
