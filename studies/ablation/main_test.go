@@ -94,7 +94,7 @@ func TestPresetsDifferInNothingElse(t *testing.T) {
 	s := published()
 	want, err := s.configure(full, 3, "auto")
 	require.NoError(t, err)
-	require.Equal(t, 0.5, want.Env.Config[optionPay])
+	require.Equal(t, published().pay, want.Env.Config[optionPay])
 	estimators := map[string]bool{}
 	for _, preset := range presets {
 		c, err := s.configure(preset, 3, "auto")
@@ -103,7 +103,7 @@ func TestPresetsDifferInNothingElse(t *testing.T) {
 		require.Equal(t, preset == full, c.Env.Config[optionPay] != 0.0, preset)
 		require.InDelta(t, 1, c.Algorithm.Lambda, 0, preset)
 		estimators[c.Algorithm.Estimator] = true
-		c.Env.Config[optionPay] = 0.5
+		c.Env.Config[optionPay] = s.pay
 		c.Algorithm.Estimator, c.Algorithm.TurnGamma = want.Algorithm.Estimator, want.Algorithm.TurnGamma
 		c.Rollout.LossMask, c.Rollout.GAEMask, c.Rollout.MultiTurnReward = true, true, true
 		c.Rollout.Trajectories, c.Data.TrainBatch = want.Rollout.Trajectories, want.Data.TrainBatch
@@ -150,7 +150,16 @@ func TestStatementsArePaidOnlyIfAsked(t *testing.T) {
 		require.InDelta(t, 1, out.Turn["prediction_score"], 0)
 		sum[pay] = out.Reward.Sum()
 	}
-	require.InDelta(t, 2*0.5*0.1, sum[0.5]-sum[0], 1e-9, "a tenth above what is fair, twice")
+	require.InDelta(t, 2*0.5*(1-fair), sum[0.5]-sum[0], 1e-9, "what is above fair, twice")
+	for pay, want := range map[float64]float64{0.5: -0.1 - 2*0.5*fair, 0: -0.1} {
+		e, err := newToldLake(world(pay))
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), 7)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), "<answer>Left</answer>")
+		require.NoError(t, err)
+		require.InDelta(t, want, out.Reward.Sum(), 1e-9, "a malformed response has no right word")
+	}
 	for name, bad := range map[string]map[string]any{"not a number": {optionPay: "yes"}, "unknown": {"speed": 1}, "weights": nil} {
 		_, err := newToldLake(bad)
 		require.ErrorIs(t, err, env.ErrOption, name)

@@ -57,8 +57,8 @@ type lesson struct {
 // published is the setting of docs/ablation.md.
 func published() setting {
 	return setting{
-		shape: vlm.Small(), episodes: 64, group: 8, steps: 15, every: 5, maps: 256, turns: 6, epochs: 2, batches: 4,
-		pay: 0.3, noise: 0.7, lessons: []lesson{{8000, 1, false, imitation(30, 8e-4)}, {960, 6, true, imitation(16, 5e-4)}},
+		shape: vlm.Small(), episodes: 128, group: 8, steps: 12, every: 4, maps: 256, turns: 6, epochs: 2, batches: 4,
+		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, imitation(30, 8e-4)}, {1280, 6, true, imitation(16, 5e-4)}},
 	}
 }
 
