@@ -36,21 +36,21 @@ func Decode(config map[string]any, into any) error {
 		return fmt.Errorf("env: options decode into a pointer to a struct, not into %T", into)
 	}
 	fields := optionFields(into)
-	var errs []error
+	var checks field.Checks
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		var err error
+		at := "" // the element of a list
 		if f, ok := fields[name]; !ok {
 			known := OptionNames(into)
 			err = fmt.Errorf("%w; known options are %s", field.Unknown(name, known), strings.Join(known, ", "))
 		} else if bad := (field.Rules{KeepNull: true}).Set(f, config[name]); bad != nil {
-			err = bad
-			name += bad.At
+			err, at = bad, bad.At
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("option %q: %w: %w", name, ErrOption, err))
+			checks.Add(name, fmt.Errorf("option %q: %w: %w", name+at, ErrOption, err))
 		}
 	}
-	return errors.Join(errs...)
+	return checks.Err()
 }
 
 // OptionNames returns the names that Decode knows for a struct, sorted.

@@ -100,6 +100,9 @@ func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 			report(err)
 		}
 	}
+	if n, k := len(val), c.Agent.Rollout.Val.Episodes; k > 0 && n > config.MaxEpisodes/k {
+		report(fmt.Errorf("data.val_files have %d episodes, and actor_rollout_ref.rollout.val_kwargs.n is %d: a validation may have at most %d", n, k, config.MaxEpisodes))
+	}
 	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
 		report(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
 	}
@@ -291,8 +294,12 @@ func (l *Levels) Validation() []rollout.Episode {
 	return all
 }
 
-// String returns the names of the training environments.
+// String returns the names of the training environments, "" without any: the zero value is
+// that of a supervised stage, which plays none.
 func (l *Levels) String() string {
+	if l.config == nil {
+		return ""
+	}
 	if len(l.train) == 0 {
 		return l.config.Env.Name
 	}

@@ -170,6 +170,10 @@ func TestBadFilesAreReportedTogether(t *testing.T) {
 		require.ErrorIs(t, err, config.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
+	c, err := fromFiles(t, listed(t, 6), "actor_rollout_ref.rollout.val_kwargs.n=1000000")
+	require.NoError(t, err)
+	_, err = train.OpenLevels(context.Background(), &c, []string{"guess"})
+	require.ErrorContains(t, err, "data.val_files have 5 episodes, and actor_rollout_ref.rollout.val_kwargs.n is 1000000: a validation may have at most 4194304")
 	for want, overrides := range map[string][]string{
 		"env.name is guess, but data.train_files name the environments":       {"env=guess"},
 		"data.val_files is empty; to train without validation":                {"data.val_files=[]"},

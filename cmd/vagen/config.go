@@ -11,6 +11,7 @@ import (
 	"vagen/internal/nearest"
 	"vagen/internal/settings"
 	"vagen/train/config"
+	"vagen/train/run"
 )
 
 func configCommand() *cli.Command {
@@ -266,16 +267,22 @@ func configCheck() *cli.Command {
 	return &cli.Command{
 		Name: "check", Args: "[FILE] [key=value …]", Max: -1,
 		About: "Report all errors of a configuration, and its keys without effect.",
-		Help:  "Errors are reported with the line of the file or the number of the override.",
+		Help: `Errors are reported with the line of the file or the number of the override. The options
+of the environments are checked as vagen train --dry-run does, without a model and without
+asking services.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			preset := presetFlag(f)
-			return func(_ context.Context, c *cli.Call) error {
+			return func(ctx context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				cfg, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				printNotes(c.Out, cfg.Notes)
+				notes, err := run.CheckOptions(ctx, cfg, nil)
+				if err != nil {
+					return asUsage(s.Locate(err))
+				}
+				printNotes(c.Out, append(cfg.Notes, notes...))
 				_, err = fmt.Fprintf(c.Out, "%s is valid\n", s.Name())
 				return err
 			}

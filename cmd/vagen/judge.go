@@ -136,11 +136,15 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 		return nil, err
 	}
 	merge(block, given)
-	merge(block, map[string]any{"enabled": true, "state_estimation": map[string]any{"enable": true}, "judge": map[string]any{"step_budget": 0}})
+	if _, _, err := judge.TakeStateReward(map[string]any{judge.Key: block}); err != nil { // before any of it is replaced
+		return nil, cli.Usagef("%w", err)
+	}
+	merge(block, map[string]any{"enabled": true, "state_estimation": map[string]any{"enable": true}})
 	s, _, err := judge.TakeStateReward(map[string]any{judge.Key: block})
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
+	s.Service.StepBudget = 0
 	if rules := s.Rules(); rules != nil {
 		return rules, nil
 	}

@@ -86,3 +86,16 @@ func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {
 		require.Equal(t, cli.Usage, code, "%v: %s", args, errs)
 	}
 }
+
+// TestAWrongBlockIsRefusedAlsoWhereTheCommandReplacesIt: the command enables the block and does
+// not use the budget, but says what is wrong with their values.
+func TestAWrongBlockIsRefusedAlsoWhereTheCommandReplacesIt(t *testing.T) {
+	for set, want := range map[string]string{
+		"judge.step_budget=.nan": "judge.step_budget is NaN",
+		"judge.step_budget=-1":   "judge.step_budget is -1",
+		"judge=[]":               "judge is []",
+		"state_estimation=[1]":   "state_estimation is [1]",
+	} {
+		require.Contains(t, refuse(t, "judge", "eval", labelledSet, "scorer=rules", set), want)
+	}
+}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -57,6 +58,8 @@ func TestURLsComeAsListTextOrFile(t *testing.T) {
 func TestWrongOptionsAreNamed(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.txt")
 	require.NoError(t, os.WriteFile(empty, []byte("# none\n"), 0o600))
+	long := filepath.Join(t.TempDir(), "long.txt")
+	require.NoError(t, os.WriteFile(long, bytes.Repeat([]byte("http://a\n"), 1<<17), 0o600))
 	for _, c := range []struct {
 		config map[string]any
 		says   string
@@ -69,6 +72,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is not a URL"},
 		{map[string]any{"url_file": "/does/not/exist"}, `option "url_file"`},
 		{map[string]any{"url_file": empty}, "holds no URL"},
+		{map[string]any{"url_file": long}, "has more than 1048576 bytes"},
 		{map[string]any{"base_urls": "http://a", "timeout": "long"}, `option "timeout"`},
 		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s, must be at least 1ns"},
 		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "remote: retries: -1, must be at least 0"},

@@ -101,7 +101,7 @@ func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parse([]string{"-h"}, &out)
 	require.Error(t, err)
-	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long "} {
+	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long ", "hour "} {
 		require.Contains(t, out.String(), name)
 	}
 }
@@ -144,7 +144,7 @@ func TestEveryRecipeKeepsItsLevelsApart(t *testing.T) {
 			}())
 		}
 	}
-	require.Equal(t, 9000, recipes["default"].lessons[0].transcripts, "reduced leaves the recipe alone")
+	require.Equal(t, 12000, recipes["default"].lessons[0].transcripts, "reduced leaves the recipe alone")
 }
 
 // TestARunWritesItsFolder plays the tiny recipe to its end, twice with the same

@@ -41,33 +41,31 @@ var words = []string{
 	" Left", " Down", " Right", " Up", "Left", "Down", "Right", "Up",
 }
 
-// lake is the environment of all recipes: 4×4 FrozenLake in pictures. The agent
-// says where the goal is and which cells around it are safe, and is paid for
-// saying it right. format is the pay of a well-formed response, turn the cost of
-// a turn: a turn must not be worth more than it costs, or the agent dawdles.
-func lake(actions int, format, turn float64) map[string]any {
+// lake is the environment of all recipes: 4×4 FrozenLake in pictures, one move a turn. The
+// agent says where the goal is and which cells around it are safe, and is paid for saying it
+// right. A turn costs more than a well-formed response is paid, or the agent dawdles.
+func lake() map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
-		"max_actions_per_step": actions, "describe_holes": true,
-		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": turn,
-		"format_reward": format, "observation_reward": 0.05, "prediction_reward": 0.05,
+		"max_actions_per_step": 1, "describe_holes": true,
+		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.2,
+		"format_reward": 0.1, "observation_reward": 0.05, "prediction_reward": 0.05,
 	}
 }
 
-// recipes by the name that the flag takes.
+// recipes by the name that the flag takes. They differ in how long the agent plays.
 var recipes = map[string]recipe{
-	"default": {
-		about: "the agent says what it sees, then plays two moves a turn",
-		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, 0.05, 0.1),
-		noise: 0.7, lessons: lessons(9000, 1920, 4),
-		config: full, steps: 40,
-	},
-	"long": {
-		about: "the agent plays one move a turn, for longer",
-		shape: vlm.Small(), turns: 8, actions: 1, env: lake(1, 0.1, 0.2),
-		noise: 0.7, lessons: lessons(12000, 1280, 8),
-		config: full, steps: 70,
-	},
+	"default": forSteps(24, "24 training steps, some minutes on two cores"),
+	"long":    forSteps(100, "100 training steps, about a quarter of an hour"),
+	"hour":    forSteps(300, "300 training steps, about an hour"),
+}
+
+// forSteps is the recipe that plays for so many steps.
+func forSteps(n int, about string) recipe {
+	return recipe{
+		about: about, shape: vlm.Small(), turns: 8, actions: 1, env: lake(),
+		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
+	}
 }
 
 // lessons teach to see first, then to play on. In an episode of several turns

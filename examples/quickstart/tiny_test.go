@@ -8,7 +8,7 @@ func init() { recipes["tiny"] = tiny() }
 func tiny() recipe {
 	r := recipes["default"]
 	r.about, r.steps = "for tests", 2
-	r.turns, r.env = 2, lake(2, 0.05, 0.1)
+	r.turns = 2
 	r.lessons = []lesson{{4, 1, imitation(2, 1e-3)}, {2, 2, imitation(2, 1e-3)}}
 	for i := range r.lessons {
 		r.lessons[i].Every = 1

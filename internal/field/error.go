@@ -51,11 +51,28 @@ type unmarked struct {
 func (u unmarked) Error() string { return u.text }
 func (u unmarked) Unwrap() error { return u.error }
 
+// Under returns an error with the same text whose keys are below another one: under
+// "state_reward" the key "judge.timeout" is "state_reward.judge.timeout".
+func Under(prefix string, err error) error { return under{err, prefix} }
+
+type under struct {
+	error
+	prefix string
+}
+
+func (u under) Unwrap() error { return u.error }
+
 // Keys returns the keys that an error and the errors below it name.
 func Keys(err error) []string {
 	switch e := err.(type) {
 	case nil:
 		return nil
+	case under:
+		keys := slices.Clone(Keys(e.error))
+		for i, key := range keys {
+			keys[i] = e.prefix + "." + key
+		}
+		return keys
 	case *Error:
 		return slices.Concat(e.Keys, Keys(e.err))
 	case interface{ Unwrap() []error }:

@@ -156,6 +156,7 @@ func fill(fields map[string]leaf, prefix string, values map[string]any) []error 
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path, value := prefix+name, values[name]
+		var keyed field.Checks
 		inner, ok := value.(map[string]any)
 		switch {
 		case ok && isSection(fields, path):
@@ -164,9 +165,10 @@ func fill(fields map[string]leaf, prefix string, values map[string]any) []error 
 			problems = append(problems, field.Errorf("{%s} is %w", path, &field.Mismatch{Found: value, Want: "a mapping"}))
 		default:
 			if err := assign(fields, path, value); err != nil {
-				problems = append(problems, err)
+				keyed.Add(path, err)
 			}
 		}
+		problems = append(problems, keyed.Errors()...)
 	}
 	return problems
 }

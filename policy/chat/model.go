@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"vagen/internal/transport"
 	"vagen/policy"
 )
 
@@ -66,10 +67,7 @@ func New(o Options) (*Model, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if o.Transport == nil {
-		t := &http.Transport{Proxy: http.ProxyFromEnvironment}
-		if d, ok := http.DefaultTransport.(*http.Transport); ok {
-			t = d.Clone()
-		}
+		t := transport.Default()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Concurrency, o.Concurrency
 		m.http.Transport = t
 	}

@@ -152,6 +152,9 @@ func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
 	if err != nil {
 		return err
 	}
+	if a.aborted { // it may have no tokens
+		return &serverError{server: s.base, call: "generate", kind: ErrAborted, detail: "the first request"}
+	}
 	if err := errors.Join(r.checkPrompt(a), r.check(a)); err != nil {
 		return fmt.Errorf("engine: %s: %w: %w", s.base, ErrModel, err)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -42,6 +43,25 @@ func TestAFleetThatCannotTrainIsRefused(t *testing.T) {
 			require.NotContains(t, err.Error(), "hunter2")
 		}
 	}
+}
+
+// TestAFirstAnswerWithoutTokensIsRefused: a server that is shutting down aborts the request by
+// which its vocabulary is checked.
+func TestAFirstAnswerWithoutTokensIsRefused(t *testing.T) {
+	c, all, _ := stubs(t, SGLang, 1)
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/generate" {
+			all[0].ServeHTTP(w, r)
+			return
+		}
+		var asked sglangRequest
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		fmt.Fprintf(w, `{"text": "bye", "output_ids": [], "meta_info": {"finish_reason": {"type": "abort"}, "prompt_tokens": %d, "output_token_logprobs": []}}`, len(asked.Tokens))
+	}))
+	defer h.Close()
+	_, err := Open(t.Context(), c, testOptions(SGLang, h.URL))
+	require.ErrorIs(t, err, ErrAborted)
+	require.ErrorContains(t, err, "the first request")
 }
 
 func TestTheServedModelMustBeNamedIfThereAreSeveral(t *testing.T) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -115,8 +116,8 @@ func (r *request) check(a *response) error {
 		if id < 0 || int(id) >= r.vocab {
 			return fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, r.vocab)
 		}
-		if a.logProbs[i] > 1e-3 || a.logProbs[i] != a.logProbs[i] {
-			return fmt.Errorf("the log-prob of token %d is %v, must not be positive", i, a.logProbs[i])
+		if x := a.logProbs[i]; !(x <= 1e-3 && x >= -math.MaxFloat32) {
+			return fmt.Errorf("the log-prob of token %d is %v, must be finite and not positive", i, x)
 		}
 	}
 	if last := len(a.tokens) - 1; a.stopped && !a.aborted && !slices.Contains(r.stop, a.tokens[last]) {

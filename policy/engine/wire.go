@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"vagen/internal/redact"
+	"vagen/internal/transport"
 )
 
 // maxAnswer bounds an answer's length in bytes; a token takes about 200.
@@ -25,7 +26,7 @@ type wire struct {
 }
 
 func newWire(o *Options) *wire {
-	t := http.DefaultTransport.(*http.Transport).Clone()
+	t := transport.Default()
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = o.InFlight, 0
 	t.IdleConnTimeout = 90 * time.Second
 	return &wire{http: &http.Client{Transport: t}, key: o.Key}

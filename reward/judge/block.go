@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -117,10 +116,11 @@ func (s *StateReward) Supports(environment string) error {
 	return nil
 }
 
-// SameJudge reports whether two blocks can share a judge and differ at most in
+// SameJudge reports whether two enabled blocks can share a judge and differ at most in
 // which sections are paid for and how much.
 func (s *StateReward) SameJudge(other *StateReward) bool {
 	a, b := *s, *other
+	a.On, b.On = nil, nil // pointers, which differ although their values are equal
 	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
 	return a == b
 }
@@ -147,13 +147,19 @@ func TakeStateReward(options map[string]any) (*StateReward, map[string]any, erro
 	if len(faults) == 0 {
 		faults = s.Problems()
 	}
-	for i, err := range faults {
-		faults[i] = fmt.Errorf("%s: %w", Key, err)
+	var checks field.Checks
+	for _, err := range faults {
+		text := fmt.Errorf("%s: %w", Key, field.Under(Key, err))
+		if len(field.Keys(err)) > 0 {
+			checks.Say("%w", text)
+		} else {
+			checks.Add(Key, text)
+		}
 	}
 	if s.Site == perSpan {
 		s.Site = SectionEnd
 	}
-	return &s, rest, errors.Join(faults...)
+	return &s, rest, checks.Err()
 }
 
 // Enabled reports whether any statement is rewarded.

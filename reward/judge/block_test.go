@@ -1,9 +1,12 @@
 package judge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/field"
 )
 
 func TestBlocksAreSeparatedFromOptions(t *testing.T) {
@@ -60,5 +63,31 @@ func TestBadBlocksAreRefused(t *testing.T) {
 	} {
 		_, _, err := TakeStateReward(map[string]any{Key: block})
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestABlockThatSaysEnabledCanShareItsJudge: every entry of a file has a block of its own, with
+// the same values.
+func TestABlockThatSaysEnabledCanShareItsJudge(t *testing.T) {
+	read := func(base float64) *StateReward {
+		s, _, err := TakeStateReward(map[string]any{Key: map[string]any{"enabled": true, "scorer": "exact", "score_base": base, "state_estimation": map[string]any{"enable": true, "reward": 1}}})
+		require.NoError(t, err)
+		return s
+	}
+	require.True(t, read(0.5).SameJudge(read(0.5)))
+	require.False(t, read(0.5).SameJudge(read(0.25)))
+}
+
+// TestErrorsNameTheKeysOfTheBlock, so that a configuration can say where they were given.
+func TestErrorsNameTheKeysOfTheBlock(t *testing.T) {
+	for key, block := range map[string]map[string]any{
+		"state_reward.judge.timeout": {"judge": map[string]any{"timeout": -1}},
+		"state_reward.scorer":        {"scorer": "me"},
+		"state_reward.scorrer":       {"scorrer": "exact"},
+		"state_reward.guard":         {"guard": []any{}},
+		"state_reward":               {"stock_phrases": map[string]any{"keep": 0}},
+	} {
+		_, _, err := TakeStateReward(map[string]any{Key: block})
+		require.Equal(t, []string{key}, slices.Compact(field.Keys(err))[:1])
 	}
 }

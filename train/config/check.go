@@ -179,7 +179,32 @@ func (v *validator) names(c *Config, r Registries) {
 }
 
 // levels checks where start states come from.
+// MaxEpisodes is the largest number of episodes of a step, of a validation and of lessons, as
+// of the entries of a data file: they are listed in memory.
+const MaxEpisodes = 1 << 22
+
+// listed checks a number of episodes or examples.
+func (v *validator) listed(key string, n int) {
+	if n > MaxEpisodes {
+		v.Bad(key, "%d, must be at most %d", n, MaxEpisodes)
+		return
+	}
+	v.Positive(key, n)
+}
+
+// episodes checks that the product of two numbers is at most MaxEpisodes.
+func (v *validator) episodes(what, key string, n int, times string, k int) {
+	if n > 0 && k > 0 && n > MaxEpisodes/k && max(n, k) <= field.Most { // larger numbers are reported alone
+		v.Say("{%s} is %d and {%s} is %d: %s may have at most %d episodes", key, n, times, k, what, MaxEpisodes)
+	}
+}
+
 func (v *validator) levels(c *Config) {
+	v.episodes("a step", "data.train_batch_size", c.Data.TrainBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	v.episodes("the rounds of a step", "data.gen_batch_size", c.Data.GenBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	if len(c.Data.ValFiles) == 0 {
+		v.episodes("a validation", "data.val_batch_size", c.Data.ValBatch, "actor_rollout_ref.rollout.val_kwargs.n", c.Agent.Rollout.Val.Episodes)
+	}
 	files := len(c.Data.TrainFiles) > 0
 	switch {
 	case c.Env.Name == "" && !files:

@@ -99,14 +99,19 @@ trainer:
 // TestEveryRangeIsChecked makes one setting of a valid configuration invalid at a time.
 func TestEveryRangeIsChecked(t *testing.T) {
 	for override, want := range map[string]string{
-		"run.workers=-1":                     "run.workers is -1, must not be negative",
-		"run.waves=-1":                       "run.waves is -1, must be positive",
-		"env.name=''":                        "env.name is empty",
-		"env.train_seed=2305843009213693953": "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
-		"env.val_seed=-2305843009213693953":  "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
-		"model.backend=tpu":                  `model.backend is "tpu", must be one of ["auto" "xla" "cuda" "go"]`,
-		"model.recompute=all":                `model.recompute is "all", must be one of`,
-		"model.micro_tokens=-1":              "model.micro_tokens is -1, must not be negative",
+		"actor_rollout_ref.rollout.val_kwargs.n=20000":            "data.val_batch_size is 256 and actor_rollout_ref.rollout.val_kwargs.n is 20000: a validation may have at most 4194304 episodes",
+		"rollout_manager.n_trajectory=1000000000":                 "data.train_batch_size is 1024 and rollout_manager.n_trajectory is 1000000000: a step may have at most 4194304 episodes",
+		"data.gen_batch_size=4194305":                             "data.gen_batch_size is 4194305 and rollout_manager.n_trajectory is 1",
+		"sft.lessons.episodes=4194305":                            "sft.lessons.episodes is 4194305, must be at most 4194304",
+		"sft.train_batch_size=9223372036854775807":                "sft.train_batch_size is 9223372036854775807, must be at most 4194304",
+		"run.workers=-1":                                          "run.workers is -1, must not be negative",
+		"run.waves=-1":                                            "run.waves is -1, must be positive",
+		"env.name=''":                                             "env.name is empty",
+		"env.train_seed=2305843009213693953":                      "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
+		"env.val_seed=-2305843009213693953":                       "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
+		"model.backend=tpu":                                       `model.backend is "tpu", must be one of ["auto" "xla" "cuda" "go"]`,
+		"model.recompute=all":                                     `model.recompute is "all", must be one of`,
+		"model.micro_tokens=-1":                                   "model.micro_tokens is -1, must not be negative",
 		"actor_rollout_ref.rollout.thinking_token_budget=-1":      "thinking_token_budget is -1, must not be negative",
 		"model.cache_tokens=-1":                                   "model.cache_tokens is -1, must not be negative",
 		"actor_rollout_ref.model.lora_rank=-1":                    "lora_rank is -1",
@@ -276,7 +281,7 @@ func TestLevelsOverlapWhenTheyDo(t *testing.T) {
 	require.Greater(t, overlaps, 300, "both cases occur")
 	require.Less(t, overlaps, 2700)
 	c := config.Default()
-	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, 1<<30, 1<<30
+	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, config.MaxEpisodes, 1<<30
 	require.NoError(t, c.Validate(), "no sum overflows")
 }
 

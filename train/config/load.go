@@ -184,6 +184,35 @@ func gatherNotes(notes []settings.Note) []Note {
 	return out
 }
 
+// Locate adds to an error about settings of the source, from a check outside of this package,
+// where they were given.
+func (s Source) Locate(err error) error {
+	in, failed := s.read("")
+	if failed != nil {
+		return err
+	}
+	return located(err, in.given)
+}
+
+// giver returns the entry of given that has a key: its own, or that of a mapping above it.
+func giver(given map[string]settings.Given, key string) settings.Given {
+	if g, ok := given[key]; ok {
+		return g
+	}
+	for at := strings.LastIndexByte(key, '.'); at >= 0; at = strings.LastIndexByte(key[:at], '.') {
+		g := given[key[:at]]
+		value := g.Value
+		for name := range strings.SplitSeq(key[at+1:], ".") {
+			m, _ := value.(map[string]any)
+			value = m[name]
+		}
+		if value != nil {
+			return g
+		}
+	}
+	return settings.Given{}
+}
+
 // located adds to an error where the settings that it names were given.
 func located(err error, given map[string]settings.Given) error {
 	var places []string
@@ -192,8 +221,8 @@ func located(err error, given map[string]settings.Given) error {
 		byName[g.Name] = g
 	}
 	for _, w := range field.Keys(err) {
-		g, ok := byName[w]
-		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
+		g := giver(byName, w)
+		if g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
 		}
 	}

@@ -119,10 +119,10 @@ func (v *validator) supervised(c *Config) {
 	v.Within("sft.val_fraction", s.ValFraction, 0, 0.9)
 	v.Within("sft.lessons.noise", s.Lessons.Noise, 0, 1)
 	v.Within("sft.grad_clip", s.GradClip, 0, large)
-	v.Positive("sft.lessons.episodes", s.Lessons.Episodes)
+	v.listed("sft.lessons.episodes", s.Lessons.Episodes)
+	v.listed("sft.train_batch_size", s.Batch)
 	v.Count("sft.lessons.max_turns", s.Lessons.MaxTurns)
 	v.Count("sft.max_length", s.MaxLength)
-	v.Positive("sft.train_batch_size", s.Batch)
 	v.Positive("sft.total_epochs", s.Epochs)
 	if s.Steps != StepsFromEpochs {
 		v.Positive("sft.total_training_steps", s.Steps)

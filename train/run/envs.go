@@ -10,6 +10,7 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/remote"
+	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/train"
 	"vagen/train/config"
@@ -18,9 +19,14 @@ import (
 // Envs returns the environments of a configuration: those of the library, or with
 // rollout_manager.use_service those of a service, which accepts any name.
 func openEnvs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+	return dialledEnvs(c, client.Dial(log), log)
+}
+
+// dialledEnvs is openEnvs with another connection to judges.
+func dialledEnvs(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.LoggedRegistry(client.Dial(log), log), nil
+		return builtin.LoggedRegistry(dial, log), nil
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()
@@ -70,12 +76,9 @@ func served(f env.Factory) env.Factory {
 // OpenLevels opens the start states of a configuration, sets the configuration's values that
 // depend on them, and creates the judge of state rewards.
 func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
-	l, err := train.OpenLevels(ctx, c, envs.Names())
+	l, err := readLevels(ctx, c, envs)
 	if err != nil || l.State == nil {
 		return l, err
-	}
-	if c.Rollout.UseService {
-		return nil, fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
 	}
 	j, err := client.Judge(l.State, log)
 	if err != nil {
@@ -83,4 +86,13 @@ func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 	}
 	envs.SetJudge(j)
 	return l, nil
+}
+
+// readLevels reads the start states of a configuration.
+func readLevels(ctx context.Context, c *config.Config, envs *env.Registry) (*train.Levels, error) {
+	l, err := train.OpenLevels(ctx, c, envs.Names())
+	if err == nil && l.State != nil && c.Rollout.UseService {
+		err = fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
+	}
+	return l, err
 }

@@ -20,7 +20,7 @@ type planner interface {
 // planMemory estimates the memory of a training run with episodes of maximum length: all
 // turns, each with an observation like the first one and a response of the full length.
 func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
-	system, first, err := try(ctx, envs, levels.First())
+	system, first, err := try(ctx, c, envs, levels.First())
 	if err != nil {
 		return vlm.MemoryPlan{}, err
 	}

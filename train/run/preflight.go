@@ -35,7 +35,7 @@ func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 			err1 = engines.Check(ctx, c, getenv)
 		}
 	}
-	pictures, err2 := preflightEnvs(ctx, levels, envs)
+	pictures, err2 := preflightEnvs(ctx, c, levels, envs)
 	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
 	if err1 == nil && pictures != "" && !model.Vision {
 		errs = append(errs, fmt.Errorf("%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
@@ -107,9 +107,9 @@ func modelFolder(key, path string, needed bool) error {
 
 // preflightEnvs creates and resets an environment for each set of options. It returns the
 // name of one that shows images, if any.
-func preflightEnvs(ctx context.Context, levels *train.Levels, envs *env.Registry) (pictures string, err error) {
+func preflightEnvs(ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry) (pictures string, err error) {
 	for _, e := range levels.Samples(maxTried) {
-		system, first, err := try(ctx, envs, e)
+		system, first, err := try(ctx, c, envs, e)
 		if err != nil {
 			return "", err
 		}
@@ -126,10 +126,10 @@ const maxTried = 32
 
 // try creates and resets an environment. It returns the system prompt and the first
 // observation.
-func try(ctx context.Context, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
-	e, err := envs.New(of.Env, of.Config)
+func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
+	e, err := makeEnv(c, envs, of)
 	if err != nil {
-		return system, first, fmt.Errorf("%w: env: %w", config.ErrConfig, err)
+		return system, first, err
 	}
 	system, err = e.System(ctx)
 	if err == nil {

@@ -155,8 +155,8 @@ func (r *reader) message(v any) (message, error) {
 	}
 	if w := fields["weight"]; w != nil {
 		x, ok := numberOf(w)
-		if !ok || x < 0 || math.IsInf(x, 0) || math.IsNaN(x) {
-			return m, fmt.Errorf(".weight: it is %v, must be a number of 0 or more", w)
+		if !ok || !(x >= 0 && x <= math.MaxFloat32) {
+			return m, fmt.Errorf(".weight: it is %v, must be a number of 0 or more, and at most %.3g", w, math.MaxFloat32)
 		}
 		if m.weight = x; m.role != policy.Assistant && x != 1 && x != 0 {
 			return m, fmt.Errorf(".weight: it is %v, but only messages of the assistant have a loss", w)

@@ -112,10 +112,13 @@ func (o *opener) read(ctx context.Context) (train, held []source, err error) {
 		n = 1
 	}
 	order := rng.New(o.config.Run.Seed, rng.Shuffle, 0, 0, 0).Perm(len(train)) // of three ids, unlike those of epochs
-	chosen := order[:n]
+	chosen := make([]bool, len(train))
+	for _, i := range order[:n] {
+		chosen[i] = true
+	}
 	var rest []source
 	for i := range train {
-		if slices.Contains(chosen, i) {
+		if chosen[i] {
 			held = append(held, train[i])
 		} else {
 			rest = append(rest, train[i])

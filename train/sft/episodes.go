@@ -87,6 +87,9 @@ func recordedRow(r *rollout.Row, path string, episode, index int) (row, error) {
 		if err != nil {
 			return nil, err
 		}
+		if index >= len(e.Rows) { // the file was replaced since
+			return nil, fmt.Errorf("episode %d has %d rows, and row %d was read before", episode, len(e.Rows), index)
+		}
 		return e.Rows[index].Images, nil
 	}
 	return out, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"vagen/internal/parquetsize"
+	"vagen/internal/regular"
 )
 
 // Limits of files.
@@ -170,7 +171,7 @@ func (c *conversations) table(ctx context.Context, f *parquet.File) error {
 // readFile reads the examples of a file by its ending and, for parquet, its columns.
 func (o *opener) readFile(ctx context.Context, path string) ([]source, error) {
 	c := &conversations{columns: o.columns(), dir: filepath.Dir(path)}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrExample, err)
 	}

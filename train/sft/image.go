@@ -9,9 +9,10 @@ import (
 	_ "image/gif"  // formats that image.Decode reads
 	_ "image/jpeg" // likewise
 	_ "image/png"  // likewise
-	"os"
 	"path/filepath"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 // maxPixels is the maximum size of an image; larger ones are refused before they are decoded.
@@ -89,7 +90,7 @@ func fromText(text, dir string) (picture, error) {
 		path = filepath.Join(dir, filepath.FromSlash(path))
 	}
 	return func() (image.Image, error) {
-		raw, err := os.ReadFile(path)
+		raw, err := regular.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

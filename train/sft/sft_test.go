@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -247,6 +248,7 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":"a"}]}`:                                                                                       "messages[0].role: it is assistant, but must follow",
 		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:                                                             "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":[{}]}]}`:                                                         "messages[1].tool_calls: it is set",
 		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                                                             `messages[0].content[0].type: it is "video"`,
 		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                                                             "messages[0].content[0]: it shows image 1, but the record has 0 images",
@@ -270,7 +272,10 @@ func TestBadRecordsAreNamed(t *testing.T) {
 	err = d.Encode(t.Context(), letters{})
 	require.ErrorContains(t, err, "a.jsonl: line 1")
 	require.ErrorContains(t, err, "message 0: image 0: open ")
+	pipe := filepath.Join(t.TempDir(), "p.jsonl")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for path, want := range map[string]string{
+		pipe:                    "not a regular file", // reading it would block
 		write(t, "a.txt", chat): `ends in ".txt", must end in .jsonl or .parquet`, write(t, "a.parquet", chat): "a.parquet: bad example",
 		t.TempDir(): "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl", write(t, "e.jsonl", "\n"): "the file has no conversations",
 	} {

@@ -47,7 +47,10 @@ func (p *Pool) Addresses(baseURLs any, file string) ([]string, error) {
 		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes, the maximum", file, maxFile)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"vagen/internal/transport"
 )
 
 // ErrSetting is wrapped when the environment has no usable address of a server.
@@ -60,7 +62,7 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	}
 	c.base = strings.TrimRight(u.String(), "/")
 	if get("MLFLOW_TRACKING_INSECURE_TLS") == "true" {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+		t := transport.Default()
 		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // set explicitly in the environment
 		c.http.Transport = t
 	}
