@@ -75,9 +75,9 @@ definitions of the estimators tell; no run has tested them one by one:
 Hence this setting: reward at the end, observations in pictures that have to be seen, a value head that knows the returns of the
 warm start before the first step, and eight optimiser steps per step for all. The learning rate is that of the quickstart and was
 tried for no preset on its own. Warm start, number of episodes and optimiser steps are those
-of its long recipe, which is known to learn within ten steps: its statements still have errors that pay can correct.
+of its recipes, which are known to learn within ten steps: its statements still have errors that pay can correct.
 
-State pay is larger than the paper's, which is a twentieth of the success reward. In the quickstart's long recipe (seed 2,
+State pay is larger than the paper's, which is a twentieth of the success reward. In the quickstart's default recipe (seed 2,
 24 steps), with that share, a batch of 128 and a KL term, the accuracy of observations fell from 0.96 to 0.88 while success rose from
 0.38 to 0.85: a right word was worth 0.006, the outcome varied by about 0.5, and each response token of a turn gets the turn's whole advantage.
 The paper's batches and 300 steps average this noise out; 12 steps of 128 episodes do not. With 0.3 a word of an observation is worth
