@@ -90,14 +90,26 @@ around one half: the difference may be too small for few seeds. vagen_base above
 because more than half of its loss is on tokens that it did not write. With state pay the accuracy of statements rises; without, it stays or
 falls, since nothing but success keeps statements true.
 
-The setting was tried on seed 90, which is not one of the study's, with vagen_full and vagen_base; vanilla_ppo was stopped within two
-steps, the other presets were not tried. A critic trained without imitation destroyed the policy before the first step. Without the KL
+### The trial
+
+The setting was tried on seed 90, which is not one of the study's, with vagen_full and vagen_base; vanilla_ppo and turn_ppo were stopped
+early, GRPO was not tried. A critic trained without imitation destroyed the policy before the first step. Without the KL
 term and the rise of the learning rate, and with pay for well-formed responses above a share of 0.9, the training success of vagen_full
 fell from 0.22 to 0.06 in five steps, and the share of well-formed responses from 0.84 to 0.47; with the present pay success fell to 0.14 in
 three steps. The entropy of vagen_base rose as fast. Hence the KL term and the rise of the learning rate, which are the quickstart's.
 With them, and a warm start of 8000 first turns and 960 whole episodes, whose predictions were hardly better than chance, neither
 vagen_full (success 0.19, after ten steps 0.21) nor vagen_base (0.19, 0.26) learned with 64 episodes a step. Hence the longer warm start
 and the larger steps.
+
+The setting as it is gave on this seed, at steps 0, 4, 8 and 12:
+
+| | success | observation, first turn | prediction, first turn | well-formed |
+|---|---|---|---|---|
+| vagen_base | 0.27 0.52 0.62 0.68 | 0.94 0.90 0.90 0.86 | 0.79 0.79 0.75 0.77 | 0.94 0.92 0.89 0.90 |
+| vagen_full | 0.27 0.39 0.54 0.66 | 0.94 0.91 0.91 0.89 | 0.79 0.81 0.79 0.79 | 0.94 0.94 0.95 0.94 |
+
+So on this seed vagen_base learned sooner, and observations became less accurate with pay, too, though less than without. One
+seed decides nothing. These numbers were seen before the study's runs; the setting was not changed after them.
 `
 
 // limits is the paragraph on what the results do not show.
