@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/train/credit"
+	"vagen/train/view"
 )
 
 // TestCreditIsMeasuredFromWhatARunRecorded, and is the same where episodes and numbers have
@@ -38,6 +40,10 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	results, err := filepath.Glob(filepath.Join(out, "credit", "train", "3", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, results, 3)
+	played := filepath.Join(credit.PlayedFolder(out), "step_3.parquet")
+	require.NoFileExists(t, played, "the run has these episodes")
+	original := mustRead(t, filepath.Join(episodes, "step_3.parquet"))
+	scores := mustRead(t, filepath.Join(episodes, "step_3.scores.parquet"))
 
 	// Without the recorded numbers the checkpoint computes them, without the episodes it
 	// plays them: both give what was recorded.
@@ -45,13 +51,49 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
 	require.Contains(t, measure("--step", "2"), "recorded episodes of step 3, scored by the checkpoint now")
+	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")), "numbers that were computed now are kept")
 	require.NoError(t, os.Remove(filepath.Join(episodes, "step_3.parquet")))
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
+	// What was played is kept like what training records, and shown with its result.
+	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")))
+	require.FileExists(t, played)
+	shown := shownMeasured(t, out)
+	require.Len(t, shown, 3, "those that were measured")
+	for _, e := range shown {
+		require.Equal(t, []any{"measured", 3.0, true, true}, []any{e["kind"], e["step"], e["scores"], e["measured"]})
+	}
+	// When the run has recorded the step, its own episodes are shown.
+	require.NoError(t, os.WriteFile(filepath.Join(episodes, "step_3.parquet"), original, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(episodes, "step_3.scores.parquet"), scores, 0o644))
+	require.Equal(t, table, measure("--step", "2", "--json"))
+	require.NoFileExists(t, played)
+	require.Empty(t, shownMeasured(t, out))
+
 	require.Contains(t, measure("--step", "3", "--turns", "0", "--seed", "4"), "checkpoint of step 3: episodes of step 4 played now, and scored by the checkpoint: the run recorded none\n3 episodes, 3 turns")
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	requireSame(t, before, leavings(t, out), "nothing else is changed")
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return raw
+}
+
+// shownMeasured are the episodes of kind measured that vagen view shows.
+func shownMeasured(t *testing.T, run string) (list []map[string]any) {
+	t.Helper()
+	h, err := (&view.Server{Runs: []string{run}}).Handler()
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/runs/r0/episodes?kind=measured", nil))
+	require.Equal(t, 200, w.Code)
+	var a struct{ Episodes []map[string]any }
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a))
+	return a.Episodes
 }
 
 func TestWrongUsesOfCreditAreRefused(t *testing.T) {

@@ -79,6 +79,9 @@ type Measurement struct {
 	Identity string
 	// Step are the episodes, with what was recorded of them.
 	Step *Step
+	// Made means that the episodes or the numbers of their tokens were made for the
+	// measurement, which therefore keeps them in PlayedFolder.
+	Made bool
 	// Player continues episodes as they were played: with the same policy, which must be a
 	// policy.Resumer, sampling, harness and limits.
 	Player *rollout.Player
@@ -111,6 +114,9 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	episodes := m.chosen()
 	if len(episodes) == 0 {
 		return nil, fmt.Errorf("credit: step %d has no usable episode", m.Played)
+	}
+	if err := m.keepMade(); err != nil {
+		return nil, err
 	}
 	begin, spent := time.Now(), int64(0)
 	var measured []*Measured

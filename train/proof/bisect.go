@@ -15,8 +15,10 @@ import (
 	"vagen/train/track"
 )
 
-// Stages of a training step, in their order.
+// Stages of a training step, in their order. Imitation comes before the first step: its
+// steps are counted from 1, too.
 const (
+	StageImitation  = "imitation"
 	StageEpisodes   = "episodes"
 	StageAdvantages = "scores, rewards and advantages"
 	StageUpdate     = "update"
@@ -78,7 +80,7 @@ func Bisect(ctx context.Context, a, b string) (*Bisection, error) {
 	if out.Weights, err = out.compareWeights(ctx, runs[0], runs[1]); err != nil {
 		return nil, err
 	}
-	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step) {
+	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != StageImitation) {
 		out.First = w
 	}
 	out.explain()

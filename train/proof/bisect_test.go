@@ -126,6 +126,23 @@ func TestMetricsAreBisectedWithoutEpisodes(t *testing.T) {
 	require.Equal(t, proof.NotExplained, b.Cause)
 }
 
+// TestADifferenceInImitationIsCalledSo: it comes before training, whose settings have not
+// acted then.
+func TestADifferenceInImitationIsCalledSo(t *testing.T) {
+	c := recorded()
+	c.Run.Seed, c.Agent.Actor.Optim.Rate = 6, 1.5
+	a, dir := whole(t, recorded()), whole(t, c)
+	for run, loss := range map[string]string{a: "0.5", dir: "0.25"} {
+		path := filepath.Join(run, "metrics.jsonl")
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"), raw...), 0o644))
+	}
+	b := bisect(t, a, dir)
+	require.Equal(t, proof.Finding{Step: 16, Stage: proof.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"}, *b.First)
+	require.Equal(t, "seed: run.seed: 5 → 6", b.Cause)
+}
+
 // TestTheFirstTensorIsNamed in the first checkpoint that differs.
 func TestTheFirstTensorIsNamed(t *testing.T) {
 	put := func(dir string, second float32) {

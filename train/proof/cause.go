@@ -73,7 +73,7 @@ func (b *Bisection) acting() []string {
 	lines := slices.DeleteFunc(slices.Clone(b.Config), func(line string) bool {
 		return len(settings([]string{line}, "trainer.total_training_steps", "trainer.total_epochs", "trainer.save_freq", "trainer.test_freq", "trainer.val_before_train")) > 0
 	})
-	if b.First.Step > 1 || b.First.Stage == StageUpdate || b.First.Stage == StageWeights || b.First.Stage == StageValidation && b.First.Step > 0 {
+	if b.First.Step > 1 && b.First.Stage != StageImitation || b.First.Stage == StageUpdate || b.First.Stage == StageWeights || b.First.Stage == StageValidation && b.First.Step > 0 {
 		return lines
 	}
 	late := settings(lines, updateSettings...)

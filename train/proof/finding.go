@@ -156,12 +156,15 @@ func metricsFinding(e, f track.Event) *Finding {
 			continue
 		}
 		stage := StageValidation
-		if e.Kind == track.KindStep {
+		switch e.Kind {
+		case track.KindStep:
 			stage = stageOf(name)
+		case track.KindImitate:
+			stage = StageImitation
 		}
 		of[stage] = append(of[stage], fmt.Sprintf("%s %v → %v", name, shown(x, ok), shown(y, ok2)))
 	}
-	for _, stage := range []string{StageEpisodes, StageAdvantages, StageUpdate, StageValidation} {
+	for _, stage := range []string{StageImitation, StageEpisodes, StageAdvantages, StageUpdate, StageValidation} {
 		if lines := of[stage]; len(lines) > 0 {
 			text := "metrics " + strings.Join(lines[:min(4, len(lines))], ", ")
 			if more := len(lines) - 4; more > 0 {

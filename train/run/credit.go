@@ -147,6 +147,7 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 		if err := t.Run(ctx); !errors.Is(err, errScored) {
 			return err
 		}
+		r.Made = true
 	}
 	for _, e := range r.Step.Episodes {
 		if err := restoreLimits(e, t.Levels.At(r.Played, e.Group)); err != nil {

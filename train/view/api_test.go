@@ -241,6 +241,56 @@ func TestMeasuredCreditIsServedWhereItExists(t *testing.T) {
 	s.get(t, 422, "/api/runs/r0/measured?key=train/1/0-1", &none)
 }
 
+// TestEpisodesOfAMeasurementAreShown: episodes that a measurement played are in the list once
+// they have a result, with images, tokens and estimators. A result of a step belongs to them,
+// not to episodes that another policy played in that step.
+func TestEpisodesOfAMeasurementAreShown(t *testing.T) {
+	f := trainRun(t, 2)
+	s := serveRuns(t, "", f.dir)
+	step := credit.Step{Episodes: f.episodes[2], Scores: f.scores[2]}
+	require.NoError(t, step.SavePlayed(f.dir, 1, nil))
+	list := func(query string) (keys []string) {
+		var l listAnswer
+		s.get(t, 200, "/api/runs/r0/episodes?limit=500&"+query, &l)
+		for _, e := range l.Episodes {
+			if keys = append(keys, e.Key); e.Kind == "measured" {
+				require.True(t, e.Measured && e.Scores, e.Key)
+			} else {
+				require.False(t, e.Measured, e.Key)
+			}
+		}
+		return keys
+	}
+	require.Empty(t, list("kind=measured"), "there is no result")
+	before := len(list(""))
+	f.write(t, "credit/train/1/0-1.json", `{"step":1,"group":0,"index":1,"length":3,"turns":[{"turn":1,"q":0.5,"v":1,"n":16,"decided":true}],"mistake":1}`)
+	require.Equal(t, []string{"measured/1/0-1"}, list("kind=measured"))
+	require.Len(t, list(""), before+1)
+	var m credit.Measured
+	s.get(t, 200, "/api/runs/r0/measured?key=measured/1/0-1", &m)
+	require.Equal(t, 1, *m.Mistake)
+	var none failure
+	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-1", &none)
+
+	var d detailAnswer
+	s.get(t, 200, "/api/runs/r0/episode?key=measured/1/0-1", &d)
+	require.NotContains(t, strings.Join(d.Problems, " "), "not recorded")
+	require.NotNil(t, d.Turns[0].Images[0])
+	answer, err := http.Get(s.URL + *d.Turns[0].Images[0])
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, 200, answer.StatusCode)
+	var played, recorded creditAnswer
+	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=measured/1/0-1", &played)
+	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=train/2/0-1", &recorded)
+	require.Empty(t, played.Problem, "the whole group is read")
+	require.Equal(t, recorded, played)
+	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-1", &recorded)
+	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=measured/1/0-1", &played)
+	require.NotEqual(t, recorded, played, "numbers of two steps with one number are kept apart")
+	s.get(t, 400, "/api/runs/r0/episodes?kind=other", &none)
+}
+
 func TestEstimatorsListWhatTheyRead(t *testing.T) {
 	f := trainRun(t, 1)
 	s := serveRuns(t, "", f.dir)

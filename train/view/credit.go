@@ -25,21 +25,25 @@ type param struct {
 	of       func(*advantage.Params) *float64
 	flag     func(*advantage.Params) *bool
 	whole    func(*advantage.Params) *int
+	grid     []float64 // values that a report has
 }
+
+// fractions are values of discounts and of weights of a mixture. Those near 1 differ most.
+var fractions = []float64{0, 0.5, 0.8, 0.9, 0.95, 0.99, 1}
 
 // params are all hyperparameters, in the order in which the page shows them.
 var params = []param{
-	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }},
-	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }},
-	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }},
-	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }},
-	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }},
-	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }},
-	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }},
-	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }},
-	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }},
-	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }},
-	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }},
+	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }, grid: fractions},
+	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }, grid: fractions},
+	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }, grid: fractions},
+	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }, grid: fractions},
+	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }, grid: fractions},
+	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }, grid: fractions},
+	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }, grid: []float64{0, 0.25, 0.5, 1, 1.5, 2}},
+	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }, grid: []float64{1, 2, 4, 8, 16}},
+	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }, grid: []float64{0, 1e-8, 1e-6, 1e-4, 1e-2, 0.1}},
+	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }, grid: []float64{0, 1}},
+	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }, grid: []float64{0, 1}},
 }
 
 func (p *param) get(from *advantage.Params) float64 {
@@ -84,6 +88,16 @@ func (p *param) read(spec advantage.Spec) bool {
 	})
 }
 
+// paramsOf are the hyperparameters that an estimator depends on.
+func paramsOf(spec advantage.Spec) (out []*param) {
+	for i := range params {
+		if p := &params[i]; p.read(spec) && !(spec.Undiscounted && p.name == "gamma") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 type paramAnswer struct {
 	Name    string  `json:"name"`
 	Default float64 `json:"default"`
@@ -108,10 +122,8 @@ func listEstimators(*http.Request) (any, error) {
 			return nil, err
 		}
 		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic, Group: spec.Groups}
-		for i := range params {
-			if p := &params[i]; p.read(spec) && !(spec.Undiscounted && p.name == "gamma") {
-				a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), p.min, p.max})
-			}
+		for _, p := range paramsOf(spec) {
+			a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), p.min, p.max})
 		}
 		out = append(out, a)
 	}
@@ -148,7 +160,7 @@ func aboutEstimator(s advantage.Spec) string {
 // creditCache keeps what was read of the step that was shown last.
 type creditCache struct {
 	read   map[string]stamp // of the step's files
-	step   int
+	of     fileKey
 	scored []store.Scores
 	err    error
 	whole  *credit.Step // of the step; nil before it is needed
@@ -156,25 +168,24 @@ type creditCache struct {
 }
 
 // scores reads the scores of a training step. The run's lock is held.
-func (c *creditCache) scores(r *run, step int) ([]store.Scores, error) {
-	folder := r.episodes.folders[kindTrain]
-	dir, err := os.OpenRoot(folder)
+func (c *creditCache) scores(r *run, of fileKey) ([]store.Scores, error) {
+	dir, err := os.OpenRoot(r.episodes.folders[of.kind])
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	name, now := fmt.Sprintf("step_%d.scores.parquet", step), map[string]stamp{}
-	for _, name := range []string{name, fmt.Sprintf("step_%d.parquet", step)} {
+	name, now := fmt.Sprintf("step_%d.scores.parquet", of.step), map[string]stamp{}
+	for _, name := range []string{name, fmt.Sprintf("step_%d.parquet", of.step)} {
 		if info, err := dir.Stat(name); err == nil {
 			now[name] = stampOf(info)
 		}
 	}
-	if c.step == step && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
-		if other := fmt.Sprintf("step_%d.parquet", step); now[other] == c.read[other] {
+	if c.of == of && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
+		if other := fmt.Sprintf("step_%d.parquet", of.step); now[other] == c.read[other] {
 			return c.scored, c.err
 		}
 	}
-	*c = creditCache{read: now, step: step}
+	*c = creditCache{read: now, of: of}
 	f, _, err := openFile(dir, name)
 	if err == nil {
 		c.scored, err = store.ReadScores(f)
@@ -183,10 +194,10 @@ func (c *creditCache) scores(r *run, step int) ([]store.Scores, error) {
 	return c.scored, c.err
 }
 
-// of returns the whole step of an episode, with its images if an estimator compares
+// stepOf returns the whole step of an episode, with its images if an estimator compares
 // observations.
-func (c *creditCache) of(r *run, e *entry, images bool) (*credit.Step, error) {
-	scores, err := c.scores(r, e.source.step)
+func (c *creditCache) stepOf(r *run, e *entry, images bool) (*credit.Step, error) {
+	scores, err := c.scores(r, e.fileKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -266,7 +277,7 @@ func (r *run) creditAnswer(req *http.Request) (any, error) {
 	none := func(format string, args ...any) (any, error) {
 		return creditResult{[]creditRow{}, []creditTurn{}, sentence(format, args...)}, nil
 	}
-	if e.kind != kindTrain {
+	if e.kind == kindVal {
 		return none("Advantages are those of training episodes")
 	}
 	if r.config == nil {
@@ -276,7 +287,7 @@ func (r *run) creditAnswer(req *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := r.credit.of(r, e, spec.States)
+	step, err := r.credit.stepOf(r, e, spec.States)
 	if err != nil {
 		return none("The step cannot be read: %v", err)
 	}
@@ -341,9 +352,8 @@ func (r *run) measuredAnswer(req *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A link to a place outside the run's folder is not a file of the run.
-	if info, err := root.Stat(measuredPath(e)); e.kind != kindTrain || err != nil || !info.Mode().IsRegular() {
-		return nil, notFound("the advantages of the episode were not measured")
+	if err := r.measured(root, e); err != nil {
+		return nil, err
 	}
 	return credit.LoadMeasured(r.path, credit.Key{Step: e.source.step, Group: e.Group, Index: e.Index})
 }

@@ -59,7 +59,7 @@ type claimAnswer struct {
 	Score *number `json:"score"`
 }
 
-var keyPattern = regexp.MustCompile(`^(train|val)/(0|[1-9]\d{0,8})/(-?\d{1,9})-(-?\d{1,9})$`)
+var keyPattern = regexp.MustCompile(`^(train|val|measured)/(0|[1-9]\d{0,8})/(-?\d{1,9})-(-?\d{1,9})$`)
 
 // find returns the episode of a request. The run's lock is held.
 func (r *run) find(root *os.Root, key string) (*entry, error) {
@@ -236,10 +236,10 @@ type rowKey struct{ group, index, row int }
 
 // scoresOf reads the scores of an episode's step. The run's lock is held.
 func (r *run) scoresOf(e *entry) (map[rowKey]*store.Scores, string) {
-	if e.kind != kindTrain {
+	if e.kind == kindVal {
 		return nil, ""
 	}
-	all, err := r.credit.scores(r, e.source.step)
+	all, err := r.credit.scores(r, e.fileKey)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, "The numbers of the tokens were not recorded; trainer.rollout_data_scores records them."

@@ -149,7 +149,10 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.rollouts, "images", hash+".png")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.rollouts, "step_7.parquet")))
+	require.NoError(t, os.Mkdir(filepath.Join(outside, "images"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "images", hash+".png"), []byte(secret), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(f.dir, "credit", "train", "1"), 0o755))
+	require.NoError(t, os.Symlink(outside, filepath.Join(f.dir, "credit", "episodes")))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.dir, "credit", "train", "1", "0-0.json")))
 	require.NoError(t, os.MkdirAll(filepath.Join(f.dir, "episodes", "step_1"), 0o755))
 	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.dir, "episodes", "step_1", "episode_0_turn_0_0.png")))
@@ -170,7 +173,7 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	targets := []string{"/api/runs/r0/episode?key=train/5/9-0", "/api/runs", "/api/runs/r0/episodes", "/api/runs/r0/measured?key=train/1/0-0", "/api/runs/r0/episode?key=train/7/0-0",
 		"/api/runs/r0/episode?key=train/1/0-0", "/config.yaml", "/static/", "/.hidden", "/../.hidden", "/..%2f.hidden", "/%2e%2e/%2e%2e/config.yaml"}
 	for _, name := range append(names, hash+".png", "../run.id", "../../config.yaml", "episode_0_turn_0_0.png", "..") {
-		for _, kind := range []string{"train", "val", "shown", "..", "", "images/.."} {
+		for _, kind := range []string{"train", "val", "measured", "shown", "..", "", "images/.."} {
 			for _, step := range []string{"1", "..", "-1", "1/../.."} {
 				targets = append(targets, "/api/runs/r0/image?"+url.Values{"kind": {kind}, "step": {step}, "name": {name}}.Encode())
 			}
@@ -202,6 +205,7 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	var r runsAnswer
 	s.get(t, 200, "/api/runs", &r)
 	require.Contains(t, strings.Join(r.Runs[0].Problems, " "), "step_7.parquet")
+	require.Contains(t, strings.Join(r.Runs[0].Problems, " "), "credit/episodes")
 }
 
 // TestWithoutAKeyOnlyLoopbackIsServed, and a server ends with its context.

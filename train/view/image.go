@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 )
 
 // imageShown is the kind of images of validation episodes in readable form.
@@ -76,8 +77,8 @@ func (r *run) imageFile(kind, step, name string) (folder, file string, err error
 		}
 		return r.path, path.Join(shownFolder, fmt.Sprintf("step_%d", n), name), nil
 	}
-	if kind != kindTrain && kind != kindVal {
-		return "", "", badRequest("kind: %q is not train, val or shown", clip(kind, 20))
+	if !slices.Contains([]string{kindTrain, kindVal, kindMeasured}, kind) {
+		return "", "", badRequest("kind: %q is not train, val, measured or shown", clip(kind, 20))
 	}
 	if !imagePattern.MatchString(name) {
 		return "", "", badRequest("name: %q is not that of an image", clip(name, 100))

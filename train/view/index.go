@@ -5,20 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"vagen/rollout/store"
+	"vagen/train/credit"
 )
 
 // The kinds of episodes.
 const (
 	kindTrain = "train"
 	kindVal   = "val"
+	// kindMeasured are training episodes that the run did not record: `vagen credit`
+	// played or scored them, and measured them.
+	kindMeasured = "measured"
 )
 
 const (
@@ -55,7 +62,8 @@ type fileKey struct {
 type source struct {
 	fileKey
 	stamp
-	scores    bool // the scores of the step are recorded
+	scores    bool            // the scores of the step are recorded
+	measured  map[string]bool // of kindMeasured: episodes with a result, as <group>-<index>
 	summaries []store.Summary
 	names     []string // of the files in a folder episodes/step_<n>, for each summary
 	problem   string
@@ -68,15 +76,16 @@ type entry struct {
 	row int // in the file
 }
 
-func (e *entry) key() string {
-	return fmt.Sprintf("%s/%d/%d-%d", e.kind, e.source.step, e.Group, e.Index)
-}
+func (e *entry) key() string { return fmt.Sprintf("%s/%d/%s", e.kind, e.source.step, e.name()) }
+
+// name identifies the episode in its step.
+func (e *entry) name() string { return fmt.Sprintf("%d-%d", e.Group, e.Index) }
 
 // refresh reads new and changed files. The run's lock is held.
 func (x *index) refresh(r *run, root *os.Root) {
 	x.folders, x.faults = map[string]string{}, nil
 	found := map[fileKey]*source{}
-	if c := r.config; c != nil {
+	if c := r.partial; c != nil {
 		for _, d := range []struct {
 			kind, key string
 			path      *string
@@ -92,6 +101,7 @@ func (x *index) refresh(r *run, root *os.Root) {
 			}
 		}
 	}
+	x.scanMeasured(r, root, found)
 	x.scanShown(root, found)
 	x.update(r.path, found)
 }
@@ -126,6 +136,33 @@ func (x *index) scan(dir *os.Root, kind string, found map[fileKey]*source) {
 		step, _ := strconv.Atoi(m[1])
 		k := fileKey{kind: kind, step: step}
 		found[k] = &source{fileKey: k, stamp: stampOf(info), scores: scores[step]}
+	}
+}
+
+// scanMeasured lists the episodes that a measurement made. The folder is one in the run's
+// folder, also through links.
+func (x *index) scanMeasured(r *run, root *os.Root, found map[fileKey]*source) {
+	dir, err := root.OpenRoot(credit.PlayedFolder("."))
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			x.faults = append(x.faults, sentence("the folder %s cannot be opened: %v", credit.PlayedFolder("."), err))
+		}
+		return
+	}
+	defer dir.Close()
+	x.folders[kindMeasured] = credit.PlayedFolder(r.path)
+	x.scan(dir, kindMeasured, found)
+	for k, s := range found {
+		if k.kind != kindMeasured {
+			continue
+		}
+		s.measured = map[string]bool{}
+		results, _ := readDir(root, filepath.Dir(credit.Path(".", credit.Key{Step: k.step}))) // without it there are none
+		for _, e := range results {
+			if name, ok := strings.CutSuffix(e.Name(), ".json"); ok && e.Type().IsRegular() {
+				s.measured[name] = true
+			}
+		}
 	}
 }
 
@@ -176,8 +213,8 @@ func (x *index) update(run string, found map[fileKey]*source) {
 	changed := len(found) != len(x.files)
 	for k, s := range found {
 		if old := x.files[k]; old != nil && old.stamp == s.stamp {
-			changed = changed || old.scores != s.scores
-			old.scores = s.scores
+			changed = changed || old.scores != s.scores || !maps.Equal(old.measured, s.measured)
+			old.scores, old.measured = s.scores, s.measured
 			found[k] = old
 			continue
 		}
@@ -256,7 +293,11 @@ func (x *index) all() []entry {
 	for _, k := range keys {
 		s := x.files[k]
 		for i := range s.summaries {
-			out = append(out, entry{s, &s.summaries[i], i})
+			e := entry{s, &s.summaries[i], i}
+			// The others of a measured step are there for estimators that compare episodes.
+			if s.kind != kindMeasured || s.measured[e.name()] {
+				out = append(out, e)
+			}
 		}
 	}
 	x.cached = out

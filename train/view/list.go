@@ -67,8 +67,8 @@ type filter struct {
 
 func parseFilter(q url.Values) (filter, error) {
 	f := filter{kind: q.Get("kind"), env: q.Get("env"), end: q.Get("end"), text: strings.ToLower(q.Get("text")), order: q.Get("order"), limit: defaultLimit}
-	if f.kind != "" && f.kind != kindTrain && f.kind != kindVal {
-		return f, badRequest("kind: %q is not train or val", clip(f.kind, 20))
+	if !slices.Contains([]string{"", kindTrain, kindVal, kindMeasured}, f.kind) {
+		return f, badRequest("kind: %q is not train, val or measured", clip(f.kind, 20))
 	}
 	if !slices.Contains([]string{"", "step", "-step", "reward", "-reward"}, f.order) {
 		return f, badRequest("order: %q is not step, -step, reward or -reward", clip(f.order, 20))
@@ -184,11 +184,19 @@ func (r *run) list(root *os.Root, e *entry) listed {
 	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
 		l.Excerpt = clip(strings.TrimSpace(t.Responses[0]), maxExcerpt)
 	}
-	if e.kind == kindTrain {
-		_, err := root.Stat(measuredPath(e))
-		l.Measured = err == nil
-	}
+	l.Measured = r.measured(root, e) == nil
 	return l
+}
+
+// measured says why there is no measured result of an episode, nil if there is one. If a
+// measurement played the step's episodes itself, results are those of its own episodes.
+func (r *run) measured(root *os.Root, e *entry) error {
+	replaced := e.kind == kindTrain && r.episodes.files[fileKey{kind: kindMeasured, step: e.source.step}] != nil
+	// A link to a place outside the run's folder is not a file of the run.
+	if info, err := root.Stat(measuredPath(e)); e.kind == kindVal || replaced || err != nil || !info.Mode().IsRegular() {
+		return notFound("the advantages of the episode were not measured")
+	}
+	return nil
 }
 
 // measuredPath is where `vagen credit` writes its result, relative to the run's folder.

@@ -87,6 +87,10 @@ func TestAPhoneShowsEveryViewWithoutScrollingSideways(t *testing.T) {
 		require.Equal(t, 360, eval[int](b, "document.documentElement.scrollWidth"), p.name)
 		b.shoot(p.name + "-phone")
 	}
+	// Two runs are beside each other without scrolling: the difference can be seen.
+	b.open(f.URL+"/#/config", ".keys mark")
+	require.LessOrEqual(t, eval[float64](b, "Math.max(...[...document.querySelectorAll('.keys td')].map((c) => c.getBoundingClientRect().right))"), 360.0)
+	require.Equal(t, eval[float64](b, "document.querySelectorAll('.keys tbody td')[0].getBoundingClientRect().top"), eval[float64](b, "document.querySelectorAll('.keys tbody td')[1].getBoundingClientRect().top"))
 	b.keys("?")
 	require.Equal(t, 360, eval[int](b, "document.documentElement.scrollWidth"), "help")
 	b.quiet()

@@ -155,6 +155,7 @@ func TestATokenShowsItsNumbers(t *testing.T) {
 	f := newFake(t)
 	b := browse(t, 1280, 900, "light")
 	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
+	b.until("document.querySelectorAll('.figures b').length === 8") // both estimators are computed
 	require.True(t, eval[bool](b, "document.getElementById('tip').hidden"))
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=b] .token.filled').dispatchEvent(new PointerEvent('pointerover', {bubbles: true})); return true })()")
 	b.until("!document.getElementById('tip').hidden")
@@ -185,6 +186,15 @@ func TestADeepLinkRestoresTheView(t *testing.T) {
 	again.open(f.URL+"/"+eval[string](b, "location.hash"), ".token.filled")
 	again.until(`document.querySelectorAll('.figures b').length === 8`)
 	require.Equal(t, want, eval[string](again, state))
+
+	// An episode that is far down the list has those of its step as neighbours.
+	b.open(f.URL+"/#/episode?run=r0&key=train/40/30-0", ".turn")
+	b.until(`document.querySelector('.steps').textContent.includes('111 of 225')`)
+	b.keys("]")
+	b.until(`document.querySelector('.episode-title h2')?.textContent === 'train/40/30-1'`)
+	b.until(`document.querySelector('.steps').textContent.includes('112 of 225')`)
+	b.keys(kb.Escape)
+	b.until(`document.querySelector('.row.at')?.dataset.at === '111'`)
 
 	b.open(f.URL+"/#/metrics?runs=r1&names=actor/entropy,val/success&smooth=0.5&log=1", ".chart path")
 	require.Equal(t, `["actor/entropy","val/success"] ["r1"] 0.50 true`, eval[string](b, `JSON.stringify([...document.querySelectorAll('.chart')].map((c) => c.dataset.metric)) + ' ' +

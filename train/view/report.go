@@ -2,16 +2,12 @@ package view
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,11 +32,14 @@ type Report struct {
 	// Episodes is the number of episodes of each run, from 0 to MaxReportEpisodes. They
 	// are spread over the run's episodes evenly: successes and failures, first to last.
 	Episodes int
-	// Estimators are computed for these episodes with the parameters of the run, beside
-	// the run's own. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
+	// Estimators are computed for these episodes, beside the run's own: with the parameters
+	// of the run, and with some values of each parameter while there is room. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
 	Estimators []string
 	// Log receives faults; nil discards them.
 	Log *slog.Logger
+
+	// MovedBytes is set by Write: how much of the file the numbers for other parameters are.
+	MovedBytes int
 }
 
 // reportData is window.VAGEN_REPORT: answers of the server by run and by episode.
@@ -49,10 +48,19 @@ type reportData struct {
 	Metrics    map[string]any                        `json:"metrics"`
 	Config     json.RawMessage                       `json:"config"`
 	Estimators json.RawMessage                       `json:"estimators"`
-	Episodes   map[string]any                        `json:"episodes"`
+	Episodes   map[string]reportList                 `json:"episodes"`
 	Episode    map[string]map[string]any             `json:"episode"`
 	Credit     map[string]map[string]map[string]any  `json:"credit"`
 	Measured   map[string]map[string]json.RawMessage `json:"measured"`
+	Moved      map[string]map[string]*movedEpisode   `json:"moved"`
+	MovedBytes int                                   `json:"moved_bytes"`
+}
+
+// reportList is the sample of a run's episodes, as in the list of the server.
+type reportList struct {
+	Total    int              `json:"total"`
+	Facets   any              `json:"facets"`
+	Episodes []map[string]any `json:"episodes"`
 }
 
 // Write writes the report. The error wraps ErrRun for a folder that is not that of a run.
@@ -61,7 +69,7 @@ func (o *Report) Write(w io.Writer) error {
 		return fmt.Errorf("view: report: episodes: %d is not in [0, %d]", o.Episodes, MaxReportEpisodes)
 	}
 	s := Server{Runs: o.Runs, Log: o.Log}
-	h, err := s.Handler()
+	h, err := s.handler()
 	if err != nil {
 		return err
 	}
@@ -69,6 +77,7 @@ func (o *Report) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("view: report: %w", err)
 	}
+	o.MovedBytes = data.MovedBytes
 	// Package json writes <, > and & as escapes, so that no text ends the script.
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -140,7 +149,7 @@ func answerOf(h http.Handler, path string, q url.Values, into any) error {
 }
 
 // collect requests everything that the report contains.
-func (o *Report) collect(h http.Handler) (*reportData, error) {
+func (o *Report) collect(h *handler) (*reportData, error) {
 	var runs struct{ Runs json.RawMessage }
 	var config struct{ Keys json.RawMessage }
 	var estimators struct{ Estimators json.RawMessage }
@@ -149,13 +158,14 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 			return nil, err
 		}
 	}
-	d := &reportData{Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{}, Episodes: map[string]any{},
-		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}}
+	d := &reportData{Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{}, Episodes: map[string]reportList{},
+		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}, Moved: map[string]map[string]*movedEpisode{}}
 	var list []struct{ ID, Estimator string }
 	if err := json.Unmarshal(runs.Runs, &list); err != nil {
 		return nil, err
 	}
 	images := pictures{server: h, left: maxReportImages, cached: map[string]string{}}
+	left := maxReportMoved
 	for _, r := range list {
 		metrics, err := allMetrics(h, r.ID)
 		if err != nil {
@@ -172,89 +182,39 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 		if err := d.episodes(h, r.ID, o.Episodes, names, &images); err != nil {
 			return nil, err
 		}
+		if err := d.moved(h, r.ID, names, &left); err != nil {
+			return nil, err
+		}
 	}
+	d.MovedBytes = maxReportMoved - left
 	return d, nil
 }
 
-// allMetrics are the curves of a run, with a bounded number of points.
-func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error) {
-	series := map[string][]json.RawMessage{}
-	for after := 0; ; {
-		var a struct {
-			Lines  int
-			More   bool
-			Series map[string][]json.RawMessage
-		}
-		if err := answerOf(h, "/api/runs/"+run+"/metrics", url.Values{"after": {fmt.Sprint(after)}}, &a); err != nil {
-			return nil, err
-		}
-		for name, points := range a.Series {
-			series[name] = append(series[name], points...)
-		}
-		if after = a.Lines; !a.More {
-			break
-		}
-	}
-	for name, points := range series {
-		series[name] = downsample(points)
-	}
-	return series, nil
-}
-
-// Curves are the metrics of a run by name: step and value of each point, NaN where a value
-// is not finite.
-type Curves struct {
-	Run    string // its name on the page
-	Series map[string][][2]float64
-}
-
-// Curves reads the metrics of the runs, for plots. Curves of more than 1,000 points are
-// thinned, as in the report.
-func (o *Report) Curves() ([]Curves, error) {
-	s := Server{Runs: o.Runs, Log: o.Log}
-	h, err := s.Handler()
+// moved adds the sliders of a run's episodes. Those that were measured get room first, then
+// the newest.
+func (d *reportData) moved(h *handler, id string, estimators []string, left *int) error {
+	r, err := h.run(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var runs struct{ Runs []struct{ ID, Name string } }
-	if err := answerOf(h, "/api/runs", nil, &runs); err != nil {
-		return nil, fmt.Errorf("view: curves: %w", err)
-	}
-	var out []Curves
-	for _, r := range runs.Runs {
-		series, err := allMetrics(h, r.ID)
-		if err != nil {
-			return nil, fmt.Errorf("view: curves: %w", err)
+	list := slices.Clone(d.Episodes[id].Episodes)
+	slices.Reverse(list)
+	slices.SortStableFunc(list, func(a, b map[string]any) int {
+		switch measured := a["measured"] == true; {
+		case measured == (b["measured"] == true):
+			return 0
+		case measured:
+			return -1
 		}
-		c := Curves{Run: r.Name, Series: map[string][][2]float64{}}
-		for name, points := range series {
-			for _, raw := range points {
-				var p [2]*float64
-				if err := json.Unmarshal(raw, &p); err != nil || p[0] == nil {
-					return nil, fmt.Errorf("view: curves: %s: %s must be a pair of step and value", name, raw)
-				}
-				y := math.NaN()
-				if p[1] != nil {
-					y = *p[1]
-				}
-				c.Series[name] = append(c.Series[name], [2]float64{*p[0], y})
-			}
-		}
-		out = append(out, c)
+		return 1
+	})
+	var keys []string
+	for _, e := range list {
+		key, _ := e["key"].(string)
+		keys = append(keys, key)
 	}
-	return out, nil
-}
-
-// downsample keeps every n-th point and the last one.
-func downsample(points []json.RawMessage) []json.RawMessage {
-	if len(points) <= maxReportPoints {
-		return points
-	}
-	out := make([]json.RawMessage, maxReportPoints)
-	for i := range out {
-		out[i] = points[i*(len(points)-1)/(maxReportPoints-1)]
-	}
-	return out
+	d.Moved[id], err = r.moved(keys, estimators, left)
+	return err
 }
 
 // listAll are all episodes of a run, in the order of the list.
@@ -275,23 +235,33 @@ func listAll(h http.Handler, run string) (all []map[string]any, facets any, err 
 	}
 }
 
-// sample spreads n episodes evenly. Measured ones come first, because they show most.
+// sample chooses n episodes, spread evenly. Half of them are measured ones, if there are so
+// many, because they show most.
 func sample(all []map[string]any, n int) []map[string]any {
-	chosen := map[int]bool{}
+	var measured, others []int
 	for i, e := range all {
-		if e["measured"] == true && len(chosen) < n {
-			chosen[i] = true
+		if e["measured"] == true {
+			measured = append(measured, i)
+		} else {
+			others = append(others, i)
 		}
 	}
-	for i := 0; i < n && len(chosen) < min(n, len(all)); i++ {
-		chosen[i*len(all)/n] = true
-	}
-	for i := 0; len(chosen) < min(n, len(all)); i++ {
-		chosen[i] = true
-	}
+	half := max(min((n+1)/2, len(measured)), n-len(others))
 	out := []map[string]any{}
-	for _, i := range slices.Sorted(maps.Keys(chosen)) {
+	for _, i := range slices.Sorted(slices.Values(append(spread(measured, half), spread(others, n-half)...))) {
 		out = append(out, all[i])
+	}
+	return out
+}
+
+// spread chooses at most n of some numbers, from the first to the last.
+func spread(from []int, n int) []int {
+	if n = min(n, len(from)); n == 1 {
+		return from[:1]
+	}
+	var out []int
+	for i := range n {
+		out = append(out, from[i*(len(from)-1)/(n-1)])
 	}
 	return out
 }
@@ -330,65 +300,6 @@ func (d *reportData) episodes(h http.Handler, run string, n int, estimators []st
 			d.Measured[run][key] = raw
 		}
 	}
-	d.Episodes[run] = map[string]any{"total": len(all), "facets": facets, "episodes": list}
+	d.Episodes[run] = reportList{len(all), facets, list}
 	return nil
-}
-
-// pictures puts images into a report until the limit of bytes is reached.
-type pictures struct {
-	server http.Handler
-	left   int
-	cached map[string]string
-}
-
-// embed replaces the addresses of an episode's images by the images. One that cannot be
-// read, or that does not fit, becomes null, and the page says so.
-func (p *pictures) embed(episode map[string]any) {
-	turns, _ := episode["turns"].([]any)
-	for _, t := range turns {
-		turn, _ := t.(map[string]any)
-		list, _ := turn["images"].([]any)
-		for i, address := range list {
-			list[i] = nil
-			if a, ok := address.(string); ok {
-				if text := p.data(a); text != "" {
-					list[i] = text
-				}
-			}
-		}
-	}
-}
-
-func (p *pictures) data(address string) string {
-	text, ok := p.cached[address]
-	if !ok {
-		if raw, err := get(p.server, address, nil); err == nil && len(raw) <= p.left {
-			text = "data:image/png;base64," + base64.StdEncoding.EncodeToString(smaller(raw))
-		}
-		p.cached[address] = text
-	}
-	if len(text) > p.left {
-		return ""
-	}
-	p.left -= len(text)
-	return text
-}
-
-// smaller compresses an image, which runs store without compression by default. An image
-// that cannot be decoded, or that has very many pixels, stays as it is.
-func smaller(raw []byte) []byte {
-	const maxPixels = 4 << 20
-	if c, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || c.Width*c.Height > maxPixels {
-		return raw
-	}
-	m, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		return raw
-	}
-	var b bytes.Buffer
-	e := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := e.Encode(&b, m); err != nil || b.Len() >= len(raw) {
-		return raw
-	}
-	return b.Bytes()
 }

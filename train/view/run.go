@@ -37,6 +37,7 @@ type run struct {
 
 	mu       sync.Mutex
 	config   *config.Config // nil if it cannot be read
+	partial  *config.Config // config, else the keys of it that are known, for the folders of episodes; nil for none
 	problem  string         // why config cannot be read
 	read     stamp          // of config.yaml
 	metrics  metricsFile
@@ -98,13 +99,15 @@ func (r *run) loadConfig(root *os.Root) {
 	if err == nil && stampOf(info) == r.read {
 		return
 	}
-	r.config, r.problem, r.read = nil, "", stamp{}
+	r.config, r.partial, r.problem, r.read = nil, nil, "", stamp{}
 	var raw []byte
 	if err == nil {
 		raw, err = readFile(root, configName, maxSmall)
 	}
 	if err == nil {
+		// Of a file from another version, all keys are set that this one has.
 		c := config.Default()
+		r.partial = &c
 		if err = settings.Load(&c, raw); err == nil {
 			r.config = &c
 		}

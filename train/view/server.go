@@ -37,6 +37,14 @@ var ErrRun = errors.New("not the folder of a run")
 // Handler returns the server's answers. The error wraps ErrRun for a folder without
 // config.yaml and metrics.jsonl.
 func (s *Server) Handler() (http.Handler, error) {
+	h, err := s.handler()
+	if err != nil { // not a *handler that is nil
+		return nil, err
+	}
+	return h, nil
+}
+
+func (s *Server) handler() (*handler, error) {
 	if len(s.Runs) == 0 {
 		return nil, fmt.Errorf("view: runs: %w: none is given", ErrRun)
 	}

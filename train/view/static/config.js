@@ -52,10 +52,11 @@ export class Config {
         : words.length ? 'No key or value has these words.' : 'The configurations of the runs shown are equal.'));
       return;
     }
-    this.body.replaceChildren(el('table', { class: 'keys' },
-      el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'Key'), runs.map((r) => el('th', { scope: 'col' }, r.name)))),
-      el('tbody', {}, rows.map((k) => el('tr', { class: k.differs ? 'differs' : null },
-        el('th', { scope: 'row' }, k.key),
-        k.values.map((v) => el('td', {}, v !== k.values[0] ? el('mark', {}, v === null ? '(not set)' : v === '' ? '(empty)' : v) : v ?? '(not set)')))))));
+    // The roles are written out, because a narrow page lays the table out in another way.
+    this.body.replaceChildren(el('table', { class: 'keys', role: 'table' },
+      el('thead', { role: 'rowgroup' }, el('tr', { role: 'row' }, el('th', { role: 'columnheader' }, 'Key'), runs.map((r) => el('th', { role: 'columnheader' }, r.name)))),
+      el('tbody', { role: 'rowgroup' }, rows.map((k) => el('tr', { role: 'row', class: k.differs ? 'differs' : null },
+        el('th', { role: 'rowheader' }, k.key),
+        k.values.map((v) => el('td', { role: 'cell' }, v !== k.values[0] ? el('mark', {}, v === null ? '(not set)' : v === '' ? '(empty)' : v) : v ?? '(not set)')))))));
   }
 }

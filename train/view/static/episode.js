@@ -61,13 +61,18 @@ export class Episode {
       from = Math.max(0, at - 1);
       got = await ask(from, 3);
     }
-    if (!(got?.episodes ?? []).some((e) => e.key === this.episode.key)) {
+    const has = () => (got?.episodes ?? []).some((e) => e.key === this.episode.key);
+    if (!has()) {
       from = 0;
+      got = await ask(0, 500);
+    }
+    if (!has()) { // far down the list: among those of its step
+      Object.assign(filter, { kind: this.episode.kind, step: String(this.episode.step) });
       got = await ask(0, 500);
     }
     const i = got.episodes.findIndex((e) => e.key === this.episode.key);
     at = from + i;
-    const address = (d) => i >= 0 && got.episodes[i + d] ? link('episode', { ...this.kept(), key: got.episodes[i + d].key, at: at + d }) : null;
+    const address = (d) => i >= 0 && got.episodes[i + d] ? link('episode', { ...this.kept(), list: link('', filter).replace(/^#\/\??/, ''), key: got.episodes[i + d].key, at: at + d }) : null;
     this.before = address(-1);
     this.after = address(1);
     const button = (href, text, label) => el('a', { class: 'quiet', href, 'aria-label': label, 'aria-disabled': href ? null : 'true', title: label }, text);
@@ -145,7 +150,9 @@ export class Episode {
   }
 }
 
+const kinds = { train: 'training', val: 'validation', measured: 'measurement (vagen credit)' };
+
 function facts(e, run) {
-  return [['run', run.name], ['environment', e.env], ['seed', String(e.seed)], ['step', number(e.step)], ['reward', signed(e.reward)],
+  return [['run', run.name], ['kind', kinds[e.kind]], ['environment', e.env], ['seed', String(e.seed)], ['step', number(e.step)], ['reward', signed(e.reward)],
     ['end', e.end], ['turns', number((e.turns ?? []).length)], ['tokens', number(e.tokens)]].filter(([, v]) => v !== undefined && v !== 'undefined');
 }

@@ -53,7 +53,7 @@ export class Episodes {
     };
     this.form.replaceChildren(
       this.page.runs.length > 1 && select('Run', this.page.runs.map((r) => [r.id, r.name]), this.run.id, (v) => { location.hash = link('episodes', { run: v }); }, { id: 'f-run' }) || '',
-      choice('Kind', 'kind', [['', 'all'], ['train', 'training'], ['val', 'validation']]),
+      choice('Kind', 'kind', [['', 'all'], ['train', 'training'], ['val', 'validation'], ['measured', 'measurement']]),
       choice('Outcome', 'success', [['', 'all'], ['true', 'success'], ['false', 'failure']]),
       choice('Environment', 'env', any(f.env, 'all')),
       choice('End', 'end', any(f.end, 'all')),
