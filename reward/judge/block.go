@@ -122,6 +122,7 @@ func (s *StateReward) SameJudge(other *StateReward) bool {
 	a, b := *s, *other
 	a.On, b.On = nil, nil // pointers, which differ although their values are equal
 	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
+	a.On, b.On = nil, nil // a pointer, and about payment as well
 	return a == b
 }
 

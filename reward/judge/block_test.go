@@ -37,6 +37,25 @@ func TestBlocksAreSeparatedFromOptions(t *testing.T) {
 	require.Empty(t, rest)
 }
 
+func TestBlocksOfOneJudgeDifferInPaymentAlone(t *testing.T) {
+	read := func(block map[string]any) *StateReward {
+		s, _, err := TakeStateReward(map[string]any{Key: block})
+		require.NoError(t, err)
+		return s
+	}
+	on := map[string]any{"enable": true, "reward": 0.5}
+	a := read(map[string]any{"enabled": true, "scorer": "rules", "state_estimation": on})
+	for _, other := range []map[string]any{
+		{"enabled": true, "scorer": "rules", "state_estimation": on}, // a pointer of its own to the same value
+		{"scorer": "rules", "transition_prediction": on},
+		{"enabled": false, "scorer": "rules"},
+	} {
+		require.True(t, a.SameJudge(read(other)), "%v", other)
+	}
+	require.NotNil(t, a.On, "the comparison changes neither block")
+	require.False(t, a.SameJudge(read(map[string]any{"enabled": true, "scorer": "exact", "state_estimation": on})))
+}
+
 func TestBlocksBecomeOptions(t *testing.T) {
 	s := DefaultStateReward()
 	s.Estimation, s.Transition = Section{Enable: true, Reward: 0.25}, Section{Reward: 3}

@@ -17,8 +17,11 @@
 //   - "Directly", "straight", "due" and the like assert that the other direction is the
 //     same; plain "north of me" does not.
 //   - A negation alone asserts nothing, "neither left nor right" the same column.
-//   - Hedges, questions, conditions, alternatives and sentences for the judge assert
-//     nothing.
+//   - Hedges, questions, conditions, alternatives, examples, what others say and sentences
+//     for the judge assert nothing, nor does what was true before. A hedge concerns its part
+//     of the sentence: "the hole is above me, but I cannot tell where the goal is" asserts
+//     the first part.
+//   - A correction ("no wait", "scratch that") replaces what it corrects.
 //   - One object that is stated two ways in a direction has none in it. Repetition adds
 //     nothing. "Hole 1" and "another hole" are different objects; "three holes are above
 //     me" asserts three relations.

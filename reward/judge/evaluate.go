@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/read"
 )
 
 // Reader extracts the relations that claims state, in order. A Reading that is not OK
@@ -51,7 +52,7 @@ func ReadLabelled(r io.Reader) ([]Labelled, error) {
 		return nil, fmt.Errorf("judge: %w: cases is empty", ErrLabels)
 	}
 	for i, c := range set.Cases {
-		if objectWords[c.Env] == nil {
+		if !read.Knows(c.Env) {
 			return nil, fmt.Errorf("judge: %w: cases[%d].env is %q, must be frozenlake or sokoban", ErrLabels, i, c.Env)
 		}
 		if c.Section != reward.SectionObservation && c.Section != reward.SectionPrediction {

@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/reward"
+	"vagen/reward/judge/internal/read"
 )
 
 var (
@@ -156,6 +157,13 @@ func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	}
 }
 
+func TestRulesJudgeBoards(t *testing.T) {
+	truth := []reward.Relation{reward.Relate("target", 1, 2), reward.Relate("hole", 0, 1)}
+	// The goal is right and weighs 0.7; the hole is missing.
+	scores := score(t, new(Rules), claim("frozenlake", "P O _\n_ _ G", truth...), claim("frozenlake", "P _ _\n_ _ G", truth...))
+	require.InDeltaSlice(t, []float64{1, 0.7}, scores, 1e-12)
+}
+
 // A reader of model output must handle any text.
 func FuzzRules(f *testing.F) {
 	f.Add("The box 1 is above, the target same row left", `{"a": [1, 2]}`)
@@ -166,9 +174,32 @@ func FuzzRules(f *testing.F) {
 		c := claim("primitive_skill", text)
 		c.State = state
 		for i, s := range score(t, new(Rules), claim("sokoban", text, truth...), claim("navigation", text, truth...), c) {
-			if unscored := math.IsNaN(s); unscored != (strings.TrimFunc(text, pythonSpace) == "" || i == 2 && state == "") || !unscored && !(s >= 0 && s <= 1) {
+			if unscored := math.IsNaN(s); unscored != (read.Blank(text) || i == 2 && state == "") || !unscored && !(s >= 0 && s <= 1) {
 				t.Fatalf("score %v of %q", s, text)
 			}
 		}
 	})
+}
+
+// States of other kinds are read as strictly: what is asked, guessed, denied or offered is no
+// statement.
+func TestGuessesAboutOtherStatesAreNotStatements(t *testing.T) {
+	ahead := reward.Relation{Object: "fridge", Vertical: reward.Above, Horizontal: reward.Same}
+	hand := func(text string) reward.Claim {
+		c := claim("blackjack", text)
+		c.State = `{"player_sum": 13, "dealer_showing": 10}`
+		return c
+	}
+	for text, want := range map[string]float64{
+		"The fridge is ahead.": 1, "The fridge is ahead of me. The way is free.": 1,
+		"Is the fridge ahead?": 0, "Maybe the fridge is ahead.": 0, "The fridge is not ahead.": 0, "If the fridge is ahead, I move.": 0, "The fridge is ahead or behind.": 0,
+	} {
+		require.InDelta(t, want, score(t, new(Rules), claim("navigation", text, ahead))[0], 1e-9, text)
+	}
+	for text, want := range map[string]float64{
+		"I hold 13 and the dealer shows 10.": 1, `{"player_sum": 13, "dealer_showing": 10}`: 1, "I do not have an ace, only 13; the dealer shows 10.": 1,
+		"Maybe I hold 13. Does the dealer show 10?": 0, "I hold 12 or 13.": 0,
+	} {
+		require.InDelta(t, want, score(t, new(Rules), hand(text))[0], 1e-9, text)
+	}
 }

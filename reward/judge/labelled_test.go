@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -42,6 +43,22 @@ func TestLabelledDescriptionsAreReadAsLabelled(t *testing.T) {
 	}
 	t.Logf("all: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
 	require.Greater(t, e.All.F1(), 0.9)
+	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
+}
+
+// Phrasings of our own, labelled before the reader was tried on them; it was then changed for
+// the development half alone. Single misreadings are known. What counts more than the rest is
+// precision, since a false relation is what an agent could be paid for.
+func TestPhrasingsAreReadAsLabelled(t *testing.T) {
+	raw, err := os.ReadFile("../../testdata/judge/phrasings.json")
+	require.NoError(t, err)
+	set, err := ReadLabelled(bytes.NewReader(raw))
+	require.NoError(t, err)
+	e, err := Evaluate(t.Context(), new(Rules), set)
+	require.NoError(t, err)
+	t.Logf("F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+	require.GreaterOrEqual(t, e.All.F1(), 0.95)
+	require.GreaterOrEqual(t, e.All.Precision(), 0.95)
 	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
 }
 

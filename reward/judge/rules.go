@@ -3,13 +3,11 @@ package judge
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/read"
 )
 
 // Rules judges by fixed rules. It reads relations from a claim in one of these forms:
@@ -55,10 +53,10 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 	for i, c := range claims {
 		switch {
 		case r.Literal && (len(c.Truth) > 0 || c.State == ""):
-		case strings.TrimFunc(c.Text, pythonSpace) == "" || len(c.Truth) == 0 && c.State == "":
+		case read.Blank(c.Text) || len(c.Truth) == 0 && c.State == "":
 			scores[i] = math.NaN()
 		case len(c.Truth) == 0:
-			scores[i] = reward.AboveBase(compareNumbers(c.Text, c.State), r.Base)
+			scores[i] = reward.AboveBase(compareNumbers(read.Firm(c.Text), c.State), r.Base)
 		}
 	}
 	r.guard(claims, scores)
@@ -71,143 +69,15 @@ func (r *Rules) Read(_ context.Context, claims []reward.Claim) ([]reward.Reading
 }
 
 func (r *Rules) readAll(claims []reward.Claim) []reward.Reading {
-	read := relations
+	from := read.Relations
 	if r.Literal {
-		read = literalRelations
+		from = read.Literal
 	}
 	readings := make([]reward.Reading, len(claims))
 	for i, c := range claims {
-		readings[i] = reward.Reading{Claim: c, Relations: read(c), OK: true}
+		readings[i] = reward.Reading{Claim: c, Relations: from(c), OK: true}
 	}
 	return readings
-}
-
-// relations returns the relations that a claim states.
-func relations(c reward.Claim) []reward.Relation {
-	names := named(&c)
-	text := visible(c.Text)
-	if list, ok := structured(text, names); ok {
-		return list
-	}
-	if list, ok := Board(text, c.Env); ok {
-		return list
-	}
-	if c.Env == "navigation" {
-		return read(text, names, directions)
-	}
-	return readSentences(text, names, c.Truth)
-}
-
-// literalRelations returns the relations that Read finds, for claims in words.
-func literalRelations(c reward.Claim) []reward.Relation {
-	names := map[string]string{"target": "target"}
-	switch c.Env {
-	case "frozenlake":
-		names["goal"], names["hole"] = "target", "hole"
-	case "sokoban":
-		names["box"] = "box"
-	}
-	for _, t := range c.Truth {
-		names[strings.ToLower(t.Object)] = t.Object
-	}
-	if list, ok := structured(c.Text, names); ok {
-		return list
-	}
-	if list, ok := Board(c.Text, c.Env); ok {
-		return list
-	}
-	if c.Env == "navigation" {
-		return read(c.Text, names, directions)
-	}
-	return read(c.Text, names, positions)
-}
-
-// structured reads a claim in JSON or as a Python literal: a list of relations or a
-// dictionary, alone or within other text. Two of them that differ state nothing.
-func structured(text string, names map[string]string) ([]reward.Relation, bool) {
-	if strings.IndexByte(text, '[') < 0 && strings.IndexByte(text, '{') < 0 {
-		return nil, false
-	}
-	if list, ok := places(text, names); ok {
-		return list, true
-	}
-	if list, ok := relationList(text, names); ok {
-		return list, true
-	}
-	list, ok := reward.ExtractRelations(text)
-	list = about(list, names)
-	if !ok {
-		return nil, false
-	}
-	for rest := text; ; {
-		i := strings.LastIndexByte(rest, '[')
-		if i < 0 {
-			return list, true
-		}
-		if other, ok := reward.ExtractRelations(rest[i:]); ok {
-			if other = about(other, names); len(other) > 0 && !slices.Equal(other, list) {
-				return []reward.Relation{}, true
-			}
-		}
-		rest = rest[:i]
-	}
-}
-
-// vertical reads the value of a vertical relation: one of the usual three words, or
-// another word for one of them such as south; "" for any other.
-func vertical(s string) string {
-	if s == reward.Above || s == reward.Below || s == reward.Same || s == "" {
-		return s
-	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return verticals[l.a&0xf]
-	}
-	if l.class == same {
-		return reward.Same
-	}
-	return ""
-}
-
-// horizontal is vertical for the other direction.
-func horizontal(s string) string {
-	if s == reward.Left || s == reward.Right || s == reward.Same || s == "" {
-		return s
-	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return horizontals[l.b]
-	}
-	if l.class == same {
-		return reward.Same
-	}
-	return ""
-}
-
-// about keeps the relations of known objects.
-func about(list []reward.Relation, names map[string]string) []reward.Relation {
-	out := make([]reward.Relation, 0, len(list))
-	for _, r := range list {
-		if id, ok := names[strings.ToLower(r.Object)]; ok {
-			r.Object, r.Vertical, r.Horizontal = id, vertical(r.Vertical), horizontal(r.Horizontal)
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// named maps the words for a claim's objects, in lower case, to their ids.
-func named(c *reward.Claim) map[string]string {
-	words := objectWords[c.Env]
-	if !slices.ContainsFunc(c.Truth, func(t reward.Relation) bool { return words[t.Object] != t.Object }) {
-		return words
-	}
-	names := make(map[string]string, len(c.Truth)+len(words))
-	for _, t := range c.Truth {
-		names[strings.ToLower(t.Object)] = t.Object
-	}
-	maps.Copy(names, words)
-	return names
 }
 
 // score scores readings environment by environment, each in order.

@@ -40,6 +40,18 @@ type Task struct {
 	Episodes []rollout.Episode // each with another pair of Group and Index
 	AtOnce   int               // episodes of a batch; 0 is all of them
 	Seed     uint64            // seed of sampling
+	// Context returns the context of each independent episode, or of all batches, from that
+	// of the evaluation, so that a limit such as a judge's budget is one episode's; nil is
+	// the evaluation's own.
+	Context func(context.Context) context.Context
+}
+
+// context returns the context to play with.
+func (t *Task) context(ctx context.Context) context.Context {
+	if t.Context == nil {
+		return ctx
+	}
+	return t.Context(ctx)
 }
 
 // Resume sets what to do with existing results.

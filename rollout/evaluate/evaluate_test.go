@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -271,4 +272,38 @@ func TestCostsAreCountedByEpisode(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	require.Contains(t, text.String(), "total cost")
+}
+
+type contextKey struct{}
+
+// watching is a policy that collects the contexts it is called with.
+type watching struct {
+	policy.Policy
+	seen sync.Map
+}
+
+func (w *watching) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	w.seen.Store(ctx.Value(contextKey{}), true)
+	return w.Policy.Generate(ctx, prompts, s)
+}
+
+// What a task puts into a context, such as a judge's budget, is one independent episode's, or
+// that of all batches.
+func TestEachEpisodeHasAContextOfItsOwn(t *testing.T) {
+	for apart, want := range map[bool]int64{true: 12, false: 2} {
+		w := &watching{Policy: traintest.Guesser()}
+		e := evaluation(t, t.TempDir(), w, &traintest.Arena{})
+		e.Independent, e.Concurrency = apart, 3
+		var n atomic.Int64
+		for i := range e.Tasks {
+			e.Tasks[i].Context = func(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, n.Add(1)) }
+		}
+		_, err := e.Run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, n.Load())
+		for k := int64(1); k <= want; k++ {
+			_, used := w.seen.Load(k)
+			require.True(t, used, "%v: context %d", apart, k)
+		}
+	}
 }

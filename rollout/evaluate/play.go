@@ -18,7 +18,7 @@ func (e *Evaluation) playBatches(ctx context.Context, t *Task, missing []rollout
 	for i := range missing {
 		wanted[placeOf(&missing[i])] = true
 	}
-	return PlayBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
+	return PlayBatches(t.context(ctx), &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
 		for _, tr := range ts {
 			if err := e.store(t, tr, policy.Usage{}); err != nil {
 				return err
@@ -91,7 +91,7 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 	if c, ok := e.Policy.(policy.Counter); ok {
 		p.Policy = countingPolicy{l, c}
 	}
-	ts, _, err := p.Play(ctx, []rollout.Episode{ep}, t.Seed)
+	ts, _, err := p.Play(t.context(ctx), []rollout.Episode{ep}, t.Seed)
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	require.Equal(t, rollout.Compact{Total: 400, Summary: 100}, two.Player.Harness)
 	require.Equal(t, []int{2, 5, 100}, []int{two.Player.MaxTurns, two.AtOnce, two.Player.Sampling.MaxTokens})
 	require.NotEqual(t, one.Seed, two.Seed)
+	require.NotSame(t, one.Context(t.Context()), one.Context(t.Context()), "each episode has a judge's budget of its own")
 	require.ErrorContains(t, e.Check(t.Context(), nil), "with an API they must be the same for all tags")
 
 	require.True(t, IsEval([]byte(evalText)))

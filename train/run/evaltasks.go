@@ -203,7 +203,7 @@ func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	}
 	return evaluate.Task{
 		Tag: s.Tag, Player: pl, Episodes: episodes, AtOnce: e.Config.Run.Jobs,
-		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)),
+		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)), Context: client.WithBudget,
 	}, err
 }
 

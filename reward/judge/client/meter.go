@@ -64,6 +64,13 @@ func WithMeter(ctx context.Context) (context.Context, *Meter) {
 	return context.WithValue(ctx, meterKey{}, m), m
 }
 
+// WithBudget is WithMeter without the meter: a context whose calls of clients have a limit of
+// their own on time.
+func WithBudget(ctx context.Context) context.Context {
+	ctx, _ = WithMeter(ctx)
+	return ctx
+}
+
 // meterOf returns the meter of a context, a new one without a limit if it has none.
 func meterOf(ctx context.Context) (m *Meter, limited bool) {
 	if m, ok := ctx.Value(meterKey{}).(*Meter); ok {

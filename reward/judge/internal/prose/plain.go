@@ -1,4 +1,4 @@
-package judge
+package prose
 
 import (
 	"html"
@@ -11,7 +11,7 @@ import (
 
 // plain returns the text that a reader sees, in lower case and without tags.
 func plain(text string) string {
-	text = visible(text)
+	text = Visible(text)
 	if strings.IndexByte(text, '<') >= 0 {
 		text = withoutTags(text)
 	}
@@ -29,9 +29,9 @@ func plain(text string) string {
 	return strings.ToLower(text)
 }
 
-// visible returns a text without invisible characters, entities and the look-alike
+// Visible returns a text without invisible characters, entities and the look-alike
 // letters of other alphabets.
-func visible(text string) string {
+func Visible(text string) string {
 	if strings.IndexByte(text, '&') >= 0 {
 		text = html.UnescapeString(text)
 	}

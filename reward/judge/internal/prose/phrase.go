@@ -1,4 +1,4 @@
-package judge
+package prose
 
 // spot is the word in "target spot".
 var spot = lexicon["spot"]
@@ -9,6 +9,13 @@ const maxCount = 16
 // phrase reads a noun phrase for objects, such as "the first hole", "boxes 1 and 2" or
 // "three holes". It returns the entities and the index after it; nil if there is none.
 func (r *reader) phrase(i, end int) (ids []int, next int) {
+	if ids, next = r.nounPhrase(i, end); ids != nil {
+		r.nouns, r.nounEnd = append(r.nouns[:0], ids...), next
+	}
+	return ids, next
+}
+
+func (r *reader) nounPhrase(i, end int) (ids []int, next int) {
 	label, count, unique, all, definite := 0, 1, false, false, true
 	counted, both := false, false
 	for ; i < end; i++ {
@@ -31,6 +38,9 @@ func (r *reader) phrase(i, end int) (ids []int, next int) {
 			unique = t.n == 1
 			continue
 		case ordinal:
+			if ids, next := r.ordinals(i, end); ids != nil {
+				return ids, next
+			}
 			label, counted = t.n, true
 			continue
 		case other:
@@ -74,9 +84,16 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		}
 		return ids, next
 	}
-	r.plural = ""
-	if count > 1 {
-		r.plural = t.kind
+	many := t.many
+	if i > 1 && r.tokens[i-1].class == direction && r.tokens[i-2].class == filler && label == 0 && count == 1 {
+		label = sideLabel + int(r.tokens[i-1].a&0xf)<<2 + int(r.tokens[i-1].b) // the upper hole
+	}
+	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
+		label, next = letter, next+1
+	}
+	r.plural, r.single = "", false
+	if count > 1 || unique {
+		r.plural, r.single = t.kind, count == 1
 	}
 	switch {
 	case label > 0:
@@ -88,8 +105,48 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 			return []int{only}, next
 		}
 	}
-	return []int{r.entity(t.kind, label, count)}, next
+	id := r.entity(t.kind, label, count)
+	r.entities[id].many = many
+	r.entities[id].bare = many && !counted && definite && label == 0 && !(i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0)
+	return []int{id}, next
 }
+
+// ordinals reads "first and second hole".
+func (r *reader) ordinals(i, end int) ([]int, int) {
+	if i+2 >= end || r.tokens[i+1].class != and {
+		return nil, i
+	}
+	k := r.skip(i+2, end)
+	if k+1 >= end || r.tokens[k].class != ordinal || r.tokens[k+1].class != object {
+		return nil, i
+	}
+	kind := r.tokens[k+1].kind
+	return []int{r.entity(kind, r.tokens[i].n, 1), r.entity(kind, r.tokens[k].n, 1)}, k + 2
+}
+
+// lettered returns the label of "hole A", and 0 without one.
+func (r *reader) lettered(i, end int) int {
+	if i+1 >= end {
+		return 0
+	}
+	t, n := &r.tokens[i], &r.tokens[i+1]
+	if n.class != verb && n.class != comma {
+		return 0
+	}
+	switch {
+	case t.class == filler && t.a == indefinite && t.text == "a":
+		return letterLabel
+	case t.class == foreign && len(t.text) == 1 && t.text[0] >= 'b' && t.text[0] <= 'f':
+		return letterLabel + int(t.text[0]-'a')
+	}
+	return 0
+}
+
+// sideLabel and the directions of its name are the label of "the upper hole".
+const sideLabel = 1 << 22
+
+// letterLabel is the label of object A. It is above the numbers that objects have.
+const letterLabel = 1 << 21
 
 // compounds are nouns that make another word of the one before them.
 var compounds = map[string]bool{"office": true, "lunch": true, "plot": true, "keeper": true, "kick": true, "audience": true, "market": true, "group": true, "punch": true, "spring": true}
@@ -228,6 +285,16 @@ func (r *reader) noun(i, end int) int {
 		if ids, next = r.implied(i, end); ids == nil {
 			return i + 1
 		}
+		if r.parent < 0 && len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
+			r.parent = r.subject[0] // of the two holes, one is …
+		}
+		if r.parent >= 0 && len(ids) == 1 && ids[0] != r.parent && r.entities[ids[0]].kind == r.entities[r.parent].kind {
+			r.begin(ids, false)
+			e, of := &r.entities[ids[0]], &r.entities[r.parent]
+			e.add(of.v, of.h)
+			of.count = max(0, of.count-e.count)
+			return next
+		}
 	}
 	if next < end && r.tokens[next].class == possessive {
 		if r.leadsToDirection(next+1, end) || r.tokens[next].text == "'" {
@@ -237,6 +304,10 @@ func (r *reader) noun(i, end int) int {
 		if next < end && r.tokens[next].class == cell {
 			next++
 		}
+	}
+	if r.respective && r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) {
+		r.subject = append(r.subject, ids...) // to my left and right are the goal and the hole
+		return next
 	}
 	joining := len(r.subject) > 0 && r.subject[0] != thePlayer && len(r.mentions) == 0 && !r.placed && i > 0
 	if joining && r.joins(i) {
@@ -254,9 +325,16 @@ func (r *reader) joins(i int) bool {
 	for i--; i >= 0; i-- {
 		switch r.tokens[i].class {
 		case filler:
+			if r.tokens[i].b == withWord && i > 0 && r.tokens[i-1].text == "together" {
+				return true
+			}
 			continue
 		case and, or:
 			return true
+		case but:
+			return r.notOnly // not only the goal but also the hole
+		case linking: // as well as
+			return i > 0 && r.tokens[i].a == asWord && r.tokens[i-1].class == filler && r.tokens[i-1].b == wellWord
 		case comma:
 			return r.tokens[i].text == ","
 		}

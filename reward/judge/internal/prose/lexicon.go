@@ -1,6 +1,10 @@
-package judge
+package prose
 
-import "vagen/reward"
+import (
+	"slices"
+
+	"vagen/reward"
+)
 
 // class is what a word contributes to a sentence.
 type class uint8
@@ -55,6 +59,9 @@ const (
 	several                  // both, all
 	other                    // another
 	part                     // corner, edge: a place on the board, not a relation
+	correcting               // wait, sorry: what follows replaces what was said
+	magnitude                // smaller, larger: of the number of a row or column
+	bygone                   // previously, ago: what is said was true before
 )
 
 // The values of the two directions of a lexeme. Both axes use 0 for "not stated".
@@ -66,26 +73,57 @@ const (
 
 // Marks of single words of a class.
 const (
-	indefinite  = 1 // of filler: a, an
-	origin      = 1 // of linking: from
-	onlyWord    = 1 // second mark, of filler: only
-	ownWord     = 2 // second mark, of filler: own
-	endWord     = 1 // second mark, of verb: end
-	takesObject = 1 // of acting: push
-	reflexive   = 1 // of player: myself
-	withWord    = 3 // second mark, of filler: with
-	shouldWord  = 4 // second mark, of filler: should, a condition at the start
-	hereWord    = 5 // second mark, of filler: here
-	whenWord    = 6 // second mark, of filler: when, a condition at the start
-	wellWord    = 7 // second mark, of filler: well
-	whichWord   = 8 // second mark, of filler: which
-	asWord      = 2 // of linking: as
-	soWord      = 1 // of alike: so
-	ofTwo       = 1 // of several: both
-	equalsWord  = 2 // second mark, of verb: equals
-	truth       = 1 // of sureness: true
-	own         = 1 // second mark, of pronoun: its
-	aligned     = 1 // of level: needs a word such as vertically
+	indefinite   = 1  // of filler: a, an
+	origin       = 1  // of linking: from
+	onlyWord     = 1  // second mark, of filler: only
+	ownWord      = 2  // second mark, of filler: own
+	endWord      = 1  // second mark, of verb: end
+	takesObject  = 1  // of acting: push
+	reflexive    = 1  // of player: myself
+	withWord     = 3  // second mark, of filler: with
+	shouldWord   = 4  // second mark, of filler: should, a condition at the start
+	hereWord     = 5  // second mark, of filler: here
+	whenWord     = 6  // second mark, of filler: when, a condition at the start
+	wellWord     = 7  // second mark, of filler: well
+	whichWord    = 8  // second mark, of filler: which
+	asWord       = 2  // of linking: as
+	soWord       = 1  // of alike: so
+	ofTwo        = 1  // of several: both
+	equalsWord   = 2  // second mark, of verb: equals
+	truth        = 1  // of sureness: true
+	own          = 1  // second mark, of pronoun: its
+	aligned      = 1  // of level: needs a word such as vertically
+	respectWord  = 9  // second mark, of filler: respectively
+	tooWord      = 10 // second mark, of filler: too
+	farWord      = 11 // second mark, of filler: far
+	nowWord      = 12 // second mark, of filler: now
+	timeWord     = 13 // second mark, of filler: time
+	goingWord    = 14 // second mark, of filler: going
+	indexWord    = 15 // second mark, of filler: index
+	beforeWord   = 16 // second mark, of filler: before
+	thatWord     = 17 // second mark, of filler: that
+	forWord      = 18 // second mark, of filler: for
+	wonderWord   = 19 // second mark, of filler: how, where, what
+	highWord     = 20 // second mark, of filler: high, low
+	afterWord    = 22 // second mark, of filler: after
+	beingWord    = 21 // second mark, of filler: being
+	exceptWord   = 4  // of not: except
+	thoughtWord  = 1  // of doubt: thought
+	couldWord    = 2  // of doubt: could
+	althoughWord = 1  // of but: although
+	evenWord     = 24 // second mark, of filler: even
+	wouldWord    = 23 // second mark, of filler: would
+	anyWord      = 3  // of not: anything
+	ratherWord   = 1  // of without: rather
+	meanWord     = 1  // of correcting: mean
+	dropWord     = 2  // of correcting: scratch, forget
+	lastWord     = 1  // of bygone: last, when a turn follows
+	claimWord    = 1  // of ignorance: says, claims
+	insteadWord  = 2  // of ignorance: alternatively
+	sayWord      = 3  // of sureness: say
+	pastWord     = 3  // second mark, of verb: was
+	possibleWord = 2  // of sureness: possible
+	goesWord     = 2  // of acting: goes, which may mean "holds"
 )
 
 // axes of lines.
@@ -123,13 +161,29 @@ func makeLexicon() map[string]lexeme {
 			m[w] = l
 		}
 	}
-	add(lexeme{class: filler}, "the", "this", "that", "these", "those", "further", "farther", "more", "much", "far", "lot",
-		"also", "too", "then", "now", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own", "who", "what",
-		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "currently", "clearly", "about", "roughly",
-		"with", "by", "for", "yes", "ok", "okay", "indeed", "respectively", "namely", "thus", "new", "been", "having",
-		"seen", "viewed", "where", "while", "counting", "count", "sideways", "apart", "altogether", "somewhat", "even", "nearby",
-		"being", "lying", "standing", "sitting", "current", "present", "time", "number", "will", "would", "shall", "going", "can", "any", "somewhere", "anywhere",
-		"counted", "therefore", "hence", "very", "after", "before", "afterwards")
+	add(lexeme{class: filler}, "the", "teh", "hte", "these", "those", "further", "farther", "more", "much", "lot",
+		"then", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own",
+		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "clearly", "about", "roughly",
+		"with", "by", "yes", "ok", "okay", "indeed", "namely", "thus", "new", "been", "having",
+		"seen", "viewed", "while", "counting", "count", "sideways", "altogether", "somewhat", "nearby",
+		"lying", "standing", "sitting", "will", "shall", "can", "any", "somewhere", "anywhere",
+		"counted", "therefore", "hence", "very", "afterwards")
+	add(lexeme{class: filler, b: afterWord}, "after", "since", "following")
+	add(lexeme{class: filler, b: wouldWord}, "would")
+	add(lexeme{class: filler, b: thatWord}, "that", "this")
+	add(lexeme{class: filler, b: farWord}, "far")
+	add(lexeme{class: filler, b: tooWord}, "too", "also")
+	add(lexeme{class: filler, b: evenWord}, "even")
+	add(lexeme{class: filler, b: nowWord}, "now", "currently", "current", "present", "presently")
+	add(lexeme{class: filler, b: forWord}, "for")
+	add(lexeme{class: filler, b: respectWord}, "respectively")
+	add(lexeme{class: filler, b: wonderWord}, "where", "who", "what", "how")
+	add(lexeme{class: filler, b: beingWord}, "being")
+	add(lexeme{class: filler, b: timeWord}, "time")
+	add(lexeme{class: filler, b: indexWord}, "number", "index", "indices", "coordinate")
+	add(lexeme{class: filler, b: goingWord}, "going")
+	add(lexeme{class: filler, b: beforeWord}, "before")
+	add(lexeme{class: filler, b: highWord}, "high", "low")
 	add(lexeme{class: filler, a: indefinite}, "a", "an", "some")
 	add(lexeme{class: filler, b: hereWord}, "there", "here")
 	add(lexeme{class: filler, b: whenWord}, "when")
@@ -146,13 +200,15 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: filler, b: withWord}, "with")
 	add(lexeme{class: toward}, "to", "toward", "towards")
 	add(lexeme{class: relating}, "relative", "compared", "respect")
-	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around")
-	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough")
-	add(lexeme{class: verb}, "is", "are", "am", "was", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
-		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be")
+	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered", "unlike")
+	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough", "reason")
+	add(lexeme{class: verb, b: pastWord}, "was", "lay", "stood", "sat")
+	add(lexeme{class: verb}, "is", "are", "am", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
+		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be", "occupy", "occupies")
 	add(lexeme{class: verb, b: equalsWord}, "equals", "matches")
 	add(lexeme{class: verb, b: endWord}, "end", "ends", "ended")
-	add(lexeme{class: acting}, "go", "goes", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
+	add(lexeme{class: acting}, "go", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
+	add(lexeme{class: acting, a: goesWord}, "goes", "holds", "applies")
 	add(lexeme{class: acting, a: takesObject}, "push", "pushes", "pushing", "pushed", "pull", "pulling", "kick", "drag", "shove", "bring", "shift")
 	add(lexeme{class: linking}, "of", "than")
 	add(lexeme{class: linking, a: asWord}, "as")
@@ -162,18 +218,36 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: or}, "or")
 	add(lexeme{class: nor}, "nor")
 	add(lexeme{class: neither}, "neither")
-	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere")
+	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere", "hardly", "scarcely", "barely", "fails", "fail", "ceases", "ceased", "stopped", "lacks")
+	add(lexeme{class: not, a: exceptWord}, "except")
+	add(lexeme{class: not, a: anyWord}, "anything")
 	add(lexeme{class: no}, "no", "none")
-	add(lexeme{class: without}, "rather", "instead")
-	add(lexeme{class: but}, "but", "however", "although", "though", "yet")
-	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially")
+	add(lexeme{class: without, a: ratherWord}, "rather")
+	add(lexeme{class: without}, "instead")
+	add(lexeme{class: but}, "but", "however", "yet")
+	add(lexeme{class: but, a: althoughWord}, "although", "though")
+	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
+	add(lexeme{class: doubt, a: couldWord}, "could")
+	add(lexeme{class: doubt, a: thoughtWord}, "thought", "thoughts")
 	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
-		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "wish", "ought", "whenever", "want")
-	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "say", "idea", "determine", "decide", "remember", "clear", "confident", "possible", "visible", "obvious", "recall")
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "unlikely", "improbable", "told", "rumour", "rumor", "hearsay", "event", "deny", "denies", "disagree", "dispute", "refute", "remember", "recall", "remembered",
+		"options", "candidates", "possibilities", "alternatives", "choices", "example", "examples", "sample", "instance", "pretend", "hypothetical", "apparently", "allegedly", "reportedly")
+	add(lexeme{class: ignorance, a: insteadWord}, "alternatively")
+	add(lexeme{class: ignorance, a: claimWord}, "says", "claims", "reads", "argues", "alleges", "claimed", "argued", "alleged")
+	add(lexeme{class: correcting}, "wait", "sorry", "oops", "correction", "actually", "correcting")
+	add(lexeme{class: correcting, a: meanWord}, "mean", "meant")
+	add(lexeme{class: correcting, a: dropWord}, "scratch", "forget", "strike")
+	add(lexeme{class: bygone}, "previously", "previous", "earlier", "formerly", "initially", "originally", "ago", "prior", "beforehand")
+	add(lexeme{class: bygone, a: lastWord}, "last")
+	add(lexeme{class: magnitude, a: before}, "smaller", "less")
+	add(lexeme{class: magnitude, a: after}, "larger", "greater", "bigger")
+	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "idea", "determine", "decide", "clear", "confident", "visible", "obvious")
 	add(lexeme{class: denial}, "false", "untrue", "wrong")
 	add(lexeme{class: sureness, a: truth}, "true", "case")
+	add(lexeme{class: sureness, a: possibleWord}, "possible")
+	add(lexeme{class: sureness, a: sayWord}, "say")
 	add(lexeme{class: address}, "judge", "judges", "judge's", "evaluator", "evaluators", "grader", "graders", "scorer", "instruction", "instructions", "reward", "rewards", "score", "scores", "scoring",
-		"grade", "marks", "points", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard")
+		"grade", "marks", "points", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard", "mark", "accept", "approve", "treat", "credit")
 	add(lexeme{class: player}, "i", "me", "player", "agent", "you", "mine", "avatar", "character", "we", "us", "robot", "worker", "him", "he", "she")
 	add(lexeme{class: player, a: reflexive}, "myself", "yourself", "itself")
 	add(lexeme{class: possessive}, "my", "your", "our", "'s", "his", "her", "yours")
@@ -198,15 +272,15 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: number, a: 2}, "pair", "couple")
 	add(lexeme{class: unit}, "step", "steps", "unit", "units", "blocks", "moves", "hops")
 	add(lexeme{class: line, a: rowAxis}, "row", "rows", "rank")
-	add(lexeme{class: line, a: columnAxis}, "column", "columns", "col", "cols", "file")
-	add(lexeme{class: cell}, "cell", "cells", "tile", "tiles", "square", "squares", "position", "positions", "location", "place", "space", "spaces", "field", "fields", "coordinate", "coordinates", "spots", "places")
+	add(lexeme{class: line, a: columnAxis}, "column", "columns", "col", "cols", "file", "colum", "coloumn", "collumn", "columm")
+	add(lexeme{class: cell}, "cell", "cells", "tile", "tiles", "square", "squares", "position", "positions", "location", "place", "space", "spaces", "field", "fields", "coordinates", "spots", "places")
 	add(lexeme{class: part}, "corner", "edge", "half", "border", "centre", "center", "middle", "quadrant", "boundary", "part", "wall", "walls")
 	dir := func(v, h, how uint8, words ...string) {
 		add(lexeme{class: direction, a: v | how<<4, b: h}, words...)
 	}
 	dir(before, 0, takesReference, "above", "atop", "overhead")
 	dir(before, 0, overWord, "over")
-	dir(after, 0, takesReference, "below", "beneath", "under", "underneath")
+	dir(after, 0, takesReference, "below", "beneath", "beneth", "under", "underneath")
 	dir(before, 0, 0, "up", "upward", "upwards", "north", "northward", "northwards", "northern", "northerly", "higher", "upper")
 	dir(before, 0, edgeWord, "top")
 	dir(after, 0, 0, "down", "downward", "downwards", "south", "southward", "southwards", "southern", "southerly", "lower")
@@ -224,11 +298,23 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: along, a: columnAxis}, "vertically", "vertical")
 	add(lexeme{class: along, a: rowAxis}, "horizontally", "horizontal")
 	add(lexeme{class: share}, "share", "shares", "sharing")
+	for _, w := range []string{"above", "below", "beneath", "left", "right", "player", "column"} {
+		for _, slip := range slips(w) {
+			if _, ok := m[slip]; !ok {
+				m[slip] = m[w]
+			}
+		}
+	}
 	return m
 }
 
-// objectWords are further words for the kinds of objects of an environment.
-var objectWords = map[string]map[string]string{
-	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
-	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
+// slips are the usual ways to mistype a word: two letters in the other order, one twice,
+// or the last one missing. Those that are words of their own are left out.
+func slips(w string) []string {
+	var list []string
+	for i := 1; i < len(w); i++ {
+		list = append(list, w[:i-1]+w[i:i+1]+w[i-1:i]+w[i+1:], w[:i]+w[i-1:])
+	}
+	list = append(list, w[:len(w)-1])
+	return slices.DeleteFunc(list, func(s string) bool { return s == w || s == "lef" || s == "playe" })
 }

@@ -1,4 +1,4 @@
-package judge
+package prose
 
 // implied reads "the first one", "the other" and "one" for objects named before.
 func (r *reader) implied(i, end int) ([]int, int) {
@@ -75,7 +75,7 @@ func (r *reader) quantity(i, end int) (int, bool) {
 		}
 		return next + 1, true
 	case direction, toward, placing:
-		if r.measured || r.plural == "" {
+		if r.measured || r.plural == "" || r.single && len(r.mentions) == 0 && len(r.subject) > 0 {
 			r.measured = true
 			return i + 1, true
 		}

@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
 
 // places reads a dictionary of positions, as in the original systems' structured
@@ -20,14 +21,10 @@ import (
 // Without a player, an object may have its relations instead of a position. Both JSON
 // and Python literals are read; names maps words to object ids. places reports false
 // for any other text.
-func places(text string, names map[string]string) ([]reward.Relation, bool) {
-	entries, ok := literal(text).(map[string]any)
-	if !ok {
-		return nil, false
-	}
+func places(entries map[string]any, names map[string]string) ([]reward.Relation, bool) {
 	player, known := [2]float64{}, false
 	for key, v := range entries {
-		if slices.Contains([]string{"player", "agent", "me", "you"}, strings.TrimSuffix(strings.ToLower(key), "_position")) {
+		if isPlayer(key) {
 			player, known = place(v)
 		}
 	}
@@ -38,12 +35,15 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 			continue
 		}
 		all, several := entries[key].([]any)
-		if _, one := place(entries[key]); one || !several {
+		_, one := place(entries[key])
+		if _, pair := pairOf(object, entries[key]); one || pair || !several {
 			all = []any{entries[key]}
 		}
 		for _, v := range all {
 			if at, ok := place(v); ok && known {
 				list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
+			} else if r, ok := pairOf(object, v); ok {
+				list, found = append(list, r), true
 			} else if r, ok := relationsOf(object, v); ok {
 				list, found = append(list, r), true
 			}
@@ -52,30 +52,100 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 	return list, found
 }
 
-// relationList reads a list of relations with the keys object, vertical and horizontal
-// or in Python's notation.
-func relationList(text string, names map[string]string) ([]reward.Relation, bool) {
-	entries, ok := literal(text).([]any)
-	if !ok {
-		return nil, false
-	}
-	list := []reward.Relation{}
-	for _, v := range entries {
-		entry, ok := v.(map[string]any)
-		if !ok {
-			return nil, false
+// stated reads the relations of a value that a text writes: a dictionary of positions, one
+// relation, or a list of relations, which may be the only value of a dictionary.
+func stated(value any, names map[string]string) ([]reward.Relation, bool) {
+	switch v := value.(type) {
+	case []any:
+		return relationList(v, names)
+	case map[string]any:
+		if _, ok := entryName(v); ok {
+			return relationList([]any{v}, names)
 		}
-		key, ok := entry["object_id"].(string)
-		if !ok {
-			key, _ = entry["object"].(string)
+		if list, ok := places(paired(v), names); ok {
+			return list, true
 		}
-		if object, ok := kind(key, names); ok {
-			if r, ok := relationsOf(object, entry); ok {
-				list = append(list, r)
+		if len(v) == 1 {
+			for _, only := range v {
+				return stated(only, names)
 			}
 		}
 	}
+	return nil, false
+}
+
+// paired returns a dictionary with keys such as goal_row and goal_column as one of positions.
+func paired(entries map[string]any) map[string]any {
+	var out map[string]any
+	for key, v := range entries {
+		name, ok := strings.CutSuffix(key, "_row")
+		if !ok {
+			continue
+		}
+		for _, end := range []string{"_column", "_col"} {
+			if column, ok := entries[name+end]; ok {
+				if out == nil {
+					out = maps.Clone(entries)
+				}
+				out[name] = []any{v, column}
+			}
+		}
+	}
+	if out == nil {
+		return entries
+	}
+	return out
+}
+
+// relationList reads a list of relations with the keys object, vertical and horizontal, or
+// of objects with their rows and columns.
+func relationList(entries []any, names map[string]string) ([]reward.Relation, bool) {
+	list := []reward.Relation{}
+	player, known := [2]float64{}, false
+	for _, v := range entries {
+		if entry, ok := v.(map[string]any); ok {
+			if key, _ := entryName(entry); isPlayer(key) {
+				player, known = place(v)
+			}
+		}
+	}
+	for _, v := range entries {
+		entry, ok := v.(map[string]any)
+		if row, isRow := v.([]any); isRow && len(row) == 3 {
+			key, isKey := row[0].(string)
+			entry, ok = map[string]any{"object_id": key, "vertical": row[1], "horizontal": row[2]}, isKey
+		}
+		if !ok {
+			return nil, false
+		}
+		key, _ := entryName(entry)
+		object, ok := kind(key, names)
+		if !ok {
+			continue
+		}
+		if r, ok := relationsOf(object, entry); ok {
+			list = append(list, r)
+		} else if at, ok := place(entry); ok && known {
+			list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
+		}
+	}
 	return list, len(list) > 0
+}
+
+// entryName is the name of the object that an entry of a list is about.
+func entryName(entry map[string]any) (string, bool) {
+	for _, key := range objectKeys {
+		if s, ok := entry[key].(string); ok {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+var objectKeys = []string{"object_id", "object", "id", "name", "type", "kind"}
+
+func isPlayer(key string) bool {
+	return slices.Contains([]string{"player", "agent", "me", "you"}, strings.TrimSuffix(strings.ToLower(strings.TrimSpace(key)), "_position"))
 }
 
 // kind is the object that a key such as "boxes" or "hole_2" names.
@@ -111,6 +181,18 @@ func place(v any) (at [2]float64, ok bool) {
 	return at, false
 }
 
+// pairOf reads the two directions of an object from a list of them.
+func pairOf(object string, v any) (r reward.Relation, ok bool) {
+	pair, ok := v.([]any)
+	if !ok || len(pair) != 2 {
+		return r, false
+	}
+	first, _ := pair[0].(string)
+	second, _ := pair[1].(string)
+	r = reward.Relation{Object: object, Vertical: prose.Vertical(strings.ToLower(first)), Horizontal: prose.Horizontal(strings.ToLower(second))}
+	return r, r.Vertical != "" || r.Horizontal != ""
+}
+
 // relationsOf reads the relations of an object.
 func relationsOf(object string, v any) (r reward.Relation, ok bool) {
 	entry, ok := v.(map[string]any)
@@ -130,9 +212,9 @@ func relationIn(entry map[string]any, key string) string {
 		text, _ = entry[key].(string)
 	}
 	if key == "vertical" {
-		return vertical(strings.ToLower(strings.TrimSpace(text)))
+		return prose.Vertical(strings.ToLower(strings.TrimSpace(text)))
 	}
-	return horizontal(strings.ToLower(strings.TrimSpace(text)))
+	return prose.Horizontal(strings.ToLower(strings.TrimSpace(text)))
 }
 
 func sign(v float64) int {

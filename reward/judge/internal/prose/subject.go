@@ -1,4 +1,4 @@
-package judge
+package prose
 
 // playerWord reads the player as a subject, and "my row", "my left", "my position".
 func (r *reader) playerWord(i, end int) int {
@@ -16,11 +16,11 @@ func (r *reader) playerWord(i, end int) int {
 	}
 	switch t := &r.tokens[k]; t.class {
 	case line:
-		if k+1 < end && r.tokens[k+1].class == number {
+		if k+1 < end && (r.tokens[k+1].class == number || (r.tokens[k+1].class == verb || r.tokens[k+1].class == comma && r.tokens[k+1].text == ":") && r.tokens[k+2].class == number) {
 			r.player()
 			return k
 		}
-		if k+1 < end && r.tokens[k+1].class == verb {
+		if k+1 < end && r.tokens[k+1].class == verb && !(i > 0 && r.tokens[i-1].class == placing) {
 			return k + 1
 		}
 		m := mention{ref: thePlayer}
@@ -84,6 +84,14 @@ func (r *reader) playerSubject(i, k, end int) int {
 		k++
 	}
 	r.observer = r.observer || k < end && r.tokens[k].class == seeing
+	if k+1 < end && r.tokens[k].class == cell && r.tokens[k+1].class == comma && r.tokens[k+1].text != "," {
+		r.player() // player position: (3, 4)
+		return k + 1
+	}
+	if k+1 < end && r.tokens[k].class == line && r.tokens[k+1].class == number {
+		r.player() // the player, row 3
+		return i + 1
+	}
 	if k < end && (r.tokens[k].class == verb || r.tokens[k].class == comma && r.tokens[k].text != "," || r.tokens[k].class == placing && k == i+1) {
 		r.player()
 		return i + 1
@@ -97,6 +105,9 @@ func (r *reader) playerSubject(i, k, end int) int {
 
 // relate reads "relative to me".
 func (r *reader) relate(i, end int) int {
+	if i+1 < end && r.tokens[i+1].class == cell {
+		return i + 2 // relative position
+	}
 	if ref, next := r.reference(i, end, false); ref != noReference {
 		r.base = ref
 		return next

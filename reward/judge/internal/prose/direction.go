@@ -1,4 +1,4 @@
-package judge
+package prose
 
 // direction reads directions such as "above", "to the upper left of me" or "north and
 // west", up to their reference.
@@ -11,6 +11,16 @@ func (r *reader) direction(i, end int) int {
 		r.precise = true // right above
 		return i + 1
 	}
+	if i+2 < end && r.tokens[i+1].class == line && r.tokens[i+2].class == filler && r.tokens[i+2].b == indexWord && t.a>>4 == 0 && t.b == 0 {
+		m := mention{ref: noReference} // a higher row number is further down
+		m.order(r.tokens[i+1].a, opposite(t.a&0xf))
+		next := i + 3
+		if ref, after := r.reference(next, end, false); ref != noReference {
+			m.ref, next = ref, after
+		}
+		r.state(m)
+		return next
+	}
 	if i+1 < end && (r.tokens[i+1].class == part || r.tokens[i+1].class == line) {
 		if ref, next := r.reference(i+2, end, false); r.tokens[i+1].class == line && ref != noReference { // in a higher row than mine
 			r.state(mention{v: t.a & 0xf, h: t.b, ref: ref})
@@ -18,7 +28,8 @@ func (r *reader) direction(i, end int) int {
 		}
 		return i + 2 // the left column, the upper left corner: places on the board
 	}
-	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise, ref: noReference}
+	r.ofNoun(i)
+	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise && !r.ofLine(i), ref: noReference}
 	prepositional := t.a>>4 != 0
 	next := i + 1
 	for next < end && r.tokens[next].class == direction && !r.noise(next, end) { // upper left, down south
@@ -48,7 +59,47 @@ func (r *reader) direction(i, end int) int {
 		m.ref, next = ref, after
 	}
 	r.state(m)
-	return next
+	return r.moreReferences(m, next, end)
+}
+
+// ofNoun makes a word that is not known the subject of the direction at i: "the wall above
+// me".
+func (r *reader) ofNoun(i int) {
+	k := i - 1
+	for k >= 0 && (r.tokens[k].class == foreign || r.tokens[k].class == part) {
+		k--
+	}
+	if k < 0 || k == i-1 || r.tokens[k].class != filler || r.tokens[k].b != 0 || len(r.subject) > 0 || len(r.mentions) > 0 {
+		return
+	}
+	r.begin([]int{r.entity("", 0, 1)}, false)
+}
+
+// ofLine reports whether the direction at i says which row or column is meant: "the row
+// directly above mine".
+func (r *reader) ofLine(i int) bool {
+	for i--; i >= 0; i-- {
+		switch r.tokens[i].class {
+		case precise, filler, toward:
+			continue
+		}
+		return r.tokens[i].class == line && (i == 0 || r.tokens[i-1].class != same)
+	}
+	return false
+}
+
+// moreReferences reads "and the hole" in "I am above the goal and the hole".
+func (r *reader) moreReferences(m mention, i, end int) int {
+	for m.ref >= 0 && len(r.subject) > 0 && r.subject[0] == thePlayer && i+1 < end && r.tokens[i].class == and {
+		ids, next := r.phrase(i+1, end)
+		if ids == nil || next < end && r.tokens[next].class != comma && r.tokens[next].class != and {
+			return i
+		}
+		m.ref = ids[0]
+		r.state(m)
+		i = next
+	}
+	return i
 }
 
 // action skips the directions of a motion, as in "I push the box up", "go left".
@@ -75,7 +126,7 @@ func (r *reader) action(i, end int) int {
 			}
 		case object, pronoun:
 			if takes {
-				if ids, _ := r.phrase(i, end); ids != nil && len(r.recent) == 0 {
+				if ids, _ := r.phrase(i, end); ids != nil {
 					r.recent = append(r.recent[:0], ids...)
 				}
 				continue
@@ -102,8 +153,17 @@ func (r *reader) noise(i, end int) bool {
 		near := func(k int) bool { return k >= 0 && k < end && r.tokens[k].class == direction && r.tokens[k].b != 0 }
 		return !near(i-1) && !near(i+1)
 	}
+	if i > 0 && r.tokens[i-1].class == foreign && described[r.tokens[i-1].text] && !r.referred(i+1, end) {
+		return true // as described above
+	}
+	if t.a != 0 && t.b == 0 && i+1 < end && r.tokens[i+1].class == foreign && r.tokens[i+1].text == "ahead" {
+		return true // up ahead
+	}
+	if t.a != 0 && t.b == 0 && t.a>>4 == 0 && i > 0 && r.tokens[i-1].class == foreign && phrasal[r.tokens[i-1].text] {
+		return true // to sum up
+	}
 	if t.a != 0 || t.b == 0 {
-		return false
+		return t.a>>4 == 0 && i > 0 && i+1 < end && r.tokens[i+1].class == object && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0
 	}
 	if t.b == after && i+1 < end {
 		switch n := &r.tokens[i+1]; {
@@ -113,6 +173,9 @@ func (r *reader) noise(i, end int) bool {
 	}
 	if i+1 >= end {
 		return i > 0 && r.tokens[i-1].class == object && r.follows(i)
+	}
+	if n := &r.tokens[i+1]; t.b == after && i > 0 && r.tokens[i-1].class == filler && (n.class == filler && n.b == timeWord || n.class == acting || n.class == unit) {
+		return true // the right time, the right move
 	}
 	switch n := &r.tokens[i+1]; n.class {
 	case foreign:
@@ -124,11 +187,27 @@ func (r *reader) noise(i, end int) bool {
 		return i > 0 && r.tokens[i-1].class == player
 	case filler:
 		return i > 0 && r.tokens[i-1].class == player && r.tokens[i-1].text == "" && t.b == before && n.a != indefinite
+	case object:
+		return t.a>>4 != takesReference && i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0 // the upper hole
 	case toward:
-		return i+2 < end && r.tokens[i+2].class == foreign
+		if i+2 >= end {
+			return false
+		}
+		switch c := r.tokens[i+2].class; c {
+		case verb, foreign, seeing, acting, address, sureness:
+			return true // two holes left to think about
+		}
 	}
 	return false
 }
+
+// described are words after which "above" and "below" mean a place in the text.
+var described = map[string]bool{"described": true, "stated": true, "mentioned": true, "listed": true, "shown": true, "explained": true, "written": true, "noted": true,
+	"given": true, "discussed": true, "defined": true, "specified": true, "said": true, "see": true}
+
+// phrasal are verbs that "up" and "down" belong to.
+var phrasal = map[string]bool{"sum": true, "summing": true, "wrap": true, "wrapping": true, "add": true, "adding": true, "set": true, "give": true, "giving": true, "calm": true, "slow": true,
+	"write": true, "break": true, "breaking": true}
 
 // reference reads what a direction refers to. Without bare, it must follow a word such
 // as "of" or "than".
@@ -173,8 +252,8 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 				return noReference, i
 			}
 			return r.antecedent(), k + 1
-		case part, foreign:
-			if linked {
+		case part, foreign, level:
+			if linked && (t.class != level || bare) {
 				return otherwiseLocated, k + 1
 			}
 			return noReference, i
@@ -213,6 +292,9 @@ func (r *reader) antecedent() int {
 		if len(r.recent) > 0 {
 			return r.recent[0]
 		}
+	}
+	if r.spokenOf == thePlayer && len(r.subject) > 0 {
+		return thePlayer // "I am in row 3. The goal is above it."
 	}
 	return otherwiseLocated
 }

@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
 
 // phrase is a word for a position, with the relation that it states.
@@ -28,18 +29,8 @@ var directions = []phrase{
 	{"left", reward.Same, reward.Left}, {"right", reward.Same, reward.Right},
 }
 
-// Read reads sentences such as
-//
-//	The box is above and left of the player, and the target is in the same row.
-//
-// literally: it finds each mention of one of the names, with or without a number
-// after it, and in the text up to the next mention the words above, below, same row,
-// left, right and same column. A direction that is not stated, or stated in two ways,
-// is empty. names maps the words for objects, in lower case, to their ids; case and
-// white space of the text are ignored.
-//
-// These are the rules of the exact reader of VAGEN next's Sokoban, for any objects.
-func Read(text string, names map[string]string) []reward.Relation {
+// Phrases reads sentences literally, as judge.Read describes.
+func Phrases(text string, names map[string]string) []reward.Relation {
 	return read(text, names, positions)
 }
 
@@ -76,22 +67,16 @@ func nameAt(text string, i int, names map[string]string) (found string, end int)
 		at := i + len(name)
 		digits := strings.TrimLeft(text[at:], " ")
 		if n := len(digits) - len(strings.TrimLeftFunc(digits, unicode.IsDigit)); n > 0 {
-			if past := len(text) - len(digits) + n; boundary(text, past) {
+			if past := len(text) - len(digits) + n; prose.WordEnds(text, past) {
 				found, end = name, past
 				continue
 			}
 		}
-		if boundary(text, at) {
+		if prose.WordEnds(text, at) {
 			found, end = name, at
 		}
 	}
 	return found, end
-}
-
-// boundary reports whether byte i is the end of a word.
-func boundary(text string, i int) bool {
-	r, _ := utf8.DecodeRuneInString(text[i:])
-	return i == len(text) || r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 }
 
 func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

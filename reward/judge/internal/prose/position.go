@@ -1,4 +1,4 @@
-package judge
+package prose
 
 // equal reads "the same row", "the same row and column as me", "the same cell".
 func (r *reader) equal(i, end int) int {
@@ -24,6 +24,9 @@ loop:
 				m.v = equal
 			}
 		case and:
+			if r.respective {
+				break loop
+			}
 			if j := r.skip(k+1, end); m.v|m.h == 0 || j >= end || r.tokens[j].class != line && !(r.tokens[j].class == same && j+1 < end && r.tokens[j+1].class == line) {
 				break loop
 			}
@@ -32,6 +35,9 @@ loop:
 		}
 	}
 	if m.v|m.h == 0 {
+		if next := r.sameHolds(i+1, end); next > 0 {
+			return next
+		}
 		if ref, next := r.reference(i+1, end, false); ref != noReference { // the same as mine
 			return next
 		}
@@ -49,6 +55,24 @@ loop:
 	}
 	r.state(m)
 	return k
+}
+
+// sameHolds reads "goes for the box" after "the same", and returns the index after it, or 0.
+func (r *reader) sameHolds(i, end int) int {
+	k := i
+	for k < end && (r.tokens[k].class == acting && r.tokens[k].a == goesWord || r.tokens[k].class == verb || r.tokens[k].class == sureness) {
+		k++
+	}
+	if k == i || k >= end || r.tokens[k].class != linking && !(r.tokens[k].class == filler && r.tokens[k].b == forWord) {
+		return 0
+	}
+	ids, next := r.phrase(k+1, end)
+	if ids == nil {
+		return 0
+	}
+	r.begin(ids, false)
+	r.likewise = true
+	return next
 }
 
 func (m *mention) set(axis uint8) {
@@ -149,13 +173,34 @@ loop:
 // line reads "row three", "the row I am in" and "its row is the same as mine".
 func (r *reader) line(i, end int) int {
 	axis := r.tokens[i].a
+	if i+2 < end && r.tokens[i+1].class == comma && r.tokens[i+1].text == ":" && r.tokens[i+2].class == number { // row: 3
+		r.locate(axis, r.tokens[i+2].n+1)
+		return i + 3
+	}
 	if i+1 < end && r.tokens[i+1].class == number && !r.measures(i+2, end) || i+2 < end && r.tokens[i+1].class == number && r.tokens[i+2].class != direction && r.tokens[i+2].class != unit {
 		r.locate(axis, r.tokens[i+1].n+1)
 		return i + 2
 	}
+	if k := r.skip(i+1, end); k+1 < end && r.tokens[k].class == verb {
+		switch t := &r.tokens[k+1]; {
+		case t.class == number && (k+2 >= end || !r.measures(k+2, end)): // its row is 3
+			r.locate(axis, t.n+1)
+			return k + 2
+		case t.class == magnitude: // its row number is larger than mine
+			r.numbered = axis
+			return k + 1
+		}
+	}
+	if k := i + 1; k < end && r.tokens[k].class == filler && r.tokens[k].b == indexWord && r.tokens[min(k+1, end)].class == number {
+		r.locate(axis, r.tokens[k+1].n+1)
+		return k + 2
+	}
 	m := mention{ref: thePlayer}
 	m.set(axis)
 	if next := r.afterMine(i+1, end); next > i+1 {
+		if next < end && r.tokens[next].class == comma && r.tokens[next].text == ":" {
+			return next // "row of the player: 3"
+		}
 		r.state(m)
 		return next
 	}

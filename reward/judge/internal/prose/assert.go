@@ -1,4 +1,4 @@
-package judge
+package prose
 
 import "vagen/reward"
 
@@ -9,15 +9,33 @@ type entity struct {
 	count int
 	// What the text states, as verticals and horizontals index it; conflict when it
 	// states two values.
-	v, h     uint8
-	row, col int // absolute position, from 1; 0 without one
+	v, h       uint8
+	row, col   int  // absolute position, from 1; 0 without one
+	many, bare bool // named by a plural; without an article or a number
+	corrected  int  // number of the sentence that replaced what was stated; 0 for none
 }
 
 const conflict = 255
 
 // locate notes an absolute row or column of the subject.
 func (r *reader) locate(axis uint8, n int) {
-	for _, id := range r.subject {
+	if axis == rowAxis && len(r.subject) == 1 && r.subject[0] >= 0 {
+		if e := &r.entities[r.subject[0]]; e.many && e.row > 0 { // holes at (1, 2) and (3, 0)
+			e.count = 1
+			r.uniques++
+			r.subject[0] = r.entity(e.kind, -r.uniques, 1)
+			r.entities[r.subject[0]].many = true
+		}
+	}
+	subject := r.subject
+	if k := r.located[axis-1]; r.respective && len(subject) > 1 {
+		r.located[axis-1]++
+		if k >= len(subject) {
+			return
+		}
+		subject = subject[k : k+1]
+	}
+	for _, id := range subject {
 		at := &r.playerAt[axis-1]
 		if id >= 0 {
 			at = &r.entities[id].row
@@ -26,6 +44,7 @@ func (r *reader) locate(axis uint8, n int) {
 			}
 		}
 		*at = n
+		r.placed = true
 	}
 }
 
@@ -44,8 +63,12 @@ func (r *reader) state(m mention) {
 
 // flush ends a clause: what it states is added to its objects.
 func (r *reader) flush() {
-	if len(r.subject) > 0 && !r.muted && !r.doubtful && !r.silent && !r.denied {
+	r.limitDoubt()
+	if len(r.subject) > 0 && !r.muted && !r.inside && !r.doubtful && !r.silent && !r.denied {
+		r.replace()
+		r.divide()
 		r.resolve()
+		shared := r.share() || r.divided
 		var negV, negH uint8 // what neither … nor excludes
 		for k := range r.mentions {
 			m := &r.mentions[k]
@@ -53,7 +76,14 @@ func (r *reader) flush() {
 				negV, negH = negV|1<<m.v, negH|1<<m.h
 				continue
 			}
-			if !m.offered {
+			switch {
+			case m.offered:
+			case shared:
+				whole := r.subject
+				r.subject = whole[m.group : m.group+1]
+				r.apply(m)
+				r.subject = whole
+			default:
 				r.apply(m)
 			}
 		}
@@ -75,7 +105,7 @@ func (r *reader) flush() {
 // repeat gives the subject what the last object was given, if the clause says only that
 // the same holds: "the hole likewise". It notes who that object is for the next clause.
 func (r *reader) repeat() {
-	if len(r.subject) == 0 || r.muted || r.doubtful || r.silent || r.denied {
+	if len(r.subject) == 0 || r.muted || r.inside || r.doubtful || r.silent || r.denied {
 		return
 	}
 	switch {
@@ -134,11 +164,31 @@ func (r *reader) defaultReference() int {
 	return otherwiseLocated
 }
 
+// limitDoubt drops the directions after a doubt such as "and maybe to the right", if those
+// before it are of the other axis; the clause states the latter.
+func (r *reader) limitDoubt() {
+	if !r.doubtful || r.wasDoubtful || r.doubtAt < 1 || r.doubtAt >= len(r.mentions) {
+		return
+	}
+	var v, h [2]bool
+	for k, m := range r.mentions {
+		after := 0
+		if k >= r.doubtAt {
+			after = 1
+		}
+		v[after], h[after] = v[after] || m.v != 0, h[after] || m.h != 0
+	}
+	if v[0] && v[1] || h[0] && h[1] {
+		return
+	}
+	r.mentions, r.doubtful = r.mentions[:r.doubtAt], false
+}
+
 // apply adds a direction to the objects that it places relative to the player.
 func (r *reader) apply(m *mention) {
 	if r.subject[0] == thePlayer {
 		if m.ref >= 0 {
-			r.entities[m.ref].add(opposite(m.v), opposite(m.h))
+			r.give(m.ref, opposite(m.v), opposite(m.h))
 		}
 		return
 	}
@@ -146,8 +196,25 @@ func (r *reader) apply(m *mention) {
 		return
 	}
 	for _, id := range r.subject {
-		r.entities[id].add(m.v, m.h)
+		r.give(id, m.v, m.h)
 	}
+}
+
+// give adds directions to an object; a correction replaces those of earlier sentences or
+// clauses, once.
+func (r *reader) give(id int, v, h uint8) {
+	e := &r.entities[id]
+	r.stated = true
+	if r.corrects && e.corrected != r.turn {
+		e.corrected = r.turn
+		if v != 0 {
+			e.v = 0
+		}
+		if h != 0 {
+			e.h = 0
+		}
+	}
+	e.add(v, h)
 }
 
 func opposite(x uint8) uint8 {

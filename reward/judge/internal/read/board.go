@@ -1,10 +1,11 @@
-package judge
+package read
 
 import (
 	"strings"
 	"unicode/utf8"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
 )
 
 // piece is the meaning of a symbol on a board.
@@ -34,13 +35,7 @@ var boards = map[string]board{
 // maxSide limits the size of boards.
 const maxSide = 64
 
-// Board reads a map of an environment's state, one line for each row, the symbols
-// with or without white space or bars between them. It returns the positions of the
-// objects relative to the player: kind by kind, row by row. Lines before and after the
-// map may explain it, also its symbols, as in "A = player, . = floor"; a list of lists
-// or of strings in JSON is a map, too. It reports false for a text without such a map:
-// rows of unequal length, no player or more than one, two maps, or the environment has
-// no board.
+// Board reads a map of an environment's state, as judge.Board describes.
 func Board(text, environment string) ([]reward.Relation, bool) {
 	b, ok := boards[environment]
 	if !ok {
@@ -276,7 +271,7 @@ func hasWord(text, symbol string) bool {
 			return false
 		}
 		i += k + len(symbol)
-		if boundary(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
+		if prose.WordEnds(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
 			return true
 		}
 	}
@@ -296,7 +291,7 @@ func meaning(words string, b board) (piece, bool) {
 		case "floor", "ice", "empty", "free", "frozen", "wall", "walls", "ground", "tile", "blank", "space", "obstacle":
 			found = true
 		default:
-			if kind, _, ok := objectNames(objectWords[b.name]).kindOf(w); ok {
+			if kind, _, ok := prose.Names(objectWords[b.name]).KindOf(w); ok {
 				objects, found = append(objects, kind), true
 			}
 		}

@@ -1,0 +1,294 @@
+package prose
+
+// A sentence may state something in one part and nothing in another: "the hole is above
+// me, but I cannot tell where the goal is". The parts that state nothing are hushed.
+
+// span is a range of tokens, without its end.
+type span struct{ from, to int }
+
+// hush adds a range that states nothing.
+func (r *reader) hush(from, to int) { r.hushed = append(r.hushed, span{from, to}) }
+
+// quiet applies the ranges at the token i: the clause before it ends where a range starts
+// or ends.
+func (r *reader) quiet(i int) {
+	inside := false
+	for _, s := range r.hushed {
+		inside = inside || i >= s.from && i < s.to
+	}
+	if inside != r.inside {
+		r.flush()
+		r.inside, r.placed = inside, true // the next object does not join the subject
+	}
+}
+
+// unknown hushes what a word such as "unsure" at k makes unknown. It reports whether that
+// is the whole sentence.
+func (r *reader) unknown(k, i, end int) bool {
+	if r.concedes(k, i, end) {
+		return false
+	}
+	from, to := i, end
+	for j := k; j > i; j-- {
+		if c := r.tokens[j].class; c == comma || c == but || c == and && r.tokens[r.skip(j+1, end)].class == player {
+			from = j
+			break
+		}
+	}
+	for j := k + 1; j < end; j++ {
+		if r.tokens[j].class == but {
+			to = j
+			break
+		}
+	}
+	switch open := r.openQuestion(k, end); {
+	case from > i && open == whichOf:
+		from = r.lastClause(i, from)
+	case from > i && (open == whereOf || r.openBefore(from, k) || r.newObject(i, from, k)):
+	case from > i && (r.tokens[k-1].class == alike || r.tokens[from+1].class == alike): // so if I go up, so I go up if …
+	default:
+		from = i
+	}
+	if to < end {
+		about, next := r.firstObject(k, to), r.firstObject(to, end)
+		if about == "" || next == "" || about == next {
+			to = end
+		}
+	}
+	if from == i && to == end {
+		return true
+	}
+	r.hush(from, to)
+	return false
+}
+
+// What is not known: which of several statements is true, or something else, such as
+// where an object is.
+const (
+	allOf   = 0
+	whichOf = 1
+	whereOf = 2
+)
+
+// openQuestion finds what follows a word such as "unsure" at k.
+func (r *reader) openQuestion(k, end int) int {
+	for j := k + 1; j < min(k+5, end); j++ {
+		t := &r.tokens[j]
+		switch {
+		case t.class == comma:
+			return allOf
+		case t.class == filler && t.b == wonderWord:
+			return whereOf
+		case t.class == filler && t.b == whichWord:
+			if j+1 < end && (r.tokens[j+1].class == filler || r.tokens[j+1].class == foreign) {
+				return whereOf // which way, which side
+			}
+			return whichOf
+		}
+	}
+	return allOf
+}
+
+// openBefore reports whether "how" or "where" stands between from and k: "how far it is I
+// cannot say".
+func (r *reader) openBefore(from, k int) bool {
+	for _, t := range r.tokens[from:k] {
+		if t.class == filler && (t.b == wonderWord || t.b == whichWord) {
+			return true
+		}
+	}
+	return false
+}
+
+// newObject reports whether what is unknown at k is about another kind of object than the
+// tokens from i to from: "…, the position of the hole is unknown".
+func (r *reader) newObject(i, from, k int) bool {
+	about := r.firstObject(from, k)
+	if about == "" || r.firstObject(i, from) == "" {
+		return false
+	}
+	for _, t := range r.tokens[i:from] {
+		if t.class == object && t.kind == about {
+			return false
+		}
+	}
+	return true
+}
+
+// lastClause returns where the clause of the last object before the token at to starts: at
+// the comma or "and" before its noun phrase; i without one.
+func (r *reader) lastClause(i, to int) int {
+	for j := to - 1; j > i; j-- {
+		if r.tokens[j].class != object {
+			continue
+		}
+		for j--; j > i; j-- {
+			switch r.tokens[j].class {
+			case filler, number, ordinal, other:
+				continue
+			case comma, and, but:
+				return j
+			}
+			break
+		}
+		return i
+	}
+	return i
+}
+
+// firstObject returns the kind of the first object of a range; empty without one.
+func (r *reader) firstObject(from, to int) string {
+	for _, t := range r.tokens[from:to] {
+		if t.class == object {
+			return t.kind
+		}
+	}
+	return ""
+}
+
+// past hushes what a sentence says of an earlier state: up to "now" or "but", where there
+// is one. It reports whether that is the whole sentence.
+func (r *reader) past(i, end int) bool {
+	at, was := -1, -1
+	for k := i; k < end; k++ {
+		t := &r.tokens[k]
+		switch {
+		case t.class == bygone && r.earlier(k, i, end), t.class == filler && t.b == beforeWord && r.beforeTurn(k, end):
+			at = k
+		case t.class == verb && t.b == pastWord && was < 0:
+			was = k
+		case t.class == but || t.class == filler && t.b == nowWord:
+			switch {
+			case at >= 0 || was >= 0 && (r.presentVerb(k, end) || t.class == but && !r.directed(k, end)):
+				r.hush(i, k)
+				r.wasPast = false
+				return false
+			case at < 0 && was < 0 && t.class == filler:
+				return false // now
+			}
+		}
+	}
+	r.wasPast = at >= 0 || was >= 0
+	if at == i && r.tokens[i+1].class != comma && r.headed(i, end) {
+		r.history = true
+	}
+	return at >= 0
+}
+
+// headed reports whether a colon follows within a few words: "previous observation:".
+func (r *reader) headed(i, end int) bool {
+	for k := i; k < min(i+4, end); k++ {
+		if r.tokens[k].class == comma && r.tokens[k].text == ":" {
+			return true
+		}
+	}
+	return false
+}
+
+// earlier reports whether a word such as "previous" at k dates what is said.
+func (r *reader) earlier(k, i, end int) bool {
+	for j := max(i, k-3); j < k; j++ {
+		if r.tokens[j].class == filler && r.tokens[j].b == afterWord {
+			return false // after the previous move
+		}
+		if r.tokens[j].class == linking && r.tokens[j].a == asWord {
+			return false // as in the previous turn
+		}
+	}
+	if r.tokens[k].a != lastWord {
+		return true
+	}
+	if k+1 >= end {
+		return false
+	}
+	t := &r.tokens[k+1]
+	return t.class == acting || t.class == unit || t.class == foreign || t.class == filler && t.b == timeWord
+}
+
+// beforeTurn reports whether "before" at k speaks of the time before a move.
+func (r *reader) beforeTurn(k, end int) bool {
+	for j := k + 1; j < min(k+5, end); j++ {
+		switch r.tokens[j].class {
+		case acting, unit:
+			return true
+		case filler, possessive, bygone, player, number:
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// presentVerb reports whether a verb in the present follows k.
+func (r *reader) presentVerb(k, end int) bool {
+	for _, t := range r.tokens[k:end] {
+		if t.class == verb {
+			return t.b != pastWord
+		}
+	}
+	return false
+}
+
+// directed reports whether a direction stands between i and end.
+func (r *reader) directed(i, end int) bool {
+	for _, t := range r.tokens[i:end] {
+		if t.class == direction {
+			return true
+		}
+	}
+	return false
+}
+
+// now reports whether a sentence starts with "now" or "at present".
+func (r *reader) now(i, end int) bool {
+	for _, t := range r.tokens[i:min(i+3, end)] {
+		if t.class == filler && t.b == nowWord {
+			return true
+		}
+		if t.class != placing && t.class != filler {
+			return false
+		}
+	}
+	return false
+}
+
+// remember keeps what the text states so far, for a sentence that takes the last back.
+func (r *reader) remember() {
+	r.saved, r.savedAt = append(r.saved[:0], r.entities...), r.playerAt
+}
+
+// retract forgets what the last sentence stated.
+func (r *reader) retract() {
+	for i := range r.entities {
+		e := &r.entities[i]
+		var was entity
+		if i < len(r.saved) {
+			was = r.saved[i]
+		}
+		e.v, e.h, e.row, e.col = was.v, was.h, was.row, was.col
+	}
+	r.playerAt = r.savedAt
+}
+
+// retracts reports whether a sentence without objects takes back the one before it:
+// "scratch that", "that is wrong".
+func (r *reader) retracts(i, end int) bool {
+	denied, refers, negative := false, false, false
+	for _, t := range r.tokens[i:end] {
+		switch {
+		case t.class == object || t.class == direction && t.b != after:
+			return false
+		case t.class == correcting && t.a == dropWord:
+			denied = true
+		case t.class == denial:
+			denied = true
+		case t.class == not:
+			negative = true
+		case t.class == sureness && t.a == truth, t.class == direction:
+			denied = denied || negative
+		case t.class == filler && t.b == thatWord || t.class == pronoun:
+			refers = true
+		}
+	}
+	return denied && refers
+}

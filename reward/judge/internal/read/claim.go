@@ -1,0 +1,129 @@
+// Package read reads the relations between the player and objects that a text states: in
+// JSON, in dictionaries of positions, in maps, and in English sentences. Package judge
+// describes what a sentence asserts.
+package read
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"vagen/reward"
+	"vagen/reward/judge/internal/prose"
+)
+
+// Firm returns a text without its sentences that are questions, conditions, guesses or
+// alternatives.
+func Firm(text string) string { return prose.Firm(text, nil, false) }
+
+// Blank reports whether a text has nothing to read.
+func Blank(text string) bool { return strings.TrimFunc(text, pythonSpace) == "" }
+
+// Knows reports whether an environment's objects have words of their own.
+func Knows(environment string) bool { return objectWords[environment] != nil }
+
+// Relations returns the relations that a claim states.
+func Relations(c reward.Claim) []reward.Relation {
+	names := named(&c)
+	text := prose.Visible(c.Text)
+	if list, ok := structured(text, names); ok {
+		return list
+	}
+	if list, ok := Board(text, c.Env); ok {
+		return list
+	}
+	if list, ok := records(text, names); ok {
+		return list
+	}
+	if c.Env == "navigation" {
+		return read(prose.Firm(text, names, true), names, directions)
+	}
+	return prose.Read(text, names, c.Truth)
+}
+
+// Literal returns the relations that a claim states, those of words as Phrases reads them.
+func Literal(c reward.Claim) []reward.Relation {
+	names := map[string]string{"target": "target"}
+	switch c.Env {
+	case "frozenlake":
+		names["goal"], names["hole"] = "target", "hole"
+	case "sokoban":
+		names["box"] = "box"
+	}
+	for _, t := range c.Truth {
+		names[strings.ToLower(t.Object)] = t.Object
+	}
+	if list, ok := structured(c.Text, names); ok {
+		return list
+	}
+	if list, ok := Board(c.Text, c.Env); ok {
+		return list
+	}
+	if c.Env == "navigation" {
+		return read(c.Text, names, directions)
+	}
+	return read(c.Text, names, positions)
+}
+
+// structured reads a claim in JSON or as a Python literal: a list of relations or a
+// dictionary, alone or within other text. Two of them that differ state nothing.
+func structured(text string, names map[string]string) ([]reward.Relation, bool) {
+	if strings.IndexByte(text, '[') < 0 && strings.IndexByte(text, '{') < 0 {
+		return nil, false
+	}
+	if list, ok := stated(literal(text), names); ok {
+		return list, true
+	}
+	list, ok := reward.ExtractRelations(text)
+	list = about(list, names)
+	if !ok {
+		return nil, false
+	}
+	if len(list) > 0 && prose.Offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
+		return []reward.Relation{}, true
+	}
+	for rest := text; ; {
+		i := strings.LastIndexByte(rest, '[')
+		if i < 0 {
+			return list, true
+		}
+		if other, ok := reward.ExtractRelations(rest[i:]); ok {
+			if other = about(other, names); len(other) > 0 && !slices.Equal(other, list) {
+				return []reward.Relation{}, true
+			}
+		}
+		rest = rest[:i]
+	}
+}
+
+// about keeps the relations of known objects.
+func about(list []reward.Relation, names map[string]string) []reward.Relation {
+	out := make([]reward.Relation, 0, len(list))
+	for _, r := range list {
+		if id, ok := names[strings.ToLower(r.Object)]; ok {
+			r.Object, r.Vertical, r.Horizontal = id, prose.Vertical(r.Vertical), prose.Horizontal(r.Horizontal)
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// named maps the words for a claim's objects, in lower case, to their ids.
+func named(c *reward.Claim) map[string]string {
+	words := objectWords[c.Env]
+	if !slices.ContainsFunc(c.Truth, func(t reward.Relation) bool { return words[t.Object] != t.Object }) {
+		return words
+	}
+	names := make(map[string]string, len(c.Truth)+len(words))
+	for _, t := range c.Truth {
+		names[strings.ToLower(t.Object)] = t.Object
+	}
+	maps.Copy(names, words)
+	return names
+}
+
+// objectWords are further words for the kinds of objects of an environment.
+var objectWords = map[string]map[string]string{
+	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
+	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
+}
