@@ -12,15 +12,24 @@ import (
 // inks are the presets' colours.
 var inks = []color.RGBA{{110, 110, 110, 255}, {214, 134, 30, 255}, {44, 140, 80, 255}, {70, 130, 200, 255}, {170, 40, 60, 255}}
 
-// curve is a preset's mean over seeds at each validation.
+// curve is a mean over seeds at each validation.
 type curve struct {
-	name  string
-	steps []int
-	at    []estimate
+	name   string
+	ink    int // index of its colour
+	dashed bool
+	steps  []int
+	at     []estimate
+}
+
+// chart is a plot of curves over training steps.
+type chart struct {
+	y      string  // what the vertical axis shows
+	max    float64 // of the vertical axis
+	curves []curve
 }
 
 // draw writes the curves, with confidence intervals as bars, to a PNG.
-func draw(path string, curves []curve) error {
+func (ch chart) draw(path string) error {
 	p := plot.New()
 	for _, f := range []*font.Font{
 		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
@@ -28,18 +37,18 @@ func draw(path string, curves []curve) error {
 	} {
 		f.Variant = "Sans"
 	}
-	p.X.Label.Text, p.Y.Label.Text = "training step", "success on unseen maps"
-	p.Y.Min, p.Y.Max = 0, 1
+	p.X.Label.Text, p.Y.Label.Text = "training step", ch.y
+	p.Y.Min, p.Y.Max = 0, ch.max
 	p.Add(plotter.NewGrid())
-	for i, c := range curves {
+	for i, c := range ch.curves {
 		bars := struct {
 			plotter.XYs
 			plotter.YErrors
 		}{make(plotter.XYs, len(c.at)), make(plotter.YErrors, len(c.at))}
 		for k, e := range c.at {
 			// Side by side, so that bars of one step do not overlap.
-			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(curves)/2), Y: e.mean}
-			bars.YErrors[k].Low, bars.YErrors[k].High = e.mean-max(0, e.low), min(1, e.high)-e.mean
+			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(ch.curves)/2), Y: e.mean}
+			bars.YErrors[k].Low, bars.YErrors[k].High = e.mean-max(0, e.low), min(ch.max, e.high)-e.mean
 		}
 		line, err := plotter.NewLine(bars.XYs)
 		if err != nil {
@@ -49,8 +58,11 @@ func draw(path string, curves []curve) error {
 		if err != nil {
 			return err
 		}
-		ink := inks[i%len(inks)]
+		ink := inks[c.ink%len(inks)]
 		line.Color, line.Width, errs.Color = ink, vg.Points(2), ink
+		if c.dashed {
+			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+		}
 		p.Add(line, errs)
 		p.Legend.Add(c.name, line)
 	}

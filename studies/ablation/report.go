@@ -4,21 +4,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
-// measure is a scalar result of a run.
+// measure is a number that a run has as a result.
 type measure struct {
 	name string
 	of   func(r result) float64
 }
 
-// measures are the metrics by which presets are compared: the final success rate, and
+// measures are those by which presets are compared: the final success rate, and
 // the mean over training, which shows how fast it is reached. The first validation is
 // that of the warm start and does not count.
 var measures = []measure{
-	{"success at the end", func(r result) float64 { return r.Points[len(r.Points)-1].Success }},
+	{"success at the end", func(r result) float64 { return last(r).Success }},
 	{"mean success over training", func(r result) float64 {
 		sum := 0.0
 		for _, p := range r.Points[1:] {
@@ -28,8 +27,14 @@ var measures = []measure{
 	}},
 }
 
-// reference is the preset that the others are compared with.
-const reference = "vagen_full"
+func last(r result) point { return r.Points[len(r.Points)-1] }
+
+// contrast is a difference that the study tests: a minus b, which the paper's table lets
+// expect above 0.
+type contrast struct{ a, b string }
+
+// order holds the contrasts of neighbours in the paper's order.
+var order = []contrast{{full, base}, {base, grpo}, {base, turnPPO}, {grpo, vanilla}, {turnPPO, vanilla}}
 
 // byPreset returns of(r) for the runs of every preset, in the order of seeds.
 func byPreset(results []result, of func(result) float64) map[string][]float64 {
@@ -40,101 +45,155 @@ func byPreset(results []result, of func(result) float64) map[string][]float64 {
 	return out
 }
 
-// report writes the page and its plot.
-func report(o options, results []result, excluded []uint64, s setting) error {
+// report writes the page and its plots. Without results the page is the plan of the study.
+func report(o options, results []result, s setting) error {
 	path := o.report
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	plot := strings.TrimSuffix(path, filepath.Ext(path)) + ".png"
-	if err := draw(plot, curves(results)); err != nil {
+	var b strings.Builder
+	b.WriteString(introduction(s, o))
+	if len(results) == 0 {
+		b.WriteString("\n## Results\n\nThere are none yet: this page is the plan, written before the runs.\n")
+		return os.WriteFile(path, []byte(b.String()), 0o644)
+	}
+	stem := strings.TrimSuffix(path, filepath.Ext(path))
+	if err := drawAll(stem, results); err != nil {
 		return err
 	}
-	var b strings.Builder
-	b.WriteString(introduction(s, len(results)/len(presets), excluded))
-	var verdicts []string
+	name := filepath.Base(stem)
 	for _, m := range measures {
-		verdicts = append(verdicts, table(&b, results, m)...)
+		table(&b, results, m)
 	}
-	fmt.Fprintf(&b, "\n![success over training](%s)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", filepath.Base(plot))
-	b.WriteString("\n## Conclusions\n\n")
-	for _, v := range verdicts {
-		fmt.Fprintf(&b, "- %s\n", v)
-	}
+	fmt.Fprintf(&b, "\n![success over training](%s.png)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", name)
+	seeing(&b, results)
+	fmt.Fprintf(&b, "\n![accuracy of statements over training](%s-seeing.png)\n", name)
 	b.WriteString(limits)
-	b.WriteString(timing(results, o.note))
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-func curves(results []result) []curve {
-	var out []curve
-	for _, preset := range presets {
-		c := curve{name: preset}
-		for k, p := range results[0].Points {
-			c.steps = append(c.steps, p.Step)
-			c.at = append(c.at, estimateOf(byPreset(results, func(r result) float64 { return r.Points[k].Success })[preset]))
-		}
-		out = append(out, c)
+// drawAll draws the plots of success, and of the accuracy of statements with and without pay.
+func drawAll(stem string, results []result) error {
+	success := chart{y: "success on unseen maps", max: 1}
+	for i, preset := range presets {
+		success.curves = append(success.curves, curveOf(results, preset, preset, i, func(p point) float64 { return p.Success }))
 	}
-	return out
+	if err := success.draw(stem + ".png"); err != nil {
+		return err
+	}
+	told := chart{y: "on unseen maps", max: 1}
+	for i, line := range []struct {
+		name string
+		of   func(p point) float64
+	}{
+		{"observation", func(p point) float64 { return p.Observation }},
+		{"prediction", func(p point) float64 { return p.Prediction }},
+		{"success", func(p point) float64 { return p.Success }},
+	} {
+		for _, preset := range []string{base, full} {
+			c := curveOf(results, preset, line.name+", "+preset, i+2, line.of)
+			c.dashed = preset == base
+			told.curves = append(told.curves, c)
+		}
+	}
+	return told.draw(stem + "-seeing.png")
 }
 
-// table writes the comparison of the presets by one measure, and returns a sentence for
-// each preset compared with the reference.
-func table(b *strings.Builder, results []result, m measure) (verdicts []string) {
-	values := byPreset(results, m.of)
-	ref := values[reference]
-	var others []string
-	var diffs []estimate
-	var p []float64
-	for _, preset := range presets {
-		if preset != reference {
-			d, x := paired(ref, values[preset])
-			others, diffs, p = append(others, preset), append(diffs, d), append(p, x)
-		}
+func curveOf(results []result, preset, name string, ink int, of func(p point) float64) curve {
+	c := curve{name: name, ink: ink}
+	for k, p := range results[0].Points {
+		c.steps = append(c.steps, p.Step)
+		c.at = append(c.at, estimateOf(byPreset(results, func(r result) float64 { return of(r.Points[k]) })[preset]))
 	}
-	corrected := holm(p)
-	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs | %s − preset | 95 %% CI | p | p (Holm) |\n|---|---|---|---|---|---|---|---|\n",
-		strings.ToUpper(m.name[:1])+m.name[1:], reference)
+	return c
+}
+
+// table writes the presets' results by one measure, and the tests of their order.
+func table(b *strings.Builder, results []result, m measure) {
+	values := byPreset(results, m.of)
+	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs |\n|---|---|---|---|\n", strings.ToUpper(m.name[:1])+m.name[1:])
 	for _, preset := range presets {
 		e := estimateOf(values[preset])
-		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |", preset, e.mean, e.low, e.high, list(values[preset]))
-		k := slices.Index(others, preset)
-		if k < 0 {
-			b.WriteString(" | | | |\n")
-			continue
-		}
-		fmt.Fprintf(b, " %+.3f | %+.3f to %+.3f | %s | %s |\n", diffs[k].mean, diffs[k].low, diffs[k].high, pValue(p[k]), pValue(corrected[k]))
-		verdicts = append(verdicts, verdict(m.name, preset, diffs[k], corrected[k]))
+		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.mean, e.low, e.high, list(values[preset]))
 	}
-	return verdicts
+	var tests []test
+	for _, c := range order {
+		tests = append(tests, newTest(c.a+" − "+c.b, values[c.a], values[c.b]))
+	}
+	writeTests(b, tests)
 }
 
-// verdict states the result of a comparison in a sentence.
-func verdict(measure, preset string, d estimate, p float64) string {
+// seeing writes what the agent's statements are worth with and without pay.
+func seeing(b *strings.Builder, results []result) {
+	b.WriteString("\n## Seeing\n\n| | preset | warm start | end | 95 % CI | runs at the end |\n|---|---|---|---|---|---|\n")
+	var tests []test
+	for _, m := range []struct {
+		name string
+		of   func(p point) float64
+	}{
+		{"observation, first turn", func(p point) float64 { return p.Observation }},
+		{"prediction, first turn", func(p point) float64 { return p.Prediction }},
+		{"observation, all turns", func(p point) float64 { return p.All }},
+		{"well-formed responses", func(p point) float64 { return p.Format }},
+	} {
+		first := byPreset(results, func(r result) float64 { return m.of(r.Points[0]) })
+		end := byPreset(results, func(r result) float64 { return m.of(last(r)) })
+		for _, preset := range presets {
+			e := estimateOf(end[preset])
+			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset, estimateOf(first[preset]).mean, e.mean, e.low, e.high, list(end[preset]))
+		}
+		if len(tests) == 6 {
+			continue // the tests are about first turns
+		}
+		tests = append(tests, newTest(m.name+": "+full+" − "+base, end[full], end[base]),
+			newTest(m.name+": "+full+", end − warm start", end[full], first[full]),
+			newTest(m.name+": "+base+", end − warm start", end[base], first[base]))
+	}
+	writeTests(b, tests)
+}
+
+// test is a paired t-test between runs of one seed.
+type test struct {
+	name string
+	diff estimate
+	p    float64
+}
+
+func newTest(name string, a, b []float64) test {
+	d, p := paired(a, b)
+	return test{name, d, p}
+}
+
+// writeTests writes a family of tests with Holm's correction.
+func writeTests(b *strings.Builder, tests []test) {
+	p := make([]float64, len(tests))
+	for i, t := range tests {
+		p[i] = t.p
+	}
+	corrected := holm(p)
+	b.WriteString("\n| difference | mean | 95 % CI | p | p (Holm) | |\n|---|---|---|---|---|---|\n")
+	for i, t := range tests {
+		fmt.Fprintf(b, "| %s | %+.3f | %+.3f to %+.3f | %s | %s | %s |\n", t.name, t.diff.mean, t.diff.low, t.diff.high, pValue(t.p), pValue(corrected[i]), verdict(t.diff, corrected[i]))
+	}
+}
+
+// verdict states the result of a test.
+func verdict(d estimate, p float64) string {
 	switch {
 	case p >= level:
-		return fmt.Sprintf("%s, %s against %s: **not significant** (p %s): these runs do not distinguish them.", measure, reference, preset, relation(p))
+		return "not significant"
 	case d.mean > 0:
-		return fmt.Sprintf("%s, %s against %s: higher by %.3f (p %s).", measure, reference, preset, d.mean, relation(p))
+		return "higher"
 	}
-	return fmt.Sprintf("%s, %s against %s: **lower** by %.3f (p %s).", measure, reference, preset, -d.mean, relation(p))
+	return "**lower**"
 }
 
-// pValue formats a p-value for tables.
+// pValue formats a p-value.
 func pValue(p float64) string {
 	if p < 0.001 {
 		return "< 0.001"
 	}
 	return fmt.Sprintf("%.3f", p)
-}
-
-// relation formats a p-value with "=" or "<", to follow the letter p.
-func relation(p float64) string {
-	if p < 0.001 {
-		return pValue(p)
-	}
-	return "= " + pValue(p)
 }
 
 func list(x []float64) string {
@@ -143,19 +202,4 @@ func list(x []float64) string {
 		parts = append(parts, fmt.Sprintf("%.2f", v))
 	}
 	return strings.Join(parts, " ")
-}
-
-func timing(results []result, note string) string {
-	var b strings.Builder
-	b.WriteString("\n## Wall time\n\n| preset | mean seconds per run |\n|---|---|\n")
-	total := 0.0
-	for _, preset := range presets {
-		x := byPreset(results, func(r result) float64 { return r.Seconds })[preset]
-		fmt.Fprintf(&b, "| %s | %.0f |\n", preset, estimateOf(x).mean)
-	}
-	for _, r := range results {
-		total += r.Seconds + r.Warm
-	}
-	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes, without the warm starts\nthat failed. The first run of a process includes compilation. %s\n", len(results), total/60, note)
-	return b.String()
 }

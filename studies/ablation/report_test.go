@@ -44,35 +44,40 @@ func TestHolmStepsDown(t *testing.T) {
 	require.Empty(t, holm(nil))
 }
 
-// TestTheReportSaysWhatTheNumbersSay with a preset that is always worse, one that is
-// always better, and two without a significant difference.
+// TestTheReportSaysWhatTheNumbersSay with a preset that is always better, one that is always
+// worse, and neighbours without a significant difference.
 func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
-	level := map[string][]float64{
-		"vanilla_ppo": {0.30, 0.31, 0.29, 0.33}, "masked_grpo": {0.5, 0.7, 0.4, 0.8}, "turn_ppo": {0.8, 0.82, 0.79, 0.81},
-		"vagen_base": {0.6, 0.62, 0.58, 0.60}, "vagen_full": {0.6, 0.61, 0.59, 0.61},
+	end := map[string][]float64{
+		vanilla: {0.30, 0.31, 0.29, 0.33}, grpo: {0.5, 0.7, 0.4, 0.8}, turnPPO: {0.8, 0.82, 0.79, 0.81},
+		base: {0.6, 0.62, 0.58, 0.60}, full: {0.7, 0.73, 0.69, 0.71},
 	}
 	var all []result
 	for seed := range 4 {
 		for _, preset := range presets {
-			x := level[preset][seed]
-			all = append(all, result{Preset: preset, Seed: uint64(seed), Seconds: 30, Points: []point{{Step: 0, Success: 0.2}, {Step: 3, Success: x / 2}, {Step: 6, Success: x}}})
+			x := end[preset][seed]
+			all = append(all, result{Preset: preset, Seed: uint64(seed), Points: []point{{Step: 0, Success: 0.2, Observation: 0.5}, {Step: 3, Success: x / 2}, {Step: 6, Success: x, Observation: x}}})
 		}
 	}
-	path := filepath.Join(t.TempDir(), "docs", "ablation.md")
-	require.NoError(t, report(options{report: path, note: "On a fast machine."}, all, []uint64{2, 7}, published()))
-	raw, err := os.ReadFile(path)
+	o := options{seeds: 4, report: filepath.Join(t.TempDir(), "docs", "ablation.md")}
+	require.NoError(t, report(o, nil, published()))
+	raw, err := os.ReadFile(o.report)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "There are none yet")
+	require.NoError(t, report(o, all, published()))
+	raw, err = os.ReadFile(o.report)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"with 4 seeds each", "here 2, 7.", "| vagen_full | 0.603 |", "0.60 0.61 0.59 0.61", "![success over training](ablation.png)",
-		"success at the end, vagen_full against vanilla_ppo: higher by 0.295 (p < 0.001)", "success at the end, vagen_full against turn_ppo: **lower** by 0.203 (p < 0.001)",
-		"success at the end, vagen_full against masked_grpo: **not significant**", "success at the end, vagen_full against vagen_base: **not significant**",
-		"mean success over training, vagen_full against vanilla_ppo: higher by 0.221", "took 10 minutes", "On a fast machine.",
+		"with 4 seeds each, 0 to 3,", "| vagen_full | 0.708 |", "0.70 0.73 0.69 0.71", "![success over training](ablation.png)", "(ablation-seeing.png)",
+		"| vagen_full − vagen_base | +0.107 | +0.100 to +0.115 | < 0.001 | < 0.001 | higher |", "| vagen_base − turn_ppo | -0.205 |", "**lower** |",
+		"not significant |", "| observation, first turn: vagen_full, end − warm start | +0.207 |",
 	} {
 		require.Contains(t, string(raw), want)
 	}
-	picture, err := os.Open(filepath.Join(filepath.Dir(path), "ablation.png"))
-	require.NoError(t, err)
-	defer picture.Close()
-	_, err = png.Decode(picture)
-	require.NoError(t, err)
+	for _, name := range []string{"ablation.png", "ablation-seeing.png"} {
+		picture, err := os.Open(filepath.Join(filepath.Dir(o.report), name))
+		require.NoError(t, err)
+		defer picture.Close()
+		_, err = png.Decode(picture)
+		require.NoError(t, err)
+	}
 }

@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"vagen/env"
-	"vagen/internal/rng"
-	"vagen/policy"
+	"vagen/internal/durable"
 	"vagen/policy/vlm"
 	"vagen/rollout"
+	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/run"
 	"vagen/train/track"
 )
 
@@ -30,6 +29,7 @@ type study struct {
 	setting
 	out     string
 	backend string
+	first   uint64 // seed
 	envs    *env.Registry
 	log     *slog.Logger
 	say     io.Writer
@@ -37,66 +37,41 @@ type study struct {
 	model *vlm.Model // all runs share its compiled programs; nil until it is needed
 }
 
-// point is a validation.
+// point is a validation. The accuracies are the mean shares of right words in the statements
+// of well-formed responses.
 type point struct {
-	Step    int     `json:"step"`
-	Success float64 `json:"success"`
-	Score   float64 `json:"score"` // mean return
-	Turns   float64 `json:"turns"`
+	Step        int     `json:"step"`
+	Success     float64 `json:"success"`
+	Turns       float64 `json:"turns"`
+	Format      float64 `json:"format"`      // share of well-formed responses
+	Observation float64 `json:"observation"` // accuracy in first turns, whose states all runs share
+	Prediction  float64 `json:"prediction"`  // accuracy in first turns
+	All         float64 `json:"all"`         // accuracy of observations in all turns
 }
 
 // result is the stored result of a run.
 type result struct {
-	Preset  string  `json:"preset"`
-	Seed    uint64  `json:"seed"`
-	Points  []point `json:"points"`
-	Seconds float64 `json:"seconds"` // of wall time
-	Warm    float64 `json:"warm"`    // seconds of the seed's warm start, if this run made it
+	Preset string  `json:"preset"`
+	Seed   uint64  `json:"seed"`
+	Points []point `json:"points"`
 }
 
-// errWarmStart means that a seed's warm start does not reach the required success rate.
-var errWarmStart = errors.New("the warm start does not reach the required success rate")
-
-// run returns the results of the given number of seeds, and the seeds that were excluded
-// because their warm start failed.
-func (s *study) run(ctx context.Context, seeds int) (all []result, excluded []uint64, err error) {
-	for seed := uint64(0); len(all) < seeds*len(presets); seed++ {
-		if len(excluded) > seeds {
-			return all, excluded, fmt.Errorf("seeds %d: %w", excluded, errWarmStart)
+// run returns the results of the given number of seeds.
+func (s *study) run(ctx context.Context, seeds int) (all []result, err error) {
+	for seed := s.first; seed < s.first+uint64(seeds); seed++ {
+		for _, preset := range presets {
+			begin := time.Now()
+			r, err := s.result(ctx, preset, seed)
+			if err != nil {
+				return all, fmt.Errorf("%s, seed %d: %w", preset, seed, err)
+			}
+			all = append(all, r)
+			fmt.Fprintf(s.say, "%-12s seed %d:", preset, seed)
+			for _, p := range r.Points {
+				fmt.Fprintf(s.say, "  %.2f (sees %.2f)", p.Success, p.Observation)
+			}
+			fmt.Fprintf(s.say, "  %.0f s\n", time.Since(begin).Seconds())
 		}
-		of, err := s.seed(ctx, seed)
-		switch {
-		case errors.Is(err, errWarmStart):
-			fmt.Fprintf(s.say, "seed %d is excluded: %v\n", seed, err)
-			excluded = append(excluded, seed)
-		case err != nil:
-			return all, excluded, err
-		}
-		all = append(all, of...)
-	}
-	return all, excluded, nil
-}
-
-// seed returns the results of one seed.
-func (s *study) seed(ctx context.Context, seed uint64) (all []result, err error) {
-	failed := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "failed")
-	if _, err := os.Stat(failed); err == nil {
-		return nil, errWarmStart
-	}
-	for _, preset := range presets {
-		r, err := s.result(ctx, preset, seed)
-		if errors.Is(err, errWarmStart) {
-			return nil, errors.Join(err, os.WriteFile(failed, nil, 0o644))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s, seed %d: %w", preset, seed, err)
-		}
-		all = append(all, r)
-		fmt.Fprintf(s.say, "%-12s seed %d:", preset, seed)
-		for _, p := range r.Points {
-			fmt.Fprintf(s.say, " %.2f", p.Success)
-		}
-		fmt.Fprintf(s.say, "  %.0f s\n", r.Seconds)
 	}
 	return all, nil
 }
@@ -107,7 +82,7 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	if err != nil {
 		return result{}, err
 	}
-	settings, err := c.YAML()
+	settings, err := s.settings(c)
 	if err != nil {
 		return result{}, err
 	}
@@ -134,38 +109,97 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	return r, nil
 }
 
+// settings returns what a run depends on: its configuration, and the warm start in a comment.
+func (s *study) settings(c config.Config) ([]byte, error) {
+	raw, err := c.YAML()
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(raw, "# warm start: noise %v, lessons %+v\n", s.noise, s.lessons), nil
+}
+
 // train trains from the warm start of the seed. Files of an incomplete run are removed.
 func (s *study) train(ctx context.Context, c config.Config, preset, dir string, settings []byte) (result, error) {
+	r := result{Preset: preset, Seed: c.Run.Seed}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return result{}, err
+		return r, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), settings, 0o644); err != nil {
-		return result{}, err
+		return r, err
 	}
-	start, warm, err := s.start(ctx, c)
+	start, err := s.start(ctx, c.Run.Seed)
 	if err != nil {
-		return result{}, err
+		return r, err
 	}
 	if err := s.model.Restore(ctx, start); err != nil {
-		return result{}, err
+		return r, err
+	}
+	if err := s.model.Tie(ctx); err != nil { // the warm start is the reference of the KL term
+		return r, err
 	}
 	lines, err := track.NewJSONLines(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
-		return result{}, err
+		return r, err
 	}
-	r := result{Preset: preset, Seed: c.Run.Seed, Warm: warm}
-	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled, Sinks: []track.Sink{lines, track.SinkFunc(func(e track.Event) error {
-		if m := e.Metrics; e.Kind == track.KindValidate {
-			r.Points = append(r.Points, point{e.Step, m["val/success"], m["val/score"], m["val/turns"]})
-		}
-		return nil
-	})}}
-	begin := time.Now()
+	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled, Sinks: []track.Sink{lines}, Observer: (*recorder)(&r)}
 	if err := errors.Join(t.Run(ctx), lines.Close()); err != nil {
 		return r, err
 	}
-	r.Seconds = time.Since(begin).Seconds()
-	return r, writeJSON(filepath.Join(dir, "result.json"), r)
+	return r, durable.WriteJSON(filepath.Join(dir, "result.json"), r)
+}
+
+// recorder adds validations to a result.
+type recorder result
+
+// Played implements train.Observer.
+func (*recorder) Played(int, []*rollout.Trajectory) error { return nil }
+
+// Estimated implements train.Observer.
+func (*recorder) Estimated(int, []store.Scores) error { return nil }
+
+// Validated implements train.Observer.
+func (r *recorder) Validated(step int, ts []*rollout.Trajectory) error {
+	c := rollout.Count(ts)
+	if c.Usable == 0 {
+		return fmt.Errorf("step %d: none of %d validation episodes can be used", step, c.Episodes)
+	}
+	p := point{Step: step, Success: float64(c.Success) / float64(c.Usable), Turns: float64(c.Turns) / float64(c.Usable)}
+	var sees, predicts, all, format mean
+	for _, t := range ts {
+		for k, turn := range t.Turns {
+			sees.addIf(k == 0, turn.Metrics, "observation_score")
+			predicts.addIf(k == 0, turn.Metrics, "prediction_score")
+			all.addIf(true, turn.Metrics, "observation_score")
+			format.add(turn.Parsed.FormatCorrect)
+		}
+	}
+	p.Observation, p.Prediction, p.All, p.Format = sees.value(), predicts.value(), all.value(), format.value()
+	r.Points = append(r.Points, p)
+	return nil
+}
+
+// mean is a mean over turns.
+type mean struct{ sum, n float64 }
+
+// addIf adds a metric of a turn, if the turn counts and has it.
+func (m *mean) addIf(counts bool, of env.Metrics, name string) {
+	if x, ok := of[name]; ok && counts {
+		m.sum, m.n = m.sum+x, m.n+1
+	}
+}
+
+func (m *mean) add(yes bool) {
+	if m.n++; yes {
+		m.sum++
+	}
+}
+
+// value is 0 without turns.
+func (m *mean) value() float64 {
+	if m.n == 0 {
+		return 0
+	}
+	return m.sum / m.n
 }
 
 // handled are the keys from which the study builds its model (run.ModelOptions), and
@@ -177,148 +211,9 @@ var handled = []string{
 	"trainer.project_name", "trainer.experiment_name", "trainer.log_val_generations",
 }
 
-// start returns the folder with a seed's warm start, which it creates if it does not
-// exist, and the seconds this took. It opens the model if it is not open.
-func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds float64, err error) {
-	dir = filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed), "start")
-	begin := time.Now()
-	if s.model == nil {
-		if s.model, err = s.open(ctx, c); err != nil {
-			return dir, 0, err
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "actor")); err == nil {
-		return dir, 0, nil
-	}
-	if err := s.fresh(ctx, c.Run.Seed); err != nil {
-		return dir, 0, err
-	}
-	if err := s.teach(ctx, c); err != nil {
-		return dir, 0, err
-	}
-	tmp := dir + ".tmp"
-	if err := errors.Join(os.RemoveAll(tmp), os.RemoveAll(dir)); err != nil {
-		return dir, 0, err
-	}
-	if err := s.model.Save(ctx, tmp); err != nil {
-		return dir, 0, err
-	}
-	// The optimiser state of the warm start is dropped: reinforcement learning starts with
-	// a new one.
-	err = errors.Join(os.RemoveAll(filepath.Join(tmp, "optimizer")), os.Rename(tmp, dir))
-	return dir, time.Since(begin).Seconds(), err
-}
-
-// open creates a model and opens it with a value head, which GRPO does not train.
-func (s *study) open(ctx context.Context, c config.Config) (*vlm.Model, error) {
-	dir, err := s.create(c.Run.Seed)
-	if err != nil {
-		return nil, err
-	}
-	o := run.ModelOptions(&c, s.log)
-	o.Critic, o.ZeroValueHead, o.Reference = vlm.SharedCritic, true, false
-	return vlm.Open(ctx, dir, o)
-}
-
-// create writes a new model with the weights of a seed.
-func (s *study) create(seed uint64) (string, error) {
-	dir := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "new")
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
-	}
-	return dir, vlm.Create(dir, shape(), words, seed)
-}
-
-// fresh gives the open model the new weights of a seed and a value head of zeros.
-func (s *study) fresh(ctx context.Context, seed uint64) error {
-	dir, err := s.create(seed)
-	if err != nil {
-		return err
-	}
-	c, err := s.configure(presets[0], seed, s.backend)
-	if err != nil {
-		return err
-	}
-	// Compiled programs belong to an open model. To keep them, the weights are loaded
-	// from a checkpoint of another model.
-	o := run.ModelOptions(&c, s.log)
-	o.Critic, o.ZeroValueHead, o.Reference = vlm.SharedCritic, true, false
-	other, err := vlm.Open(ctx, dir, o)
-	if err != nil {
-		return err
-	}
-	saved := filepath.Join(filepath.Dir(dir), "zero")
-	if err := os.RemoveAll(saved); err != nil {
-		return errors.Join(err, other.Close())
-	}
-	if err := errors.Join(other.Save(ctx, saved), other.Close()); err != nil {
-		return err
-	}
-	return s.model.Restore(ctx, saved)
-}
-
-// teach imitates scripted turns in rounds until the required success rate is
-// reached. How many rounds this takes depends on the initial weights, and twelve training
-// steps are too few to compensate for a failed warm start.
-func (s *study) teach(ctx context.Context, c config.Config) error {
-	// The rounds use the seeds before the training maps, the evaluations those before them.
-	first := c.Env.Seed - int64(s.rounds*s.roundTurns)
-	evaluated := c
-	evaluated.Env.ValSeed = first - int64(s.maps)
-	for n := range s.rounds {
-		ts, err := s.demonstrate(ctx, c, first+int64(n*s.roundTurns))
-		if err != nil {
-			return err
-		}
-		o := s.imitation
-		o.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(n))
-		if err := train.Imitate(ctx, s.model, ts, o); err != nil {
-			return err
-		}
-		t := &train.Trainer{Config: evaluated, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled}
-		share, _, err := t.Evaluate(ctx, policy.Sampling{Temperature: 1, MaxTokens: c.Data.MaxResponse})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(s.say, "seed %d, warm-start round %d: success %v\n", c.Run.Seed, n+1, share)
-		if share.Rate >= s.requiredRate {
-			return nil
-		}
-	}
-	return errWarmStart
-}
-
-// demonstrate records the turns of a round: the first turns of episodes on maps with consecutive
-// seeds, starting with first.
-func (s *study) demonstrate(ctx context.Context, c config.Config, first int64) ([]*rollout.Trajectory, error) {
-	episodes := make([]rollout.Episode, s.roundTurns)
-	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: 1}
-	}
-	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, _ int) (string, error) {
-		t, ok := e.(*hintedLake)
-		if !ok {
-			return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
-		}
-		return t.scriptedResponse(rng.New(c.Run.Seed, rng.Script, uint64(ep.Seed)), s.noise), nil
-	})
-}
-
 func (s *study) close() error {
 	if s.model == nil {
 		return nil
 	}
 	return s.model.Close()
-}
-
-// writeJSON writes a file atomically.
-func writeJSON(path string, v any) error {
-	raw, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path+".tmp", append(raw, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	"maps"
+	"slices"
 
 	"vagen/env"
 	"vagen/env/frozenlake"
@@ -14,32 +14,36 @@ import (
 // worldName is the environment's name in the registry.
 const worldName = "told_lake"
 
-// partProgress names the reward for getting closer to the goal.
-const partProgress = "progress"
+// optionPay is the option that says what a true statement pays.
+const optionPay = "statement_pay"
 
-// hintedLake is FrozenLake with observations in text: the whole map, which is long and changes
-// little between turns, followed by the moves towards the goal and the safe moves. A move
-// that shortens the path to the goal gets a reward, a move that lengthens it a penalty.
-type hintedLake struct {
+// statements are the reward parts for true statements. The environment's metrics have the
+// share of right words of each under the same name with "_score".
+var statements = []string{"observation", "prediction"}
+
+// fair is the share of right words that pays nothing. Statements that are worse cost, and those
+// that are missing as much as those without a right word, so that neither a long episode nor a
+// malformed response is worth more for its statements.
+const fair = 0.75
+
+// toldLake is FrozenLake whose agent says in every turn what it sees and what its move will
+// lead to. The statements are always compared with the truth. They pay
+// pay·(share of right words − fair) each, nothing if pay is 0.
+type toldLake struct {
 	*frozenlake.Env
-	progress float64
+	pay float64
 }
 
-// newHintedLake is the environment's factory. The option progress is the reward for one
-// cell closer to the goal; the others are FrozenLake's.
-func newHintedLake(config map[string]any) (env.Env, error) {
-	rest := map[string]any{}
-	t := &hintedLake{}
-	for name, value := range config {
-		if name != partProgress {
-			rest[name] = value
-			continue
+// newToldLake is the environment's factory. Its options are statement_pay and those of
+// FrozenLake, in which observation_reward and prediction_reward have to be 1.
+func newToldLake(config map[string]any) (env.Env, error) {
+	rest := maps.Clone(config)
+	t := &toldLake{}
+	if v, ok := rest[optionPay]; ok {
+		if t.pay, ok = v.(float64); !ok {
+			return nil, fmt.Errorf("option %q: %w: %v is not a number", optionPay, env.ErrOption, v)
 		}
-		x, ok := value.(float64)
-		if !ok {
-			return nil, fmt.Errorf("option %q: %w: %v is not a number", name, env.ErrOption, value)
-		}
-		t.progress = x
+		delete(rest, optionPay)
 	}
 	e, err := frozenlake.FromConfig(rest)
 	if err != nil {
@@ -49,68 +53,24 @@ func newHintedLake(config map[string]any) (env.Env, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: FrozenLake made a %T", env.ErrOption, e)
 	}
+	if o := lake.Options(); o.ObservationReward != 1 || o.PredictionReward != 1 {
+		return nil, fmt.Errorf("options observation_reward %v and prediction_reward %v: %w: both must be 1, %s is their factor", o.ObservationReward, o.PredictionReward, env.ErrOption, optionPay)
+	}
 	t.Env = lake
 	return t, nil
 }
 
-// Reset implements env.Env.
-func (t *hintedLake) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	o, err := t.Env.Reset(ctx, seed)
-	return t.addHints(o), err
-}
-
 // Step implements env.Env.
-func (t *hintedLake) Step(ctx context.Context, response string) (env.Outcome, error) {
-	before := t.distance()
+func (t *toldLake) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out, err := t.Env.Step(ctx, response)
 	if err != nil {
 		return out, err
 	}
-	if after := t.distance(); before >= 0 && after >= 0 && after != before {
-		out.Reward = append(out.Reward, reward.Part{Name: partProgress, Value: t.progress * float64(before-after)})
+	out.Reward = slices.DeleteFunc(out.Reward, func(p reward.Part) bool { return slices.Contains(statements, p.Name) })
+	if t.pay != 0 {
+		for _, name := range statements {
+			out.Reward.Add(name, t.pay*(out.Turn[name+"_score"]-fair)) // 0 without a statement
+		}
 	}
-	out.Observation = t.addHints(out.Observation)
 	return out, nil
-}
-
-// addHints appends to the map the moves that decrease the straight-line distance to the
-// goal, and those that do not end in a hole.
-func (t *hintedLake) addHints(o env.Observation) env.Observation {
-	m, at := t.Map(), t.Player()
-	if m == nil {
-		return o
-	}
-	var near, safe []string
-	for i, step := range []frozenlake.Cell{{Col: -1}, {Row: 1}, {Col: 1}, {Row: -1}} {
-		name := strings.ToLower(frozenlake.Action(i).String())
-		next := frozenlake.Cell{Row: at.Row + step.Row, Col: at.Col + step.Col}
-		if apart(next, m.Goal()) < apart(at, m.Goal()) {
-			near = append(near, " to-"+name)
-		}
-		if kind := m.At(next); kind != 0 && kind != frozenlake.Hole {
-			safe = append(safe, " free-"+name)
-		}
-	}
-	o.Text += "\n" + strings.Join(near, "") + strings.Join(safe, "")
-	return o
-}
-
-// apart is the number of moves between two cells if there were no holes.
-func apart(a, b frozenlake.Cell) int {
-	dr, dc := a.Row-b.Row, a.Col-b.Col
-	return max(dr, -dr) + max(dc, -dc)
-}
-
-// distance is the number of moves to the goal, −1 if there is no path.
-func (t *hintedLake) distance() int {
-	if t.Map() == nil {
-		return -1
-	}
-	return t.Map().Distance(t.Player())
-}
-
-// scriptedResponse returns a response that the warm start imitates: a random move with
-// probability noise, otherwise a step of the shortest path, in the correct format.
-func (t *hintedLake) scriptedResponse(r *rand.Rand, noise float64) string {
-	return t.Script(r, frozenlake.Noisy(noise, frozenlake.ShortestPath), 1)
 }
