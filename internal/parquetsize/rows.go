@@ -10,11 +10,11 @@ import (
 // ErrValue is wrapped by errors about values that do not have their column's type.
 var ErrValue = errors.New("inconsistent types")
 
-// Rows reads the rows of a file without a Go type. Unlike parquet.Reader it compares the type of
+// Rows reads the rows of a file without a Go type. Unlike the readers of the library it compares the type of
 // each value with its column's: in a damaged file they may differ, and the library would use a
 // number as the address of a text.
 type Rows struct {
-	in     *parquet.Reader
+	in     *parquet.GenericReader[any]
 	schema *parquet.Schema
 	kinds  []parquet.Kind // of the columns
 	row    [1]parquet.Row
@@ -22,7 +22,7 @@ type Rows struct {
 
 // NewRows reads those columns of a file that the schema has.
 func NewRows(f *parquet.File, schema *parquet.Schema) (*Rows, error) {
-	r := &Rows{in: parquet.NewReader(f, schema), schema: schema}
+	r := &Rows{in: parquet.NewGenericReader[any](f, schema), schema: schema}
 	for _, path := range schema.Columns() {
 		leaf, ok := schema.Lookup(path...)
 		if !ok {
