@@ -39,8 +39,9 @@ var rules = map[string]rule{
 	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
 	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
-	"vagen replay":       {more: "--step 1", why: "the run here has one step"},
-	"vagen credit":       {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
+	"vagen model create --shape llama-135m --hidden": {more: "--layers 1", makes: true, why: "52 MB"},
+	"vagen replay": {more: "--step 1", why: "the run here has one step"},
+	"vagen credit": {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
 	"vagen credit runs/default-seed0": {
 		instead: "vagen credit runs/p/e --step 1 --episodes 1 --branches 2 --alternatives 1", why: "the quickstart would have to train first",
 	},
@@ -159,7 +160,7 @@ func shell(t *testing.T, dir, line string) {
 		}
 	}
 	require.True(t, longest != "" || regexp.MustCompile(`^(vagen|go|cat) `).MatchString(line), "%q: no rule says how to run it", line)
-	if strings.HasPrefix(line, "go ") {
+	if strings.HasPrefix(line, "go ") || strings.HasPrefix(r.instead, "go ") {
 		dir = root
 	}
 	if r.makes {
