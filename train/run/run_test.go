@@ -23,7 +23,7 @@ import (
 
 func TestModelsFollowTheConfiguration(t *testing.T) {
 	c := config.Default()
-	require.Equal(t, vlm.Options{Backend: "auto", Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic}, ModelOptions(&c, nil))
+	require.Equal(t, vlm.Options{Backend: "auto", Devices: vlm.AllDevices, Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic}, ModelOptions(&c, nil))
 	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
 		c = config.Default()
 		change()
