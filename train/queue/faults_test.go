@@ -35,12 +35,14 @@ func (r *record) Write(p []byte) (int, error) {
 	return r.b.Write(p)
 }
 
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.b.String()
+}
+
 func (r *record) has(text string) func() bool {
-	return func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return strings.Contains(r.b.String(), text)
-	}
+	return func() bool { return strings.Contains(r.String(), text) }
 }
 
 const patience = 2 * time.Minute // of loops that wait for something; reached only if it never happens
@@ -234,7 +236,7 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 	} {
 		send(fmt.Sprintf("0/%d", attempt), body)
 		attempt++
-		require.Eventually(t, func() bool { return f.q.count.faults.Load() == int64(attempt) }, patience, time.Millisecond, "body %d: %s", i, f.log.b.String())
+		require.Eventually(t, func() bool { return f.q.count.faults.Load() == int64(attempt) }, patience, time.Millisecond, "body %d: %s", i, f.log.String())
 	}
 	send(fmt.Sprintf("0/%d,0/%d", attempt, attempt), good)
 	send(fmt.Sprintf("0/%d", attempt), nil, objectHeader, "../../etc/passwd")
