@@ -30,6 +30,7 @@ type deal struct {
 	first    error // failure of an episode
 
 	bucket   jetstream.ObjectStore
+	all      jetstream.ObjectStore // settings of deals
 	results  jetstream.Stream
 	consumer jetstream.Consumer
 
@@ -245,7 +246,7 @@ func (d *deal) publish(ctx context.Context) {
 				err = fmt.Errorf("%w: task %d has %d bytes, at most %d are allowed", ErrOption, i, len(raw), maxTask)
 			}
 			if err == nil {
-				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
+				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
 			}
 			failed = errors.Join(failed, err)
 		}
@@ -316,9 +317,9 @@ func (d *deal) announce(ctx context.Context) error {
 	if len(raw) > maxSettings {
 		return fmt.Errorf("queue: %w: settings and policy of a batch have %d bytes, at most %d are allowed", ErrOption, len(raw), maxSettings)
 	}
-	settings, err := q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
+	d.all, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
 	if err == nil {
-		_, err = settings.PutBytes(ctx, d.nonce, raw)
+		_, err = d.all.PutBytes(ctx, d.nonce, raw)
 	}
 	if err != nil {
 		return access(err)

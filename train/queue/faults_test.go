@@ -3,18 +3,19 @@ package queue
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
@@ -374,17 +375,56 @@ func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
 	stop(s)
 	s = begin()
 	defer func() { stop(s) }()
-	f.work(t, f.workerOptions())
+	idle := f.work(t, f.workerOptions())
 	f.finish(t)
 	require.Positive(t, f.q.count.redealt.Load())
 
+	require.NoError(t, idle())
 	f.p.Tag = "second"
-	f.start(t)
+	f.deal(t)
 	for _, name := range []string{f.q.names.tasks(), f.q.names.results()} {
-		err := f.q.js.DeleteStream(t.Context(), name)
-		require.True(t, err == nil || err == jetstream.ErrStreamNotFound)
+		require.NoError(t, f.q.js.DeleteStream(t.Context(), name))
 	}
+	f.work(t, f.workerOptions())
 	f.finish(t)
+}
+
+// TestALostTaskIsPlayedAgain, also while a task of an earlier process is in the queue, which no
+// worker can play.
+func TestALostTaskIsPlayedAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	f.deal(t)
+	tasks, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+	require.NoError(t, err)
+	m, err := tasks.GetMsg(t.Context(), tasks.CachedInfo().State.FirstSeq)
+	require.NoError(t, err)
+	require.NoError(t, tasks.DeleteMsg(t.Context(), m.Sequence))
+	var stale task
+	require.NoError(t, json.Unmarshal(m.Data, &stale))
+	stale.Deal = "ended"
+	raw, err := json.Marshal(&stale)
+	require.NoError(t, err)
+	_, err = f.q.js.Publish(t.Context(), f.q.names.taskOf(stale.Batch, stale.Deal), raw)
+	require.NoError(t, err)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+	require.Equal(t, int64(1), f.q.count.redealt.Load())
+}
+
+// TestLeasesAreExtendedFromTheBeginning: episodes that take longer are played once.
+func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second }) // long enough for a machine under load
+	f.deal(t)
+	var played atomic.Int64
+	o := f.workerOptions()
+	o.Slots = len(f.es)
+	o.OnTask = func(rollout.Episode) {
+		played.Add(1)
+		time.Sleep(f.opts.Lease * 5 / 2)
+	}
+	f.work(t, o)
+	f.finish(t)
+	require.Equal(t, int64(len(f.es)), played.Load())
 }
 
 // TestAWorkerThatStopsGivesItsEpisodesBack, without counting them as tries.

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"maps"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -72,21 +73,13 @@ func (w *worker) lock(h *held, alone bool) {
 // extend extends the leases of all tasks.
 func (w *worker) extend(done <-chan struct{}) {
 	for {
-		w.mu.Lock()
-		wait := w.lease / 3
-		w.mu.Unlock()
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-w.clock.C:
 		case <-done:
-			t.Stop()
 			return
 		}
 		w.mu.Lock()
-		all := make([]*held, 0, len(w.held))
-		for h := range w.held {
-			all = append(all, h)
-		}
+		all := slices.Collect(maps.Keys(w.held))
 		w.mu.Unlock()
 		for _, h := range all {
 			h.m.InProgress() // if it fails, the task may be played twice

@@ -35,11 +35,13 @@ func namesOf(queue string) names {
 	return names{prefix: "VAGEN_" + queue + "_", subject: "vagen." + queue + "."}
 }
 
-func (n names) tasks() string                { return n.prefix + "TASKS" }
-func (n names) results() string              { return n.prefix + "RESULTS" }
-func (n names) settings() string             { return n.prefix + "SETTINGS" }
-func (n names) bucket(batch string) string   { return n.prefix + batch }
-func (n names) taskOf(batch string) string   { return n.subject + "task." + batch }
+func (n names) tasks() string              { return n.prefix + "TASKS" }
+func (n names) results() string            { return n.prefix + "RESULTS" }
+func (n names) settings() string           { return n.prefix + "SETTINGS" }
+func (n names) bucket(batch string) string { return n.prefix + batch }
+func (n names) taskOf(batch, deal string) string {
+	return n.subject + "task." + batch + "." + deal
+}
 func (n names) resultOf(batch string) string { return n.subject + "result." + batch }
 
 // workersName is the consumer from which workers take tasks.

@@ -132,7 +132,7 @@ func (q *Queue) claim(ctx context.Context) error {
 		return access(err)
 	}
 	tasks, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
+		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*", "*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
 		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window), MaxMsgSize: maxTask,
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ func (d *deal) look(ctx context.Context) error {
 	}
 	results, err := q.js.Stream(ctx, q.names.results())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return d.again(ctx)
+		return d.anew(ctx)
 	}
 	if err != nil {
 		return err
@@ -29,17 +29,23 @@ func (d *deal) look(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	if time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
-		return nil
-	}
 	tasks, err := q.js.Stream(ctx, q.names.tasks())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return d.again(ctx)
+		return d.anew(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if tasks.CachedInfo().State.Msgs == 0 { // nothing is left to play, and nothing has arrived
+	left, err := d.left(ctx, tasks)
+	if err != nil || time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
+		return err
+	}
+	// A task that is not on the server has a result, which would have arrived. A server that lost
+	// its memory numbers tasks anew, so that a worker may acknowledge one that it never had.
+	if left < d.pending {
+		return d.again(ctx)
+	}
+	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return d.again(ctx)
 	}
 	c, err := tasks.Consumer(ctx, workersName)
@@ -50,6 +56,34 @@ func (d *deal) look(ctx context.Context) error {
 		d.warn("no worker takes tasks", nil)
 	}
 	return nil
+}
+
+// left returns the number of tasks of this deal on the server. It removes those of other deals,
+// which workers of an earlier process gave back: nobody has their settings, so no worker could
+// play them.
+func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err error) {
+	info, err := tasks.Info(ctx, jetstream.WithSubjectFilter(d.q.names.taskOf("*", "*")))
+	if err != nil {
+		return 0, err
+	}
+	own := d.q.names.taskOf(d.batch, d.nonce)
+	for subject, k := range info.State.Subjects {
+		if subject == own {
+			n = int(k)
+		} else if err := tasks.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// anew is again for a stream that was removed. The server needs a moment: a stream that is
+// created while the files of one with the same name are being removed does not store anything.
+func (d *deal) anew(ctx context.Context) error {
+	if !pause(ctx, tick) {
+		return context.Cause(ctx)
+	}
+	return d.again(ctx)
 }
 
 // again reads all results once more, and has what is still missing played again.
@@ -72,6 +106,14 @@ func (d *deal) again(ctx context.Context) (err error) {
 		if n, err = d.read(ctx); err != nil {
 			return err
 		}
+	}
+	// What workers have of these tasks may be on the server still, and would be played twice.
+	tasks, err := q.js.Stream(ctx, q.names.tasks())
+	if err == nil {
+		err = tasks.Purge(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	d.restart()
 	d.nonce, d.progress = nonce(), time.Now()

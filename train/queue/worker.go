@@ -48,6 +48,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	defer w.nc.Close()
+	defer w.clock.Stop()
 	return w.run(ctx)
 }
 
@@ -69,8 +70,9 @@ type worker struct {
 	alone sync.RWMutex
 
 	mu     sync.Mutex
-	held   map[*held]bool // tasks whose lease is extended
-	lease  time.Duration
+	held   map[*held]bool     // tasks whose lease is extended
+	lease  time.Duration      // of the server; 0 before it is known
+	clock  *time.Ticker       // three times a lease
 	opened map[string]*opened // by deal
 	order  []string           // of opened
 }
@@ -113,7 +115,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 	}
 	w := &worker{
 		opts: o, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
-		held: map[*held]bool{}, lease: DefaultOptions().Lease, opened: map[string]*opened{},
+		held: map[*held]bool{}, clock: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for said := false; ; {
 		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
@@ -260,7 +262,10 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lease = max(config.AckWait, 100*time.Millisecond)
+	if lease := max(config.AckWait, 100*time.Millisecond); lease != w.lease {
+		w.lease = lease
+		w.clock.Reset(lease / 3)
+	}
 	return c, nil
 }
 

@@ -90,6 +90,7 @@ func lake(dir, queue, listen string) config.Config {
 	c.Run.Seed, c.Run.Queue = 3, queue
 	if queue != "" {
 		c.Run.QueueOptions.Listen, c.Run.QueueOptions.Lease = listen, 1
+		c.Run.QueueOptions.Tries = 20 // four deaths, and leases that end on a slow machine, may hit one episode
 	}
 	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{"render_mode": "text"}
 	c.Algorithm.Estimator, c.Critic.Kind = "masked_grpo", "none"
