@@ -114,7 +114,7 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 		name := order["env_name"].(string)
 		s.kinds.use(name)
 		return callWithTimeout(r.Context(), s, "connect", func() {}, func(context.Context) (struct{}, error) {
-			return struct{}{}, s.createLegacy(id, name, order)
+			return struct{}{}, s.createLegacy(r.Context(), id, name, order)
 		}, func() {})
 	})
 	if err != nil {
@@ -129,8 +129,10 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 }
 
 // createLegacy creates one environment of a legacy request and registers it, even if its
-// creation fails, unless its options are refused. An older one with its id is closed.
-func (s *Server) createLegacy(id, name string, order map[string]any) error {
+// creation fails, unless its options are refused or the client, whose context is client, has
+// gone: it may have sent the request again, and reset the environment of that one. An older one
+// with its id is closed.
+func (s *Server) createLegacy(client context.Context, id, name string, order map[string]any) error {
 	if err := s.quota.reserve(); err != nil {
 		return err
 	}
@@ -151,11 +153,16 @@ func (s *Server) createLegacy(id, name string, order map[string]any) error {
 		s.quota.release()
 		return err
 	}
+	listed = true
+	if client.Err() != nil {
+		s.quota.release()
+		s.closeUnused(one.env)
+		return errDisconnected
+	}
 	if err != nil {
 		s.log.Warn("environment not created", "id", id, "kind", name, "err", err)
 		one.failure = err
 	}
-	listed = true
 	s.replaceLegacy(one)
 	return nil
 }

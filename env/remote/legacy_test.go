@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -85,6 +86,42 @@ func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	assert.Equal(t, "{\"status\":\"success\"}\n", a.text)
 	assert.EqualValues(t, 1, closed.Load())
 	assert.EqualValues(t, 4, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+}
+
+// A client whose connection breaks while an environment is created sends the request again. The
+// first request, when it is ready at last, does not replace the environment of the second.
+func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
+	var closed, made atomic.Int64
+	slow, begun := make(chan struct{}), make(chan struct{})
+	s := serve(t, func(o *ServerOptions) {
+		o.Lite, o.Legacy = nil, new(env.Registry)
+		require.NoError(t, o.Legacy.Register("stub", func(config map[string]any) (env.Env, error) {
+			if made.Add(1) == 1 {
+				close(begun)
+				<-slow
+			}
+			return counted(&closed)(config)
+		}))
+	})
+	create := Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		askContext(t, ctx, s, http.MethodPost, "/environments", create)
+	}()
+	<-begun
+	cancel()
+	<-gone
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", create).status)
+	post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"a", 7}}}})
+	close(slow)
+	require.Eventually(t, func() bool { return closed.Load() == 1 }, time.Minute, time.Millisecond, "the first environment is closed")
+	a := post(t, s, "/batch/step", Info{{"ids2actions", Info{{"a", "x"}}}})
+	require.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["results"].(map[string]any)["a"].([]any)[0])
+	post(t, s, "/batch/close", Info{{"env_ids", []any{"a"}}})
+	require.EqualValues(t, 2, closed.Load())
+	require.EqualValues(t, 0, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
 }
 
 func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
