@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/clock"
 	"vagen/internal/rng"
 )
 
@@ -60,12 +61,7 @@ func (p *Player) restart(ctx context.Context, l *live) {
 		p.closeEnv(l.Env, l.env)
 		l.env = nil
 	}
-	wait := time.NewTimer(p.Retry.Backoff.Delay(l.Attempt, rand.New(rand.NewPCG(l.seed, uint64(rng.Sample))).Float64(), 0))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-	}
+	clock.Wait(ctx, p.Retry.Backoff.Delay(l.Attempt, rand.New(rand.NewPCG(l.seed, uint64(rng.Sample))).Float64(), 0))
 	p.open(ctx, l)
 }
 

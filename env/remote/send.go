@@ -19,6 +19,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
+	"vagen/internal/clock"
 )
 
 // sender sends the requests of one client and retries them where that is allowed.
@@ -165,8 +166,8 @@ func (s *sender) pause(ctx context.Context, q request, attempt int, next *hosts.
 	if s.o.LogRetries {
 		s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait, "next", next.Name())
 	}
-	if !sleep(ctx, wait) {
-		return &Error{URL: err.URL, Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
+	if ended := clock.Wait(ctx, wait); ended != nil {
+		return &Error{URL: err.URL, Route: q.route(), Detail: "last attempt: " + err.Error(), Err: ended}
 	}
 	return nil
 }
@@ -190,18 +191,6 @@ func (s *sender) delay(q request, attempt int) time.Duration {
 		seconds = min(seconds, s.o.MaxDelay.Seconds())
 	}
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
-}
-
-// sleep waits for d. It reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (q request) route() string {

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"vagen/internal/clock"
 	"vagen/internal/origin"
 )
 
@@ -95,12 +96,8 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 		if !temporary || try == tries {
 			return 0, fmt.Errorf("svg: %s score: %w after %d tries: %w", s.Metric, ErrScore, try, err)
 		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, context.Cause(ctx))
+		if err := clock.Wait(ctx, pause); err != nil {
+			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, err)
 		}
 		pause *= 2
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/clock"
 	"vagen/policy"
 )
 
@@ -45,7 +46,7 @@ func (l *logbook) RoundTrip(r *http.Request) (*http.Response, error) {
 		l.now--
 		l.mu.Unlock()
 	}()
-	if !sleep(r.Context(), l.latency(n)) {
+	if clock.Wait(r.Context(), l.latency(n)) != nil {
 		return nil, r.Context().Err()
 	}
 	return response(200, l.body(n)), nil

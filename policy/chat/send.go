@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"vagen/internal/clock"
 )
 
 // outcome is the result of an attempt.
@@ -58,8 +60,8 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 		}
 		m.log.Warn("request failed, retrying", "conversation", j.prompt.Conversation, "err", out.err,
 			"attempt", attempt+1, "of", m.o.Retries+1, "delay", wait)
-		if !sleep(ctx, wait) {
-			return context.Cause(ctx)
+		if err := clock.Wait(ctx, wait); err != nil {
+			return err
 		}
 		var err error
 		if start, err = m.admit(ctx, j); err != nil {
@@ -88,18 +90,6 @@ func (m *Model) account(j *job, start *event, out *outcome, retry bool) {
 func (m *Model) delay(retry int, u float64, after time.Duration) time.Duration {
 	d := min(math.Ldexp(float64(m.o.Backoff), min(retry, 64)), float64(m.o.MaxDelay)) * (1 + u) / 2
 	return max(time.Duration(d), min(after, m.o.MaxDelay))
-}
-
-// sleep waits and reports whether ctx was still valid at the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // attempt sends a request once.

@@ -281,15 +281,3 @@ func (c *Codec) stops() []int32 {
 	}
 	return out
 }
-
-// alignment returns, for each token, the byte position up to which the text is complete.
-func (c *Codec) alignment(tokens []int32) []int {
-	d := c.tok.NewDecoder(tokenizer.KeepSpecial)
-	out := make([]int, len(tokens))
-	at := 0
-	for i, id := range tokens {
-		at += len(d.Add(id))
-		out[i] = at
-	}
-	return out
-}

@@ -309,7 +309,7 @@ func (p *Policy) Count(q policy.Prompt) (int, error) {
 }
 
 // Ends implements policy.Aligner. A character of several tokens belongs to the last of them.
-func (p *Policy) Ends(tokens []int32) []int { return p.codec.alignment(tokens) }
+func (p *Policy) Ends(tokens []int32) []int { return p.codec.tok.Ends(tokens) }
 
 // Resume implements policy.Resumer.
 func (p *Policy) Resume(conversations ...policy.Recorded) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"vagen/internal/clock"
 )
 
 // send requests a response until a server delivers one that passes all checks. preferred,
@@ -45,7 +47,7 @@ func (f *Fleet) send(ctx context.Context, r *request, preferred *server, key uin
 		}
 		f.log.Debug("request failed, retrying", "server", s.base, "attempt", attempt, "of", f.opts.Attempts, "err", err)
 		avoid = s
-		if err := pause(ctx, backoff(attempt)); err != nil {
+		if err := clock.Wait(ctx, backoff(attempt)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -59,17 +61,6 @@ const staleAttempts = 4
 // backoff is the delay after an attempt: 50 ms, doubled each time, at most 5 s.
 func backoff(attempt int) time.Duration {
 	return min(50*time.Millisecond<<min(attempt-1, 10), 5*time.Second)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // attempt requests a response once. If it returns both a response and an error, other

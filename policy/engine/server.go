@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"sync"
 	"time"
+
+	"vagen/internal/clock"
 )
 
 // server is the state of one server. The fleet's mutex protects it, except sync.
@@ -165,12 +167,8 @@ func (f *Fleet) probeLater(s *server) {
 func (f *Fleet) probe(s *server) {
 	delay := f.opts.ProbeMin
 	for {
-		wait := time.NewTimer(delay)
-		select {
-		case <-f.ctx.Done():
-			wait.Stop()
+		if clock.Wait(f.ctx, delay) != nil {
 			return
-		case <-wait.C:
 		}
 		f.mu.Lock()
 		again := !s.healthy

@@ -78,17 +78,7 @@ func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened boo
 	return m.tok.ExpandImages(nil, ids, counts)
 }
 
-// Ends implements policy.Aligner. A character of several tokens belongs to the last of
-// them.
-func (m *Model) Ends(tokens []int32) []int {
-	d := m.tok.NewDecoder(tokenizer.KeepSpecial)
-	ends := make([]int, len(tokens))
-	at := 0
-	for i, id := range tokens {
-		at += len(d.Add(id))
-		ends[i] = at
-	}
-	return ends
-}
+// Ends implements policy.Aligner.
+func (m *Model) Ends(tokens []int32) []int { return m.tok.Ends(tokens) }
 
 var _ policy.Aligner = (*Model)(nil)

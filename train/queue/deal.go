@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"vagen/internal/clock"
 	"vagen/rollout"
 )
 
@@ -82,7 +83,7 @@ func (d *deal) run(ctx context.Context) error {
 		n, err := d.read(ctx)
 		if err != nil {
 			d.warn("results cannot be read", err)
-			pause(ctx, tick)
+			clock.Wait(ctx, tick)
 		}
 		if n == 0 {
 			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) {
@@ -122,8 +123,8 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 			return d.stopped(err)
 		}
 		d.warn(what, err)
-		if !pause(ctx, tick) {
-			return context.Cause(ctx)
+		if err := clock.Wait(ctx, tick); err != nil {
+			return err
 		}
 	}
 }
@@ -325,16 +326,4 @@ func (d *deal) announce(ctx context.Context) error {
 		return access(err)
 	}
 	return nil
-}
-
-// pause waits; false means that ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

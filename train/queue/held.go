@@ -74,7 +74,7 @@ func (w *worker) lock(h *held, alone bool) {
 func (w *worker) extend(done <-chan struct{}) {
 	for {
 		select {
-		case <-w.clock.C:
+		case <-w.ticker.C:
 		case <-done:
 			return
 		}

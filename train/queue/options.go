@@ -69,7 +69,8 @@ type Options struct {
 	Sync bool
 	// Lease is how long a task stays with a worker that is not heard of.
 	Lease time.Duration
-	// Tries is how often a task may end or fail its worker.
+	// Tries is how often a task may end or fail its worker. A worker that is not heard of for the
+	// time of Lease counts as ended.
 	Tries int
 	// Window is the number of tasks in the queue at a time.
 	Window int

@@ -74,18 +74,27 @@ func Probe(ctx context.Context, o Options) error {
 	if o.URL == Embedded {
 		return o.probeListen()
 	}
-	nc, _, err := o.connect()
+	q, err := o.attach()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return access(err)
-	}
-	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, js: js}
+	defer q.nc.Close()
 	_, err = q.owner(ctx)
 	return err
+}
+
+// attach connects to a server that runs already, and creates nothing.
+func (o *Options) attach() (*Queue, error) {
+	nc, _, err := o.connect()
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, access(err)
+	}
+	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js}, nil
 }
 
 // URL returns the address for workers.
@@ -235,16 +244,11 @@ func Discard(ctx context.Context, c Connection, run string) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	nc, _, err := o.connect()
+	q, err := o.attach()
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return access(err)
-	}
-	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, js: js}
+	defer q.nc.Close()
 	exists, err := q.owner(ctx)
 	switch {
 	case err != nil:
@@ -252,7 +256,7 @@ func Discard(ctx context.Context, c Connection, run string) error {
 	case !exists:
 		return fmt.Errorf("queue: %w: there is no queue %q on %s", ErrServer, o.Name, o.URL)
 	}
-	return discard(ctx, js, q.names)
+	return discard(ctx, q.js, q.names)
 }
 
 // Close closes the connection and stops an embedded server. The queue keeps its messages,

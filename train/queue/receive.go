@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"vagen/internal/clock"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -64,7 +65,7 @@ func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]s
 func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, error) {
 	var err error
 	for try := range 3 { // another worker may be writing the same image
-		if try > 0 && !pause(ctx, tick/5) {
+		if try > 0 && clock.Wait(ctx, tick/5) != nil {
 			return nil, context.Cause(ctx)
 		}
 		var r jetstream.ObjectResult

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"vagen/internal/clock"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -80,8 +82,8 @@ func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err err
 // anew is again for a stream that was removed. The server needs a moment: a stream that is
 // created while the files of one with the same name are being removed does not store anything.
 func (d *deal) anew(ctx context.Context) error {
-	if !pause(ctx, tick) {
-		return context.Cause(ctx)
+	if err := clock.Wait(ctx, tick); err != nil {
+		return err
 	}
 	return d.again(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"vagen/internal/clock"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -75,7 +76,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 		if try%20 == 0 {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
 		}
-		pause(ctx, min(5*time.Second, 50*time.Millisecond<<min(try, 7)))
+		clock.Wait(ctx, min(5*time.Second, 50*time.Millisecond<<min(try, 7)))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"vagen/internal/clock"
 	"vagen/internal/field"
 	"vagen/internal/rng"
 	"vagen/rollout"
@@ -48,7 +49,7 @@ func Work(ctx context.Context, o WorkerOptions) error {
 		return err
 	}
 	defer w.nc.Close()
-	defer w.clock.Stop()
+	defer w.ticker.Stop()
 	return w.run(ctx)
 }
 
@@ -72,7 +73,7 @@ type worker struct {
 	mu     sync.Mutex
 	held   map[*held]bool     // tasks whose lease is extended
 	lease  time.Duration      // of the server; 0 before it is known
-	clock  *time.Ticker       // three times a lease
+	ticker *time.Ticker       // three times a lease
 	opened map[string]*opened // by deal
 	order  []string           // of opened
 }
@@ -115,7 +116,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 	}
 	w := &worker{
 		opts: o, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
-		held: map[*held]bool{}, clock: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
+		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for said := false; ; {
 		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
@@ -128,7 +129,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 			said = true
 			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
 		}
-		if !pause(ctx, time.Second) {
+		if clock.Wait(ctx, time.Second) != nil {
 			return nil, nil
 		}
 	}
@@ -215,7 +216,7 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 			w.opts.log().Info("waiting for the queue", "queue", w.opts.Name, "err", err)
 		}
 		c = nil
-		pause(ctx, time.Second/4)
+		clock.Wait(ctx, time.Second/4)
 	}
 }
 
@@ -264,7 +265,7 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	defer w.mu.Unlock()
 	if lease := max(config.AckWait, 100*time.Millisecond); lease != w.lease {
 		w.lease = lease
-		w.clock.Reset(lease / 3)
+		w.ticker.Reset(lease / 3)
 	}
 	return c, nil
 }
@@ -279,7 +280,7 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	of := w.open(ctx, &h.task)
 	if of.err != nil {
 		if !of.unusable {
-			pause(ctx, time.Second/4) // the batch is over, or the trainer is about to send its settings again
+			clock.Wait(ctx, time.Second/4) // the batch is over, or the trainer is about to send its settings again
 		}
 		w.giveBack(h)
 		if !of.unusable || ctx.Err() != nil {

@@ -131,3 +131,16 @@ func subpart(b []byte) (n int, open bool) {
 	}
 	return n, false
 }
+
+// Ends returns, for each token, the byte position of the text, special tokens included, up to
+// which it is complete. A character of several tokens belongs to the last of them.
+func (t *Tokenizer) Ends(tokens []int32) []int {
+	d := t.NewDecoder(KeepSpecial)
+	ends := make([]int, len(tokens))
+	at := 0
+	for i, id := range tokens {
+		at += len(d.Add(id))
+		ends[i] = at
+	}
+	return ends
+}

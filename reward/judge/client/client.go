@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/clock"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/reward/judge"
@@ -261,17 +262,7 @@ func (c *Client) delay(ctx context.Context, attempt int, last error) bool {
 	c.mu.Lock()
 	d = max(d, time.Until(c.paused))
 	c.mu.Unlock()
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Wait(ctx, d) == nil
 }
 
 // logEvery is the shortest time between two logged failures of one cause.

@@ -1,0 +1,25 @@
+package clock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWait: a wait ends with its time or with its context, and tells which.
+func TestWait(t *testing.T) {
+	begin := time.Now()
+	require.NoError(t, Wait(t.Context(), 20*time.Millisecond))
+	require.GreaterOrEqual(t, time.Since(begin), 20*time.Millisecond)
+
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Wait(ctx, time.Hour) }()
+	cancel(reason)
+	require.Equal(t, reason, <-ended)
+	require.Equal(t, reason, Wait(ctx, 0), "a context that has ended, whichever is seen first")
+}
