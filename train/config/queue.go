@@ -18,7 +18,7 @@ type QueueConfig struct {
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
 	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
 	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same"`
-	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system"`
+	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system. Refused with embedded: its workers get it as --tls-ca"`
 	Cert    string `yaml:"tls_cert" null:"" doc:"PEM file with a certificate: this client's, or that of an embedded server"`
 	CertKey string `yaml:"tls_key" null:"" doc:"PEM file with the key of tls_cert"`
 }
@@ -58,6 +58,8 @@ func (v *validator) queue(c *Config) {
 		v.Say("{%s.creds} is set, but {%s.user} or {%s.key_env} is, too: choose one way to log in", queueKey, queueKey, queueKey)
 	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
 		v.Say("{%s.creds} is set, but {run.queue} is embedded, which knows only {%s.key_env} and {%s.user}", queueKey, queueKey, queueKey)
+	case o.CA != "" && c.Run.Queue == QueueEmbedded:
+		v.Say("{%s.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca", queueKey)
 	case o.User != "" && o.KeyEnv == "":
 		v.Say("{%s.user} is %q, but {%s.key_env}, the variable with the password, is null", queueKey, o.User, queueKey)
 	}

@@ -20,6 +20,7 @@ func TestSettingsOfQueuesAreChecked(t *testing.T) {
 		"must be positive":            {"run.queue=embedded", k + "tries=0"},
 		"which knows only":            {"run.queue=embedded", k + "creds=/c"},
 		"choose one way":              {"run.queue=nats://h:1", k + "creds=/c", k + "key_env=K"},
+		"only workers need it":        {"run.queue=embedded", k + "tls_ca=/c"},
 		"the variable with the":       {"run.queue=embedded", k + "user=u"},
 		"must both be set":            {"run.queue=embedded", k + "tls_cert=/c"},
 		"none waits for others":       {"run.queue=embedded", "run.patience=1"},

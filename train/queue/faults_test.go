@@ -298,7 +298,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"URL": func(o *Options) { o.URL = "http://h" }, "credentials": func(o *Options) { o.URL = "nats://u:geheim@h" }, "Name": func(o *Options) { o.Name = "a.b" },
 		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 }, "Tries": func(o *Options) { o.Tries = 0 },
 		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) { o.Dir = "" },
-		"Creds": func(o *Options) { o.Creds = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
+		"Creds": func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
 	} {
 		o := DefaultOptions()
 		o.Run, o.Dir = "r", t.TempDir()

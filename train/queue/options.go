@@ -29,6 +29,9 @@ var (
 	ErrServer = errors.New("the queue's server cannot be used")
 	// ErrAccess means that the server refuses the credentials.
 	ErrAccess = errors.New("the queue's server refuses the credentials")
+	// ErrCertificate means that a certificate is not accepted: the server's here, or the client's
+	// by the server.
+	ErrCertificate = errors.New("the certificate of the queue's server or of this client is not accepted")
 	// ErrOtherRun means that the queue belongs to another run.
 	ErrOtherRun = errors.New("the queue holds another run")
 	// ErrFailed means that no episode of a batch could be played.
@@ -49,7 +52,7 @@ type Connection struct {
 	User, Key string
 	// CA is a PEM file with the authorities that sign the server's certificate; "" is those of
 	// the system. Cert and CertKey are PEM files of the own certificate: of the client, or of an
-	// embedded server.
+	// embedded server, whose trainer is connected within the process and needs no CA.
 	CA, Cert, CertKey string
 	// Log receives information and warnings; nil discards them.
 	Log *slog.Logger
@@ -131,6 +134,9 @@ func (o *Options) Check() error {
 		if o.Creds != "" {
 			c.Bad("Creds", "%q, but an embedded server knows only Key, and User with Key", o.Creds)
 		}
+		if o.CA != "" {
+			c.Bad("CA", "%q, but an embedded server is in this process: only workers need it", o.CA)
+		}
 		host, _, err := net.SplitHostPort(o.Listen)
 		if err != nil {
 			c.Bad("Listen", "%q, must be host:port", o.Listen)
@@ -187,7 +193,7 @@ func (o *Connection) dial() ([]nats.Option, error) {
 
 // clientTLS returns the settings of TLS, nil if none differ from NATS's own.
 func (o *Connection) clientTLS() (*tls.Config, error) {
-	if o.CA == "" && (o.Cert == "" || o.URL == Embedded) {
+	if o.URL == Embedded || o.CA == "" && o.Cert == "" {
 		return nil, nil
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -200,7 +206,7 @@ func (o *Connection) clientTLS() (*tls.Config, error) {
 			return nil, fmt.Errorf("queue: %w: CA: %s has no certificate in PEM", ErrOption, o.CA)
 		}
 	}
-	if o.Cert != "" && o.URL != Embedded {
+	if o.Cert != "" {
 		own, err := o.certificate()
 		if err != nil {
 			return nil, err
@@ -225,10 +231,15 @@ func (o *Connection) log() *slog.Logger {
 	return o.Log
 }
 
-// access converts an error of a connection: those about credentials wrap ErrAccess, others
-// ErrServer.
+// access converts an error of a connection: those about credentials wrap ErrAccess, those about
+// certificates ErrCertificate, others ErrServer.
 func access(err error) error {
 	kind := ErrServer
+	var theirs *tls.CertificateVerificationError
+	var alert *net.OpError // of the other side
+	if errors.As(err, &theirs) || errors.As(err, &alert) && alert.Op == "remote error" {
+		kind = ErrCertificate
+	}
 	for _, denied := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrPermissionViolation, nats.ErrAccountAuthExpired} {
 		if errors.Is(err, denied) {
 			kind = ErrAccess

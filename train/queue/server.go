@@ -86,9 +86,6 @@ func (o *Options) connect() (*nats.Conn, *server.Server, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.Cert != "" { // the connection does not leave the process
-		options = append(options, nats.TLSHandshakeFirst())
-	}
 	nc, err := nats.Connect("", append(options, nats.InProcessServer(s))...)
 	if err != nil {
 		stop(s)

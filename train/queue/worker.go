@@ -41,7 +41,7 @@ func DefaultWorkerOptions() WorkerOptions {
 }
 
 // Work plays tasks of a queue until ctx ends. It waits for the server and for a trainer, also
-// when they end in between. Wrong credentials, another protocol and an environment or policy
+// when they end in between. Wrong credentials or certificates, another protocol and an environment or policy
 // that cannot be opened are errors.
 func Work(ctx context.Context, o WorkerOptions) error {
 	w, err := newWorker(ctx, o)
@@ -122,7 +122,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
 			break
 		}
-		if err = access(err); errors.Is(err, ErrAccess) {
+		if err = access(err); errors.Is(err, ErrAccess) || errors.Is(err, ErrCertificate) {
 			return nil, err
 		}
 		if !said {
