@@ -22,7 +22,7 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	text := succeed(t, "verify", out, "--steps", "1", "--log", "error")
 	require.Regexp(t, `replay +ok +step [12]: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`, text)
 	require.Contains(t, text, "1 other steps; 2 of all steps can be replayed")
-	require.Regexp(t, `inputs +ok +\d+ files of the model equal the record`, text)
+	require.Regexp(t, `inputs +ok +\d+ files that the run read equal the record`, text)
 	require.Contains(t, succeed(t, "verify", out, "--no-replay"), "no step was replayed, as asked for")
 
 	other := out + "-other"

@@ -204,7 +204,7 @@ func verified(t *testing.T, out string) {
 			passed[c.What] += c.Detail
 		}
 	}
-	require.Contains(t, passed["inputs"], "files of the model equal the record")
+	require.Contains(t, passed["inputs"], "files that the run read equal the record")
 	require.Contains(t, passed["replay"], "step 2: ")
 	require.NotContains(t, passed["replay"], "step 1: ", "it followed imitation, of which no checkpoint exists")
 }

@@ -3,6 +3,7 @@ package proof_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -176,4 +177,21 @@ func TestMachineAndCodeAreCauses(t *testing.T) {
 	here := proof.NewFacts([]byte("x"), 1, "go")
 	require.True(t, here.SameMachine(here))
 	require.NotEmpty(t, here.Build.Go)
+}
+
+// TestDataFilesAreInputs: a data file that changed is found in its run, and named as the cause
+// where two runs differ.
+func TestDataFilesAreInputs(t *testing.T) {
+	entry := "envs: [{name: guess, n_envs: 24, seed: [1, 100, 1], config: {turns: 2}}]"
+	path := traintest.WriteFile(t, entry)
+	c := recorded()
+	c.Env.Name, c.Env.Config, c.Data.TrainFiles, c.Data.ValFiles = "", nil, []string{path}, []string{traintest.WriteFile(t, entry)}
+	one := whole(t, c)
+	edit(t, func(s string) string { return strings.Replace(s, "100", "90", 1) }, path)
+	b := bisect(t, one, whole(t, c))
+	require.NotNil(t, b.First)
+	require.Contains(t, b.Cause, "data: data.train_files[0]: ")
+	require.Contains(t, text(verify(t, one)), "inputs: fault: "+path+" has SHA-256")
+	require.NoError(t, os.Remove(path))
+	require.Empty(t, verify(t, one).Faults(), "a removed file is no fault")
 }

@@ -29,6 +29,7 @@ func (b *Bisection) explain() {
 		{"model", func(what string) bool {
 			return strings.HasPrefix(what, "model") || strings.HasPrefix(what, "critic") || strings.HasPrefix(what, "adapter")
 		}},
+		{"data", func(what string) bool { return strings.HasPrefix(what, "data.") || strings.HasPrefix(what, "sft.") }},
 		{"plugin or backend", func(what string) bool { return what == "plugin" || what == "backend" || what == "XLA_FLAGS" }},
 		{"processor", func(what string) bool {
 			return what == "platform" || what == "processor family" || what == "instruction sets"

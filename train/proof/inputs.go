@@ -26,8 +26,8 @@ func (i *Inputs) Wait() error {
 	return i.err
 }
 
-// RecordInputs starts to record the SHA-256 of the files that a run reads: paths by their
-// use, as policy.InputLister returns them. Reading large weights takes seconds, so it does not
+// RecordInputs starts to record the SHA-256 of the files that a run reads: its data files, and
+// paths by their use, as policy.InputLister returns them. Reading large weights takes seconds, so it does not
 // wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged.
 // A path that the configuration does not name for this use is recorded, too.
 func (r *Recorder) RecordInputs(ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger) (*Inputs, error) {
@@ -42,10 +42,14 @@ func (r *Recorder) RecordInputs(ctx context.Context, c *config.Config, paths map
 		}
 		others[use] = name
 	}
+	all := dataPaths(c)
+	if maps.Copy(all, paths); len(all) == 0 {
+		return nil, nil
+	}
 	i := &Inputs{done: make(chan struct{})}
 	go func() {
 		defer close(i.done)
-		files, err := SumInputs(ctx, paths)
+		files, err := SumInputs(ctx, all)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

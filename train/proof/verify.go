@@ -281,7 +281,7 @@ func (r *Report) inputs(ctx context.Context) error {
 		}
 	}
 	if equal > 0 {
-		r.Add("inputs", Passed, "%d files of the model equal the record", equal)
+		r.Add("inputs", Passed, "%d files that the run read equal the record", equal)
 	}
 	if len(want) == 0 {
 		r.Add("inputs", Unchecked, "their hashes are not recorded: the run ended before they were computed, or its learner does not list its inputs")
@@ -289,9 +289,25 @@ func (r *Report) inputs(ctx context.Context) error {
 	return nil
 }
 
-// InputPaths returns the folders of a configuration's models, by their use.
+// InputPaths returns the folders of a configuration's models and its data files, by their use.
 func InputPaths(c *config.Config) map[string]string {
-	paths := map[string]string{"model": c.Agent.Model.Path, "critic": c.Critic.Model.Path, "adapter": c.Agent.Model.Adapter}
+	paths := dataPaths(c)
+	maps.Copy(paths, map[string]string{"model": c.Agent.Model.Path, "critic": c.Critic.Model.Path, "adapter": c.Agent.Model.Adapter})
 	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
+	return paths
+}
+
+// dataPaths returns the files of examples or environments that a run reads, by their use.
+func dataPaths(c *config.Config) map[string]string {
+	of := map[string][]string{"data.train_files": c.Data.TrainFiles, "data.val_files": c.Data.ValFiles}
+	if c.Trainer.Stage == config.StageSFT {
+		of = map[string][]string{"sft.train_files": c.SFT.TrainFiles, "sft.val_files": c.SFT.ValFiles}
+	}
+	paths := map[string]string{}
+	for key, files := range of {
+		for i, file := range files {
+			paths[fmt.Sprintf("%s[%d]", key, i)] = file
+		}
+	}
 	return paths
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // record opens proof.jsonl and adds the line of this session, with the facts that its
-// results depend on. The files of a learner that lists its inputs are recorded, too.
+// results depend on. Data files, and those of a learner that lists its inputs, are recorded, too.
 func (r *Run) record(ctx context.Context) (err error) {
 	if r.proof, err = proof.Open(r.Folder.Path, r.log); err != nil {
 		return err
@@ -51,14 +51,15 @@ func (r *Run) record(ctx context.Context) (err error) {
 	if err := r.proof.Begin(l, rollbacks); err != nil {
 		return err
 	}
+	var files map[string]string
 	if l, ok := r.Learner.(policy.InputLister); ok {
-		return r.RecordInputs(ctx, l.Inputs())
+		files = l.Inputs()
 	}
-	return nil
+	return r.RecordInputs(ctx, files)
 }
 
 // RecordInputs records the SHA-256 of the files that the run reads, of paths by their use as
-// policy.InputLister returns them, and of XLA's plugin. Open calls it for such a learner. A
+// policy.InputLister returns them, of data files and XLA's plugin. Open calls it. A
 // program calls it again if it changes what the run starts from, such as model after imitation.
 func (r *Run) RecordInputs(ctx context.Context, paths map[string]string) error {
 	if err := r.inputs.Wait(); err != nil {
