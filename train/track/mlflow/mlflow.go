@@ -1,4 +1,5 @@
-// Package mlflow sends the metrics of a run to an MLflow server.
+// Package mlflow sends the metrics of a run to an MLflow server. New opens a Sink; Check says
+// before a run whether the environment names a server.
 package mlflow
 
 import (
