@@ -54,6 +54,8 @@ func (p MemoryPlan) String() string {
 		megabytes(p.Gradients), megabytes(p.Activations), megabytes(p.Logits))
 }
 
+var _ slog.LogValuer = MemoryPlan{}
+
 // LogValue implements slog.LogValuer: megabytes.
 func (p MemoryPlan) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, megabytes(n)) }

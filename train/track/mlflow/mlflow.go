@@ -52,7 +52,10 @@ type Sink struct {
 	away bool             // the last attempt failed
 }
 
-var _ track.Sink = (*Sink)(nil)
+var (
+	_ track.Sink  = (*Sink)(nil)
+	_ track.Ender = (*Sink)(nil)
+)
 
 const (
 	maxWaiting    = 1 << 18          // metrics, about 20 MB
