@@ -97,7 +97,7 @@ type Progress struct {
 }
 
 // Measure measures the episodes that are missing and writes the results of all: one file
-// for each episode, see Path, and the table, see tablePath. If a limit stops it, the table
+// for each episode, see Path, and the table. If a limit stops it, the table
 // has the episodes so far and says so.
 func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	if err := m.check(); err != nil {
