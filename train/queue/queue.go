@@ -221,7 +221,9 @@ func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except st
 	list := js.ObjectStoreNames(ctx)
 	var old []string
 	for name := range list.Name() {
-		if strings.HasPrefix(name, n.prefix) && name != n.bucket(except) && (name != n.settings() || except == "") {
+		// Another queue's name may begin with this one's and an underscore, which no batch contains.
+		rest, own := strings.CutPrefix(name, n.prefix)
+		if own && !strings.Contains(rest, "_") && name != n.bucket(except) && (name != n.settings() || except == "") {
 			old = append(old, name)
 		}
 	}
