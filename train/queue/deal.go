@@ -79,6 +79,9 @@ func (d *deal) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
+		if err := ended(d.q.nc); err != nil {
+			return err
+		}
 		d.publish(ctx)
 		n, err := d.read(ctx)
 		if err != nil {
@@ -121,6 +124,9 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 		}
 		if d.q.server != nil && !d.q.server.JetStreamEnabled() {
 			return d.stopped(err)
+		}
+		if err := ended(d.q.nc); err != nil && ctx.Err() == nil {
+			return err
 		}
 		d.warn(what, err)
 		if err := clock.Wait(ctx, tick); err != nil {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -171,7 +173,7 @@ func CheckURL(text string) error {
 func (o *Connection) dial() ([]nats.Option, error) {
 	out := []nats.Option{
 		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
-		nats.PingInterval(20 * time.Second),
+		nats.PingInterval(20 * time.Second), nats.ErrorHandler(o.report()),
 	}
 	switch {
 	case o.Creds != "":
@@ -189,6 +191,31 @@ func (o *Connection) dial() ([]nats.Option, error) {
 		out = append(out, nats.Secure(t))
 	}
 	return out, err
+}
+
+// report returns a function that logs what the server complains about, such as a missing
+// permission; the same at most twice a minute. NATS's own would print it.
+func (o *Connection) report() nats.ErrHandler {
+	var mu sync.Mutex
+	var last string
+	var at time.Time
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := err.Error(); text != last || time.Since(at) > 30*time.Second {
+			last, at = text, time.Now()
+			o.log().Warn("queue: the server reports an error", "err", err)
+		}
+	}
+}
+
+// ended returns an error if a connection has been given up, which the client does when a server
+// refuses its credentials twice: waiting would not end.
+func ended(nc *nats.Conn) error {
+	if !nc.IsClosed() {
+		return nil
+	}
+	return access(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
 }
 
 // clientTLS returns the settings of TLS, nil if none differ from NATS's own.

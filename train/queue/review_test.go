@@ -1,8 +1,13 @@
 package queue
 
 import (
+	"net"
 	"testing"
+	"time"
 
+	"vagen/rollout"
+
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
@@ -25,4 +30,55 @@ func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
 		left = append(left, name)
 	}
 	require.ElementsMatch(t, []string{other.settings(), other.bucket("0123456789abcdef01234567")}, left)
+}
+
+// serve starts a server on a port that it keeps when it is started again.
+func serve(t *testing.T, so *server.Options) (s *server.Server) {
+	t.Helper()
+	so.Host, so.JetStream, so.NoSigs, so.NoLog = "127.0.0.1", true, true, true
+	if so.Port == 0 {
+		so.Port, so.StoreDir = server.RANDOM_PORT, t.TempDir()
+	}
+	s, err := server.NewServer(so)
+	require.NoError(t, err)
+	go s.Start()
+	require.True(t, s.ReadyForConnections(patience))
+	so.Port = s.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { stop(s) })
+	return s
+}
+
+// TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker: the client of NATS gives such a
+// connection up, so that waiting would not end.
+func TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker(t *testing.T) {
+	so := &server.Options{Authorization: "hunter2hunter2"}
+	s := serve(t, so)
+	f := newFixture(t, func(o *Options) { o.URL, o.Key = s.ClientURL(), "hunter2hunter2" })
+	f.deal(t)
+	ended := make(chan error, 1)
+	taken, release := make(chan struct{}, 10), make(chan struct{})
+	o := f.workerOptions()
+	o.Drain = 0
+	o.OnTask = func(rollout.Episode) {
+		taken <- struct{}{}
+		<-release
+	}
+	go func() { ended <- Work(t.Context(), o) }()
+	<-taken
+	stop(s)
+	so.Authorization = "swordfish"
+	serve(t, so)
+	close(release)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, ErrAccess)
+	case <-time.After(20 * time.Second):
+		t.Error("the worker does not end")
+	}
+	select {
+	case <-f.done:
+		require.ErrorIs(t, f.err, ErrAccess)
+	case <-time.After(20 * time.Second):
+		t.Error("the trainer does not end\n", f.log.String())
+	}
 }

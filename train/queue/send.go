@@ -61,7 +61,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 				o.m.Ack()
 			}
 			return
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, w.nc.IsClosed():
 			for _, o := range group {
 				w.giveBack(o.held)
 			}

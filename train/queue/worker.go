@@ -159,6 +159,9 @@ func (w *worker) run(ctx context.Context) error {
 			}
 		})
 	})
+	if w.nc.IsClosed() {
+		abort() // no result can be sent
+	}
 	drained := make(chan struct{})
 	go func() {
 		players.Wait()
@@ -210,6 +213,9 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 		w.release(n)
 		if err == nil || ctx.Err() != nil {
 			continue
+		}
+		if err := ended(w.nc); err != nil {
+			return err
 		}
 		if !said {
 			said = true
