@@ -155,16 +155,25 @@ func CheckURL(text string) error {
 	if text == Embedded {
 		return nil
 	}
-	for _, one := range strings.Split(text, ",") {
+	web := 0
+	all := strings.Split(text, ",")
+	for _, one := range all {
 		u, err := url.Parse(strings.TrimSpace(one))
+		if err == nil && (u.Scheme == "ws" || u.Scheme == "wss") {
+			web++
+		}
 		switch {
 		case err != nil: // its text may contain credentials
 			return fmt.Errorf("%w: it is not a URL, must be of the form nats://host:4222, or %s", ErrOption, Embedded)
 		case u.User != nil:
 			return fmt.Errorf("%w: the URL of %s contains credentials: set the key or the file of credentials instead", ErrOption, u.Host)
-		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "", u.RawQuery != "", u.Fragment != "":
+		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "",
+			strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
 			return fmt.Errorf("%w: %q must be of the form nats://host:4222 or tls://host:4222, or %s", ErrOption, one, Embedded)
 		}
+	}
+	if web > 0 && web < len(all) {
+		return fmt.Errorf("%w: %q has URLs of websockets and others, must be of one kind", ErrOption, text)
 	}
 	return nil
 }
@@ -177,10 +186,19 @@ func (o *Connection) dial() ([]nats.Option, error) {
 	}
 	switch {
 	case o.Creds != "":
-		if _, err := os.Stat(o.Creds); err != nil {
-			return nil, fmt.Errorf("queue: %w: Creds: %w", ErrOption, err)
+		creds := nats.UserCredentials(o.Creds)
+		var read nats.Options
+		err := creds(&read)
+		if err == nil {
+			_, err = read.UserJWT()
 		}
-		out = append(out, nats.UserCredentials(o.Creds))
+		if err == nil {
+			_, err = read.SignatureCB([]byte("nonce"))
+		}
+		if err != nil { // which a server that is not reachable yet would hide
+			return nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
+		}
+		out = append(out, creds)
 	case o.User != "":
 		out = append(out, nats.UserInfo(o.User, o.Key))
 	case o.Key != "":

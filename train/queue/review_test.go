@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -81,4 +84,46 @@ func TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("the trainer does not end\n", f.log.String())
 	}
+}
+
+// TestFilesWithoutCredentialsAreErrors, not a reason to wait for the server.
+func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "creds")
+	require.NoError(t, os.WriteFile(file, []byte("no credentials"), 0o600))
+	for _, creds := range []string{file, file + ".missing", t.TempDir()} {
+		o := DefaultWorkerOptions()
+		o.URL, o.Creds = "nats://127.0.0.1:1", creds
+		o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) { return nil, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := Work(ctx, o)
+		cancel()
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, creds)
+	}
+}
+
+// TestURLsThatTheClientCannotUseAreRefused.
+func TestURLsThatTheClientCannotUseAreRefused(t *testing.T) {
+	for _, url := range []string{"nats://a:1,nats://b:2", "nats://a, tls://b", "ws://a:1,wss://b:2", "nats://a/"} {
+		require.NoError(t, CheckURL(url), url)
+	}
+	for _, url := range []string{"ws://a:1,nats://b:2", "tls://b,wss://a", "nats://a/path", "nats://a,", "http://a", "", "embedded,nats://a"} {
+		require.ErrorIs(t, CheckURL(url), ErrOption, url)
+	}
+}
+
+// TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers: one of several URLs.
+func TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers(t *testing.T) {
+	so := &server.Options{Username: "alice", Password: "hunter2hunter2"}
+	so.Websocket.Host, so.Websocket.Port, so.Websocket.NoTLS = "127.0.0.1", server.RANDOM_PORT, true
+	s := serve(t, so)
+	f := newFixture(t, func(o *Options) {
+		o.URL, o.User, o.Key = "nats://127.0.0.1:1, "+s.ClientURL(), "alice", "hunter2hunter2"
+	})
+	f.start(t)
+	o := f.workerOptions()
+	o.URL = s.WebsocketURL()
+	require.Contains(t, o.URL, "ws://")
+	f.work(t, o)
+	f.finish(t)
 }
