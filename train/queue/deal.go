@@ -56,6 +56,9 @@ func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollo
 			return nil, fmt.Errorf("queue: episode %d: %w", i, err)
 		}
 	}
+	if err := d.checkTasks(); err != nil {
+		return nil, err
+	}
 	var err error
 	if d.batch, err = batchName(&d.settings, d.encoded); err != nil {
 		return nil, err
@@ -66,6 +69,22 @@ func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollo
 		}
 	}
 	return d, nil
+}
+
+// checkTasks returns an error if the server would refuse a task.
+func (d *deal) checkTasks() error {
+	const around = 4096 // header, and the names of batch and deal, which are not known yet
+	most := min(maxTask, d.q.nc.MaxPayload()) - around
+	for i := range d.encoded {
+		raw, err := json.Marshal(&d.encoded[i])
+		if err == nil && int64(len(raw)) > most {
+			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(raw), most)
+		}
+		if err != nil {
+			return fmt.Errorf("queue: episode %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // run plays the batch.
@@ -249,9 +268,6 @@ func (d *deal) publish(ctx context.Context) {
 		var failed error
 		for k, i := range d.todo[:n] {
 			raw, err := json.Marshal(&task{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
-			if err == nil && len(raw) > maxTask {
-				err = fmt.Errorf("%w: task %d has %d bytes, at most %d are allowed", ErrOption, i, len(raw), maxTask)
-			}
 			if err == nil {
 				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
 			}

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +126,65 @@ func TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers(t *testing.T) {
 	o := f.workerOptions()
 	o.URL = s.WebsocketURL()
 	require.Contains(t, o.URL, "ws://")
+	f.work(t, o)
+	f.finish(t)
+}
+
+// TestATaskThatNoServerTakesEndsTheRun, instead of being sent for ever.
+func TestATaskThatNoServerTakesEndsTheRun(t *testing.T) {
+	f := newFixture(t, nil)
+	f.es[3].Config = map[string]any{"turns": uint64(2), "map": strings.Repeat("x", maxTask)}
+	f.start(t)
+	select {
+	case <-f.done:
+		require.ErrorIs(t, f.err, ErrOption)
+		require.ErrorContains(t, f.err, "episode 3")
+	case <-time.After(5 * time.Second):
+		t.Fatal("the trainer waits")
+	}
+	f.es[3].Config["map"] = strings.Repeat("x", maxTask-8000) // the rest is for the task and its header
+	f.start(t)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+}
+
+// TestABatchIsOpenedOnce, also if tasks of another one, which cannot be opened, come in between,
+// and if it could not be opened at first.
+func TestABatchIsOpenedOnce(t *testing.T) {
+	f := newFixture(t, nil)
+	f.deal(t)
+	o := f.workerOptions()
+	open, opens := o.Open, 0
+	o.Open = func(ctx context.Context, a, b []byte) (func() *rollout.Player, error) {
+		opens++
+		return open(ctx, a, b)
+	}
+	w, err := newWorker(t.Context(), o)
+	require.NoError(t, err)
+	defer w.nc.Close()
+	s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+	require.NoError(t, err)
+	m, err := s.GetMsg(t.Context(), s.CachedInfo().State.FirstSeq)
+	require.NoError(t, err)
+	var own task
+	require.NoError(t, json.Unmarshal(m.Data, &own))
+	stale := own
+	stale.Deal = "ended"
+	for range 10 {
+		require.NoError(t, w.open(t.Context(), &own).err)
+		require.Error(t, w.open(t.Context(), &stale).err)
+	}
+	require.Equal(t, 1, opens)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+}
+
+// TestAnyNumberOfEpisodesAtATime: without memory for each of them.
+func TestAnyNumberOfEpisodesAtATime(t *testing.T) {
+	f := newFixture(t, nil)
+	f.start(t)
+	o := f.workerOptions()
+	o.Slots = 1 << 30 // the most that is allowed
 	f.work(t, o)
 	f.finish(t)
 }
