@@ -274,13 +274,15 @@ func (d *deal) publish(ctx context.Context) {
 			failed = errors.Join(failed, err)
 		}
 		var left []int
+		within, cancel := context.WithTimeoutCause(ctx, confirmTimeout, nats.ErrTimeout)
 		for k, i := range d.todo[:n] {
-			if err := confirmed(ctx, futures[k]); err != nil {
+			if err := confirmed(within, futures[k]); err != nil {
 				left, failed = append(left, i), err
 				continue
 			}
 			d.pending++
 		}
+		cancel()
 		d.todo = append(left, d.todo[n:]...)
 		if failed != nil {
 			d.warn("the server takes no tasks", failed)
@@ -289,22 +291,26 @@ func (d *deal) publish(ctx context.Context) {
 	}
 }
 
+// confirmTimeout limits the wait for the server's answers to messages that were sent together.
+const confirmTimeout = 10 * time.Second
+
 // confirmed waits for the server's answer to a message.
 func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
 	if f == nil {
 		return errors.New("the message was not sent")
 	}
-	timeout := time.NewTimer(10 * time.Second)
-	defer timeout.Stop()
 	select {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return err
-	case <-timeout.C:
-		return nats.ErrTimeout
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		select {
+		case <-f.Ok():
+			return nil
+		default:
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s}
-	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024))
+	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = q.claim(ctx)
 	}

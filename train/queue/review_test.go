@@ -188,3 +188,21 @@ func TestAnyNumberOfEpisodesAtATime(t *testing.T) {
 	f.work(t, o)
 	f.finish(t)
 }
+
+// TestTasksThatArriveWhenAWorkerStopsAreNoTries of the episodes.
+func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Tries = 1 })
+	f.deal(t)
+	w, err := newWorker(t.Context(), f.workerOptions())
+	require.NoError(t, err)
+	defer w.nc.Close()
+	c, err := w.consumer(t.Context())
+	require.NoError(t, err)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.fetch(stopped, c, len(f.es), w.giveBack)
+	require.NoError(t, err)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+	require.Zero(t, f.q.count.died.Load())
+}

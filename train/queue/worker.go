@@ -147,10 +147,10 @@ func (w *worker) run(ctx context.Context) error {
 	defer cancel(nil)
 	playing, abort := context.WithCancel(context.WithoutCancel(ctx)) // ends after the drain
 	defer abort()
-	var players, others sync.WaitGroup
+	var players, sender, others sync.WaitGroup
 	done := make(chan struct{})
 	others.Go(func() { w.extend(done) })
-	others.Go(func() { w.send(playing) })
+	sender.Go(func() { w.send(playing) })
 	err := w.take(ctx, func(h *held) {
 		players.Go(func() {
 			defer func() { <-w.slots }()
@@ -179,6 +179,7 @@ func (w *worker) run(ctx context.Context) error {
 	close(w.finished)
 	stuck := time.AfterFunc(w.opts.Drain+time.Second, abort) // results that the server does not take
 	defer stuck.Stop()
+	sender.Wait()
 	close(done)
 	others.Wait()
 	w.nc.FlushTimeout(5 * time.Second)
@@ -242,9 +243,8 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start f
 			n--
 			start(w.hold(m))
 		case <-ctx.Done():
-			// What still arrives goes to other workers when its lease ends; the fetch ends soon.
-			for m := range messages {
-				m.Nak()
+			for m := range messages { // the fetch ends soon
+				w.giveBack(w.hold(m))
 			}
 			return n, nil
 		}
