@@ -206,3 +206,13 @@ func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
 	f.finish(t)
 	require.Zero(t, f.q.count.died.Load())
 }
+
+// TestAnEmbeddedServerThatCannotStartSaysWhy, at once.
+func TestAnEmbeddedServerThatCannotStartSaysWhy(t *testing.T) {
+	o := DefaultOptions()
+	o.Run, o.Dir, o.Listen = "run-1", t.TempDir(), "127.0.0.1:0"
+	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "jetstream"), nil, 0o600))
+	_, err := Open(t.Context(), o)
+	require.ErrorIs(t, err, ErrServer)
+	require.ErrorContains(t, err, "not a directory")
+}
