@@ -348,7 +348,7 @@ func (d *deal) announce(ctx context.Context) error {
 	}
 	d.all, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
 	if err == nil {
-		_, err = d.all.PutBytes(ctx, d.nonce, raw)
+		err = writeObject(ctx, d.all, d.nonce, raw)
 	}
 	if err != nil {
 		return access(err)

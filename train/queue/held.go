@@ -3,9 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -127,12 +125,8 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	if err != nil {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
-	r, err := all.Get(ctx, t.Deal)
-	if err != nil {
-		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
-	}
-	raw, err := io.ReadAll(io.LimitReader(r, maxSettings+1))
-	if err = errors.Join(err, r.Close()); err == nil {
+	raw, err := readObject(ctx, transferTimeout, all, t.Deal, maxSettings)
+	if err == nil {
 		err = json.Unmarshal(raw, &of.settings)
 	}
 	if err != nil {

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -215,4 +217,29 @@ func TestAnEmbeddedServerThatCannotStartSaysWhy(t *testing.T) {
 	_, err := Open(t.Context(), o)
 	require.ErrorIs(t, err, ErrServer)
 	require.ErrorContains(t, err, "not a directory")
+}
+
+// TestSettingsOfAnySizeAreRead: those that the server sends in many chunks, and none that are
+// longer than allowed.
+func TestSettingsOfAnySizeAreRead(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Setup = bytes.Repeat([]byte("setup"), 1<<20) })
+	f.start(t)
+	o := f.workerOptions()
+	open := o.Open
+	o.Open = func(ctx context.Context, setup, policy []byte) (func() *rollout.Player, error) {
+		if !bytes.Equal(setup, f.opts.Setup) {
+			return nil, fmt.Errorf("another setup, of %d bytes", len(setup))
+		}
+		return open(ctx, setup, policy)
+	}
+	f.work(t, o)
+	f.finish(t)
+	store, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "other"})
+	require.NoError(t, err)
+	require.NoError(t, writeObject(t.Context(), store, "a", []byte("12345")))
+	raw, err := readObject(t.Context(), patience, store, "a", 5)
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(raw))
+	_, err = readObject(t.Context(), patience, store, "a", 4)
+	require.ErrorIs(t, err, errTooLong)
 }

@@ -113,7 +113,7 @@ func (w *worker) publish(ctx context.Context, group []outcome) error {
 	m := w.message(group)
 	if m.Data = raw; int64(len(raw)) > w.most() {
 		name := "result-" + objectName(first)
-		if _, err := first.of.bucket.PutBytes(ctx, name, raw); err != nil {
+		if err := writeObject(ctx, first.of.bucket, name, raw); err != nil {
 			return err
 		}
 		m.Header.Set(objectHeader, name)
