@@ -19,7 +19,7 @@
 //	train             the training loop, validation, imitation
 //	train/config      keys, defaults, presets and validation of the configuration
 //	train/track       events and the sinks that receive them
-//	train/credit      what turns were worth, and how well estimators know it
+//	train/credit      what turns were worth, and how far estimators agree with that
 //	train/proof       a chained record of a run, its check, and the first difference of two runs
 //	train/engines     trains a model whose responses servers generate
 //	train/run         from a configuration to a run with folder, checkpoints and resume

@@ -18,6 +18,30 @@ type Estimator interface {
 	Estimate(dst *Result, b *Batch) error
 }
 
+var (
+	_ Estimator = BiLevel{}
+	_ Estimator = GAE{}
+	_ Estimator = GiGPO{}
+	_ Estimator = GPG{}
+	_ Estimator = GRPO{}
+	_ Estimator = Lite{}
+	_ Estimator = Masked{}
+	_ Estimator = NoConcat{}
+	_ Estimator = OPO{}
+	_ Estimator = PassK{}
+	_ Estimator = ReinforcePlusPlus{}
+	_ Estimator = ReinforcePlusPlusBaseline{}
+	_ Estimator = ReMax{}
+	_ Estimator = RLOO{}
+	_ Estimator = TrajectoryBiLevel{}
+	_ Estimator = TrajectoryGRPO{}
+	_ Estimator = TrajectoryOutcome{}
+	_ Estimator = TrajectoryToken{}
+	_ Estimator = TrajectoryTurn{}
+	_ Estimator = TrajectoryTwoPass{}
+	_ Estimator = TurnWise{}
+)
+
 // Errors for callers to distinguish. Errors of Estimate wrap one of them and name
 // estimator, field, row and position.
 var (

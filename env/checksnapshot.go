@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// snapshots plays an episode, and plays it on from a snapshot before each of its turns, in
-// two instances by turns. Environments without snapshots are skipped.
+// snapshots plays an episode, and then plays its rest again from a snapshot before each of its
+// turns, alternately in two instances. Environments without snapshots are skipped.
 func (c *checker) snapshots() error {
 	a, err := c.create()
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *checker) restored(s Snapshotter, state []byte, what string) bool {
 	return true
 }
 
-// damaged restores damaged copies of the snapshot that an environment is in.
+// damaged restores damaged copies of a snapshot of the state that an environment has.
 func (c *checker) damaged(s Snapshotter, state []byte) {
 	flipped := slices.Clone(state)
 	for i := range flipped {

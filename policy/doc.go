@@ -6,4 +6,15 @@
 // optimiser steps on them. Package policy/vlm is a Learner for vision-language models;
 // package policy/chat has policies behind an API, which cannot learn. Package policy/loss
 // has the losses in plain Go.
+//
+//	Policy      answers conversations; Learner also scores rows of tokens and trains
+//	Prompt      asks for the next response of a conversation: each Message has text and images
+//	Completion  is a response with its tokens; Sampling says how responses are drawn
+//	Ask         puts questions to a policy, each in a conversation of its own
+//	Rows        tokens of many conversations; Batch adds what an update reads
+//	Objective   the loss of an update; Objective.Eval computes it in plain Go
+//	Optimizer   the settings of an optimiser step; Stats is what it reports
+//
+// What a policy can do besides is in small interfaces, which callers look for: Counter,
+// Encoder, Resumer, Snapshotter, Exporter and others.
 package policy

@@ -160,6 +160,11 @@ func (n *Normalizer) scale(x float64, m Moments) float64 {
 	return x
 }
 
+var (
+	_ json.Marshaler   = (*Normalizer)(nil)
+	_ json.Unmarshaler = (*Normalizer)(nil)
+)
+
 // MarshalJSON returns the running statistics by key.
 func (n *Normalizer) MarshalJSON() ([]byte, error) {
 	if n.seen == nil {

@@ -59,9 +59,9 @@ func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f fu
 	return value, abandoned, err
 }
 
-// startEnv creates the environment of an episode and resets it, or restores a state that
-// is not nil, and then there is no first observation. After an error or a panic the environment
-// is closed.
+// startEnv creates the environment of an episode and resets it. If state is not nil it restores
+// that instead, and returns no first observation. After an error or a panic the environment is
+// closed.
 func startEnv(ctx context.Context, envs *env.Registry, e Episode, state []byte) (b resetEnv, err error) {
 	if b.env, err = envs.New(e.Env, e.Config); err != nil {
 		return b, err

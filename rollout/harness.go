@@ -23,6 +23,13 @@ type Harness interface {
 	Next(s *State) (Request, error)
 }
 
+var (
+	_ Harness = Concat{}
+	_ Harness = NoConcat{}
+	_ Harness = Window{}
+	_ Harness = Compact{}
+)
+
 // Request is a request for one response.
 type Request struct {
 	// Open starts a new conversation and closes the previous one. If false,

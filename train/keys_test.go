@@ -77,7 +77,7 @@ var otherValues = map[string]string{
 	"run.queue_options.creds":              "/c with run.queue=nats://h:1",
 	"run.queue_options.user":               "u with run.queue=embedded run.queue_options.key_env=K",
 	"run.queue_options.key_env":            "K with run.queue=embedded",
-	"run.queue_options.tls_ca":             "/c with run.queue=embedded",
+	"run.queue_options.tls_ca":             "/c with run.queue=nats://h:1",
 	"run.queue_options.tls_cert":           "/c with run.queue=embedded run.queue_options.tls_key=/k",
 	"run.queue_options.tls_key":            "/k with run.queue=embedded run.queue_options.tls_cert=/c",
 	"trainer.log_val_generations":          "1",

@@ -20,7 +20,7 @@ func objective(c *config.Config, names config.Registries, spec advantage.Spec, s
 	if err != nil {
 		return o, fmt.Errorf("train: %w", err)
 	}
-	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
+	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step < c.Trainer.CriticWarmup
 	if c.Critic.Kind != "none" && spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -242,21 +243,32 @@ func TestValuesAreRequestedOnlyWithACritic(t *testing.T) {
 	require.Zero(t, b.Updates[0].Objective.ValueCoef, "grpo trains no critic")
 }
 
-// TestTheCriticWarmsUpAlone: the policy does not change during the warm-up.
+// TestTheCriticWarmsUpAlone: the policy does not change before the step critic_warmup. Steps
+// begin with 1, as in the original systems, so that 1 is like 0.
 func TestTheCriticWarmsUpAlone(t *testing.T) {
-	c := traintest.Small()
-	c.Trainer.CriticWarmup, c.Trainer.Steps, c.Agent.Actor.MiniBatch = 2, 4, 8
-	b := traintest.Guesser()
-	var moved []bool
-	b.Alter = func(*policy.Batch, *policy.Stats) error { moved = append(moved, len(b.Prefs) > 0); return nil }
-	traintest.Run(t, c, b)
-	var alone []bool
-	for _, u := range b.Updates {
-		alone = append(alone, u.Objective.CriticOnly)
+	for warmup, want := range [][]bool{{false, false, false, false}, {false, false, false, false}, {true, false, false, false}, {true, true, false, false}} {
+		c := traintest.Small()
+		c.Trainer.CriticWarmup, c.Trainer.Steps, c.Agent.Actor.MiniBatch = warmup, 4, 8
+		b := traintest.Guesser()
+		var moved []bool
+		b.Alter = func(*policy.Batch, *policy.Stats) error { moved = append(moved, len(b.Prefs) > 0); return nil }
+		traintest.Run(t, c, b)
+		var alone []bool
+		for _, u := range b.Updates {
+			alone = append(alone, u.Objective.CriticOnly)
+		}
+		require.Equal(t, want, alone, "critic_warmup %d", warmup)
+		require.Equal(t, slices.Concat([]bool{false}, complement(want[:3])), moved, "the updates before have trained the policy")
+		require.NotEmpty(t, b.Values)
 	}
-	require.Equal(t, []bool{true, true, false, false}, alone)
-	require.Equal(t, []bool{false, false, false, true}, moved)
-	require.NotEmpty(t, b.Values)
+}
+
+// complement inverts each value.
+func complement(of []bool) (out []bool) {
+	for _, x := range of {
+		out = append(out, !x)
+	}
+	return out
 }
 
 // TestLearningRates lists the rate of every step of ten.

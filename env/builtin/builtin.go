@@ -1,4 +1,6 @@
-// Package builtin lists the environments that come with the library.
+// Package builtin lists the environments that come with the library: Registry makes them by
+// name, RegistryWith and LoggedRegistry with a judge of statements about the state. Kinds
+// describes them.
 package builtin
 
 import (

@@ -56,12 +56,15 @@ const maxSpan = 60
 
 func (t *Task) validate() error {
 	p := t.Start.Position
-	for name, v := range map[string]float64{
-		"target_position x": t.Target.X, "target_position y": t.Target.Y, "target_position z": t.Target.Z,
-		"agentPose x": p.X, "agentPose z": p.Z, "rotation": t.Start.Rotation, "horizon": t.Start.Horizon,
+	for _, of := range []struct {
+		name  string
+		value float64
+	}{
+		{"target_position x", t.Target.X}, {"target_position y", t.Target.Y}, {"target_position z", t.Target.Z},
+		{"agentPose x", p.X}, {"agentPose z", p.Z}, {"rotation", t.Start.Rotation}, {"horizon", t.Start.Horizon},
 	} {
-		if math.IsNaN(v) || math.Abs(v) > 1000 {
-			return fmt.Errorf("%s is %v, must be within ±1000", name, v)
+		if math.IsNaN(of.value) || math.Abs(of.value) > 1000 {
+			return fmt.Errorf("%s is %v, must be within ±1000", of.name, of.value)
 		}
 	}
 	switch {

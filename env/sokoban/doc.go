@@ -4,6 +4,9 @@
 // until every target has one. A turn is one response of the model and contains one or
 // several moves.
 //
+// New makes an Env of Options, FromConfig one of named options. A Walker is a reference
+// player, and SuccessRate measures it for comparison with a model.
+//
 // Two rule sets reproduce the environment of VAGEN's two generations: Lite (its
 // main branch) and Legacy; Options lists how they differ. A seed gives the same room as
 // in the originals, bit for bit. These use different versions of one generator

@@ -1,4 +1,4 @@
-// Package clock waits without outliving a context.
+// Package clock waits no longer than a context allows.
 package clock
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Wait waits for d. If ctx has ended by then, it returns the cause, at once where ctx ends first.
+// Wait waits until d has passed or ctx ends, and returns the cause if ctx has ended.
 func Wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,6 +1,6 @@
 // Package chat has policies behind an API: models that another service runs, for
 // evaluation, demonstrations and comparison. They implement policy.Policy and cannot
-// be trained.
+// be trained. New makes a Model of Options; Model.Usage counts tokens and cost at a Price.
 //
 //	API        request                                  served by
 //	OpenAI     POST BaseURL/chat/completions            OpenAI, vLLM, SGLang, Together, OpenRouter, …

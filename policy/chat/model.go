@@ -93,6 +93,8 @@ func (m *Model) String() string { return fmt.Sprintf("%s %s at %s", m.o.API, m.o
 // GoString is like String: the fields are redacted.
 func (m *Model) GoString() string { return "chat.Model(" + m.String() + ")" }
 
+var _ slog.LogValuer = (*Model)(nil)
+
 // LogValue implements slog.LogValuer.
 func (m *Model) LogValue() slog.Value { return slog.StringValue(m.String()) }
 

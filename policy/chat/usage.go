@@ -63,6 +63,8 @@ type Usage struct {
 	Assumed float64 // part of Cost: uncounted requests at their estimate
 }
 
+var _ slog.LogValuer = Usage{}
+
 // LogValue implements slog.LogValuer.
 func (u Usage) LogValue() slog.Value {
 	return slog.GroupValue(

@@ -1,5 +1,8 @@
 // Package engine generates responses on servers of vLLM or SGLang.
 //
+// Open connects a Fleet with a Codec, NewPolicy samples on it, and Diagnose compares its
+// log-probs with those of the learner.
+//
 // A Fleet is one or several servers with the same model. A Policy sends them the tokens and
 // images of a conversation and receives tokens with log-probs; no text is exchanged, so the
 // tokens of a training row are those that the server read and wrote. Every response is

@@ -57,7 +57,7 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 		f.api = &sglang{w}
 	}
 	for _, a := range o.Addresses {
-		base, _ := ParseAddress(a)
+		base, _ := parseAddress(a)
 		f.servers = append(f.servers, &server{base: base, healthy: true})
 	}
 	errs := make([]error, len(f.servers))

@@ -108,7 +108,7 @@ func (o *Options) Check() error {
 	}
 	var seen []string
 	for _, a := range o.Addresses {
-		base, err := ParseAddress(a)
+		base, err := parseAddress(a)
 		if err != nil {
 			c.Add("Addresses", err)
 			continue
@@ -121,10 +121,10 @@ func (o *Options) Check() error {
 	return c.Err()
 }
 
-// ParseAddress returns a server's address without a slash at its end. Addresses other than
+// parseAddress returns a server's address without a slash at its end. Addresses other than
 // http and https URLs of a host, and those with credentials, a query or a fragment, are
 // errors that wrap ErrOption.
-func ParseAddress(address string) (string, error) {
+func parseAddress(address string) (string, error) {
 	u, err := url.Parse(strings.TrimSpace(address))
 	switch {
 	case err != nil: // its text may contain credentials

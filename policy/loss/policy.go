@@ -14,6 +14,19 @@ type Policy interface {
 	Terms(t *Terms, b *Batch[float64]) error
 }
 
+var (
+	_ Policy = PPO{}
+	_ Policy = GSPO{}
+	_ Policy = TurnGSPO{}
+	_ Policy = TurnPPO{}
+	_ Policy = CISPO{}
+	_ Policy = SAPO{}
+	_ Policy = GMPO{}
+	_ Policy = ClipCov{}
+	_ Policy = KLCov{}
+	_ Policy = Reinforce{}
+)
+
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens
 // that do not count are not read.
 type Terms struct {

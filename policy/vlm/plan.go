@@ -54,6 +54,8 @@ func (p MemoryPlan) String() string {
 		megabytes(p.Gradients), megabytes(p.Activations), megabytes(p.Logits))
 }
 
+var _ slog.LogValuer = MemoryPlan{}
+
 // LogValue implements slog.LogValuer: megabytes.
 func (p MemoryPlan) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, megabytes(n)) }
@@ -63,7 +65,8 @@ func (p MemoryPlan) LogValue() slog.Value {
 
 // Plan estimates the memory of a workload. Program and Heap start from the process's
 // present use, so trajectories that do not exist yet are not included; a constant is
-// added for the compiler. For the small models that this package's tests train, a plan
+// added for the compiler. A plan that exceeds the limit of the process is logged as a warning,
+// except on an accelerator, whose memory is not checked. For the small models that this package's tests train, a plan
 // made before the first step is within a fifth of the process's measured peak.
 func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	m.mu.Lock()
@@ -79,7 +82,9 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
 		}
 	}
-	return m.plan(w), nil
+	p := m.plan(w)
+	m.warnMemory("the planned work", p)
+	return p, nil
 }
 
 // Bytes that do not depend on the model: XLA's compiler and compiled programs, without
@@ -344,8 +349,7 @@ func (m *Model) rowFloats(w Workload, rows int) int64 {
 	return 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers)
 }
 
-// logPlan logs the memory plan of the first optimiser step, and a warning if it exceeds
-// the limit of the process. The memory of an accelerator is not checked.
+// logPlan logs the memory plan of the first optimiser step.
 func (m *Model) logPlan(b *policy.Batch) {
 	if m.planned {
 		return
@@ -374,8 +378,13 @@ func (m *Model) logPlan(b *policy.Batch) {
 	w.Patches = patches / max(1, images)
 	p := m.plan(w)
 	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", p)
+	m.warnMemory("a training step", p)
+}
+
+// warnMemory logs a warning if a plan exceeds the limit of the process.
+func (m *Model) warnMemory(what string, p MemoryPlan) {
 	if limit, says := m.memoryLimit(); limit > 0 && p.Peak() > limit && !m.dev.Accelerator() {
-		m.opts.Log.Warn("a training step may need more memory than available; MicroTokens, Recompute and LoRA reduce it",
+		m.opts.Log.Warn(what+" may need more memory than available; MicroTokens, Recompute and LoRA reduce it",
 			"plan", megabytes(p.Peak()), "limit", megabytes(limit), "says", says)
 	}
 }

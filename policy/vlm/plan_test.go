@@ -243,5 +243,9 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		if want {
 			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())
 		}
+		out.Reset()
+		_, err := m.Plan(Workload{Rows: 1, Tokens: 1})
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Contains(out.String(), "the planned work may need more memory"), limit)
 	}
 }

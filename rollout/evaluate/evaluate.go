@@ -1,5 +1,10 @@
 // Package evaluate plays datasets of episodes with any policy and reports the results,
 // with confidence intervals. A stopped evaluation resumes with the missing episodes.
+//
+//	Evaluation   plays tasks and writes a folder for each episode
+//	Task         episodes with a tag, and how they are played
+//	Report       the table of a folder: a Row of Estimates for each tag and model
+//	PlayBatches  plays episodes some at a time, without files
 package evaluate
 
 import (

@@ -61,6 +61,8 @@ func MeanOf(xs []float64, level float64) Estimate {
 	return Estimate{Mean: mean, Low: mean - half, High: mean + half, N: len(xs)}
 }
 
+var _ json.Marshaler = Estimate{}
+
 // MarshalJSON writes null for NaN.
 func (e Estimate) MarshalJSON() ([]byte, error) {
 	known := func(x float64) *float64 {

@@ -28,6 +28,15 @@ type Filter interface {
 	Filter(dst *Result, b *Batch) error
 }
 
+var (
+	_ Filter = None{}
+	_ Filter = TopFraction{}
+	_ Filter = TopK{}
+	_ Filter = TopP{}
+	_ Filter = MinP{}
+	_ Filter = DropEqual{}
+)
+
 // Batch is the input of filters: one entry per training row.
 type Batch struct {
 	Group  []string  // start state that the row's rollout began from

@@ -24,10 +24,11 @@ func (v *validator) batching(c *Config) {
 	if k.MiniBatch != nil {
 		v.Positive("critic.ppo_mini_batch_size", *k.MiniBatch)
 	}
-	for key, x := range map[string]*float64{"critic.grad_clip": k.GradClip, "critic.grad_norm_threshold": k.NormLimit} {
-		if x != nil {
-			v.Within(key, *x, 0, large)
-		}
+	if k.GradClip != nil {
+		v.Within("critic.grad_clip", *k.GradClip, 0, large)
+	}
+	if k.NormLimit != nil {
+		v.Within("critic.grad_norm_threshold", *k.NormLimit, 0, large)
 	}
 	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own && k.Kind == "shared" {
 		v.Say("{critic.kind} is shared: a shared critic is updated together with the policy, so {critic.ppo_epochs}, {critic.ppo_mini_batch_size}, {critic.shuffle}, {critic.grad_clip} and {critic.grad_norm_threshold} must not be set")

@@ -264,8 +264,8 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		case !spec.Critic:
 			v.Say("{trainer.critic_warmup} is %d, but {algorithm.adv_estimator} %s trains no critic", warmup, name)
 		}
-		if n := c.Trainer.Steps; n > 0 && warmup > n { // equal numbers train only the critic
-			v.Say("{trainer.critic_warmup} is %d, but {trainer.total_training_steps} is %d: the run would end before its warm-up", warmup, n)
+		if n := c.Trainer.Steps; n > 0 && warmup > n {
+			v.Say("{trainer.critic_warmup} is %d, but {trainer.total_training_steps} is %d: the policy would never be trained", warmup, n)
 		}
 	}
 	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {

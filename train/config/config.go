@@ -255,7 +255,7 @@ type TrainerConfig struct {
 	TestFreq     int      `yaml:"test_freq" doc:"validate every test_freq steps; 0 or less disables it"`
 	SaveFreq     int      `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 	ValBefore    bool     `yaml:"val_before_train" doc:"validate before the first step"`
-	CriticWarmup int      `yaml:"critic_warmup" doc:"first steps in which only the critic is trained"`
+	CriticWarmup int      `yaml:"critic_warmup" doc:"first step, counted from 1, that trains the policy; the steps before it train only the critic. 0 and 1 train both from the beginning"`
 	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after this many consecutive skipped optimiser steps"`
 	GPUs         int      `yaml:"n_gpus_per_node" doc:"as model.devices where that is 0, if this machine has so many GPUs"`
 	Metrics      []string `yaml:"metrics" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`

@@ -49,9 +49,12 @@ const engineKey = "actor_rollout_ref.rollout.engine"
 // engine checks the settings of servers.
 func (v *validator) engine(c *Config) {
 	e, r := &c.Agent.Rollout.Engine, &c.Agent.Rollout
-	for key, x := range map[string]float64{"timeout": e.Timeout, "sync_timeout": e.SyncTimeout, "outage_timeout": e.Outage} {
-		if !(x > 0 && x <= 1e6) {
-			v.Bad(engineKey+"."+key, "%v, must be above 0 and at most 1e6", x)
+	for _, limit := range []struct {
+		key     string
+		seconds float64
+	}{{"timeout", e.Timeout}, {"sync_timeout", e.SyncTimeout}, {"outage_timeout", e.Outage}} {
+		if !(limit.seconds > 0 && limit.seconds <= 1e6) {
+			v.Bad(engineKey+"."+limit.key, "%v, must be above 0 and at most 1e6", limit.seconds)
 		}
 	}
 	v.Positive(engineKey+".attempts", e.Attempts)

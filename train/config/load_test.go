@@ -59,3 +59,18 @@ func TestEveryKeyIsExplained(t *testing.T) {
 	_, ok = config.Explain("algorithm.gama")
 	require.False(t, ok)
 }
+
+// TestErrorsHaveOneOrder, the same for every reading of a file.
+func TestErrorsHaveOneOrder(t *testing.T) {
+	load := func() string {
+		const e = "actor_rollout_ref.rollout.engine."
+		_, err := config.Load("", "env=frozenlake", "critic.grad_clip=-1", "critic.grad_norm_threshold=-1", e+"timeout=0", e+"sync_timeout=0",
+			e+"outage_timeout=0", "sft.messages_key=", "sft.prompt_key=", "sft.response_key=", "sft.images_key=", "algorithm.gamma=2", "algorithm.lam=2")
+		require.ErrorIs(t, err, config.ErrConfig)
+		return err.Error()
+	}
+	first := load()
+	for range 20 {
+		require.Equal(t, first, load())
+	}
+}

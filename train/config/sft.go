@@ -132,9 +132,9 @@ func (v *validator) supervised(c *Config) {
 	if m := s.MinReturn; m != nil {
 		v.Finite("sft.min_return", *m)
 	}
-	for key, name := range map[string]string{"messages_key": s.Messages, "prompt_key": s.Prompt, "response_key": s.Response, "images_key": s.Images} {
-		if name == "" {
-			v.Say("{sft.%s} is empty, must be the name of a column", key)
+	for _, column := range [][2]string{{"messages_key", s.Messages}, {"prompt_key", s.Prompt}, {"response_key", s.Response}, {"images_key", s.Images}} {
+		if column[1] == "" {
+			v.Say("{sft.%s} is empty, must be the name of a column", column[0])
 		}
 	}
 	if t.Stage == StageRL {

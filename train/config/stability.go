@@ -127,8 +127,8 @@ func (v *validator) stability(c *Config) {
 	}
 }
 
-// threshold is one alarm.
-type threshold struct {
+// Threshold is one alarm: the limit of a metric.
+type Threshold struct {
 	Key, Metric string
 	Limit       *float64 // nil for no alarm
 	above       bool     // the alarm is on when the absolute metric is above the limit; else when it is below
@@ -136,8 +136,8 @@ type threshold struct {
 }
 
 // Thresholds lists the alarms.
-func (c *AlarmConfig) Thresholds() []threshold {
-	return []threshold{
+func (c *AlarmConfig) Thresholds() []Threshold {
+	return []Threshold{
 		{"min_entropy", "actor/entropy", c.MinEntropy, false, large},
 		{"min_format", "train/format_correct", c.MinFormat, false, 1},
 		{"max_truncated", "train/truncated", c.MaxTruncated, true, 1},
@@ -154,7 +154,7 @@ func (c *AlarmConfig) Thresholds() []threshold {
 }
 
 // Beyond reports whether a metric is beyond the limit. NaN always is.
-func (a *threshold) Beyond(x float64) bool {
+func (a *Threshold) Beyond(x float64) bool {
 	if a.above {
 		return !(math.Abs(x) <= *a.Limit)
 	}

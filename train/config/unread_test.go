@@ -149,7 +149,7 @@ func TestAnotherEngineGetsAWarning(t *testing.T) {
 func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
 	const actor = "actor_rollout_ref.actor."
 	for set, want := range map[string]string{
-		"trainer.critic_warmup=101":         "trainer.critic_warmup is 101, but trainer.total_training_steps is 100: the run would end before its warm-up",
+		"trainer.critic_warmup=101":         "trainer.critic_warmup is 101, but trainer.total_training_steps is 100: the policy would never be trained",
 		actor + "clip_ratio_low=0.3":        "clip_ratio_low is 0.3, but actor_rollout_ref.actor.clip_ratio_high is 0.2",
 		actor + "clip_ratio_high=0.1":       "clip_ratio_low is 0.2, but actor_rollout_ref.actor.clip_ratio_high is 0.1",
 		actor + "optim.lr_warmup_steps=101": "lr_warmup_steps is 101, but trainer.total_training_steps is 100",

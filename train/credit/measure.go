@@ -97,7 +97,7 @@ type Progress struct {
 }
 
 // Measure measures the episodes that are missing and writes the results of all: one file
-// for each episode, see Path, and the table, see TablePath. If a limit stops it, the table
+// for each episode, see Path, and the table, see tablePath. If a limit stops it, the table
 // has the episodes so far and says so.
 func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	if err := m.check(); err != nil {
@@ -146,7 +146,7 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	if len(measured) < len(episodes) {
 		table.Remarks = append(table.Remarks, fmt.Sprintf("the budget stopped the measurement after %d of %d episodes", len(measured), len(episodes)))
 	}
-	return table, writeJSON(TablePath(m.Run, m.Checkpoint), table)
+	return table, writeJSON(tablePath(m.Run, m.Checkpoint), table)
 }
 
 func (m *Measurement) check() error {

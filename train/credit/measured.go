@@ -22,6 +22,11 @@ const maxFile = 64 << 20
 // Number is a figure that may be unknown: NaN is null in JSON.
 type Number float64
 
+var (
+	_ json.Marshaler   = Number(0)
+	_ json.Unmarshaler = (*Number)(nil)
+)
+
 // MarshalJSON implements json.Marshaler.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if x := float64(n); math.IsNaN(x) || math.IsInf(x, 0) {

@@ -42,8 +42,8 @@ type workAlternative struct {
 	Q       []Number `json:"q"`
 }
 
-// TablePath returns the file of the table of a checkpoint in a run's folder.
-func TablePath(run string, checkpoint int) string {
+// tablePath returns the file of the table of a checkpoint in a run's folder.
+func tablePath(run string, checkpoint int) string {
 	return filepath.Join(workDir(run, checkpoint), "table.json")
 }
 

@@ -86,7 +86,7 @@ func Check(ctx context.Context, c *config.Config, getenv func(string) (string, b
 func open(ctx context.Context, c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*engine.Fleet, error) {
 	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: actor_rollout_ref.model.path: %w", config.ErrConfig, err)
 	}
 	o, err := options(c, getenv)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package envs opens the environments of a configuration: in a trainer, and in the workers of
-// a trainer.
+// Package envs opens the environments of a configuration, in a trainer and in its workers: Open
+// returns their registry, and SetJudge sets the judge of statements that they share.
 package envs
 
 import (

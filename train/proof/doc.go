@@ -14,4 +14,7 @@
 // The chain finds damage and accidental changes. It is not signed: whoever can write to
 // the folder can compute another chain. [Report].Head, the hash of the last line, stands
 // for the whole chain: keep it elsewhere to recognise the same run later.
+//
+// A [Recorder] writes the chain: [Facts] and the hashes of [Inputs] first, then a [Line] for
+// each event. [Read] returns it as a [Chain].
 package proof

@@ -31,7 +31,7 @@ func (i *Inputs) Wait() error {
 // wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged.
 // A path that the configuration does not name for this use is recorded, too.
 func (r *Recorder) RecordInputs(ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger) (*Inputs, error) {
-	known, others := InputPaths(c), map[string]string{}
+	known, others := inputPaths(c), map[string]string{}
 	for use, path := range paths {
 		if filepath.Clean(path) == filepath.Clean(known[use]) || use == "plugin" { // the process that verifies loads its own
 			continue
@@ -77,7 +77,7 @@ func (h *history) addInputs(l Line) {
 
 // inputPaths returns where the inputs of a run are now.
 func (r *Report) inputPaths(c *config.Config) map[string]string {
-	paths := InputPaths(c)
+	paths := inputPaths(c)
 	for use, name := range r.history.paths {
 		paths[use] = placeOf(r.Run, name)
 	}

@@ -112,7 +112,7 @@ func (o *Connection) check(c *field.Checks) {
 	if (o.Cert == "") != (o.CertKey == "") {
 		c.Bad("Cert", "%q and CertKey %q: both must be set, or none", o.Cert, o.CertKey)
 	}
-	if err := CheckURL(o.URL); err != nil {
+	if err := checkURL(o.URL); err != nil {
 		c.Add("URL", fmt.Errorf("queue: URL: %w", err))
 	}
 }
@@ -149,9 +149,9 @@ func (o *Options) Check() error {
 	return c.Err()
 }
 
-// CheckURL returns an error that wraps ErrOption unless a text can be Connection.URL. The error
+// checkURL returns an error that wraps ErrOption unless a text can be Connection.URL. The error
 // shows no credentials.
-func CheckURL(text string) error {
+func checkURL(text string) error {
 	if text == Embedded {
 		return nil
 	}

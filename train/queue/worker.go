@@ -65,9 +65,9 @@ type worker struct {
 	slots    chan struct{}
 	finished chan outcome
 
-	// alone is locked by a task that workers which played it left unfinished so often that this
-	// is its last try, and for reading by others, until their results are on the server: if it
-	// ends this process, too, no other episode pays for it.
+	// alone lets the last try of a task run without other tasks: such a task locks it, the
+	// others lock it for reading, until their results are on the server. The workers that played
+	// the task before ended, so it may end this process, too; then no other episode is lost.
 	alone sync.RWMutex
 
 	mu     sync.Mutex
@@ -243,7 +243,8 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start f
 			n--
 			start(w.hold(m))
 		case <-ctx.Done():
-			for m := range messages { // the fetch ends soon
+			// Tasks that still arrive are given to other workers.
+			for m := range messages {
 				w.giveBack(w.hold(m))
 			}
 			return n, nil

@@ -37,6 +37,8 @@ func (p *Prometheus) Event(e Event) error {
 // Close implements Sink. The last values are still served.
 func (p *Prometheus) Close() error { return nil }
 
+var _ http.Handler = (*Prometheus)(nil)
+
 // ServeHTTP implements http.Handler.
 func (p *Prometheus) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	var out exposition.Writer

@@ -1,6 +1,10 @@
 // Package worker plays the episodes of a trainer in another process, as vagen worker does: it
 // opens the environments of the trainer's configuration and samples on the servers that it
 // names.
+//
+//	Work      plays episodes until its context ends; Options replace policy and environments
+//	Trainer   the other side: Trainer.Open connects a run to its workers
+//	Setup     what a trainer tells its workers about the run
 package worker
 
 import (

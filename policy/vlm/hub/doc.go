@@ -1,4 +1,5 @@
-// Package hub fetches models from the Hugging Face hub by their id.
+// Package hub fetches models from the Hugging Face hub by their id: Fetch downloads one,
+// Cached finds one that was downloaded before.
 //
 // Files are stored in the user's cache folder, by the commit of a revision. Interrupted
 // downloads are resumed. A file gets its final name only after its checksum equals the one

@@ -1,7 +1,8 @@
 // Package client asks a language model behind an OpenAI-compatible address about claims,
 // for judge.Model. A judge is outside of the program, and may be slow, overloaded, down, or
 // answer nonsense; a training step must neither wait for it nor mistake that for a claim
-// that is wrong. So a claim that gets no valid answer has no score, and is counted:
+// that is wrong. New makes a Client of a block state_reward; Client.Complete is the Completer
+// of judge.Model. A claim that gets no valid answer has no score, and is counted:
 //
 //   - An attempt that failed is repeated after a growing delay, or after the one that the
 //     service asks for. Answers of a wrong form count as failures.

@@ -1,4 +1,5 @@
-// Package curve draws training curves as PNG, SVG and PDF files.
+// Package curve draws training curves as PNG, SVG and PDF files: Curve that of the success
+// rates of a run, Lines a metric of one or several runs.
 package curve
 
 import (

@@ -1,4 +1,5 @@
-// Package mlflow sends the metrics of a run to an MLflow server.
+// Package mlflow sends the metrics of a run to an MLflow server. New opens a Sink; Check says
+// before a run whether the environment names a server.
 package mlflow
 
 import (
@@ -51,7 +52,10 @@ type Sink struct {
 	away bool             // the last attempt failed
 }
 
-var _ track.Sink = (*Sink)(nil)
+var (
+	_ track.Sink  = (*Sink)(nil)
+	_ track.Ender = (*Sink)(nil)
+)
 
 const (
 	maxWaiting    = 1 << 18          // metrics, about 20 MB

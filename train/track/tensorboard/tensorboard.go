@@ -1,4 +1,5 @@
-// Package tensorboard writes the metrics of a run as event files of TensorBoard.
+// Package tensorboard writes the metrics of a run as event files of TensorBoard. New opens a
+// Sink for a folder.
 package tensorboard
 
 import (

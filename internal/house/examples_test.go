@@ -1,0 +1,42 @@
+package house_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryPackageHasARunnableExample: an example with an output is compiled and run by go
+// test, so that it stays right.
+func TestEveryPackageHasARunnableExample(t *testing.T) {
+	dirs := map[string]bool{}
+	for path := range sources(t) {
+		if dir := filepath.Dir(path); dir != filepath.Clean(root) && !strings.HasPrefix(dir, filepath.Join(root, "examples")) {
+			dirs[dir] = true
+		}
+	}
+	require.Greater(t, len(dirs), 30)
+	for dir := range dirs {
+		tests, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		var files []*ast.File
+		for _, path := range tests {
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			require.NoError(t, err)
+			files = append(files, f)
+		}
+		found := false
+		for _, e := range doc.Examples(files...) {
+			found = found || e.Output != ""
+		}
+		if !found {
+			t.Errorf("%s has no example with an output", dir)
+		}
+	}
+}
