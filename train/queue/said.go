@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -25,7 +24,7 @@ func newSaid(log *slog.Logger) *said { return &said{log: log, failed: make(chan 
 // Fatalf implements server.Logger.
 func (s *said) Fatalf(format string, v ...any) {
 	s.once.Do(func() {
-		s.err = errors.New(fmt.Sprintf(format, v...))
+		s.err = fmt.Errorf(format, v...)
 		close(s.failed)
 	})
 }

@@ -109,10 +109,10 @@ func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
 // TestURLsThatTheClientCannotUseAreRefused.
 func TestURLsThatTheClientCannotUseAreRefused(t *testing.T) {
 	for _, url := range []string{"nats://a:1,nats://b:2", "nats://a, tls://b", "ws://a:1,wss://b:2", "nats://a/"} {
-		require.NoError(t, CheckURL(url), url)
+		require.NoError(t, checkURL(url), url)
 	}
 	for _, url := range []string{"ws://a:1,nats://b:2", "tls://b,wss://a", "nats://a/path", "nats://a,", "http://a", "", "embedded,nats://a"} {
-		require.ErrorIs(t, CheckURL(url), ErrOption, url)
+		require.ErrorIs(t, checkURL(url), ErrOption, url)
 	}
 }
 
