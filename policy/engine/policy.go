@@ -139,8 +139,6 @@ func (t *turn) all() ([]int32, []picture) {
 
 // read converts the prompts' messages to tokens and images, on all processors.
 func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	seen := map[uint64]int{}
 	turns := make([]*turn, len(prompts))
 	for i, q := range prompts {
@@ -148,7 +146,9 @@ func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, erro
 			return nil, fmt.Errorf("engine: prompts %d and %d continue the same conversation, %d", j, i, q.Conversation)
 		}
 		seen[q.Conversation] = i
+		p.mu.Lock()
 		t := &turn{prompt: q, chat: p.chats[q.Conversation], max: q.MaxTokens}
+		p.mu.Unlock()
 		if t.max == 0 {
 			t.max = s.MaxTokens
 		}

@@ -125,7 +125,9 @@ func (f *Fleet) bringUp(ctx context.Context, s *server) error {
 
 // bring brings weights to a server that does not have them.
 func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) error {
-	d, err := f.api.describe(ctx, s.base)
+	within, cancel := context.WithTimeout(ctx, callTimeout)
+	d, err := f.api.describe(within, s.base)
+	cancel()
 	switch {
 	case err != nil:
 		return err
@@ -174,3 +176,18 @@ func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, cur
 	}
 	return nil
 }
+
+// unpause resumes generation, also after the end of ctx, unless a server refused to pause: one
+// whose answer was not received may have paused.
+func unpause(ctx context.Context, paused error, resume func(context.Context) error) error {
+	var s *serverError
+	if errors.As(paused, &s) && s.status != 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	return resume(ctx)
+}
+
+// callTimeout limits calls that a server answers at once.
+const callTimeout = 30 * time.Second

@@ -164,11 +164,14 @@ func (g *sglang) reload(ctx context.Context, base, path, version string) error {
 	post := func(ctx context.Context, path string, body any) error {
 		return g.call(ctx, base, http.MethodPost, path, body, nil)
 	}
+	resume := func(ctx context.Context) error {
+		return post(ctx, "/continue_generation", map[string]bool{"torch_empty_cache": true})
+	}
 	if err := post(ctx, "/pause_generation", map[string]string{"mode": "retract"}); err != nil {
-		return err
+		return errors.Join(err, unpause(ctx, err, resume))
 	}
 	err := g.change(ctx, base, "/update_weights_from_disk", map[string]any{
 		"model_path": path, "weight_version": version, "flush_cache": true, "abort_all_requests": false,
 	})
-	return errors.Join(err, post(context.WithoutCancel(ctx), "/continue_generation", map[string]bool{"torch_empty_cache": true}))
+	return errors.Join(err, unpause(ctx, nil, resume))
 }

@@ -215,8 +215,9 @@ func (v *vllm) reload(ctx context.Context, base, path, version string) error {
 	post := func(ctx context.Context, path string, body any) error {
 		return v.call(ctx, base, http.MethodPost, path, body, nil)
 	}
+	resume := func(ctx context.Context) error { return post(ctx, "/resume", nil) }
 	if err := post(ctx, "/pause?"+url.Values{"mode": {"wait"}}.Encode(), nil); err != nil {
-		return v.needs(err, "VLLM_SERVER_DEV_MODE=1")
+		return errors.Join(v.needs(err, "VLLM_SERVER_DEV_MODE=1"), unpause(ctx, err, resume))
 	}
 	err := post(ctx, "/collective_rpc", map[string]any{"method": "reload_weights", "kwargs": map[string]any{"weights_path": path}})
 	if err == nil {
@@ -225,5 +226,5 @@ func (v *vllm) reload(ctx context.Context, base, path, version string) error {
 	if err == nil {
 		err = post(ctx, "/update_weight_version", map[string]string{"new_version": version})
 	}
-	return errors.Join(err, post(context.WithoutCancel(ctx), "/resume", nil))
+	return errors.Join(err, unpause(ctx, nil, resume))
 }

@@ -79,16 +79,21 @@ func queueURL(text string) bool {
 	if text == QueueEmbedded {
 		return true
 	}
-	for _, one := range strings.Split(text, ",") {
+	web := 0
+	all := strings.Split(text, ",")
+	for _, one := range all {
 		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil || u.User != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.User != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 			return false
+		}
+		if u.Scheme == "ws" || u.Scheme == "wss" {
+			web++
 		}
 		if u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
 			return false
 		}
 	}
-	return true
+	return web == 0 || web == len(all) // the client of NATS cannot mix them
 }
 
 // queueKeys are the settings that have no effect without a queue.

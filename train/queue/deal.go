@@ -56,6 +56,9 @@ func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollo
 			return nil, fmt.Errorf("queue: episode %d: %w", i, err)
 		}
 	}
+	if err := d.checkTasks(); err != nil {
+		return nil, err
+	}
 	var err error
 	if d.batch, err = batchName(&d.settings, d.encoded); err != nil {
 		return nil, err
@@ -68,6 +71,22 @@ func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollo
 	return d, nil
 }
 
+// checkTasks returns an error if the server would refuse a task.
+func (d *deal) checkTasks() error {
+	const around = 4096 // header, and the names of batch and deal, which are not known yet
+	most := min(maxTask, d.q.nc.MaxPayload()) - around
+	for i := range d.encoded {
+		raw, err := json.Marshal(&d.encoded[i])
+		if err == nil && int64(len(raw)) > most {
+			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(raw), most)
+		}
+		if err != nil {
+			return fmt.Errorf("queue: episode %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // run plays the batch.
 func (d *deal) run(ctx context.Context) error {
 	if err := d.retry(ctx, "the queue cannot be prepared", func() error { return d.prepare(ctx) }); err != nil {
@@ -78,6 +97,9 @@ func (d *deal) run(ctx context.Context) error {
 	for d.missing > 0 {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
+		}
+		if err := ended(d.q.nc); err != nil {
+			return err
 		}
 		d.publish(ctx)
 		n, err := d.read(ctx)
@@ -121,6 +143,9 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 		}
 		if d.q.server != nil && !d.q.server.JetStreamEnabled() {
 			return d.stopped(err)
+		}
+		if err := ended(d.q.nc); err != nil && ctx.Err() == nil {
+			return err
 		}
 		d.warn(what, err)
 		if err := clock.Wait(ctx, tick); err != nil {
@@ -243,22 +268,21 @@ func (d *deal) publish(ctx context.Context) {
 		var failed error
 		for k, i := range d.todo[:n] {
 			raw, err := json.Marshal(&task{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
-			if err == nil && len(raw) > maxTask {
-				err = fmt.Errorf("%w: task %d has %d bytes, at most %d are allowed", ErrOption, i, len(raw), maxTask)
-			}
 			if err == nil {
 				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
 			}
 			failed = errors.Join(failed, err)
 		}
 		var left []int
+		within, cancel := context.WithTimeoutCause(ctx, confirmTimeout, nats.ErrTimeout)
 		for k, i := range d.todo[:n] {
-			if err := confirmed(ctx, futures[k]); err != nil {
+			if err := confirmed(within, futures[k]); err != nil {
 				left, failed = append(left, i), err
 				continue
 			}
 			d.pending++
 		}
+		cancel()
 		d.todo = append(left, d.todo[n:]...)
 		if failed != nil {
 			d.warn("the server takes no tasks", failed)
@@ -267,22 +291,26 @@ func (d *deal) publish(ctx context.Context) {
 	}
 }
 
+// confirmTimeout limits the wait for the server's answers to messages that were sent together.
+const confirmTimeout = 10 * time.Second
+
 // confirmed waits for the server's answer to a message.
 func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
 	if f == nil {
 		return errors.New("the message was not sent")
 	}
-	timeout := time.NewTimer(10 * time.Second)
-	defer timeout.Stop()
 	select {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
 		return err
-	case <-timeout.C:
-		return nats.ErrTimeout
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		select {
+		case <-f.Ok():
+			return nil
+		default:
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -320,7 +348,7 @@ func (d *deal) announce(ctx context.Context) error {
 	}
 	d.all, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
 	if err == nil {
-		_, err = d.all.PutBytes(ctx, d.nonce, raw)
+		err = writeObject(ctx, d.all, d.nonce, raw)
 	}
 	if err != nil {
 		return access(err)

@@ -3,16 +3,18 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// free waits for a slot and returns the number of free slots, which are occupied then.
+// maxFetch is the number of tasks that are taken together.
+const maxFetch = 256
+
+// free waits for a slot and returns the number of free slots, at most maxFetch, which are
+// occupied then.
 func (w *worker) free(ctx context.Context) (n int, ok bool) {
 	select {
 	case w.slots <- struct{}{}:
@@ -24,7 +26,7 @@ func (w *worker) free(ctx context.Context) (n int, ok bool) {
 		w.release(n)
 		return 0, false
 	}
-	for n < cap(w.slots) {
+	for n < min(cap(w.slots), maxFetch) {
 		select {
 		case w.slots <- struct{}{}:
 			n++
@@ -104,8 +106,11 @@ func (w *worker) open(ctx context.Context, t *task) *opened {
 	of.once.Do(func() {
 		if of.err = w.load(ctx, of, t); of.err != nil {
 			w.mu.Lock()
-			delete(w.opened, key)
-			w.mu.Unlock()
+			defer w.mu.Unlock()
+			if w.opened[key] == of {
+				delete(w.opened, key)
+				w.order = slices.DeleteFunc(w.order, func(k string) bool { return k == key })
+			}
 		}
 	})
 	return of
@@ -120,12 +125,8 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	if err != nil {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
-	r, err := all.Get(ctx, t.Deal)
-	if err != nil {
-		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
-	}
-	raw, err := io.ReadAll(io.LimitReader(r, maxSettings+1))
-	if err = errors.Join(err, r.Close()); err == nil {
+	raw, err := readObject(ctx, transferTimeout, all, t.Deal, maxSettings)
+	if err == nil {
 		err = json.Unmarshal(raw, &of.settings)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -153,16 +155,25 @@ func checkURL(text string) error {
 	if text == Embedded {
 		return nil
 	}
-	for _, one := range strings.Split(text, ",") {
+	web := 0
+	all := strings.Split(text, ",")
+	for _, one := range all {
 		u, err := url.Parse(strings.TrimSpace(one))
+		if err == nil && (u.Scheme == "ws" || u.Scheme == "wss") {
+			web++
+		}
 		switch {
 		case err != nil: // its text may contain credentials
 			return fmt.Errorf("%w: it is not a URL, must be of the form nats://host:4222, or %s", ErrOption, Embedded)
 		case u.User != nil:
 			return fmt.Errorf("%w: the URL of %s contains credentials: set the key or the file of credentials instead", ErrOption, u.Host)
-		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "", u.RawQuery != "", u.Fragment != "":
+		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "",
+			strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
 			return fmt.Errorf("%w: %q must be of the form nats://host:4222 or tls://host:4222, or %s", ErrOption, one, Embedded)
 		}
+	}
+	if web > 0 && web < len(all) {
+		return fmt.Errorf("%w: %q has URLs of websockets and others, must be of one kind", ErrOption, text)
 	}
 	return nil
 }
@@ -171,14 +182,23 @@ func checkURL(text string) error {
 func (o *Connection) dial() ([]nats.Option, error) {
 	out := []nats.Option{
 		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
-		nats.PingInterval(20 * time.Second),
+		nats.PingInterval(20 * time.Second), nats.ErrorHandler(o.report()),
 	}
 	switch {
 	case o.Creds != "":
-		if _, err := os.Stat(o.Creds); err != nil {
-			return nil, fmt.Errorf("queue: %w: Creds: %w", ErrOption, err)
+		creds := nats.UserCredentials(o.Creds)
+		var read nats.Options
+		err := creds(&read)
+		if err == nil {
+			_, err = read.UserJWT()
 		}
-		out = append(out, nats.UserCredentials(o.Creds))
+		if err == nil {
+			_, err = read.SignatureCB([]byte("nonce"))
+		}
+		if err != nil { // which a server that is not reachable yet would hide
+			return nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
+		}
+		out = append(out, creds)
 	case o.User != "":
 		out = append(out, nats.UserInfo(o.User, o.Key))
 	case o.Key != "":
@@ -189,6 +209,31 @@ func (o *Connection) dial() ([]nats.Option, error) {
 		out = append(out, nats.Secure(t))
 	}
 	return out, err
+}
+
+// report returns a function that logs what the server complains about, such as a missing
+// permission; the same at most twice a minute. NATS's own would print it.
+func (o *Connection) report() nats.ErrHandler {
+	var mu sync.Mutex
+	var last string
+	var at time.Time
+	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := err.Error(); text != last || time.Since(at) > 30*time.Second {
+			last, at = text, time.Now()
+			o.log().Warn("queue: the server reports an error", "err", err)
+		}
+	}
+}
+
+// ended returns an error if a connection has been given up, which the client does when a server
+// refuses its credentials twice: waiting would not end.
+func ended(nc *nats.Conn) error {
+	if !nc.IsClosed() {
+		return nil
+	}
+	return access(cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
 }
 
 // clientTLS returns the settings of TLS, nil if none differ from NATS's own.

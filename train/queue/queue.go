@@ -53,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s}
-	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024))
+	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = q.claim(ctx)
 	}
@@ -221,7 +221,9 @@ func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except st
 	list := js.ObjectStoreNames(ctx)
 	var old []string
 	for name := range list.Name() {
-		if strings.HasPrefix(name, n.prefix) && name != n.bucket(except) && (name != n.settings() || except == "") {
+		// Another queue's name may begin with this one's and an underscore, which no batch contains.
+		rest, own := strings.CutPrefix(name, n.prefix)
+		if own && !strings.Contains(rest, "_") && name != n.bucket(except) && (name != n.settings() || except == "") {
 			old = append(old, name)
 		}
 	}

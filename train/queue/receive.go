@@ -61,28 +61,51 @@ func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]s
 	return ts, err
 }
 
-// object reads an object of the batch's bucket.
+// object reads an object of the batch's bucket. The first try has little time, because the chunks
+// of an object that a worker made up may never arrive; later ones suffice for large objects on slow
+// connections.
 func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, error) {
 	var err error
 	for try := range 3 { // another worker may be writing the same image
 		if try > 0 && clock.Wait(ctx, tick/5) != nil {
 			return nil, context.Cause(ctx)
 		}
-		var r jetstream.ObjectResult
-		if r, err = d.bucket.Get(ctx, name); err != nil {
-			continue
-		}
 		var raw []byte
-		raw, err = io.ReadAll(io.LimitReader(r, limit+1))
-		if int64(len(raw)) > limit {
-			r.Close()
-			return nil, fmt.Errorf("object %q has more than %d bytes", shorten(name), limit)
-		}
-		if err = errors.Join(err, r.Close()); err == nil {
-			return raw, nil
+		if raw, err = readObject(ctx, transferTimeout>>(4-2*try), d.bucket, name, limit); err == nil || errors.Is(err, errTooLong) {
+			return raw, err
 		}
 	}
 	return nil, fmt.Errorf("object %q: %w", shorten(name), err)
+}
+
+// transferTimeout limits the transfer of an object. NATS's own limit, 5 s, is too short for a large
+// one on a slow connection.
+const transferTimeout = time.Minute
+
+// errTooLong means that an object is longer than allowed.
+var errTooLong = errors.New("it is too long")
+
+// readObject reads an object of at most limit bytes.
+func readObject(ctx context.Context, within time.Duration, from jetstream.ObjectStore, name string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	r, err := from.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err = errors.Join(err, r.Close()); int64(len(raw)) > limit {
+		return nil, fmt.Errorf("object %q: %w: it has more than %d bytes", shorten(name), errTooLong, limit)
+	}
+	return raw, err
+}
+
+// writeObject writes an object.
+func writeObject(ctx context.Context, to jetstream.ObjectStore, name string, raw []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	_, err := to.PutBytes(ctx, name, raw)
+	return err
 }
 
 // accept uses a trajectory, unless its task has a result.

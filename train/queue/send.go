@@ -61,7 +61,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 				o.m.Ack()
 			}
 			return
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, w.nc.IsClosed():
 			for _, o := range group {
 				w.giveBack(o.held)
 			}
@@ -113,7 +113,7 @@ func (w *worker) publish(ctx context.Context, group []outcome) error {
 	m := w.message(group)
 	if m.Data = raw; int64(len(raw)) > w.most() {
 		name := "result-" + objectName(first)
-		if _, err := first.of.bucket.PutBytes(ctx, name, raw); err != nil {
+		if err := writeObject(ctx, first.of.bucket, name, raw); err != nil {
 			return err
 		}
 		m.Header.Set(objectHeader, name)

@@ -60,13 +60,22 @@ func (o *Options) start() (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w: %w", ErrServer, err)
 	}
+	words := newSaid(o.log())
+	s.SetLogger(words, false, false)
 	go s.Start()
-	if !s.ReadyForConnections(startTimeout) || !s.JetStreamEnabled() {
-		s.Shutdown()
-		s.WaitForShutdown()
+	ready := make(chan bool, 1)
+	go func() { ready <- s.ReadyForConnections(startTimeout) }()
+	select {
+	case ok := <-ready:
+		if ok && s.JetStreamEnabled() {
+			return s, nil
+		}
+		stop(s)
 		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s did not start within %v", ErrServer, o.Listen, o.Dir, startTimeout)
+	case <-words.failed:
+		stop(s)
+		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s: %w", ErrServer, o.Listen, o.Dir, words.err)
 	}
-	return s, nil
 }
 
 // connect connects to the server, which it starts if it is embedded.

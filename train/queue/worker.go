@@ -147,10 +147,10 @@ func (w *worker) run(ctx context.Context) error {
 	defer cancel(nil)
 	playing, abort := context.WithCancel(context.WithoutCancel(ctx)) // ends after the drain
 	defer abort()
-	var players, others sync.WaitGroup
+	var players, sender, others sync.WaitGroup
 	done := make(chan struct{})
 	others.Go(func() { w.extend(done) })
-	others.Go(func() { w.send(playing) })
+	sender.Go(func() { w.send(playing) })
 	err := w.take(ctx, func(h *held) {
 		players.Go(func() {
 			defer func() { <-w.slots }()
@@ -159,6 +159,9 @@ func (w *worker) run(ctx context.Context) error {
 			}
 		})
 	})
+	if w.nc.IsClosed() {
+		abort() // no result can be sent
+	}
 	drained := make(chan struct{})
 	go func() {
 		players.Wait()
@@ -176,6 +179,7 @@ func (w *worker) run(ctx context.Context) error {
 	close(w.finished)
 	stuck := time.AfterFunc(w.opts.Drain+time.Second, abort) // results that the server does not take
 	defer stuck.Stop()
+	sender.Wait()
 	close(done)
 	others.Wait()
 	w.nc.FlushTimeout(5 * time.Second)
@@ -211,6 +215,9 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
+		if err := ended(w.nc); err != nil {
+			return err
+		}
 		if !said {
 			said = true
 			w.opts.log().Info("waiting for the queue", "queue", w.opts.Name, "err", err)
@@ -238,7 +245,7 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start f
 		case <-ctx.Done():
 			// Tasks that still arrive are given to other workers.
 			for m := range messages {
-				m.Nak()
+				w.giveBack(w.hold(m))
 			}
 			return n, nil
 		}

@@ -1,0 +1,245 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vagen/rollout"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// TestQueuesWhoseNamesBeginAlikeAreApart: a batch of one, and its end, remove nothing of the
+// other.
+func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Name = "run" })
+	other := namesOf("run_2")
+	_, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.settings()})
+	require.NoError(t, err)
+	_, err = f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.bucket("0123456789abcdef01234567")})
+	require.NoError(t, err)
+	f.start(t)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+	require.NoError(t, f.q.Finish(t.Context()))
+	var left []string
+	for name := range f.q.js.ObjectStoreNames(t.Context()).Name() {
+		left = append(left, name)
+	}
+	require.ElementsMatch(t, []string{other.settings(), other.bucket("0123456789abcdef01234567")}, left)
+}
+
+// serve starts a server on a port that it keeps when it is started again.
+func serve(t *testing.T, so *server.Options) (s *server.Server) {
+	t.Helper()
+	so.Host, so.JetStream, so.NoSigs, so.NoLog = "127.0.0.1", true, true, true
+	if so.Port == 0 {
+		so.Port, so.StoreDir = server.RANDOM_PORT, t.TempDir()
+	}
+	s, err := server.NewServer(so)
+	require.NoError(t, err)
+	go s.Start()
+	require.True(t, s.ReadyForConnections(patience))
+	so.Port = s.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { stop(s) })
+	return s
+}
+
+// TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker: the client of NATS gives such a
+// connection up, so that waiting would not end.
+func TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker(t *testing.T) {
+	so := &server.Options{Authorization: "hunter2hunter2"}
+	s := serve(t, so)
+	f := newFixture(t, func(o *Options) { o.URL, o.Key = s.ClientURL(), "hunter2hunter2" })
+	f.deal(t)
+	ended := make(chan error, 1)
+	taken, release := make(chan struct{}, 10), make(chan struct{})
+	o := f.workerOptions()
+	o.Drain = 0
+	o.OnTask = func(rollout.Episode) {
+		taken <- struct{}{}
+		<-release
+	}
+	go func() { ended <- Work(t.Context(), o) }()
+	<-taken
+	stop(s)
+	so.Authorization = "swordfish"
+	serve(t, so)
+	close(release)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, ErrAccess)
+	case <-time.After(20 * time.Second):
+		t.Error("the worker does not end")
+	}
+	select {
+	case <-f.done:
+		require.ErrorIs(t, f.err, ErrAccess)
+	case <-time.After(20 * time.Second):
+		t.Error("the trainer does not end\n", f.log.String())
+	}
+}
+
+// TestFilesWithoutCredentialsAreErrors, not a reason to wait for the server.
+func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "creds")
+	require.NoError(t, os.WriteFile(file, []byte("no credentials"), 0o600))
+	for _, creds := range []string{file, file + ".missing", t.TempDir()} {
+		o := DefaultWorkerOptions()
+		o.URL, o.Creds = "nats://127.0.0.1:1", creds
+		o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) { return nil, nil }
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := Work(ctx, o)
+		cancel()
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, creds)
+	}
+}
+
+// TestURLsThatTheClientCannotUseAreRefused.
+func TestURLsThatTheClientCannotUseAreRefused(t *testing.T) {
+	for _, url := range []string{"nats://a:1,nats://b:2", "nats://a, tls://b", "ws://a:1,wss://b:2", "nats://a/"} {
+		require.NoError(t, checkURL(url), url)
+	}
+	for _, url := range []string{"ws://a:1,nats://b:2", "tls://b,wss://a", "nats://a/path", "nats://a,", "http://a", "", "embedded,nats://a"} {
+		require.ErrorIs(t, checkURL(url), ErrOption, url)
+	}
+}
+
+// TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers: one of several URLs.
+func TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers(t *testing.T) {
+	so := &server.Options{Username: "alice", Password: "hunter2hunter2"}
+	so.Websocket.Host, so.Websocket.Port, so.Websocket.NoTLS = "127.0.0.1", server.RANDOM_PORT, true
+	s := serve(t, so)
+	f := newFixture(t, func(o *Options) {
+		o.URL, o.User, o.Key = "nats://127.0.0.1:1, "+s.ClientURL(), "alice", "hunter2hunter2"
+	})
+	f.start(t)
+	o := f.workerOptions()
+	o.URL = s.WebsocketURL()
+	require.Contains(t, o.URL, "ws://")
+	f.work(t, o)
+	f.finish(t)
+}
+
+// TestATaskThatNoServerTakesEndsTheRun, instead of being sent for ever.
+func TestATaskThatNoServerTakesEndsTheRun(t *testing.T) {
+	f := newFixture(t, nil)
+	f.es[3].Config = map[string]any{"turns": uint64(2), "map": strings.Repeat("x", maxTask)}
+	f.start(t)
+	select {
+	case <-f.done:
+		require.ErrorIs(t, f.err, ErrOption)
+		require.ErrorContains(t, f.err, "episode 3")
+	case <-time.After(5 * time.Second):
+		t.Fatal("the trainer waits")
+	}
+	f.es[3].Config["map"] = strings.Repeat("x", maxTask-8000) // the rest is for the task and its header
+	f.start(t)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+}
+
+// TestABatchIsOpenedOnce, also if tasks of another one, which cannot be opened, come in between,
+// and if it could not be opened at first.
+func TestABatchIsOpenedOnce(t *testing.T) {
+	f := newFixture(t, nil)
+	f.deal(t)
+	o := f.workerOptions()
+	open, opens := o.Open, 0
+	o.Open = func(ctx context.Context, a, b []byte) (func() *rollout.Player, error) {
+		opens++
+		return open(ctx, a, b)
+	}
+	w, err := newWorker(t.Context(), o)
+	require.NoError(t, err)
+	defer w.nc.Close()
+	s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+	require.NoError(t, err)
+	m, err := s.GetMsg(t.Context(), s.CachedInfo().State.FirstSeq)
+	require.NoError(t, err)
+	var own task
+	require.NoError(t, json.Unmarshal(m.Data, &own))
+	stale := own
+	stale.Deal = "ended"
+	for range 10 {
+		require.NoError(t, w.open(t.Context(), &own).err)
+		require.Error(t, w.open(t.Context(), &stale).err)
+	}
+	require.Equal(t, 1, opens)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+}
+
+// TestAnyNumberOfEpisodesAtATime: without memory for each of them.
+func TestAnyNumberOfEpisodesAtATime(t *testing.T) {
+	f := newFixture(t, nil)
+	f.start(t)
+	o := f.workerOptions()
+	o.Slots = 1 << 30 // the most that is allowed
+	f.work(t, o)
+	f.finish(t)
+}
+
+// TestTasksThatArriveWhenAWorkerStopsAreNoTries of the episodes.
+func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Tries = 1 })
+	f.deal(t)
+	w, err := newWorker(t.Context(), f.workerOptions())
+	require.NoError(t, err)
+	defer w.nc.Close()
+	c, err := w.consumer(t.Context())
+	require.NoError(t, err)
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.fetch(stopped, c, len(f.es), w.giveBack)
+	require.NoError(t, err)
+	f.work(t, f.workerOptions())
+	f.finish(t)
+	require.Zero(t, f.q.count.died.Load())
+}
+
+// TestAnEmbeddedServerThatCannotStartSaysWhy, at once.
+func TestAnEmbeddedServerThatCannotStartSaysWhy(t *testing.T) {
+	o := DefaultOptions()
+	o.Run, o.Dir, o.Listen = "run-1", t.TempDir(), "127.0.0.1:0"
+	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "jetstream"), nil, 0o600))
+	_, err := Open(t.Context(), o)
+	require.ErrorIs(t, err, ErrServer)
+	require.ErrorContains(t, err, "not a directory")
+}
+
+// TestSettingsOfAnySizeAreRead: those that the server sends in many chunks, and none that are
+// longer than allowed.
+func TestSettingsOfAnySizeAreRead(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Setup = bytes.Repeat([]byte("setup"), 1<<20) })
+	f.start(t)
+	o := f.workerOptions()
+	open := o.Open
+	o.Open = func(ctx context.Context, setup, policy []byte) (func() *rollout.Player, error) {
+		if !bytes.Equal(setup, f.opts.Setup) {
+			return nil, fmt.Errorf("another setup, of %d bytes", len(setup))
+		}
+		return open(ctx, setup, policy)
+	}
+	f.work(t, o)
+	f.finish(t)
+	store, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "other"})
+	require.NoError(t, err)
+	require.NoError(t, writeObject(t.Context(), store, "a", []byte("12345")))
+	raw, err := readObject(t.Context(), patience, store, "a", 5)
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(raw))
+	_, err = readObject(t.Context(), patience, store, "a", 4)
+	require.ErrorIs(t, err, errTooLong)
+}
