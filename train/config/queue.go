@@ -2,9 +2,9 @@ package config
 
 import (
 	"net"
-	"net/url"
 	"regexp"
-	"strings"
+
+	"vagen/internal/natsurl"
 )
 
 // QueueConfig says how trainer and workers use the queue in run.queue.
@@ -47,8 +47,10 @@ func (v *validator) queue(c *Config) {
 		v.Bad(queueKey+".lease", "%v, must be in [0.1, 1e6]", o.Lease)
 	}
 	v.Positive(queueKey+".tries", o.Tries)
-	if !queueURL(c.Run.Queue) { // its text may contain a secret
-		v.Say("{run.queue} must be of the form nats://host:4222 or tls://host:4222, without credentials, or %s", QueueEmbedded)
+	if c.Run.Queue != QueueEmbedded {
+		if err := natsurl.Check(c.Run.Queue); err != nil {
+			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)
+		}
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		v.Bad(queueKey+".listen", "%q, must be host:port", o.Listen)
@@ -72,28 +74,6 @@ func (v *validator) queue(c *Config) {
 	if c.Run.Waves > 1 {
 		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
 	}
-}
-
-// queueURL reports whether a text can be run.queue.
-func queueURL(text string) bool {
-	if text == QueueEmbedded {
-		return true
-	}
-	web := 0
-	all := strings.Split(text, ",")
-	for _, one := range all {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil || u.User != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-			return false
-		}
-		if u.Scheme == "ws" || u.Scheme == "wss" {
-			web++
-		}
-		if u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
-			return false
-		}
-	}
-	return web == 0 || web == len(all) // the client of NATS cannot mix them
 }
 
 // queueKeys are the settings that have no effect without a queue.

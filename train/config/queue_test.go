@@ -12,10 +12,10 @@ import (
 func TestSettingsOfQueuesAreChecked(t *testing.T) {
 	const k = "run.queue_options."
 	for want, overrides := range map[string][]string{
-		"without credentials":         {"run.queue=nats://me:geheim@h:4222"},
+		"contains credentials":        {"run.queue=nats://me:geheim@h:4222"},
 		"must be of the form nats://": {"run.queue=http://h"},
-		"without credentials, or":     {"run.queue=ws://h,nats://g"},
-		"or embedded":                 {"run.queue=nats://h/path"},
+		"all must be of one kind":     {"run.queue=ws://h,nats://g"},
+		"without path":                {"run.queue=nats://h/path"},
 		"letters, digits":             {"run.queue=embedded", k + "name=a.b"},
 		"must be host:port":           {"run.queue=embedded", k + "listen=nowhere"},
 		"must be in [0.1":             {"run.queue=embedded", k + "lease=0"},

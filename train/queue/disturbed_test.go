@@ -106,16 +106,6 @@ func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
 	}
 }
 
-// TestURLsThatTheClientCannotUseAreRefused.
-func TestURLsThatTheClientCannotUseAreRefused(t *testing.T) {
-	for _, url := range []string{"nats://a:1,nats://b:2", "nats://a, tls://b", "ws://a:1,wss://b:2", "nats://a/"} {
-		require.NoError(t, checkURL(url), url)
-	}
-	for _, url := range []string{"ws://a:1,nats://b:2", "tls://b,wss://a", "nats://a/path", "nats://a,", "http://a", "", "embedded,nats://a"} {
-		require.ErrorIs(t, checkURL(url), ErrOption, url)
-	}
-}
-
 // TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers: one of several URLs.
 func TestEpisodesTravelOverWebsocketsAndToTheServerThatAnswers(t *testing.T) {
 	so := &server.Options{Username: "alice", Password: "hunter2hunter2"}

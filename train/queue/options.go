@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"vagen/internal/field"
+	"vagen/internal/natsurl"
 )
 
 // Embedded as Options.URL starts a server in this process.
@@ -112,8 +112,10 @@ func (o *Connection) check(c *field.Checks) {
 	if (o.Cert == "") != (o.CertKey == "") {
 		c.Bad("Cert", "%q and CertKey %q: both must be set, or none", o.Cert, o.CertKey)
 	}
-	if err := checkURL(o.URL); err != nil {
-		c.Add("URL", fmt.Errorf("queue: URL: %w", err))
+	if o.URL != Embedded {
+		if err := natsurl.Check(o.URL); err != nil {
+			c.Add("URL", fmt.Errorf("queue: URL: %w: it is not %s, and %w", ErrOption, Embedded, err))
+		}
 	}
 }
 
@@ -147,35 +149,6 @@ func (o *Options) Check() error {
 		}
 	}
 	return c.Err()
-}
-
-// checkURL returns an error that wraps ErrOption unless a text can be Connection.URL. The error
-// shows no credentials.
-func checkURL(text string) error {
-	if text == Embedded {
-		return nil
-	}
-	web := 0
-	all := strings.Split(text, ",")
-	for _, one := range all {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err == nil && (u.Scheme == "ws" || u.Scheme == "wss") {
-			web++
-		}
-		switch {
-		case err != nil: // its text may contain credentials
-			return fmt.Errorf("%w: it is not a URL, must be of the form nats://host:4222, or %s", ErrOption, Embedded)
-		case u.User != nil:
-			return fmt.Errorf("%w: the URL of %s contains credentials: set the key or the file of credentials instead", ErrOption, u.Host)
-		case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss", u.Hostname() == "",
-			strings.Trim(u.Path, "/") != "", u.RawQuery != "", u.Fragment != "":
-			return fmt.Errorf("%w: %q must be of the form nats://host:4222 or tls://host:4222, or %s", ErrOption, one, Embedded)
-		}
-	}
-	if web > 0 && web < len(all) {
-		return fmt.Errorf("%w: %q has URLs of websockets and others, must be of one kind", ErrOption, text)
-	}
-	return nil
 }
 
 // dial returns the options of a connection.
