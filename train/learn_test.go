@@ -36,7 +36,7 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		"epochs":       {func(c *config.Config) { c.Critic.Epochs = &three }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(false, 0, 4, 1, beta)}},
 		"clip":         {func(c *config.Config) { c.Critic.GradClip = &half }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
 		"moments":      {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, 0.5), call(false, 0, 4, 1, beta)}},
-		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup = &half, 1 }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta)}},
+		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup, c.Trainer.Steps = &half, 2, 2 }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
 		"no critic's": {func(c *config.Config) {
 			c.Critic.GradClip, c.Critic.Kind, c.Algorithm.Estimator, c.Rollout.Trajectories = &half, "none", "grpo", 2
 		}, []traintest.UpdateSummary{call(false, 0, 4, 1, beta), call(false, 0, 4, 1, beta)}},

@@ -43,7 +43,7 @@ func TestCriticWarmUpMeasuresNoPolicy(t *testing.T) {
 	require.Len(t, steps, 8)
 	for i, e := range steps {
 		for _, name := range policyMetrics {
-			require.Equal(t, i >= 4, traintest.Has(e.Metrics, name), "%s at step %d", name, i+1)
+			require.Equal(t, i >= 3, traintest.Has(e.Metrics, name), "%s at step %d", name, i+1)
 		}
 		require.Contains(t, e.Metrics, "critic/vf_loss")
 	}
