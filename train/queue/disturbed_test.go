@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"vagen/rollout"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"vagen/rollout"
 )
 
 // TestQueuesWhoseNamesBeginAlikeAreApart: a batch of one, and its end, remove nothing of the
@@ -79,13 +79,13 @@ func TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, ErrAccess)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("the worker does not end")
 	}
 	select {
 	case <-f.done:
 		require.ErrorIs(t, f.err, ErrAccess)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("the trainer does not end\n", f.log.String())
 	}
 }
@@ -131,7 +131,7 @@ func TestATaskThatNoServerTakesEndsTheRun(t *testing.T) {
 	case <-f.done:
 		require.ErrorIs(t, f.err, ErrOption)
 		require.ErrorContains(t, f.err, "episode 3")
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the trainer waits")
 	}
 	f.es[3].Config["map"] = strings.Repeat("x", maxTask-8000) // the rest is for the task and its header
@@ -183,7 +183,7 @@ func TestAnyNumberOfEpisodesAtATime(t *testing.T) {
 
 // TestTasksThatArriveWhenAWorkerStopsAreNoTries of the episodes.
 func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Tries = 1 })
+	f := newFixture(t, func(o *Options) { o.Tries, o.Lease = 1, time.Minute }) // no lease ends on a slow machine
 	f.deal(t)
 	w, err := newWorker(t.Context(), f.workerOptions())
 	require.NoError(t, err)

@@ -429,7 +429,7 @@ func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
 
 // TestAWorkerThatStopsGivesItsEpisodesBack, without counting them as tries.
 func TestAWorkerThatStopsGivesItsEpisodesBack(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Tries = 1 })
+	f := newFixture(t, func(o *Options) { o.Tries, o.Lease = 1, time.Minute }) // no lease ends on a slow machine
 	f.deal(t)
 	started, block := make(chan struct{}, 10), make(chan struct{})
 	for range 3 {
@@ -455,7 +455,7 @@ func TestAWorkerThatStopsGivesItsEpisodesBack(t *testing.T) {
 // TestAWorkerThatCannotOpenABatchEnds, and the batch's episodes stay for others. If episodes
 // fail in every worker, the run ends with the reason.
 func TestAWorkerThatCannotOpenABatchEnds(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Tries = 2 })
+	f := newFixture(t, func(o *Options) { o.Tries, o.Lease = 2, time.Minute })
 	f.deal(t)
 	o := f.workerOptions()
 	o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
