@@ -4,9 +4,24 @@ package natsurl
 import (
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
+
+// Listen splits the address on which a server listens, such as 127.0.0.1:4222.
+func Listen(text string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(text)
+	if err == nil {
+		port, err = strconv.Atoi(number)
+	}
+	if err != nil || port < 0 || port > math.MaxUint16 {
+		return "", 0, fmt.Errorf("%q must be host:port, with a port from 0 to %d", text, math.MaxUint16)
+	}
+	return host, port, nil
+}
 
 // Check returns an error unless a text is the address of a NATS server, such as
 // nats://host:4222, tls://host:4222 or wss://host, or several with commas between them. The error

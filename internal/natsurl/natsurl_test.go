@@ -17,6 +17,18 @@ func ExampleCheck() {
 	// it must be of the form nats://host:4222 or tls://host:4222, without path and query
 }
 
+// TestListen: a port is a number.
+func TestListen(t *testing.T) {
+	host, port, err := natsurl.Listen("[::1]:4222")
+	require.NoError(t, err)
+	require.Equal(t, "::1", host)
+	require.Equal(t, 4222, port)
+	for _, text := range []string{"", "nowhere", "host:name", "host:", "host:-1", "host:65536", "host:1:2"} {
+		_, _, err := natsurl.Listen(text)
+		require.ErrorContains(t, err, "must be host:port", text)
+	}
+}
+
 // TestCheck also for URLs that the client of NATS cannot use.
 func TestCheck(t *testing.T) {
 	for _, url := range []string{"nats://a:1,nats://b:2", "nats://a, tls://b", "ws://a:1,wss://b:2", "nats://a/"} {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net"
 	"regexp"
 
 	"vagen/internal/natsurl"
@@ -52,8 +51,8 @@ func (v *validator) queue(c *Config) {
 			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)
 		}
 	}
-	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		v.Bad(queueKey+".listen", "%q, must be host:port", o.Listen)
+	if _, _, err := natsurl.Listen(o.Listen); err != nil {
+		v.Say("{%s.listen}: %w", queueKey, err)
 	}
 	switch {
 	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):

@@ -141,9 +141,9 @@ func (o *Options) Check() error {
 		if o.CA != "" {
 			c.Bad("CA", "%q, but an embedded server is in this process: only workers need it", o.CA)
 		}
-		host, _, err := net.SplitHostPort(o.Listen)
+		host, _, err := natsurl.Listen(o.Listen)
 		if err != nil {
-			c.Bad("Listen", "%q, must be host:port", o.Listen)
+			c.Add("Listen", fmt.Errorf("queue: Listen: %w: %w", ErrOption, err))
 		} else if ip := net.ParseIP(host); o.Key == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			c.Bad("Listen", "%q, which other machines can reach: set Key, a token or password, or listen on 127.0.0.1", o.Listen)
 		}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"time"
+
+	"vagen/internal/natsurl"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -21,7 +22,7 @@ const startTimeout = time.Minute
 
 // start starts an embedded server.
 func (o *Options) start() (*server.Server, error) {
-	host, portText, err := net.SplitHostPort(o.Listen)
+	host, port, err := natsurl.Listen(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w: Listen: %w", ErrOption, err)
 	}
@@ -31,10 +32,6 @@ func (o *Options) start() (*server.Server, error) {
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("queue: %w: Dir: %w", ErrServer, err)
-	}
-	port, err := strconv.Atoi(portText)
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w: Listen: %q has no port number", ErrOption, o.Listen)
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
