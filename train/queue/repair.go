@@ -61,8 +61,8 @@ func (d *deal) look(ctx context.Context) error {
 }
 
 // left returns the number of tasks of this deal on the server. It removes those of other deals,
-// which workers of an earlier process gave back: nobody has their settings, so no worker could
-// play them.
+// which workers of an earlier process gave back: their settings are not on the server any more,
+// so no worker can play them.
 func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err error) {
 	info, err := tasks.Info(ctx, jetstream.WithSubjectFilter(d.q.names.taskOf("*", "*")))
 	if err != nil {
