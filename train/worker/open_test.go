@@ -39,6 +39,7 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 		require.ErrorIs(t, err, want)
 		require.NotContains(t, err.Error(), key)
 	}
+	o.Getenv = func(string) (string, bool) { return server.Key, true }
 	c.Run.QueueOptions.Name = "mine"
 	require.NoError(t, o.Check(t.Context()))
 	require.NoDirExists(t, o.Dir)
