@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"strings"
 
 	"vagen/policy"
 	"vagen/policy/engine"
@@ -30,18 +31,31 @@ const probeTokens = 16
 
 // samples generates n responses, every other one to an image if the model reads images.
 func (l *Learner) samples(ctx context.Context, n int) ([]engine.Sample, error) {
-	p := engine.NewPolicy(l.fleet)
 	vision := l.Model.ReadsImages()
 	prompts := make([]policy.Prompt, n)
 	for i := range prompts {
-		m := policy.Message{Role: policy.User, Text: fmt.Sprintf("Probe %d: describe the next step.", i)}
+		var pictures []image.Image
 		if vision && i%2 == 1 {
-			m.Text, m.Images = "<image>"+m.Text, []image.Image{probeImage(i)}
+			pictures = []image.Image{probeImage(i, 96, 96)}
 		}
-		prompts[i] = policy.Prompt{Conversation: uint64(i + 1), Messages: []policy.Message{m}, Seed: uint64(i) << 40}
+		prompts[i] = probe(i, pictures...)
 	}
+	return l.scored(ctx, prompts)
+}
+
+// probe is the prompt of a conversation of its own.
+func probe(i int, pictures ...image.Image) policy.Prompt {
+	m := policy.Message{Role: policy.User, Text: fmt.Sprintf("Probe %d: describe the next step.", i), Images: pictures}
+	m.Text = strings.Repeat("<image>", len(pictures)) + m.Text
+	return policy.Prompt{Conversation: uint64(i + 1), Messages: []policy.Message{m}, Seed: uint64(i) << 40}
+}
+
+// scored generates responses to prompts, which open conversations, and computes the model's
+// log-probs for them.
+func (l *Learner) scored(ctx context.Context, prompts []policy.Prompt) ([]engine.Sample, error) {
+	n := len(prompts)
 	temperature := l.config.Agent.Rollout.Temperature
-	out, err := p.Generate(ctx, prompts, policy.Sampling{Temperature: temperature, MaxTokens: probeTokens})
+	out, err := engine.NewPolicy(l.fleet).Generate(ctx, prompts, policy.Sampling{Temperature: temperature, MaxTokens: probeTokens})
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +97,12 @@ func (l *Learner) samples(ctx context.Context, n int) ([]engine.Sample, error) {
 	return samples, nil
 }
 
-// probeImage draws a picture with edges and shades, of a size that models have to resize.
-func probeImage(i int) image.Image {
-	const side = 96
-	im := image.NewRGBA(image.Rect(0, 0, side, side))
-	for y := range side {
-		for x := range side {
+// probeImage draws a picture with edges and shades. A size that is no multiple of the
+// model's blocks has to be resized.
+func probeImage(i, width, height int) image.Image {
+	im := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
 			c := color.RGBA{uint8(2 * x), uint8(2 * y), uint8(37 * i), 255}
 			if (x/12+y/12+i)%2 == 0 {
 				c.R, c.G = 255-c.R, 255-c.G
