@@ -184,8 +184,6 @@ func repeat(n int) (out []policy.Prompt) {
 	return out
 }
 
-func contains(list []string, name string) bool { return slices.Contains(list, name) }
-
 func (d doubled) Expand(tokens []int32, images []image.Image) ([]int32, [][2]int, error) {
 	out, places, err := d.fake.Expand(tokens, images)
 	if len(places) == 0 {

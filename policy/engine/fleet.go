@@ -26,7 +26,6 @@ type Fleet struct {
 	base    string       // version of the base weights when the fleet was opened
 	length  int          // longest context; 0 is unknown
 	current *Version     // nil before the first Publish
-	old     *Version     // the version before current
 
 	mu      sync.Mutex // protects the servers
 	servers []*server
@@ -58,7 +57,7 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 	}
 	for _, a := range o.Addresses {
 		base, _ := parseAddress(a)
-		f.servers = append(f.servers, &server{base: base, healthy: true})
+		f.servers = append(f.servers, &server{base: base, healthy: true, sync: make(chan struct{}, 1)})
 	}
 	errs := make([]error, len(f.servers))
 	f.each(func(i int, s *server) { errs[i] = f.inspect(ctx, s) })
@@ -100,7 +99,7 @@ func (f *Fleet) each(do func(i int, s *server)) {
 
 // inspect asks a server what it serves and compares its tokenizer with the codec's.
 func (f *Fleet) inspect(ctx context.Context, s *server) error {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, inspectTimeout, fmt.Errorf("no answer within %v", inspectTimeout))
 	defer cancel()
 	var err error
 	if s.known, err = f.api.describe(ctx, s.base); err != nil {

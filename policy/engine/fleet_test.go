@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,12 +171,43 @@ func TestAnAdapterIsANewNameForEachVersion(t *testing.T) {
 		require.Equal(t, []string{names[i]}, all[0].Adapters())
 		require.NoError(t, ask(t, NewPolicy(f), opening(1, "x"))[0].Err)
 	}
-	require.True(t, contains(all[1].Adapters(), names[2]))
 	require.Eventually(t, func() bool { n, _ := f.Healthy(); return n == 2 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []string{names[2]}, all[1].Adapters(), "the one from before the server was down is unloaded, too")
 	v, ok := f.Current()
 	require.True(t, ok)
 	require.Equal(t, names[2], v.Name)
 	require.ErrorIs(t, f.Publish(t.Context(), Version{Name: "all"}), ErrOption)
+}
+
+// TestPublishEndsWithItsContext although a probe is loading weights on the server, which may take
+// ten minutes.
+func TestPublishEndsWithItsContext(t *testing.T) {
+	c, all, _ := stubs(t, VLLM, 1)
+	loading, release := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/collective_rpc" && calls.Add(1) == 2 {
+			close(loading)
+			<-release
+		}
+		all[0].ServeHTTP(w, r)
+	}))
+	defer h.Close()
+	o := testOptions(VLLM, h.URL)
+	o.Mixed = MixedKeep
+	f, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	defer f.Close()
+	defer close(release)
+	require.NoError(t, f.Publish(t.Context(), Version{Name: "w1", Path: "/w/1"}))
+	all[0].SetVersion("foreign")
+	require.NoError(t, ask(t, NewPolicy(f), opening(1, "x"))[0].Err)
+	<-loading // the probe
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- f.Publish(ctx, Version{Name: "w2", Path: "/w/2"}) }()
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
 }
 
 // TestWeightsThatReachNoServerEndTheCall with the reason of every server.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,10 @@ type Version struct {
 }
 
 // NewName returns a name for a version of the weights that no other process uses.
-func (f *Fleet) NewName(number int) string { return fmt.Sprintf("vagen-%s-v%d", f.nonce, number) }
+func (f *Fleet) NewName(number int) string { return fmt.Sprintf("%s%d", f.prefix(), number) }
+
+// prefix begins all names that NewName returns.
+func (f *Fleet) prefix() string { return "vagen-" + f.nonce + "-v" }
 
 func nonce() string {
 	var b [4]byte
@@ -68,7 +72,7 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 		f.mu.Unlock()
 		return fmt.Errorf("engine: %w: version %s has Adapter %v, the version before it %v", ErrOption, v.Name, v.Adapter, f.current.Adapter)
 	}
-	f.old, f.current = f.current, &v
+	f.current = &v
 	if f.opts.Follow {
 		f.base = v.Base
 	}
@@ -103,14 +107,18 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 // bringUp checks that a server is healthy, brings the current weights to it if it does not
 // have them, and lets it be used.
 func (f *Fleet) bringUp(ctx context.Context, s *server) error {
-	s.sync.Lock()
-	defer s.sync.Unlock()
+	select {
+	case s.sync <- struct{}{}:
+		defer func() { <-s.sync }()
+	case <-ctx.Done(): // a probe is loading weights
+		return fmt.Errorf("engine: %s: %w", s.base, context.Cause(ctx))
+	}
 	ctx, cancel := context.WithTimeout(ctx, f.opts.SyncTimeout)
 	defer cancel()
 	f.mu.Lock()
-	current, old := f.current, f.old
+	current := f.current
 	f.mu.Unlock()
-	if err := f.bring(ctx, s, current, old); err != nil {
+	if err := f.bring(ctx, s, current); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -124,7 +132,7 @@ func (f *Fleet) bringUp(ctx context.Context, s *server) error {
 }
 
 // bring brings weights to a server that does not have them.
-func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) error {
+func (f *Fleet) bring(ctx context.Context, s *server, current *Version) error {
 	within, cancel := context.WithTimeout(ctx, callTimeout)
 	d, err := f.api.describe(within, s.base)
 	cancel()
@@ -140,7 +148,7 @@ func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) err
 		if current == nil {
 			return nil
 		}
-		return f.bringAdapter(ctx, s, d, current, old)
+		return f.bringAdapter(ctx, s, d, current)
 	case d.version == current.Name:
 		return nil
 	case f.opts.Follow:
@@ -149,32 +157,54 @@ func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) err
 	return f.api.reload(ctx, s.base, current.Path, current.Name)
 }
 
-// bringAdapter loads an adapter and unloads the one before it.
-func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, current, old *Version) error {
+// bringAdapter loads an adapter and unloads those of earlier versions.
+func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, current *Version) error {
 	if f.opts.Follow {
 		if d.adapters != nil && !slices.Contains(d.adapters, current.Name) {
 			return fmt.Errorf("engine: %s: %w: the adapter %s is not loaded", s.base, ErrVersion, current.Name)
 		}
-		s.version = current.Name
 		return nil
 	}
 	if d.adapters == nil || !slices.Contains(d.adapters, current.Name) {
 		err := f.api.loadAdapter(ctx, s.base, current.Name, current.Path)
 		// A server that cannot list its adapters refuses one that it has.
-		if err != nil && !(d.adapters == nil && errors.Is(err, ErrRefused) && s.version == current.Name) {
+		if err != nil && !(d.adapters == nil && errors.Is(err, ErrRefused) && slices.Contains(s.adapters, current.Name)) {
 			return err
 		}
 	}
-	s.version = current.Name
-	if old == nil {
-		return nil
+	if !slices.Contains(s.adapters, current.Name) {
+		s.adapters = append(s.adapters, current.Name)
 	}
-	if d.adapters == nil || slices.Contains(d.adapters, old.Name) {
-		if err := f.api.unloadAdapter(ctx, s.base, old.Name); err != nil { // it only takes memory
-			f.log.Warn("old adapter was not unloaded", "server", s.base, "adapter", old.Name, "err", err)
+	f.unloadOld(ctx, s, d, current.Name)
+	return nil
+}
+
+// unloadOld unloads all adapters of this fleet but one. There are several if the server could
+// not be reached when one of them was to be unloaded. That it fails again only takes memory.
+func (f *Fleet) unloadOld(ctx context.Context, s *server, d *description, current string) {
+	old := s.adapters
+	for _, name := range d.adapters { // also those of loading calls whose answer was not received
+		if strings.HasPrefix(name, f.prefix()) && !slices.Contains(old, name) {
+			old = append(old, name)
 		}
 	}
-	return nil
+	s.adapters = nil
+	for _, name := range old {
+		if name != current {
+			if d.adapters != nil && !slices.Contains(d.adapters, name) {
+				continue // the server was restarted
+			}
+			err := f.api.unloadAdapter(ctx, s.base, name)
+			if err == nil || errors.Is(err, ErrMissing) {
+				continue
+			}
+			f.log.Warn("old adapter was not unloaded", "server", s.base, "adapter", name, "err", err)
+			if errors.Is(err, ErrRefused) {
+				continue // it would be refused each time
+			}
+		}
+		s.adapters = append(s.adapters, name)
+	}
 }
 
 // unpause resumes generation, also after the end of ctx, unless a server refused to pause: one

@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
-	"sync"
 	"time"
 
 	"vagen/internal/clock"
 )
 
-// server is the state of one server. The fleet's mutex protects it, except sync.
+// server is the state of one server. The fleet's mutex protects it, except sync and adapters.
 type server struct {
-	base  string
-	sync  sync.Mutex // held while weights are brought to the server
-	known *description
+	base     string
+	sync     chan struct{} // has an element while weights are brought to the server
+	adapters []string      // that this fleet loaded and did not unload; protected by sync
+	known    *description
 
 	healthy  bool
-	version  string // of the weights that it has; "" before the first Publish
 	inFlight int
 	failures int // in a row
 	reason   error
