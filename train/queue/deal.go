@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,6 +38,7 @@ type deal struct {
 
 	progress time.Time // of the last result
 	warned   time.Time // of the last warning
+	heard    sync.Once // that results cannot be delivered
 }
 
 // tick is how long a deal waits for results before it looks at other things.
@@ -93,6 +95,9 @@ func (d *deal) run(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
+	if s, err := d.q.nc.Subscribe(d.q.names.troubleOf(d.batch), d.hear); err == nil {
+		defer s.Unsubscribe()
+	}
 	d.restart()
 	for d.missing > 0 {
 		if err := ctx.Err(); err != nil {
@@ -137,7 +142,7 @@ func (d *deal) restart() {
 // change is returned.
 func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 	for {
-		err := f()
+		err := d.q.said.explain(f())
 		if err == nil || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrAccess) || errors.Is(err, ErrOption) {
 			return err
 		}
@@ -152,6 +157,15 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 			return err
 		}
 	}
+}
+
+// hear counts and logs, once in a batch, that a worker has results that the server does not take.
+// Otherwise a run would wait without a reason in its own log.
+func (d *deal) hear(m *nats.Msg) {
+	d.q.count.undelivered.Add(1)
+	d.heard.Do(func() {
+		d.q.opts.log().Warn("queue: a worker cannot deliver results and keeps trying", "err", shorten(string(m.Data)))
+	})
 }
 
 // warn logs a lasting condition twice a minute.
@@ -232,7 +246,7 @@ func (d *deal) clear(ctx context.Context) (stored int, err error) {
 	}
 	keep := d.batch
 	if q.deals > 0 {
-		keep = "" // the settings of the batch before go, too
+		keep = ""
 	}
 	return stored, dropBuckets(ctx, q.js, q.names, keep)
 }

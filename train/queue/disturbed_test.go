@@ -5,17 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy"
 	"vagen/rollout"
 )
 
@@ -232,4 +236,119 @@ func TestSettingsOfAnySizeAreRead(t *testing.T) {
 	require.Equal(t, "12345", string(raw))
 	_, err = readObject(t.Context(), patience, store, "a", 4)
 	require.ErrorIs(t, err, errTooLong)
+}
+
+// TestEpisodesOfAnEndedBatchEnd, so that new weights need not wait for their responses: at once
+// when a task of the next batch comes, and soon if all slots are occupied, so that none comes.
+func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
+	for _, slots := range []int{6, 100} {
+		f := newFixture(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		first := *f.p
+		first.Dealer, first.Tag = f.q, "first"
+		go func() {
+			defer close(over)
+			_, _, err := first.Play(ctx, f.es, 8)
+			assert.ErrorIs(t, err, context.Canceled)
+		}()
+		o := f.workerOptions()
+		o.Slots = slots
+		open, opens := o.Open, 0
+		playing := make(chan struct{}, len(f.es))
+		var left sync.WaitGroup
+		left.Add(len(f.es))
+		o.Open = func(ctx context.Context, setup, version []byte) (func() *rollout.Player, error) {
+			if opens++; opens > 1 {
+				left.Wait() // as for weights that cannot be replaced before
+				return open(ctx, setup, version)
+			}
+			return func() *rollout.Player {
+				return &rollout.Player{Policy: stuck{&left, playing}, Envs: f.p.Envs}
+			}, nil
+		}
+		f.work(t, o)
+		for range f.es {
+			<-playing
+		}
+		cancel()
+		<-over
+		f.p.Tag = "second"
+		f.start(t)
+		f.finish(t)
+	}
+}
+
+// stuck is a policy that answers when its context ends.
+type stuck struct {
+	left    *sync.WaitGroup
+	playing chan struct{}
+}
+
+func (s stuck) Generate(ctx context.Context, _ []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
+	defer s.left.Done()
+	s.playing <- struct{}{}
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+func (stuck) Forget(...uint64) {}
+
+// TestTheTrainerSaysWhyResultsDoNotCome: once, with the worker's reason.
+func TestTheTrainerSaysWhyResultsDoNotCome(t *testing.T) {
+	f := newFixture(t, nil)
+	var own record
+	f.q.opts.Log = slog.New(slog.NewTextHandler(&own, nil))
+	f.deal(t)
+	s, err := f.q.js.Stream(t.Context(), f.q.names.results())
+	require.NoError(t, err)
+	c := s.CachedInfo().Config
+	c.MaxBytes = 1
+	_, err = f.q.js.UpdateStream(t.Context(), c)
+	require.NoError(t, err)
+	for range 2 {
+		f.work(t, f.workerOptions())
+	}
+	require.Eventually(t, func() bool { return f.q.Gauges()["queue_undelivered"] >= 2 }, patience, 10*time.Millisecond)
+	const says = "a worker cannot deliver results"
+	require.Eventually(t, own.has(says), patience, time.Millisecond)
+	require.Contains(t, own.String(), "maximum bytes exceeded")
+	c.MaxBytes = -1
+	_, err = f.q.js.UpdateStream(t.Context(), c)
+	require.NoError(t, err)
+	f.finish(t)
+	require.Equal(t, 1, strings.Count(own.String(), says))
+}
+
+// TestAUserWithoutJetStreamIsToldSo, instead of waiting: without permissions, and in an account
+// for which it is not enabled.
+func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
+	plain := server.NewAccount("plain")
+	able := server.NewAccount("able")
+	so := &server.Options{
+		Accounts: []*server.Account{plain, able},
+		Users: []*server.User{
+			{Username: "publish", Password: "p", Account: able, Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}},
+			{Username: "subscribe", Password: "p", Account: able, Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Deny: []string{"_INBOX.>"}}}},
+			{Username: "account", Password: "p", Account: plain},
+		},
+	}
+	s := serve(t, so)
+	registered, err := s.LookupAccount("able")
+	require.NoError(t, err)
+	require.NoError(t, registered.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil))
+	for user, says := range map[string]string{"publish": "$JS.API", "subscribe": "_INBOX", "account": "enable JetStream"} {
+		o := DefaultOptions()
+		o.URL, o.User, o.Key, o.Run = s.ClientURL(), user, "p", "run-1"
+		_, err = Open(t.Context(), o)
+		require.ErrorIs(t, err, ErrAccess, user)
+		require.ErrorContains(t, err, says, user)
+		require.ErrorIs(t, Probe(t.Context(), o), ErrAccess, user)
+		w := DefaultWorkerOptions()
+		w.Connection = o.Connection
+		w.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) { return nil, nil }
+		err = Work(t.Context(), w)
+		require.ErrorIs(t, err, ErrAccess, user)
+		require.ErrorContains(t, err, says, user)
+	}
 }

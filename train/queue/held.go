@@ -73,7 +73,7 @@ func (w *worker) lock(h *held, alone bool) {
 }
 
 // extend extends the leases of all tasks.
-func (w *worker) extend(done <-chan struct{}) {
+func (w *worker) extend(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
 		case <-w.ticker.C:
@@ -86,6 +86,7 @@ func (w *worker) extend(done <-chan struct{}) {
 		for _, h := range all {
 			h.m.InProgress() // if it fails, the task may be played twice
 		}
+		w.endOver(ctx)
 	}
 }
 
@@ -95,7 +96,8 @@ func (w *worker) open(ctx context.Context, t *task) *opened {
 	w.mu.Lock()
 	of := w.opened[key]
 	if of == nil {
-		of = &opened{}
+		of = &opened{batch: t.Batch}
+		of.ctx, of.end = context.WithCancel(ctx)
 		w.opened[key] = of
 		if w.order = append(w.order, key); len(w.order) > 4 {
 			delete(w.opened, w.order[0])
@@ -104,7 +106,8 @@ func (w *worker) open(ctx context.Context, t *task) *opened {
 	}
 	w.mu.Unlock()
 	of.once.Do(func() {
-		if of.err = w.load(ctx, of, t); of.err != nil {
+		if of.err = w.load(of.ctx, of, t); of.err != nil {
+			of.end()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.opened[key] == of {
@@ -126,16 +129,47 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
 	raw, err := readObject(ctx, transferTimeout, all, t.Deal, maxSettings)
+	var s settings
 	if err == nil {
-		err = json.Unmarshal(raw, &of.settings)
+		err = json.Unmarshal(raw, &s)
 	}
 	if err != nil {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
+	w.supersede(of, s)
 	err = safely(func() (err error) {
 		of.player, err = w.opts.Open(ctx, of.settings.Setup, of.settings.Policy)
 		return err
 	})
-	of.unusable = err != nil
+	of.unusable = err != nil && of.ctx.Err() == nil
 	return err
+}
+
+// supersede records the settings of a batch that could be read, and ends those before it: the
+// trainer plays one at a time and removes the settings of the ones before. Episodes of these
+// would keep the older weights in use, so that the new batch would have to wait for them.
+func (w *worker) supersede(of *opened, s settings) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if of.settings = s; of.ctx.Err() != nil { // superseded itself
+		return
+	}
+	for _, other := range w.opened {
+		if other.batch != of.batch || string(other.settings.Policy) != string(s.Policy) {
+			other.end()
+		}
+	}
+}
+
+// endOver ends the batches that the trainer has finished. A worker without a free slot does not
+// hear of the next one.
+func (w *worker) endOver(ctx context.Context) {
+	w.mu.Lock()
+	all := slices.Collect(maps.Values(w.opened))
+	w.mu.Unlock()
+	for _, of := range all {
+		if of.ctx.Err() == nil && w.over(ctx, of.batch) {
+			of.end()
+		}
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,7 +28,7 @@ var (
 	ErrOption = errors.New("bad option")
 	// ErrServer means that the server cannot be reached, or lacks what a queue needs.
 	ErrServer = errors.New("the queue's server cannot be used")
-	// ErrAccess means that the server refuses the credentials.
+	// ErrAccess means that the server refuses the credentials, or that its user lacks a permission.
 	ErrAccess = errors.New("the queue's server refuses the credentials")
 	// ErrCertificate means that a certificate is not accepted: the server's here, or the client's
 	// by the server.
@@ -151,11 +150,12 @@ func (o *Options) Check() error {
 	return c.Err()
 }
 
-// dial returns the options of a connection.
-func (o *Connection) dial() ([]nats.Option, error) {
+// dial returns the options of a connection, and where complaints of its server are collected.
+func (o *Connection) dial() ([]nats.Option, *complaints, error) {
+	said := &complaints{name: o.Name, log: o.log()}
 	out := []nats.Option{
 		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
-		nats.PingInterval(20 * time.Second), nats.ErrorHandler(o.report()),
+		nats.PingInterval(20 * time.Second), nats.ErrorHandler(said.hear),
 	}
 	switch {
 	case o.Creds != "":
@@ -169,7 +169,7 @@ func (o *Connection) dial() ([]nats.Option, error) {
 			_, err = read.SignatureCB([]byte("nonce"))
 		}
 		if err != nil { // which a server that is not reachable yet would hide
-			return nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
+			return nil, nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
 		}
 		out = append(out, creds)
 	case o.User != "":
@@ -181,23 +181,7 @@ func (o *Connection) dial() ([]nats.Option, error) {
 	if err == nil && t != nil {
 		out = append(out, nats.Secure(t))
 	}
-	return out, err
-}
-
-// report returns a function that logs what the server complains about, such as a missing
-// permission; the same at most twice a minute. NATS's own would print it.
-func (o *Connection) report() nats.ErrHandler {
-	var mu sync.Mutex
-	var last string
-	var at time.Time
-	return func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if text := err.Error(); text != last || time.Since(at) > 30*time.Second {
-			last, at = text, time.Now()
-			o.log().Warn("queue: the server reports an error", "err", err)
-		}
-	}
+	return out, said, err
 }
 
 // ended returns an error if a connection has been given up, which the client does when a server

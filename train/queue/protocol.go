@@ -44,6 +44,9 @@ func (n names) taskOf(batch, deal string) string {
 }
 func (n names) resultOf(batch string) string { return n.subject + "result." + batch }
 
+// troubleOf is the subject on which workers report that they cannot deliver results.
+func (n names) troubleOf(batch string) string { return n.subject + "trouble." + batch }
+
 // workersName is the consumer from which workers take tasks.
 const workersName = "workers"
 

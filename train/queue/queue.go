@@ -28,6 +28,7 @@ type Queue struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	server *server.Server // nil for one by URL
+	said   *complaints
 	count  counters
 
 	mu    sync.Mutex
@@ -38,7 +39,7 @@ var _ rollout.Dealer = (*Queue)(nil)
 
 // counters are those of Gauges.
 type counters struct {
-	played, resumed, duplicates, faults, died, invalid, unusable, redealt, refused atomic.Int64
+	played, resumed, duplicates, faults, died, invalid, unusable, redealt, refused, undelivered atomic.Int64
 }
 
 // Open connects to the server, or starts it, and claims the queue for the run. Errors of
@@ -48,14 +49,14 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	nc, s, err := o.connect()
+	nc, s, said, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s}
+	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
-		err = q.claim(ctx)
+		err = said.explain(q.claim(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, q.Close())
@@ -80,12 +81,12 @@ func Probe(ctx context.Context, o Options) error {
 	}
 	defer q.nc.Close()
 	_, err = q.owner(ctx)
-	return err
+	return q.said.explain(err)
 }
 
 // attach connects to a server that runs already, and creates nothing.
 func (o *Options) attach() (*Queue, error) {
-	nc, _, err := o.connect()
+	nc, _, said, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (o *Options) attach() (*Queue, error) {
 		nc.Close()
 		return nil, access(err)
 	}
-	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js}, nil
+	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js, said: said}, nil
 }
 
 // URL returns the address for workers.
@@ -182,7 +183,7 @@ func (q *Queue) Gauges() map[string]float64 {
 	out := map[string]float64{}
 	for name, n := range map[string]*atomic.Int64{
 		"played": &c.played, "resumed": &c.resumed, "duplicates": &c.duplicates, "faults": &c.faults, "died": &c.died,
-		"invalid": &c.invalid, "unusable": &c.unusable, "redealt": &c.redealt, "refused": &c.refused,
+		"invalid": &c.invalid, "unusable": &c.unusable, "redealt": &c.redealt, "refused": &c.refused, "undelivered": &c.undelivered,
 	} {
 		out["queue_"+name] = float64(n.Load())
 	}
@@ -216,14 +217,14 @@ func discard(ctx context.Context, js jetstream.JetStream, n names) error {
 	return errors.Join(errs...)
 }
 
-// dropBuckets removes the buckets of all batches but one.
+// dropBuckets removes the buckets of all batches but one, and that of their settings.
 func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except string) error {
 	list := js.ObjectStoreNames(ctx)
 	var old []string
 	for name := range list.Name() {
 		// Another queue's name may begin with this one's and an underscore, which no batch contains.
 		rest, own := strings.CutPrefix(name, n.prefix)
-		if own && !strings.Contains(rest, "_") && name != n.bucket(except) && (name != n.settings() || except == "") {
+		if own && !strings.Contains(rest, "_") && name != n.bucket(except) {
 			old = append(old, name)
 		}
 	}
@@ -254,7 +255,7 @@ func Discard(ctx context.Context, c Connection, run string) error {
 	exists, err := q.owner(ctx)
 	switch {
 	case err != nil:
-		return err
+		return q.said.explain(err)
 	case !exists:
 		return fmt.Errorf("queue: %w: there is no queue %q on %s", ErrServer, o.Name, o.URL)
 	}

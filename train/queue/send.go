@@ -75,6 +75,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 		}
 		if try%20 == 0 {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
+			w.nc.Publish(w.names.troubleOf(group[0].task.Batch), []byte(shorten(err.Error()))) // may be lost
 		}
 		clock.Wait(ctx, min(5*time.Second, 50*time.Millisecond<<min(try, 7)))
 	}

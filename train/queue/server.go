@@ -76,28 +76,28 @@ func (o *Options) start() (*server.Server, error) {
 }
 
 // connect connects to the server, which it starts if it is embedded.
-func (o *Options) connect() (*nats.Conn, *server.Server, error) {
-	options, err := o.dial()
+func (o *Options) connect() (*nats.Conn, *server.Server, *complaints, error) {
+	options, said, err := o.dial()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if o.URL != Embedded {
 		nc, err := nats.Connect(o.URL, options...)
 		if err != nil {
-			return nil, nil, access(err)
+			return nil, nil, nil, access(err)
 		}
-		return nc, nil, nil
+		return nc, nil, said, nil
 	}
 	s, err := o.start()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	nc, err := nats.Connect("", append(options, nats.InProcessServer(s))...)
 	if err != nil {
 		stop(s)
-		return nil, nil, access(err)
+		return nil, nil, nil, access(err)
 	}
-	return nc, s, nil
+	return nc, s, said, nil
 }
 
 func stop(s *server.Server) {

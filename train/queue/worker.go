@@ -41,8 +41,8 @@ func DefaultWorkerOptions() WorkerOptions {
 }
 
 // Work plays tasks of a queue until ctx ends. It waits for the server and for a trainer, also
-// when they end in between. Wrong credentials or certificates, another protocol and an environment or policy
-// that cannot be opened are errors.
+// when they end in between. Wrong credentials or certificates, missing permissions, another protocol and an
+// environment or policy that cannot be opened are errors.
 func Work(ctx context.Context, o WorkerOptions) error {
 	w, err := newWorker(ctx, o)
 	if err != nil || w == nil {
@@ -59,6 +59,7 @@ type worker struct {
 	names names
 	nc    *nats.Conn
 	js    jetstream.JetStream
+	said  *complaints
 
 	limit int64 // of the body of a message, if the server allows more
 
@@ -87,6 +88,9 @@ type held struct {
 
 // opened is a batch as this worker plays it.
 type opened struct {
+	batch    string
+	ctx      context.Context // of its episodes: ends with the batch
+	end      context.CancelFunc
 	once     sync.Once
 	err      error
 	unusable bool // err is that of WorkerOptions.Open
@@ -110,23 +114,23 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	options, err := o.dial()
+	options, said, err := o.dial()
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{
-		opts: o, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		opts: o, said: said, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
-	for said := false; ; {
+	for logged := false; ; {
 		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
 			break
 		}
 		if err = access(err); errors.Is(err, ErrAccess) || errors.Is(err, ErrCertificate) {
 			return nil, err
 		}
-		if !said {
-			said = true
+		if !logged {
+			logged = true
 			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
 		}
 		if clock.Wait(ctx, time.Second) != nil {
@@ -149,7 +153,7 @@ func (w *worker) run(ctx context.Context) error {
 	defer abort()
 	var players, sender, others sync.WaitGroup
 	done := make(chan struct{})
-	others.Go(func() { w.extend(done) })
+	others.Go(func() { w.extend(playing, done) })
 	sender.Go(func() { w.send(playing) })
 	err := w.take(ctx, func(h *held) {
 		players.Go(func() {
@@ -216,6 +220,9 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 			continue
 		}
 		if err := ended(w.nc); err != nil {
+			return err
+		}
+		if err := w.said.explain(err); errors.Is(err, ErrAccess) {
 			return err
 		}
 		if !said {
@@ -304,9 +311,14 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	out := outcome{held: h, of: of}
 	if deliveries > tries {
 		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", deliveries-1)
-	} else if out.trajectory, out.err = w.episode(ctx, of, &h.task); out.err != nil {
+	} else if out.trajectory, out.err = w.episode(of.ctx, of, &h.task); out.err != nil {
 		if ctx.Err() != nil {
 			w.giveBack(h)
+			return nil
+		}
+		if of.ctx.Err() != nil { // the batch is over
+			w.done(h)
+			h.m.Term()
 			return nil
 		}
 		out.fault = faultFailed
