@@ -242,7 +242,7 @@ func TestSettingsOfAnySizeAreRead(t *testing.T) {
 // when a task of the next batch comes, and soon if all slots are occupied, so that none comes.
 func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
 	for _, slots := range []int{6, 100} {
-		f := newFixture(t, nil)
+		f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second })
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		first := *f.p
@@ -255,16 +255,16 @@ func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
 		o := f.workerOptions()
 		o.Slots = slots
 		open, opens := o.Open, 0
-		playing := make(chan struct{}, len(f.es))
-		var left sync.WaitGroup
-		left.Add(len(f.es))
+		playing := make(chan struct{}, 100)
+		var use sync.RWMutex
 		o.Open = func(ctx context.Context, setup, version []byte) (func() *rollout.Player, error) {
 			if opens++; opens > 1 {
-				left.Wait() // as for weights that cannot be replaced before
+				use.Lock() // as weights that are replaced
+				defer use.Unlock()
 				return open(ctx, setup, version)
 			}
 			return func() *rollout.Player {
-				return &rollout.Player{Policy: stuck{&left, playing}, Envs: f.p.Envs}
+				return &rollout.Player{Policy: stuck{&use, playing}, Envs: f.p.Envs}
 			}, nil
 		}
 		f.work(t, o)
@@ -281,12 +281,13 @@ func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
 
 // stuck is a policy that answers when its context ends.
 type stuck struct {
-	left    *sync.WaitGroup
+	use     *sync.RWMutex
 	playing chan struct{}
 }
 
 func (s stuck) Generate(ctx context.Context, _ []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
-	defer s.left.Done()
+	s.use.RLock()
+	defer s.use.RUnlock()
 	s.playing <- struct{}{}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
