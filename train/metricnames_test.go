@@ -32,7 +32,7 @@ var unmet = []string{
 	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries", "perf/engine_aborts",
 	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens", "perf/engine_publishes",
 	"perf/engine_publish_s", "perf/engine_export_s",
-	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died", "perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused",
+	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died", "perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused", "perf/queue_undelivered",
 }
 
 // documented returns the names in the tables of docs/results.md, as patterns.

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"image"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +20,20 @@ import (
 // VAGEN_ENGINE_WEIGHTS, a folder that the server can read, all weights are loaded from it,
 // and with VAGEN_ENGINE_ADAPTER an adapter.
 func TestALiveServer(t *testing.T) {
+	f := live(t)
+	t.Run("responses", func(t *testing.T) { liveResponses(t, f) })
+	if path := os.Getenv("VAGEN_ENGINE_ADAPTER"); path != "" {
+		t.Run("adapter", func(t *testing.T) { liveWeights(t, f, path, true) })
+	}
+	if path := os.Getenv("VAGEN_ENGINE_WEIGHTS"); path != "" {
+		g := live(t) // a fleet loads either adapters or all weights
+		t.Run("weights", func(t *testing.T) { liveWeights(t, g, path, false) })
+	}
+}
+
+// live connects to the server in VAGEN_ENGINE, and skips the test if there is none.
+func live(t testing.TB) *Fleet {
+	t.Helper()
 	address, dir := os.Getenv("VAGEN_ENGINE"), os.Getenv("VAGEN_ENGINE_MODEL")
 	if address == "" {
 		t.Skip("VAGEN_ENGINE names no server")
@@ -29,19 +46,38 @@ func TestALiveServer(t *testing.T) {
 	if kind := os.Getenv("VAGEN_ENGINE_KIND"); kind != "" {
 		o.Kind = Kind(kind)
 	}
-	f, err := Open(t.Context(), c, o)
+	f, err := Open(context.Background(), c, o)
 	require.NoError(t, err)
-	defer f.Close()
-	t.Run("responses", func(t *testing.T) { liveResponses(t, f) })
-	if path := os.Getenv("VAGEN_ENGINE_ADAPTER"); path != "" {
-		t.Run("adapter", func(t *testing.T) { liveWeights(t, f, path, true) })
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+// BenchmarkALiveServer generates responses of 24 tokens to 64 prompts at a time, which share no
+// prefix but the template's.
+func BenchmarkALiveServer(b *testing.B) {
+	f := live(b)
+	tokens, read := 0, 0
+	round := uint64(time.Now().UnixNano()) // a server has the prompts of earlier rounds in its prefix cache
+	for b.Loop() {
+		var prompts []policy.Prompt
+		for i := range uint64(64) {
+			words := rand.New(rand.NewPCG(round, i))
+			q := opening(i+1, fmt.Sprint(words.Uint64(), words.Uint64()))
+			q.Messages = q.Messages[1:]
+			prompts = append(prompts, q)
+		}
+		round++
+		out, err := NewPolicy(f).Generate(b.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 24})
+		require.NoError(b, err)
+		for _, c := range out {
+			require.NoError(b, c.Err)
+			tokens += len(c.Tokens)
+			read += len(c.Context)
+		}
 	}
-	if path := os.Getenv("VAGEN_ENGINE_WEIGHTS"); path != "" {
-		g, err := Open(t.Context(), c, o)
-		require.NoError(t, err)
-		defer g.Close()
-		t.Run("weights", func(t *testing.T) { liveWeights(t, g, path, false) })
-	}
+	b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
+	b.ReportMetric(float64(read)/float64(64*b.N), "prompt-tokens")
 }
 
 // liveResponses plays conversations of three turns, with images if the model reads them. That
