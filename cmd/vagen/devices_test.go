@@ -1,0 +1,56 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm"
+)
+
+// TestDevicesChangeNoByteOfARun trains a model of the quickstart's shape with the command on one,
+// two and four devices. All files of the runs have the same bytes, except those that say how many
+// devices there were. A run that resumes on four devices from a checkpoint of one ends with the
+// same weights and moments.
+func TestDevicesChangeNoByteOfARun(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model")
+	require.NoError(t, vlm.Create(model, vlm.Small(), []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	config := filepath.Join(dir, "run.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`
+env: {name: frozenlake, config: {render_mode: vision, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}
+model: {backend: go, cache_tokens: 128, micro_tokens: 512, same_bytes: true}
+algorithm: {adv_estimator: bi_level_gae}
+actor_rollout_ref:
+  model: {path: `+model+`}
+  actor: {ppo_mini_batch_size: 8, use_kl_loss: true, optim: {lr: 1e-3}}
+critic: {kind: shared}
+data: {train_batch_size: 8, val_batch_size: 4, max_response_length: 4}
+rollout_manager: {max_turns: 2}
+trainer: {total_training_steps: 2, save_freq: 1, test_freq: 1, max_actor_ckpt_to_keep: 2, max_critic_ckpt_to_keep: 2, logger: [console]}
+`), 0o644))
+	trained := func(name string, overrides ...string) map[string]string {
+		c, said := command(t, dir, append([]string{"train", config, "--log", "warn", "--out", name}, overrides...)...)
+		require.NoError(t, c.Run(), said.String())
+		files := leavings(t, filepath.Join(dir, name))
+		maps.DeleteFunc(files, func(name, _ string) bool { // the number of devices, and the hash of the file that has it
+			return slices.Contains([]string{"config.yaml", "manifest.json"}, filepath.Base(name))
+		})
+		return files
+	}
+	want := trained("one")
+	const weights, moments = "checkpoints/step_2/actor/model.safetensors", "checkpoints/step_2/optimizer/actor.safetensors"
+	const before = "checkpoints/step_1/actor/model.safetensors"
+	require.Contains(t, want, before)
+	require.False(t, want[before] == want[weights], "the second step trains")
+	requireSame(t, want, trained("two", "model.devices=2"), "two devices")
+	got := trained("four", "model.devices=4", "trainer.resume_mode=resume_path", "trainer.resume_from_path=one/checkpoints/step_1")
+	for _, name := range []string{weights, moments} {
+		require.Contains(t, want, name)
+		require.True(t, want[name] == got[name], "%s differs on four devices", name)
+	}
+}
