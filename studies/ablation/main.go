@@ -1,5 +1,6 @@
 // Ablation compares the five presets of VAGEN's paper with a small vision-language model that
-// a laptop's CPU trains in minutes, on FrozenLake in pictures with unseen maps.
+// a laptop's CPU trains in minutes, on FrozenLake in pictures with unseen maps. With -long it
+// compares two of them over twice as many steps.
 //
 // The runs of one seed share their warm start and number of episodes, and differ only in
 // what the presets set, and in that vagen_full is paid for true statements about the state. The
@@ -8,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -27,6 +29,7 @@ type options struct {
 	seeds   int
 	first   uint64
 	plan    bool
+	long    bool
 	out     string
 	report  string
 	backend string
@@ -42,7 +45,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := launchRun(ctx, o, published(), os.Stdout, os.Stderr); err != nil {
+	if err := launchRun(ctx, o, o.setting(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "ablation:", err)
 		os.Exit(1)
 	}
@@ -57,8 +60,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	f := flag.NewFlagSet("ablation", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", 5, "runs of each preset, at least 2")
-	f.StringVar(&o.out, "out", filepath.Join("runs", "ablation"), "folder for warm starts and results; existing ones are used")
-	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its plots are written beside it")
+	f.StringVar(&o.out, "out", "", "folder for warm starts and results; existing ones are used (default runs/ablation, or runs/ablation-long)")
+	f.StringVar(&o.report, "report", "", "file to write; its plots are written beside it (default docs/ablation.md, or docs/ablation-long.md)")
+	f.BoolVar(&o.long, "long", false, "train vagen_base and vagen_full alone, for twice as many steps")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
 	f.Uint64Var(&o.first, "first", 0, "the first seed; the others follow")
 	f.BoolVar(&o.plan, "plan", false, "write the page without results, and train nothing")
@@ -74,7 +78,20 @@ func parse(args []string, w io.Writer) (options, error) {
 	if err != nil {
 		fmt.Fprintf(w, "ablation: %v\n", err)
 	}
+	name := "ablation"
+	if o.long {
+		name = "ablation-long"
+	}
+	o.out, o.report = cmp.Or(o.out, filepath.Join("runs", name)), cmp.Or(o.report, filepath.Join("docs", name+".md"))
 	return o, err
+}
+
+// setting is that of the flags.
+func (o options) setting() setting {
+	if o.long {
+		return longer()
+	}
+	return published()
 }
 
 func launchRun(ctx context.Context, o options, set setting, say, complain io.Writer) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -58,24 +59,27 @@ func report(o options, results []result, s setting) error {
 		return os.WriteFile(path, []byte(b.String()), 0o644)
 	}
 	stem := strings.TrimSuffix(path, filepath.Ext(path))
-	if err := drawAll(stem, results); err != nil {
+	if err := drawAll(stem, results, s.presets); err != nil {
 		return err
 	}
 	name := filepath.Base(stem)
 	for _, m := range measures {
-		table(&b, results, m)
+		table(&b, results, m, s.presets)
 	}
 	fmt.Fprintf(&b, "\n![success over training](%s.png)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", name)
-	seeing(&b, results)
+	seeing(&b, results, s.presets)
 	fmt.Fprintf(&b, "\n![accuracy of statements over training](%s-seeing.png)\n", name)
 	b.WriteString(limits)
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
 // drawAll draws the plots of success, and of the accuracy of statements with and without pay.
-func drawAll(stem string, results []result) error {
+func drawAll(stem string, results []result, compared []string) error {
 	success := chart{y: "success on unseen maps", max: 1}
 	for i, preset := range presets {
+		if !slices.Contains(compared, preset) {
+			continue
+		}
 		success.curves = append(success.curves, curveOf(results, preset, preset, i, func(p point) float64 { return p.Success }))
 	}
 	if err := success.draw(stem + ".png"); err != nil {
@@ -109,22 +113,25 @@ func curveOf(results []result, preset, name string, ink int, of func(p point) fl
 }
 
 // table writes the presets' results by one measure, and the tests of their order.
-func table(b *strings.Builder, results []result, m measure) {
+func table(b *strings.Builder, results []result, m measure, compared []string) {
 	values := byPreset(results, m.of)
 	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs |\n|---|---|---|---|\n", strings.ToUpper(m.name[:1])+m.name[1:])
-	for _, preset := range presets {
+	for _, preset := range compared {
 		e := estimateOf(values[preset])
 		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.mean, e.low, e.high, list(values[preset]))
 	}
 	var tests []test
 	for _, c := range order {
+		if values[c.a] == nil || values[c.b] == nil {
+			continue
+		}
 		tests = append(tests, newTest(c.a+" − "+c.b, values[c.a], values[c.b]))
 	}
 	writeTests(b, tests)
 }
 
 // seeing writes what the agent's statements are worth with and without pay.
-func seeing(b *strings.Builder, results []result) {
+func seeing(b *strings.Builder, results []result, compared []string) {
 	b.WriteString("\n## Seeing\n\n| | preset | warm start | end | 95 % CI | runs at the end |\n|---|---|---|---|---|---|\n")
 	var tests []test
 	for _, m := range []struct {
@@ -138,7 +145,7 @@ func seeing(b *strings.Builder, results []result) {
 	} {
 		first := byPreset(results, func(r result) float64 { return m.of(r.Points[0]) })
 		end := byPreset(results, func(r result) float64 { return m.of(last(r)) })
-		for _, preset := range presets {
+		for _, preset := range compared {
 			e := estimateOf(end[preset])
 			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset, estimateOf(first[preset]).mean, e.mean, e.low, e.high, list(end[preset]))
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"image/png"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -80,4 +81,37 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 		_, err = png.Decode(picture)
 		require.NoError(t, err)
 	}
+}
+
+// TestTheLongerStudyComparesTwoPresets: its page has the two, their one contrast, and names its
+// own command.
+func TestTheLongerStudyComparesTwoPresets(t *testing.T) {
+	o, err := parse([]string{"-long", "-seeds", "2"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join("runs", "ablation-long"), filepath.Join("docs", "ablation-long.md")}, []string{o.out, o.report})
+	s := o.setting()
+	require.Equal(t, 24, s.steps)
+	o.report = filepath.Join(t.TempDir(), "ablation-long.md")
+	var all []result
+	for seed := range uint64(2) {
+		for k, preset := range s.presets {
+			x := 0.5 + 0.1*float64(k) + 0.01*float64(seed)
+			all = append(all, result{Preset: preset, Seed: seed, Points: []point{{}, {Step: 24, Success: x, Observation: x}}})
+		}
+	}
+	require.NoError(t, report(o, all, s))
+	raw, err := os.ReadFile(o.report)
+	require.NoError(t, err)
+	text := string(raw)
+	for _, want := range []string{"`go run ./studies/ablation -long` wrote this page. It trains vagen_base and vagen_full with 2 seeds", "| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {
+		require.Contains(t, text, want)
+	}
+	for _, other := range []string{"| masked_grpo", "| turn_ppo", "− vanilla_ppo", "NaN"} {
+		require.NotContains(t, text, other)
+	}
+
+	o, err = parse(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join("docs", "ablation.md"), o.report)
+	require.Equal(t, presets, o.setting().presets)
 }

@@ -9,7 +9,7 @@ import (
 	"vagen/train/config"
 )
 
-// presets are compared, in the order of the table.
+// presets are all presets that are compared, in the order of the table.
 var presets = []string{vanilla, grpo, turnPPO, base, full}
 
 // The presets' names in configurations.
@@ -32,6 +32,8 @@ var words = []string{
 
 // setting is what all runs have in common.
 type setting struct {
+	presets  []string
+	reasons  string // section of the page
 	shape    vlm.Shape
 	episodes int // per training step, over all start states
 	group    int // episodes of a start state, for GRPO
@@ -57,9 +59,17 @@ type lesson struct {
 // published is the setting of docs/ablation.md.
 func published() setting {
 	return setting{
+		presets: presets, reasons: reasons,
 		shape: vlm.Small(), episodes: 128, group: 8, steps: 12, every: 4, maps: 256, turns: 6, epochs: 2, batches: 4,
 		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, imitation(30, 8e-4)}, {1280, 6, true, imitation(16, 5e-4)}},
 	}
+}
+
+// longer is the setting of docs/ablation-long.md: two presets, twice as many steps.
+func longer() setting {
+	s := published()
+	s.presets, s.reasons, s.steps = []string{base, full}, longerReasons, 2*s.steps
+	return s
 }
 
 func imitation(batch int, rate float64) train.Imitation {

@@ -59,7 +59,7 @@ type result struct {
 // run returns the results of the given number of seeds.
 func (s *study) run(ctx context.Context, seeds int) (all []result, err error) {
 	for seed := s.first; seed < s.first+uint64(seeds); seed++ {
-		for _, preset := range presets {
+		for _, preset := range s.presets {
 			begin := time.Now()
 			r, err := s.result(ctx, preset, seed)
 			if err != nil {
