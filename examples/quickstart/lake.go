@@ -34,8 +34,8 @@ func forSteps(n int, about string) recipe {
 		about: about, title: "Visual FrozenLake", world: "frozenlake", words: lakeWords, shape: vlm.Small(),
 		turns: 8, actions: 1, env: lake(),
 		players: []player{
-			{"random actions", lakeRate(frozenlake.Random)}, {"blind to holes", lakeRate(frozenlake.HoleBlind)},
-			{"shortest path", lakeRate(frozenlake.ShortestPath)},
+			{name: "random actions", rate: lakeRate(frozenlake.Random)}, {name: "blind to holes", rate: lakeRate(frozenlake.HoleBlind)},
+			{name: "shortest path", rate: lakeRate(frozenlake.ShortestPath)},
 		},
 		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
 	}

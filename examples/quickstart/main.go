@@ -192,18 +192,21 @@ func newModel(ctx context.Context, dir string, r recipe, c config.Config, log *s
 }
 
 // references plays the validation levels with the recipe's scripted players. The rate of each
-// is averaged over twenty plays.
+// is averaged over twenty plays, unless chance has no part in them.
 func references(c config.Config, r recipe) ([]curve.Mark, error) {
 	var marks []curve.Mark
 	for _, p := range r.players {
-		const plays = 20
+		plays := 20
+		if p.fixed {
+			plays = 1
+		}
 		m := curve.Mark{Name: p.name}
-		for i := range uint64(plays) {
-			rate, err := p.rate(r, c, i)
+		for i := range plays {
+			rate, err := p.rate(r, c, uint64(i))
 			if err != nil {
 				return nil, err
 			}
-			m.Value += rate / plays
+			m.Value += rate / float64(plays)
 		}
 		marks = append(marks, m)
 	}

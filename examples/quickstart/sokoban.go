@@ -18,13 +18,13 @@ var sokobanWords = []string{
 	" Up", " Down", " Left", " Right", "Up", "Down", "Left", "Right",
 }
 
-// warehouse is Sokoban in pictures with one box, one move a turn. The agent says where target
+// warehouse is Sokoban in pictures with one box, two moves a turn. The agent says where target
 // and box are and which moves are possible, and is paid for saying it right. Small rooms of
 // different seeds are often equal, so validation has rooms of its own.
 func warehouse() map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
-		"max_actions_per_step": 1, "describe_moves": true,
+		"max_actions_per_step": 2, "describe_moves": true,
 		"dim_room": []int{6, 7}, "num_boxes": 1, "min_solution_steps": []int{2, 6}, "retry": "lcg", "held_out": 1000,
 		"success_reward": 1.0, "turn_cost": 0.2,
 		"format_reward": 0.1, "observation_reward": 0.05, "prediction_reward": 0.05,
@@ -38,15 +38,15 @@ func sokobanRecipe() recipe {
 	shape.Mean = [3]float64{0.5, 0.5, 0.75}
 	return recipe{
 		about: "Sokoban in pictures, 24 training steps", title: "Visual Sokoban", world: "sokoban",
-		words: sokobanWords, shape: shape, turns: 8, actions: 1, env: warehouse(),
+		words: sokobanWords, shape: shape, turns: 4, actions: 2, env: warehouse(),
 		players: []player{
-			{"random actions", roomRate(sokoban.Random)}, {"straight to the box", roomRate(sokoban.Straight)},
-			{"greedy", roomRate(sokoban.Greedy)}, {"shortest path", roomRate(sokoban.ShortestPath)},
+			{name: "random actions", rate: roomRate(sokoban.Random)}, {name: "straight to the box", rate: roomRate(sokoban.Straight)},
+			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath), fixed: true},
 		},
-		noise: 0.7, lessons: lessons(12000, 1280, 8), steps: 24,
+		noise: 0.7, lessons: lessons(12000, 1536, 4), steps: 24,
 		config: func(c *config.Config) {
-			full(c)
-			c.Data.MaxResponse = 30
+			brisk(c)
+			c.Data.MaxResponse = 32
 		},
 	}
 }
