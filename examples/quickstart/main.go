@@ -149,10 +149,10 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		return err
 	}
 	first, last := session.Curve.Ends()
-	for _, m := range refs {
-		fmt.Fprintf(out, "%s %.2f, ", m.Name, m.Value)
+	for _, m := range refs[1:] {
+		fmt.Fprintf(out, "%s %.2f\n", m.Name, m.Value)
 	}
-	fmt.Fprintf(out, "on the same levels\nsuccess: warm start %.2f, trained %.2f\n", first, last)
+	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs[0].Value, first, last)
 	fmt.Fprintf(out, "report with curves, episodes and credit: %s\n", page)
 	return nil
 }

@@ -22,7 +22,7 @@ type recipe struct {
 	turns   int // of an episode
 	actions int // of a turn
 	env     map[string]any
-	players []player // to compare the agent with
+	players []player // to compare the agent with; the first acts at random
 
 	noise   float64 // share of the script's actions that are random
 	lessons []lesson
@@ -142,7 +142,7 @@ func (r recipe) reduced() recipe {
 func recipeNames() string {
 	out := ""
 	for _, name := range slices.Sorted(maps.Keys(recipes)) {
-		out += fmt.Sprintf("\n  %-8s %s", name, recipes[name].about)
+		out += fmt.Sprintf("\n  %-10s %s", name, recipes[name].about)
 	}
 	return out
 }

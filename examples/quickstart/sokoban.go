@@ -14,7 +14,7 @@ var sokobanWords = []string{
 	"<think>", "</think>", "<observation>", "</observation>", "<prediction>", "</prediction>", "<answer>", "</answer>",
 	"system\n", "user\n", "assistant\n", "Push", " each", " box", " onto", " a", " target", ".", "Turn",
 	" 1", " 2", " 3", " 4", " 5", " 6", " 7", " 8",
-	"target", " up", " down", " left", " right", " same", " free", " wall", " stuck",
+	"target", " up", " down", " left", " right", " same", " free", " wall", " stuck", ",",
 	" Up", " Down", " Left", " Right", "Up", "Down", "Left", "Right",
 }
 
@@ -37,13 +37,13 @@ func sokobanRecipe() recipe {
 	// Between the colours of floor and walls.
 	shape.Mean = [3]float64{0.5, 0.5, 0.75}
 	return recipe{
-		about: "Sokoban in pictures, 24 training steps", title: "Visual Sokoban", world: "sokoban",
+		about: "Sokoban in pictures, 16 training steps", title: "Visual Sokoban", world: "sokoban",
 		words: sokobanWords, shape: shape, turns: 4, actions: 2, env: warehouse(),
 		players: []player{
 			{name: "random actions", rate: roomRate(sokoban.Random)}, {name: "straight to the box", rate: roomRate(sokoban.Straight)},
 			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath), fixed: true},
 		},
-		noise: 0.7, lessons: lessons(12000, 1536, 4), steps: 24,
+		noise: 0.6, lessons: lessons(9600, 1280, 4), steps: 16,
 		config: func(c *config.Config) {
 			brisk(c)
 			c.Data.MaxResponse = 32
