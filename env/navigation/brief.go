@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -11,24 +12,40 @@ import (
 // The brief prompt keeps rows short and the vocabulary small.
 const briefSystem = "Go to the target."
 
-// brief returns the observation of the brief prompt: the view and the name of the target.
-func (e *Env) brief(view string) string { return view + " Target " + spacedName(e.task.TargetType) }
+// brief returns the observation of the brief prompt: the target and the view, which is a picture
+// or briefView's.
+func (e *Env) brief(view string) string {
+	target := "Target " + spacedName(e.task.TargetType)
+	if e.o.RenderMode == env.Vision {
+		return view + target
+	}
+	return target + view
+}
 
-// briefView describes the view in few words: the objects in view with their positions in steps
-// and the directions in which a step is free.
+// briefView describes the view in few words: where the target is if it is in view, the
+// directions in which a step is free, and the other objects in view, at most MaxObjects, with
+// their positions.
 func (e *Env) briefView() string {
 	var b strings.Builder
-	b.WriteString("See")
-	for i, object := range e.seen(e.agent) {
-		if i > 0 {
-			b.WriteByte(',')
+	b.WriteString(" " + e.whereTarget(e.agent) + e.free(e.agent))
+	before := " see "
+	for _, i := range e.seen(e.agent, e.o.MaxObjects) {
+		if o := &e.scene.objects[i]; o.Type != e.task.TargetType {
+			b.WriteString(before + spacedName(o.Type) + " " + e.place(e.agent, o.Center[0], o.Center[2]))
+			before = ", "
 		}
-		o := &e.scene.objects[object]
-		b.WriteString(" " + spacedName(o.Type) + " " + e.place(e.agent, o.Center[0], o.Center[2]))
 	}
-	b.WriteString(".")
-	b.WriteString(e.free(e.agent))
 	return b.String()
+}
+
+// whereTarget is the position of the target as seen by an agent.
+func (e *Env) whereTarget(a Agent) string {
+	for _, i := range e.seen(a, len(e.scene.objects)) {
+		if e.scene.objects[i].Type == e.task.TargetType {
+			return e.place(a, e.task.Target.X, e.task.Target.Z)
+		}
+	}
+	return "hidden hidden"
 }
 
 // describing reports whether sections are to be written in the words of describe. Judges
@@ -43,17 +60,10 @@ func (e *Env) describing() bool {
 //	target V H
 //
 // gives the position of the target in steps as seen by the agent, with its view upwards: V is
-// up, down or same, H is left, right or same, and both are hidden if the target is not among
-// the objects in view. With free set, " free a b c d" follows: the words ahead, back, right
+// up, down or same, H is left, right or same, and both are hidden if the target is not in view. With free set, " free a b c d" follows: the words ahead, back, right
 // and left, or blocked where no step is possible.
 func (e *Env) describe(a Agent, free bool) string {
-	text := "target hidden hidden"
-	for _, i := range e.seen(a) {
-		if e.scene.objects[i].Type == e.task.TargetType {
-			text = "target " + e.place(a, e.task.Target.X, e.task.Target.Z)
-			break
-		}
-	}
+	text := "target " + e.whereTarget(a)
 	if free {
 		text += e.free(a)
 	}

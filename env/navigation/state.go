@@ -86,15 +86,15 @@ func roundCents(v float64) float64 {
 func (e *Env) state(a Agent) viewState {
 	t := e.task.Target
 	s := viewState{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []visibleObject{}}
-	for _, i := range e.seen(a) {
+	for _, i := range e.seen(a, e.o.MaxObjects) {
 		c := e.scene.objects[i].Center
 		s.Visible = append(s.Visible, visibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
 	}
 	return s
 }
 
-// seen returns the objects in an agent's view, at most MaxObjects, nearest first.
-func (e *Env) seen(a Agent) []int {
+// seen returns the objects in an agent's view, at most so many, nearest first.
+func (e *Env) seen(a Agent, most int) []int {
 	x, z := a.Position()
 	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
 	var list []int
@@ -108,7 +108,7 @@ func (e *Env) seen(a Agent) []int {
 		return roundCents(a.distance(c[0], c[2]))
 	}
 	slices.SortStableFunc(list, func(p, q int) int { return cmp.Compare(away(p), away(q)) })
-	return list[:min(len(list), e.o.MaxObjects)]
+	return list[:min(len(list), most)]
 }
 
 // relations returns the state as relations: ahead is above and back is below, as on a

@@ -98,10 +98,10 @@ func TestTheBriefPromptHasTheViewAndTheTarget(t *testing.T) {
 	require.Equal(t, "Go to the target.", system.Text)
 	seen, err := e.Reset(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, "See microwave up same, counter top up same, fridge up left. free blocked back blocked left Target fridge", seen.Text)
+	require.Equal(t, "Target fridge up left free blocked back blocked left see microwave up same, counter top up same", seen.Text)
 	out, err := e.Step(t.Context(), "<think><observation>-</observation><prediction>-</prediction></think><action>turn_left|turn_left</action>")
 	require.NoError(t, err)
-	require.Contains(t, out.Observation.Text, " free ahead blocked right blocked Target fridge")
+	require.Contains(t, out.Observation.Text, "Target fridge hidden hidden free ahead blocked right blocked")
 	require.Equal(t, "target hidden hidden free ahead blocked right blocked", e.Describe())
 
 	o.RenderMode = env.Vision
@@ -109,7 +109,7 @@ func TestTheBriefPromptHasTheViewAndTheTarget(t *testing.T) {
 	require.NoError(t, err)
 	seen, err = e.Reset(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, env.ImageMark+" Target fridge", seen.Text)
+	require.Equal(t, env.ImageMark+"Target fridge", seen.Text)
 	o.Prompt = "full"
 	e, err = New(o)
 	require.NoError(t, err)

@@ -10,27 +10,27 @@ import (
 )
 
 // navigationWords are what the agent of the recipe navigation reads and writes, one token each,
-// beside the names of objects.
+// beside the names of targets.
 var navigationWords = []string{
 	"<think>", "</think>", "<observation>", "</observation>", "<prediction>", "</prediction>", "<action>", "</action>",
-	"system\n", "user\n", "assistant\n", "Go", " to", " the", " target", "See", ",", ".", " Target",
+	"system\n", "user\n", "assistant\n", "Go", " to", " the", " target", ".", "Target",
 	"target", " up", " down", " left", " right", " same", " hidden", " free", " ahead", " back", " blocked", "|",
 	"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left", "look_up", "look_down",
 }
 
-// targets are the furniture that stands in every kitchen, living room, bedroom or bathroom,
-// several in each room, so that the agent has to read which one it is sent to.
+// targets are the furniture that stands in every kitchen, living room, bedroom or bathroom.
 var targets = []string{
 	"Fridge", "StoveBurner", "DiningTable", "Sofa", "TVStand", "CoffeeTable", "Bed", "Desk", "Dresser", "Bathtub", "Toilet", "SinkCabinet",
 }
 
-// home is Navigation as text in generated rooms, two actions a turn. The agent says where the
-// target is, if it sees it, and which ways are free, and is paid for saying it right. Pictures
+// home is Navigation as text in generated rooms, two actions a turn. The agent reads where the
+// target is, if it is in view, and which ways are free; it says so, and where the target will be,
+// and is paid for saying it right. Pictures
 // would take most of the time: they are ray cast on the CPU.
 func home() map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "text", "prompt": "brief", "prompt_format": "observe_predict",
-		"eval_set": "base_open", "targets": targets, "max_objects_in_state": 6,
+		"eval_set": "base_open", "targets": targets, "max_objects_in_state": 0,
 		"max_actions_per_step": 2, "max_steps": 12, "step_length": 0.5, "success_threshold": 1.5,
 		"success_reward": 1.0, "turn_cost": 0.2,
 		"per_turn_format_reward": 0.1, "observation_reward": 0.05, "prediction_reward": 0.05,
@@ -42,7 +42,7 @@ func navigationRecipe() recipe {
 	shape := vlm.Small()
 	shape.Family = "qwen2" // no pictures
 	words := navigationWords
-	for _, name := range navigation.Types() {
+	for _, name := range targets {
 		words = append(words, " "+navigation.Spoken(name))
 	}
 	ahead := func(*rand.Rand, *navigation.Scene, navigation.Agent, navigation.Goal) navigation.Action {
@@ -57,7 +57,7 @@ func navigationRecipe() recipe {
 			{name: "straight to the target", rate: homeRate(navigation.Beeline), fixed: true},
 			{name: "shortest path", rate: homeRate(navigation.ShortestPath), fixed: true},
 		},
-		noise: 0.7, lessons: lessons(9000, 1280, 6), steps: 24,
+		noise: 0.5, lessons: lessons(6000, 1024, 6), steps: 24,
 		config: func(c *config.Config) {
 			brisk(c)
 			c.Data.MaxResponse = 28
