@@ -37,13 +37,13 @@ func sokobanRecipe() recipe {
 	// Between the colours of floor and walls.
 	shape.Mean = [3]float64{0.5, 0.5, 0.75}
 	return recipe{
-		about: "Sokoban in pictures, 16 training steps", title: "Visual Sokoban", world: "sokoban",
+		about: "Sokoban in pictures, 12 training steps", title: "Visual Sokoban", world: "sokoban",
 		words: sokobanWords, shape: shape, turns: 4, actions: 2, env: warehouse(),
 		players: []player{
 			{name: "random actions", rate: roomRate(sokoban.Random)}, {name: "straight to the box", rate: roomRate(sokoban.Straight)},
 			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath), fixed: true},
 		},
-		noise: 0.6, lessons: lessons(9600, 1280, 4), steps: 16,
+		noise: 0.6, lessons: lessons(9600, 1280, 4), steps: 12,
 		config: func(c *config.Config) {
 			brisk(c)
 			c.Data.MaxResponse = 32
