@@ -68,11 +68,12 @@ var learnerKeys = slices.Concat(
 	group("data.", "apply_chat_template_kwargs"),
 	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu
-		freeze_vision_tower`),
+		freeze_vision_tower fsdp_config.optimizer_offload`),
+	group("actor_rollout_ref.ref.", "fsdp_config.param_offload"),
 	group("actor_rollout_ref.rollout.engine.", `addresses model api_key_env timeout sync_timeout attempts max_in_flight
 		eject_after outage_timeout mixed_versions sync_dir server_sync_dir check_responses check_limit`),
 	group("trainer.", "n_gpus_per_node"),
-	group("critic.", "model.path ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
+	group("critic.", "model.path model.fsdp_config.optimizer_offload ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
 )
 
 // runKeys are settings for the code that creates environments, sinks and folders.

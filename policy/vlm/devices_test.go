@@ -40,6 +40,7 @@ func stateOf(t testing.TB, m *Model) map[string]string {
 		if l == nil {
 			continue
 		}
+		require.NoError(t, l.unpark())
 		out[name] = digestOf(t, l.weights)
 		for i, r := range l.replicas {
 			require.Equal(t, out[name], digestOf(t, r.weights), "%s on device %d", name, i)
@@ -47,6 +48,7 @@ func stateOf(t testing.TB, m *Model) map[string]string {
 		if l.adam != nil {
 			out[name+" moments"] = fmt.Sprint(digestOf(t, l.adam.m, l.adam.v), l.adam.steps)
 		}
+		require.NoError(t, l.park())
 	}
 	return out
 }

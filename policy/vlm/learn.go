@@ -17,6 +17,10 @@ type learner struct {
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
+
+	offloadMoments bool          // moments are in host memory between updates
+	offloadWeights bool          // weights are in host memory between calls
+	parked         [][][]float32 // host copies of weights, by group; nil before there are any
 }
 
 func newLearner(n *net, t *tensors, as names) *learner {
@@ -136,7 +140,7 @@ func (l *learner) prepare(p *pack, h *model.Head, loss *model.Loss, chunk int) e
 func (l *learner) apply(g *gradients, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	defer l.net.freeGradients(g)
 	if l.adam == nil {
-		if l.adam, err = newAdam(l.net, nil); err != nil {
+		if l.adam, err = l.newAdam(); err != nil {
 			return 0, false, err
 		}
 	}

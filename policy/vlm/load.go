@@ -155,7 +155,10 @@ func (m *Model) load() error {
 			return err
 		}
 	}
-	return m.replicate()
+	if err := m.replicate(); err != nil {
+		return err
+	}
+	return m.offload()
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.

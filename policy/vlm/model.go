@@ -83,6 +83,13 @@ type Options struct {
 	ZeroValueHead bool
 	// Reference keeps a frozen copy of the policy for KL terms.
 	Reference bool
+	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
+	// whenever it scores. With LoRA it has none but adapters.
+	OffloadReference bool
+	// OffloadMoments and OffloadCriticMoments keep the optimiser's moments of the policy and of a
+	// separate critic in host memory. Those of a layer are on a device while it is updated. Results
+	// have the same bytes.
+	OffloadMoments, OffloadCriticMoments bool
 	// LoRA trains adapters instead of the weights; nil trains the weights. Policy,
 	// reference and a separate critic then share the base weights, unless CriticPath is
 	// another model.
@@ -154,6 +161,12 @@ func (o *Options) fill() error {
 	}
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
+	}
+	if o.OffloadReference && !o.Reference {
+		addf("OffloadReference is set, but Reference is not")
+	}
+	if o.OffloadCriticMoments && o.Critic != SeparateCritic {
+		addf("OffloadCriticMoments is set, but Critic is %q, not %q", o.Critic, SeparateCritic)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
 		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)

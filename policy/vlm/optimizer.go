@@ -45,23 +45,19 @@ type adam struct {
 	steps int
 }
 
-// newAdam returns moments of zero. place says where they are; nil is n's device.
-func newAdam(n *net, place placement) (*adam, error) {
+// newAdam returns moments of zero.
+func (l *learner) newAdam() (*adam, error) {
 	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
-	groups := trainedGroups(n.groups.All())
-	if place == nil {
-		place = on(n.dev)
-	}
-	m, err := newTensors(place, groups, nil, zero)
+	m, err := l.newMoments(zero)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newTensors(place, groups, nil, zero)
+	v, err := l.newMoments(zero)
 	if err != nil {
 		m.free()
 		return nil, err
 	}
-	return &adam{net: n, m: m, v: v}, nil
+	return &adam{net: l.net, m: m, v: v}, nil
 }
 
 func (a *adam) free() {
@@ -115,7 +111,7 @@ func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, r
 		if len(g) == 0 {
 			continue
 		}
-		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
+		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), i, 0, g, hyper); err != nil {
 			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
 		}
 	}
@@ -146,10 +142,20 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 	return numbers
 }
 
-// stepGroup updates the arrays of one group; of the weights only those at the indices in
-// trained.
-func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Array, hyper *device.Array) error {
+// stepGroup updates arrays of one group: of the weights w those at the indices in trained, whose
+// moments begin with number first of the group's.
+func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array) error {
 	n := len(trained)
+	d := hyper.Device()
+	m, err := a.m.borrow(d, group, first, first+n)
+	if err != nil {
+		return err
+	}
+	v, err := a.v.borrow(d, group, first, first+n)
+	if err != nil {
+		a.m.drop(m)
+		return err
+	}
 	in := make([]*device.Array, 0, 4*n+1)
 	for _, i := range trained {
 		in = append(in, w[i])
@@ -157,6 +163,8 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Arr
 	in = append(append(append(in, m...), v...), g...)
 	out, err := a.net.adam().Run(append(in, hyper), from(0, 3*n)...)
 	if err != nil {
+		a.m.drop(m)
+		a.v.drop(v)
 		return err
 	}
 	for k, i := range trained {
@@ -164,5 +172,5 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Arr
 	}
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
-	return nil
+	return errors.Join(a.m.giveBack(group, first, m), a.v.giveBack(group, first, v))
 }

@@ -116,6 +116,9 @@ func (m *Model) plan(w Workload) MemoryPlan {
 			p.Weights += l.weights.bytes()
 		}
 	}
+	if w.Score {
+		p.Weights += m.ref.parkedBytes()
+	}
 	for _, a := range m.zeroAdapters {
 		p.Weights += a.Bytes()
 	}
@@ -163,7 +166,7 @@ func (t *tensors) bytes() (sum int64) {
 	}
 	for gi, g := range t.arrays {
 		for i, a := range g {
-			if !t.shares(gi, i) {
+			if a != nil && !t.shares(gi, i) {
 				sum += a.Bytes()
 			}
 		}
@@ -212,7 +215,7 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at microBatchPlan) {
 		trained += float * int64(g.Size())
 		largest = max(largest, float*int64(g.Size()))
 	}
-	p.Moments += 2 * trained
+	p.Moments += l.momentBytes(trained, largest)
 	activations, logits := at.trainingBytes(l.net), 4*at.logitBytes(l.net.spec)
 	// In the backward pass of the first micro-batch, gradients replace activations; during
 	// the next ones, all gradients are in memory. In the optimiser step, if arrays are not

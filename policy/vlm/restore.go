@@ -267,7 +267,7 @@ func (r *restoration) load() error {
 		return nil
 	}
 	moments := func(prefix string) (*tensors, error) {
-		return newTensors(l.ofOwners(), trainedGroups(r.learner.weights.groups), nil, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		})

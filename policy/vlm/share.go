@@ -154,18 +154,18 @@ func (m *Model) Tie(ctx context.Context) error {
 	if m.adapter != nil {
 		return m.tieAdapters(ctx)
 	}
-	for _, l := range []*learner{m.ref, m.critic} {
-		if l == nil {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := l.copyFrom(m.actor); err != nil {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if m.ref != nil {
+		if err := m.withReference(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	if err := ctx.Err(); err != nil || m.critic == nil {
+		return err
+	}
+	return m.critic.copyFrom(m.actor)
 }
 
 // tieAdapters is Tie where only adapters differ.
@@ -174,7 +174,8 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
 	if m.ref != nil {
-		if err := m.ref.copyAdapters(ctx, m.actor); err != nil {
+		err := m.withReference(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
+		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
 		m.freeZeroAdapters()

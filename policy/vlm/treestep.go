@@ -251,7 +251,7 @@ func (t *treeStep) norm() (float64, error) {
 // apply takes the optimiser step: owners update their arrays, and the other devices copy them.
 func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	if t.adam == nil {
-		if t.adam, err = newAdam(t.net, t.ofOwners()); err != nil {
+		if t.adam, err = t.newAdam(); err != nil {
 			return 0, false, err
 		}
 	}
@@ -274,7 +274,7 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 		}
 		return t.owned(d, func(group, i int, g *device.Array) error {
 			w := t.weights.groups[group].Trained()[i]
-			return a.stepGroup(r.weights.arrays[group], []int{w}, a.m.arrays[group][i:i+1], a.v.arrays[group][i:i+1], []*device.Array{g}, hyper)
+			return a.stepGroup(r.weights.arrays[group], []int{w}, group, i, []*device.Array{g}, hyper)
 		})
 	})
 	if err != nil {

@@ -83,7 +83,11 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		out.Values = val
 	}
 	if what.Reference {
-		if out.Reference, _, _, err = run(m.ref, true, false); err != nil {
+		err := m.withReference(false, func() error {
+			out.Reference, _, _, err = run(m.ref, true, false)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}

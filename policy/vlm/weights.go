@@ -186,11 +186,15 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 			if !want(gi, p) {
 				continue
 			}
-			x, err := t.read(gi, pi, make([]float32, p.Size()))
+			dst := make([]float32, p.Size())
+			x, err := t.read(gi, pi, dst)
 			if err != nil {
 				return nil, err
 			}
-			c.host[gi][pi] = x
+			if t.host != nil { // x is what t has, not dst
+				copy(dst, x)
+			}
+			c.host[gi][pi] = dst
 		}
 	}
 	return c, nil

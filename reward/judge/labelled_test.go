@@ -62,6 +62,34 @@ func TestPhrasingsAreReadAsLabelled(t *testing.T) {
 	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
 }
 
+// Sentences in the manners of many writers, such as notes, lists, learners' English and long
+// thoughts. The rules were changed for the half "development"; the half "held_out" shows what
+// to expect of sentences by others, and its bounds only note a loss.
+func TestSentencesOfManyWritersAreRead(t *testing.T) {
+	raw, err := os.ReadFile("../../testdata/judge/voices.json")
+	require.NoError(t, err)
+	var halves struct {
+		Cases []struct {
+			Half string `json:"half"`
+		} `json:"cases"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &halves))
+	set, err := ReadLabelled(bytes.NewReader(raw))
+	require.NoError(t, err)
+	sets := map[string][]Labelled{}
+	for i, c := range set {
+		sets[halves.Cases[i].Half] = append(sets[halves.Cases[i].Half], c)
+	}
+	for half, least := range map[string]float64{"development": 0.96, "held_out": 0.89} {
+		require.NotEmpty(t, sets[half])
+		e, err := Evaluate(t.Context(), new(Rules), sets[half])
+		require.NoError(t, err)
+		t.Logf("%s: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", half, e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+		require.GreaterOrEqual(t, e.All.F1(), least, half)
+		require.LessOrEqual(t, e.All.PaidMore, len(sets[half])/50, half)
+	}
+}
+
 func TestDescriptionsWithoutStateOrTextHaveNoScore(t *testing.T) {
 	for _, text := range []string{"", " \n", "\u3000"} {
 		require.True(t, math.IsNaN(score(t, new(Rules), claim("sokoban", text, reward.Relate("box", 0, 1)))[0]), "%q", text)

@@ -143,6 +143,7 @@ type AgentConfig struct {
 	Model   AgentModelConfig `yaml:"model"`
 	Actor   ActorConfig      `yaml:"actor"`
 	Rollout SamplingConfig   `yaml:"rollout"`
+	Ref     ReferenceConfig  `yaml:"ref"`
 }
 
 // AgentModelConfig names the policy's model and the parameters that are trained.
@@ -154,9 +155,10 @@ type AgentModelConfig struct {
 	Adapter   string   `yaml:"lora_adapter_path" null:"" doc:"folder of an adapter in PEFT layout to continue training, instead of a new one"`
 }
 
-// PathConfig names a model.
-type PathConfig struct {
-	Path string `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty initialises a separate critic from the policy"`
+// CriticModelConfig names the model of a separate critic.
+type CriticModelConfig struct {
+	Path string        `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty initialises a separate critic from the policy"`
+	FSDP MomentsConfig `yaml:"fsdp_config"`
 }
 
 // BatchConfig sets the size of micro-batches, the part of a mini-batch that goes
@@ -190,6 +192,19 @@ type ActorConfig struct {
 	UseKLLoss   bool             `yaml:"use_kl_loss" doc:"add the KL to the reference policy to the loss"`
 	KLLoss      float64          `yaml:"kl_loss_coef" doc:"weight of the KL loss"`
 	KLLossType  string           `yaml:"kl_loss_type" doc:"kl, abs, mse or low_var_kl"`
+	FSDP        MomentsConfig    `yaml:"fsdp_config"`
+}
+
+// MomentsConfig says where the optimiser's moments are between updates.
+type MomentsConfig struct {
+	OptimizerOffload bool `yaml:"optimizer_offload" doc:"keep the optimiser's moments in host memory; those of a layer are on a device while it is updated. It saves a GPU 8 bytes for each trained weight and changes no result"`
+}
+
+// ReferenceConfig sets the reference policy.
+type ReferenceConfig struct {
+	FSDP struct {
+		ParamOffload bool `yaml:"param_offload" doc:"keep the weights of the reference policy in host memory and copy them to the devices whenever it scores. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
+	} `yaml:"fsdp_config"`
 }
 
 // OptimConfig sets AdamW.
@@ -228,21 +243,21 @@ type ValConfig struct {
 
 // CriticConfig sets the critic.
 type CriticConfig struct {
-	Kind        string      `yaml:"kind" doc:"separate (its own model), shared (a head on the policy) or none"`
-	Model       PathConfig  `yaml:"model"`
-	Optim       OptimConfig `yaml:"optim"`
-	MiniBatch   *int        `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step of a separate critic; null uses the actor's"`
-	Epochs      *int        `yaml:"ppo_epochs" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
-	Shuffle     *bool       `yaml:"shuffle" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
-	GradClip    *float64    `yaml:"grad_clip" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
-	NormLimit   *float64    `yaml:"grad_norm_threshold" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
-	MicroRows   int         `yaml:"ppo_micro_batch_size_per_gpu" null:"0" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
-	Dynamic     *bool       `yaml:"use_dynamic_bsz" doc:"as for the actor, for a separate critic; null uses the actor's"`
-	MicroTokens int         `yaml:"ppo_max_token_len_per_gpu" unit:"tokens" doc:"as for the actor, for a separate critic"`
-	ValueClip   float64     `yaml:"cliprange_value" doc:"maximum change of a value from the old value (value clipping); 0 disables it"`
-	ValueCoef   float64     `yaml:"value_coef" doc:"weight of the value loss"`
-	OnTurnEnds  bool        `yaml:"use_reward_mask" doc:"train the critic on turn ends only; required by turn_wise_gae"`
-	ZeroHead    bool        `yaml:"zero_head" doc:"initialise a new value head with zeros"`
+	Kind        string            `yaml:"kind" doc:"separate (its own model), shared (a head on the policy) or none"`
+	Model       CriticModelConfig `yaml:"model"`
+	Optim       OptimConfig       `yaml:"optim"`
+	MiniBatch   *int              `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step of a separate critic; null uses the actor's"`
+	Epochs      *int              `yaml:"ppo_epochs" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
+	Shuffle     *bool             `yaml:"shuffle" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
+	GradClip    *float64          `yaml:"grad_clip" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
+	NormLimit   *float64          `yaml:"grad_norm_threshold" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
+	MicroRows   int               `yaml:"ppo_micro_batch_size_per_gpu" null:"0" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
+	Dynamic     *bool             `yaml:"use_dynamic_bsz" doc:"as for the actor, for a separate critic; null uses the actor's"`
+	MicroTokens int               `yaml:"ppo_max_token_len_per_gpu" unit:"tokens" doc:"as for the actor, for a separate critic"`
+	ValueClip   float64           `yaml:"cliprange_value" doc:"maximum change of a value from the old value (value clipping); 0 disables it"`
+	ValueCoef   float64           `yaml:"value_coef" doc:"weight of the value loss"`
+	OnTurnEnds  bool              `yaml:"use_reward_mask" doc:"train the critic on turn ends only; required by turn_wise_gae"`
+	ZeroHead    bool              `yaml:"zero_head" doc:"initialise a new value head with zeros"`
 }
 
 // TrainerConfig sets the length of training, and what is validated, logged and saved.

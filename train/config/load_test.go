@@ -9,6 +9,22 @@ import (
 	"vagen/train/config"
 )
 
+func TestOffloadingWithoutWhatItMovesIsNoted(t *testing.T) {
+	offloads := []string{"env=x", "actor_rollout_ref.ref.fsdp_config.param_offload=True", "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.optimizer_offload=True"}
+	notes := func(more ...string) (keys []string) {
+		c, err := config.Load("", append(more, offloads...)...)
+		require.NoError(t, err)
+		require.True(t, c.Agent.Actor.FSDP.OptimizerOffload)
+		for _, n := range c.Notes {
+			keys = append(keys, n.Keys...)
+		}
+		return keys
+	}
+	require.Equal(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload"}, notes())
+	require.Empty(t, notes("actor_rollout_ref.actor.use_kl_loss=true"))
+	require.ElementsMatch(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload"}, notes("critic.kind=shared"))
+}
+
 func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
 	path := traintest.WriteFile(t, "env: frozenlake\nactor_rollout_ref:\n  actor: {fsdp_config: {param_offload: true}, strategy: fsdp}\n  rollout: {gpu_memory_utilization: 0.4, n: 8}\n")
 	c, err := config.Load(path, "trainer.nnodes=1")

@@ -26,13 +26,14 @@ import (
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
 		Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
-		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead,
+		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward, MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes,
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false
 	}
+	o.OffloadReference, o.OffloadCriticMoments = o.Reference && c.Agent.Ref.FSDP.ParamOffload, o.Critic == vlm.SeparateCritic && c.Critic.Model.FSDP.OptimizerOffload
 	if len(c.Data.Template) > 0 {
 		o.Template = c.Data.Template
 	}

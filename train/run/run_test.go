@@ -41,6 +41,16 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, "stored", ModelOptions(&c, nil).Adapter)
 	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"all-linear"}}
 	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
+	offloads := func() []bool {
+		o := ModelOptions(&c, nil)
+		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments}
+	}
+	require.Equal(t, []bool{false, false, false}, offloads())
+	c.Agent.Actor.UseKLLoss = false
+	c.Agent.Actor.FSDP.OptimizerOffload, c.Agent.Ref.FSDP.ParamOffload, c.Critic.Model.FSDP.OptimizerOffload = true, true, true
+	require.Equal(t, []bool{true, false, true}, offloads(), "there is no reference")
+	c.Agent.Actor.UseKLLoss, c.Critic.Kind = true, "shared"
+	require.Equal(t, []bool{true, true, false}, offloads(), "the policy's moments are those of a shared critic")
 	c.Data.Template = map[string]any{"enable_thinking": false}
 	require.Equal(t, c.Data.Template, ModelOptions(&c, nil).Template)
 }

@@ -196,6 +196,9 @@ func (a *Array) Dims() []int { return a.shape.Dimensions }
 // Size returns the number of elements.
 func (a *Array) Size() int { return a.shape.Size() }
 
+// Device returns the device that holds the array.
+func (a *Array) Device() *Device { return a.dev }
+
 // Bytes returns the size on the device.
 func (a *Array) Bytes() int64 { return int64(a.shape.Memory()) }
 

@@ -1,6 +1,9 @@
 package prose
 
-import "vagen/reward"
+import (
+	"vagen/reward"
+	"vagen/reward/judge/internal/words"
+)
 
 // entity is an object that a text mentions.
 type entity struct {
@@ -19,7 +22,10 @@ const conflict = 255
 
 // locate notes an absolute row or column of the subject.
 func (r *reader) locate(axis uint8, n int) {
-	if axis == rowAxis && len(r.subject) == 1 && r.subject[0] >= 0 {
+	if r.muted || r.inside || r.doubtful || r.denied {
+		return
+	}
+	if axis == words.RowAxis && len(r.subject) == 1 && r.subject[0] >= 0 {
 		if e := &r.entities[r.subject[0]]; e.many && e.row > 0 { // holes at (1, 2) and (3, 0)
 			e.count = 1
 			r.uniques++
@@ -39,7 +45,7 @@ func (r *reader) locate(axis uint8, n int) {
 		at := &r.playerAt[axis-1]
 		if id >= 0 {
 			at = &r.entities[id].row
-			if axis == columnAxis {
+			if axis == words.ColumnAxis {
 				at = &r.entities[id].col
 			}
 		}
@@ -66,6 +72,7 @@ func (r *reader) flush() {
 	r.limitDoubt()
 	if len(r.subject) > 0 && !r.muted && !r.inside && !r.doubtful && !r.silent && !r.denied {
 		r.replace()
+		r.inScope()
 		r.divide()
 		r.resolve()
 		shared := r.share() || r.divided
@@ -87,19 +94,47 @@ func (r *reader) flush() {
 				r.apply(m)
 			}
 		}
-		const both = 1<<before | 1<<after
+		const both = 1<<words.Before | 1<<words.After
 		if n := (mention{ref: r.defaultReference()}); negV&both == both {
-			n.v = equal
+			n.v = words.Equal
 			r.apply(&n)
 		}
 		if n := (mention{ref: r.defaultReference()}); negH&both == both {
-			n.h = equal
+			n.h = words.Equal
 			r.apply(&n)
 		}
 	}
 	r.repeat()
 	r.mentions, r.doubtful, r.doubtAt = r.mentions[:0], false, -1
 	r.clear()
+}
+
+// inScope adds the row or column that starts the sentence to a later clause: "in my row, the
+// box is on the left and the target on the right". The first clause has to state the other
+// direction, too.
+func (r *reader) inScope() {
+	n := len(r.mentions)
+	if r.subject[0] < 0 || n == 0 {
+		return
+	}
+	if r.scope == (mention{}) {
+		m := &r.mentions[0]
+		if r.fronted && r.ahead == 1 && n == 2 && !m.negated && (m.v == words.Equal && m.h == 0 || m.h == words.Equal && m.v == 0) && m.ref < 0 {
+			if o := &r.mentions[1]; o.v == 0 && m.h == 0 || o.h == 0 && m.v == 0 {
+				r.scope = mention{v: m.v, h: m.h, ref: thePlayer}
+			}
+		}
+		return
+	}
+	for k := range r.mentions {
+		m := &r.mentions[k]
+		if m.v != 0 && r.scope.v != 0 || m.h != 0 && r.scope.h != 0 || m.negated || m.offered || m.ref >= 0 || m.exact {
+			return
+		}
+	}
+	m := r.scope
+	m.part = r.mentions[n-1].part
+	r.mentions = append(r.mentions, m)
 }
 
 // repeat gives the subject what the last object was given, if the clause says only that
@@ -146,9 +181,9 @@ func (r *reader) resolve() {
 	for k := range r.mentions {
 		if m := &r.mentions[k]; m.exact && !m.negated {
 			if m.v == 0 {
-				m.v = equal
+				m.v = words.Equal
 			} else if m.h == 0 {
-				m.h = equal
+				m.h = words.Equal
 			}
 		}
 	}
@@ -219,10 +254,10 @@ func (r *reader) give(id int, v, h uint8) {
 
 func opposite(x uint8) uint8 {
 	switch x {
-	case before:
-		return after
-	case after:
-		return before
+	case words.Before:
+		return words.After
+	case words.After:
+		return words.Before
 	}
 	return x
 }
@@ -247,10 +282,10 @@ func (r *reader) relations() []reward.Relation {
 	list := []reward.Relation{}
 	for i := range r.entities {
 		e := &r.entities[i]
-		if e.row > 0 && r.playerAt[0] > 0 {
+		if e.row > 0 && r.playerAt[0] > 0 && (e.row >= extreme) == (r.playerAt[0] >= extreme) {
 			e.add(order(e.row, r.playerAt[0]), 0)
 		}
-		if e.col > 0 && r.playerAt[1] > 0 {
+		if e.col > 0 && r.playerAt[1] > 0 && (e.col >= extreme) == (r.playerAt[1] >= extreme) {
 			e.add(0, order(e.col, r.playerAt[1]))
 		}
 		if e.v == conflict {
@@ -263,7 +298,7 @@ func (r *reader) relations() []reward.Relation {
 			continue
 		}
 		for range e.count {
-			list = append(list, reward.Relation{Object: e.kind, Vertical: verticals[e.v], Horizontal: horizontals[e.h]})
+			list = append(list, reward.Relation{Object: e.kind, Vertical: words.Verticals[e.v], Horizontal: words.Horizontals[e.h]})
 		}
 	}
 	return list
@@ -272,9 +307,9 @@ func (r *reader) relations() []reward.Relation {
 func order(a, b int) uint8 {
 	switch {
 	case a < b:
-		return before
+		return words.Before
 	case a > b:
-		return after
+		return words.After
 	}
-	return equal
+	return words.Equal
 }

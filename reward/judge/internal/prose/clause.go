@@ -1,5 +1,7 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // amend reads "no wait" and the like: what follows replaces what was said.
 func (r *reader) amend(next int) int {
 	r.corrects, r.offer, r.negated = true, false, false
@@ -30,10 +32,10 @@ func (r *reader) replace() {
 // neither reads "neither" and "nor": before a noun phrase the clause states nothing.
 func (r *reader) neither(i, end int) int {
 	k := i + 1
-	if k < end && r.tokens[k].class == verb {
+	if k < end && r.tokens[k].Class == words.Verb {
 		k++ // nor is the hole
 	}
-	if r.tokens[i].class == nor && k < end && r.tokens[k].class == filler && r.tokens[k].b == hereWord { // nor is there one …
+	if r.tokens[i].Class == words.Nor && k < end && r.tokens[k].Class == words.Filler && r.tokens[k].B == words.HereWord { // nor is there one …
 		ids, next := r.phrase(k+1, end)
 		if ids == nil {
 			ids, next = r.implied(r.skip(k, end), end)
@@ -44,8 +46,12 @@ func (r *reader) neither(i, end int) int {
 			return next
 		}
 	}
-	if r.tokens[k].class != pronoun {
-		if ids, next := r.phrase(k, end); ids != nil && next < end && (r.tokens[i].class == nor || r.tokens[next].class == nor) {
+	if r.tokens[i].Class == words.Nor && k > i+1 && r.tokens[k].Class == words.Pronoun && len(r.subject) > 0 && r.subject[0] >= 0 {
+		r.negated = true
+		return k + 1 // nor is it …
+	}
+	if r.tokens[k].Class != words.Pronoun {
+		if ids, next := r.phrase(k, end); ids != nil && next < end && (r.tokens[i].Class == words.Nor || r.tokens[next].Class == words.Nor) {
 			if len(r.subject) > 0 && r.subject[0] == thePlayer && len(r.mentions) > 0 {
 				return next // I am above neither the goal nor the hole
 			}
@@ -66,12 +72,12 @@ func (r *reader) elsewhere(i int) {
 	}
 	unknown := false
 	for k := i - 1; k >= 0; k-- {
-		switch r.tokens[k].class {
-		case foreign, part:
+		switch r.tokens[k].Class {
+		case words.Foreign, words.Part:
 			unknown = true
-		case filler, possessive:
+		case words.Filler, words.Possessive:
 			continue
-		case stop, question, comma, and, but:
+		case words.Stop, words.Question, words.Comma, words.And, words.But:
 			k = 0
 		default:
 			return
@@ -82,17 +88,44 @@ func (r *reader) elsewhere(i int) {
 	}
 }
 
+// stranger reports whether the word at i is a noun that is not known, with a place after it: "a
+// wall to my left".
+func (r *reader) stranger(i, end int) bool {
+	if i == 0 || i+1 >= end || r.tokens[i+1].Class != words.Direction && !r.leadsToDirection(i+1, end) {
+		return false
+	}
+	k := i - 1
+	for k > 0 && r.tokens[k].Class == words.Foreign {
+		k--
+	}
+	if t := &r.tokens[k]; t.Class != words.Number && !(t.Class == words.Filler && t.A == words.Indefinite) {
+		return false
+	}
+	if k == 0 {
+		return true
+	}
+	switch t := &r.tokens[k-1]; t.Class {
+	case words.Stop, words.Question, words.Comma, words.And, words.But:
+		return true
+	case words.Verb:
+		return k > 1 && r.tokens[k-2].Class == words.Filler && r.tokens[k-2].B == words.HereWord
+	case words.Filler, words.Seeing:
+		return t.Class == words.Seeing && len(r.subject) == 0
+	}
+	return false
+}
+
 // bare reports whether "too" at i follows an object that nothing else is said of: "the goal
 // too".
 func (r *reader) bare(i, end int) bool {
-	if i == 0 || r.tokens[i-1].class != object || i+1 < end && r.tokens[i+1].class != comma {
+	if i == 0 || r.tokens[i-1].Class != words.Object || i+1 < end && r.tokens[i+1].Class != words.Comma {
 		return false
 	}
 	for k := i - 2; k >= 0; k-- {
-		switch r.tokens[k].class {
-		case filler, number, ordinal:
+		switch r.tokens[k].Class {
+		case words.Filler, words.Number, words.Ordinal:
 			continue
-		case stop, question, comma, and, but:
+		case words.Stop, words.Question, words.Comma, words.And, words.But:
 			return true
 		}
 		return false
@@ -106,24 +139,24 @@ func (r *reader) asFar(i, end int) int {
 	k := i + 1
 	for ; k < end; k++ {
 		t := &r.tokens[k]
-		if t.class == filler && t.b == highWord {
-			m.v = equal
+		if t.Class == words.Filler && t.B == words.HighWord {
+			m.v = words.Equal
 			continue
 		}
-		if t.class == direction && i+1 < k {
-			if t.a&0xf != 0 {
-				m.v = equal
+		if t.Class == words.Direction && i+1 < k {
+			if t.A&0xf != 0 {
+				m.v = words.Equal
 			}
-			if t.b != 0 {
-				m.h = equal
+			if t.B != 0 {
+				m.h = words.Equal
 			}
 			continue
 		}
-		if t.class != filler && t.class != toward {
+		if t.Class != words.Filler && t.Class != words.Toward {
 			break
 		}
 	}
-	if m.v|m.h == 0 || k >= end || r.tokens[k].class != linking || r.tokens[k].a != asWord {
+	if m.v|m.h == 0 || k >= end || r.tokens[k].Class != words.Linking || r.tokens[k].A != words.AsWord {
 		return i + 1
 	}
 	ref, next := r.reference(k, end, false)
@@ -140,11 +173,11 @@ func (r *reader) asFar(i, end int) int {
 func (r *reader) magnitude(i, end int) int {
 	m := mention{ref: noReference}
 	k := r.skip(i+1, end)
-	if k < end && r.tokens[k].class == line {
-		m.order(r.tokens[k].a, r.tokens[i].a)
+	if k < end && r.tokens[k].Class == words.Line {
+		m.order(r.tokens[k].A, r.tokens[i].A)
 		k = r.skip(k+1, end)
 	} else if r.numbered != 0 {
-		m.order(r.numbered, r.tokens[i].a)
+		m.order(r.numbered, r.tokens[i].A)
 	} else {
 		return i + 1
 	}
@@ -157,7 +190,7 @@ func (r *reader) magnitude(i, end int) int {
 
 // order sets the direction in which the numbers of an axis are smaller or larger.
 func (m *mention) order(axis, direction uint8) {
-	if axis == rowAxis {
+	if axis == words.RowAxis {
 		m.v = direction
 	} else {
 		m.h = direction
@@ -167,7 +200,7 @@ func (m *mention) order(axis, direction uint8) {
 // relative reads "which" after a comma and a noun phrase: the next directions are those of
 // its objects.
 func (r *reader) relative(i, end int) bool {
-	if i == 0 || i+1 >= end || r.tokens[i].text != "," || r.tokens[i+1].class != filler || r.tokens[i+1].b != whichWord || len(r.nouns) == 0 {
+	if i == 0 || i+1 >= end || r.tokens[i].Text != "," || r.tokens[i+1].Class != words.Filler || r.tokens[i+1].B != words.WhichWord || len(r.nouns) == 0 {
 		return false
 	}
 	if r.nounEnd != i {
@@ -184,11 +217,11 @@ func (r *reader) relative(i, end int) bool {
 
 // like reads "just like the goal" after what is stated of another object.
 func (r *reader) like(i, end int) int {
-	if r.tokens[i].text != "like" || len(r.mentions) == 0 || len(r.subject) == 0 || r.subject[0] < 0 {
+	if r.tokens[i].Text != "like" || len(r.mentions) == 0 || len(r.subject) == 0 || r.subject[0] < 0 {
 		return i + 1
 	}
 	ids, next := r.phrase(i+1, end)
-	if ids == nil || next < end && r.tokens[next].class != comma {
+	if ids == nil || next < end && r.tokens[next].Class != words.Comma {
 		return i + 1
 	}
 	r.begin(ids, false)
@@ -199,16 +232,16 @@ func (r *reader) like(i, end int) int {
 // nearer reads "closer to the top than me", and returns the index after it, or 0.
 func (r *reader) nearer(i, end int) int {
 	k := i + 1
-	for k < end && (r.tokens[k].class == toward || r.tokens[k].class == filler) {
+	for k < end && (r.tokens[k].Class == words.Toward || r.tokens[k].Class == words.Filler) {
 		k++
 	}
-	if k >= end || r.tokens[k].class != direction {
+	if k >= end || r.tokens[k].Class != words.Direction {
 		return 0
 	}
-	m := mention{v: r.tokens[k].a & 0xf, h: r.tokens[k].b}
-	for k++; k < end && (r.tokens[k].class == part || r.tokens[k].class == filler); k++ {
+	m := mention{v: r.tokens[k].A & 0xf, h: r.tokens[k].B}
+	for k++; k < end && (r.tokens[k].Class == words.Part || r.tokens[k].Class == words.Filler); k++ {
 	}
-	if k >= end || r.tokens[k].class != linking || r.tokens[k].a == origin {
+	if k >= end || r.tokens[k].Class != words.Linking || r.tokens[k].A == words.Origin {
 		return 0
 	}
 	ref, next := r.reference(k, end, false)
@@ -223,9 +256,9 @@ func (r *reader) nearer(i, end int) int {
 // answer keeps the directions of a question such as "what is above me?", and gives them to
 // the only object of a sentence after it that states nothing else.
 func (r *reader) answer(i, end int) {
-	if r.tokens[end].class == question {
+	if r.tokens[end].Class == words.Question {
 		r.open = r.open[:0]
-		if t := &r.tokens[i]; t.class == filler && (t.b == wonderWord || t.b == whichWord) && r.firstObject(i, end) == "" {
+		if t := &r.tokens[i]; t.Class == words.Filler && (t.B == words.WonderWord || t.B == words.WhichWord) && r.firstObject(i, end) == "" {
 			for _, m := range r.mentions {
 				if m.offered || m.negated || m.ref != thePlayer {
 					r.open = r.open[:0]
@@ -241,10 +274,10 @@ func (r *reader) answer(i, end int) {
 	}
 	objects := 0
 	for _, t := range r.tokens[i:end] {
-		switch t.class {
-		case object:
+		switch t.Class {
+		case words.Object:
 			objects++
-		case filler, verb, pronoun, comma, number:
+		case words.Filler, words.Verb, words.Pronoun, words.Comma, words.Number:
 		default:
 			objects = 2
 		}
@@ -255,57 +288,32 @@ func (r *reader) answer(i, end int) {
 	r.open = r.open[:0]
 }
 
-// item starts the next object of a list such as "holes: above me, left of me".
-func (r *reader) item() {
-	r.uniques++
-	r.begin([]int{r.entity(r.listing, -r.uniques, 1)}, false)
-}
-
-// implySubject gives directions without a subject to the object that the question before
-// asked for, or to the next item of a list.
-func (r *reader) implySubject(i, end int) {
-	if len(r.subject) > 0 || len(r.mentions) == 0 {
-		return
-	}
-	if r.listing != "" {
-		kept := append([]mention(nil), r.mentions...)
-		r.mentions = r.mentions[:0]
-		r.item()
-		r.mentions = append(r.mentions, kept...)
-		return
-	}
-	if !r.asked && !r.corrects || len(r.recent) == 0 || r.inside {
-		return
-	}
-	for _, t := range r.tokens[i:end] {
-		if t.class == foreign || t.class == acting || t.class == address {
-			return
-		}
-	}
-	r.subject = append(r.subject[:0], r.recent...)
-}
-
 // divide makes an object of each part of "holes to my left and below me", in which every
-// part names the player.
+// part names the player, and of "two holes, left and right", which one object cannot be.
 func (r *reader) divide() {
-	if len(r.subject) != 1 || r.subject[0] < 0 || !r.entities[r.subject[0]].bare || r.respective {
+	if len(r.subject) != 1 || r.subject[0] < 0 || r.respective {
 		return
 	}
-	parts, last, named := 0, -1, true
+	e := &r.entities[r.subject[0]]
+	if !e.bare && e.count < 2 {
+		return
+	}
+	parts, last, named, all := 0, -1, true, true
+	var sum entity
 	for k := range r.mentions {
 		m := &r.mentions[k]
 		if m.negated || m.offered {
 			return
 		}
 		if m.part != last {
-			if last >= 0 && !named {
-				return
-			}
+			all = all && named
 			parts, last, named = parts+1, m.part, false
 		}
 		named = named || m.ref == thePlayer
+		sum.add(m.v, m.h)
 	}
-	if parts < 2 || !named {
+	apart := sum.v == conflict || sum.h == conflict || e.bare && !r.placed && parts == len(r.mentions)
+	if parts < 2 || !(e.bare && all && named) && !(apart && (e.bare || e.count == parts)) {
 		return
 	}
 	last, group := r.mentions[0].part, 0

@@ -1,5 +1,7 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // direction reads directions such as "above", "to the upper left of me" or "north and
 // west", up to their reference.
 func (r *reader) direction(i, end int) int {
@@ -7,13 +9,13 @@ func (r *reader) direction(i, end int) int {
 	if r.noise(i, end) {
 		return i + 1
 	}
-	if i+1 < end && t.b == after && t.a == 0 && r.tokens[i+1].class == direction && r.tokens[i+1].a>>4 == takesReference {
+	if i+1 < end && t.B == words.After && t.A == 0 && r.tokens[i+1].Class == words.Direction && r.tokens[i+1].A>>4 == words.TakesReference && r.tokens[i+2].Text != "side" {
 		r.precise = true // right above
 		return i + 1
 	}
-	if i+2 < end && r.tokens[i+1].class == line && r.tokens[i+2].class == filler && r.tokens[i+2].b == indexWord && t.a>>4 == 0 && t.b == 0 {
+	if i+2 < end && r.tokens[i+1].Class == words.Line && r.tokens[i+2].Class == words.Filler && r.tokens[i+2].B == words.IndexWord && t.A>>4 == 0 && t.B == 0 {
 		m := mention{ref: noReference} // a higher row number is further down
-		m.order(r.tokens[i+1].a, opposite(t.a&0xf))
+		m.order(r.tokens[i+1].A, opposite(t.A&0xf))
 		next := i + 3
 		if ref, after := r.reference(next, end, false); ref != noReference {
 			m.ref, next = ref, after
@@ -21,29 +23,30 @@ func (r *reader) direction(i, end int) int {
 		r.state(m)
 		return next
 	}
-	if i+1 < end && (r.tokens[i+1].class == part || r.tokens[i+1].class == line) {
-		if ref, next := r.reference(i+2, end, false); r.tokens[i+1].class == line && ref != noReference { // in a higher row than mine
-			r.state(mention{v: t.a & 0xf, h: t.b, ref: ref})
+	if i+1 < end && (r.tokens[i+1].Class == words.Part || r.tokens[i+1].Class == words.Line) {
+		if ref, next := r.reference(i+2, end, false); r.tokens[i+1].Class == words.Line && ref != noReference { // in a higher row than mine
+			r.state(mention{v: t.A & 0xf, h: t.B, ref: ref})
 			return next
 		}
 		return i + 2 // the left column, the upper left corner: places on the board
 	}
 	r.ofNoun(i)
-	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise && !r.ofLine(i), ref: noReference}
-	prepositional := t.a>>4 != 0
+	m := mention{v: t.A & 0xf, h: t.B, exact: r.precise && !r.ofLine(i), ref: noReference}
+	prepositional := t.A>>4 != 0
 	next := i + 1
-	for next < end && r.tokens[next].class == direction && !r.noise(next, end) { // upper left, down south
+	for next < end && r.tokens[next].Class == words.Direction && !r.noise(next, end) { // upper left, down south
 		d := &r.tokens[next]
-		if d.a&0xf != 0 && m.v != 0 && d.a&0xf != m.v || d.b != 0 && m.h != 0 && d.b != m.h {
+		if d.A&0xf != 0 && m.v != 0 && d.A&0xf != m.v || d.B != 0 && m.h != 0 && d.B != m.h {
 			break
 		}
-		m.v, m.h = m.v|d.a&0xf, m.h|d.b
-		prepositional = d.a>>4 != 0
+		m.v, m.h = m.v|d.A&0xf, m.h|d.B
+		prepositional = d.A>>4 != 0
 		next++
 	}
-	if next < end && r.tokens[next].class == part {
+	if next < end && r.tokens[next].Class == words.Part {
 		ref, after := r.reference(next+1, end, false)
 		if ref != thePlayer { // a place on the board
+			r.corner(m.v, m.h, i, next+1, end)
 			return next + 1
 		}
 		m.ref = ref
@@ -51,7 +54,7 @@ func (r *reader) direction(i, end int) int {
 		return after
 	}
 	r.precise = false
-	if i > 0 && r.tokens[i-1].class == pronoun && r.tokens[i-1].b == own { // on its left
+	if i > 0 && r.tokens[i-1].Class == words.Pronoun && r.tokens[i-1].B == words.Own { // on its left
 		m.ref = r.antecedent()
 	} else if r.possess {
 		m.ref = thePlayer
@@ -59,6 +62,12 @@ func (r *reader) direction(i, end int) int {
 		m.ref, next = ref, after
 	}
 	r.state(m)
+	if i > 0 && m.ref >= 0 && len(r.recent) > 1 && m.ref == r.recent[0] && r.tokens[i-1].Class == words.Pronoun && r.subject[0] == thePlayer {
+		for _, id := range r.recent[1:] { // the hole and the goal have me on their left
+			m.ref = id
+			r.state(m)
+		}
+	}
 	return r.moreReferences(m, next, end)
 }
 
@@ -66,10 +75,10 @@ func (r *reader) direction(i, end int) int {
 // me".
 func (r *reader) ofNoun(i int) {
 	k := i - 1
-	for k >= 0 && (r.tokens[k].class == foreign || r.tokens[k].class == part) {
+	for k >= 0 && (r.tokens[k].Class == words.Foreign || r.tokens[k].Class == words.Part) {
 		k--
 	}
-	if k < 0 || k == i-1 || r.tokens[k].class != filler || r.tokens[k].b != 0 || len(r.subject) > 0 || len(r.mentions) > 0 {
+	if k < 0 || k == i-1 || r.tokens[k].Class != words.Filler || r.tokens[k].B != 0 || len(r.subject) > 0 || len(r.mentions) > 0 {
 		return
 	}
 	r.begin([]int{r.entity("", 0, 1)}, false)
@@ -79,20 +88,20 @@ func (r *reader) ofNoun(i int) {
 // directly above mine".
 func (r *reader) ofLine(i int) bool {
 	for i--; i >= 0; i-- {
-		switch r.tokens[i].class {
-		case precise, filler, toward:
+		switch r.tokens[i].Class {
+		case words.Precise, words.Filler, words.Toward:
 			continue
 		}
-		return r.tokens[i].class == line && (i == 0 || r.tokens[i-1].class != same)
+		return r.tokens[i].Class == words.Line && (i == 0 || r.tokens[i-1].Class != words.Same)
 	}
 	return false
 }
 
 // moreReferences reads "and the hole" in "I am above the goal and the hole".
 func (r *reader) moreReferences(m mention, i, end int) int {
-	for m.ref >= 0 && len(r.subject) > 0 && r.subject[0] == thePlayer && i+1 < end && r.tokens[i].class == and {
+	for m.ref >= 0 && len(r.subject) > 0 && r.subject[0] == thePlayer && i+1 < end && r.tokens[i].Class == words.And {
 		ids, next := r.phrase(i+1, end)
-		if ids == nil || next < end && r.tokens[next].class != comma && r.tokens[next].class != and {
+		if ids == nil || next < end && r.tokens[next].Class != words.Comma && r.tokens[next].Class != words.And {
 			return i
 		}
 		m.ref = ids[0]
@@ -104,27 +113,30 @@ func (r *reader) moreReferences(m mention, i, end int) int {
 
 // action skips the directions of a motion, as in "I push the box up", "go left".
 func (r *reader) action(i, end int) int {
-	takes := r.tokens[i].a == takesObject
+	takes := r.tokens[i].A == words.TakesObject
 	for i++; i < end; i++ {
-		switch t := &r.tokens[i]; t.class {
-		case filler:
-			continue
-		case number, unit, line, cell:
-			if r.tokens[i].class == number && !r.measures(i+1, end) {
+		switch t := &r.tokens[i]; t.Class {
+		case words.Filler:
+			if t.B == words.AfterWord {
 				return i
 			}
 			continue
-		case toward:
+		case words.Number, words.Unit, words.Line, words.Cell:
+			if r.tokens[i].Class == words.Number && !r.measures(i+1, end) {
+				return i
+			}
+			continue
+		case words.Toward:
 			if r.leadsToDirection(i+1, end) {
 				continue
 			}
-		case direction:
+		case words.Direction:
 			continue
-		case and:
-			if j := r.skip(i+1, end); r.tokens[j].class == direction && !r.referred(j+1, end) {
+		case words.And:
+			if j := r.skip(i+1, end); r.tokens[j].Class == words.Direction && !r.referred(j+1, end) {
 				continue
 			}
-		case object, pronoun:
+		case words.Object, words.Pronoun:
 			if takes {
 				if ids, _ := r.phrase(i, end); ids != nil {
 					r.recent = append(r.recent[:0], ids...)
@@ -146,59 +158,78 @@ func (r *reader) referred(i, end int) bool {
 // noise reports whether "left" or "right" at i is not a direction: "nothing left to eat".
 func (r *reader) noise(i, end int) bool {
 	t := &r.tokens[i]
-	if t.a>>4 == overWord && i+1 < end && (r.tokens[i+1].class == toward || r.tokens[i+1].class == placing || r.tokens[i+1].class == direction) {
+	if t.A>>4 == words.OverWord && i+1 < end && (r.tokens[i+1].Class == words.Toward || r.tokens[i+1].Class == words.Placing || r.tokens[i+1].Class == words.Direction) {
 		return true // over to the left
 	}
-	if t.a>>4 == edgeWord {
-		near := func(k int) bool { return k >= 0 && k < end && r.tokens[k].class == direction && r.tokens[k].b != 0 }
-		return !near(i-1) && !near(i+1)
+	if t.A>>4 == words.EdgeWord {
+		near := func(k int) bool {
+			return k >= 0 && k < end && r.tokens[k].Class == words.Direction && r.tokens[k].B != 0
+		}
+		return !near(i-1) && !near(i+1) && !r.mySide(i, end)
 	}
-	if i > 0 && r.tokens[i-1].class == foreign && described[r.tokens[i-1].text] && !r.referred(i+1, end) {
+	if i > 0 && r.tokens[i-1].Class == words.Foreign && described[r.tokens[i-1].Text] && !r.referred(i+1, end) {
 		return true // as described above
 	}
-	if t.a != 0 && t.b == 0 && i+1 < end && r.tokens[i+1].class == foreign && r.tokens[i+1].text == "ahead" {
+	if t.A != 0 && t.B == 0 && i+1 < end && r.tokens[i+1].Class == words.Foreign && r.tokens[i+1].Text == "ahead" {
 		return true // up ahead
 	}
-	if t.a != 0 && t.b == 0 && t.a>>4 == 0 && i > 0 && r.tokens[i-1].class == foreign && phrasal[r.tokens[i-1].text] {
+	if t.A != 0 && t.B == 0 && t.A>>4 == 0 && i > 0 && r.tokens[i-1].Class == words.Foreign && phrasal[r.tokens[i-1].Text] {
 		return true // to sum up
 	}
-	if t.a != 0 || t.b == 0 {
-		return t.a>>4 == 0 && i > 0 && i+1 < end && r.tokens[i+1].class == object && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0
+	if t.A != 0 || t.B == 0 {
+		return t.A>>4 == 0 && i > 0 && i+1 < end && r.tokens[i+1].Class == words.Object && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == 0
 	}
-	if t.b == after && i+1 < end {
+	if t.B == words.After && i+1 < end {
 		switch n := &r.tokens[i+1]; {
-		case n.class == beside, n.class == filler && n.b == hereWord && r.tokens[i+2].class != verb, n.class == placing && i+2 < end && r.tokens[i+2].class == foreign, n.class == foreign && n.text == "ahead":
+		case n.Class == words.Beside, n.Class == words.Filler && n.B == words.HereWord && r.tokens[i+2].Class != words.Verb, n.Class == words.Placing && i+2 < end && r.tokens[i+2].Class == words.Foreign, n.Class == words.Foreign && n.Text == "ahead":
 			return true // right next to, right here
 		}
 	}
 	if i+1 >= end {
-		return i > 0 && r.tokens[i-1].class == object && r.follows(i)
+		return i > 0 && r.tokens[i-1].Class == words.Object && r.follows(i)
 	}
-	if n := &r.tokens[i+1]; t.b == after && i > 0 && r.tokens[i-1].class == filler && (n.class == filler && n.b == timeWord || n.class == acting || n.class == unit) {
+	if n := &r.tokens[i+1]; t.B == words.After && i > 0 && r.tokens[i-1].Class == words.Filler && (n.Class == words.Filler && n.B == words.TimeWord || n.Class == words.Acting || n.Class == words.Unit) {
 		return true // the right time, the right move
 	}
-	switch n := &r.tokens[i+1]; n.class {
-	case foreign:
-		if i > 1 && r.tokens[i-1].class == filler && r.tokens[i-2].class != toward && r.tokens[i-2].class != placing || i == 1 && r.tokens[0].class == filler {
+	switch n := &r.tokens[i+1]; n.Class {
+	case words.Foreign:
+		if i > 1 && r.tokens[i-1].Class == words.Filler && r.tokens[i-2].Class != words.Toward && r.tokens[i-2].Class != words.Placing || i == 1 && r.tokens[0].Class == words.Filler {
 			return true // the left sock
 		}
-		return n.text == "away" || t.b == after && n.text == "answer"
-	case possessive:
-		return i > 0 && r.tokens[i-1].class == player
-	case filler:
-		return i > 0 && r.tokens[i-1].class == player && r.tokens[i-1].text == "" && t.b == before && n.a != indefinite
-	case object:
-		return t.a>>4 != takesReference && i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0 // the upper hole
-	case toward:
+		return n.Text == "away" || t.B == words.After && n.Text == "answer"
+	case words.Possessive:
+		return i > 0 && r.tokens[i-1].Class == words.Player
+	case words.Filler:
+		return i > 0 && r.tokens[i-1].Class == words.Player && r.tokens[i-1].Text == "" && t.B == words.Before && n.A != words.Indefinite
+	case words.Object:
+		return t.A>>4 != words.TakesReference && i > 0 && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == 0 // the upper hole
+	case words.Toward:
 		if i+2 >= end {
 			return false
 		}
-		switch c := r.tokens[i+2].class; c {
-		case verb, foreign, seeing, acting, address, sureness:
+		switch c := r.tokens[i+2].Class; c {
+		case words.Verb, words.Foreign, words.Seeing, words.Acting, words.Address, words.Sureness:
 			return true // two holes left to think about
 		}
 	}
 	return false
+}
+
+// mySide reports whether "top" or "bottom" at i is a side of the player: "on the top side of
+// me".
+func (r *reader) mySide(i, end int) bool {
+	if i == 0 {
+		return false
+	}
+	k := i + 1
+	if k < end && r.tokens[k].Text == "side" {
+		if k++; k >= end || r.tokens[k].Class == words.Comma || r.tokens[k].Class == words.And {
+			return len(r.mentions) > 0 && r.mentions[len(r.mentions)-1].ref < 0
+		}
+	} else if r.before(i) == words.Placing && r.tokens[i-1].Class != words.Filler {
+		return false // on top of me
+	}
+	return k < end && r.tokens[k].Class == words.Linking && r.tokens[r.skip(k+1, end)].Class == words.Player
 }
 
 // described are words after which "above" and "below" mean a place in the text.
@@ -215,31 +246,31 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 	linked := bare
 	for k := i; k < end; k++ {
 		t := &r.tokens[k]
-		switch t.class {
-		case linking:
+		switch t.Class {
+		case words.Linking:
 			linked, bare = true, false
 			continue
-		case relating:
+		case words.Relating:
 			linked, bare = true, false
 			continue
-		case toward:
+		case words.Toward:
 			if !linked || bare {
 				return noReference, i
 			}
 			continue
-		case filler:
+		case words.Filler:
 			continue
-		case player:
+		case words.Player:
 			if !linked {
 				return noReference, i
 			}
 			return thePlayer, r.afterPlayer(k+1, end)
-		case possessive:
+		case words.Possessive:
 			if linked && k+1 < end {
 				return thePlayer, r.afterPlayer(k, end)
 			}
 			return noReference, i
-		case cell, line: // of the cell that I am in
+		case words.Cell, words.Line: // of the cell that I am in
 			if linked && !bare && r.mine(k+1, end) {
 				return thePlayer, r.afterMine(k+1, end)
 			}
@@ -247,23 +278,23 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 				return otherwiseLocated, k + 1
 			}
 			return noReference, i
-		case pronoun:
+		case words.Pronoun:
 			if !linked {
 				return noReference, i
 			}
 			return r.antecedent(), k + 1
-		case part, foreign, level:
-			if linked && (t.class != level || bare) {
+		case words.Part, words.Foreign, words.Level:
+			if linked && (t.Class != words.Level || bare) {
 				return otherwiseLocated, k + 1
 			}
 			return noReference, i
-		case object, number, ordinal, other, several, alternative:
+		case words.Object, words.Number, words.Ordinal, words.Other, words.Several, words.Alternative:
 			if !linked {
 				return noReference, i
 			}
 			ids, after := r.phrase(k, end)
 			if ids == nil {
-				if t.class == number || t.class == several {
+				if t.Class == words.Number || t.Class == words.Several {
 					return noReference, i
 				}
 				if ids, after = r.implied(k, end); ids == nil {
@@ -289,6 +320,9 @@ func (r *reader) antecedent() int {
 				return r.mentions[k].ref
 			}
 		}
+		if r.base >= 0 {
+			return r.base // "from the box's point of view I am above it"
+		}
 		if len(r.recent) > 0 {
 			return r.recent[0]
 		}
@@ -301,13 +335,13 @@ func (r *reader) antecedent() int {
 
 // afterPlayer skips what belongs to a reference to the player: "'s own position".
 func (r *reader) afterPlayer(i, end int) int {
-	if i < end && r.tokens[i].class == possessive {
+	if i < end && r.tokens[i].Class == words.Possessive {
 		i++
 	}
-	for i < end && r.tokens[i].class == filler && r.tokens[i].b == ownWord {
+	for i < end && r.tokens[i].Class == words.Filler && r.tokens[i].B == words.OwnWord {
 		i++
 	}
-	if i < end && (r.tokens[i].class == cell || r.tokens[i].class == line) && i > 0 && r.tokens[i-1].class != player {
+	if i < end && (r.tokens[i].Class == words.Cell || r.tokens[i].Class == words.Line) && i > 0 && r.tokens[i-1].Class != words.Player {
 		i++
 	}
 	return i
@@ -320,15 +354,15 @@ func (r *reader) mine(i, end int) bool { return r.afterMine(i, end) > i }
 func (r *reader) afterMine(i, end int) int {
 	linked := false
 	for k := i; k < end && k < i+4; k++ {
-		switch r.tokens[k].class {
-		case filler, placing:
-		case linking:
+		switch r.tokens[k].Class {
+		case words.Filler, words.Placing:
+		case words.Linking:
 			linked = true
-		case player:
+		case words.Player:
 			next := k + 1
-			if next < end && r.tokens[next].class == verb {
+			if next < end && r.tokens[next].Class == words.Verb {
 				next++
-				for next < end && (r.tokens[next].class == placing || r.tokens[next].class == filler && r.tokens[next].a == 0 && r.tokens[next].text == "") {
+				for next < end && (r.tokens[next].Class == words.Placing || r.tokens[next].Class == words.Filler && r.tokens[next].A == 0 && r.tokens[next].Text == "") {
 					next++
 				}
 				return next
@@ -348,10 +382,10 @@ func (r *reader) afterMine(i, end int) int {
 // sentence, so that an object before i is not a bare label.
 func (r *reader) follows(i int) bool {
 	for i--; i >= 0; i-- {
-		switch r.tokens[i].class {
-		case stop, question, comma, and:
+		switch r.tokens[i].Class {
+		case words.Stop, words.Question, words.Comma, words.And:
 			return false
-		case verb, foreign, toward:
+		case words.Verb, words.Foreign, words.Toward:
 			return true
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"strings"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/plain"
+	"vagen/reward/judge/internal/words"
 )
 
 // Firm returns a text about objects with these names without its sentences that are
 // questions, conditions, guesses or alternatives, and without negative ones where it is
 // positive.
-func Firm(text string, names Names, positive bool) string {
+func Firm(text string, names words.Names, positive bool) string {
 	var kept strings.Builder
 	for from := 0; from < len(text); {
 		end := from
@@ -37,12 +39,12 @@ func sentenceEnd(text string, i int) bool {
 }
 
 // asserts reports whether a sentence states something.
-func asserts(sentence string, names Names, positive bool) bool {
-	for _, t := range tokenize(nil, plain(sentence), names) {
-		switch t.class {
-		case question, or, either, doubt, ignorance, bygone:
+func asserts(sentence string, names words.Names, positive bool) bool {
+	for _, t := range words.Tokenize(nil, plain.Text(sentence), names) {
+		switch t.Class {
+		case words.Question, words.Or, words.Either, words.Doubt, words.Ignorance, words.Bygone:
 			return false
-		case not, no, neither, nor, denial, without, void:
+		case words.Not, words.No, words.Neither, words.Nor, words.Denial, words.Without, words.Void:
 			if positive {
 				return false
 			}
@@ -52,15 +54,15 @@ func asserts(sentence string, names Names, positive bool) bool {
 }
 
 // Offers reports whether the words around a list make it one of several, or a guess.
-func Offers(text string, names Names) bool {
+func Offers(text string, names words.Names) bool {
 	negative := false
-	for _, t := range tokenize(nil, plain(text), names) {
-		switch t.class {
-		case or, either, doubt, ignorance, question, denial:
+	for _, t := range words.Tokenize(nil, plain.Text(text), names) {
+		switch t.Class {
+		case words.Or, words.Either, words.Doubt, words.Ignorance, words.Question, words.Denial:
 			return true
-		case not, no:
+		case words.Not, words.No:
 			negative = true
-		case sureness:
+		case words.Sureness:
 			if negative {
 				return true
 			}
@@ -75,11 +77,11 @@ func Vertical(s string) string {
 	if s == reward.Above || s == reward.Below || s == reward.Same || s == "" {
 		return s
 	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return verticals[l.a&0xf]
+	l := words.Lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.Class == words.Direction {
+		return words.Verticals[l.A&0xf]
 	}
-	if l.class == same {
+	if l.Class == words.Same {
 		return reward.Same
 	}
 	return ""
@@ -90,11 +92,11 @@ func Horizontal(s string) string {
 	if s == reward.Left || s == reward.Right || s == reward.Same || s == "" {
 		return s
 	}
-	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.class == direction {
-		return horizontals[l.b]
+	l := words.Lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.Class == words.Direction {
+		return words.Horizontals[l.B]
 	}
-	if l.class == same {
+	if l.Class == words.Same {
 		return reward.Same
 	}
 	return ""

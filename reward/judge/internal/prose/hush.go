@@ -1,5 +1,7 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // A sentence may state something in one part and nothing in another: "the hole is above
 // me, but I cannot tell where the goal is". The parts that state nothing are hushed.
 
@@ -30,13 +32,13 @@ func (r *reader) unknown(k, i, end int) bool {
 	}
 	from, to := i, end
 	for j := k; j > i; j-- {
-		if c := r.tokens[j].class; c == comma || c == but || c == and && r.tokens[r.skip(j+1, end)].class == player {
+		if c := r.tokens[j].Class; c == words.Comma || c == words.But || c == words.And && r.tokens[r.skip(j+1, end)].Class == words.Player {
 			from = j
 			break
 		}
 	}
 	for j := k + 1; j < end; j++ {
-		if r.tokens[j].class == but {
+		if r.tokens[j].Class == words.But {
 			to = j
 			break
 		}
@@ -44,8 +46,9 @@ func (r *reader) unknown(k, i, end int) bool {
 	switch open := r.openQuestion(k, end); {
 	case from > i && open == whichOf:
 		from = r.lastClause(i, from)
+	case from > i && r.whether(from, k, end) > 0 && r.otherAxis(i, from, r.whether(from, k, end), end):
 	case from > i && (open == whereOf || r.openBefore(from, k) || r.newObject(i, from, k)):
-	case from > i && (r.tokens[k-1].class == alike || r.tokens[from+1].class == alike): // so if I go up, so I go up if …
+	case from > i && (r.tokens[k-1].Class == words.Alike || r.tokens[from+1].Class == words.Alike): // so if I go up, so I go up if …
 	default:
 		from = i
 	}
@@ -75,12 +78,12 @@ func (r *reader) openQuestion(k, end int) int {
 	for j := k + 1; j < min(k+5, end); j++ {
 		t := &r.tokens[j]
 		switch {
-		case t.class == comma:
+		case t.Class == words.Comma:
 			return allOf
-		case t.class == filler && t.b == wonderWord:
+		case t.Class == words.Filler && t.B == words.WonderWord:
 			return whereOf
-		case t.class == filler && t.b == whichWord:
-			if j+1 < end && (r.tokens[j+1].class == filler || r.tokens[j+1].class == foreign) {
+		case t.Class == words.Filler && t.B == words.WhichWord:
+			if j+1 < end && (r.tokens[j+1].Class == words.Filler || r.tokens[j+1].Class == words.Foreign) {
 				return whereOf // which way, which side
 			}
 			return whichOf
@@ -93,7 +96,7 @@ func (r *reader) openQuestion(k, end int) int {
 // cannot say".
 func (r *reader) openBefore(from, k int) bool {
 	for _, t := range r.tokens[from:k] {
-		if t.class == filler && (t.b == wonderWord || t.b == whichWord) {
+		if t.Class == words.Filler && (t.B == words.WonderWord || t.B == words.WhichWord) {
 			return true
 		}
 	}
@@ -108,25 +111,53 @@ func (r *reader) newObject(i, from, k int) bool {
 		return false
 	}
 	for _, t := range r.tokens[i:from] {
-		if t.class == object && t.kind == about {
+		if t.Class == words.Object && t.Kind == about {
 			return false
 		}
 	}
 	return true
 }
 
+// whether returns the index of "whether" between from and a few words after k; 0 without one.
+func (r *reader) whether(from, k, end int) int {
+	for j := from; j < min(k+3, end); j++ {
+		if r.tokens[j].Class == words.Ignorance && r.tokens[j].A == words.WhetherWord {
+			return j
+		}
+	}
+	return 0
+}
+
+// otherAxis reports whether what is unknown from k on concerns the other axis than what is
+// stated from i to from, or another kind of object.
+func (r *reader) otherAxis(i, from, k, end int) bool {
+	about := r.firstObject(k, end)
+	if was := r.firstObject(i, from); was == "" || about != "" && about != was {
+		return was != ""
+	}
+	var v, h [2]bool
+	for n, part := range [2][]words.Token{r.tokens[i:from], r.tokens[k:end]} {
+		for j := range part {
+			if t := &part[j]; t.Class == words.Direction {
+				v[n], h[n] = v[n] || t.A&0xf != 0, h[n] || t.B != 0
+			}
+		}
+	}
+	return !(v[0] && v[1]) && !(h[0] && h[1])
+}
+
 // lastClause returns where the clause of the last object before the token at to starts: at
 // the comma or "and" before its noun phrase; i without one.
 func (r *reader) lastClause(i, to int) int {
 	for j := to - 1; j > i; j-- {
-		if r.tokens[j].class != object {
+		if r.tokens[j].Class != words.Object {
 			continue
 		}
 		for j--; j > i; j-- {
-			switch r.tokens[j].class {
-			case filler, number, ordinal, other:
+			switch r.tokens[j].Class {
+			case words.Filler, words.Number, words.Ordinal, words.Other:
 				continue
-			case comma, and, but:
+			case words.Comma, words.And, words.But:
 				return j
 			}
 			break
@@ -139,8 +170,8 @@ func (r *reader) lastClause(i, to int) int {
 // firstObject returns the kind of the first object of a range; empty without one.
 func (r *reader) firstObject(from, to int) string {
 	for _, t := range r.tokens[from:to] {
-		if t.class == object {
-			return t.kind
+		if t.Class == words.Object {
+			return t.Kind
 		}
 	}
 	return ""
@@ -153,23 +184,23 @@ func (r *reader) past(i, end int) bool {
 	for k := i; k < end; k++ {
 		t := &r.tokens[k]
 		switch {
-		case t.class == bygone && r.earlier(k, i, end), t.class == filler && t.b == beforeWord && r.beforeTurn(k, end):
+		case t.Class == words.Bygone && r.earlier(k, i, end), t.Class == words.Filler && t.B == words.BeforeWord && r.beforeTurn(k, end):
 			at = k
-		case t.class == verb && t.b == pastWord && was < 0:
+		case t.Class == words.Verb && t.B == words.PastWord && was < 0:
 			was = k
-		case t.class == but || t.class == filler && t.b == nowWord:
+		case t.Class == words.But || t.Class == words.Filler && t.B == words.NowWord:
 			switch {
-			case at >= 0 || was >= 0 && (r.presentVerb(k, end) || t.class == but && !r.directed(k, end)):
+			case at >= 0 || was >= 0 && (r.presentVerb(k, end) || t.Class == words.But && !r.directed(k, end)):
 				r.hush(i, k)
 				r.wasPast = false
 				return false
-			case at < 0 && was < 0 && t.class == filler:
+			case at < 0 && was < 0 && t.Class == words.Filler:
 				return false // now
 			}
 		}
 	}
 	r.wasPast = at >= 0 || was >= 0
-	if at == i && r.tokens[i+1].class != comma && r.headed(i, end) {
+	if at == i && r.tokens[i+1].Class != words.Comma && r.headed(i, end) {
 		r.history = true
 	}
 	return at >= 0
@@ -178,7 +209,7 @@ func (r *reader) past(i, end int) bool {
 // headed reports whether a colon follows within a few words: "previous observation:".
 func (r *reader) headed(i, end int) bool {
 	for k := i; k < min(i+4, end); k++ {
-		if r.tokens[k].class == comma && r.tokens[k].text == ":" {
+		if r.tokens[k].Class == words.Comma && r.tokens[k].Text == ":" {
 			return true
 		}
 	}
@@ -188,30 +219,30 @@ func (r *reader) headed(i, end int) bool {
 // earlier reports whether a word such as "previous" at k dates what is said.
 func (r *reader) earlier(k, i, end int) bool {
 	for j := max(i, k-3); j < k; j++ {
-		if r.tokens[j].class == filler && r.tokens[j].b == afterWord {
+		if r.tokens[j].Class == words.Filler && r.tokens[j].B == words.AfterWord {
 			return false // after the previous move
 		}
-		if r.tokens[j].class == linking && r.tokens[j].a == asWord {
+		if r.tokens[j].Class == words.Linking && r.tokens[j].A == words.AsWord {
 			return false // as in the previous turn
 		}
 	}
-	if r.tokens[k].a != lastWord {
+	if r.tokens[k].A != words.LastWord {
 		return true
 	}
 	if k+1 >= end {
 		return false
 	}
 	t := &r.tokens[k+1]
-	return t.class == acting || t.class == unit || t.class == foreign || t.class == filler && t.b == timeWord
+	return t.Class == words.Acting || t.Class == words.Unit || t.Class == words.Foreign || t.Class == words.Filler && t.B == words.TimeWord
 }
 
 // beforeTurn reports whether "before" at k speaks of the time before a move.
 func (r *reader) beforeTurn(k, end int) bool {
 	for j := k + 1; j < min(k+5, end); j++ {
-		switch r.tokens[j].class {
-		case acting, unit:
+		switch r.tokens[j].Class {
+		case words.Acting, words.Unit:
 			return true
-		case filler, possessive, bygone, player, number:
+		case words.Filler, words.Possessive, words.Bygone, words.Player, words.Number:
 		default:
 			return false
 		}
@@ -222,8 +253,8 @@ func (r *reader) beforeTurn(k, end int) bool {
 // presentVerb reports whether a verb in the present follows k.
 func (r *reader) presentVerb(k, end int) bool {
 	for _, t := range r.tokens[k:end] {
-		if t.class == verb {
-			return t.b != pastWord
+		if t.Class == words.Verb {
+			return t.B != words.PastWord
 		}
 	}
 	return false
@@ -232,7 +263,7 @@ func (r *reader) presentVerb(k, end int) bool {
 // directed reports whether a direction stands between i and end.
 func (r *reader) directed(i, end int) bool {
 	for _, t := range r.tokens[i:end] {
-		if t.class == direction {
+		if t.Class == words.Direction {
 			return true
 		}
 	}
@@ -242,10 +273,10 @@ func (r *reader) directed(i, end int) bool {
 // now reports whether a sentence starts with "now" or "at present".
 func (r *reader) now(i, end int) bool {
 	for _, t := range r.tokens[i:min(i+3, end)] {
-		if t.class == filler && t.b == nowWord {
+		if t.Class == words.Filler && t.B == words.NowWord {
 			return true
 		}
-		if t.class != placing && t.class != filler {
+		if t.Class != words.Placing && t.Class != words.Filler {
 			return false
 		}
 	}
@@ -276,17 +307,17 @@ func (r *reader) retracts(i, end int) bool {
 	denied, refers, negative := false, false, false
 	for _, t := range r.tokens[i:end] {
 		switch {
-		case t.class == object || t.class == direction && t.b != after:
+		case t.Class == words.Object || t.Class == words.Direction && t.B != words.After:
 			return false
-		case t.class == correcting && t.a == dropWord:
+		case t.Class == words.Correcting && t.A == words.DropWord:
 			denied = true
-		case t.class == denial:
+		case t.Class == words.Denial:
 			denied = true
-		case t.class == not:
+		case t.Class == words.Not:
 			negative = true
-		case t.class == sureness && t.a == truth, t.class == direction:
+		case t.Class == words.Sureness && t.A == words.Truth, t.Class == words.Direction:
 			denied = denied || negative
-		case t.class == filler && t.b == thatWord || t.class == pronoun:
+		case t.Class == words.Filler && t.B == words.ThatWord || t.Class == words.Pronoun:
 			refers = true
 		}
 	}

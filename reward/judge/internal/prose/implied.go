@@ -1,21 +1,23 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // implied reads "the first one", "the other" and "one" for objects named before.
 func (r *reader) implied(i, end int) ([]int, int) {
 	t := &r.tokens[i]
 	next := i + 1
-	if next < end && r.tokens[next].class == number && r.tokens[next].n == 1 {
+	if next < end && r.tokens[next].Class == words.Number && r.tokens[next].N == 1 {
 		next++
 	}
-	switch r.tokens[r.skip(next, end)].class {
-	case verb, direction, toward, placing, same, precise, stop, question:
+	switch r.tokens[r.skip(next, end)].Class {
+	case words.Verb, words.Direction, words.Toward, words.Placing, words.Same, words.Precise, words.Stop, words.Question:
 	default:
 		return nil, i // first of all, on the other hand
 	}
-	switch t.class {
-	case ordinal:
-		return r.fromList(t.n - 1), next
-	case other:
+	switch t.Class {
+	case words.Ordinal:
+		return r.fromList(t.N - 1), next
+	case words.Other:
 		if len(r.listed) == 2 {
 			if len(r.recent) == 1 && r.recent[0] == r.listed[0] {
 				return []int{r.listed[1]}, next
@@ -26,13 +28,13 @@ func (r *reader) implied(i, end int) ([]int, int) {
 			r.uniques++
 			return []int{r.entity(r.entities[r.recent[0]].kind, -r.uniques, 1)}, next
 		}
-	case number:
-		if len(r.recent) > 0 && t.n == 1 && r.entities[r.recent[0]].label < 0 && r.tokens[i+1].class == verb {
+	case words.Number:
+		if len(r.recent) > 0 && t.N == 1 && r.entities[r.recent[0]].label < 0 && r.tokens[i+1].Class == words.Verb {
 			r.plural = r.entities[r.recent[0]].kind // "one box is above me, one is …"
 		}
-		if !r.measured && r.plural != "" && t.n > 0 {
+		if !r.measured && r.plural != "" && t.N > 0 {
 			r.uniques++
-			return []int{r.entity(r.plural, -r.uniques, min(t.n, maxCount))}, i + 1
+			return []int{r.entity(r.plural, -r.uniques, min(t.N, maxCount))}, i + 1
 		}
 	}
 	return nil, i
@@ -40,14 +42,18 @@ func (r *reader) implied(i, end int) ([]int, int) {
 
 // pronoun reads "it" and "they" as the objects spoken of last.
 func (r *reader) pronoun(i, end int) int {
-	if m := (mention{}); r.tokens[i].b == own && i+1 < end && r.tokens[i+1].class == line && len(r.subject) > 0 && r.subject[0] == thePlayer && r.tokens[min(i+2, end)].class != verb {
-		m.set(r.tokens[i+1].a) // in its column
+	if m := (mention{}); r.tokens[i].B == words.Own && i+1 < end && r.tokens[i+1].Class == words.Line && len(r.subject) > 0 && r.subject[0] == thePlayer && r.tokens[min(i+2, end)].Class != words.Verb {
+		m.set(r.tokens[i+1].A) // in its column
 		m.ref = r.antecedent()
 		r.state(m)
 		return i + 2
 	}
-	if r.tokens[i].b == own && r.leadsToDirection(i+1, end) {
+	if r.tokens[i].B == words.Own && r.leadsToDirection(i+1, end) {
 		return i + 1 // to its left
+	}
+	if r.exists(i, end) {
+		r.tokens[i+1].Lexeme = words.Lexeme{Class: words.Verb}
+		return i + 1
 	}
 	if len(r.recent) == 0 || r.base >= 0 && len(r.subject) > 0 || r.fromTo {
 		return i + 1
@@ -60,6 +66,22 @@ func (r *reader) pronoun(i, end int) int {
 	return i + 1
 }
 
+// exists reports whether "it has a box", which learners write for "there is a box", is at i.
+func (r *reader) exists(i, end int) bool {
+	if i+2 >= end || r.tokens[i].B == words.Own || r.tokens[i+1].Class != words.Seeing || r.tokens[i+1].Text != "has" {
+		return false
+	}
+	t := &r.tokens[i+2]
+	if t.Class != words.Number && !(t.Class == words.Filler && t.A == words.Indefinite) {
+		return false
+	}
+	k := r.skip(i+2, end)
+	if r.tokens[k].Class == words.Number {
+		k = r.skip(k+1, end)
+	}
+	return k < end && r.tokens[k].Class == words.Object
+}
+
 // quantity reads a distance, which says nothing unless it is zero.
 func (r *reader) quantity(i, end int) (int, bool) {
 	t := &r.tokens[i]
@@ -67,14 +89,14 @@ func (r *reader) quantity(i, end int) (int, bool) {
 	if next >= end {
 		return 0, false
 	}
-	switch r.tokens[next].class {
-	case unit, line, cell:
+	switch r.tokens[next].Class {
+	case words.Unit, words.Line, words.Cell:
 		r.measured = true
-		if t.n == 0 {
+		if t.N == 0 {
 			return r.distance(next, end), true
 		}
 		return next + 1, true
-	case direction, toward, placing:
+	case words.Direction, words.Toward, words.Placing:
 		if r.measured || r.plural == "" || r.single && len(r.mentions) == 0 && len(r.subject) > 0 {
 			r.measured = true
 			return i + 1, true
@@ -87,25 +109,25 @@ func (r *reader) quantity(i, end int) (int, bool) {
 func (r *reader) distance(i, end int) int {
 	m := mention{ref: noReference}
 	switch t := &r.tokens[i]; {
-	case t.class == line && t.a == rowAxis:
-		m.v = equal
-	case t.class == line:
-		m.h = equal
+	case t.Class == words.Line && t.A == words.RowAxis:
+		m.v = words.Equal
+	case t.Class == words.Line:
+		m.h = words.Equal
 	}
 	i++
 	for ; i < end; i++ {
-		switch t := &r.tokens[i]; t.class {
-		case or, filler, toward, placing, and:
-			if t.class == and && !(i+1 < end && r.tokens[i+1].class == direction) {
+		switch t := &r.tokens[i]; t.Class {
+		case words.Or, words.Filler, words.Toward, words.Placing, words.And:
+			if t.Class == words.And && !(i+1 < end && r.tokens[i+1].Class == words.Direction) {
 				break
 			}
 			continue
-		case direction:
+		case words.Direction:
 			if m.v == 0 && m.h == 0 { // zero steps up
-				if t.a&0xf != 0 {
-					m.v = equal
+				if t.A&0xf != 0 {
+					m.v = words.Equal
 				} else {
-					m.h = equal
+					m.h = words.Equal
 				}
 			}
 			continue

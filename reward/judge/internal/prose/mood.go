@@ -1,75 +1,93 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // assertsNothing finds the words by which a whole sentence asserts nothing: it is for
 // the judge, a condition, or says that something is not known or not true.
 func (r *reader) assertsNothing(i, end int) bool {
 	for k := i; k < end; k++ {
-		switch r.tokens[k].class {
-		case address:
+		switch r.tokens[k].Class {
+		case words.Address:
 			return true
-		case ignorance:
+		case words.Ignorance:
 			before := k - 1
-			for before > i && r.tokens[before].class == filler {
+			for before > i && r.tokens[before].Class == words.Filler {
 				before--
 			}
-			if k > i && (r.tokens[before].class == no || r.tokens[before].class == without) {
+			if k > i && (r.tokens[before].Class == words.No || r.tokens[before].Class == words.Without) {
 				continue // without any doubt
 			}
-			if r.tokens[k].a == claimWord || r.unknown(k, i, end) {
+			if r.planned(k, end) || r.looking(k, end) {
+				continue
+			}
+			if r.tokens[k].A == words.ClaimWord || r.unknown(k, i, end) {
 				return true
 			}
-		case filler:
-			if k == i && (r.tokens[k].b == shouldWord || r.tokens[k].b == whenWord) {
+		case words.Filler:
+			if k == i && r.tokens[k].B == words.WhenWord && r.moved(k, end) {
+				continue
+			}
+			if k == i && (r.tokens[k].B == words.ShouldWord || r.tokens[k].B == words.WhenWord) {
 				return true
 			}
-			r.respective = r.respective || r.tokens[k].b == respectWord
-		case denial:
+			r.respective = r.respective || r.tokens[k].B == words.RespectWord
+		case words.Either:
+			if r.choice(k, i, end) {
+				return true
+			}
+		case words.Denial:
+			if c := r.tokens[k+1].Class; c == words.Unit || c == words.Acting {
+				continue // one false step
+			}
 			r.denied = true
-		case foreign:
-			if n := &r.tokens[k+1]; k == i && n.class == filler && (r.tokens[k].text == "let" || r.tokens[k].text == "given" && n.a == indefinite) {
+		case words.Foreign:
+			if n := &r.tokens[k+1]; k == i && n.Class == words.Filler && (r.tokens[k].Text == "let" || r.tokens[k].Text == "given" && n.A == words.Indefinite) {
 				return true // let the goal be above me, given a goal above me
 			}
-		case void:
+		case words.Void:
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == sureness || t.class == seeing || t.class == filler && t.b == thatWord {
+				if t.Class == words.Sureness || t.Class == words.Seeing || t.Class == words.Filler && t.B == words.ThatWord {
 					return true // nobody would say, nothing suggests that
 				}
 			}
-		case sureness:
-			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
+		case words.Sureness:
+			if k > i && r.tokens[k].A == words.Truth && r.tokens[k-1].Class == words.Placing { // in case
 				return true
 			}
-			if r.tokens[k].a == sayWord && (k == i || k > i+1 && r.tokens[k-1].class == possessive && r.tokens[k-2].text == "let") {
+			if r.tokens[k].A == words.SayWord && (k == i || k > i+1 && r.tokens[k-1].Class == words.Possessive && r.tokens[k-2].Text == "let") {
 				return true // say the goal is …, let's say
 			}
-			if k > i && r.tokens[k].a == sayWord && r.othersSay(k, i) {
+			if k > i && r.tokens[k].A == words.SayWord && r.othersSay(k, i) {
 				return true // they say
 			}
-			if n := &r.tokens[k+1]; r.tokens[k].a == possibleWord && (n.class == cell || n.class == filler && n.b == thatWord) {
+			if n := &r.tokens[k+1]; r.tokens[k].A == words.PossibleWord && (n.Class == words.Cell || n.Class == words.Filler && n.B == words.ThatWord) {
 				return true // possible that, possible positions
 			}
-		case hard:
-			if n := &r.tokens[k+1]; n.class == filler && n.b == thatWord {
+		case words.Hard:
+			if n := &r.tokens[k+1]; n.Class == words.Filler && n.B == words.ThatWord {
 				return true // impossible that
 			}
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == sureness || t.class == seeing || t.class == address {
-					if r.concedes(k, i, end) {
+				if t.Class == words.Sureness || t.Class == words.Seeing || t.Class == words.Address {
+					if r.concedes(k, i, end) || r.hardBut(k, i, end) {
 						break
 					}
 					return true
 				}
 			}
-		case not, no:
+		case words.Not, words.No:
 			for n, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == comma || t.class == direction || t.class == but || t.class == object {
+				if t.Class == words.Seeing && r.tokens[k+2+n].Class == words.Direction {
+					break // do not look right
+				}
+				if t.Class == words.Comma || t.Class == words.Direction || t.Class == words.But || t.Class == words.Object {
 					break
 				}
-				if t.class == sureness && t.a == truth {
+				if t.Class == words.Sureness && t.A == words.Truth {
 					r.denied = true
 					break
 				}
-				if (t.class == sureness || t.class == seeing) && n < 3 {
+				if (t.Class == words.Sureness || t.Class == words.Seeing) && n < 3 {
 					if r.unknown(k+1+n, i, end) {
 						return true
 					}
@@ -81,17 +99,132 @@ func (r *reader) assertsNothing(i, end int) bool {
 	return false
 }
 
-// othersSay reports whether "say" at k has a subject other than the player.
-func (r *reader) othersSay(k, i int) bool {
-	if c := r.tokens[k-1].class; c == pronoun || c == other {
-		return true
+// moved hushes "when I have moved" at k, which dates a prediction and is no condition, up to its
+// comma, and reports whether it does.
+func (r *reader) moved(k, end int) bool {
+	if k+3 >= end || r.tokens[k+1].Class != words.Player || r.tokens[k+2].Text != "have" || r.tokens[k+3].Class != words.Acting {
+		return false
 	}
-	for _, t := range r.tokens[i:k] {
-		if t.class == player {
+	for j := k + 4; j < end; j++ {
+		if r.tokens[j].Class == words.Comma {
+			r.hush(k, j)
+			return true
+		}
+	}
+	return false
+}
+
+// planned hushes "I want to reach the goal" at k, up to a relative clause about one of its
+// objects, and reports whether there is one.
+func (r *reader) planned(k, end int) bool {
+	if r.tokens[k].A != words.WantWord || r.tokens[k+1].Class != words.Toward {
+		return false
+	}
+	switch r.tokens[k+2].Class {
+	case words.Foreign, words.Acting, words.Beside:
+	default:
+		return false
+	}
+	for j := k + 3; j < end; j++ {
+		if r.tokens[j].Class == words.Object && r.relativeClause(j+1, end) > 0 {
+			r.hush(k, j)
+			return true
+		}
+	}
+	return false
+}
+
+// relativeClause returns the index of the verb of "which is" or "that lies" at i, and 0 without one.
+func (r *reader) relativeClause(i, end int) int {
+	if i < end && r.tokens[i].Class == words.Comma {
+		i++
+	}
+	if i+1 < end && r.tokens[i].Class == words.Filler && (r.tokens[i].B == words.WhichWord || r.tokens[i].B == words.ThatWord) && r.tokens[i+1].Class == words.Verb {
+		return i + 1
+	}
+	return 0
+}
+
+// looking hushes "if I look to the right" and "if you ask me" at k, which is a way to look and no condition, up to
+// its comma, and reports whether it is one.
+func (r *reader) looking(k, end int) bool {
+	if r.tokens[k].A != words.IfWord || r.tokens[k+1].Class != words.Player {
+		return false
+	}
+	if t := &r.tokens[k+2]; t.Text != "look" && t.Text != "draw" && t.Text != "ask" {
+		return false
+	}
+	for j := k + 3; j < end; j++ {
+		if r.tokens[j].Class == words.Comma {
+			r.hush(k, j)
+			return true
+		}
+	}
+	return false
+}
+
+// choice hushes "either the goal is above me or it is left of me" from k on, up to "but". It
+// reports whether that is the whole sentence.
+func (r *reader) choice(k, i, end int) bool {
+	if k > i {
+		switch r.tokens[k-1].Class {
+		case words.Comma, words.And, words.But, words.Filler:
+		default:
 			return false
 		}
 	}
-	return r.tokens[k-1].class == foreign
+	switch r.tokens[r.skip(k+1, end)].Class {
+	case words.Object, words.Pronoun, words.Player, words.Number, words.Other:
+	default:
+		return false
+	}
+	joined := false
+	for j := k + 1; j < end; j++ {
+		switch r.tokens[j].Class {
+		case words.Or:
+			joined = true
+		case words.But:
+			if joined {
+				r.hush(k, j)
+				return false
+			}
+		}
+	}
+	if joined && k == i {
+		return true
+	}
+	if joined {
+		r.hush(k, end)
+	}
+	return false
+}
+
+// othersSay reports whether "say" at k has a subject other than the player.
+func (r *reader) othersSay(k, i int) bool {
+	if c := r.tokens[k-1].Class; c == words.Pronoun || c == words.Other {
+		return true
+	}
+	for _, t := range r.tokens[i:k] {
+		if t.Class == words.Player {
+			return false
+		}
+	}
+	return r.tokens[k-1].Class == words.Foreign
+}
+
+// hardBut hushes "it is hard to see, but …" up to "but", where it names no object. It reports
+// whether there is such a part with k in it.
+func (r *reader) hardBut(k, i, end int) bool {
+	for j := k; j < end; j++ {
+		switch r.tokens[j].Class {
+		case words.But:
+			r.hush(i, j)
+			return r.firstObject(j, end) != ""
+		case words.Object, words.Direction:
+			return false
+		}
+	}
+	return false
 }
 
 // concedes hushes a part that starts the sentence with "although" or the like, up to its comma. It reports
@@ -99,14 +232,15 @@ func (r *reader) othersSay(k, i int) bool {
 func (r *reader) concedes(k, i, end int) bool {
 	first, second := &r.tokens[i], &r.tokens[i+1]
 	switch {
-	case first.class == but && first.a == althoughWord:
-	case first.class == filler && first.b == evenWord && second.class == ignorance: // even if
-	case first.class == ignorance && second.class == or && r.tokens[min(i+2, end)].class == not: // whether or not
+	case first.Class == words.But && first.A == words.AlthoughWord:
+	case first.Class == words.Filler && first.B == words.EvenWord && second.Class == words.Ignorance: // even if
+	case first.Class == words.Ignorance && first.A == words.ConcedeWord && k == i:
+	case first.Class == words.Ignorance && second.Class == words.Or && r.tokens[min(i+2, end)].Class == words.Not: // whether or not
 	default:
 		return false
 	}
 	for j := k; j < end; j++ {
-		if r.tokens[j].class == comma {
+		if r.tokens[j].Class == words.Comma {
 			r.hush(i, j)
 			return true
 		}
@@ -116,17 +250,20 @@ func (r *reader) concedes(k, i, end int) bool {
 
 // doubts marks the clause, or the next one where the doubt stands before its subject.
 func (r *reader) doubts(i, end int) {
-	if r.tokens[i].a == couldWord && r.tokens[min(i+1, end)].class == seeing {
+	if r.tokens[i].A == words.CouldWord && r.tokens[min(i+1, end)].Class == words.Seeing {
 		return // "I could see that …" states it
 	}
-	if i > 0 && r.tokens[i-1].class == number && r.tokens[min(i+1, end)].class == seeing {
+	if n := i + 2; r.tokens[i].Text == "may" && n < len(r.tokens) && r.tokens[i+1].Class == words.Verb && (r.tokens[n].Text == "found" || r.tokens[n].Text == "seen") {
+		return // "a hole may be found above me"
+	}
+	if i > 0 && r.tokens[i-1].Class == words.Number && r.tokens[min(i+1, end)].Class == words.Seeing {
 		return // contrary to what one may think
 	}
 	if len(r.subject) == 0 {
 		r.nextDoubtful = true
 		return
 	}
-	if before := r.tokens[max(i-1, 0)].class; before == comma || before == and || before == but {
+	if before := r.tokens[max(i-1, 0)].Class; before == words.Comma || before == words.And || before == words.But {
 		r.doubtAt, r.wasDoubtful = len(r.mentions), r.doubtful
 	}
 	r.doubtful = true
@@ -136,7 +273,7 @@ func (r *reader) doubts(i, end int) {
 // the last object is.
 func (r *reader) alike(i, end int) int {
 	k := i + 1
-	if k < end && r.tokens[k].class == verb {
+	if k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Text == "does") {
 		k++
 	}
 	if ids, next := r.phrase(k, end); ids != nil {

@@ -1,7 +1,9 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // spot is the word in "target spot".
-var spot = lexicon["spot"]
+var spot = words.Lexicon["spot"]
 
 // maxCount limits the objects that one phrase can stand for.
 const maxCount = 16
@@ -19,41 +21,41 @@ func (r *reader) nounPhrase(i, end int) (ids []int, next int) {
 	label, count, unique, all, definite := 0, 1, false, false, true
 	counted, both := false, false
 	for ; i < end; i++ {
-		switch t := &r.tokens[i]; t.class {
-		case filler:
-			if t.a == indefinite {
+		switch t := &r.tokens[i]; t.Class {
+		case words.Filler:
+			if t.A == words.Indefinite {
 				unique, definite = true, false
 			}
 			continue
-		case linking: // "two of the holes"
+		case words.Linking: // "two of the holes"
 			if !counted {
 				return nil, i
 			}
 			continue
-		case number:
-			if t.n < 1 {
+		case words.Number:
+			if t.N < 1 {
 				return nil, i
 			}
-			count, counted = min(t.n, maxCount), true
-			unique = t.n == 1
+			count, counted = min(t.N, maxCount), true
+			unique = t.N == 1
 			continue
-		case ordinal:
+		case words.Ordinal:
 			if ids, next := r.ordinals(i, end); ids != nil {
 				return ids, next
 			}
-			label, counted = t.n, true
+			label, counted = t.N, true
 			continue
-		case other:
+		case words.Other:
 			unique, definite, counted = true, false, true
 			continue
-		case several:
-			all, counted, both = true, true, t.a == ofTwo
+		case words.Several:
+			all, counted, both = true, true, t.A == words.OfTwo
 			continue
-		case object:
-			all = all && (t.many || !both) // "both the goal and the hole"
+		case words.Object:
+			all = all && (t.Many || !both) // "both the goal and the hole"
 			return r.named(i, end, label, count, unique, all, definite, counted)
-		case alternative:
-			return r.fromList(t.n - 1), i + 1
+		case words.Alternative:
+			return r.fromList(t.N - 1), i + 1
 		}
 		break
 	}
@@ -64,36 +66,39 @@ func (r *reader) nounPhrase(i, end int) (ids []int, next int) {
 func (r *reader) named(i, end, label, count int, unique, all, definite, counted bool) ([]int, int) {
 	t := &r.tokens[i]
 	next := i + 1
-	if next < end && r.tokens[next].class == object && r.tokens[next].kind == t.kind || next < end && r.tokens[next].class == cell || next < end && r.tokens[next].lexeme == spot {
+	if next < end && r.tokens[next].Class == words.Object && r.tokens[next].Kind == t.Kind || next < end && r.tokens[next].Class == words.Cell || next < end && r.tokens[next].Lexeme == spot {
 		next++ // target spot, goal tile
 	}
-	if next < end && r.tokens[next].class == foreign && compounds[r.tokens[next].text] {
+	if next < end && r.tokens[next].Class == words.Foreign && compounds[r.tokens[next].Text] {
 		return nil, i // the box office
 	}
-	if all || t.many && !counted && label == 0 && definite {
-		if n := r.inState(t.kind); n > 0 && (all || i > 0 && r.tokens[i-1].class == filler) {
+	if all || t.Many && !counted && label == 0 && definite {
+		if n := r.inState(t.Kind); n > 0 && (all || i > 0 && r.tokens[i-1].Class == words.Filler) {
 			count = min(n, maxCount)
 		}
 	}
-	if label == 0 && count == 1 && next < end && r.tokens[next].class == number && !r.measures(next+1, end) {
-		ids := []int{r.entity(t.kind, r.tokens[next].n, 1)}
+	if label == 0 && count == 1 && next < end && r.tokens[next].Class == words.Number && !r.measures(next+1, end) {
+		ids := []int{r.entity(t.Kind, r.tokens[next].N, 1)}
 		next++
-		for next+1 < end && (r.tokens[next].class == and || r.tokens[next].class == comma) && r.tokens[next+1].class == number && !r.measures(next+2, end) {
-			ids = append(ids, r.entity(t.kind, r.tokens[next+1].n, 1))
+		for next+1 < end && (r.tokens[next].Class == words.And || r.tokens[next].Class == words.Comma) && r.tokens[next+1].Class == words.Number && !r.measures(next+2, end) {
+			ids = append(ids, r.entity(t.Kind, r.tokens[next+1].N, 1))
 			next += 2
 		}
 		return ids, next
 	}
-	many := t.many
-	if i > 1 && r.tokens[i-1].class == direction && r.tokens[i-2].class == filler && label == 0 && count == 1 {
-		label = sideLabel + int(r.tokens[i-1].a&0xf)<<2 + int(r.tokens[i-1].b) // the upper hole
+	many := t.Many
+	if label == 0 && count == 1 && !many && (r.fresh(i) || r.entry(i, next, end)) {
+		unique = true
+	}
+	if i > 1 && r.tokens[i-1].Class == words.Direction && r.tokens[i-2].Class == words.Filler && label == 0 && count == 1 {
+		label = sideLabel + int(r.tokens[i-1].A&0xf)<<2 + int(r.tokens[i-1].B) // the upper hole
 	}
 	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
 		label, next = letter, next+1
 	}
 	r.plural, r.single = "", false
 	if count > 1 || unique {
-		r.plural, r.single = t.kind, count == 1
+		r.plural, r.single = t.Kind, count == 1
 	}
 	switch {
 	case label > 0:
@@ -101,27 +106,32 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		r.uniques++
 		label = -r.uniques
 	default:
-		if only, ok := r.soleEntity(t.kind); ok {
+		if only, ok := r.soleEntity(t.Kind); ok {
 			return []int{only}, next
 		}
 	}
-	id := r.entity(t.kind, label, count)
+	id := r.entity(t.Kind, label, count)
 	r.entities[id].many = many
-	r.entities[id].bare = many && !counted && definite && label == 0 && !(i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0)
+	r.entities[id].bare = many && !counted && definite && label == 0 && !(i > 0 && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == 0)
 	return []int{id}, next
+}
+
+// closes reports whether a part of the sentence ends at i.
+func (r *reader) closes(i, end int) bool {
+	return i >= end || r.tokens[i].Class == words.Comma && !(r.tokens[min(i+1, end)].Class == words.Filler && r.tokens[min(i+1, end)].B == words.WhichWord) || r.tokens[i].Class == words.But
 }
 
 // ordinals reads "first and second hole".
 func (r *reader) ordinals(i, end int) ([]int, int) {
-	if i+2 >= end || r.tokens[i+1].class != and {
+	if i+2 >= end || r.tokens[i+1].Class != words.And {
 		return nil, i
 	}
 	k := r.skip(i+2, end)
-	if k+1 >= end || r.tokens[k].class != ordinal || r.tokens[k+1].class != object {
+	if k+1 >= end || r.tokens[k].Class != words.Ordinal || r.tokens[k+1].Class != words.Object {
 		return nil, i
 	}
-	kind := r.tokens[k+1].kind
-	return []int{r.entity(kind, r.tokens[i].n, 1), r.entity(kind, r.tokens[k].n, 1)}, k + 2
+	kind := r.tokens[k+1].Kind
+	return []int{r.entity(kind, r.tokens[i].N, 1), r.entity(kind, r.tokens[k].N, 1)}, k + 2
 }
 
 // lettered returns the label of "hole A", and 0 without one.
@@ -130,14 +140,14 @@ func (r *reader) lettered(i, end int) int {
 		return 0
 	}
 	t, n := &r.tokens[i], &r.tokens[i+1]
-	if n.class != verb && n.class != comma {
+	if n.Class != words.Verb && n.Class != words.Comma {
 		return 0
 	}
 	switch {
-	case t.class == filler && t.a == indefinite && t.text == "a":
+	case t.Class == words.Filler && t.A == words.Indefinite && t.Text == "a":
 		return letterLabel
-	case t.class == foreign && len(t.text) == 1 && t.text[0] >= 'b' && t.text[0] <= 'f':
-		return letterLabel + int(t.text[0]-'a')
+	case t.Class == words.Foreign && len(t.Text) == 1 && t.Text[0] >= 'b' && t.Text[0] <= 'f':
+		return letterLabel + int(t.Text[0]-'a')
 	}
 	return 0
 }
@@ -156,8 +166,8 @@ func (r *reader) measures(i, end int) bool {
 	if i >= end {
 		return false
 	}
-	c := r.tokens[i].class
-	return c == unit || c == line || c == cell || c == direction || c == toward
+	c := r.tokens[i].Class
+	return c == words.Unit || c == words.Line || c == words.Cell || c == words.Direction || c == words.Toward
 }
 
 func (r *reader) soleEntity(kind string) (int, bool) {
@@ -214,7 +224,7 @@ func (r *reader) begin(ids []int, inverted bool) {
 		r.mentions = append(r.mentions, mentions...)
 		r.ahead = len(mentions)
 		r.negated = kept
-	case inverted && len(r.mentions) > 0:
+	case len(r.mentions) > 0 && (inverted || r.fronted && ids[0] != thePlayer && len(r.mentions) > r.ahead && r.mentions[len(r.mentions)-1].part == r.part && r.mentions[r.ahead-1].part < r.part):
 		cut := r.inversion()
 		moved := append([]mention(nil), r.mentions[cut:]...)
 		r.mentions = r.mentions[:cut]
@@ -254,32 +264,32 @@ func (r *reader) inversion() int {
 // noun reads a noun phrase as the subject of what follows, or adds it to the subject.
 func (r *reader) noun(i, end int) int {
 	t := &r.tokens[i]
-	switch t.class {
-	case pronoun:
+	switch t.Class {
+	case words.Pronoun:
 		return r.pronoun(i, end)
-	case number:
-		if r.together && t.n == 1 && i+1 < end && r.tokens[i+1].class == line { // in one column
+	case words.Number:
+		if r.together && t.N == 1 && i+1 < end && r.tokens[i+1].Class == words.Line { // in one column
 			m := mention{ref: thePlayer}
-			m.set(r.tokens[i+1].a)
+			m.set(r.tokens[i+1].A)
 			r.state(m)
 			return i + 2
 		}
 		if next, ok := r.quantity(i, end); ok {
 			return next
 		}
-	case ordinal:
-		if i+1 < end && r.tokens[i+1].class == line {
-			r.locate(r.tokens[i+1].a, t.n+1)
+	case words.Ordinal:
+		if i+1 < end && r.tokens[i+1].Class == words.Line {
+			r.locate(r.tokens[i+1].A, t.N+1)
 			return i + 2
 		}
 	}
 	ids, next := r.phrase(i, end)
 	if ids == nil {
-		if n := len(r.entities); t.class == several && t.a == ofTwo && n > 1 && r.tokens[r.skip(i+1, end)].class == verb {
+		if n := len(r.entities); t.Class == words.Several && t.A == words.OfTwo && n > 1 && r.tokens[r.skip(i+1, end)].Class == words.Verb {
 			r.begin([]int{n - 2, n - 1}, false) // both are …
 			return i + 1
 		}
-		if t.class == filler || t.class == several {
+		if t.Class == words.Filler || t.Class == words.Several {
 			return i + 1
 		}
 		if ids, next = r.implied(i, end); ids == nil {
@@ -296,17 +306,32 @@ func (r *reader) noun(i, end int) int {
 			return next
 		}
 	}
-	if next < end && r.tokens[next].class == possessive {
-		if r.leadsToDirection(next+1, end) || r.tokens[next].text == "'" {
+	if next < end && r.tokens[next].Class == words.Possessive {
+		if r.tokens[next].Text == "'" {
+			return next + 1
+		}
+		if r.leadsToDirection(next+1, end) {
+			switch r.before(i) {
+			case words.Toward, words.Placing, words.Linking:
+				return next + 1 // to the box's left
+			}
+			r.begin(ids, false) // the box's to the left
+			r.placed = true
 			return next + 1
 		}
 		next++ // the box's position
-		if next < end && r.tokens[next].class == cell {
+		if next < end && r.tokens[next].Class == words.Cell {
 			next++
 		}
 	}
 	if r.respective && r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) {
 		r.subject = append(r.subject, ids...) // to my left and right are the goal and the hole
+		return next
+	}
+	if r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) && r.closes(next, end) {
+		r.subject = append(r.subject, ids...) // above me are the box and the target
+		r.recent = append(r.recent[:0], r.subject...)
+		r.listed = append(r.listed[:0], r.subject...)
 		return next
 	}
 	joining := len(r.subject) > 0 && r.subject[0] != thePlayer && len(r.mentions) == 0 && !r.placed && i > 0
@@ -323,20 +348,20 @@ func (r *reader) noun(i, end int) int {
 // joins reports whether "and" or a comma stands before the phrase at i.
 func (r *reader) joins(i int) bool {
 	for i--; i >= 0; i-- {
-		switch r.tokens[i].class {
-		case filler:
-			if r.tokens[i].b == withWord && i > 0 && r.tokens[i-1].text == "together" {
+		switch r.tokens[i].Class {
+		case words.Filler:
+			if r.tokens[i].B == words.WithWord && i > 0 && r.tokens[i-1].Text == "together" {
 				return true
 			}
 			continue
-		case and, or:
+		case words.And, words.Or:
 			return true
-		case but:
+		case words.But:
 			return r.notOnly // not only the goal but also the hole
-		case linking: // as well as
-			return i > 0 && r.tokens[i].a == asWord && r.tokens[i-1].class == filler && r.tokens[i-1].b == wellWord
-		case comma:
-			return r.tokens[i].text == ","
+		case words.Linking: // as well as
+			return i > 0 && r.tokens[i].A == words.AsWord && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == words.WellWord
+		case words.Comma:
+			return r.tokens[i].Text == ","
 		}
 		return false
 	}
@@ -346,13 +371,13 @@ func (r *reader) joins(i int) bool {
 // afterVerb reports whether a verb stands before the phrase at i.
 func (r *reader) afterVerb(i int) bool {
 	for i--; i >= 0; i-- {
-		switch r.tokens[i].class {
-		case filler:
+		switch r.tokens[i].Class {
+		case words.Filler:
 			continue
-		case verb:
+		case words.Verb:
 			return true
-		case comma:
-			return r.tokens[i].text == ":"
+		case words.Comma:
+			return r.tokens[i].Text == ":"
 		}
 		return false
 	}

@@ -1,5 +1,7 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // equal reads "the same row", "the same row and column as me", "the same cell".
 func (r *reader) equal(i, end int) int {
 	m := mention{ref: noReference}
@@ -8,30 +10,45 @@ func (r *reader) equal(i, end int) int {
 loop:
 	for ; k < end; k++ {
 		t := &r.tokens[k]
-		switch t.class {
-		case filler, same:
-		case along:
-			axis = t.a
-		case line:
-			m.set(t.a)
-		case cell:
-			m.v, m.h = equal, equal
-		case level:
-			switch {
-			case t.a == aligned && axis != 0:
-				m.set(axis)
-			case t.a != aligned:
-				m.v = equal
+		switch t.Class {
+		case words.Filler, words.Same:
+		case words.Along:
+			axis = t.A
+		case words.Line:
+			m.set(t.A)
+		case words.Cell:
+			if axis != 0 {
+				m.set(words.ColumnAxis + words.RowAxis - axis) // the same vertical position
+			} else {
+				m.v, m.h = words.Equal, words.Equal
 			}
-		case and:
+		case words.Level:
+			switch {
+			case t.A == words.Aligned && axis != 0:
+				m.set(axis)
+			case t.A != words.Aligned:
+				m.v = words.Equal
+			}
+		case words.And:
 			if r.respective {
 				break loop
 			}
-			if j := r.skip(k+1, end); m.v|m.h == 0 || j >= end || r.tokens[j].class != line && !(r.tokens[j].class == same && j+1 < end && r.tokens[j+1].class == line) {
+			if j := r.skip(k+1, end); m.v|m.h == 0 || j >= end || r.tokens[j].Class != words.Line && !(r.tokens[j].Class == words.Same && j+1 < end && r.tokens[j+1].Class == words.Line) {
 				break loop
 			}
 		default:
 			break loop
+		}
+	}
+	if m.v|m.h == 0 && axis != 0 && r.tokens[k-1].Class == words.Along {
+		m.set(axis) // in the same vertical as me
+	}
+	if m.v|m.h == 0 && r.closes(i+1, end) {
+		for k := i - 1; k >= 0 && r.tokens[k].Class != words.Stop; k-- {
+			if r.tokens[k].Class == words.Along { // horizontal relation: same
+				m.set(words.ColumnAxis + words.RowAxis - r.tokens[k].A)
+				break
+			}
 		}
 	}
 	if m.v|m.h == 0 {
@@ -60,10 +77,10 @@ loop:
 // sameHolds reads "goes for the box" after "the same", and returns the index after it, or 0.
 func (r *reader) sameHolds(i, end int) int {
 	k := i
-	for k < end && (r.tokens[k].class == acting && r.tokens[k].a == goesWord || r.tokens[k].class == verb || r.tokens[k].class == sureness) {
+	for k < end && (r.tokens[k].Class == words.Acting && r.tokens[k].A == words.GoesWord || r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Sureness) {
 		k++
 	}
-	if k == i || k >= end || r.tokens[k].class != linking && !(r.tokens[k].class == filler && r.tokens[k].b == forWord) {
+	if k == i || k >= end || r.tokens[k].Class != words.Linking && !(r.tokens[k].Class == words.Filler && r.tokens[k].B == words.ForWord) {
 		return 0
 	}
 	ids, next := r.phrase(k+1, end)
@@ -76,16 +93,16 @@ func (r *reader) sameHolds(i, end int) int {
 }
 
 func (m *mention) set(axis uint8) {
-	if axis == rowAxis {
-		m.v = equal
+	if axis == words.RowAxis {
+		m.v = words.Equal
 	} else {
-		m.h = equal
+		m.h = words.Equal
 	}
 }
 
 // withNext reports whether "with" is at i.
 func (r *reader) withNext(i int) bool {
-	return r.tokens[i].class == filler && r.tokens[i].b == withWord
+	return r.tokens[i].Class == words.Filler && r.tokens[i].B == words.WithWord
 }
 
 // level reads "level with me" and "vertically aligned with me".
@@ -93,14 +110,16 @@ func (r *reader) level(i, end int) int {
 	axis, found, k := uint8(0), false, i
 	for ; k < end; k++ {
 		t := &r.tokens[k]
-		if t.class == along {
-			axis = t.a
-		} else if t.class == level {
+		if t.Class == words.Along {
+			axis = t.A
+		} else if t.Class == words.Level {
 			found = true
-			if t.a != aligned {
-				axis = rowAxis
+			if t.A != words.Aligned {
+				axis = words.RowAxis
 			}
-		} else if !(t.class == filler && t.b == 0 && t.a == 0 && k > i && k+1 < end && r.tokens[k+1].class == along) {
+		} else if next := r.tokens[min(k+1, end)]; t.Class == words.Direction && t.B == 0 && k > i && r.tokens[k-1].Class == words.Level && (next.Class == words.Filler && next.B == words.WithWord || next.Class == words.Along) {
+			continue // lines up with
+		} else if !(t.Class == words.Filler && t.B == 0 && t.A == 0 && k > i && k+1 < end && r.tokens[k+1].Class == words.Along) {
 			break
 		}
 	}
@@ -108,10 +127,10 @@ func (r *reader) level(i, end int) int {
 		return max(k, i+1)
 	}
 	for _, other := range r.mentions { // "vertically above me and horizontally aligned"
-		if axis == rowAxis && (other.v == before || other.v == after) {
-			axis = columnAxis
-		} else if axis == columnAxis && (other.h == before || other.h == after) {
-			axis = rowAxis
+		if axis == words.RowAxis && (other.v == words.Before || other.v == words.After) {
+			axis = words.ColumnAxis
+		} else if axis == words.ColumnAxis && (other.h == words.Before || other.h == words.After) {
+			axis = words.RowAxis
 		}
 	}
 	m := mention{ref: noReference}
@@ -122,8 +141,8 @@ func (r *reader) level(i, end int) int {
 		m.ref = thePlayer
 	} else if ref, next := r.reference(k, end, r.withNext(k)); ref != noReference {
 		m.ref, k = ref, next
-		if k < end && axis == 0 && r.tokens[k].class == along { // aligned with me vertically
-			m.set(r.tokens[k].a)
+		if k < end && axis == 0 && r.tokens[k].Class == words.Along { // aligned with me vertically
+			m.set(r.tokens[k].A)
 			k++
 		}
 	}
@@ -136,24 +155,24 @@ func (r *reader) level(i, end int) int {
 
 // shares reads "shares my row" and "shares a row with me".
 func (r *reader) shares(i, end int) int {
-	if i > 0 && r.tokens[i-1].class == player && len(r.subject) == 0 {
+	if r.before(i) == words.Player && len(r.subject) == 0 {
 		r.player()
 	}
-	m, ours, k := mention{ref: noReference}, i > 0 && r.tokens[i-1].class == player, i+1
+	m, ours, k := mention{ref: noReference}, i > 0 && r.tokens[i-1].Class == words.Player, i+1
 loop:
 	for ; k < end; k++ {
-		switch t := &r.tokens[k]; t.class {
-		case filler, same, pronoun:
-		case possessive:
+		switch t := &r.tokens[k]; t.Class {
+		case words.Filler, words.Same, words.Pronoun:
+		case words.Possessive:
 			ours = true
-		case player:
+		case words.Player:
 			ours = true
-		case line:
-			m.set(t.a)
-		case cell:
-			m.v, m.h = equal, equal
-		case and:
-			if k+1 < end && r.tokens[k+1].class != line {
+		case words.Line:
+			m.set(t.A)
+		case words.Cell:
+			m.v, m.h = words.Equal, words.Equal
+		case words.And:
+			if k+1 < end && r.tokens[k+1].Class != words.Line {
 				break loop
 			}
 		default:
@@ -163,6 +182,9 @@ loop:
 	if ref, next := r.reference(k, end, true); m.v|m.h != 0 && ref != noReference {
 		m.ref, k = ref, next
 		r.state(m)
+		if j := r.skip(k+1, end); k < end && r.tokens[k].Class == words.And && r.tokens[j].Class == words.Line {
+			return r.shares(j-1, end) // … and a column with the target
+		}
 	} else if ours && m.v|m.h != 0 {
 		m.ref = thePlayer
 		r.state(m)
@@ -170,42 +192,70 @@ loop:
 	return k
 }
 
+// thisLine reports whether the row or column at i is "this" or "this very" one.
+func (r *reader) thisLine(i int) bool {
+	for i--; i > 0 && r.tokens[i].Class == words.Filler; i-- {
+		if r.tokens[i].Text == "this" {
+			return r.tokens[i-1].Class == words.Placing
+		}
+	}
+	return false
+}
+
 // line reads "row three", "the row I am in" and "its row is the same as mine".
 func (r *reader) line(i, end int) int {
-	axis := r.tokens[i].a
-	if i+2 < end && r.tokens[i+1].class == comma && r.tokens[i+1].text == ":" && r.tokens[i+2].class == number { // row: 3
-		r.locate(axis, r.tokens[i+2].n+1)
+	axis := r.tokens[i].A
+	if i+2 < end && r.tokens[i+1].Class == words.Comma && r.tokens[i+1].Text == ":" && r.tokens[i+2].Class == words.Number { // row: 3
+		r.locate(axis, r.tokens[i+2].N+1)
 		return i + 3
 	}
-	if i+1 < end && r.tokens[i+1].class == number && !r.measures(i+2, end) || i+2 < end && r.tokens[i+1].class == number && r.tokens[i+2].class != direction && r.tokens[i+2].class != unit {
-		r.locate(axis, r.tokens[i+1].n+1)
+	if i+1 < end && r.tokens[i+1].Class == words.Number && !r.measures(i+2, end) || i+2 < end && r.tokens[i+1].Class == words.Number && r.tokens[i+2].Class != words.Direction && r.tokens[i+2].Class != words.Unit {
+		r.locate(axis, r.tokens[i+1].N+1)
 		return i + 2
 	}
-	if k := r.skip(i+1, end); k+1 < end && r.tokens[k].class == verb {
+	if i+2 < end && r.tokens[i+1].Class == words.Comma && r.tokens[i+1].Text == ":" && r.tokens[i+2].Class == words.Same && r.closes(i+3, end) { // row: same
+		m := mention{ref: noReference}
+		m.set(axis)
+		r.state(m)
+		return i + 3
+	}
+	if k := r.skip(i+1, end); k+1 < end && r.tokens[k].Class == words.Verb {
 		switch t := &r.tokens[k+1]; {
-		case t.class == number && (k+2 >= end || !r.measures(k+2, end)): // its row is 3
-			r.locate(axis, t.n+1)
+		case t.Class == words.Number && (k+2 >= end || !r.measures(k+2, end)): // its row is 3
+			r.locate(axis, t.N+1)
 			return k + 2
-		case t.class == magnitude: // its row number is larger than mine
+		case t.Class == words.Magnitude: // its row number is larger than mine
 			r.numbered = axis
 			return k + 1
 		}
 	}
-	if k := i + 1; k < end && r.tokens[k].class == filler && r.tokens[k].b == indexWord && r.tokens[min(k+1, end)].class == number {
-		r.locate(axis, r.tokens[k+1].n+1)
+	if k := i + 1; k < end && r.tokens[k].Class == words.Filler && r.tokens[k].B == words.IndexWord && r.tokens[min(k+1, end)].Class == words.Magnitude {
+		r.numbered = axis // with a row number larger than mine
+		return k + 1
+	}
+	if k := i + 1; k < end && r.tokens[k].Class == words.Filler && r.tokens[k].B == words.IndexWord && r.tokens[min(k+1, end)].Class == words.Number {
+		r.locate(axis, r.tokens[k+1].N+1)
 		return k + 2
 	}
 	m := mention{ref: thePlayer}
 	m.set(axis)
+	if r.thisLine(i) {
+		r.state(m)
+		return i + 1
+	}
 	if next := r.afterMine(i+1, end); next > i+1 {
-		if next < end && r.tokens[next].class == comma && r.tokens[next].text == ":" {
+		if next < end && r.tokens[next].Class == words.Comma && r.tokens[next].Text == ":" {
 			return next // "row of the player: 3"
 		}
 		r.state(m)
 		return next
 	}
-	if k := i + 1; k+1 < end && r.tokens[k].class == verb {
-		if r.tokens[k].b == equalsWord {
+	k := i + 1
+	if k < end && r.tokens[k].Class == words.Filler && r.tokens[k].B == words.IndexWord {
+		k++ // its column index is …
+	}
+	if k+1 < end && r.tokens[k].Class == words.Verb {
+		if r.tokens[k].B == words.EqualsWord {
 			if ref, next := r.reference(k+1, end, true); ref != noReference {
 				m.ref = ref
 				r.state(m)
@@ -213,14 +263,14 @@ func (r *reader) line(i, end int) int {
 			}
 		}
 		k = r.skip(k+1, end)
-		if k < end && (r.tokens[k].class == same || r.tokens[k].class == linking) {
-			if ref, next := r.reference(k+1, end, r.tokens[k].class == linking); ref != noReference {
+		if k < end && (r.tokens[k].Class == words.Same || r.tokens[k].Class == words.Linking) {
+			if ref, next := r.reference(k+1, end, r.tokens[k].Class == words.Linking); ref != noReference {
 				m.ref = ref
 				r.state(m)
 				return next
 			}
 		}
-		if k < end && r.tokens[k].class == possessive {
+		if k < end && (r.tokens[k].Class == words.Possessive || r.tokens[k].Class == words.Player && r.closes(k+1, end)) {
 			r.state(m)
 			return k + 1
 		}

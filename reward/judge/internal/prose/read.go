@@ -1,55 +1,61 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // read reads the token at i, with what belongs to it, and returns the next index.
 func (r *reader) read(i, end int) int {
 	t := &r.tokens[i]
-	if r.tokens[i].class != direction && t.class != filler && t.class != toward && t.class != placing && t.class != linking && t.class != precise && t.class != number && t.class != unit {
-		r.possess = r.possess && t.class == and
+	if r.tokens[i].Class != words.Direction && t.Class != words.Filler && t.Class != words.Toward && t.Class != words.Placing && t.Class != words.Linking && t.Class != words.Precise && t.Class != words.Number && t.Class != words.Unit {
+		r.possess = r.possess && t.Class == words.And
 	}
-	switch t.class {
-	case stop, question:
-	case foreign:
+	switch t.Class {
+	case words.Stop, words.Question:
+	case words.Foreign, words.Part:
+		if r.stranger(i, end) {
+			r.begin([]int{r.entity("", 0, 1)}, false)
+			return i + 1
+		}
 		return r.like(i, end)
-	case comma:
+	case words.Comma:
 		return r.comma(i, end)
-	case and, but:
+	case words.And, words.But:
 		return r.joined(i, end)
-	case or:
-		if n := &r.tokens[i+1]; n.class == without && n.a == ratherWord {
+	case words.Or:
+		if n := &r.tokens[i+1]; n.Class == words.Without && n.A == words.RatherWord {
 			return r.amend(i + 2) // or rather
 		}
-		if i+2 < end && r.tokens[i+1].class == filler && r.tokens[i+2].class == precise {
+		if i+2 < end && r.tokens[i+1].Class == words.Filler && r.tokens[i+2].Class == words.Precise {
 			return i + 3 // or more precisely
 		}
-		if r.tokens[i+1].class == several { // above me, left of me, or both
+		if r.tokens[i+1].Class == words.Several { // above me, left of me, or both
 			for k := range r.mentions {
 				r.mentions[k].offered = true
 			}
 		}
 		r.offer = true
-	case correcting:
-		if t.a == 0 || t.a == meanWord && i > 0 && r.tokens[i-1].class == player {
+	case words.Correcting:
+		if t.A == 0 || t.A == words.MeanWord && i > 0 && r.tokens[i-1].Class == words.Player {
 			return r.amend(i + 1)
 		}
-	case not:
-		if t.a == exceptWord {
-			c := r.tokens[i+1].class
-			r.negated = r.negated || c == direction || c == toward || c == placing
+	case words.Not:
+		if t.A == words.ExceptWord {
+			c := r.tokens[i+1].Class
+			r.negated = r.negated || c == words.Direction || c == words.Toward || c == words.Placing
 			break
 		}
-		if t.a == anyWord {
-			if r.tokens[i+1].class == but { // anything but above me
+		if t.A == words.AnyWord {
+			if r.tokens[i+1].Class == words.But { // anything but above me
 				r.negated = true
 				return i + 2
 			}
 			break
 		}
-		if i+1 < end && r.tokens[i+1].text == "" && r.tokens[i+1].class == filler && r.only(i+1) {
+		if i+1 < end && r.tokens[i+1].Text == "" && r.tokens[i+1].Class == words.Filler && r.only(i+1) {
 			r.notOnly = true
 			return i + 2
 		}
 		if ids, next := r.phrase(i+1, end); ids != nil { // "there is not a hole …"
-			if i > 0 && r.tokens[i-1].class == comma && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == 0 && next < end && r.tokens[next].class == comma {
+			if i > 0 && r.tokens[i-1].Class == words.Comma && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == 0 && next < end && r.tokens[next].Class == words.Comma {
 				return next + 1 // the goal, not the hole, is …
 			}
 			r.begin(ids, false)
@@ -57,120 +63,127 @@ func (r *reader) read(i, end int) int {
 			return next
 		}
 		r.negated = true
-	case without: // "rather than below me", and "rather" alone
-		if j := r.skip(i+1, end); r.tokens[j].class == ignorance || r.tokens[j].class == doubt {
+	case words.Without: // "rather than below me", and "rather" alone
+		if j := r.skip(i+1, end); r.tokens[j].Class == words.Ignorance || r.tokens[j].Class == words.Doubt {
 			return j + 1 // without any doubt
 		}
-		if next := r.tokens[i+1].class; t.text == "" && (next == linking || next == filler || next == direction || next == toward || next == placing) {
+		if next := r.tokens[i+1].Class; t.Text == "" && (next == words.Linking || next == words.Filler || next == words.Direction || next == words.Toward || next == words.Placing) {
 			r.negated = true
 			return i + 2
 		}
 		r.negated = false
-	case alike:
-		if t.a != soWord || i+1 < end && r.tokens[i+1].class == verb {
+	case words.Alike:
+		if t.A != words.SoWord || i+1 < end && (r.tokens[i+1].Class == words.Verb || r.tokens[i+1].Text == "will" || r.tokens[i+1].Text == "does") {
 			return r.alike(i, end)
 		}
-	case either:
+	case words.Either:
 		r.doubtful = r.doubtful || !r.negated && len(r.subject) > 0 && len(r.mentions) == 0
-	case void:
+	case words.Void:
 		r.begin([]int{r.entity("", 0, 1)}, r.afterVerb(i))
-	case neither, nor:
+	case words.Neither, words.Nor:
 		return r.neither(i, end)
-	case no:
+	case words.No:
 		return r.none(i, end)
-	case doubt:
-		if t.a == thoughtWord && i > 0 && r.tokens[i-1].class == ordinal {
+	case words.Doubt:
+		if t.A == words.ThoughtWord && i > 0 && r.tokens[i-1].Class == words.Ordinal && r.tokens[i-1].N > 1 {
 			return r.amend(i + 1) // on second thought
 		}
 		r.doubts(i, end)
-	case verb:
+	case words.Verb:
 		r.elsewhere(i)
 		r.placed = true
-		if t.b == endWord && i+1 < end && r.tokens[i+1].class == direction {
+		if t.B == words.EndWord && i+1 < end && r.tokens[i+1].Class == words.Direction {
 			return i + 2 // ends up
 		}
-	case acting:
+	case words.Acting:
 		return r.action(i, end)
-	case precise:
-		r.precise = r.leadsToDirection(i+1, end)
-	case direction:
+	case words.Precise:
+		r.precise = r.leadsToDirection(i+1, end) || r.besideMe(i+1, end)
+	case words.Direction:
 		return r.direction(i, end)
-	case same:
+	case words.Same:
 		return r.equal(i, end)
-	case level, along:
+	case words.Level, words.Along:
 		return r.level(i, end)
-	case share:
+	case words.Share:
 		return r.shares(i, end)
-	case line:
+	case words.Line:
 		return r.line(i, end)
-	case player, possessive:
+	case words.Player, words.Possessive:
 		return r.playerWord(i, end)
-	case relating:
+	case words.Relating:
 		return r.relate(i, end)
-	case beside:
+	case words.Beside:
 		if next := r.nearer(i, end); next > 0 {
 			return next
 		}
+		if _, after := r.phrase(r.skip(i+1, end), end); t.A == words.BetweenWord && after < end && r.leadsToDirection(after, end) {
+			return i + 1 // between the box above and the target below
+		}
 		return r.skipReference(i+1, end)
-	case linking:
+	case words.Linking:
 		switch {
-		case t.a == origin:
+		case t.A == words.Origin:
 			return r.from(i, end)
-		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler && r.tokens[min(i+2, end)].class == linking:
+		case t.A == words.AsWord && r.tokens[i+1].B == words.WellWord && r.tokens[i+1].Class == words.Filler && r.tokens[min(i+2, end)].Class == words.Linking:
 			return i + 3 // as well as
-		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler:
+		case t.A == words.AsWord && r.tokens[i+1].B == words.WellWord && r.tokens[i+1].Class == words.Filler:
 			r.likewise = true
-		case t.a == asWord && r.tokens[i+1].class == verb:
+		case t.A == words.AsWord && r.tokens[i+1].Class == words.Verb:
 			return r.alike(i, end) // as is the box
-		case t.a == asWord:
+		case t.A == words.AsWord && r.tokens[i+1].Class == words.Filler && r.tokens[i+1].B == words.HereWord:
+			r.negated = false // I cannot go down, as there is …
+		case t.A == words.AsWord:
 			return r.asFar(i, end)
 		}
-	case toward, placing:
+	case words.Toward, words.Placing:
 		return r.toward(i, end)
-	case magnitude:
+	case words.Magnitude:
 		return r.magnitude(i, end)
-	case filler:
+	case words.Filler:
 		switch {
-		case t.b == farWord && r.tokens[i+1].class == linking && r.tokens[i+1].a == origin && r.tokens[min(i+2, end)].b == beingWord && r.tokens[min(i+2, end)].class == filler:
+		case t.B == words.FarWord && r.tokens[i+1].Class == words.Linking && r.tokens[i+1].A == words.Origin && r.tokens[min(i+2, end)].B == words.BeingWord && r.tokens[min(i+2, end)].Class == words.Filler:
 			r.negated = true // far from being above me
 			return i + 3
-		case t.b == tooWord && r.bare(i, end):
+		case t.B == words.TooWord && r.bare(i, end):
 			r.likewise = true
 			return i + 1
-		case t.b == wouldWord && r.tokens[i+1].class == verb:
+		case t.B == words.AfterWord && r.tokens[i+1].Class == words.Filler && r.tokens[i+1].B == words.HereWord:
+			r.negated = false // I cannot go down, since there is …
+		case t.B == words.WouldWord && r.tokens[i+1].Class == words.Verb:
 			r.doubts(i, end)
 			return i + 1
-		case t.b == goingWord && r.leadsToDirection(i+1, end):
+		case t.B == words.GoingWord && r.leadsToDirection(i+1, end):
 			return r.action(i, end)
 		}
 		return r.noun(i, end)
-	case object, ordinal, number, other, several, alternative, pronoun:
+	case words.Object, words.Ordinal, words.Number, words.Other, words.Several, words.Alternative, words.Pronoun:
 		return r.noun(i, end)
 	}
 	return i + 1
 }
 
 // only reports whether the filler at i is the word of "not only".
-func (r *reader) only(i int) bool { return r.tokens[i].b == onlyWord }
+func (r *reader) only(i int) bool { return r.tokens[i].B == words.OnlyWord }
 
 // comma separates parts of a sentence. A pair of numbers in brackets is a position.
 func (r *reader) comma(i, end int) int {
-	if (r.tokens[i].text == "(" || r.tokens[i].text == "[") && i+4 < end && r.tokens[i+1].class == number && r.tokens[i+2].class == comma && r.tokens[i+3].class == number {
-		r.locate(rowAxis, r.tokens[i+1].n+1)
-		r.locate(columnAxis, r.tokens[i+3].n+1)
+	if (r.tokens[i].Text == "(" || r.tokens[i].Text == "[") && i+4 < end && r.tokens[i+1].Class == words.Number && r.tokens[i+2].Class == words.Comma && r.tokens[i+3].Class == words.Number {
+		r.locate(words.RowAxis, r.tokens[i+1].N+1)
+		r.locate(words.ColumnAxis, r.tokens[i+3].N+1)
 		return i + 5
 	}
 	if r.relative(i, end) {
 		return i + 2
 	}
-	if r.tokens[i].text == ":" && r.listing == "" && len(r.subject) == 1 && r.subject[0] >= 0 && len(r.mentions) == 0 && r.tokens[i-1].class == object && r.tokens[i-1].many {
-		r.listing = r.tokens[i-1].kind
+	if r.tokens[i].Text == ":" && r.listing == "" && len(r.subject) == 1 && r.subject[0] >= 0 && len(r.mentions) == 0 && r.entities[r.subject[0]].many {
+		r.listing = r.entities[r.subject[0]].kind
 	} else if r.listing != "" && len(r.mentions) > 0 {
 		r.item()
 	}
 	r.part++
 	r.negated = false
-	if r.denied && r.tokens[i+1].class == pronoun { // "it is false that it is above me, it is below me"
+	if r.denied && r.tokens[i+1].Class == words.Pronoun { // "it is false that it is above me, it is below me"
 		r.flush()
 		r.denied, r.corrects = false, true
 	}
@@ -181,7 +194,7 @@ func (r *reader) comma(i, end int) int {
 func (r *reader) joined(i, end int) int {
 	r.part++
 	switch {
-	case r.tokens[i].class == but:
+	case r.tokens[i].Class == words.But:
 		r.negated = false
 		if r.denied {
 			r.flush()
@@ -192,8 +205,8 @@ func (r *reader) joined(i, end int) int {
 			r.subject = r.subject[:0]
 		}
 	case i+1 < end:
-		switch r.tokens[r.skip(i+1, end)].class {
-		case direction, toward, placing, same, precise:
+		switch r.tokens[r.skip(i+1, end)].Class {
+		case words.Direction, words.Toward, words.Placing, words.Same, words.Precise:
 		default:
 			r.negated = false
 		}
@@ -204,17 +217,17 @@ func (r *reader) joined(i, end int) int {
 // none reads "no": before a noun nothing is there, before rows the row is the same.
 func (r *reader) none(i, end int) int {
 	j := r.skip(i+1, end)
-	if r.tokens[j].class == correcting {
+	if r.tokens[j].Class == words.Correcting {
 		return i + 1 // no wait
 	}
-	if r.tokens[j].class == comma {
-		r.corrects = r.corrects || !r.asked && r.before(i) == stop && i+2 < end && r.tokens[i+2].class == pronoun // "no, it is …"
-		return i + 1                                                                                              // an answer
+	if r.tokens[j].Class == words.Comma {
+		r.corrects = r.corrects || !r.asked && r.before(i) == words.Stop && i+2 < end && r.tokens[i+2].Class == words.Pronoun // "no, it is …"
+		return i + 1                                                                                                          // an answer
 	}
-	if r.tokens[j].class == line || r.tokens[j].class == unit {
+	if r.tokens[j].Class == words.Line || r.tokens[j].Class == words.Unit {
 		return r.distance(j, end)
 	}
-	if r.tokens[i+1].class == linking {
+	if r.tokens[i+1].Class == words.Linking {
 		i++
 	}
 	if ids, next := r.phrase(i+1, end); ids != nil {
@@ -229,23 +242,40 @@ func (r *reader) none(i, end int) int {
 
 // skip returns the index of the first token from i that is not a filler.
 func (r *reader) skip(i, end int) int {
-	for i < end && r.tokens[i].class == filler {
+	for i < end && r.tokens[i].Class == words.Filler {
 		i++
 	}
 	return i
 }
 
+// besideMe reports whether "next to me" and a direction follow, as in "directly next to me on
+// the right".
+func (r *reader) besideMe(i, end int) bool {
+	if i >= end || r.tokens[i].Class != words.Beside {
+		return false
+	}
+	for i++; i < end && (r.tokens[i].Class == words.Toward || r.tokens[i].Class == words.Linking); i++ {
+	}
+	if i >= end || r.tokens[i].Class != words.Player {
+		return false
+	}
+	if i++; i < end && r.tokens[i].Class == words.Comma {
+		i++
+	}
+	return r.leadsToDirection(i, end)
+}
+
 // leadsToDirection reports whether a direction is next, as in "directly to the left".
 func (r *reader) leadsToDirection(i, end int) bool {
 	for ; i < end; i++ {
-		switch r.tokens[i].class {
-		case filler, toward, placing, possessive, cell:
-		case level:
-			if r.tokens[i-1].class != precise {
+		switch r.tokens[i].Class {
+		case words.Filler, words.Toward, words.Placing, words.Possessive, words.Cell:
+		case words.Level:
+			if r.tokens[i-1].Class != words.Precise {
 				return false
 			}
 		default:
-			return r.tokens[i].class == direction
+			return r.tokens[i].Class == words.Direction
 		}
 	}
 	return false

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/plain"
+	"vagen/reward/judge/internal/words"
 )
 
 // reference of a direction: an index of an entity or one of these.
@@ -31,7 +33,7 @@ type mention struct {
 // follows a sentence from left to right: a noun phrase that no direction refers to is
 // the subject of the directions after it.
 type reader struct {
-	tokens   []token
+	tokens   []words.Token
 	entities []entity
 	uniques  int               // labels given to objects such as "another hole"
 	truth    []reward.Relation // the objects of the state
@@ -45,7 +47,8 @@ type reader struct {
 	last     int      // the last object that something was stated of; -1 for none
 	nouns    []int    // the entities of the last noun phrase
 	nounEnd  int      // the token after it
-	listing  string   // kind of "holes:", of which each item of the list after it is one
+	heading  int      // the object, or thePlayer, of a line such as "goal:" before a list; noReference without
+	listing  string   // kind of a line such as "holes:", of which each item of the list after it is one
 	asked    bool     // the last sentence was a question
 	wasPast  bool     // the last sentence was about an earlier state
 	history  bool     // so are the next ones
@@ -60,12 +63,13 @@ type reader struct {
 
 	// Of the sentence.
 	muted                               bool
-	hushed                              []span // parts that state nothing
-	inside                              bool   // of one of them
-	notOnly                             bool   // it says "not only"
-	respective                          bool   // it says "respectively"
-	denied                              bool   // what follows is said not to be true
-	base                                int    // reference of directions without their own
+	hushed                              []span  // parts that state nothing
+	inside                              bool    // of one of them
+	notOnly                             bool    // it says "not only"
+	scope                               mention // of "in my row, …", which later clauses share; zero without
+	respective                          bool    // it says "respectively"
+	denied                              bool    // what follows is said not to be true
+	base                                int     // reference of directions without their own
 	part                                int
 	fromTo                              bool // it says "from … to …"
 	observer                            bool // the player sees what it says
@@ -98,35 +102,38 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 
 // Read returns the relations that a text states in words about objects with
 // these names. truth is used for the number of objects in phrases such as "all holes".
-func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
+func Read(text string, names words.Names, truth []reward.Relation) []reward.Relation {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
 	r.reset(truth)
-	r.tokens = tokenize(r.tokens[:0], plain(text), names)
+	r.tokens = words.Tokenize(r.tokens[:0], plain.Text(text), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
-		for end-i < maxSentence && r.tokens[end].class != stop && r.tokens[end].class != question {
+		for end-i < maxSentence && r.tokens[end].Class != words.Stop && r.tokens[end].Class != words.Question {
 			end++
 		}
-		if first := &r.tokens[i]; first.class == or || first.class == ignorance && first.a == insteadWord {
+		if first := &r.tokens[i]; first.Class == words.Or || first.Class == words.Ignorance && first.A == words.InsteadWord {
 			r.retract() // the last sentence was one of several possibilities
 		}
-		if end == i+1 && r.tokens[i].class == no && !r.asked {
+		if end == i+1 && r.tokens[i].Class == words.No && !r.asked {
 			r.corrects = true
 		}
 		if end > i && r.retracts(i, end) {
 			r.retract()
 			r.corrects = true
-		} else if end > i && r.speaksOfObjects(i, end) && r.unseen(signature(r.tokens[i:end])) {
+		} else if end > i && r.speaksOfObjects(i, end) && (r.unseen(signature(r.tokens[i:end])) || r.heading != noReference || r.listing != "") {
 			r.sentence(i, end)
+			if r.tokens[end].Text == "\n" && !r.stated {
+				r.titled(i, end)
+			}
 		}
-		r.asked = r.tokens[end].class == question
-		if r.tokens[end].text == "\n" {
+		r.asked = r.tokens[end].Class == words.Question
+		if r.tokens[end].Text == "\n" {
 			r.history = false
 		} else {
-			r.listing = ""
+			r.listing, r.heading = "", noReference
 		}
-		if i = end; r.tokens[i].class == stop || r.tokens[i].class == question {
+		if i = end; r.tokens[i].Class == words.Stop || r.tokens[i].Class == words.Question {
 			i++
 		}
 	}
@@ -137,7 +144,7 @@ func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
 
 // reset forgets the text before, but keeps the memory.
 func (r *reader) reset(truth []reward.Relation) {
-	*r = reader{last: -1, parent: noReference, spokenOf: noReference, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
+	*r = reader{last: -1, heading: noReference, parent: noReference, spokenOf: noReference, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
 		subject: r.subject[:0], mentions: r.mentions[:0], hushed: r.hushed[:0], open: r.open[:0], saved: r.saved[:0], nouns: r.nouns[:0]}
 }
 
@@ -162,12 +169,16 @@ func (r *reader) unseen(signature uint64) bool {
 // speaksOfObjects reports whether a sentence can state something.
 func (r *reader) speaksOfObjects(i, end int) bool {
 	for _, t := range r.tokens[i:end] {
-		switch t.class {
-		case direction:
-			if r.asked {
-				return true // an answer
+		switch t.Class {
+		case words.Direction:
+			if r.asked || r.heading != noReference || r.listing != "" {
+				return true // an answer, or an item of a list
 			}
-		case object, pronoun, correcting, alternative, ordinal, player, other, number:
+		case words.Line, words.Toward, words.Placing, words.Same, words.Precise:
+			if r.heading != noReference || r.listing != "" {
+				return true
+			}
+		case words.Object, words.Pronoun, words.Correcting, words.Alternative, words.Ordinal, words.Player, words.Other, words.Number:
 			return true
 		}
 	}
@@ -175,18 +186,18 @@ func (r *reader) speaksOfObjects(i, end int) bool {
 }
 
 // signature identifies a sentence by what follows "I repeat:" and the like.
-func signature(tokens []token) uint64 {
+func signature(tokens []words.Token) uint64 {
 	h := uint64(14695981039346656037)
 	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }
 	named := false
 	for _, t := range tokens {
-		named = named || t.class == object || t.class == player
-		if t.class == comma && t.text == ":" && !named {
+		named = named || t.Class == words.Object || t.Class == words.Player
+		if t.Class == words.Comma && t.Text == ":" && !named {
 			h = 14695981039346656037
 			continue
 		}
-		mix(uint64(t.class)<<32 | uint64(t.a)<<16 | uint64(t.b)<<8 | uint64(uint8(t.n)))
-		for _, s := range [2]string{t.kind, t.text} {
+		mix(uint64(t.Class)<<32 | uint64(t.A)<<16 | uint64(t.B)<<8 | uint64(uint8(t.N)))
+		for _, s := range [2]string{t.Kind, t.Text} {
 			for k := 0; k < len(s); k++ {
 				mix(uint64(s[k]))
 			}
@@ -201,11 +212,14 @@ func (r *reader) sentence(i, end int) {
 	if r.listing != "" && r.firstObject(i, end) != "" {
 		r.listing = ""
 	}
-	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].class == question, noReference, 0, false, false, false
+	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].Class == words.Question, noReference, 0, false, false, false
 	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
 	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
+	if r.heading != noReference {
+		r.underHeading(i, end)
+	}
 	r.hushed, r.inside, r.respective, r.notOnly = r.hushed[:0], false, false, false
-	r.located = [2]int{}
+	r.located, r.scope = [2]int{}, mention{}
 	r.turn++
 	r.clear()
 	if now := r.now(i, end); now && r.wasPast {
@@ -216,7 +230,7 @@ func (r *reader) sentence(i, end int) {
 	r.remember()
 	r.muted = r.muted || r.assertsNothing(i, end)
 	past := r.past(i, end) || r.history
-	r.muted, r.stated = r.muted || past || r.tokens[i].class == or, false
+	r.muted, r.stated = r.muted || past || r.tokens[i].Class == words.Or, false
 	for i < end {
 		if len(r.hushed) > 0 {
 			r.quiet(i)

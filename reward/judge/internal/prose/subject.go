@@ -1,60 +1,62 @@
 package prose
 
+import "vagen/reward/judge/internal/words"
+
 // playerWord reads the player as a subject, and "my row", "my left", "my position".
 func (r *reader) playerWord(i, end int) int {
 	k := i
-	if r.tokens[k].class == player {
+	if r.tokens[k].Class == words.Player {
 		k++
-		if k >= end || r.tokens[k].class != possessive {
+		if k >= end || r.tokens[k].Class != words.Possessive {
 			return r.playerSubject(i, k, end)
 		}
 	}
-	for k++; k < end && r.tokens[k].class == filler; k++ {
+	for k++; k < end && (r.tokens[k].Class == words.Filler || r.tokens[k].Class == words.Beside && r.tokens[k+1].Class == words.Cell); k++ {
 	}
 	if k >= end {
 		return k
 	}
-	switch t := &r.tokens[k]; t.class {
-	case line:
-		if k+1 < end && (r.tokens[k+1].class == number || (r.tokens[k+1].class == verb || r.tokens[k+1].class == comma && r.tokens[k+1].text == ":") && r.tokens[k+2].class == number) {
+	switch t := &r.tokens[k]; t.Class {
+	case words.Line:
+		if k+1 < end && (r.tokens[k+1].Class == words.Number || (r.tokens[k+1].Class == words.Verb || r.tokens[k+1].Class == words.Comma && r.tokens[k+1].Text == ":") && r.tokens[k+2].Class == words.Number) {
 			r.player()
 			return k
 		}
-		if k+1 < end && r.tokens[k+1].class == verb && !(i > 0 && r.tokens[i-1].class == placing) {
+		if k+1 < end && r.tokens[k+1].Class == words.Verb && !(i > 0 && r.tokens[i-1].Class == words.Placing) {
 			return k + 1
 		}
 		m := mention{ref: thePlayer}
-		m.set(t.a)
+		m.set(t.A)
 		k++
-		if k+1 < end && r.tokens[k].class == and && r.tokens[k+1].class == line {
-			m.set(r.tokens[k+1].a)
+		if k+1 < end && r.tokens[k].Class == words.And && r.tokens[k+1].Class == words.Line {
+			m.set(r.tokens[k+1].A)
 			k += 2
 		}
 		r.state(m)
 		return k
-	case level:
-		if t.a != aligned {
-			r.state(mention{v: equal, ref: thePlayer})
+	case words.Level:
+		if t.A != words.Aligned {
+			r.state(mention{v: words.Equal, ref: thePlayer})
 		}
 		return k + 1
-	case cell:
-		if k+1 < end && r.tokens[r.skip(k+1, end)].class == verb {
+	case words.Cell:
+		if k+1 < end && r.tokens[r.skip(k+1, end)].Class == words.Verb {
 			r.player()
 			return k + 1
 		}
-		if i > 0 && r.tokens[i-1].class == placing && len(r.subject) > 0 && r.subject[0] != thePlayer {
-			r.state(mention{v: equal, h: equal, ref: thePlayer})
+		if i > 0 && r.tokens[i-1].Class == words.Placing && len(r.subject) > 0 && r.subject[0] != thePlayer {
+			r.state(mention{v: words.Equal, h: words.Equal, ref: thePlayer})
 		}
 		return k + 1
-	case direction, precise, along:
+	case words.Direction, words.Precise, words.Along:
 		r.possess = true
 		return k
-	case object: // my goal is to …
-		if k+3 < end && r.tokens[k+1].class == verb && r.tokens[k+2].class == toward && !r.leadsToDirection(k+3, end) {
+	case words.Object: // my goal is to …
+		if k+3 < end && r.tokens[k+1].Class == words.Verb && r.tokens[k+2].Class == words.Toward && !r.leadsToDirection(k+3, end) {
 			return k + 1
 		}
 		return k
-	case same:
+	case words.Same:
 		return k
 	}
 	return i + 1
@@ -65,7 +67,7 @@ func (r *reader) player() { r.begin([]int{thePlayer}, false) }
 
 // playerSubject reads the player at i, with the word after it at k.
 func (r *reader) playerSubject(i, k, end int) int {
-	if r.tokens[i].a == reflexive || r.before(i) == seeing && len(r.subject) > 0 && r.subject[0] != thePlayer {
+	if r.tokens[i].A == words.Reflexive || r.before(i) == words.Seeing && len(r.subject) > 0 && r.subject[0] != thePlayer {
 		r.player()
 		return i + 1
 	}
@@ -73,26 +75,31 @@ func (r *reader) playerSubject(i, k, end int) int {
 		r.together = true
 		return i + 1
 	}
-	if k+1 < end && r.tokens[k].class == and {
-		if ids, next := r.phrase(k+1, end); ids != nil && next < end && r.tokens[next].class == verb {
+	if r.tokens[i].Text == "we" && len(r.subject) == 1 && r.subject[0] >= 0 && k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Share) && r.sameNext(k+1, end) {
+		r.begin([]int{r.subject[0]}, false) // "the goal is to the right, we are in the same row"
+		r.together = true
+		return k
+	}
+	if k+1 < end && r.tokens[k].Class == words.And {
+		if ids, next := r.phrase(k+1, end); ids != nil && next < end && r.tokens[next].Class == words.Verb {
 			r.begin(ids, false)
 			r.together = true
 			return next
 		}
 	}
-	for k < end && (r.tokens[k].class == filler || r.tokens[k].class == doubt) {
+	for k < end && (r.tokens[k].Class == words.Filler || r.tokens[k].Class == words.Doubt) {
 		k++
 	}
-	r.observer = r.observer || k < end && r.tokens[k].class == seeing
-	if k+1 < end && r.tokens[k].class == cell && r.tokens[k+1].class == comma && r.tokens[k+1].text != "," {
+	r.observer = r.observer || k < end && r.tokens[k].Class == words.Seeing
+	if k+1 < end && r.tokens[k].Class == words.Cell && r.tokens[k+1].Class == words.Comma && r.tokens[k+1].Text != "," {
 		r.player() // player position: (3, 4)
 		return k + 1
 	}
-	if k+1 < end && r.tokens[k].class == line && r.tokens[k+1].class == number {
+	if k+1 < end && r.tokens[k].Class == words.Line && r.tokens[k+1].Class == words.Number {
 		r.player() // the player, row 3
 		return i + 1
 	}
-	if k < end && (r.tokens[k].class == verb || r.tokens[k].class == comma && r.tokens[k].text != "," || r.tokens[k].class == placing && k == i+1) {
+	if k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Comma && r.tokens[k].Text != "," || r.tokens[k].Class == words.Placing && k == i+1) {
 		r.player()
 		return i + 1
 	}
@@ -103,10 +110,21 @@ func (r *reader) playerSubject(i, k, end int) int {
 	return i + 1
 }
 
+// sameNext reports whether words such as "in the same row" are next.
+func (r *reader) sameNext(i, end int) bool {
+	for i < end && (r.tokens[i].Class == words.Placing || r.tokens[i].Class == words.Filler || r.tokens[i].Class == words.Several) {
+		i++
+	}
+	return i < end && (r.tokens[i].Class == words.Same || r.tokens[i].Class == words.Line || r.tokens[i].Class == words.Level || r.tokens[i].Class == words.Along)
+}
+
 // relate reads "relative to me".
 func (r *reader) relate(i, end int) int {
-	if i+1 < end && r.tokens[i+1].class == cell {
+	if i+1 < end && r.tokens[i+1].Class == words.Cell {
 		return i + 2 // relative position
+	}
+	if i+1 < end && r.tokens[i+1].Class == words.Foreign {
+		return i + 1 // relative bearing
 	}
 	if ref, next := r.reference(i, end, false); ref != noReference {
 		r.base = ref
@@ -117,15 +135,15 @@ func (r *reader) relate(i, end int) int {
 
 // skipReference skips an object that only says where something else is.
 func (r *reader) skipReference(i, end int) int {
-	for i < end && (r.tokens[i].class == toward || r.tokens[i].class == filler || r.tokens[i].class == linking) {
+	for i < end && (r.tokens[i].Class == words.Toward || r.tokens[i].Class == words.Filler || r.tokens[i].Class == words.Linking) {
 		i++
 	}
-	for i < end && r.tokens[i].class == direction {
+	for i < end && r.tokens[i].Class == words.Direction {
 		i++ // near the top
 	}
 	for i < end {
 		next := i
-		if r.tokens[i].class == player {
+		if r.tokens[i].Class == words.Player {
 			next = r.afterPlayer(i+1, end)
 		} else if ids, after := r.phrase(i, end); ids != nil {
 			next = after
@@ -137,7 +155,7 @@ func (r *reader) skipReference(i, end int) int {
 			return i
 		}
 		i = next
-		if i+1 < end && r.tokens[i].class == and && r.tokens[r.skip(i+1, end)].class == player {
+		if i+1 < end && r.tokens[i].Class == words.And && r.tokens[r.skip(i+1, end)].Class == words.Player {
 			i++
 			continue
 		}
@@ -148,15 +166,18 @@ func (r *reader) skipReference(i, end int) int {
 
 // from reads "from me to the goal" and "seen from the box".
 func (r *reader) from(i, end int) int {
-	if i+1 < end && r.tokens[i+1].b == hereWord && r.tokens[i+1].class == filler {
+	if i+1 < end && r.tokens[i+1].B == words.HereWord && r.tokens[i+1].Class == words.Filler {
 		return i + 2
+	}
+	if k := r.skip(i+1, end); r.before(i) == words.Line && r.tokens[k].Class == words.Direction && (r.tokens[k+1].Class == words.And || r.closes(k+1, end)) {
+		return k + 1 // the second row from the top
 	}
 	ref, next := r.reference(i, end, false)
 	if ref == noReference || ref == otherwiseLocated {
 		return i + 1
 	}
-	if next < end && r.tokens[next].class == toward {
-		if r.tokens[min(next+1, end)].class == player || r.tokens[r.skip(next+1, end)].class == player {
+	if next < end && r.tokens[next].Class == words.Toward {
+		if r.tokens[min(next+1, end)].Class == words.Player || r.tokens[r.skip(next+1, end)].Class == words.Player {
 			r.player()
 			r.base, r.fromTo = ref, true
 			return r.skip(next+1, end) + 1
@@ -168,7 +189,7 @@ func (r *reader) from(i, end int) int {
 		}
 	}
 	r.base = ref
-	if next < end && r.tokens[next].class == possessive {
+	if next < end && r.tokens[next].Class == words.Possessive {
 		next++
 	}
 	return next
@@ -176,37 +197,47 @@ func (r *reader) from(i, end int) int {
 
 // toward reads "to" and "on": with an object, that is where the subject is or goes.
 func (r *reader) toward(i, end int) int {
-	on := r.tokens[i].class == placing
+	on := r.tokens[i].Class == words.Placing
 	if len(r.subject) == 0 && on {
 		return i + 1
 	}
 	ids, next := r.phrase(i+1, end)
-	if ids == nil || r.tokens[next-1].class != object && r.tokens[next-1].class != cell && r.tokens[next-1].class != number {
-		if on && r.tokens[r.skip(i+1, end)].class == player && len(r.subject) > 0 && r.subject[0] != thePlayer {
+	if ids == nil || r.tokens[next-1].Class != words.Object && r.tokens[next-1].Class != words.Cell && r.tokens[next-1].Class != words.Number {
+		if on && r.tokens[r.skip(i+1, end)].Class == words.Player && len(r.subject) > 0 && r.subject[0] != thePlayer {
 			k := r.skip(i+1, end)
-			if k+1 >= end || r.tokens[k+1].class != possessive {
+			if k+1 >= end || r.tokens[k+1].Class != words.Possessive {
 				return k + 1
 			}
 		}
 		return i + 1
 	}
-	if next+1 < end && r.tokens[next].class == comma && r.tokens[next+1].class == filler && r.tokens[next+1].b == whichWord {
+	if next+1 < end && r.tokens[next].Class == words.Comma && r.tokens[next+1].Class == words.Filler && r.tokens[next+1].B == words.WhichWord {
 		return i + 1 // "… and at the box, which is below me"
 	}
+	if r.relativeClause(next, end) > 0 && (len(r.subject) == 0 || r.subject[0] != thePlayer || r.inside) {
+		return i + 1 // "without falling in the hole that is below me"
+	}
 	if on && len(r.subject) > 0 && r.subject[0] == thePlayer {
-		r.state(mention{v: equal, h: equal, ref: ids[0]})
+		r.state(mention{v: words.Equal, h: words.Equal, ref: ids[0]})
 	} else if len(r.subject) == 0 {
+		if i > 0 && bearings[r.tokens[i-1].Text] && len(r.mentions) == 0 && next < end && (r.tokens[next].Class == words.Verb || r.tokens[next].Class == words.Comma) {
+			return i + 1
+		}
 		r.recent = append(r.recent[:0], ids...)
 	}
 	return next
 }
 
+// bearings are words whose "to" leads to the object that they are about, as in "the bearing to
+// the goal is south".
+var bearings = map[string]bool{"bearing": true, "offset": true, "displacement": true, "direction": true, "vector": true}
+
 // before returns the class of the last token before i that is not a filler.
-func (r *reader) before(i int) class {
+func (r *reader) before(i int) words.Class {
 	for i--; i >= 0; i-- {
-		if r.tokens[i].class != filler {
-			return r.tokens[i].class
+		if r.tokens[i].Class != words.Filler {
+			return r.tokens[i].Class
 		}
 	}
-	return stop
+	return words.Stop
 }

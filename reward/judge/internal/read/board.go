@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
-	"vagen/reward/judge/internal/prose"
+	"vagen/reward/judge/internal/plain"
+	"vagen/reward/judge/internal/words"
 )
 
 // piece is the meaning of a symbol on a board.
@@ -271,7 +272,7 @@ func hasWord(text, symbol string) bool {
 			return false
 		}
 		i += k + len(symbol)
-		if prose.WordEnds(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
+		if plain.WordEnds(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
 			return true
 		}
 	}
@@ -280,18 +281,18 @@ func hasWord(text, symbol string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // meaning reads the words of a legend.
-func meaning(words string, b board) (piece, bool) {
+func meaning(text string, b board) (piece, bool) {
 	var p piece
 	found := false
 	var objects []string
-	for _, w := range strings.FieldsFunc(words, func(r rune) bool { return r < 'a' || r > 'z' }) {
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		switch w {
 		case "player", "agent", "me", "you", "i", "worker":
 			p.player, found = true, true
 		case "floor", "ice", "empty", "free", "frozen", "wall", "walls", "ground", "tile", "blank", "space", "obstacle":
 			found = true
 		default:
-			if kind, _, ok := prose.Names(objectWords[b.name]).KindOf(w); ok {
+			if kind, _, ok := words.Names(objectWords[b.name]).KindOf(w); ok {
 				objects, found = append(objects, kind), true
 			}
 		}

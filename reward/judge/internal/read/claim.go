@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/plain"
 	"vagen/reward/judge/internal/prose"
 )
 
@@ -25,7 +26,7 @@ func Knows(environment string) bool { return objectWords[environment] != nil }
 // Relations returns the relations that a claim states.
 func Relations(c reward.Claim) []reward.Relation {
 	names := named(&c)
-	text := prose.Visible(c.Text)
+	text := plain.Visible(c.Text)
 	if list, ok := structured(text, names); ok {
 		return list
 	}
@@ -124,6 +125,6 @@ func named(c *reward.Claim) map[string]string {
 
 // objectWords are further words for the kinds of objects of an environment.
 var objectWords = map[string]map[string]string{
-	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
-	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
+	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "pitfall": "hole", "treasure": "target", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
+	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target", "storage": "target"},
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
-	"vagen/reward/judge/internal/prose"
+	"vagen/reward/judge/internal/plain"
 )
 
 // phrase is a word for a position, with the relation that it states.
@@ -67,12 +67,12 @@ func nameAt(text string, i int, names map[string]string) (found string, end int)
 		at := i + len(name)
 		digits := strings.TrimLeft(text[at:], " ")
 		if n := len(digits) - len(strings.TrimLeftFunc(digits, unicode.IsDigit)); n > 0 {
-			if past := len(text) - len(digits) + n; prose.WordEnds(text, past) {
+			if past := len(text) - len(digits) + n; plain.WordEnds(text, past) {
 				found, end = name, past
 				continue
 			}
 		}
-		if prose.WordEnds(text, at) {
+		if plain.WordEnds(text, at) {
 			found, end = name, at
 		}
 	}

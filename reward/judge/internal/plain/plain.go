@@ -1,4 +1,6 @@
-package prose
+// Package plain returns what a reader sees of a text with markup, and recognises the marks by
+// which it is laid out.
+package plain
 
 import (
 	"html"
@@ -9,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plain returns the text that a reader sees, in lower case and without tags.
-func plain(text string) string {
+// Text returns the text that a reader sees, in lower case and without tags.
+func Text(text string) string {
 	text = Visible(text)
 	if strings.IndexByte(text, '<') >= 0 {
 		text = withoutTags(text)

@@ -1,0 +1,198 @@
+package vlm
+
+import (
+	"errors"
+	"fmt"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// Moments, and the weights of a reference policy, can be in host memory while no program
+// uses them. Moments are copied to their device for the update of their group, so that those
+// of one group are there at a time. A reference is copied as a whole when it scores.
+
+// offload applies the options to the loaded weights.
+func (m *Model) offload() error {
+	m.actor.offloadMoments = m.opts.OffloadMoments
+	if m.critic != nil {
+		m.critic.offloadMoments = m.opts.OffloadCriticMoments
+	}
+	if m.ref == nil {
+		return nil
+	}
+	m.ref.offloadWeights = m.opts.OffloadReference
+	return m.ref.park()
+}
+
+// newHostTensors returns tensors in host memory.
+func newHostTensors(groups []*model.Group, from source) (*tensors, error) {
+	t := &tensors{groups: groups, host: make([][][]float32, len(groups))}
+	for gi, g := range groups {
+		for _, p := range g.Params {
+			dst := make([]float32, p.Size())
+			at := 0
+			for _, part := range p.Parts {
+				if err := from(g, p, part, dst[at:at+part.Size()]); err != nil {
+					return nil, err
+				}
+				at += part.Size()
+			}
+			t.host[gi] = append(t.host[gi], dst)
+		}
+	}
+	return t, nil
+}
+
+// newMoments returns the moments of the learner's trained weights, in host memory or on the
+// devices that own the weights.
+func (l *learner) newMoments(from source) (*tensors, error) {
+	groups := trainedGroups(l.weights.groups)
+	if l.offloadMoments {
+		return newHostTensors(groups, from)
+	}
+	return newTensors(l.ofOwners(), groups, nil, from)
+}
+
+// borrow returns arrays on d of a group's parameters from..to, which the caller replaces by
+// those of an update and then gives to giveBack.
+func (t *tensors) borrow(d *device.Device, group, from, to int) ([]*device.Array, error) {
+	if t.host == nil {
+		return t.arrays[group][from:to], nil
+	}
+	arrays := make([]*device.Array, 0, to-from)
+	for i := from; i < to; i++ {
+		a, err := device.Put(d, t.host[group][i], t.groups[group].Params[i].Dims...)
+		if err != nil {
+			device.FreeAll(arrays...)
+			return nil, err
+		}
+		arrays = append(arrays, a)
+	}
+	return arrays, nil
+}
+
+// giveBack copies borrowed arrays to host memory and frees them, if that is where the tensors are.
+func (t *tensors) giveBack(group, from int, arrays []*device.Array) error {
+	if t.host == nil {
+		return nil
+	}
+	defer device.FreeAll(arrays...)
+	for k, a := range arrays {
+		if err := device.Read(a, t.host[group][from+k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drop frees borrowed arrays that were not updated.
+func (t *tensors) drop(arrays []*device.Array) {
+	if t.host != nil {
+		device.FreeAll(arrays...)
+	}
+}
+
+// withReference calls f while the weights of the reference are on the devices. changes says
+// that f replaces them.
+func (m *Model) withReference(changes bool, f func() error) error {
+	err := m.ref.unpark()
+	if err == nil {
+		err = f()
+	}
+	if changes {
+		m.ref.parked = nil
+	}
+	return errors.Join(err, m.ref.park())
+}
+
+// park moves the weights that belong to the learner to host memory, if that is where they
+// are between calls.
+func (l *learner) park() error {
+	if !l.offloadWeights {
+		return nil
+	}
+	if l.parked == nil {
+		parked := make([][][]float32, len(l.weights.groups))
+		err := l.eachOwn(0, func(group, i int, p model.Param) (err error) {
+			if parked[group] == nil {
+				parked[group] = make([][]float32, len(l.weights.groups[group].Params))
+			}
+			parked[group][i], err = l.weights.read(group, i, make([]float32, p.Size()))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		l.parked = parked
+	}
+	for k, r := range l.replicas {
+		err := l.eachOwn(k, func(group, i int, _ model.Param) error {
+			r.weights.arrays[group][i].Free()
+			r.weights.arrays[group][i] = nil
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpark copies parked weights to all devices.
+func (l *learner) unpark() error {
+	if l.parked == nil {
+		return nil
+	}
+	return each(len(l.replicas), func(k int) error {
+		r := l.replicas[k]
+		return l.eachOwn(k, func(group, i int, p model.Param) (err error) {
+			if r.weights.arrays[group][i] == nil {
+				r.weights.arrays[group][i], err = device.Put(r.net.dev, l.parked[group][i], p.Dims...)
+			}
+			return err
+		})
+	})
+}
+
+// eachOwn visits the parameters whose arrays on a device belong to the learner.
+func (l *learner) eachOwn(device int, visit func(group, i int, p model.Param) error) error {
+	w := l.replicas[device].weights
+	for gi, g := range w.groups {
+		for i, p := range g.Params {
+			if w.shares(gi, i) {
+				continue
+			}
+			if err := visit(gi, i, p); err != nil {
+				return fmt.Errorf("vlm: moving %s between host and device: %w", p.Parts[0].Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// parkedBytes is the size of parked weights. Their copies in host memory are part of the Go heap.
+func (l *learner) parkedBytes() (sum int64) {
+	if l == nil {
+		return 0
+	}
+	for _, group := range l.parked {
+		for _, x := range group {
+			sum += 4 * int64(len(x))
+		}
+	}
+	return sum
+}
+
+// momentBytes is the planned size of the moments of trained weights of which the largest group
+// has so many bytes: on an accelerator that has them during the update only, those of this
+// group, otherwise all; moments in host memory that already exist are part of the Go heap.
+func (l *learner) momentBytes(trained, largest int64) int64 {
+	switch {
+	case !l.offloadMoments:
+		return 2 * trained
+	case l.net.dev.Accelerator() || l.adam != nil:
+		return 2 * largest
+	}
+	return 2 * (trained + largest)
+}

@@ -1,0 +1,92 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/model"
+)
+
+// offloaded returns options with everything in host memory that can be there.
+func offloaded(o Options) Options {
+	o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments = true, o.Reference, o.Critic == SeparateCritic
+	return o
+}
+
+// TestOffloadingChangesNoBytes plays, scores, learns, ties and restores with and without
+// moments and reference in host memory.
+func TestOffloadingChangesNoBytes(t *testing.T) {
+	for name, o := range map[string]Options{
+		"one device":   {Critic: SeparateCritic, Reference: true},
+		"adapters":     {Critic: SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+		"four devices": {Critic: SharedCritic, Reference: true, Devices: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := tinyFolder(t, model.Qwen25VL, nil)
+			m, off := openTiny(t, dir, o), openTiny(t, dir, offloaded(o))
+			var want, got lived
+			for round := range 2 {
+				live(t, m, round, &want)
+				live(t, off, round, &got)
+				require.Equal(t, want, got, "round %d", round)
+				require.NoError(t, m.Tie(t.Context()))
+				require.NoError(t, off.Tie(t.Context()))
+				require.Equal(t, stateOf(t, m), stateOf(t, off), "round %d", round)
+			}
+			saved := save(t, off)
+			live(t, off, 3, &lived{}) // moves on from the checkpoint
+			require.NotEqual(t, stateOf(t, m), stateOf(t, off))
+			require.NoError(t, off.Restore(t.Context(), saved))
+			live(t, m, 2, &want)
+			live(t, off, 2, &got)
+			require.Equal(t, want, got, "after the checkpoint")
+			require.Equal(t, stateOf(t, m), stateOf(t, off))
+		})
+	}
+}
+
+// TestASnapshotKeepsItsMoments: moments in host memory change with the next update, those of a
+// snapshot do not.
+func TestASnapshotKeepsItsMoments(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, offloaded(Options{}))
+	live(t, m, 0, &lived{})
+	s, err := m.Snapshot(t.Context())
+	require.NoError(t, err)
+	before := stateOf(t, m)
+	live(t, m, 1, &lived{})
+	require.NotEqual(t, before, stateOf(t, m))
+	dir := t.TempDir()
+	require.NoError(t, s.Save(t.Context(), dir))
+	require.NoError(t, m.Restore(t.Context(), dir))
+	require.Equal(t, before, stateOf(t, m))
+}
+
+func TestOffloadingFreesTheDevices(t *testing.T) {
+	for _, devices := range []int{1, 4} {
+		m := newTiny(t, model.Qwen25VL, offloaded(Options{Critic: SeparateCritic, Reference: true, Devices: devices}))
+		for round := range 2 {
+			live(t, m, round, &lived{})
+			require.NoError(t, m.Tie(t.Context()))
+			require.NoError(t, m.Restore(t.Context(), save(t, m)))
+			for i, d := range m.devices {
+				_, bytes := d.Live()
+				require.Equal(t, m.actor.weights.bytes()+m.critic.weights.bytes(), bytes, "device %d of %d: weights of policy and critic", i, devices)
+			}
+		}
+		scoring, err := m.Plan(Workload{Score: true, Rows: 4, Tokens: 32})
+		require.NoError(t, err)
+		playing, err := m.Plan(Workload{Generate: true, Rows: 4, Tokens: 32})
+		require.NoError(t, err)
+		require.Equal(t, int64(devices)*m.ref.parkedBytes(), scoring.Weights-playing.Weights)
+		require.Equal(t, int64(4*sizeOf(m.actor)), m.ref.parkedBytes())
+	}
+}
+
+func TestOffloadingNeedsWhatItMoves(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	_, err := Open(t.Context(), dir, Options{Backend: backendGo, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
+	require.ErrorContains(t, err, `OffloadCriticMoments is set, but Critic is "shared", not "separate"`)
+}
