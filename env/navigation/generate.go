@@ -22,13 +22,14 @@ const (
 	scenePrefix = "room-"
 )
 
-// generatedTasks returns the number of tasks of a set, as in the original's files.
+// generatedTasks returns the number of tasks of a set, as in the original's files if these have
+// the set.
 func generatedTasks(split string) int {
 	switch split {
 	case training:
 		return 1200
 	case open:
-		return 1 << 48
+		return math.MaxInt / 2 // down_sample_ratio adds to it
 	}
 	return 60
 }
