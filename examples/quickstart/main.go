@@ -1,11 +1,11 @@
 // Quickstart trains a small vision-language agent from random weights, on a laptop's
 // CPU, until it solves unseen levels of FrozenLake, Sokoban or Navigation.
 //
-// It makes a Qwen2.5-VL of half a million parameters, shows it scripted episodes
-// until it knows how to answer, and then lets it learn by playing: PPO with
-// VAGEN's bi-level advantages, masks, turn rewards and state rewards. Everything
-// it writes goes to a folder: configuration, metrics, curve, checkpoint, and
-// episodes with their pictures.
+// It makes a Qwen2.5-VL of half a million parameters (for Navigation, which it plays as text,
+// a Qwen2 of fewer), shows it scripted episodes until it knows how to answer, and then lets
+// it learn by playing: PPO with VAGEN's bi-level advantages, masks, turn rewards and state
+// rewards. Everything it writes goes to a folder: configuration, metrics, curve, checkpoint,
+// and episodes with their pictures.
 package main
 
 import (

@@ -25,8 +25,8 @@ var targets = []string{
 
 // home is Navigation as text in generated rooms, two actions a turn. The agent reads where the
 // target is, if it is in view, and which ways are free; it says so, and where the target will be,
-// and is paid for saying it right. Pictures
-// would take most of the time: they are ray cast on the CPU.
+// and is paid for saying it right. Pictures would take most of the time: they are ray cast on
+// the CPU.
 func home() map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "text", "prompt": "brief", "prompt_format": "observe_predict",
