@@ -3,10 +3,7 @@ package main
 import "vagen/train/config"
 
 func init() {
-	recipes["tiny"] = tiny("default")
-	for _, world := range []string{"sokoban", "navigation"} {
-		recipes["tiny "+world] = tiny(world)
-	}
+	recipes["tiny"], recipes["tiny navigation"] = tiny("default"), tiny("navigation")
 }
 
 // tiny is a recipe cut down to run in a second on any backend.
