@@ -21,6 +21,7 @@ var otherValues = map[string]string{
 	"model.backend":              "go",
 	"model.devices":              "2",
 	"model.same_bytes":           "true",
+	"model.part_per_device":      "true",
 	"trainer.n_gpus_per_node":    "2",
 	"model.bfloat16":             "true",
 	"model.recompute":            "blocks",

@@ -48,9 +48,9 @@ func (m *Model) openRows(leaf int, fresh []uint64) {
 }
 
 // shares returns how many of n new conversations each leaf opens, so that all leaves have
-// about as many. It depends on the conversations, not on the number of devices.
+// about as many. It depends on the conversations and on the number of leaves, not on that of devices.
 func (m *Model) shares(n int) []int {
-	out, load := make([]int, tree.Leaves), make([]int, tree.Leaves)
+	out, load := make([]int, m.leaves), make([]int, m.leaves)
 	for _, c := range m.chats {
 		load[c.batch.leaf]++
 	}
@@ -67,7 +67,7 @@ func (m *Model) replicaOf(leaf int) *replica {
 	if !m.tree {
 		return m.actor.replicas[0]
 	}
-	return m.actor.replicas[tree.Device(leaf, len(m.devices))]
+	return m.actor.replicas[tree.Device(leaf, len(m.devices), m.leaves)]
 }
 
 // waitingRows is the batch size for conversations that find no row in the first batch.

@@ -159,6 +159,39 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	}
 }
 
+// TestAPartForEachDevice: the division of work changes only rounding, and larger batches need
+// fewer programs' calls and sums.
+func TestAPartForEachDevice(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	eight := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2})
+	two := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true})
+	require.Equal(t, []int{8, 2}, []int{eight.leaves, two.leaves})
+	b := playedBatch(t, eight)
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
+	actor8, critic8, stats8 := gradientsOf(t, eight, b, aim)
+	actor2, critic2, stats2 := gradientsOf(t, two, b, aim)
+	requireGradients(t, actor8, actor2)
+	requireGradients(t, critic8, critic2)
+	require.InEpsilon(t, stats8.GradNorm, stats2.GradNorm, 1e-4)
+	w := Workload{Train: true, Rows: 64, Tokens: 32}
+	most, err := eight.Plan(w)
+	require.NoError(t, err)
+	least, err := two.Plan(w)
+	require.NoError(t, err)
+	require.Less(t, least.Gradients, most.Gradients, "one sum of gradients on a device, not three")
+
+	var runs [2]lived
+	for i := range runs {
+		live(t, openTiny(t, dir, Options{Devices: 2, PartPerDevice: true}), 0, &runs[i])
+	}
+	require.Len(t, runs[0].Played, 17)
+	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
+
+	_, err = Open(t.Context(), dir, Options{Backend: backendGo, SameBytes: true, PartPerDevice: true})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
+}
+
 // TestTreeStepsAreStepsOfTheWholeBatch: dividing a step changes only rounding.
 func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)

@@ -1,12 +1,9 @@
 package vlm
 
-import (
-	"vagen/policy"
-	"vagen/policy/vlm/internal/tree"
-)
+import "vagen/policy"
 
-// leaves arranges rows like packs, divided into tree.Leaves parts of about the same size.
-// The parts do not depend on the number of devices.
+// leaves arranges rows like packs, divided into k.leafCount parts of about the same
+// size, which depend on nothing else.
 func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
 	order, size, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
@@ -17,16 +14,16 @@ func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
 	for _, s := range shelves {
 		bins += len(s.bins)
 	}
-	if bins < min(tree.Leaves, len(order)) { // a row for each device is faster than full bins
+	if bins < min(k.leafCount, len(order)) { // a row for each device is faster than full bins
 		single := *k
 		single.noPacking = true
 		shelves = single.arrange(order, size)
 	}
-	out := make([][]*pack, tree.Leaves)
-	load := make([]int, tree.Leaves)
+	out := make([][]*pack, k.leafCount)
+	load := make([]int, k.leafCount)
 	most := 0 // scored tokens of a pack
 	for _, s := range shelves {
-		parts := make([][][]int, tree.Leaves)
+		parts := make([][][]int, k.leafCount)
 		for _, bin := range s.bins {
 			leaf := leastLoaded(load)
 			load[leaf] += s.length

@@ -67,6 +67,10 @@ type Options struct {
 	// give the same bytes of weights, moments and results. It is always set with several
 	// devices. With one it costs time and memory.
 	SameBytes bool
+	// PartPerDevice divides the work of several devices into one part for each instead of the
+	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
+	// less time and memory, but rounding depends on the number of devices.
+	PartPerDevice bool
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
@@ -156,6 +160,9 @@ func (o *Options) fill() error {
 			addf("Devices: %w", err)
 		}
 	}
+	if o.SameBytes && o.PartPerDevice {
+		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
+	}
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
@@ -194,7 +201,8 @@ type Model struct {
 	proc *processor.Processor // nil for text models
 
 	devices []*device.Device
-	tree    bool // steps, scoring and generation are divided into tree.Leaves parts
+	tree    bool // steps, scoring and generation are divided into parts
+	leaves  int  // the number of parts
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 

@@ -35,6 +35,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 			return fmt.Errorf("vlm: %w: Devices is %d: %w", ErrOption, n, err)
 		}
 	}
+	if m.leaves = tree.Leaves; o.PartPerDevice {
+		m.leaves = n
+	}
 	if m.devices, err = m.dev.Peers(n); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}

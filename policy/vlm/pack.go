@@ -40,6 +40,7 @@ type packer struct {
 	rows      int // most bins of a pack; 0 is no limit
 	picture   func(policy.Image) (picture, error)
 	noPacking bool
+	leafCount int // into how many parts leaves divides rows
 }
 
 // packs arranges the rows in packs. want marks the tokens to score; the first token of a

@@ -2,14 +2,12 @@ package vlm
 
 import (
 	"math/bits"
-
-	"vagen/policy/vlm/internal/tree"
 )
 
 // plannedPart returns the part of a workload that is computed at once on one device.
 func (m *Model) plannedPart(w Workload) Workload {
 	if m.tree {
-		w.Rows = (w.Rows + tree.Leaves - 1) / tree.Leaves
+		w.Rows = (w.Rows + m.leaves - 1) / m.leaves
 	}
 	return w
 }
@@ -20,7 +18,7 @@ func (m *Model) heldSums() int64 {
 	if !m.tree {
 		return 0
 	}
-	return int64(bits.Len(uint(tree.Leaves/len(m.devices))) - 1)
+	return int64(bits.Len(uint(m.leaves/len(m.devices))) - 1)
 }
 
 // planDevices extends the plan of one leaf, for the part w of the work, to the process or to
@@ -32,7 +30,7 @@ func (m *Model) planDevices(p *MemoryPlan, w Workload) {
 	n := int64(len(m.devices))
 	if p.Caches > 0 { // conversations of the device's other leaves
 		kept := m.keptFloats(w) * int64(m.net.compute.Size())
-		p.Caches += (tree.Leaves/n - 1) * kept
+		p.Caches += (int64(m.leaves)/n - 1) * kept
 	}
 	if m.dev.Accelerator() {
 		p.Moments /= n

@@ -13,7 +13,7 @@ import (
 // continues.
 type session struct {
 	net   *net
-	leaf  int         // the part of the work, in [0, tree.Leaves), to which it belongs; 0 if work is not divided
+	leaf  int         // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
 	rows  []*rowState // one per row of the cache; nil is a free row
 	slots int         // length of the prefix
 	used  int         // slots of the prefix in use

@@ -59,7 +59,7 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored, chunk int, temperature float64) error {
 	n := len(l.replicas)
 	return each(n, func(i int) error {
-		from, to := tree.Span(i, n)
+		from, to := tree.Span(i, n, len(leaves))
 		return l.replicas[i].score(ctx, flat(leaves[from:to]), h, out, chunk, temperature)
 	})
 }
@@ -92,10 +92,10 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, h *model.Head, l
 	}
 	n := len(t.replicas)
 	t.sums, t.made = make([]gradientSum, n), make([][]*device.Array, n)
-	stats := make([][]float64, tree.Leaves)
+	stats := make([][]float64, len(leaves))
 	err := each(n, func(i int) (err error) {
 		r := t.replicas[i]
-		from, to := tree.Span(i, n)
+		from, to := tree.Span(i, n, len(leaves))
 		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) {
 			sum := t.noGradients()
 			if stats[leaf] = make([]float64, model.Stats); len(leaves[leaf]) == 0 {
@@ -116,7 +116,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, h *model.Head, l
 	if err != nil {
 		return nil, err
 	}
-	return tree.Sum(0, tree.Leaves, func(leaf int) ([]float64, error) { return stats[leaf], nil },
+	return tree.Sum(0, len(leaves), func(leaf int) ([]float64, error) { return stats[leaf], nil },
 		func(a, b []float64) ([]float64, error) { addSums(a, b); return a, nil })
 }
 

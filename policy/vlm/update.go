@@ -11,7 +11,7 @@ import (
 )
 
 func (m *Model) packer(n *net) *packer {
-	k := &packer{cfg: n.spec, budget: m.opts.MicroTokens, rows: m.opts.MicroRows, picture: m.picture}
+	k := &packer{cfg: n.spec, budget: m.opts.MicroTokens, rows: m.opts.MicroRows, picture: m.picture, leafCount: m.leaves}
 	if m.critic != nil && n == m.critic.net {
 		if m.opts.CriticMicroTokens > 0 {
 			k.budget = m.opts.CriticMicroTokens

@@ -88,6 +88,9 @@ func (v *validator) ranges(c *Config) {
 	if n := c.Model.Devices; n != 0 && n != 1 && n != 2 && n != 4 && n != 8 {
 		v.Say("{model.devices} is %d, must be 0, 1, 2, 4 or 8", n)
 	}
+	if c.Model.SameBytes && c.Model.PerDevice {
+		v.Say("{model.part_per_device} and {model.same_bytes} are both true: the first divides work into one part for each device, the second always into eight")
+	}
 	v.Count("trainer.n_gpus_per_node", c.Trainer.GPUs)
 	v.Count("model.micro_tokens", c.Model.MicroTokens)
 	v.Count("model.cache_tokens", c.Model.CacheTokens)

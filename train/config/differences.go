@@ -25,8 +25,10 @@ var freeKeys = []string{
 // deviceKeys may differ between configurations that divide their work as for several devices.
 var deviceKeys = []string{"model.devices", "model.same_bytes", "trainer.n_gpus_per_node"}
 
-// divided reports whether work is divided as for several devices on any machine.
-func (c *Config) divided() bool { return c.Model.SameBytes || c.Model.Devices > 1 }
+// divided reports whether work is divided into eight parts on any machine.
+func (c *Config) divided() bool {
+	return (c.Model.SameBytes || c.Model.Devices > 1) && !c.Model.PerDevice
+}
 
 // Differences lists the keys in which two configurations differ, as lines
 // "key: old → new" in the order of the keys. Secrets are neither compared nor shown.

@@ -15,7 +15,8 @@ import (
 	"slices"
 )
 
-// Leaves is the number of leaves, and the maximum number of devices.
+// Leaves is the number of leaves where bytes must not depend on the number of devices, and the
+// maximum number of devices. Otherwise each device has one leaf.
 const Leaves = 8
 
 // ErrDevices is wrapped by errors about a number of devices.
@@ -41,13 +42,13 @@ func Largest(n int) int {
 	return most
 }
 
-// Span returns the leaves of a device: from included, to excluded.
-func Span(device, n int) (from, to int) {
-	return device * Leaves / n, (device + 1) * Leaves / n
+// Span returns which of the leaves belong to a device of n: from included, to excluded.
+func Span(device, n, leaves int) (from, to int) {
+	return device * leaves / n, (device + 1) * leaves / n
 }
 
 // Device returns the device of a leaf.
-func Device(leaf, n int) int { return leaf * n / Leaves }
+func Device(leaf, n, leaves int) int { return leaf * n / leaves }
 
 // Sum sums the leaves from, …, to-1, a power of two of them, along the tree. Leaves are
 // computed in order, and at most log2(to-from)+1 sums exist at a time.

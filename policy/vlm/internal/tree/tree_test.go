@@ -14,7 +14,7 @@ func exchange(t *testing.T, leaves []float32, n, owner int) float32 {
 	sums := make([]float32, n)
 	add := func(a, b float32) (float32, error) { return a + b, nil }
 	for d := range n {
-		from, to := tree.Span(d, n)
+		from, to := tree.Span(d, n, tree.Leaves)
 		var err error
 		sums[d], err = tree.Sum(from, to, func(i int) (float32, error) { return leaves[i], nil }, add)
 		require.NoError(t, err)
@@ -58,10 +58,10 @@ func TestEachLeafHasOneDevice(t *testing.T) {
 		require.NoError(t, tree.Check(n))
 		next := 0
 		for d := range n {
-			from, to := tree.Span(d, n)
+			from, to := tree.Span(d, n, tree.Leaves)
 			require.Equal(t, next, from)
 			for leaf := from; leaf < to; leaf++ {
-				require.Equal(t, d, tree.Device(leaf, n))
+				require.Equal(t, d, tree.Device(leaf, n, tree.Leaves))
 			}
 			next = to
 		}
