@@ -23,7 +23,7 @@ type Overlap struct {
 // determine the level of a seed.
 var levelOptions = []string{
 	"rules", "desc", "size", "p", "map_seed", // FrozenLake
-	"dim_room", "num_boxes", "min_solution_steps", "retry", // Sokoban
+	"dim_room", "num_boxes", "min_solution_steps", "retry", "held_out", // Sokoban
 	"eval_set", "task_dir", "down_sample_ratio", // navigation
 	"env_id",                               // manipulation
 	"data_dir", "dataset_name", "exp_type", // SVG, SpatialGym

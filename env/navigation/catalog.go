@@ -241,6 +241,18 @@ var kinds = func() map[string]*kind {
 	return m
 }()
 
+// Types returns the types of the objects in generated rooms, as options name them.
+func Types() []string {
+	names := make([]string, len(catalog))
+	for i := range catalog {
+		names[i] = catalog[i].name
+	}
+	return names
+}
+
+// Spoken returns a type as prompts write it: GarbageCan becomes "garbage can".
+func Spoken(name string) string { return spacedName(name) }
+
 // kindOf returns the kind of a type. A type that is not in the catalogue, which task
 // files may name, is a small object whose form and colour are derived from its name.
 func kindOf(name string) *kind {

@@ -12,7 +12,7 @@
 // package env/remote.
 //
 // Tasks come from built-in sets, generated from the rooms that Scene describes (see
-// EvalSets; training and evaluation sets share no room), or from files of the original
+// EvalSets; training, evaluation and open sets share no room), or from files of the original
 // (see ReadTasks). The original's scenes are not available: a room generated from the
 // hash of the scene's name replaces them, with the file's targets and starts at their
 // positions.

@@ -18,6 +18,7 @@ const (
 	partSuccess    = "success"
 	partFormat     = "format"
 	partAllFormats = "all_formats"
+	partTurn       = "turn"
 )
 
 // legacySuccess is the legacy rules' reward at the target.
@@ -112,6 +113,11 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
 	e.setMetrics(&out, t, before)
 	e.setRewards(&out, t)
+	if out.Response.FormatCorrect && t.valid {
+		turns.Describe(&out, reward.SectionObservation, e.o.ObservationReward, func() string { return e.describe(before, true) })
+		turns.Describe(&out, reward.SectionPrediction, e.o.PredictionReward, func() string { return e.describe(e.agent, false) })
+	}
+	out.Reward.Add(partTurn, -e.o.TurnCost)
 	turns.Claim(&e.Base, &out, "navigation", out.Response.FormatCorrect && t.valid, before, e.agent, func(c *reward.Claim, a Agent) {
 		s := e.state(a)
 		c.Truth, c.State = s.relations(), s.json()

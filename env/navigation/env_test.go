@@ -160,9 +160,9 @@ func TestBlockedMovesChangeNothing(t *testing.T) {
 func TestMovesKeepToTheFloor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 12 {
-		_, s, err := generatedSet{"base", evaluation}.At(i)
+		_, s, err := generatedSet{style: "base", split: evaluation}.At(i)
 		require.NoError(t, err)
-		task, _, _ := generatedSet{"base", evaluation}.At(i)
+		task, _, _ := generatedSet{style: "base", split: evaluation}.At(i)
 		for _, step := range []float64{0.3, 0.5, 0.25} {
 			a := newAgent(task.Start, step)
 			for range 300 {

@@ -14,17 +14,22 @@ import (
 	"vagen/internal/rng"
 )
 
-// The two families of generated rooms, which share no room.
+// The families of generated rooms, which share no room.
 const (
 	evaluation  = "eval"
 	training    = "train"
+	open        = "open"
 	scenePrefix = "room-"
 )
 
-// generatedTasks returns the number of tasks of a set, as in the original's files.
+// generatedTasks returns the number of tasks of a set, as in the original's files if these have
+// the set.
 func generatedTasks(split string) int {
-	if split == training {
+	switch split {
+	case training:
 		return 1200
+	case open:
+		return math.MaxInt / 2 // down_sample_ratio adds to it
 	}
 	return 60
 }
@@ -35,14 +40,14 @@ func sceneName(split string, i int) string { return fmt.Sprintf("%s%s-%d", scene
 var styles = []string{"base", "common_sense", "complex_instruction", "visual_appearance", "long_horizon"}
 
 // EvalSets returns the names of the built-in sets: base, common_sense,
-// complex_instruction, visual_appearance and long_horizon with 60 tasks each, and
-// the same with _train and 1200. Sets of one kind share their rooms and targets and
+// complex_instruction, visual_appearance and long_horizon with 60 tasks each, the same with
+// _train and 1200, and with _open and a room for every seed. Sets of one kind share their rooms and targets and
 // differ in the instructions; in long_horizon the target is behind the agent at the
 // start.
 func EvalSets() []string {
 	var names []string
 	for _, s := range styles {
-		names = append(names, s, s+"_train")
+		names = append(names, s, s+"_"+training, s+"_"+open)
 	}
 	return names
 }
@@ -50,19 +55,21 @@ func EvalSets() []string {
 // generatedSet is a built-in set.
 type generatedSet struct {
 	style, split string
+	targets      []string // types of targets; all if empty
 }
 
-func builtIn(name string) (TaskSet, error) {
-	style, train := strings.CutSuffix(name, "_train")
+func builtIn(name string, targets []string) (TaskSet, error) {
+	style, split := name, evaluation
+	for _, s := range []string{training, open} {
+		if cut, ok := strings.CutSuffix(name, "_"+s); ok {
+			style, split = cut, s
+		}
+	}
 	if !slices.Contains(styles, style) {
 		return nil, fmt.Errorf("navigation: %w: %q is not a built-in set%s; sets are %s",
 			ErrTask, name, nearest.Hint(name, EvalSets()), strings.Join(EvalSets(), ", "))
 	}
-	s := generatedSet{style: style, split: evaluation}
-	if train {
-		s.split = training
-	}
-	return s, nil
+	return generatedSet{style: style, split: split, targets: targets}, nil
 }
 
 // Len implements TaskSet.
@@ -70,7 +77,7 @@ func (s generatedSet) Len() int { return generatedTasks(s.split) }
 
 // At implements TaskSet.
 func (s generatedSet) At(i int) (Task, *Scene, error) {
-	g, err := generate(s.split, i)
+	g, err := generate(s.split, i, s.targets)
 	if err != nil {
 		return Task{}, nil, err
 	}
@@ -103,26 +110,40 @@ const (
 	maxRooms      = 64 // maximum tried per task
 )
 
-// generate generates room i of a family with its task.
-func generate(split string, i int) (generated, error) {
+// generate generates room i of a family with its task. The target has one of the given types,
+// or any if there are none.
+func generate(split string, i int, targets []string) (generated, error) {
+	kinds := roomsWith(targets)
 	family := fnv.New64a()
 	family.Write([]byte(split))
 	for try := range uint64(maxRooms) {
 		r := rng.New(family.Sum64(), rng.Level, uint64(i), try)
-		kind := []room{kitchen, living, bedroom, bathroom}[i%4]
+		kind := kinds[i%len(kinds)]
 		scene := generateRoom(sceneName(split, i), kind, r)
-		if g, ok := chooseTask(scene, r); ok {
+		if g, ok := chooseTask(scene, r, targets); ok {
 			return g, nil
 		}
 	}
 	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms, sceneName(split, i))
 }
 
+// roomsWith returns the kinds of rooms that may contain objects of one of the given types, all
+// kinds if there are none.
+func roomsWith(targets []string) []room {
+	all := []room{kitchen, living, bedroom, bathroom}
+	if len(targets) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(all, func(r room) bool {
+		return !slices.ContainsFunc(targets, func(name string) bool { return kindOf(name).rooms&r != 0 })
+	})
+}
+
 // chooseTask chooses a target that is unique in its type, and a start.
-func chooseTask(s *Scene, r *rand.Rand) (generated, bool) {
+func chooseTask(s *Scene, r *rand.Rand, targets []string) (generated, bool) {
 	for _, target := range r.Perm(len(s.objects)) {
 		o := &s.objects[target]
-		if s.count(o.Type) != 1 {
+		if s.count(o.Type) != 1 || len(targets) > 0 && !slices.Contains(targets, o.Type) {
 			continue
 		}
 		for range 60 {

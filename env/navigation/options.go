@@ -1,6 +1,8 @@
 package navigation
 
 import (
+	"fmt"
+
 	"vagen/env"
 	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
@@ -30,12 +32,16 @@ import (
 // response, and responses with too many actions are malformed.
 type Options struct {
 	options.Ruled
+	options.Described
 
 	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
 	// TaskDir may also be a file itself; "" means the built-in sets.
 	EvalSet    string  `option:"eval_set" kind:"text"`
 	TaskDir    string  `option:"task_dir" kind:"path"`
 	DownSample float64 `option:"down_sample_ratio"` // below 1: every round(1/ratio)-th task
+	// Targets restricts the tasks of the built-in sets to targets of these types, such as
+	// Fridge; a room that has none at a suitable place is replaced. Empty allows all.
+	Targets []string `option:"targets" kind:"text"`
 
 	Resolution       int     `option:"resolution"`        // pixels of the picture's side, 32..1024
 	FOV              float64 `option:"fov"`               // degrees from edge to edge, 20..150
@@ -58,7 +64,7 @@ type Options struct {
 // unknown one.
 func DefaultOptions(r env.Rules) Options {
 	o := Options{
-		Ruled: options.DefaultRuled(r), EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
+		Ruled: options.DefaultRuled(r), Described: options.DefaultDescribed(), EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
 		MaxSteps: 30, PerTurnFormat: 0.01, MaxObjects: 5,
 	}
 	o.MaxActions, o.ActionSep = 5, "|"
@@ -83,6 +89,13 @@ func (o *Options) Validate() error {
 	c := options.Check("navigation")
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LiteNavigation, "_symbolic", "_structured"))
 	prompts.Check(c, &o.Response, placeholders)
+	options.CheckDescribed(c, &o.Described)
+	for i, name := range o.Targets {
+		c.OneOf(fmt.Sprintf("targets[%d]", i), name, Types()...)
+	}
+	if len(o.Targets) > 0 && o.TaskDir != "" {
+		c.Bad("targets", "%q, but the tasks are those of task_dir %q; leave one of them out", o.Targets, o.TaskDir)
+	}
 	c.Within("down_sample_ratio", o.DownSample, 1e-6, 1)
 	if o.TaskDir == "" {
 		c.OneOf("eval_set", o.EvalSet, EvalSets()...)

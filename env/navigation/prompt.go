@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -31,6 +32,9 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // ownSystem describes the world, the actions and the response format.
 func (e *Env) ownSystem() string {
+	if e.o.Prompt == options.Brief {
+		return briefSystem
+	}
 	w := actionWords[e.o.Rules]
 	var b strings.Builder
 	b.WriteString("You are a robot in a home. Each task names or describes an object; go near to it.\n\n")
@@ -75,6 +79,9 @@ func (e *Env) feedback() string {
 }
 
 func (e *Env) ownFirst(view string) string {
+	if e.o.Prompt == options.Brief {
+		return e.brief(view)
+	}
 	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" + e.formatText()
 }
 
@@ -84,6 +91,9 @@ func (e *Env) nextText(view string, done []string, earned float64) string {
 }
 
 func (e *Env) ownNext(view string, done []string, earned float64) string {
+	if e.o.Prompt == options.Brief {
+		return e.brief(view)
+	}
 	repeat := e.o.LayoutOf(e.o.Rules) == env.Legacy
 	var b strings.Builder
 	b.WriteString("Actions made: ")
@@ -115,7 +125,10 @@ func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownForma
 
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
-	if e.o.UseStateReward {
+	switch {
+	case e.describing():
+		text += wordsOfDescribe
+	case e.o.UseStateReward:
 		text += " Say of the target, by that name, and of each thing in view whether it is ahead, behind, left or right of you."
 	}
 	return text
@@ -130,6 +143,10 @@ func (e *Env) example() string {
 	}
 	return e.Parser().Compose(func(section string) string {
 		switch {
+		case e.describing() && section == reward.SectionObservation:
+			return "target up left free ahead back blocked left"
+		case e.describing() && section == reward.SectionPrediction:
+			return "target up same"
 		case e.o.UseStateReward && section == reward.SectionObservation:
 			return "The target is ahead, the table is ahead, the lamp is left."
 		case e.o.UseStateReward && section == reward.SectionPrediction:
@@ -149,6 +166,9 @@ func (e *Env) example() string {
 
 // viewText describes the view in words.
 func (e *Env) viewText() string {
+	if e.o.Prompt == options.Brief {
+		return e.briefView()
+	}
 	var b strings.Builder
 	s := e.state(e.agent)
 	if len(s.Visible) == 0 {

@@ -53,9 +53,9 @@ func TestRoomsOfTrainingAndEvaluationDiffer(t *testing.T) {
 	seen := make(map[string]string)
 	for _, split := range []string{evaluation, training} {
 		for i := range 60 {
-			g, err := generate(split, i)
+			g, err := generate(split, i, nil)
 			require.NoError(t, err)
-			again, err := generate(split, i)
+			again, err := generate(split, i, nil)
 			require.NoError(t, err)
 			require.Equal(t, g, again, "equal names give equal rooms")
 			key := fmt.Sprint(g.scene.objects, g.scene.lo, g.scene.hi, g.start)
@@ -71,10 +71,10 @@ func TestRoomsOfTrainingAndEvaluationDiffer(t *testing.T) {
 func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 	words := make(map[string]bool)
 	for _, style := range styles {
-		set, err := builtIn(style)
+		set, err := builtIn(style, nil)
 		require.NoError(t, err)
 		require.Equal(t, 60, set.Len())
-		base, _, err := generatedSet{"base", evaluation}.At(7)
+		base, _, err := generatedSet{style: "base", split: evaluation}.At(7)
 		require.NoError(t, err)
 		task, scene, err := set.At(7)
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 		eye := rays.Eye{At: rays.V(task.Start.Position.X, eyeHeight, task.Start.Position.Z), Yaw: task.Start.Rotation, Pitch: 0, FOV: 100}
 		require.Equal(t, style != "long_horizon", scene.visible(eye, target), style)
 	}
-	_, err := builtIn("base_test")
+	_, err := builtIn("base_test", nil)
 	require.ErrorIs(t, err, ErrTask)
 }
 
@@ -266,7 +266,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 }
 
 func TestGeneratedScenesAreFoundByName(t *testing.T) {
-	task, scene, err := generatedSet{"base", training}.At(11)
+	task, scene, err := generatedSet{style: "base", split: training}.At(11)
 	require.NoError(t, err)
 	set, err := NewTaskSet([]Task{task}, "mine")
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package navigation
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -85,26 +86,29 @@ func roundCents(v float64) float64 {
 func (e *Env) state(a Agent) viewState {
 	t := e.task.Target
 	s := viewState{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []visibleObject{}}
-	x, z := a.Position()
-	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
-	for i := range e.scene.objects {
-		if !e.scene.visible(eye, i) {
-			continue
-		}
+	for _, i := range e.seen(a, e.o.MaxObjects) {
 		c := e.scene.objects[i].Center
 		s.Visible = append(s.Visible, visibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
 	}
-	slices.SortStableFunc(s.Visible, func(p, q visibleObject) int {
-		switch {
-		case p.Distance < q.Distance:
-			return -1
-		case p.Distance > q.Distance:
-			return 1
-		}
-		return 0
-	})
-	s.Visible = s.Visible[:min(len(s.Visible), e.o.MaxObjects)]
 	return s
+}
+
+// seen returns the objects in an agent's view, at most so many, nearest first.
+func (e *Env) seen(a Agent, most int) []int {
+	x, z := a.Position()
+	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
+	var list []int
+	for i := range e.scene.objects {
+		if e.scene.visible(eye, i) {
+			list = append(list, i)
+		}
+	}
+	away := func(i int) float64 {
+		c := e.scene.objects[i].Center
+		return roundCents(a.distance(c[0], c[2]))
+	}
+	slices.SortStableFunc(list, func(p, q int) int { return cmp.Compare(away(p), away(q)) })
+	return list[:min(len(list), most)]
 }
 
 // relations returns the state as relations: ahead is above and back is below, as on a
@@ -129,11 +133,15 @@ func relate(name, direction string) reward.Relation {
 	return reward.Relate(name, 1, 0)
 }
 
-// Describe returns what is in view and where the target is as JSON, as judges get it. It is
-// "" before Reset.
+// Describe returns what is in view and where the target is as JSON, as judges get it, or in
+// the words that observations have to use if they are rewarded by words. It is "" before
+// Reset.
 func (e *Env) Describe() string {
-	if e.scene == nil {
+	switch {
+	case e.scene == nil:
 		return ""
+	case e.describing():
+		return e.describe(e.agent, true)
 	}
 	return e.state(e.agent).json()
 }

@@ -128,7 +128,7 @@ func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
 	for scene, group := range groups {
 		s.scenes[scene] = sync.OnceValues(func() (*Scene, error) {
 			if split, i, ok := generatedName(scene); ok {
-				made, err := generate(split, i)
+				made, err := generate(split, i, nil)
 				return made.scene, err
 			}
 			return substituteScene(scene, group)
@@ -176,7 +176,7 @@ func (o *Options) taskSet() (TaskSet, error) {
 
 func (o *Options) source() (TaskSet, error) {
 	if o.TaskDir == "" {
-		return builtIn(o.EvalSet)
+		return builtIn(o.EvalSet, o.Targets)
 	}
 	path := o.TaskDir
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -200,7 +200,7 @@ func generatedName(name string) (split string, i int, ok bool) {
 		return "", 0, false
 	}
 	split, number, ok := strings.Cut(rest, "-")
-	if !ok || split != evaluation && split != training {
+	if !ok || split != evaluation && split != training && split != open {
 		return "", 0, false
 	}
 	if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i < 0 || i >= generatedTasks(split) || sceneName(split, i) != name {

@@ -120,8 +120,14 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
+			if e.describing() {
+				return e.describe(e.agent, true)
+			}
 			return e.state(e.agent).sentence()
 		case reward.SectionPrediction:
+			if e.describing() {
+				return e.describe(at, false)
+			}
 			return e.state(at).sentence()
 		case reward.SectionAnswer:
 			return strings.Join(list, e.o.ActionSep)
@@ -152,11 +158,16 @@ func (s viewState) sentence() string {
 	return strings.TrimSpace(b.String())
 }
 
+// answerOnly are the shortest formats of the rule sets.
+var answerOnly = map[env.Rules]string{env.Lite: "no_think", env.Legacy: "no_think", env.Next: "answer"}
+
 // SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns of the
 // given number of actions and returns the share of episodes in which it reaches the
 // target. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
-	o.RenderMode = env.Text // pictures do not affect the result
+	// Neither pictures nor statements affect the result.
+	o.RenderMode, o.PromptFormat, o.MaxObjects = env.Text, answerOnly[o.Rules], 0
+	o.UseStateReward, o.ObservationReward, o.PredictionReward = false, 0, 0
 	e, err := New(o)
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package sokoban
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"image"
 
 	"vagen/env"
@@ -101,7 +102,7 @@ func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 			return nil, fmt.Errorf("sokoban: reset: %w", context.Cause(ctx))
 		}
 		room, err := Generate(e.o.Rules, seed, e.o.Room[0], e.o.Room[1], e.o.Boxes)
-		if err == nil && e.accepts(room) {
+		if err == nil && e.accepts(room) && e.mayPlay(first, room) {
 			return room, nil
 		}
 		seed = e.o.Retry.Next(seed)
@@ -116,6 +117,22 @@ func (e *Env) accepts(r *Room) bool {
 	}
 	moves, _ := r.Solve(e.o.SolveDepth)
 	return len(moves) >= e.o.MinSolution[0] && len(moves) <= e.o.MinSolution[1]
+}
+
+// heldOutShare is the number of parts of all rooms of which one is held out.
+const heldOutShare = 8
+
+// mayPlay reports whether the room is one that a seed may get, see Options.HeldOut.
+func (e *Env) mayPlay(seed int64, r *Room) bool {
+	if e.o.HeldOut == 0 {
+		return true
+	}
+	h := fnv.New64a()
+	for _, row := range r.Rows() {
+		h.Write([]byte(row)) // never fails
+	}
+	// FNV mixes its low bits badly.
+	return (h.Sum64()>>32%heldOutShare == 0) == (seed < int64(e.o.HeldOut))
 }
 
 // Step plays the moves of one response. No response text makes it fail. The

@@ -34,6 +34,11 @@ type Options struct {
 	MinSolution *[2]int `option:"min_solution_steps"`
 	SolveDepth  int     `option:"min_solution_bfs_max_depth" rules:"lite next"`
 	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
+	// HeldOut reserves rooms for the seeds below it: about an eighth of all rooms, by their
+	// content, are for these seeds, which get no others. Small rooms of different seeds are
+	// often equal; training on seeds from HeldOut on shares no room with validation on those
+	// below. 0 reserves none.
+	HeldOut int `option:"held_out"`
 	// Retry chooses the next seed after one that gave no accepted room.
 	Retry RetryRule `option:"retry" kind:"text"`
 
@@ -89,6 +94,9 @@ func (o *Options) Validate() error {
 		c.Bad("min_solution_steps", "%v, but the legacy rules accept every room", *o.MinSolution)
 	}
 	c.Positive("reset_seed_max_tries", o.MaxTries)
+	if o.HeldOut < 0 || o.HeldOut > 0 && len(o.Desc) > 0 {
+		c.Bad("held_out", "%d, must be 0 or more, and 0 with desc, which is the room of all seeds", o.HeldOut)
+	}
 	c.Positive("min_solution_bfs_max_depth", o.SolveDepth)
 	options.Unread(c, o.Rules, *o, DefaultOptions(o.Rules))
 	return c.Err()

@@ -9,9 +9,12 @@ import (
 var _ env.Teacher = (*Env)(nil)
 
 // scripts are the walkers that a configuration can name.
-var scripts = []env.Script[Walker]{{Name: "shortest_path", Player: ShortestPath}, {Name: "random", Player: Random}}
+var scripts = []env.Script[Walker]{
+	{Name: "shortest_path", Player: ShortestPath}, {Name: "greedy", Player: Greedy},
+	{Name: "straight", Player: Straight}, {Name: "random", Player: Random},
+}
 
-// Scripts implements env.Teacher: shortest_path and random.
+// Scripts implements env.Teacher: shortest_path, greedy, straight and random.
 func (e *Env) Scripts() []string { return env.ScriptNames(scripts) }
 
 // Teach implements env.Teacher with Script. A response has as many moves as the options

@@ -1,11 +1,11 @@
 // Quickstart trains a small vision-language agent from random weights, on a laptop's
-// CPU, until it solves unseen levels of FrozenLake.
+// CPU, until it solves unseen levels of FrozenLake or Navigation.
 //
-// It makes a Qwen2.5-VL of half a million parameters, shows it scripted episodes
-// until it knows how to answer, and then lets it learn by playing: PPO with
-// VAGEN's bi-level advantages, masks, turn rewards and state rewards. Everything
-// it writes goes to a folder: configuration, metrics, curve, checkpoint, and
-// episodes with their pictures.
+// It makes a Qwen2.5-VL of half a million parameters (for Navigation, which it plays as text,
+// a Qwen2 of fewer), shows it scripted episodes until it knows how to answer, and then lets
+// it learn by playing: PPO with VAGEN's bi-level advantages, masks, turn rewards and state
+// rewards. Everything it writes goes to a folder: configuration, metrics, curve, checkpoint,
+// and episodes with their pictures.
 package main
 
 import (
@@ -21,7 +21,6 @@ import (
 	"runtime"
 
 	"vagen/env"
-	"vagen/env/frozenlake"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -134,8 +133,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 			return model, err
 		},
 		Curve: curve.Curve{
-			Title: "Visual FrozenLake, " + c.Trainer.Experiment,
-			Marks: []curve.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
+			Title: r.title + ", " + c.Trainer.Experiment, Marks: refs,
 		},
 	})
 	if err != nil {
@@ -151,8 +149,10 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		return err
 	}
 	first, last := session.Curve.Ends()
-	fmt.Fprintf(out, "hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
-	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
+	for _, m := range refs[1:] {
+		fmt.Fprintf(out, "%s %.2f\n", m.Name, m.Value)
+	}
+	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs[0].Value, first, last)
 	fmt.Fprintf(out, "report with curves, episodes and credit: %s\n", page)
 	return nil
 }
@@ -185,34 +185,32 @@ func learn(ctx context.Context, session *run.Run, model *vlm.Model, r recipe) er
 
 // newModel creates the model's folder and opens it.
 func newModel(ctx context.Context, dir string, r recipe, c config.Config, log *slog.Logger) (*vlm.Model, error) {
-	if err := vlm.Create(dir, r.shape, words, c.Run.Seed); err != nil {
+	if err := vlm.Create(dir, r.shape, r.words, c.Run.Seed); err != nil {
 		return nil, err
 	}
 	return vlm.Open(ctx, dir, run.ModelOptions(&c, log))
 }
 
-// scores are the success rates of scripted players on the validation levels.
-type scores struct{ random, blind, shortest float64 }
-
-// references plays the validation levels with scripted players. The rate of random moves is
-// averaged over twenty plays.
-func references(c config.Config, r recipe) (scores, error) {
-	var s scores
-	o := frozenlake.DefaultOptions(env.Lite)
-	for _, w := range []struct {
-		into   *float64
-		walker frozenlake.Walker
-	}{{&s.random, frozenlake.Random}, {&s.blind, frozenlake.HoleBlind}, {&s.shortest, frozenlake.ShortestPath}} {
-		const plays = 20
-		for i := range uint64(plays) {
-			rate, err := frozenlake.SuccessRate(o, w.walker, c.Env.ValSeed, c.Data.ValBatch, r.turns, r.actions, i)
-			if err != nil {
-				return s, err
-			}
-			*w.into += rate / plays
+// references plays the validation levels with the recipe's scripted players. The rate of each
+// is averaged over twenty plays, unless chance has no part in them.
+func references(c config.Config, r recipe) ([]curve.Mark, error) {
+	var marks []curve.Mark
+	for _, p := range r.players {
+		plays := 20
+		if p.fixed {
+			plays = 1
 		}
+		m := curve.Mark{Name: p.name}
+		for i := range plays {
+			rate, err := p.rate(r, c, uint64(i))
+			if err != nil {
+				return nil, err
+			}
+			m.Value += rate / float64(plays)
+		}
+		marks = append(marks, m)
 	}
-	return s, nil
+	return marks, nil
 }
 
 // warmUp imitates a player whose moves are mostly random and whose statements are correct.
@@ -239,12 +237,11 @@ func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c co
 	for i := range episodes {
 		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
 	}
-	walker := frozenlake.Noisy(r.noise, frozenlake.ShortestPath)
 	return rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		lake, ok := e.(*frozenlake.Env)
+		t, ok := e.(env.Teacher)
 		if !ok {
-			return "", fmt.Errorf("the script plays FrozenLake only, not %T", e)
+			return "", fmt.Errorf("%T has no scripts", e)
 		}
-		return lake.Script(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
+		return t.Teach("shortest_path", r.noise, rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)))
 	})
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"
 	"vagen/train/run"
@@ -101,7 +106,7 @@ func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parse([]string{"-h"}, &out)
 	require.Error(t, err)
-	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long ", "hour "} {
+	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long ", "hour ", "navigation "} {
 		require.Contains(t, out.String(), name)
 	}
 }
@@ -188,6 +193,42 @@ func TestARunWritesItsFolder(t *testing.T) {
 		before := metrics(t, out)
 		require.ErrorIs(t, quickstart(t.Context(), o, &said, os.Stderr), run.ErrExists)
 		require.Equal(t, before, metrics(t, out), "another run's folder is left alone")
+	}
+}
+
+// TestNavigationIsTrainedOn plays the tiny recipe of Navigation to its end. What the scripts
+// write and the model reads has a token for each word.
+func TestNavigationIsTrainedOn(t *testing.T) {
+	list, out := args(t, "-recipe", "tiny navigation")
+	o, err := parse(list, os.Stderr)
+	require.NoError(t, err)
+	var said bytes.Buffer
+	require.NoError(t, quickstart(t.Context(), o, &said, os.Stderr))
+	for _, want := range []string{"[████████████████████████] 2/2", "straight to the target ", "shortest path 1.00", "success: random 0."} {
+		require.Contains(t, said.String(), want)
+	}
+	require.FileExists(t, filepath.Join(out, "report.html"))
+	verified(t, out)
+
+	model, err := vlm.Open(t.Context(), filepath.Join(out, "model"), vlm.Options{Backend: "go"})
+	require.NoError(t, err)
+	r := recipes["navigation"]
+	e, err := builtin.Registry().New(r.world, r.env)
+	require.NoError(t, err)
+	system, err := e.System(t.Context())
+	require.NoError(t, err)
+	for seed := range int64(20) {
+		first, err := e.Reset(t.Context(), seed)
+		require.NoError(t, err)
+		text, err := e.(env.Teacher).Teach("random", 0, rand.New(rand.NewPCG(uint64(seed), 0)))
+		require.NoError(t, err)
+		for _, written := range []string{system.Text, first.Text, text} {
+			ids, err := model.Tokenizer().Encode(written)
+			require.NoError(t, err)
+			for _, id := range ids {
+				require.True(t, id >= 256 || slices.Contains(r.words, string(rune(id))), "%q has the byte %q as a token", written, id)
+			}
+		}
 	}
 }
 

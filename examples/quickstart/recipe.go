@@ -15,15 +15,28 @@ import (
 // recipe is everything that a run of the quickstart depends on beside its flags.
 type recipe struct {
 	about   string
+	title   string // of the curve
+	world   string // name of the environment
+	words   []string
 	shape   vlm.Shape
 	turns   int // of an episode
 	actions int // of a turn
 	env     map[string]any
+	players []player // to compare the agent with; the first acts at random
 
 	noise   float64 // share of the script's actions that are random
 	lessons []lesson
 	config  func(c *config.Config)
 	steps   int // of reinforcement learning
+}
+
+// player is a scripted player.
+type player struct {
+	name string
+	// rate returns its success rate on the validation levels of a recipe. It uses other random
+	// numbers in every play.
+	rate  func(r recipe, c config.Config, play uint64) (float64, error)
+	fixed bool // every play gives the same
 }
 
 // lesson is one part of the imitation: scripted episodes of so many turns.
@@ -32,40 +45,12 @@ type lesson struct {
 	train.Imitation
 }
 
-// words are what the agent reads and writes, one token each.
-var words = []string{
-	"<think>", "</think>", "<observation>", "</observation>", "<prediction>", "</prediction>", "<answer>", "</answer>",
-	"system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
-	" 1", " 2", " 3", " 4", " 5", " 6", " 7", " 8",
-	"goal", " up", " down", " left", " right", " same", " free", " hole", " none",
-	" Left", " Down", " Right", " Up", "Left", "Down", "Right", "Up",
-}
-
-// lake is the environment of all recipes: 4×4 FrozenLake in pictures, one move a turn. The
-// agent says where the goal is and which cells around it are safe, and is paid for saying it
-// right. A turn costs more than a well-formed response is paid, or the agent dawdles.
-func lake() map[string]any {
-	return map[string]any{
-		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
-		"max_actions_per_step": 1, "describe_holes": true,
-		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.2,
-		"format_reward": 0.1, "observation_reward": 0.05, "prediction_reward": 0.05,
-	}
-}
-
-// recipes by the name that the flag takes. They differ in how long the agent plays.
+// recipes by the name that the flag takes. The first three differ in how long the agent plays.
 var recipes = map[string]recipe{
-	"default": forSteps(24, "24 training steps, some minutes on two cores"),
-	"long":    forSteps(100, "100 training steps, about a quarter of an hour"),
-	"hour":    forSteps(300, "300 training steps, about an hour"),
-}
-
-// forSteps is the recipe that plays for so many steps.
-func forSteps(n int, about string) recipe {
-	return recipe{
-		about: about, shape: vlm.Small(), turns: 8, actions: 1, env: lake(),
-		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
-	}
+	"default":    forSteps(24, "24 training steps, some minutes on two cores"),
+	"long":       forSteps(100, "100 training steps, about a quarter of an hour"),
+	"hour":       forSteps(300, "300 training steps, about an hour"),
+	"navigation": navigationRecipe(),
 }
 
 // lessons teach to see first, then to play on. In an episode of several turns
@@ -100,12 +85,19 @@ func full(c *config.Config) {
 	c.Trainer.TestFreq, c.Trainer.ValBefore = 10, true
 }
 
+// brisk is full with as many optimiser steps, of half as many episodes each, in one pass instead
+// of two: it takes less time where rows are long.
+func brisk(c *config.Config) {
+	full(c)
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs = 16, 1
+}
+
 // configure writes a recipe as a configuration.
 func (r recipe) configure(o options) config.Config {
 	c := config.Default()
 	c.Run.Seed, c.Run.Workers = o.seed, o.workers
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = o.backend, 256, 2240
-	c.Env.Name, c.Env.Config = "frozenlake", r.env
+	c.Env.Name, c.Env.Config = r.world, r.env
 	// Levels: validation takes 0 to 255, every seed's training has its own range.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
 	c.Rollout.MaxTurns = r.turns
@@ -150,7 +142,7 @@ func (r recipe) reduced() recipe {
 func recipeNames() string {
 	out := ""
 	for _, name := range slices.Sorted(maps.Keys(recipes)) {
-		out += fmt.Sprintf("\n  %-8s %s", name, recipes[name].about)
+		out += fmt.Sprintf("\n  %-10s %s", name, recipes[name].about)
 	}
 	return out
 }

@@ -2,11 +2,13 @@ package main
 
 import "vagen/train/config"
 
-func init() { recipes["tiny"] = tiny() }
+func init() {
+	recipes["tiny"], recipes["tiny navigation"] = tiny("default"), tiny("navigation")
+}
 
-// tiny is a recipe that runs in a second on any backend.
-func tiny() recipe {
-	r := recipes["default"]
+// tiny is a recipe cut down to run in a second on any backend.
+func tiny(name string) recipe {
+	r := recipes[name]
 	r.about, r.steps = "for tests", 2
 	r.turns = 2
 	r.lessons = []lesson{{4, 1, imitation(2, 1e-3)}, {2, 2, imitation(2, 1e-3)}}
@@ -14,8 +16,9 @@ func tiny() recipe {
 		r.lessons[i].Every = 1
 	}
 	r.shape.Layers, r.shape.Hidden = 1, 32
+	inner := r.config
 	r.config = func(c *config.Config) {
-		full(c)
+		inner(c)
 		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 4, 2, 4
 		c.Trainer.LogEpisodes = 1
 	}

@@ -43,7 +43,7 @@ type SFTConfig struct {
 
 // LessonConfig sets episodes of env.name that a script plays.
 type LessonConfig struct {
-	Teacher   string  `yaml:"teacher" null:"" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake and sokoban; empty plays none. An unknown name is an error that lists those of the environment"`
+	Teacher   string  `yaml:"teacher" null:"" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
 	Episodes  int     `yaml:"episodes" doc:"number of episodes"`
 	Noise     float64 `yaml:"noise" doc:"probability that a move is random instead, so that the lessons also show how to continue from poor states; in [0, 1]"`
 	MaxTurns  int     `yaml:"max_turns" doc:"maximum turns of a lesson; 0 uses rollout_manager.max_turns"`

@@ -55,18 +55,11 @@ func DefaultRuled(r env.Rules) Ruled {
 	return o
 }
 
-// Level holds the options of the environments on a grid of cells.
-type Level struct {
-	Ruled
-	Desc     []string `option:"desc" kind:"text"` // rows of a fixed level instead of a drawn one, as Parse reads them
-	TileSize int      `option:"tile_size"`        // pixels of a cell's side, 14..128
-	Shading  bool     `option:"shading"`          // colours depend on row and column, so that a cell shows its position
-
-	Prompt       string  `option:"prompt" kind:"text"` // full, or brief for models with a small vocabulary
-	UseExample   bool    `option:"use_example_in_sys_prompt"`
-	StrictFormat bool    `option:"strict_format"`        // a malformed turn does nothing; next only
-	EnvName      string  `option:"env_name" kind:"text"` // the environment's own name or "", for old configurations
-	TurnCost     float64 `option:"turn_cost"`            // subtracted on every turn
+// Described holds the options of environments whose agents describe the state in the words of
+// Env.Describe, and whose prompts can be brief.
+type Described struct {
+	Prompt   string  `option:"prompt" kind:"text"` // full, or brief for models with a small vocabulary
+	TurnCost float64 `option:"turn_cost"`          // subtracted on every turn
 
 	// ObservationReward and PredictionReward pay for sections that say the state in the
 	// words of Env.Describe: the share of right words times this weight, on turns whose
@@ -75,12 +68,37 @@ type Level struct {
 	PredictionReward  float64 `option:"prediction_reward"`
 }
 
+// Describing reports whether sections of a format are to be written in the words of
+// Env.Describe.
+func (d *Described) Describing(format string) bool {
+	return d.ObservationReward != 0 || d.PredictionReward != 0 || format == reward.ObservePredict
+}
+
+// CheckDescribed checks the options of prompts and descriptions.
+func CheckDescribed(c *field.Checks, d *Described) { c.OneOf("prompt", d.Prompt, "full", Brief) }
+
+// Level holds the options of the environments on a grid of cells.
+type Level struct {
+	Ruled
+	Described
+	Desc     []string `option:"desc" kind:"text"` // rows of a fixed level instead of a drawn one, as Parse reads them
+	TileSize int      `option:"tile_size"`        // pixels of a cell's side, 14..128
+	Shading  bool     `option:"shading"`          // colours depend on row and column, so that a cell shows its position
+
+	UseExample   bool   `option:"use_example_in_sys_prompt"`
+	StrictFormat bool   `option:"strict_format"`        // a malformed turn does nothing; next only
+	EnvName      string `option:"env_name" kind:"text"` // the environment's own name or "", for old configurations
+}
+
 // Brief is the value of the option prompt for the shortest prompts.
 const Brief = "brief"
 
+// DefaultDescribed has full prompts and pays for no description.
+func DefaultDescribed() Described { return Described{Prompt: "full"} }
+
 // DefaultLevel is DefaultRuled for grids, with cells of 28 pixels.
 func DefaultLevel(r env.Rules) Level {
-	o := Level{Ruled: DefaultRuled(r), TileSize: 28, Shading: true, Prompt: "full", UseExample: true, StrictFormat: r == env.Next}
+	o := Level{Ruled: DefaultRuled(r), Described: DefaultDescribed(), TileSize: 28, Shading: true, UseExample: true, StrictFormat: r == env.Next}
 	o.ActionSep = ","
 	if o.Rules != env.Legacy {
 		o.RenderMode = env.Text
@@ -89,9 +107,7 @@ func DefaultLevel(r env.Rules) Level {
 }
 
 // Describing reports whether sections are to be written in the words of Env.Describe.
-func Describing(o *Level) bool {
-	return o.ObservationReward != 0 || o.PredictionReward != 0 || o.PromptFormat == reward.ObservePredict
-}
+func Describing(o *Level) bool { return o.Described.Describing(o.PromptFormat) }
 
 // Positional reports whether sections are to be written in the words that judges read by
 // rule: when they are rewarded and the format requires no other notation.
@@ -127,7 +143,7 @@ func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
 // CheckLevel checks the options of grids.
 func CheckLevel(c *field.Checks, o *Level) {
 	CheckRuled(c, &o.Ruled, Formats(o.Rules, reward.Lite))
-	c.OneOf("prompt", o.Prompt, "full", Brief)
+	CheckDescribed(c, &o.Described)
 	c.Within("tile_size", float64(o.TileSize), 14, 128)
 	if o.Rules != env.Next && o.StrictFormat {
 		c.Bad("strict_format", "true, but the %s rules have no such option; next have", o.Rules)

@@ -11,7 +11,7 @@ import (
 
 func TestCommonOptionsAreCheckedWithTheNameOfTheEnvironment(t *testing.T) {
 	c := Check("pond")
-	o := Level{Ruled: Ruled{Rules: "lait", Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200, Prompt: "short", StrictFormat: true}
+	o := Level{Ruled: Ruled{Rules: "lait", Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200, Described: Described{Prompt: "short"}, StrictFormat: true}
 	CheckLevel(c, &o)
 	CheckEnvName(c, "pool", "pond")
 	require.ErrorIs(t, c.Err(), env.ErrOption)

@@ -1,0 +1,150 @@
+package navigation
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/internal/options"
+	"vagen/reward"
+)
+
+// brief are settings for small models: few words, statements that are paid by words, and
+// endless rooms with large targets.
+func brief() Options {
+	o := DefaultOptions(env.Lite)
+	o.RenderMode, o.Prompt, o.PromptFormat = env.Text, options.Brief, reward.ObservePredict
+	o.EvalSet, o.Targets = "base_open", []string{"Fridge", "Sofa", "Bed", "Bathtub"}
+	o.MaxActions, o.MaxSteps, o.StepLength, o.SuccessThreshold = 2, 12, 0.5, 1.5
+	o.TurnCost, o.ObservationReward, o.PredictionReward = 0.25, 1, 1
+	return o
+}
+
+// TestTheTeacherReachesTargetsUnlessItIsNoisy: without noise every lesson reaches the target in
+// the environment's format with correct statements, with much noise few do.
+func TestTheTeacherReachesTargetsUnlessItIsNoisy(t *testing.T) {
+	e, err := New(brief())
+	require.NoError(t, err)
+	reached := map[float64]int{}
+	hidden := 0
+	for _, noise := range []float64{0, 0.9} {
+		for seed := range int64(30) {
+			_, err := e.Reset(t.Context(), seed)
+			require.NoError(t, err)
+			require.Contains(t, brief().Targets, e.Task().TargetType)
+			r := rand.New(rand.NewPCG(uint64(seed), 1))
+			for done := false; !done; {
+				if e.Describe()[:13] == "target hidden" {
+					hidden++
+				}
+				text, err := e.Teach("shortest_path", noise, r)
+				require.NoError(t, err)
+				out, err := e.Step(t.Context(), text)
+				require.NoError(t, err)
+				require.True(t, out.Response.FormatCorrect, text)
+				require.Equal(t, []float64{1, 1}, []float64{out.Turn["observation_score"], out.Turn["prediction_score"]}, text)
+				require.InDelta(t, -0.25+2+0.01+map[bool]float64{true: 1}[out.Success], out.Reward.Sum(), 1e-9)
+				if done = out.Done; out.Success {
+					reached[noise]++
+				}
+			}
+		}
+	}
+	require.Equal(t, 30, reached[0])
+	require.Less(t, reached[0.9], 10)
+	require.Positive(t, hidden)
+	require.Equal(t, []string{"shortest_path", "facing", "beeline", "random"}, e.Scripts())
+	for _, name := range e.Scripts() {
+		_, err := e.Teach(name, 0, rand.New(rand.NewPCG(1, 1)))
+		require.NoError(t, err)
+	}
+	if _, err := e.Teach("wizard", 0, nil); !errors.Is(err, env.ErrScript) {
+		t.Errorf("an unknown script gives %v, want env.ErrScript", err)
+	}
+}
+
+// TestStatementsThatAreWrongArePaidByTheirShare changes a word of a correct response.
+func TestStatementsThatAreWrongArePaidByTheirShare(t *testing.T) {
+	e, err := New(brief())
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, "target up left free blocked back blocked left", e.Describe())
+	for answer, score := range map[string]float64{
+		"target up left free blocked back blocked left":       1,
+		"target up left free ahead back blocked left":         7.0 / 8,
+		"target hidden hidden free blocked back blocked left": 6.0 / 8,
+		"the target is ahead":                                 0,
+	} {
+		_, err = e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), "<think><observation>"+answer+"</observation><prediction>-</prediction></think><action>look_up</action>")
+		require.NoError(t, err)
+		require.InDelta(t, score, out.Turn["observation_score"], 1e-9, answer)
+	}
+}
+
+// TestTheBriefPromptHasTheViewAndTheTarget compares the texts of a room with its picture's
+// mark in the other mode, and the positions with the directions of the full text.
+func TestTheBriefPromptHasTheViewAndTheTarget(t *testing.T) {
+	o := brief()
+	e, err := New(o)
+	require.NoError(t, err)
+	system, err := e.System(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "Go to the target.", system.Text)
+	seen, err := e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, "Target fridge up left free blocked back blocked left see microwave up same, counter top up same", seen.Text)
+	out, err := e.Step(t.Context(), "<think><observation>-</observation><prediction>-</prediction></think><action>turn_left|turn_left</action>")
+	require.NoError(t, err)
+	require.Contains(t, out.Observation.Text, "Target fridge hidden hidden free ahead blocked right blocked")
+	require.Equal(t, "target hidden hidden free ahead blocked right blocked", e.Describe())
+
+	o.RenderMode = env.Vision
+	e, err = New(o)
+	require.NoError(t, err)
+	seen, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, env.ImageMark+"Target fridge", seen.Text)
+	o.Prompt = "full"
+	e, err = New(o)
+	require.NoError(t, err)
+	seen, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Contains(t, seen.Text, "target hidden hidden if you do not see it")
+}
+
+// TestOpenSetsHaveARoomForEverySeed: rooms of different seeds differ, also far from 0, and
+// a task can be restored from its scene's name.
+func TestOpenSetsHaveARoomForEverySeed(t *testing.T) {
+	set, err := builtIn("base_open", []string{"Sofa"})
+	require.NoError(t, err)
+	rooms := map[string]bool{}
+	for _, i := range []int{0, 1, 2, 1200, 10_000_000, set.Len() - 1} {
+		task, scene, err := set.At(i)
+		require.NoError(t, err)
+		require.Equal(t, "Sofa", task.TargetType)
+		require.Equal(t, sceneName(open, i), scene.Name())
+		x0, z0, x1, z1 := scene.Bounds()
+		rooms[task.TargetID+scene.Objects()[0].ID] = true
+		require.Less(t, x0+z0, x1+z1)
+	}
+	require.Len(t, rooms, 6)
+	require.Positive(t, sampled{set, 1_000_000}.Len())
+
+	for name, bad := range map[string]func(*Options){
+		`"targets[1]"`: func(o *Options) { o.Targets = []string{"Bed", "Bad"} },
+		`"targets"`:    func(o *Options) { o.TaskDir = "tasks" },
+		`"prompt"`:     func(o *Options) { o.Prompt = "short" },
+	} {
+		o := brief()
+		bad(&o)
+		err := o.Validate()
+		require.ErrorIs(t, err, env.ErrOption)
+		require.ErrorContains(t, err, name)
+	}
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"vagen/env"
+	"vagen/env/frozenlake"
+	"vagen/policy/vlm"
+	"vagen/train/config"
+)
+
+// lakeWords are what the agent reads and writes, one token each.
+var lakeWords = []string{
+	"<think>", "</think>", "<observation>", "</observation>", "<prediction>", "</prediction>", "<answer>", "</answer>",
+	"system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
+	" 1", " 2", " 3", " 4", " 5", " 6", " 7", " 8",
+	"goal", " up", " down", " left", " right", " same", " free", " hole", " none",
+	" Left", " Down", " Right", " Up", "Left", "Down", "Right", "Up",
+}
+
+// lake is the environment of the recipes default, long and hour: 4×4 FrozenLake in pictures, one move a turn. The
+// agent says where the goal is and which cells around it are safe, and is paid for saying it
+// right. A turn costs more than a well-formed response is paid, or the agent dawdles.
+func lake() map[string]any {
+	return map[string]any{
+		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
+		"max_actions_per_step": 1, "describe_holes": true,
+		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.2,
+		"format_reward": 0.1, "observation_reward": 0.05, "prediction_reward": 0.05,
+	}
+}
+
+// forSteps is the recipe that plays for so many steps.
+func forSteps(n int, about string) recipe {
+	return recipe{
+		about: about, title: "Visual FrozenLake", world: "frozenlake", words: lakeWords, shape: vlm.Small(),
+		turns: 8, actions: 1, env: lake(),
+		players: []player{
+			{name: "random actions", rate: lakeRate(frozenlake.Random)}, {name: "blind to holes", rate: lakeRate(frozenlake.HoleBlind)},
+			{name: "shortest path", rate: lakeRate(frozenlake.ShortestPath)},
+		},
+		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
+	}
+}
+
+func lakeRate(w frozenlake.Walker) func(recipe, config.Config, uint64) (float64, error) {
+	return func(r recipe, c config.Config, play uint64) (float64, error) {
+		return frozenlake.SuccessRate(frozenlake.DefaultOptions(env.Lite), w, c.Env.ValSeed, c.Data.ValBatch, r.turns, r.actions, play)
+	}
+}
