@@ -1,5 +1,5 @@
 // Quickstart trains a small vision-language agent from random weights, on a laptop's
-// CPU, until it solves unseen levels of FrozenLake or Navigation.
+// CPU, until it solves unseen levels of FrozenLake, Sokoban or Navigation.
 //
 // It makes a Qwen2.5-VL of half a million parameters (for Navigation, which it plays as text,
 // a Qwen2 of fewer), shows it scripted episodes until it knows how to answer, and then lets

@@ -47,10 +47,10 @@ type lesson struct {
 
 // recipes by the name that the flag takes. The first three differ in how long the agent plays.
 var recipes = map[string]recipe{
-	"default":    forSteps(24, "24 training steps, some minutes on two cores"),
-	"long":       forSteps(100, "100 training steps, about a quarter of an hour"),
-	"hour":       forSteps(300, "300 training steps, about an hour"),
-	"navigation": navigationRecipe(),
+	"default": forSteps(24, "24 training steps, some minutes on two cores"),
+	"long":    forSteps(100, "100 training steps, about a quarter of an hour"),
+	"hour":    forSteps(300, "300 training steps, about an hour"),
+	"sokoban": sokobanRecipe(), "navigation": navigationRecipe(),
 }
 
 // lessons teach to see first, then to play on. In an episode of several turns

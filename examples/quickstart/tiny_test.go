@@ -3,7 +3,10 @@ package main
 import "vagen/train/config"
 
 func init() {
-	recipes["tiny"], recipes["tiny navigation"] = tiny("default"), tiny("navigation")
+	recipes["tiny"] = tiny("default")
+	for _, world := range []string{"sokoban", "navigation"} {
+		recipes["tiny "+world] = tiny(world)
+	}
 }
 
 // tiny is a recipe cut down to run in a second on any backend.

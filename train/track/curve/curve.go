@@ -84,7 +84,7 @@ func (c *Curve) WritePNG(path string) error {
 		p.Y.Min = min(p.Y.Min, xy.Y)
 	}
 	p.X.Min, p.X.Max = 0, last
-	for _, m := range c.Marks {
+	for _, m := range joined(c.Marks) {
 		if err := addMark(p, m, last); err != nil {
 			return fmt.Errorf("curve: %w", err)
 		}
@@ -123,6 +123,21 @@ func sansSerif(p *plot.Plot) {
 	}
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(14), vg.Points(8)
 	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(11), vg.Points(11)
+}
+
+// joined names marks whose labels would cover each other, because they show the same value,
+// in one label.
+func joined(marks []Mark) []Mark {
+	var out []Mark
+	for _, m := range marks {
+		same := func(o Mark) bool { return fmt.Sprintf("%.2f", o.Value) == fmt.Sprintf("%.2f", m.Value) }
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i].Name += ", " + m.Name
+		} else {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func addMark(p *plot.Plot, m Mark, width float64) error {

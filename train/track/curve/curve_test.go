@@ -104,3 +104,12 @@ func TestCurvesReportWhatTheyCannotDraw(t *testing.T) {
 	c.Marks = []curve.Mark{{Name: "bad", Value: math.NaN()}}
 	require.ErrorContains(t, c.WritePNG(filepath.Join(t.TempDir(), "curve.png")), "curve: ")
 }
+
+// TestMarksOfOneValueShareALabel, which would cover each other otherwise.
+func TestMarksOfOneValueShareALabel(t *testing.T) {
+	of := func(marks ...curve.Mark) image.Image { return drawn(t, &curve.Curve{Marks: marks}) }
+	low, high := curve.Mark{Name: "random", Value: 0.1}, curve.Mark{Name: "greedy", Value: 1}
+	two := of(low, high, curve.Mark{Name: "optimum", Value: 0.999})
+	require.Equal(t, of(low, curve.Mark{Name: "greedy, optimum", Value: 1}), two)
+	require.NotEqual(t, of(low, high), two)
+}
