@@ -16,6 +16,8 @@
 //     of the player and an object assert both directions.
 //   - "Directly", "straight", "due" and the like assert that the other direction is the
 //     same; plain "north of me" does not.
+//   - A motion that leads from the player to an object places it: "to reach the goal I have
+//     to go down". Other motions are plans and assert nothing.
 //   - A negation alone asserts nothing, "neither left nor right" the same column.
 //   - Hedges, questions, conditions, alternatives, examples, what others say and sentences
 //     for the judge assert nothing, nor does what was true before. A hedge concerns its part

@@ -63,8 +63,9 @@ func TestPhrasingsAreReadAsLabelled(t *testing.T) {
 }
 
 // Sentences in the manners of many writers, such as notes, lists, learners' English and long
-// thoughts. The rules were changed for the half "development"; the half "held_out" shows what
-// to expect of sentences by others, and its bounds only note a loss.
+// thoughts. The rules were changed for the half "development"; "held_out" and, by other and more
+// difficult writers, "held_out_later" show what to expect of sentences by others, and their bounds
+// only note a loss.
 func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/judge/voices.json")
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	for i, c := range set {
 		sets[halves.Cases[i].Half] = append(sets[halves.Cases[i].Half], c)
 	}
-	for half, least := range map[string]float64{"development": 0.96, "held_out": 0.89} {
+	for half, least := range map[string]float64{"development": 0.97, "held_out": 0.9, "held_out_later": 0.84} {
 		require.NotEmpty(t, sets[half])
 		e, err := Evaluate(t.Context(), new(Rules), sets[half])
 		require.NoError(t, err)

@@ -13,9 +13,9 @@ type entity struct {
 	// What the text states, as verticals and horizontals index it; conflict when it
 	// states two values.
 	v, h       uint8
-	row, col   int  // absolute position, from 1; 0 without one
-	many, bare bool // named by a plural; without an article or a number
-	corrected  int  // number of the sentence that replaced what was stated; 0 for none
+	row, col   int    // absolute position, from 1; 0 without one
+	many, bare bool   // named by a plural; without an article or a number
+	corrected  [2]int // numbers of the sentences that replaced what was stated in each direction; 0 for none
 }
 
 const conflict = 255
@@ -71,6 +71,9 @@ func (r *reader) state(m mention) {
 func (r *reader) flush() {
 	r.limitDoubt()
 	if len(r.subject) > 0 && !r.muted && !r.inside && !r.doubtful && !r.silent && !r.denied {
+		if r.path != (mention{}) && len(r.mentions) == 0 && r.subject[0] >= 0 && (r.measured || !r.placed) {
+			r.mentions = append(r.mentions, r.path) // …, and the target after three
+		}
 		r.replace()
 		r.inScope()
 		r.divide()
@@ -150,7 +153,7 @@ func (r *reader) repeat() {
 				r.recent = append(r.recent[:0], ref) // "I am in its row, and above it"
 			}
 		}
-	case len(r.mentions) > 0:
+	case len(r.mentions) > 0 && !r.so:
 		r.last = r.subject[0]
 	case r.likewise && r.last >= 0:
 		for _, id := range r.subject {
@@ -163,12 +166,20 @@ func (r *reader) repeat() {
 // or after it, or the default.
 func (r *reader) resolve() {
 	last := noReference
+	var of entity // what was stated relative to the last reference
 	for k := range r.mentions {
-		if r.mentions[k].ref == noReference {
-			r.mentions[k].ref = last
-		} else {
-			last = r.mentions[k].ref
+		m := &r.mentions[k]
+		switch {
+		case m.ref != noReference:
+			if m.ref != last {
+				last, of = m.ref, entity{}
+			}
+		case last >= 0 && (m.v != 0 && of.v != 0 || m.h != 0 && of.h != 0):
+			continue // I am above the box, and above and left of the target
+		default:
+			m.ref = last
 		}
+		of.add(m.v, m.h)
 	}
 	next := r.defaultReference()
 	for k := len(r.mentions) - 1; k >= 0; k-- {
@@ -240,14 +251,11 @@ func (r *reader) apply(m *mention) {
 func (r *reader) give(id int, v, h uint8) {
 	e := &r.entities[id]
 	r.stated = true
-	if r.corrects && e.corrected != r.turn {
-		e.corrected = r.turn
-		if v != 0 {
-			e.v = 0
-		}
-		if h != 0 {
-			e.h = 0
-		}
+	if r.corrects && v != 0 && e.corrected[0] != r.turn {
+		e.corrected[0], e.v = r.turn, 0
+	}
+	if r.corrects && h != 0 && e.corrected[1] != r.turn {
+		e.corrected[1], e.h = r.turn, 0
 	}
 	e.add(v, h)
 }

@@ -4,6 +4,7 @@ import "vagen/reward/judge/internal/words"
 
 // amend reads "no wait" and the like: what follows replaces what was said.
 func (r *reader) amend(next int) int {
+	r.corrected = r.corrects
 	r.corrects, r.offer, r.negated = true, false, false
 	r.amended = len(r.mentions)
 	return next
@@ -62,75 +63,6 @@ func (r *reader) neither(i, end int) int {
 	}
 	r.negated = true
 	return i + 1
-}
-
-// elsewhere makes a word that is not known the subject of the verb at i: "free floor is
-// above me".
-func (r *reader) elsewhere(i int) {
-	if len(r.subject) > 0 || len(r.mentions) > 0 || r.base != noReference {
-		return
-	}
-	unknown := false
-	for k := i - 1; k >= 0; k-- {
-		switch r.tokens[k].Class {
-		case words.Foreign, words.Part:
-			unknown = true
-		case words.Filler, words.Possessive:
-			continue
-		case words.Stop, words.Question, words.Comma, words.And, words.But:
-			k = 0
-		default:
-			return
-		}
-	}
-	if unknown {
-		r.begin([]int{r.entity("", 0, 1)}, false)
-	}
-}
-
-// stranger reports whether the word at i is a noun that is not known, with a place after it: "a
-// wall to my left".
-func (r *reader) stranger(i, end int) bool {
-	if i == 0 || i+1 >= end || r.tokens[i+1].Class != words.Direction && !r.leadsToDirection(i+1, end) {
-		return false
-	}
-	k := i - 1
-	for k > 0 && r.tokens[k].Class == words.Foreign {
-		k--
-	}
-	if t := &r.tokens[k]; t.Class != words.Number && !(t.Class == words.Filler && t.A == words.Indefinite) {
-		return false
-	}
-	if k == 0 {
-		return true
-	}
-	switch t := &r.tokens[k-1]; t.Class {
-	case words.Stop, words.Question, words.Comma, words.And, words.But:
-		return true
-	case words.Verb:
-		return k > 1 && r.tokens[k-2].Class == words.Filler && r.tokens[k-2].B == words.HereWord
-	case words.Filler, words.Seeing:
-		return t.Class == words.Seeing && len(r.subject) == 0
-	}
-	return false
-}
-
-// bare reports whether "too" at i follows an object that nothing else is said of: "the goal
-// too".
-func (r *reader) bare(i, end int) bool {
-	if i == 0 || r.tokens[i-1].Class != words.Object || i+1 < end && r.tokens[i+1].Class != words.Comma {
-		return false
-	}
-	for k := i - 2; k >= 0; k-- {
-		switch r.tokens[k].Class {
-		case words.Filler, words.Number, words.Ordinal:
-			continue
-		case words.Stop, words.Question, words.Comma, words.And, words.But:
-			return true
-		}
-		return false
-	}
-	return true
 }
 
 // asFar reads "as far right as me" and "as high as me": the same column or row.

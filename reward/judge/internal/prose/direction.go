@@ -9,7 +9,7 @@ func (r *reader) direction(i, end int) int {
 	if r.noise(i, end) {
 		return i + 1
 	}
-	if i+1 < end && t.B == words.After && t.A == 0 && r.tokens[i+1].Class == words.Direction && r.tokens[i+1].A>>4 == words.TakesReference && r.tokens[i+2].Text != "side" {
+	if i+1 < end && t.B == words.After && t.A == 0 && r.tokens[i+1].Class == words.Direction && r.tokens[i+1].A>>4 == words.TakesReference && r.tokens[i+2].Text != "side" && !r.possess {
 		r.precise = true // right above
 		return i + 1
 	}
@@ -58,6 +58,11 @@ func (r *reader) direction(i, end int) int {
 		m.ref = r.antecedent()
 	} else if r.possess {
 		m.ref = thePlayer
+		if ref, after := r.reference(next, end, prepositional); ref == thePlayer {
+			next = after // to my right and below me
+		}
+	} else if r.owner != noReference {
+		m.ref, r.owner = r.owner, noReference
 	} else if ref, after := r.reference(next, end, prepositional); ref != noReference {
 		m.ref, next = ref, after
 	}
@@ -69,32 +74,6 @@ func (r *reader) direction(i, end int) int {
 		}
 	}
 	return r.moreReferences(m, next, end)
-}
-
-// ofNoun makes a word that is not known the subject of the direction at i: "the wall above
-// me".
-func (r *reader) ofNoun(i int) {
-	k := i - 1
-	for k >= 0 && (r.tokens[k].Class == words.Foreign || r.tokens[k].Class == words.Part) {
-		k--
-	}
-	if k < 0 || k == i-1 || r.tokens[k].Class != words.Filler || r.tokens[k].B != 0 || len(r.subject) > 0 || len(r.mentions) > 0 {
-		return
-	}
-	r.begin([]int{r.entity("", 0, 1)}, false)
-}
-
-// ofLine reports whether the direction at i says which row or column is meant: "the row
-// directly above mine".
-func (r *reader) ofLine(i int) bool {
-	for i--; i >= 0; i-- {
-		switch r.tokens[i].Class {
-		case words.Precise, words.Filler, words.Toward:
-			continue
-		}
-		return r.tokens[i].Class == words.Line && (i == 0 || r.tokens[i-1].Class != words.Same)
-	}
-	return false
 }
 
 // moreReferences reads "and the hole" in "I am above the goal and the hole".
@@ -113,6 +92,15 @@ func (r *reader) moreReferences(m mention, i, end int) int {
 
 // action skips the directions of a motion, as in "I push the box up", "go left".
 func (r *reader) action(i, end int) int {
+	if r.leads(i) {
+		return i + 1
+	}
+	if next := r.travelled(i, end); next > 0 {
+		return next
+	}
+	if next := r.required(i, end); next > 0 {
+		return next
+	}
 	takes := r.tokens[i].A == words.TakesObject
 	for i++; i < end; i++ {
 		switch t := &r.tokens[i]; t.Class {
@@ -137,7 +125,7 @@ func (r *reader) action(i, end int) int {
 				continue
 			}
 		case words.Object, words.Pronoun:
-			if takes {
+			if takes && !(t.Class == words.Pronoun && r.tokens[i+1].Class == words.Verb) {
 				if ids, _ := r.phrase(i, end); ids != nil {
 					r.recent = append(r.recent[:0], ids...)
 				}
@@ -155,91 +143,6 @@ func (r *reader) referred(i, end int) bool {
 	return ref == thePlayer
 }
 
-// noise reports whether "left" or "right" at i is not a direction: "nothing left to eat".
-func (r *reader) noise(i, end int) bool {
-	t := &r.tokens[i]
-	if t.A>>4 == words.OverWord && i+1 < end && (r.tokens[i+1].Class == words.Toward || r.tokens[i+1].Class == words.Placing || r.tokens[i+1].Class == words.Direction) {
-		return true // over to the left
-	}
-	if t.A>>4 == words.EdgeWord {
-		near := func(k int) bool {
-			return k >= 0 && k < end && r.tokens[k].Class == words.Direction && r.tokens[k].B != 0
-		}
-		return !near(i-1) && !near(i+1) && !r.mySide(i, end)
-	}
-	if i > 0 && r.tokens[i-1].Class == words.Foreign && described[r.tokens[i-1].Text] && !r.referred(i+1, end) {
-		return true // as described above
-	}
-	if t.A != 0 && t.B == 0 && i+1 < end && r.tokens[i+1].Class == words.Foreign && r.tokens[i+1].Text == "ahead" {
-		return true // up ahead
-	}
-	if t.A != 0 && t.B == 0 && t.A>>4 == 0 && i > 0 && r.tokens[i-1].Class == words.Foreign && phrasal[r.tokens[i-1].Text] {
-		return true // to sum up
-	}
-	if t.A != 0 || t.B == 0 {
-		return t.A>>4 == 0 && i > 0 && i+1 < end && r.tokens[i+1].Class == words.Object && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == 0
-	}
-	if t.B == words.After && i+1 < end {
-		switch n := &r.tokens[i+1]; {
-		case n.Class == words.Beside, n.Class == words.Filler && n.B == words.HereWord && r.tokens[i+2].Class != words.Verb, n.Class == words.Placing && i+2 < end && r.tokens[i+2].Class == words.Foreign, n.Class == words.Foreign && n.Text == "ahead":
-			return true // right next to, right here
-		}
-	}
-	if i+1 >= end {
-		return i > 0 && r.tokens[i-1].Class == words.Object && r.follows(i)
-	}
-	if n := &r.tokens[i+1]; t.B == words.After && i > 0 && r.tokens[i-1].Class == words.Filler && (n.Class == words.Filler && n.B == words.TimeWord || n.Class == words.Acting || n.Class == words.Unit) {
-		return true // the right time, the right move
-	}
-	switch n := &r.tokens[i+1]; n.Class {
-	case words.Foreign:
-		if i > 1 && r.tokens[i-1].Class == words.Filler && r.tokens[i-2].Class != words.Toward && r.tokens[i-2].Class != words.Placing || i == 1 && r.tokens[0].Class == words.Filler {
-			return true // the left sock
-		}
-		return n.Text == "away" || t.B == words.After && n.Text == "answer"
-	case words.Possessive:
-		return i > 0 && r.tokens[i-1].Class == words.Player
-	case words.Filler:
-		return i > 0 && r.tokens[i-1].Class == words.Player && r.tokens[i-1].Text == "" && t.B == words.Before && n.A != words.Indefinite
-	case words.Object:
-		return t.A>>4 != words.TakesReference && i > 0 && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == 0 // the upper hole
-	case words.Toward:
-		if i+2 >= end {
-			return false
-		}
-		switch c := r.tokens[i+2].Class; c {
-		case words.Verb, words.Foreign, words.Seeing, words.Acting, words.Address, words.Sureness:
-			return true // two holes left to think about
-		}
-	}
-	return false
-}
-
-// mySide reports whether "top" or "bottom" at i is a side of the player: "on the top side of
-// me".
-func (r *reader) mySide(i, end int) bool {
-	if i == 0 {
-		return false
-	}
-	k := i + 1
-	if k < end && r.tokens[k].Text == "side" {
-		if k++; k >= end || r.tokens[k].Class == words.Comma || r.tokens[k].Class == words.And {
-			return len(r.mentions) > 0 && r.mentions[len(r.mentions)-1].ref < 0
-		}
-	} else if r.before(i) == words.Placing && r.tokens[i-1].Class != words.Filler {
-		return false // on top of me
-	}
-	return k < end && r.tokens[k].Class == words.Linking && r.tokens[r.skip(k+1, end)].Class == words.Player
-}
-
-// described are words after which "above" and "below" mean a place in the text.
-var described = map[string]bool{"described": true, "stated": true, "mentioned": true, "listed": true, "shown": true, "explained": true, "written": true, "noted": true,
-	"given": true, "discussed": true, "defined": true, "specified": true, "said": true, "see": true}
-
-// phrasal are verbs that "up" and "down" belong to.
-var phrasal = map[string]bool{"sum": true, "summing": true, "wrap": true, "wrapping": true, "add": true, "adding": true, "set": true, "give": true, "giving": true, "calm": true, "slow": true,
-	"write": true, "break": true, "breaking": true}
-
 // reference reads what a direction refers to. Without bare, it must follow a word such
 // as "of" or "than".
 func (r *reader) reference(i, end int, bare bool) (ref, next int) {
@@ -254,6 +157,10 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 			linked, bare = true, false
 			continue
 		case words.Toward:
+			if k == i && i > 0 && r.tokens[i-1].Class == words.Direction && r.tokens[i-1].A == 0 && r.nounNext(k+1, end) {
+				linked = true // left to me
+				continue
+			}
 			if !linked || bare {
 				return noReference, i
 			}
@@ -264,6 +171,9 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 			if !linked {
 				return noReference, i
 			}
+			if t.B == words.Nominative && k+1 < end && r.tokens[k+1].Class == words.Verb {
+				return thePlayer, k + 2 // where I am
+			}
 			return thePlayer, r.afterPlayer(k+1, end)
 		case words.Possessive:
 			if linked && k+1 < end {
@@ -271,7 +181,7 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 			}
 			return noReference, i
 		case words.Cell, words.Line: // of the cell that I am in
-			if linked && !bare && r.mine(k+1, end) {
+			if linked && (!bare || k == i+1 && r.tokens[i].Class == words.Filler) && r.mine(k+1, end) {
 				return thePlayer, r.afterMine(k+1, end)
 			}
 			if linked && !bare {
@@ -284,6 +194,9 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 			}
 			return r.antecedent(), k + 1
 		case words.Part, words.Foreign, words.Level:
+			if n := &r.tokens[k+1]; linked && t.Class == words.Foreign && n.Class == words.Player && n.B == words.NounWord {
+				continue // of the green player
+			}
 			if linked && (t.Class != words.Level || bare) {
 				return otherwiseLocated, k + 1
 			}
@@ -306,6 +219,15 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 		return noReference, i
 	}
 	return noReference, i
+}
+
+// nounNext reports whether the player or an object, and nothing of theirs, is at i.
+func (r *reader) nounNext(i, end int) bool {
+	i = r.skip(i, end)
+	if c := r.tokens[i].Class; i >= end || c != words.Player && c != words.Object {
+		return false
+	}
+	return r.tokens[i+1].Class != words.Possessive
 }
 
 // antecedent is what "it" refers to after a direction: for the player as the subject,
@@ -335,6 +257,9 @@ func (r *reader) antecedent() int {
 
 // afterPlayer skips what belongs to a reference to the player: "'s own position".
 func (r *reader) afterPlayer(i, end int) int {
+	for i < end && r.tokens[i].Class == words.Player && r.tokens[i].B == words.NounWord && r.tokens[i-1].Class == words.Player {
+		i++ // the player character
+	}
 	if i < end && r.tokens[i].Class == words.Possessive {
 		i++
 	}

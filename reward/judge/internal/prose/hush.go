@@ -42,6 +42,10 @@ func (r *reader) unknown(k, i, end int) bool {
 			to = j
 			break
 		}
+		if t, n := &r.tokens[j], &r.tokens[j+1]; k == i && (t.Class == words.Comma && t.Text == "" || t.Class == words.Filler && t.B == words.AfterWord && n.Class == words.Filler && n.B == words.HereWord) {
+			r.hush(i, j) // if I go left I fall, because there is …
+			return false
+		}
 	}
 	switch open := r.openQuestion(k, end); {
 	case from > i && open == whichOf:
@@ -121,7 +125,7 @@ func (r *reader) newObject(i, from, k int) bool {
 // whether returns the index of "whether" between from and a few words after k; 0 without one.
 func (r *reader) whether(from, k, end int) int {
 	for j := from; j < min(k+3, end); j++ {
-		if r.tokens[j].Class == words.Ignorance && r.tokens[j].A == words.WhetherWord {
+		if r.tokens[j].Class == words.Ignorance && (r.tokens[j].A == words.WhetherWord || r.tokens[j].A == words.IfWord && j > 0 && r.tokens[j-1].Class == words.Sureness) {
 			return j
 		}
 	}
@@ -305,9 +309,9 @@ func (r *reader) retract() {
 // "scratch that", "that is wrong".
 func (r *reader) retracts(i, end int) bool {
 	denied, refers, negative := false, false, false
-	for _, t := range r.tokens[i:end] {
+	for k, t := range r.tokens[i:end] {
 		switch {
-		case t.Class == words.Object || t.Class == words.Direction && t.B != words.After:
+		case t.Class == words.Object || t.Class == words.Direction && (t.B != words.After || k > 0 && r.tokens[i+k-1].Class == words.Possessive):
 			return false
 		case t.Class == words.Correcting && t.A == words.DropWord:
 			denied = true

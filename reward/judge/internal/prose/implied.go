@@ -11,12 +11,20 @@ func (r *reader) implied(i, end int) ([]int, int) {
 	}
 	switch r.tokens[r.skip(next, end)].Class {
 	case words.Verb, words.Direction, words.Toward, words.Placing, words.Same, words.Precise, words.Stop, words.Question:
+	case words.Number, words.Line:
+		if k := r.skip(next, end); t.Class == words.Number || !r.measures(k, end) && !r.measures(k+1, end) {
+			return nil, i
+		}
+	case words.Foreign:
+		if t.Class != words.Other || !r.leadsToPlace(next+1, end) {
+			return nil, i
+		}
 	default:
 		return nil, i // first of all, on the other hand
 	}
 	switch t.Class {
 	case words.Ordinal:
-		return r.fromList(t.N - 1), next
+		return r.fromList(t.N-1, false), next
 	case words.Other:
 		if len(r.listed) == 2 {
 			if len(r.recent) == 1 && r.recent[0] == r.listed[0] {
@@ -48,11 +56,15 @@ func (r *reader) pronoun(i, end int) int {
 		r.state(m)
 		return i + 2
 	}
-	if r.tokens[i].B == words.Own && r.leadsToDirection(i+1, end) {
+	if r.tokens[i].B == words.Own && r.leadsToDirection(i+1, end) && !r.means(i, end) {
 		return i + 1 // to its left
 	}
 	if r.exists(i, end) {
 		r.tokens[i+1].Lexeme = words.Lexeme{Class: words.Verb}
+		return i + 1
+	}
+	if r.spokenOf == thePlayer && len(r.subject) == 0 && i+2 < end && r.tokens[i+1].Class == words.Verb && r.tokens[i+2].Class == words.Filler && r.tokens[i+2].B == words.TooWord {
+		r.player() // the player is above the box. It is also …
 		return i + 1
 	}
 	if len(r.recent) == 0 || r.base >= 0 && len(r.subject) > 0 || r.fromTo {
@@ -66,9 +78,19 @@ func (r *reader) pronoun(i, end int) int {
 	return i + 1
 }
 
+// means reports whether "its" at i means "it is", as in "its on my left".
+func (r *reader) means(i, end int) bool {
+	switch c := r.before(i); c {
+	case words.Comma, words.Stop, words.Question, words.And, words.But:
+		t := &r.tokens[i+1]
+		return t.Class == words.Toward || t.Class == words.Placing || t.Class == words.Precise || t.Class == words.Direction && t.A>>4 == words.TakesReference
+	}
+	return false
+}
+
 // exists reports whether "it has a box", which learners write for "there is a box", is at i.
 func (r *reader) exists(i, end int) bool {
-	if i+2 >= end || r.tokens[i].B == words.Own || r.tokens[i+1].Class != words.Seeing || r.tokens[i+1].Text != "has" {
+	if i+2 >= end || r.tokens[i].B == words.Own || r.tokens[i+1].Class != words.Seeing || r.tokens[i+1].Text != "has" && !(r.tokens[i+1].Text == "have" && r.tokens[i].Class == words.Filler) {
 		return false
 	}
 	t := &r.tokens[i+2]
@@ -91,12 +113,23 @@ func (r *reader) quantity(i, end int) (int, bool) {
 	}
 	switch r.tokens[next].Class {
 	case words.Unit, words.Line, words.Cell:
+		if l := &r.tokens[next]; t.N == 1 && next == i+1 && l.Class == words.Line && next+1 < end && r.withNext(next+1) && r.before(i) == words.Placing {
+			if ref, after := r.reference(next+1, end, true); ref != noReference { // in one row with me
+				m := mention{ref: ref}
+				m.set(l.A)
+				r.state(m)
+				return after, true
+			}
+		}
 		r.measured = true
 		if t.N == 0 {
 			return r.distance(next, end), true
 		}
 		return next + 1, true
 	case words.Direction, words.Toward, words.Placing:
+		if t.N == 0 && next == i+1 && r.tokens[next].Class == words.Direction {
+			return r.distance(i, end), true // zero left
+		}
 		if r.measured || r.plural == "" || r.single && len(r.mentions) == 0 && len(r.subject) > 0 {
 			r.measured = true
 			return i + 1, true

@@ -41,6 +41,9 @@ func (r *reader) assertsNothing(i, end int) bool {
 			}
 			r.denied = true
 		case words.Foreign:
+			if n := &r.tokens[k+1]; n.Class == words.Filler && n.B == words.ThatWord && r.tokens[k].Text == "said" && k > i && r.tokens[k-1].Class == words.Verb {
+				return true // it is said that
+			}
 			if n := &r.tokens[k+1]; k == i && n.Class == words.Filler && (r.tokens[k].Text == "let" || r.tokens[k].Text == "given" && n.A == words.Indefinite) {
 				return true // let the goal be above me, given a goal above me
 			}
@@ -59,6 +62,9 @@ func (r *reader) assertsNothing(i, end int) bool {
 			}
 			if k > i && r.tokens[k].A == words.SayWord && r.othersSay(k, i) {
 				return true // they say
+			}
+			if k > i && r.tokens[k-1].Text == "make" {
+				return true // make sure that
 			}
 			if n := &r.tokens[k+1]; r.tokens[k].A == words.PossibleWord && (n.Class == words.Cell || n.Class == words.Filler && n.B == words.ThatWord) {
 				return true // possible that, possible positions
@@ -256,6 +262,11 @@ func (r *reader) doubts(i, end int) {
 	if n := i + 2; r.tokens[i].Text == "may" && n < len(r.tokens) && r.tokens[i+1].Class == words.Verb && (r.tokens[n].Text == "found" || r.tokens[n].Text == "seen") {
 		return // "a hole may be found above me"
 	}
+	for k := i - 1; k >= max(0, i-5) && len(r.subject) == 0; k-- {
+		if r.tokens[k].Text == "contrary" {
+			return // contrary to what I assumed
+		}
+	}
 	if i > 0 && r.tokens[i-1].Class == words.Number && r.tokens[min(i+1, end)].Class == words.Seeing {
 		return // contrary to what one may think
 	}
@@ -278,7 +289,7 @@ func (r *reader) alike(i, end int) int {
 	}
 	if ids, next := r.phrase(k, end); ids != nil {
 		r.begin(ids, false)
-		r.likewise = true
+		r.likewise, r.so = true, true
 		return next
 	}
 	r.likewise = true

@@ -12,7 +12,9 @@ const maxCount = 16
 // "three holes". It returns the entities and the index after it; nil if there is none.
 func (r *reader) phrase(i, end int) (ids []int, next int) {
 	if ids, next = r.nounPhrase(i, end); ids != nil {
-		r.nouns, r.nounEnd = append(r.nouns[:0], ids...), next
+		if r.nouns, r.nounEnd = append(r.nouns[:0], ids...), next; ids[0]+1 != r.lately[1] && r.tokens[i].Class != words.Alternative {
+			r.lately = [2]int{r.lately[1], ids[0] + 1}
+		}
 	}
 	return ids, next
 }
@@ -55,7 +57,7 @@ func (r *reader) nounPhrase(i, end int) (ids []int, next int) {
 			all = all && (t.Many || !both) // "both the goal and the hole"
 			return r.named(i, end, label, count, unique, all, definite, counted)
 		case words.Alternative:
-			return r.fromList(t.N - 1), i + 1
+			return r.fromList(t.N-1, true), i + 1
 		}
 		break
 	}
@@ -77,6 +79,7 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 			count = min(n, maxCount)
 		}
 	}
+	many := t.Many
 	if label == 0 && count == 1 && next < end && r.tokens[next].Class == words.Number && !r.measures(next+1, end) {
 		ids := []int{r.entity(t.Kind, r.tokens[next].N, 1)}
 		next++
@@ -86,12 +89,14 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		}
 		return ids, next
 	}
-	many := t.Many
 	if label == 0 && count == 1 && !many && (r.fresh(i) || r.entry(i, next, end)) {
 		unique = true
 	}
 	if i > 1 && r.tokens[i-1].Class == words.Direction && r.tokens[i-2].Class == words.Filler && label == 0 && count == 1 {
 		label = sideLabel + int(r.tokens[i-1].A&0xf)<<2 + int(r.tokens[i-1].B) // the upper hole
+	}
+	if label == 0 && count == 1 && !many && !unique {
+		label = r.placedLabel(i, next, end)
 	}
 	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
 		label, next = letter, next+1
@@ -152,6 +157,39 @@ func (r *reader) lettered(i, end int) int {
 	return 0
 }
 
+// placedLabel returns the label of "the hole to my left", where there may be another hole
+// elsewhere, and of "the nearest hole"; 0 for others.
+func (r *reader) placedLabel(i, next, end int) int {
+	if i < 1 || r.tokens[next-1].Class != words.Object || r.tokens[i].Kind != "hole" && r.inState(r.tokens[i].Kind) < 2 {
+		return 0
+	}
+	before := &r.tokens[i-1]
+	switch {
+	case before.Class == words.Beside, before.Class == words.Foreign && before.Text == "nearest":
+		return nearLabel
+	case before.Class == words.Foreign && (before.Text == "farthest" || before.Text == "furthest"), before.Class == words.Filler && before.B == words.MoreWord:
+		return nearLabel + 1
+	case before.Class == words.Comma, before.Class == words.Stop: // hole above, hole left
+	case before.Class != words.Filler || before.A == words.Indefinite:
+		return 0
+	}
+	k := next
+	for k < end && (r.tokens[k].Class == words.Toward || r.tokens[k].Class == words.Placing || r.tokens[k].Class == words.Possessive || r.tokens[k].Class == words.Precise || r.tokens[k].Class == words.Filler && r.tokens[k].Text == "") {
+		k++
+	}
+	if k >= end || r.tokens[k].Class != words.Direction {
+		return 0
+	}
+	v, h := r.tokens[k].A&0xf, r.tokens[k].B
+	if k+1 < end && r.tokens[k+1].Class == words.Direction {
+		v, h = v|r.tokens[k+1].A&0xf, h|r.tokens[k+1].B
+	}
+	return sideLabel + int(v)<<2 + int(h)
+}
+
+// nearLabel is the label of the nearest object; the next one is that of the farthest.
+const nearLabel = 1 << 23
+
 // sideLabel and the directions of its name are the label of "the upper hole".
 const sideLabel = 1 << 22
 
@@ -202,186 +240,17 @@ func (r *reader) entity(kind string, label, count int) int {
 
 // fromList returns the k-th object of the last list; of a single kind, that object with
 // the number k+1.
-func (r *reader) fromList(k int) []int {
+func (r *reader) fromList(k int, alternative bool) []int {
 	if k < len(r.listed) && len(r.listed) > 1 {
 		return []int{r.listed[k]}
+	}
+	if n := &r.lately; alternative && len(r.listed) < 2 && n[0] > 0 && k < 2 {
+		return []int{n[k] - 1}
 	}
 	if len(r.recent) > 0 {
 		return []int{r.entity(r.entities[r.recent[0]].kind, k+1, 1)}
 	}
 	return nil
-}
-
-// begin starts a clause with a subject. inverted tells that a verb stands before it, as
-// in "above me is the goal".
-func (r *reader) begin(ids []int, inverted bool) {
-	switch {
-	case len(r.subject) == 0:
-		r.fronted = len(r.mentions) > 0
-		kept := r.negated
-		mentions := append([]mention(nil), r.mentions...)
-		r.flush()
-		r.mentions = append(r.mentions, mentions...)
-		r.ahead = len(mentions)
-		r.negated = kept
-	case len(r.mentions) > 0 && (inverted || r.fronted && ids[0] != thePlayer && len(r.mentions) > r.ahead && r.mentions[len(r.mentions)-1].part == r.part && r.mentions[r.ahead-1].part < r.part):
-		cut := r.inversion()
-		moved := append([]mention(nil), r.mentions[cut:]...)
-		r.mentions = r.mentions[:cut]
-		r.flush()
-		r.mentions, r.fronted, r.ahead = append(r.mentions, moved...), true, len(moved)
-	default:
-		late := r.doubtAt >= 0 && r.doubtAt == len(r.mentions)
-		if late {
-			r.doubtful, r.nextDoubtful = r.wasDoubtful, true
-		}
-		r.flush()
-		r.fronted = false
-	}
-	r.subject = append(r.subject[:0], ids...)
-	r.doubtful, r.nextDoubtful = r.doubtful || r.nextDoubtful, false
-	if ids[0] != thePlayer {
-		r.recent = append(r.recent[:0], ids...)
-		if len(ids) > 1 {
-			r.listed = append(r.listed[:0], ids...)
-		}
-	}
-}
-
-// inversion returns the first of the mentions that belong to a subject after the verb.
-func (r *reader) inversion() int {
-	if r.fronted {
-		return min(r.ahead, len(r.mentions))
-	}
-	last := r.mentions[len(r.mentions)-1].part
-	cut := len(r.mentions)
-	for cut > 0 && r.mentions[cut-1].part == last {
-		cut--
-	}
-	return cut
-}
-
-// noun reads a noun phrase as the subject of what follows, or adds it to the subject.
-func (r *reader) noun(i, end int) int {
-	t := &r.tokens[i]
-	switch t.Class {
-	case words.Pronoun:
-		return r.pronoun(i, end)
-	case words.Number:
-		if r.together && t.N == 1 && i+1 < end && r.tokens[i+1].Class == words.Line { // in one column
-			m := mention{ref: thePlayer}
-			m.set(r.tokens[i+1].A)
-			r.state(m)
-			return i + 2
-		}
-		if next, ok := r.quantity(i, end); ok {
-			return next
-		}
-	case words.Ordinal:
-		if i+1 < end && r.tokens[i+1].Class == words.Line {
-			r.locate(r.tokens[i+1].A, t.N+1)
-			return i + 2
-		}
-	}
-	ids, next := r.phrase(i, end)
-	if ids == nil {
-		if n := len(r.entities); t.Class == words.Several && t.A == words.OfTwo && n > 1 && r.tokens[r.skip(i+1, end)].Class == words.Verb {
-			r.begin([]int{n - 2, n - 1}, false) // both are …
-			return i + 1
-		}
-		if t.Class == words.Filler || t.Class == words.Several {
-			return i + 1
-		}
-		if ids, next = r.implied(i, end); ids == nil {
-			return i + 1
-		}
-		if r.parent < 0 && len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
-			r.parent = r.subject[0] // of the two holes, one is …
-		}
-		if r.parent >= 0 && len(ids) == 1 && ids[0] != r.parent && r.entities[ids[0]].kind == r.entities[r.parent].kind {
-			r.begin(ids, false)
-			e, of := &r.entities[ids[0]], &r.entities[r.parent]
-			e.add(of.v, of.h)
-			of.count = max(0, of.count-e.count)
-			return next
-		}
-	}
-	if next < end && r.tokens[next].Class == words.Possessive {
-		if r.tokens[next].Text == "'" {
-			return next + 1
-		}
-		if r.leadsToDirection(next+1, end) {
-			switch r.before(i) {
-			case words.Toward, words.Placing, words.Linking:
-				return next + 1 // to the box's left
-			}
-			r.begin(ids, false) // the box's to the left
-			r.placed = true
-			return next + 1
-		}
-		next++ // the box's position
-		if next < end && r.tokens[next].Class == words.Cell {
-			next++
-		}
-	}
-	if r.respective && r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) {
-		r.subject = append(r.subject, ids...) // to my left and right are the goal and the hole
-		return next
-	}
-	if r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) && r.closes(next, end) {
-		r.subject = append(r.subject, ids...) // above me are the box and the target
-		r.recent = append(r.recent[:0], r.subject...)
-		r.listed = append(r.listed[:0], r.subject...)
-		return next
-	}
-	joining := len(r.subject) > 0 && r.subject[0] != thePlayer && len(r.mentions) == 0 && !r.placed && i > 0
-	if joining && r.joins(i) {
-		r.subject = append(r.subject, ids...)
-		r.recent = append(r.recent[:0], r.subject...)
-		r.listed = append(r.listed[:0], r.subject...)
-		return next
-	}
-	r.begin(ids, r.afterVerb(i))
-	return next
-}
-
-// joins reports whether "and" or a comma stands before the phrase at i.
-func (r *reader) joins(i int) bool {
-	for i--; i >= 0; i-- {
-		switch r.tokens[i].Class {
-		case words.Filler:
-			if r.tokens[i].B == words.WithWord && i > 0 && r.tokens[i-1].Text == "together" {
-				return true
-			}
-			continue
-		case words.And, words.Or:
-			return true
-		case words.But:
-			return r.notOnly // not only the goal but also the hole
-		case words.Linking: // as well as
-			return i > 0 && r.tokens[i].A == words.AsWord && r.tokens[i-1].Class == words.Filler && r.tokens[i-1].B == words.WellWord
-		case words.Comma:
-			return r.tokens[i].Text == ","
-		}
-		return false
-	}
-	return false
-}
-
-// afterVerb reports whether a verb stands before the phrase at i.
-func (r *reader) afterVerb(i int) bool {
-	for i--; i >= 0; i-- {
-		switch r.tokens[i].Class {
-		case words.Filler:
-			continue
-		case words.Verb:
-			return true
-		case words.Comma:
-			return r.tokens[i].Text == ":"
-		}
-		return false
-	}
-	return false
 }
 
 // inState returns the number of objects of a kind in the state.

@@ -43,6 +43,9 @@ loop:
 	if m.v|m.h == 0 && axis != 0 && r.tokens[k-1].Class == words.Along {
 		m.set(axis) // in the same vertical as me
 	}
+	if m.v|m.h == 0 && r.axis != 0 {
+		m.set(r.axis) // the player's column is the same as …
+	}
 	if m.v|m.h == 0 && r.closes(i+1, end) {
 		for k := i - 1; k >= 0 && r.tokens[k].Class != words.Stop; k-- {
 			if r.tokens[k].Class == words.Along { // horizontal relation: same

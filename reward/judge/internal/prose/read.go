@@ -15,6 +15,13 @@ func (r *reader) read(i, end int) int {
 			r.begin([]int{r.entity("", 0, 1)}, false)
 			return i + 1
 		}
+		if len(r.subject) == 0 && len(r.mentions) > 0 && r.closes(i+1, end) && r.afterVerb(i) {
+			r.begin([]int{r.entity("", 0, 1)}, false) // to the east there is ice
+			return i + 1
+		}
+		if t.Text == "correct" && r.tokens[i+1].Class == words.Player && r.tokens[i+1].A == words.Reflexive {
+			return r.amend(i + 2) // let me correct myself
+		}
 		return r.like(i, end)
 	case words.Comma:
 		return r.comma(i, end)
@@ -32,8 +39,15 @@ func (r *reader) read(i, end int) int {
 				r.mentions[k].offered = true
 			}
 		}
+		if n, p := &r.tokens[i+1], &r.tokens[max(i-1, 0)]; t.Text == "/" && n.Class == words.Direction && p.Class == words.Direction && (n.A&0xf == 0) != (p.A&0xf == 0) && (n.B == 0) != (p.B == 0) {
+			r.part++ // below/right
+			return i + 1
+		}
 		r.offer = true
 	case words.Correcting:
+		if n := &r.tokens[i+1]; t.A == words.DropWord && (n.Class == words.Pronoun || n.Class == words.Filler && n.B == words.ThatWord) {
+			return r.amend(i + 2) // scratch that
+		}
 		if t.A == 0 || t.A == words.MeanWord && i > 0 && r.tokens[i-1].Class == words.Player {
 			return r.amend(i + 1)
 		}
@@ -90,15 +104,18 @@ func (r *reader) read(i, end int) int {
 		}
 		r.doubts(i, end)
 	case words.Verb:
+		if t.Text == "be" && i > 0 && r.tokens[i-1].Class == words.Toward && r.wished(i) {
+			r.doubtful = true
+		}
 		r.elsewhere(i)
-		r.placed = true
+		r.placed, r.verbAt = true, i
 		if t.B == words.EndWord && i+1 < end && r.tokens[i+1].Class == words.Direction {
 			return i + 2 // ends up
 		}
 	case words.Acting:
 		return r.action(i, end)
 	case words.Precise:
-		r.precise = r.leadsToDirection(i+1, end) || r.besideMe(i+1, end)
+		r.precise = r.leadsToDirection(i+1, end) || r.besideMe(i+1, end) || t.A != words.ExactWord && r.tokens[i+1].Class == words.Number && r.leadsToPlace(i+1, end)
 	case words.Direction:
 		return r.direction(i, end)
 	case words.Same:
@@ -145,6 +162,8 @@ func (r *reader) read(i, end int) int {
 		case t.B == words.FarWord && r.tokens[i+1].Class == words.Linking && r.tokens[i+1].A == words.Origin && r.tokens[min(i+2, end)].B == words.BeingWord && r.tokens[min(i+2, end)].Class == words.Filler:
 			r.negated = true // far from being above me
 			return i + 3
+		case t.B == words.HereWord && r.exists(i, end):
+			r.tokens[i+1].Lexeme = words.Lexeme{Class: words.Verb}
 		case t.B == words.TooWord && r.bare(i, end):
 			r.likewise = true
 			return i + 1
@@ -157,7 +176,13 @@ func (r *reader) read(i, end int) int {
 			return r.action(i, end)
 		}
 		return r.noun(i, end)
-	case words.Object, words.Ordinal, words.Number, words.Other, words.Several, words.Alternative, words.Pronoun:
+	case words.Several:
+		if i > 0 && r.tokens[i-1].Class == words.Object && !r.tokens[i-1].Many && len(r.subject) == 1 && r.subject[0] >= 0 {
+			r.entities[r.subject[0]].bare = true // one hole each on my left and on my right
+			return i + 1
+		}
+		return r.noun(i, end)
+	case words.Object, words.Ordinal, words.Number, words.Other, words.Alternative, words.Pronoun:
 		return r.noun(i, end)
 	}
 	return i + 1
@@ -182,7 +207,12 @@ func (r *reader) comma(i, end int) int {
 		r.item()
 	}
 	r.part++
-	r.negated = false
+	r.negated = r.negated && r.tokens[i].Text == "," && r.otherDirection(i+1, end)
+	if r.denied && r.tokens[i].Text == ":" && len(r.mentions) == 0 && r.firstObject(i, end) != "" { // that is wrong: the box is …
+		r.flush()
+		r.retract()
+		r.denied, r.corrects, r.subject = false, true, r.subject[:0]
+	}
 	if r.denied && r.tokens[i+1].Class == words.Pronoun { // "it is false that it is above me, it is below me"
 		r.flush()
 		r.denied, r.corrects = false, true
@@ -193,6 +223,9 @@ func (r *reader) comma(i, end int) int {
 // joined reads "and" or "but".
 func (r *reader) joined(i, end int) int {
 	r.part++
+	if i > 0 && r.tokens[i-1].Class == words.Comma {
+		r.joint = r.part
+	}
 	switch {
 	case r.tokens[i].Class == words.But:
 		r.negated = false
@@ -208,10 +241,27 @@ func (r *reader) joined(i, end int) int {
 		switch r.tokens[r.skip(i+1, end)].Class {
 		case words.Direction, words.Toward, words.Placing, words.Same, words.Precise:
 		default:
-			r.negated = false
+			r.negated = r.negated && r.otherDirection(i+1, end)
 		}
 	}
 	return i + 1
+}
+
+// otherDirection reports whether the words at i add a direction of the other axis to the last
+// one, so that what negates that negates it, too: "not in my row, to the left".
+func (r *reader) otherDirection(i, end int) bool {
+	n := len(r.mentions)
+	if n == 0 || !r.leadsToPlace(i, end) {
+		return false
+	}
+	for i < end && r.tokens[i].Class != words.Direction {
+		if c := r.tokens[i].Class; c == words.Level || c == words.Line && r.tokens[i-1].Class != words.Number {
+			return false
+		}
+		i++
+	}
+	t, m := &r.tokens[i], &r.mentions[n-1]
+	return i < end && m.negated && (m.v == 0 || t.A&0xf == 0) && (m.h == 0 || t.B == 0)
 }
 
 // none reads "no": before a noun nothing is there, before rows the row is the same.
@@ -220,9 +270,13 @@ func (r *reader) none(i, end int) int {
 	if r.tokens[j].Class == words.Correcting {
 		return i + 1 // no wait
 	}
+	if i > 0 && r.tokens[i-1].Text == ":" && r.closes(i+1, end) && len(r.mentions) > 0 {
+		r.begin([]int{r.entity("", 0, 1)}, true) // up: none
+		return i + 1
+	}
 	if r.tokens[j].Class == words.Comma {
-		r.corrects = r.corrects || !r.asked && r.before(i) == words.Stop && i+2 < end && r.tokens[i+2].Class == words.Pronoun // "no, it is …"
-		return i + 1                                                                                                          // an answer
+		r.corrects = r.corrects || !r.asked && r.before(i) == words.Stop && i+2 < end && (r.tokens[i+2].Class == words.Pronoun || r.leadsToDirection(j+1, end)) // "no, it is …"
+		return i + 1                                                                                                                                            // an answer
 	}
 	if r.tokens[j].Class == words.Line || r.tokens[j].Class == words.Unit {
 		return r.distance(j, end)
@@ -263,6 +317,22 @@ func (r *reader) besideMe(i, end int) bool {
 		i++
 	}
 	return r.leadsToDirection(i, end)
+}
+
+// leadsToPlace reports whether a direction, a row or "level" is next, perhaps after a distance.
+func (r *reader) leadsToPlace(i, end int) bool {
+	for ; i < end; i++ {
+		switch r.tokens[i].Class {
+		case words.Filler, words.Toward, words.Placing, words.Possessive, words.Cell, words.Precise, words.Number, words.Unit, words.Same:
+		case words.Line:
+			if i == 0 || r.tokens[i-1].Class != words.Number {
+				return true
+			}
+		default:
+			return r.tokens[i].Class == words.Direction || r.tokens[i].Class == words.Level
+		}
+	}
+	return false
 }
 
 // leadsToDirection reports whether a direction is next, as in "directly to the left".

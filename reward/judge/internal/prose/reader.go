@@ -40,26 +40,28 @@ type reader struct {
 	seen     []uint64          // signatures of the sentences read
 
 	// Of the text so far.
-	plural   string // kind of the last "two holes", of which "one" is part
-	listed   []int  // the entities of the last list, for former, latter, first and second
-	recent   []int  // the entities that a pronoun stands for
-	playerAt [2]int
-	last     int      // the last object that something was stated of; -1 for none
-	nouns    []int    // the entities of the last noun phrase
-	nounEnd  int      // the token after it
-	heading  int      // the object, or thePlayer, of a line such as "goal:" before a list; noReference without
-	listing  string   // kind of a line such as "holes:", of which each item of the list after it is one
-	asked    bool     // the last sentence was a question
-	wasPast  bool     // the last sentence was about an earlier state
-	history  bool     // so are the next ones
-	saved    []entity // before the last sentence
-	savedAt  [2]int
-	corrects bool      // what is said replaces what was said
-	spokenOf int       // the subject at the end of the last sentence: thePlayer or an object
-	open     []mention // of a question such as "what is above me?", for its answer
-	located  [2]int    // rows and columns read, where "respectively" shares them
-	stated   bool      // the sentence stated something
-	turn     int       // number of the sentence
+	plural    string // kind of the last "two holes", of which "one" is part
+	listed    []int  // the entities of the last list, for former, latter, first and second
+	recent    []int  // the entities that a pronoun stands for
+	playerAt  [2]int
+	last      int      // the last object that something was stated of; -1 for none
+	nouns     []int    // the entities of the last noun phrase
+	nounEnd   int      // the token after it
+	lately    [2]int   // the last two objects named, from 1; 0 without
+	heading   int      // the object, or thePlayer, of a line such as "goal:" before a list; noReference without
+	listing   string   // kind of a line such as "holes:", of which each item of the list after it is one
+	asked     bool     // the last sentence was a question
+	wasPast   bool     // the last sentence was about an earlier state
+	history   bool     // so are the next ones
+	saved     []entity // before the last sentence
+	savedAt   [2]int
+	corrected bool      // corrects before "no wait" in the clause
+	corrects  bool      // what is said replaces what was said
+	spokenOf  int       // the subject at the end of the last sentence: thePlayer or an object
+	open      []mention // of a question such as "what is above me?", for its answer
+	located   [2]int    // rows and columns read, where "respectively" shares them
+	stated    bool      // the sentence stated something
+	turn      int       // number of the sentence
 
 	// Of the sentence.
 	muted                               bool
@@ -71,10 +73,14 @@ type reader struct {
 	denied                              bool    // what follows is said not to be true
 	base                                int     // reference of directions without their own
 	part                                int
-	fromTo                              bool // it says "from … to …"
-	observer                            bool // the player sees what it says
-	ahead                               int  // number of directions before the subject
-	fronted                             bool // its subjects follow their directions
+	joint                               int     // part that the last comma with "and" after it starts; 0 without
+	owner                               int     // whose left or right is next, as in "the box's left"; noReference without
+	fromTo                              bool    // it says "from … to …"
+	observer                            bool    // the player sees what it says
+	verbAt                              int     // the last verb; 0 without
+	ahead                               int     // number of directions before the subject
+	path                                mention // of "going left, the box is …", which later objects share; zero without
+	fronted                             bool    // its subjects follow their directions
 	doubtful, wasDoubtful, nextDoubtful bool
 	doubtAt                             int // len(mentions) when the doubt was read, after a comma or "and"; -1 otherwise
 
@@ -86,10 +92,13 @@ type reader struct {
 	precise  bool
 	placed   bool  // a verb followed the subject
 	measured bool  // a distance was read
+	axis     uint8 // of "the player's row is"; 0 without
 	numbered uint8 // axis of the line whose number is compared; 0 for none
 	possess  bool  // the next directions refer to the player
 	together bool  // the player is part of the subject
+	steps    bool  // the directions of motions lead to the subject
 	silent   bool  // the clause asserts nothing: "there is no hole …"
+	so       bool  // the subject follows "so is"
 	likewise bool  // the same holds as for the last object
 	parent   int   // the objects that "one" after them is of; noReference without
 	single   bool  // plural is of "a hole", not of several
@@ -115,13 +124,13 @@ func Read(text string, names words.Names, truth []reward.Relation) []reward.Rela
 		if first := &r.tokens[i]; first.Class == words.Or || first.Class == words.Ignorance && first.A == words.InsteadWord {
 			r.retract() // the last sentence was one of several possibilities
 		}
-		if end == i+1 && r.tokens[i].Class == words.No && !r.asked {
+		if !r.asked && r.refuses(i, end) {
 			r.corrects = true
 		}
 		if end > i && r.retracts(i, end) {
 			r.retract()
 			r.corrects = true
-		} else if end > i && r.speaksOfObjects(i, end) && (r.unseen(signature(r.tokens[i:end])) || r.heading != noReference || r.listing != "") {
+		} else if end > i && r.speaksOfObjects(i, end) && (r.unseen(r.inContext(i, end)) || r.heading != noReference || r.listing != "") {
 			r.sentence(i, end)
 			if r.tokens[end].Text == "\n" && !r.stated {
 				r.titled(i, end)
@@ -171,7 +180,7 @@ func (r *reader) speaksOfObjects(i, end int) bool {
 	for _, t := range r.tokens[i:end] {
 		switch t.Class {
 		case words.Direction:
-			if r.asked || r.heading != noReference || r.listing != "" {
+			if r.asked || r.heading != noReference || r.listing != "" || r.tokens[i].Class == words.No {
 				return true // an answer, or an item of a list
 			}
 		case words.Line, words.Toward, words.Placing, words.Same, words.Precise:
@@ -183,6 +192,35 @@ func (r *reader) speaksOfObjects(i, end int) bool {
 		}
 	}
 	return false
+}
+
+// refuses reports whether a sentence is "no", "hmm, no" or "let me correct myself".
+func (r *reader) refuses(i, end int) bool {
+	if end == i || end > i+5 {
+		return false
+	}
+	for k := i; k < end; k++ {
+		switch t := &r.tokens[k]; t.Class {
+		case words.Foreign, words.Filler, words.Comma, words.Player:
+			if t.Text == "correct" && k+1 < end && r.tokens[k+1].Class == words.Player && r.tokens[k+1].A == words.Reflexive {
+				return true
+			}
+		case words.No:
+			return k == end-1
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// inContext identifies a sentence; one without an object by the object spoken of, too.
+func (r *reader) inContext(i, end int) uint64 {
+	h := signature(r.tokens[i:end])
+	if len(r.recent) > 0 && r.firstObject(i, end) == "" {
+		h = (h ^ uint64(r.recent[0]+1)) * 1099511628211
+	}
+	return h
 }
 
 // signature identifies a sentence by what follows "I repeat:" and the like.
@@ -212,8 +250,9 @@ func (r *reader) sentence(i, end int) {
 	if r.listing != "" && r.firstObject(i, end) != "" {
 		r.listing = ""
 	}
-	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].Class == words.Question, noReference, 0, false, false, false
+	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].Class == words.Question && !r.tagged(i, end), noReference, 0, false, false, false
 	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
+	r.joint, r.owner, r.path, r.steps, r.verbAt = 0, noReference, mention{}, false, 0
 	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
 	if r.heading != noReference {
 		r.underHeading(i, end)
@@ -249,8 +288,13 @@ func (r *reader) sentence(i, end int) {
 	}
 }
 
+// tagged reports whether a sentence ends with ", isn't it?", which states what stands before.
+func (r *reader) tagged(i, end int) bool {
+	return end > i+4 && r.tokens[end-4].Class == words.Comma && r.tokens[end-3].Class == words.Verb && r.tokens[end-2].Class == words.Not && r.tokens[end-1].Class == words.Pronoun
+}
+
 // clear forgets what belongs to a clause, apart from its subject and directions.
 func (r *reader) clear() {
 	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together, r.likewise = false, false, false, false, false, false, false, false, false
-	r.amended, r.numbered, r.divided = 0, 0, false
+	r.amended, r.numbered, r.divided, r.so, r.axis = 0, 0, false, false, 0
 }

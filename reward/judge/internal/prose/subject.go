@@ -22,7 +22,9 @@ func (r *reader) playerWord(i, end int) int {
 			r.player()
 			return k
 		}
-		if k+1 < end && r.tokens[k+1].Class == words.Verb && !(i > 0 && r.tokens[i-1].Class == words.Placing) {
+		if k+1 < end && r.tokens[k+1].Class == words.Verb && r.before(i) != words.Placing {
+			r.player()
+			r.axis = t.A // the player's row is …
 			return k + 1
 		}
 		m := mention{ref: thePlayer}
@@ -75,6 +77,10 @@ func (r *reader) playerSubject(i, k, end int) int {
 		r.together = true
 		return i + 1
 	}
+	if i > 0 && k < end && r.tokens[k].Class == words.Verb && r.withNext(i-1) && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == 0 && !r.placed {
+		r.together = true // the target together with me is …
+		return i + 1
+	}
 	if r.tokens[i].Text == "we" && len(r.subject) == 1 && r.subject[0] >= 0 && k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Share) && r.sameNext(k+1, end) {
 		r.begin([]int{r.subject[0]}, false) // "the goal is to the right, we are in the same row"
 		r.together = true
@@ -99,15 +105,36 @@ func (r *reader) playerSubject(i, k, end int) int {
 		r.player() // the player, row 3
 		return i + 1
 	}
-	if k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Comma && r.tokens[k].Text != "," || r.tokens[k].Class == words.Placing && k == i+1) {
+	if k < end && (r.tokens[k].Class == words.Verb || r.tokens[k].Class == words.Comma && r.tokens[k].Text != "," && r.before(i) != words.Linking && r.before(i) != words.Toward || r.tokens[k].Class == words.Placing && k == i+1) {
 		r.player()
 		return i + 1
 	}
-	if r.afterVerb(i) && len(r.mentions) > 0 && len(r.subject) == 0 {
+	if k == i+1 && k < end && r.tokens[k].Class == words.Direction && len(r.subject) == 0 && len(r.mentions) == 0 && (i == 0 || r.tokens[i-1].Class == words.Stop) {
+		if ref, _ := r.reference(k+1, end, true); ref >= 0 {
+			r.player() // me under the box
+			return i + 1
+		}
+	}
+	if k+1 < end && r.tokens[k].Class == words.Comma && r.tokens[k+1].Class == words.Verb {
+		r.player() // I, the player, am …
+		return i + 1
+	}
+	if k == i+1 && i > 0 && len(r.subject) == 0 && r.tokens[i].B == words.NounWord && r.before(i) == words.Foreign && r.shows(i) && r.leadsToDirection(k, end) {
+		r.player() // the image shows the player above …
+		return i + 1
+	}
+	if r.afterVerb(i) && len(r.mentions) > 0 && len(r.subject) == 0 && !(k < end && r.tokens[k].Class == words.Seeing) {
 		r.player() // "below the target am I"
 		return i + 1
 	}
 	return i + 1
+}
+
+// shows reports whether "shows" is the last word before i that is not a filler.
+func (r *reader) shows(i int) bool {
+	for i--; i > 0 && r.tokens[i].Class == words.Filler; i-- {
+	}
+	return r.tokens[i].Text == "shows" || r.tokens[i].Text == "show"
 }
 
 // sameNext reports whether words such as "in the same row" are next.
@@ -147,7 +174,7 @@ func (r *reader) skipReference(i, end int) int {
 			next = r.afterPlayer(i+1, end)
 		} else if ids, after := r.phrase(i, end); ids != nil {
 			next = after
-			if len(r.subject) == 0 {
+			if len(r.subject) == 0 || r.subject[0] == thePlayer {
 				r.recent = append(r.recent[:0], ids...)
 			}
 		}
@@ -198,6 +225,11 @@ func (r *reader) from(i, end int) int {
 // toward reads "to" and "on": with an object, that is where the subject is or goes.
 func (r *reader) toward(i, end int) int {
 	on := r.tokens[i].Class == words.Placing
+	if next := i; !on {
+		if next = r.purpose(i, end); next > 0 {
+			return next
+		}
+	}
 	if len(r.subject) == 0 && on {
 		return i + 1
 	}
@@ -211,6 +243,16 @@ func (r *reader) toward(i, end int) int {
 		}
 		return i + 1
 	}
+	if next < end && r.tokens[next].Class == words.Possessive && r.leadsToDirection(next+1, end) {
+		r.owner = ids[0] // to the box's left
+		return next + 1
+	}
+	if r.tokens[i].A == words.OntoWord {
+		if r.leadsToDirection(next, end) {
+			return i + 1 // push it onto the target to my left
+		}
+		return next
+	}
 	if next+1 < end && r.tokens[next].Class == words.Comma && r.tokens[next+1].Class == words.Filler && r.tokens[next+1].B == words.WhichWord {
 		return i + 1 // "… and at the box, which is below me"
 	}
@@ -220,7 +262,8 @@ func (r *reader) toward(i, end int) int {
 	if on && len(r.subject) > 0 && r.subject[0] == thePlayer {
 		r.state(mention{v: words.Equal, h: words.Equal, ref: ids[0]})
 	} else if len(r.subject) == 0 {
-		if i > 0 && bearings[r.tokens[i-1].Text] && len(r.mentions) == 0 && next < end && (r.tokens[next].Class == words.Verb || r.tokens[next].Class == words.Comma) {
+		if i > 0 && bearings[r.tokens[i-1].Text] && len(r.mentions) == 0 && next < end && (r.tokens[next].Class == words.Verb || r.tokens[next].Class == words.Comma || r.tokens[next].Text == "leads" || r.tokens[next].Text == "goes" || r.tokens[next].Class == words.Acting && r.tokens[next].A == words.GoesWord) {
+			r.steps = r.tokens[next].Class == words.Acting
 			return i + 1
 		}
 		r.recent = append(r.recent[:0], ids...)
@@ -230,7 +273,7 @@ func (r *reader) toward(i, end int) int {
 
 // bearings are words whose "to" leads to the object that they are about, as in "the bearing to
 // the goal is south".
-var bearings = map[string]bool{"bearing": true, "offset": true, "displacement": true, "direction": true, "vector": true}
+var bearings = map[string]bool{"bearing": true, "distance": true, "way": true, "path": true, "route": true, "heading": true, "offset": true, "displacement": true, "direction": true, "vector": true}
 
 // before returns the class of the last token before i that is not a filler.
 func (r *reader) before(i int) words.Class {

@@ -11,11 +11,12 @@ import (
 	"vagen/reward"
 	"vagen/reward/judge/internal/plain"
 	"vagen/reward/judge/internal/prose"
+	"vagen/reward/judge/internal/words"
 )
 
 // Firm returns a text without its sentences that are questions, conditions, guesses or
 // alternatives.
-func Firm(text string) string { return prose.Firm(text, nil, false) }
+func Firm(text string) string { return words.Firm(text, nil, false) }
 
 // Blank reports whether a text has nothing to read.
 func Blank(text string) bool { return strings.TrimFunc(text, pythonSpace) == "" }
@@ -37,7 +38,7 @@ func Relations(c reward.Claim) []reward.Relation {
 		return list
 	}
 	if c.Env == "navigation" {
-		return read(prose.Firm(text, names, true), names, directions)
+		return read(words.Firm(text, names, true), names, directions)
 	}
 	return prose.Read(text, names, c.Truth)
 }
@@ -80,7 +81,7 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if !ok {
 		return nil, false
 	}
-	if len(list) > 0 && prose.Offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
+	if len(list) > 0 && words.Offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
 		return []reward.Relation{}, true
 	}
 	for rest := text; ; {
@@ -102,7 +103,7 @@ func about(list []reward.Relation, names map[string]string) []reward.Relation {
 	out := make([]reward.Relation, 0, len(list))
 	for _, r := range list {
 		if id, ok := names[strings.ToLower(r.Object)]; ok {
-			r.Object, r.Vertical, r.Horizontal = id, prose.Vertical(r.Vertical), prose.Horizontal(r.Horizontal)
+			r.Object, r.Vertical, r.Horizontal = id, words.Vertical(r.Vertical), words.Horizontal(r.Horizontal)
 			out = append(out, r)
 		}
 	}

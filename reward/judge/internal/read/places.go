@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"vagen/reward"
-	"vagen/reward/judge/internal/prose"
+	"vagen/reward/judge/internal/words"
 )
 
 // places reads a dictionary of positions, as in the original systems' structured
@@ -189,7 +189,7 @@ func pairOf(object string, v any) (r reward.Relation, ok bool) {
 	}
 	first, _ := pair[0].(string)
 	second, _ := pair[1].(string)
-	r = reward.Relation{Object: object, Vertical: prose.Vertical(strings.ToLower(first)), Horizontal: prose.Horizontal(strings.ToLower(second))}
+	r = reward.Relation{Object: object, Vertical: words.Vertical(strings.ToLower(first)), Horizontal: words.Horizontal(strings.ToLower(second))}
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 
@@ -212,9 +212,9 @@ func relationIn(entry map[string]any, key string) string {
 		text, _ = entry[key].(string)
 	}
 	if key == "vertical" {
-		return prose.Vertical(strings.ToLower(strings.TrimSpace(text)))
+		return words.Vertical(strings.ToLower(strings.TrimSpace(text)))
 	}
-	return prose.Horizontal(strings.ToLower(strings.TrimSpace(text)))
+	return words.Horizontal(strings.ToLower(strings.TrimSpace(text)))
 }
 
 func sign(v float64) int {

@@ -112,6 +112,7 @@ const (
 	CouldWord    = 2  // of doubt: could
 	AlthoughWord = 1  // of but: although
 	EvenWord     = 24 // second mark, of filler: even
+	MoreWord     = 25 // second mark, of filler: further
 	WouldWord    = 23 // second mark, of filler: would
 	AnyWord      = 3  // of not: anything
 	RatherWord   = 1  // of without: rather
@@ -128,6 +129,11 @@ const (
 	PastWord     = 3  // second mark, of verb: was
 	PossibleWord = 2  // of sureness: possible
 	BetweenWord  = 1  // of beside: between
+	ReachWord    = 2  // of beside: reach
+	ExactWord    = 1  // of precise: exactly, which before a number makes only it precise
+	OntoWord     = 1  // of placing: onto, where something is moved
+	Nominative   = 1  // second mark, of player: I, the subject of a verb after it
+	NounWord     = 2  // second mark, of player: player, agent, which an adjective may precede
 	GoesWord     = 2  // of acting: goes, which may mean "holds"
 )
 
@@ -168,14 +174,15 @@ func makeLexicon() map[string]Lexeme {
 			m[w] = l
 		}
 	}
-	add(Lexeme{Class: Filler}, "the", "teh", "hte", "these", "those", "further", "farther", "more", "much", "lot",
+	add(Lexeme{Class: Filler}, "the", "teh", "hte", "these", "those", "more", "much", "lot",
 		"then", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own",
 		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "clearly", "about", "roughly",
 		"with", "by", "yes", "ok", "okay", "indeed", "namely", "thus", "new", "been", "having",
-		"seen", "viewed", "while", "counting", "count", "sideways", "altogether", "somewhat", "nearby",
+		"seen", "viewed", "while", "few", "several", "counting", "count", "sideways", "altogether", "somewhat", "nearby",
 		"lying", "standing", "sitting", "will", "shall", "can", "any", "somewhere", "anywhere",
 		"counted", "therefore", "hence", "very", "afterwards")
 	add(Lexeme{Class: Filler, B: AfterWord}, "after", "since", "following")
+	add(Lexeme{Class: Filler, B: MoreWord}, "further", "farther")
 	add(Lexeme{Class: Filler, B: WouldWord}, "would")
 	add(Lexeme{Class: Filler, B: ThatWord}, "that", "this")
 	add(Lexeme{Class: Filler, B: FarWord}, "far")
@@ -192,7 +199,7 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Filler, B: BeforeWord}, "before")
 	add(Lexeme{Class: Filler, B: HighWord}, "high", "low")
 	add(Lexeme{Class: Filler, A: Indefinite}, "a", "an", "some")
-	add(Lexeme{Class: Filler, B: HereWord}, "there", "here")
+	add(Lexeme{Class: Filler, B: HereWord}, "there", "here", "theres")
 	add(Lexeme{Class: Filler, B: WhenWord}, "when")
 	add(Lexeme{Class: Without}, "without", "used")
 	add(Lexeme{Class: Void}, "nothing", "nobody")
@@ -207,21 +214,24 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Filler, B: WithWord}, "with")
 	add(Lexeme{Class: Toward}, "to", "toward", "towards")
 	add(Lexeme{Class: Relating}, "relative", "compared", "compare", "comparing", "respect", "wrt")
-	add(Lexeme{Class: Beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered", "unlike")
+	add(Lexeme{Class: Beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "facing", "touching", "against", "opposite", "past", "around", "surrounded", "bordered", "unlike")
 	add(Lexeme{Class: Beside, A: BetweenWord}, "between")
+	add(Lexeme{Class: Beside, A: ReachWord}, "reach")
 	add(Lexeme{Class: Hard}, "hard", "difficult", "impossible", "tricky", "tough", "reason")
 	add(Lexeme{Class: Verb, B: PastWord}, "was", "lay", "stood", "sat")
 	add(Lexeme{Class: Verb}, "is", "are", "am", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
 		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be", "occupy", "occupies")
 	add(Lexeme{Class: Verb, B: EqualsWord}, "equals", "matches")
 	add(Lexeme{Class: Verb, B: EndWord}, "end", "ends", "ended")
-	add(Lexeme{Class: Acting}, "go", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
+	add(Lexeme{Class: Acting}, "go", "move", "moves", "moved", "walk", "head", "travel", "turn", "turning", "advance", "proceed", "slide")
+	add(Lexeme{Class: Acting, B: GoingWord}, "moving", "walking", "heading", "travelling", "sliding")
 	add(Lexeme{Class: Acting, A: GoesWord}, "goes", "holds", "applies")
 	add(Lexeme{Class: Acting, A: TakesObject}, "push", "pushes", "pushing", "pushed", "pull", "pulling", "kick", "drag", "shove", "bring", "shift")
 	add(Lexeme{Class: Linking}, "of", "than")
 	add(Lexeme{Class: Linking, A: AsWord}, "as")
 	add(Lexeme{Class: Linking, A: Origin}, "from")
-	add(Lexeme{Class: Placing}, "at", "on", "in", "inside", "within", "onto", "upon")
+	add(Lexeme{Class: Placing}, "at", "on", "in", "inside", "within", "upon")
+	add(Lexeme{Class: Placing, A: OntoWord}, "onto")
 	add(Lexeme{Class: And}, "and", "&", "plus", "whereas")
 	add(Lexeme{Class: Or}, "or")
 	add(Lexeme{Class: Nor}, "nor")
@@ -235,7 +245,7 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Comma}, "because")
 	add(Lexeme{Class: But}, "but", "however", "yet")
 	add(Lexeme{Class: But, A: AlthoughWord}, "although", "though")
-	add(Lexeme{Class: Doubt}, "maybe", "perhaps", "possibly", "might", "may", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
+	add(Lexeme{Class: Doubt}, "maybe", "perhaps", "possibly", "might", "may", "probably", "likely", "presumably", "conceivably", "conceivable", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
 	add(Lexeme{Class: Doubt, A: CouldWord}, "could")
 	add(Lexeme{Class: Doubt, A: ThoughtWord}, "thought", "thoughts")
 	add(Lexeme{Class: Ignorance, A: IfWord}, "if")
@@ -261,7 +271,9 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Sureness, A: SayWord}, "say")
 	add(Lexeme{Class: Address}, "judge", "judges", "judge's", "evaluator", "evaluators", "grader", "graders", "scorer", "instruction", "instructions", "reward", "rewards", "score", "scores", "scoring",
 		"grade", "marks", "points", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard", "mark", "accept", "approve", "treat", "credit")
-	add(Lexeme{Class: Player}, "i", "me", "player", "agent", "you", "mine", "avatar", "character", "we", "us", "robot", "worker", "elf", "hero", "man", "person", "pusher", "sprite", "skater", "explorer", "bot", "him", "he", "she")
+	add(Lexeme{Class: Player}, "me", "you", "mine", "us", "him")
+	add(Lexeme{Class: Player, B: Nominative}, "i", "we", "he", "she")
+	add(Lexeme{Class: Player, B: NounWord}, "player", "agent", "avatar", "character", "robot", "worker", "elf", "hero", "man", "person", "pusher", "sprite", "skater", "explorer", "bot")
 	add(Lexeme{Class: Player, A: Reflexive}, "myself", "yourself", "itself")
 	add(Lexeme{Class: Possessive}, "my", "your", "our", "'s", "his", "her", "yours")
 	add(Lexeme{Class: Seeing}, "see", "sees", "saw", "spy", "spot", "spotted", "notice", "noticed", "observe", "observed", "has", "find", "locate", "detect", "perceive", "expect", "predict", "recognise", "recognize",
@@ -286,7 +298,7 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Unit}, "step", "steps", "unit", "units", "blocks", "moves", "hops")
 	add(Lexeme{Class: Line, A: RowAxis}, "row", "rows", "rank")
 	add(Lexeme{Class: Line, A: ColumnAxis}, "column", "columns", "col", "cols", "file", "colum", "coloumn", "collumn", "columm")
-	add(Lexeme{Class: Cell}, "cell", "cells", "tile", "tiles", "square", "squares", "position", "positions", "location", "place", "space", "spaces", "field", "fields", "coordinates", "spots", "places")
+	add(Lexeme{Class: Cell}, "cell", "cells", "tile", "tiles", "square", "squares", "position", "positions", "location", "place", "space", "spaces", "field", "fields", "coordinates", "spots", "places", "grid", "grids")
 	add(Lexeme{Class: Part}, "corner", "edge", "half", "border", "centre", "center", "middle", "quadrant", "boundary", "part", "wall", "walls")
 	dir := func(v, h, how uint8, words ...string) {
 		add(Lexeme{Class: Direction, A: v | how<<4, B: h}, words...)
@@ -298,13 +310,14 @@ func makeLexicon() map[string]Lexeme {
 	dir(Before, 0, EdgeWord, "top")
 	dir(After, 0, 0, "down", "downward", "downwards", "south", "southward", "southwards", "southern", "southerly", "lower", "downside")
 	dir(After, 0, EdgeWord, "bottom")
-	dir(0, Before, 0, "left", "leftward", "leftwards", "west", "westward", "westwards", "western", "westerly", "lefthand")
-	dir(0, After, 0, "right", "rightward", "rightwards", "east", "eastward", "eastwards", "eastern", "easterly", "righthand")
+	dir(0, Before, 0, "left", "leftward", "leftwards", "west", "westward", "westwards", "western", "westerly", "lefthand", "lefter")
+	dir(0, After, 0, "right", "rightward", "rightwards", "east", "eastward", "eastwards", "eastern", "easterly", "righthand", "righter")
 	dir(Before, Before, 0, "northwest", "northwestern", "upleft", "nw")
 	dir(Before, After, 0, "northeast", "northeastern", "upright", "ne")
 	dir(After, Before, 0, "southwest", "southwestern", "sw")
 	dir(After, After, 0, "southeast", "southeastern", "se")
-	add(Lexeme{Class: Precise}, "directly", "straight", "exactly", "due", "immediately", "immediate", "precisely", "perfectly", "strictly", "squarely", "dead")
+	add(Lexeme{Class: Precise}, "directly", "straight", "due", "immediately", "immediate", "strictly", "squarely", "dead")
+	add(Lexeme{Class: Precise, A: ExactWord}, "exactly", "precisely", "perfectly")
 	add(Lexeme{Class: Same}, "same", "identical", "shared", "common")
 	add(Lexeme{Class: Level}, "level", "height")
 	add(Lexeme{Class: Level, A: Aligned}, "aligned", "lined", "lines", "alignment", "line")
@@ -320,7 +333,7 @@ func makeLexicon() map[string]Lexeme {
 	}
 	// As in "hole A", "in this row", "it has a box", "if I look", "we are in the same row", "the
 	// top side", "may be found", "when I have moved", "the direction to the goal" and "so will".
-	for _, w := range []string{"a", "this", "has", "look", "we", "side", "may", "found", "seen", "have", "direction", "will"} {
+	for _, w := range []string{"a", "this", "has", "look", "we", "side", "may", "while", "be", "by", "way", "heading", "found", "seen", "have", "direction", "will"} {
 		l := m[w]
 		l.written = true
 		m[w] = l

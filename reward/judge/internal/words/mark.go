@@ -78,6 +78,9 @@ func compassLetter(dst []Token, w, rest string) string {
 	if after, ok := strings.CutPrefix(rest, " and "); ok && after != "" && compass[after[:1]] != "" {
 		rest = after[1:]
 	}
+	if n := len(dst); n > 0 && dst[n-1].Text == ":" && (rest == "" || strings.ContainsAny(rest[:1], ".,;\n")) {
+		return long // goal: n
+	}
 	if long == "" || !strings.HasPrefix(rest, " of ") && !(len(dst) > 0 && dst[len(dst)-1].Class == Number && !strings.HasPrefix(rest, "'")) {
 		return ""
 	}

@@ -218,6 +218,9 @@ func word(dst []Token, w string, names Names) []Token {
 			return append(dst, Token{Lexeme: l, N: int(l.A)})
 		}
 	}
+	if w == "im" {
+		return append(dst, Token{Lexeme: Lexicon["i"]}, Token{Lexeme: Lexicon["am"]})
+	}
 	if n := len(dst); w == "t" && n > 1 && dst[n-1].Text == "r" && dst[n-2].Text == "w" {
 		return append(dst[:n-2], Token{Lexeme: Lexicon["wrt"]}) // w.r.t.
 	}

@@ -1,17 +1,16 @@
-package prose
+package words
 
 import (
 	"strings"
 
 	"vagen/reward"
 	"vagen/reward/judge/internal/plain"
-	"vagen/reward/judge/internal/words"
 )
 
 // Firm returns a text about objects with these names without its sentences that are
 // questions, conditions, guesses or alternatives, and without negative ones where it is
 // positive.
-func Firm(text string, names words.Names, positive bool) string {
+func Firm(text string, names Names, positive bool) string {
 	var kept strings.Builder
 	for from := 0; from < len(text); {
 		end := from
@@ -39,12 +38,12 @@ func sentenceEnd(text string, i int) bool {
 }
 
 // asserts reports whether a sentence states something.
-func asserts(sentence string, names words.Names, positive bool) bool {
-	for _, t := range words.Tokenize(nil, plain.Text(sentence), names) {
+func asserts(sentence string, names Names, positive bool) bool {
+	for _, t := range Tokenize(nil, plain.Text(sentence), names) {
 		switch t.Class {
-		case words.Question, words.Or, words.Either, words.Doubt, words.Ignorance, words.Bygone:
+		case Question, Or, Either, Doubt, Ignorance, Bygone:
 			return false
-		case words.Not, words.No, words.Neither, words.Nor, words.Denial, words.Without, words.Void:
+		case Not, No, Neither, Nor, Denial, Without, Void:
 			if positive {
 				return false
 			}
@@ -54,15 +53,15 @@ func asserts(sentence string, names words.Names, positive bool) bool {
 }
 
 // Offers reports whether the words around a list make it one of several, or a guess.
-func Offers(text string, names words.Names) bool {
+func Offers(text string, names Names) bool {
 	negative := false
-	for _, t := range words.Tokenize(nil, plain.Text(text), names) {
+	for _, t := range Tokenize(nil, plain.Text(text), names) {
 		switch t.Class {
-		case words.Or, words.Either, words.Doubt, words.Ignorance, words.Question, words.Denial:
+		case Or, Either, Doubt, Ignorance, Question, Denial:
 			return true
-		case words.Not, words.No:
+		case Not, No:
 			negative = true
-		case words.Sureness:
+		case Sureness:
 			if negative {
 				return true
 			}
@@ -77,11 +76,11 @@ func Vertical(s string) string {
 	if s == reward.Above || s == reward.Below || s == reward.Same || s == "" {
 		return s
 	}
-	l := words.Lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.Class == words.Direction {
-		return words.Verticals[l.A&0xf]
+	l := Lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.Class == Direction {
+		return Verticals[l.A&0xf]
 	}
-	if l.Class == words.Same {
+	if l.Class == Same {
 		return reward.Same
 	}
 	return ""
@@ -92,11 +91,11 @@ func Horizontal(s string) string {
 	if s == reward.Left || s == reward.Right || s == reward.Same || s == "" {
 		return s
 	}
-	l := words.Lexicon[strings.ToLower(strings.TrimSpace(s))]
-	if l.Class == words.Direction {
-		return words.Horizontals[l.B]
+	l := Lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.Class == Direction {
+		return Horizontals[l.B]
 	}
-	if l.Class == words.Same {
+	if l.Class == Same {
 		return reward.Same
 	}
 	return ""
