@@ -33,7 +33,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
 		pictures: m.pictures, chats: map[uint64]*conversation{},
 	}}
 	for i, r := range m.actor.replicas {
