@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/backends/simplego"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Names of the backends that run a model's graphs.
@@ -48,7 +49,7 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: openCUDA, backendGo: openGo}
+var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: cudaOpener(plugin.Choices{}), backendGo: openGo}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -59,6 +60,8 @@ type engineEntry struct {
 	lock   chan struct{} // semaphore of size one that protects engine
 	open   opener
 	engine *engine
+
+	choices plugin.Choices // of a GPU's kernels
 }
 
 var processEngines = newEngines(openers)
