@@ -87,3 +87,15 @@ func TestChoicesOfKernelsHoldForTheProcess(t *testing.T) {
 	}
 	require.EqualValues(t, 1, opened.Load())
 }
+
+// Check refuses a GPU that does not exist, so that a run leaves no folder behind.
+func TestCheckNeedsTheGPU(t *testing.T) {
+	dir := tinyFolder(t, model.Llama, nil)
+	_, err := Check(t.Context(), dir, Options{Backend: backendCUDA})
+	if plugin.RequireGPU() == nil {
+		require.NoError(t, err)
+		return
+	}
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorContains(t, err, "no NVIDIA GPU was found")
+}

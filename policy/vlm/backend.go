@@ -32,9 +32,9 @@ var (
 	// ErrBackend is wrapped by errors about a backend that does not exist.
 	ErrBackend = errors.New("unknown backend")
 
-	// errNoEngine is wrapped when a backend is not available on this machine; auto then
-	// uses pure Go.
-	errNoEngine = errors.New("backend is not available")
+	// ErrUnavailable is wrapped by errors about a backend that this machine or program lacks; auto
+	// then uses pure Go.
+	ErrUnavailable = errors.New("backend is not available")
 )
 
 // engine is a backend that all devices of its kind in the process share.
@@ -112,7 +112,7 @@ func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (
 	}
 	found, err := e.get(ctx, xlaDevices, cmp.Or(log, slog.New(slog.DiscardHandler)))
 	switch {
-	case auto && errors.Is(err, errNoEngine):
+	case auto && errors.Is(err, ErrUnavailable):
 		return e.device(ctx, choice, log)
 	case err != nil:
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -129,7 +129,7 @@ func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, err
 	if err == nil {
 		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail, plugin: found.plugin}, nil
 	}
-	if !errors.Is(err, errNoEngine) {
+	if !errors.Is(err, ErrUnavailable) {
 		return nil, err
 	}
 	why := err

@@ -23,5 +23,5 @@ func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noX
 
 func noXLA(name string) (*engine, error) {
 	return nil, fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+
-		"build it with a C compiler and CGO_ENABLED=1", errNoEngine, name)
+		"build it with a C compiler and CGO_ENABLED=1", ErrUnavailable, name)
 }

@@ -40,14 +40,14 @@ func startPlugin(ctx context.Context, kind plugin.Kind, devices int, choices plu
 	name := "xla:" + string(kind)
 	p, err := plugin.Ensure(ctx, kind, log)
 	if errors.Is(err, plugin.ErrMissing) {
-		return nil, fmt.Errorf("%w: %s: %w", errNoEngine, name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", name, err)
 	}
 	b, err := xla.Start(p, kind, devices, choices, log)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
+		return nil, fmt.Errorf("%w: %s: loading %s: %w", ErrUnavailable, name, p.Path, err)
 	}
 	return &engine{backend: b, name: name, detail: p.Path, plugin: p.Path}, nil
 }

@@ -66,6 +66,15 @@ func (m machine) check() error {
 	return nil
 }
 
+// RequireGPU returns an error if this machine has no NVIDIA GPU. It says nothing about the
+// driver: a plugin of the user's own may need another one than the pinned plugin.
+func RequireGPU() error {
+	if m := thisMachine(); !m.hasGPU() {
+		return m.check()
+	}
+	return nil
+}
+
 // ExplainGPU adds to an error of a CUDA plugin's start what this machine lacks, which XLA
 // only says on standard error.
 func ExplainGPU(err error) error { return thisMachine().explain(err) }
