@@ -58,8 +58,8 @@ type Options struct {
 	// Backend is auto, xla, cuda or go; "" is auto.
 	Backend string
 	// Devices is the number of devices of Backend that train, score and generate together: 1,
-	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights. On a CPU, devices
-	// share the processors.
+	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights, unless ShardWeights is
+	// set. On a CPU, devices share the processors.
 	Devices int
 	// PreferDevices replaces AllDevices where there are as many devices.
 	PreferDevices int
@@ -71,6 +71,10 @@ type Options struct {
 	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
 	// less time and memory, but rounding depends on the number of devices.
 	PartPerDevice bool
+	// ShardWeights keeps each weight on one of several devices and copies those of a layer to the
+	// others whenever they compute with it, so that a model needs not fit one device. While
+	// conversations are open, each device has a copy of the decoder. Results have the same bytes.
+	ShardWeights bool
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
@@ -220,7 +224,7 @@ type Model struct {
 	resumed     map[uint64]*resumed // recorded conversations, until they are continued
 	batches     []*session
 	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies
+	narrowed    []*device.Array     // the copies, on several devices
 	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool

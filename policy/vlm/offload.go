@@ -21,7 +21,7 @@ func (m *Model) offload() error {
 	if m.ref == nil {
 		return nil
 	}
-	m.ref.offloadWeights = m.opts.OffloadReference
+	m.ref.offloadWeights, m.ref.home = m.opts.OffloadReference, m.homes(m.ref.weights.groups)
 	return m.ref.park()
 }
 
@@ -126,7 +126,8 @@ func (l *learner) park() error {
 		}
 		l.parked = parked
 	}
-	for k, r := range l.replicas {
+	for k := range l.copies() {
+		r := l.replicas[k]
 		err := l.eachOwn(k, func(group, i int, _ model.Param) error {
 			r.weights.arrays[group][i].Free()
 			r.weights.arrays[group][i] = nil
@@ -139,16 +140,27 @@ func (l *learner) park() error {
 	return nil
 }
 
-// unpark copies parked weights to all devices.
+// copies is the number of copies of the weights on all devices together.
+func (l *learner) copies() int {
+	if l.sharded {
+		return 1
+	}
+	return len(l.replicas)
+}
+
+// unpark copies parked weights to the devices.
 func (l *learner) unpark() error {
 	if l.parked == nil {
 		return nil
 	}
-	return each(len(l.replicas), func(k int) error {
-		r := l.replicas[k]
+	return each(l.copies(), func(k int) error {
+		r, at := l.replicas[k], on(l.replicas[k].net.dev)
+		if l.sharded {
+			at = l.home
+		}
 		return l.eachOwn(k, func(group, i int, p model.Param) (err error) {
 			if r.weights.arrays[group][i] == nil {
-				r.weights.arrays[group][i], err = device.Put(r.net.dev, l.parked[group][i], p.Dims...)
+				r.weights.arrays[group][i], err = device.Put(at(group, i), l.parked[group][i], p.Dims...)
 			}
 			return err
 		})

@@ -92,8 +92,8 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 		}
 	}
 	var fresh []*device.Array
-	err := l.weights.eachAdapter(func(_, _ int, p model.Param) error {
-		a, err := duplicate(ctx, l.net.dev, from[p.Parts[0].Name], p)
+	err := l.weights.eachAdapter(func(gi, i int, p model.Param) error {
+		a, err := duplicate(ctx, l.weights.arrays[gi][i].Device(), from[p.Parts[0].Name], p)
 		if err == nil {
 			fresh = append(fresh, a)
 		}

@@ -201,7 +201,7 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 }
 
 // replace replaces the values of the parameters that want selects, one parameter at a time.
-func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
+func (t *tensors) replace(want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
 	for gi, g := range t.groups {
 		for pi, p := range g.Params {
 			if !want(p) {
@@ -220,7 +220,7 @@ func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(
 				copy(old[at:at+part.Size()], x)
 				at += part.Size()
 			}
-			a, err := device.Put(d, old, p.Dims...)
+			a, err := device.Put(t.arrays[gi][pi].Device(), old, p.Dims...)
 			if err != nil {
 				return err
 			}
