@@ -19,10 +19,9 @@ type learner struct {
 	tree     bool       // steps are divided into leaves
 	sharded  bool       // the replicas share weights, whose tensors are on several devices
 
-	offloadMoments bool          // moments are in host memory between updates
-	offloadWeights bool          // weights are in host memory between calls
-	parked         [][][]float32 // host copies of weights, by group; nil before there are any
-	home           placement     // of weights that are moved between host and devices
+	offloadMoments bool      // moments are in host memory between updates
+	offloadWeights bool      // weights are in host memory between calls
+	home           placement // of weights that are moved between host and devices
 }
 
 func newLearner(n *net, t *tensors, as names) *learner {

@@ -94,6 +94,9 @@ type Options struct {
 	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
 	// whenever it scores. With LoRA it has none but adapters.
 	OffloadReference bool
+	// OffloadCritic does the same for a separate critic's weights, which are on the devices while it
+	// scores or is updated.
+	OffloadCritic bool
 	// OffloadMoments and OffloadCriticMoments keep the optimiser's moments of the policy and of a
 	// separate critic in host memory. Those of a layer are on a device while it is updated. Results
 	// have the same bytes.
@@ -176,8 +179,8 @@ func (o *Options) fill() error {
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}
-	if o.OffloadCriticMoments && o.Critic != SeparateCritic {
-		addf("OffloadCriticMoments is set, but Critic is %q, not %q", o.Critic, SeparateCritic)
+	if (o.OffloadCritic || o.OffloadCriticMoments) && o.Critic != SeparateCritic {
+		addf("OffloadCritic is %v and OffloadCriticMoments %v, but Critic is %q, not %q", o.OffloadCritic, o.OffloadCriticMoments, o.Critic, SeparateCritic)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
 		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)

@@ -54,7 +54,7 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	}
 	m.dropSessions()
 	for _, r := range plans {
-		if err := r.load(); err != nil {
+		if err := r.learner.onDevices(true, r.load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 	}

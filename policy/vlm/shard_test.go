@@ -12,7 +12,7 @@ import (
 // sharding are settings with which divided weights are compared with whole ones.
 var sharding = map[string]Options{
 	"critic and reference":           {Critic: SeparateCritic, Reference: true},
-	"in host memory":                 {Critic: SeparateCritic, Reference: true, OffloadMoments: true, OffloadReference: true, OffloadCriticMoments: true},
+	"in host memory":                 {Critic: SeparateCritic, Reference: true, OffloadMoments: true, OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
 	"adapters":                       {Critic: SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
 	"frozen tower":                   {Critic: SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Recompute: RecomputeBlocks},
 	"a part of work for each device": {PartPerDevice: true},

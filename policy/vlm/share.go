@@ -158,14 +158,14 @@ func (m *Model) Tie(ctx context.Context) error {
 		return err
 	}
 	if m.ref != nil {
-		if err := m.withReference(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
+		if err := m.ref.onDevices(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
 			return err
 		}
 	}
 	if err := ctx.Err(); err != nil || m.critic == nil {
 		return err
 	}
-	return m.critic.copyFrom(m.actor)
+	return m.critic.onDevices(true, func() error { return m.critic.copyFrom(m.actor) })
 }
 
 // tieAdapters is Tie where only adapters differ.
@@ -174,7 +174,7 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
 	if m.ref != nil {
-		err := m.withReference(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
+		err := m.ref.onDevices(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
@@ -183,7 +183,8 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.critic == nil {
 		return nil
 	}
-	if err := m.critic.copyAdapters(ctx, m.actor); err != nil {
+	err := m.critic.onDevices(true, func() error { return m.critic.copyAdapters(ctx, m.actor) })
+	if err != nil {
 		return fmt.Errorf("vlm: tie: %w", err)
 	}
 	return nil

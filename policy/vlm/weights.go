@@ -18,6 +18,9 @@ type tensors struct {
 	// host has the values of a host copy, which has no arrays; nil for parameters that were
 	// not copied.
 	host [][][]float32
+	// parked are the values of arrays that are in host memory between calls; those arrays are nil
+	// then.
+	parked [][][]float32
 	// shared marks arrays that belong to other tensors; nil where none does.
 	shared [][]bool
 }
@@ -153,6 +156,9 @@ func (t *tensors) read(group, i int, buf []float32) ([]float32, error) {
 	if t.host != nil {
 		return t.host[group][i], nil
 	}
+	if t.parked != nil && t.arrays[group][i] == nil {
+		return t.parked[group][i], nil
+	}
 	if err := device.Read(t.arrays[group][i], buf); err != nil {
 		return nil, fmt.Errorf("vlm: reading %s: %w", t.groups[group].Params[i].Parts[0].Name, err)
 	}
@@ -174,6 +180,9 @@ func (t *tensors) part(group int) *tensors {
 	} else {
 		one.arrays = [][]*device.Array{t.arrays[group][:n]}
 	}
+	if t.parked != nil && t.parked[group] != nil {
+		one.parked = [][][]float32{t.parked[group][:n]}
+	}
 	return one
 }
 
@@ -191,9 +200,7 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 			if err != nil {
 				return nil, err
 			}
-			if t.host != nil { // x is what t has, not dst
-				copy(dst, x)
-			}
+			copy(dst, x) // x is dst, or what t has in host memory
 			c.host[gi][pi] = dst
 		}
 	}
