@@ -80,6 +80,7 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
 	f.BoolVar(&o.PartPerDevice, "part-per-device", false, "divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
 	f.StringVar(&o.Autotune, "autotune", "", "`file` with the kernels of matrix products on a GPU; if it does not exist, they are measured and it is written")
+	f.BoolVar(&o.ShardWeights, "shard-weights", false, "keep each weight on one of several devices instead of on all")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)
