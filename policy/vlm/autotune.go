@@ -20,15 +20,14 @@ import (
 // the file that Options.Autotune names when the model is closed.
 const measuring = ".measuring-"
 
-// checkAutotune returns an error for options about the choice of kernels that have no effect.
-func (o *Options) checkAutotune() error {
+// checkAutotune reports options about the choice of kernels that have no effect.
+func (o *Options) checkAutotune(addf func(format string, args ...any)) {
 	switch {
 	case o.Autotune == "" && o.AutotuneSHA256 != "":
-		return fmt.Errorf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
+		addf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
 	case o.Autotune != "" && o.Backend != backendCUDA:
-		return fmt.Errorf("Autotune is %q, but Backend is %q, must be %q: other backends do not choose between kernels", o.Autotune, o.Backend, backendCUDA)
+		addf("Autotune is %q, but Backend is %q, must be %q: other backends do not choose between kernels", o.Autotune, o.Backend, backendCUDA)
 	}
-	return nil
 }
 
 // kernelChoices returns how kernels are chosen: from the file that the options name if it

@@ -179,9 +179,7 @@ func (o *Options) fill() error {
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
 	}
-	if err := o.checkAutotune(); err != nil {
-		bad = append(bad, err)
-	}
+	o.checkAutotune(addf)
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
