@@ -146,7 +146,7 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 		if err == nil || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrAccess) || errors.Is(err, ErrOption) {
 			return err
 		}
-		if d.q.server != nil && !d.q.server.JetStreamEnabled() {
+		if d.q.server.failed() {
 			return d.stopped(err)
 		}
 		if err := ended(d.q.nc); err != nil && ctx.Err() == nil {

@@ -301,12 +301,7 @@ func TestTheTrainerSaysWhyResultsDoNotCome(t *testing.T) {
 	var own record
 	f.q.opts.Log = slog.New(slog.NewTextHandler(&own, nil))
 	f.deal(t)
-	s, err := f.q.js.Stream(t.Context(), f.q.names.results())
-	require.NoError(t, err)
-	c := s.CachedInfo().Config
-	c.MaxBytes = 1
-	_, err = f.q.js.UpdateStream(t.Context(), c)
-	require.NoError(t, err)
+	f.limitResults(t, 1)
 	for range 2 {
 		f.work(t, f.workerOptions())
 	}
@@ -314,9 +309,7 @@ func TestTheTrainerSaysWhyResultsDoNotCome(t *testing.T) {
 	const says = "a worker cannot deliver results"
 	require.Eventually(t, own.has(says), patience, time.Millisecond)
 	require.Contains(t, own.String(), "maximum bytes exceeded")
-	c.MaxBytes = -1
-	_, err = f.q.js.UpdateStream(t.Context(), c)
-	require.NoError(t, err)
+	f.limitResults(t, -1)
 	f.finish(t)
 	require.Equal(t, 1, strings.Count(own.String(), says))
 }

@@ -326,22 +326,26 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, ErrServer)
 }
 
+// limitResults limits the bytes of results on the server.
+func (f *fixture) limitResults(t *testing.T, most int64) {
+	t.Helper()
+	s, err := f.q.js.Stream(t.Context(), f.q.names.results())
+	require.NoError(t, err)
+	c := s.CachedInfo().Config
+	c.MaxBytes = most
+	_, err = f.q.js.UpdateStream(t.Context(), c)
+	require.NoError(t, err)
+}
+
 // TestAFullServerLosesNothing: workers keep their results until the server takes them.
 func TestAFullServerLosesNothing(t *testing.T) {
 	f := newFixture(t, nil)
 	f.deal(t)
-	s, err := f.q.js.Stream(t.Context(), f.q.names.results())
-	require.NoError(t, err)
-	c := s.CachedInfo().Config
-	c.MaxBytes = 1
-	_, err = f.q.js.UpdateStream(t.Context(), c)
-	require.NoError(t, err)
+	f.limitResults(t, 1)
 	f.work(t, f.workerOptions())
 	require.Eventually(t, f.log.has("the server takes no results"), patience, 10*time.Millisecond)
 	require.Zero(t, f.q.count.played.Load())
-	c.MaxBytes = -1
-	_, err = f.q.js.UpdateStream(t.Context(), c)
-	require.NoError(t, err)
+	f.limitResults(t, -1)
 	f.finish(t)
 	require.Zero(t, f.q.count.died.Load())
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -27,7 +26,7 @@ type Queue struct {
 	names  names
 	nc     *nats.Conn
 	js     jetstream.JetStream
-	server *server.Server // nil for one by URL
+	server *embedded // nil for one by URL
 	said   *complaints
 	count  counters
 
@@ -270,6 +269,6 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	q.nc.Close()
-	stop(q.server)
+	q.server.stop()
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // again, lost power, or was replaced by an empty one.
 func (d *deal) look(ctx context.Context) error {
 	q := d.q
-	if q.server != nil && !q.server.JetStreamEnabled() {
+	if q.server.failed() {
 		return d.stopped(ErrServer)
 	}
 	results, err := q.js.Stream(ctx, q.names.results())

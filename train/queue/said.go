@@ -3,7 +3,9 @@ package queue
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -15,6 +17,8 @@ type said struct {
 	once   sync.Once
 	failed chan struct{} // closed when the server cannot start
 	err    error         // why; read after failed
+
+	critical atomic.Bool // a stream could not be written, after which the server never writes it again
 }
 
 var _ server.Logger = (*said)(nil)
@@ -31,7 +35,11 @@ func (s *said) Fatalf(format string, v ...any) {
 
 // Errorf implements server.Logger.
 func (s *said) Errorf(format string, v ...any) {
-	s.log.Warn("queue: the embedded server reports an error", "err", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	if strings.Contains(strings.ToLower(text), "critical write error") {
+		s.critical.Store(true)
+	}
+	s.log.Warn("queue: the embedded server reports an error", "err", text)
 }
 
 // Warnf implements server.Logger.

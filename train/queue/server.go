@@ -20,8 +20,26 @@ const maxPayload = 8 << 20
 // startTimeout limits the start of an embedded server, which may have to read its files.
 const startTimeout = time.Minute
 
+// embedded is a server in this process. nil is none.
+type embedded struct {
+	*server.Server
+	words *said
+}
+
+// failed reports whether the server no longer stores anything. It disables JetStream, or a single
+// stream, for good when it cannot write.
+func (e *embedded) failed() bool {
+	return e != nil && (!e.JetStreamEnabled() || e.words.critical.Load())
+}
+
+func (e *embedded) stop() {
+	if e != nil {
+		stop(e.Server)
+	}
+}
+
 // start starts an embedded server.
-func (o *Options) start() (*server.Server, error) {
+func (o *Options) start() (*embedded, error) {
 	host, port, err := natsurl.Listen(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("queue: %w: Listen: %w", ErrOption, err)
@@ -65,7 +83,7 @@ func (o *Options) start() (*server.Server, error) {
 	select {
 	case ok := <-ready:
 		if ok && s.JetStreamEnabled() {
-			return s, nil
+			return &embedded{s, words}, nil
 		}
 		stop(s)
 		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s did not start within %v", ErrServer, o.Listen, o.Dir, startTimeout)
@@ -76,7 +94,7 @@ func (o *Options) start() (*server.Server, error) {
 }
 
 // connect connects to the server, which it starts if it is embedded.
-func (o *Options) connect() (*nats.Conn, *server.Server, *complaints, error) {
+func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
 	options, said, err := o.dial()
 	if err != nil {
 		return nil, nil, nil, err
@@ -92,19 +110,17 @@ func (o *Options) connect() (*nats.Conn, *server.Server, *complaints, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	nc, err := nats.Connect("", append(options, nats.InProcessServer(s))...)
+	nc, err := nats.Connect("", append(options, nats.InProcessServer(s.Server))...)
 	if err != nil {
-		stop(s)
+		s.stop()
 		return nil, nil, nil, access(err)
 	}
 	return nc, s, said, nil
 }
 
 func stop(s *server.Server) {
-	if s != nil {
-		s.Shutdown()
-		s.WaitForShutdown()
-	}
+	s.Shutdown()
+	s.WaitForShutdown()
 }
 
 // probeListen checks that an embedded server can listen.

@@ -1,0 +1,31 @@
+//go:build linux
+
+package queue
+
+import (
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestADiskThatIsFullEndsTheRun: an embedded server that fails to write a result never writes
+// its stream again, also after there is room. A limit on the size of files stands for the disk.
+func TestADiskThatIsFullEndsTheRun(t *testing.T) {
+	f := newFixture(t, nil)
+	f.deal(t)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var was syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 64, Max: was.Max}))
+	room := func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)) }
+	defer room()
+	f.work(t, f.workerOptions())
+	require.Eventually(t, f.log.has("ritical write error"), patience, tick)
+	room()
+	<-f.done
+	require.ErrorIs(t, f.err, ErrServer)
+	require.ErrorContains(t, f.err, "resumed when its disk has room")
+}
