@@ -17,6 +17,8 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/shapes"
+
+	"vagen/policy/vlm/internal/exestore"
 )
 
 // ErrClosed is returned by operations on a closed Device or a freed Array.
@@ -38,7 +40,8 @@ type Device struct {
 type library struct {
 	backend backends.Backend
 	name    string
-	pure    bool // GoMLX's pure-Go backend, which lacks some operations
+	pure    bool            // GoMLX's pure-Go backend, which lacks some operations
+	kept    *exestore.Store // of executables; nil keeps none
 
 	mu             sync.Mutex
 	programs       []*Program
@@ -84,6 +87,13 @@ func (d *library) CompileTime() time.Duration {
 	defer d.clockMu.Unlock()
 	return d.compileTime
 }
+
+// Keep has executables loaded from a store instead of compiled, and added to it. It must be
+// called before the first program runs.
+func (d *library) Keep(s *exestore.Store) { d.kept = s }
+
+// Kept returns the store that Keep set.
+func (d *library) Kept() *exestore.Store { return d.kept }
 
 // startCompileTimer adds the time until stop is called to CompileTime.
 func (d *library) startCompileTimer() (stop func()) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/xla"
 
+	"vagen/policy/vlm/internal/exestore"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/plugin"
 )
@@ -61,6 +62,7 @@ func Start(p plugin.Plugin, kind plugin.Kind, devices int, log *slog.Logger) (b 
 			b, err = nil, fmt.Errorf("%v", r)
 		}
 	}()
+	attach(p, log)
 	made, err := xla.NewWithOptions(name, options)
 	if err != nil {
 		return nil, err
@@ -71,6 +73,18 @@ func Start(p plugin.Plugin, kind plugin.Kind, devices int, log *slog.Logger) (b 
 		}
 	}
 	return made, nil
+}
+
+// attach lets package exestore receive the plugin's compilations. A plugin that cannot be
+// loaded is reported by NewWithOptions.
+func attach(p plugin.Plugin, log *slog.Logger) {
+	loaded, err := pjrt.GetPlugin(p.Path)
+	if err == nil {
+		err = exestore.Attach(loaded, p.SHA256)
+	}
+	if err != nil {
+		log.Debug("executables are not kept between processes", "why", err)
+	}
 }
 
 // gpuOptions are the options of the client of a GPU.
