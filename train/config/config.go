@@ -65,14 +65,15 @@ type EnvConfig struct {
 
 // ModelConfig sets how the model is executed.
 type ModelConfig struct {
-	Backend     string `yaml:"backend" doc:"auto, xla, cuda or go"`
-	Devices     int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
-	SameBytes   bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
-	PerDevice   bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
-	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
-	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
-	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
-	CacheTokens int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
+	Backend      string `yaml:"backend" doc:"auto, xla, cuda or go"`
+	Devices      int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
+	SameBytes    bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
+	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
+	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	Recompute    string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
+	MicroTokens  int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
+	CacheTokens  int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
+	CompileCache string `yaml:"compile_cache" null:"auto" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.
@@ -292,7 +293,7 @@ func Default() Config {
 	return Config{
 		Run:       RunConfig{Waves: 1, QueueOptions: defaultQueue()},
 		Env:       EnvConfig{Seed: 1_000_000},
-		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
+		Model:     ModelConfig{Backend: "auto", Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: defaultAlgorithm(),
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},

@@ -41,7 +41,7 @@ type library struct {
 	backend backends.Backend
 	name    string
 	pure    bool            // GoMLX's pure-Go backend, which lacks some operations
-	kept    *exestore.Store // of executables; nil keeps none
+	store   *exestore.Store // of executables; nil keeps none
 
 	mu             sync.Mutex
 	programs       []*Program
@@ -88,12 +88,12 @@ func (d *library) CompileTime() time.Duration {
 	return d.compileTime
 }
 
-// Keep has executables loaded from a store instead of compiled, and added to it. It must be
+// UseStore has executables loaded from a store instead of compiled, and added to it. It must be
 // called before the first program runs.
-func (d *library) Keep(s *exestore.Store) { d.kept = s }
+func (d *library) UseStore(s *exestore.Store) { d.store = s }
 
-// Kept returns the store that Keep set.
-func (d *library) Kept() *exestore.Store { return d.kept }
+// Store returns the store that UseStore set; nil for none.
+func (d *library) Store() *exestore.Store { return d.store }
 
 // startCompileTimer adds the time until stop is called to CompileTime.
 func (d *library) startCompileTimer() (stop func()) {

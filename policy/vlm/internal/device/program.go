@@ -283,7 +283,7 @@ func (p *Program) finish(exe *executable) {
 	defer close(exe.ready)
 	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
-		exe.err = catch("compile "+p.name, func() { p.dev.kept.Compile(func() { exe.graph.Compile(exe.outputs...) }) })
+		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(func() { exe.graph.Compile(exe.outputs...) }) })
 	}
 	exe.outputs = nil
 	stop()

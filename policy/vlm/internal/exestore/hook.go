@@ -148,8 +148,9 @@ type apiVersion struct {
 
 // compilation is a call of PJRT_Client_Compile within Store.Compile.
 type compilation struct {
-	store *Store
-	key   key
+	store  *Store
+	key    key
+	called bool
 }
 
 // Compile calls f, which compiles by GoMLX: programs that are in the store are loaded,
@@ -159,18 +160,22 @@ func (s *Store) Compile(f func()) {
 		f()
 		return
 	}
-	h := cgo.NewHandle(&compilation{store: s})
+	c := &compilation{store: s}
+	h := cgo.NewHandle(c)
 	defer h.Delete()
 	runtime.LockOSThread() // the plugin is called on this thread
 	defer runtime.UnlockOSThread()
 	C.exestore_use(C.uintptr_t(h))
 	defer C.exestore_use(0)
-	f()
+	if f(); !c.called {
+		s.report("executables are not kept", errors.New("the plugin was called without package exestore; its log when the plugin started has the reason"))
+	}
 }
 
 //export exestoreCompile
 func exestoreCompile(h C.uintptr_t, slot C.int, a *C.compile_args) (e *C.pjrt_error) {
 	c := cgo.Handle(h).Value().(*compilation)
+	c.called = true
 	if c.load(slot, a) {
 		return nil
 	}

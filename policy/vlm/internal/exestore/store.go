@@ -3,6 +3,7 @@ package exestore
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -22,15 +23,18 @@ import (
 // are removed. Executables have from some kilobytes to some megabytes.
 const DefaultLimit = 4 << 30
 
-// ErrFolder is wrapped by errors about a folder that cannot be used.
-var ErrFolder = errors.New("folder of executables")
+var (
+	// ErrFolder is wrapped by errors about a folder that cannot be used.
+	ErrFolder = errors.New("folder of executables")
+	// ErrUnsafe is wrapped if the reason is that other users can write to it.
+	ErrUnsafe = errors.New("other users can put code there that this process would run")
+)
 
 // Store is a folder of executables, which several stores and processes may use at once.
 // A nil Store keeps nothing.
 type Store struct {
-	dir   string
-	limit int64
-	log   *slog.Logger
+	dir  string
+	opts Options
 
 	loaded, compiled atomic.Int64
 
@@ -38,9 +42,16 @@ type Store struct {
 	reported map[string]bool
 }
 
+// Options are the settings of a store.
+type Options struct {
+	Limit int64        // see DefaultLimit
+	Log   *slog.Logger // gets each reason why an executable was not kept or loaded once
+	Level slog.Level   // of these lines
+}
+
 // Open returns the store in a folder, which is created if it does not exist. It refuses
 // a folder that other users can write to.
-func Open(dir string, limit int64, log *slog.Logger) (*Store, error) {
+func Open(dir string, o Options) (*Store, error) {
 	if why := supported(); why != "" {
 		return nil, fmt.Errorf("%w %s: %s", ErrFolder, dir, why)
 	}
@@ -58,17 +69,17 @@ func Open(dir string, limit int64, log *slog.Logger) (*Store, error) {
 	if err := private(info); err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrFolder, dir, err)
 	}
-	return &Store{dir: dir, limit: limit, log: log, reported: map[string]bool{}}, nil
+	return &Store{dir: dir, opts: o, reported: map[string]bool{}}, nil
 }
 
 // private returns an error unless only this user can write to the folder: its files are
 // code that this process runs.
 func private(dir fs.FileInfo) error {
 	if mode := dir.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("its mode is %#o, so other users can put code there that this process would run: chmod go-w, or another folder", mode)
+		return fmt.Errorf("its mode is %#o, so %w: remove the permission with chmod go-w, or choose another folder", mode, ErrUnsafe)
 	}
 	if uid, mine := owner(dir); !mine {
-		return fmt.Errorf("it belongs to user %d, who can put code there that this process would run: choose another folder", uid)
+		return fmt.Errorf("it belongs to user %d, so %w: choose another folder", uid, ErrUnsafe)
 	}
 	return nil
 }
@@ -91,7 +102,7 @@ func (s *Store) report(what string, why error) {
 	defer s.mu.Unlock()
 	if line := what + why.Error(); !s.reported[line] {
 		s.reported[line] = true
-		s.log.Debug(what, "folder", s.dir, "why", why)
+		s.opts.Log.Log(context.Background(), s.opts.Level, what, "folder", s.dir, "why", why)
 	}
 }
 
@@ -209,7 +220,7 @@ func (s *Store) trim() error {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
 	for _, f := range files {
-		if total <= s.limit {
+		if total <= s.opts.Limit {
 			break
 		}
 		remove(f.Name())
