@@ -34,9 +34,11 @@ func useModel(t *testing.T, dir, folder string, devices int) cached {
 	m := openTiny(t, dir, o)
 	h := sha256.New()
 	if devices == 0 { // the programs for generating are the same on several devices
-		played := playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 6})
-		for _, key := range slices.Sorted(maps.Keys(played)) {
-			fmt.Fprintln(h, played[key].tokens, played[key].logProbs)
+		prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("<image> box?", drawing(2, 16, 16)), Seed: 2}}
+		played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
+		require.NoError(t, err)
+		for _, c := range played {
+			fmt.Fprintln(h, c.Tokens, c.LogProbs)
 		}
 	}
 	rows, want := fourRows(t, m)

@@ -73,7 +73,7 @@ type ModelConfig struct {
 	Recompute    string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens  int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
 	CacheTokens  int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
-	CompileCache string `yaml:"compile_cache" null:"auto" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
+	CompileCache string `yaml:"compile_cache" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.

@@ -84,7 +84,7 @@ func TestLoadedExecutablesCallKernels(t *testing.T) {
 // Whatever is in a file, the program runs and the next process finds it repaired.
 func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
 	dir := t.TempDir()
-	d, s := withStore(t, dir)
+	d, _ := withStore(t, dir)
 	overwrites(t, d)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
 	other[len("vagen executable")]++ // version
 	for name, data := range map[string][]byte{"empty": nil, "torn": whole[:len(whole)/2], "altered": altered, "of another version": other} {
 		require.NoError(t, os.WriteFile(files[0], data, 0o600))
-		d, s = withStore(t, dir)
+		d, s := withStore(t, dir)
 		overwrites(t, d)
 		requireCounts(t, s, 0, 1)
 		d, s = withStore(t, dir)

@@ -125,18 +125,17 @@ func (t table) functions() (f C.functions, compile, size uintptr, err error) {
 	} {
 		off := field(x.name, reflect.Pointer, word)
 		if err != nil {
-			continue
+			return f, 0, 0, err
 		}
 		if off+word > size || *(*unsafe.Pointer)(unsafe.Add(t.table, off)) == nil {
-			err = fmt.Errorf("the plugin has no %s", x.name)
-			continue
+			return f, 0, 0, fmt.Errorf("the plugin has no %s", x.name)
 		}
 		*(*unsafe.Pointer)(x.to) = *(*unsafe.Pointer)(unsafe.Add(t.table, off))
 		if x.name == "PJRT_Client_Compile" {
 			compile = off
 		}
 	}
-	return f, compile, size, err
+	return f, compile, size, nil
 }
 
 // apiVersion is a struct PJRT_Api_Version.

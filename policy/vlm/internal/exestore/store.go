@@ -40,6 +40,8 @@ type Store struct {
 
 	mu       sync.Mutex
 	reported map[string]bool
+	size     int64 // of the folder when it was last listed, and of the files written since
+	writes   int   // since then
 }
 
 // Options are the settings of a store.
@@ -152,9 +154,31 @@ func (s *Store) write(k key, data []byte) {
 		s.report("an executable cannot be kept", err)
 		return
 	}
-	if err := s.trim(); err != nil {
+	if !s.due(int64(len(data))) {
+		return
+	}
+	size, err := s.trim()
+	if err != nil {
 		s.report("old executables cannot be removed", err)
 	}
+	s.mu.Lock()
+	s.size, s.writes = size, 0
+	s.mu.Unlock()
+}
+
+// listEvery is the number of written files after which a folder is listed again, because
+// other processes write to it, too.
+const listEvery = 64
+
+// due counts a written file and reports whether the folder must be listed: at first, if it
+// has become too large, and now and then.
+func (s *Store) due(size int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.size == 0
+	s.size += size
+	s.writes++
+	return first || s.size > s.opts.Limit || s.writes >= listEvery
 }
 
 // add writes the file under a name of its own and renames it, so that other processes
@@ -188,16 +212,15 @@ func (s *Store) add(k key, data []byte) (err error) {
 // abandoned is the age at which an unfinished file is that of a process that died.
 const abandoned = time.Hour
 
-// trim removes the least recently used files until the folder is within its limit. Files
-// of other kinds are not touched. Another process may remove the same files.
-func (s *Store) trim() error {
+// trim removes the least recently used files of a folder that has reached its limit, down
+// to nine tenths of it, and returns its size. Files of other kinds are not touched. Another
+// process may remove the same files.
+func (s *Store) trim() (total int64, bad error) {
 	list, err := os.ReadDir(s.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var files []fs.FileInfo
-	var total int64
-	var bad error
 	remove := func(name string) {
 		if err := os.Remove(filepath.Join(s.dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			bad = errors.Join(bad, err)
@@ -216,15 +239,18 @@ func (s *Store) trim() error {
 			remove(e.Name())
 		}
 	}
+	if total <= s.opts.Limit {
+		return total, bad
+	}
 	slices.SortFunc(files, func(a, b fs.FileInfo) int {
 		return cmp.Or(a.ModTime().Compare(b.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
 	for _, f := range files {
-		if total <= s.opts.Limit {
+		if total <= s.opts.Limit/10*9 {
 			break
 		}
 		remove(f.Name())
 		total -= f.Size()
 	}
-	return bad
+	return total, bad
 }

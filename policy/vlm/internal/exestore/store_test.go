@@ -95,7 +95,7 @@ func TestTheLeastRecentlyUsedAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	code := bytes.Repeat([]byte("x"), 1000)
 	size := int64(len(header(key{}, code)) + len(code))
-	s := open(t, dir, 3*size)
+	s := open(t, dir, 7*size/2)
 	keys := []key{newKey("0"), newKey("1"), newKey("2"), newKey("3")}
 	for i, k := range keys[:3] {
 		s.write(k, code)
@@ -146,6 +146,7 @@ func TestStoresShareAFolder(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	open(t, dir, 6*3000).write(newKey("last"), []byte("x")) // the others did not see each other's files
 	var total int64
 	for _, name := range names(t, dir) {
 		require.True(t, strings.HasSuffix(name, suffix), "%s is left", name)
