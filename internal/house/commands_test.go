@@ -81,6 +81,7 @@ func TestTheDocumentsRun(t *testing.T) {
 	command(t, root, "go", "build", "-o", filepath.Join(bin, "vagen"), "./cmd/vagen")
 	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Setenv("ANTHROPIC_API_KEY", "none")
+	t.Setenv("VAGEN_COMPILE_CACHE", t.TempDir())
 	all := documents(t)
 	m := stranger(t)
 	for _, d := range all {

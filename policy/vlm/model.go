@@ -140,6 +140,10 @@ type Options struct {
 	// CacheTokens is the smallest length of a conversation's cache. Setting it to
 	// the longest conversation avoids recompiling while conversations grow.
 	CacheTokens int
+	// CompileCache is the folder in which XLA's executables are kept, so that later processes
+	// load instead of compile them: CompileCacheAuto or "", CompileCacheOn, CompileCacheOff, or
+	// a path. Results have the same bytes.
+	CompileCache string
 	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.
@@ -362,17 +366,20 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Gauges implements policy.MetricsReporter: the number of compiled executables, the memory
-// of arrays on all devices, now and at most, and, with several devices, the part of the last
-// update's time that they spent on exchanging gradients and weights.
+// Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
+// instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
+// at most, and, with several devices, the part of the last update's time that they spent on
+// exchanging gradients and weights.
 func (m *Model) Gauges() map[string]float64 {
 	var held, peak int64 // of all devices
 	for _, d := range m.devices {
 		_, now := d.Live()
 		held, peak = held+now, peak+d.Peak()
 	}
+	loaded, _ := m.dev.Store().Counts()
 	out := map[string]float64{
 		"executables":           float64(m.dev.Executables()),
+		"executables_loaded":    float64(loaded),
 		"device_memory_mb":      float64(held) / 1e6,
 		"device_memory_peak_mb": float64(peak) / 1e6,
 	}

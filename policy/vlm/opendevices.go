@@ -38,6 +38,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 	if m.devices, err = m.dev.Peers(n); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
+	if err := m.keepExecutables(); err != nil {
+		return err
+	}
 	if n > 1 {
 		o.Log.Info("several devices", "backend", m.dev.Name(), "devices", n)
 	}

@@ -65,17 +65,18 @@ type EnvConfig struct {
 
 // ModelConfig sets how the model is executed.
 type ModelConfig struct {
-	Backend     string `yaml:"backend" doc:"auto, xla, cuda or go"`
-	Devices     int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
-	SameBytes   bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
-	PerDevice   bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
-	Shard       bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
-	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
-	Autotune    string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
-	AutotuneSum string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
-	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
-	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
-	CacheTokens int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
+	Backend      string `yaml:"backend" doc:"auto, xla, cuda or go"`
+	Devices      int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
+	SameBytes    bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
+	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
+	Shard        bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
+	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	Autotune     string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
+	AutotuneSum  string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
+	Recompute    string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
+	MicroTokens  int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
+	CacheTokens  int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
+	CompileCache string `yaml:"compile_cache" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.
@@ -301,7 +302,7 @@ func Default() Config {
 	return Config{
 		Run:       RunConfig{Waves: 1, QueueOptions: defaultQueue()},
 		Env:       EnvConfig{Seed: 1_000_000},
-		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
+		Model:     ModelConfig{Backend: "auto", Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: defaultAlgorithm(),
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},

@@ -23,15 +23,15 @@ import (
 
 func TestModelsFollowTheConfiguration(t *testing.T) {
 	c := config.Default()
-	require.Equal(t, vlm.Options{Backend: "auto", Devices: vlm.AllDevices, Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic}, ModelOptions(&c, nil))
+	require.Equal(t, vlm.Options{Backend: "auto", Devices: vlm.AllDevices, Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic, CompileCache: vlm.CompileCacheAuto}, ModelOptions(&c, nil))
 	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
 		c = config.Default()
 		change()
 		require.True(t, ModelOptions(&c, nil).Reference, "a KL term needs the initial policy")
 	}
-	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16 = 7, "critic", true
+	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16, c.Model.CompileCache = 7, "critic", true, "/kept"
 	o := ModelOptions(&c, nil)
-	require.Equal(t, []any{uint64(7), "critic", true}, []any{o.Seed, o.CriticPath, o.BFloat16})
+	require.Equal(t, []any{uint64(7), "critic", true, "/kept"}, []any{o.Seed, o.CriticPath, o.BFloat16, o.CompileCache})
 	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"q_proj"}}
 	c.Agent.Actor.Freeze = true
 	o = ModelOptions(&c, nil)

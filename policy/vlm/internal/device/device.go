@@ -17,6 +17,8 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/shapes"
+
+	"vagen/policy/vlm/internal/exestore"
 )
 
 // ErrClosed is returned by operations on a closed Device or a freed Array.
@@ -38,7 +40,8 @@ type Device struct {
 type library struct {
 	backend backends.Backend
 	name    string
-	pure    bool // GoMLX's pure-Go backend, which lacks some operations
+	pure    bool            // GoMLX's pure-Go backend, which lacks some operations
+	store   *exestore.Store // of executables; nil keeps none
 
 	mu             sync.Mutex
 	programs       []*Program
@@ -90,6 +93,13 @@ func (d *library) CompileTime() time.Duration {
 	defer d.clockMu.Unlock()
 	return d.compileTime
 }
+
+// UseStore has executables loaded from a store instead of compiled, and added to it. It must be
+// called before the first program runs.
+func (d *library) UseStore(s *exestore.Store) { d.store = s }
+
+// Store returns the store that UseStore set; nil for none.
+func (d *library) Store() *exestore.Store { return d.store }
 
 // startCompileTimer adds the time until stop is called to CompileTime.
 func (d *library) startCompileTimer() (stop func()) {

@@ -287,7 +287,7 @@ func (p *Program) finish(exe *executable) {
 	}
 	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
-		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })
+		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(func() { exe.graph.Compile(exe.outputs...) }) })
 	}
 	exe.outputs = nil
 	stop()

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/xla"
 
+	"vagen/policy/vlm/internal/exestore"
 	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/plugin"
 )
@@ -66,6 +67,7 @@ func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choice
 			err = plugin.ExplainGPU(err)
 		}
 	}()
+	attach(p, log)
 	made, err := xla.NewWithOptions(name, options)
 	if err != nil {
 		return nil, err
@@ -76,6 +78,18 @@ func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choice
 		}
 	}
 	return made, nil
+}
+
+// attach lets package exestore receive the plugin's compilations. A plugin that cannot be
+// loaded is reported by NewWithOptions.
+func attach(p plugin.Plugin, log *slog.Logger) {
+	loaded, err := pjrt.GetPlugin(p.Path)
+	if err == nil {
+		err = exestore.Attach(loaded, p.SHA256)
+	}
+	if err != nil {
+		log.Debug("executables are not kept between processes", "why", err)
+	}
 }
 
 // gpuOptions are the options of the client of a GPU.

@@ -1,0 +1,189 @@
+package vlm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/exestore"
+	"vagen/policy/vlm/internal/model"
+)
+
+// cached is what a process reports that opened a model with a folder of executables.
+type cached struct {
+	Hash             string // of responses, scores and all files of a checkpoint
+	Loaded, Compiled int
+}
+
+// useModel generates, scores and trains with a folder of executables, or without one.
+func useModel(t *testing.T, dir, folder string, devices int) cached {
+	t.Helper()
+	o := Options{Backend: testBackend(), CompileCache: folder, Critic: SharedCritic, Reference: true, MicroTokens: 64, Devices: devices}
+	m := openTiny(t, dir, o)
+	h := sha256.New()
+	if devices == 0 { // the programs for generating are the same on several devices
+		prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("<image> box?", drawing(2, 16, 16)), Seed: 2}}
+		played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
+		require.NoError(t, err)
+		for _, c := range played {
+			fmt.Fprintln(h, c.Tokens, c.LogProbs)
+		}
+	}
+	rows, want := fourRows(t, m)
+	scores, err := m.Score(t.Context(), &rows, want, everything, 1)
+	require.NoError(t, err)
+	fmt.Fprintln(h, scores)
+	train(t, m, 2)
+	saved := files(t, save(t, m))
+	for _, name := range slices.Sorted(maps.Keys(saved)) {
+		fmt.Fprintln(h, name, saved[name])
+	}
+	loaded, compiled := m.dev.Store().Counts()
+	require.EqualValues(t, loaded, m.Gauges()["executables_loaded"])
+	require.True(t, folder == CompileCacheOff || loaded+compiled == m.dev.Executables(), "%d loaded, %d compiled, %d in use", loaded, compiled, m.dev.Executables())
+	return cached{Hash: hex.EncodeToString(h.Sum(nil)), Loaded: loaded, Compiled: compiled}
+}
+
+// Environment variables of the child process of TestASecondProcessCompilesNothing.
+const (
+	cachedModel = "VAGEN_TEST_CACHED_MODEL"
+	cachedOut   = "VAGEN_TEST_CACHED_OUT"
+)
+
+func TestProcessThatKeepsExecutables(t *testing.T) {
+	out := os.Getenv(cachedOut)
+	if out == "" {
+		t.Skip("part of TestASecondProcessCompilesNothing")
+	}
+	got := useModel(t, os.Getenv(cachedModel), "", 0) // the folder is in the environment
+	raw, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(out, raw, 0o600))
+}
+
+// keeping runs TestProcessThatKeepsExecutables in another process.
+func keeping(t *testing.T, dir, folder string) (got cached, err error) {
+	out := filepath.Join(t.TempDir(), "result.json")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessThatKeepsExecutables$")
+	cmd.Env = append(os.Environ(), cachedModel+"="+dir, cachedOut+"="+out, CompileCacheVariable+"="+folder)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return got, fmt.Errorf("%w: %s", err, text)
+	}
+	raw, err := os.ReadFile(out)
+	if err != nil {
+		return got, err
+	}
+	return got, json.Unmarshal(raw, &got)
+}
+
+// requireStore skips a test where executables are not kept.
+func requireStore(t *testing.T) {
+	t.Helper()
+	if d := testDevice(t); d.PureGo() || runtime.GOOS != "linux" {
+		t.Skipf("the backend is %s on %s", d.Name(), runtime.GOOS)
+	}
+}
+
+// Responses, scores, weights and moments have the same bytes whether executables are
+// compiled or loaded, and a second process compiles nothing.
+func TestASecondProcessCompilesNothing(t *testing.T) {
+	requireStore(t)
+	dir, folder := tinyFolder(t, model.Qwen25VL, nil), filepath.Join(t.TempDir(), "executables")
+	without := useModel(t, dir, CompileCacheOff, 0)
+	require.Equal(t, 0, without.Loaded+without.Compiled, "counted by the store")
+	first, err := keeping(t, dir, folder)
+	require.NoError(t, err)
+	require.Equal(t, without.Hash, first.Hash)
+	executables := first.Loaded + first.Compiled
+	second, err := keeping(t, dir, folder)
+	require.NoError(t, err)
+	require.Equal(t, cached{Hash: without.Hash, Loaded: executables}, second)
+
+	// Two processes at once replace files that are missing or damaged.
+	list, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Greater(t, len(list), 4)
+	for i, e := range list[:4] {
+		path := filepath.Join(folder, e.Name())
+		if i%2 == 0 {
+			require.NoError(t, os.Remove(path))
+		} else {
+			require.NoError(t, os.Truncate(path, 100))
+		}
+	}
+	var both [2]cached
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i := range both {
+		wg.Go(func() { both[i], errs[i] = keeping(t, dir, folder) })
+	}
+	wg.Wait()
+	for i, got := range both {
+		require.NoError(t, errs[i])
+		require.Equal(t, without.Hash, got.Hash)
+		require.Equal(t, executables, got.Loaded+got.Compiled)
+	}
+	require.GreaterOrEqual(t, both[0].Compiled+both[1].Compiled, 4)
+	require.Equal(t, cached{Hash: without.Hash, Loaded: executables}, useModel(t, dir, folder, 0))
+}
+
+// Executables run on every device of a backend, also when they are loaded.
+func TestSeveralDevicesLoadExecutables(t *testing.T) {
+	requireStore(t)
+	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
+	first := useModel(t, dir, folder, 2)
+	require.Positive(t, first.Compiled)
+	second := useModel(t, dir, folder, 2)
+	require.Equal(t, cached{Hash: first.Hash, Loaded: first.Loaded + first.Compiled}, second)
+}
+
+func TestCompileCacheIsChosen(t *testing.T) {
+	requireStore(t)
+	dir, home := tinyFolder(t, model.Qwen2, nil), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	folder := filepath.Join(home, "other")
+	open := func(choice, variable string) (string, error) {
+		t.Setenv(CompileCacheVariable, variable)
+		m, err := Open(t.Context(), dir, Options{Backend: testBackend(), CompileCache: choice})
+		if err != nil {
+			return "", err
+		}
+		defer m.Close()
+		if s := m.dev.Store(); s != nil {
+			return s.Dir(), nil
+		}
+		return "", nil
+	}
+	standard := filepath.Join(home, "vagen", "executables")
+	for _, c := range [][3]string{
+		{"", "", ""}, {"auto", "", ""}, // within go test
+		{"on", "", standard}, {"", "on", standard}, {"off", "on", ""}, {"auto", folder, folder}, {folder, "off", folder}, {"", "off", ""},
+	} {
+		got, err := open(c[0], c[1])
+		require.NoError(t, err)
+		require.Equal(t, c[2], got, "CompileCache %q, variable %q", c[0], c[1])
+	}
+	require.NoError(t, os.Chmod(folder, 0o777))
+	for _, c := range [][2]string{{folder, ""}, {"", folder}} {
+		_, err := open(c[0], c[1])
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorIs(t, err, exestore.ErrUnsafe)
+		require.ErrorContains(t, err, folder)
+	}
+	file := filepath.Join(home, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := open(file, "")
+	require.ErrorIs(t, err, ErrOption)
+}
