@@ -200,22 +200,24 @@ func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 	require.True(t, strings.HasPrefix(fmt.Sprint(new(train.Trainer).Restore(s)), "train: "))
 }
 
-// BenchmarkStep is a step in which both sides have to wait: environments that take
-// two milliseconds a turn, and four optimiser steps of two milliseconds. Collecting
-// ahead hides the shorter wait behind the longer one.
+// BenchmarkStep is a step in which both sides have to wait: environments that take two or
+// twelve milliseconds a turn, and four optimiser steps of two milliseconds. Collecting ahead
+// hides the shorter wait behind the longer one; collecting several steps ahead hides episodes
+// that take longer than an update.
 func BenchmarkStep(b *testing.B) {
-	for name, async := range map[string]bool{"in turn": false, "ahead": true} {
-		b.Run(name, func(b *testing.B) {
-			wait := func() { time.Sleep(2 * time.Millisecond) }
-			c := traintest.Small()
-			c.Run.Async, c.Run.Workers, c.Agent.Actor.MiniBatch = async, 8, 2
-			c.Trainer.Steps, c.Trainer.Metrics = b.N, []string{"none"}
-			g := traintest.Guesser()
-			g.Alter = func(*policy.Batch, *policy.Stats) error { wait(); return nil }
-			tr, _ := traintest.Trainer(b, c, g, &traintest.Arena{Fault: func(int64, int) error { wait(); return nil }})
-			tr.Sinks = nil
-			b.ResetTimer()
-			require.NoError(b, tr.Run(b.Context()))
-		})
+	for _, turn := range []time.Duration{2, 12} {
+		for _, ahead := range []int{0, 1, 2, 3} {
+			b.Run(fmt.Sprintf("turns of %d ms/%d ahead", turn, ahead), func(b *testing.B) {
+				c := traintest.Small()
+				c.Run.Async, c.Run.MaxStaleness, c.Run.Workers, c.Agent.Actor.MiniBatch = ahead > 0, max(1, ahead), 8, 2
+				c.Trainer.Steps, c.Trainer.Metrics = b.N, []string{"none"}
+				g := traintest.Guesser()
+				g.Alter = func(*policy.Batch, *policy.Stats) error { time.Sleep(2 * time.Millisecond); return nil }
+				tr, _ := traintest.Trainer(b, c, g, &traintest.Arena{Fault: func(int64, int) error { time.Sleep(turn * time.Millisecond); return nil }})
+				tr.Sinks = nil
+				b.ResetTimer()
+				require.NoError(b, tr.Run(b.Context()))
+			})
+		}
 	}
 }
