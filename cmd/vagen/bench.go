@@ -70,6 +70,7 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.IntVar(&o.Devices, "devices", 1, "devices that work together: 1, 2, 4 or 8, or -1 for all GPUs")
 	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
 	f.BoolVar(&o.PartPerDevice, "part-per-device", false, "divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
+	f.BoolVar(&o.ShardWeights, "shard-weights", false, "keep each weight on one of several devices instead of on all")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)

@@ -58,8 +58,8 @@ type Options struct {
 	// Backend is auto, xla, cuda or go; "" is auto.
 	Backend string
 	// Devices is the number of devices of Backend that train, score and generate together: 1,
-	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights. On a CPU, devices
-	// share the processors.
+	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights, unless ShardWeights is
+	// set. On a CPU, devices share the processors.
 	Devices int
 	// PreferDevices replaces AllDevices where there are as many devices.
 	PreferDevices int
@@ -71,6 +71,10 @@ type Options struct {
 	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
 	// less time and memory, but rounding depends on the number of devices.
 	PartPerDevice bool
+	// ShardWeights keeps each weight on one of several devices and copies those of a layer to the
+	// others whenever they compute with it, so that a model needs not fit one device. While
+	// conversations are open, each device has a copy of the decoder. Results have the same bytes.
+	ShardWeights bool
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
@@ -90,6 +94,9 @@ type Options struct {
 	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
 	// whenever it scores. With LoRA it has none but adapters.
 	OffloadReference bool
+	// OffloadCritic does the same for a separate critic's weights, which are on the devices while it
+	// scores or is updated.
+	OffloadCritic bool
 	// OffloadMoments and OffloadCriticMoments keep the optimiser's moments of the policy and of a
 	// separate critic in host memory. Those of a layer are on a device while it is updated. Results
 	// have the same bytes.
@@ -172,8 +179,8 @@ func (o *Options) fill() error {
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}
-	if o.OffloadCriticMoments && o.Critic != SeparateCritic {
-		addf("OffloadCriticMoments is set, but Critic is %q, not %q", o.Critic, SeparateCritic)
+	if (o.OffloadCritic || o.OffloadCriticMoments) && o.Critic != SeparateCritic {
+		addf("OffloadCritic is %v and OffloadCriticMoments %v, but Critic is %q, not %q", o.OffloadCritic, o.OffloadCriticMoments, o.Critic, SeparateCritic)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
 		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
@@ -220,7 +227,7 @@ type Model struct {
 	resumed     map[uint64]*resumed // recorded conversations, until they are continued
 	batches     []*session
 	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies
+	narrowed    []*device.Array     // the copies, on several devices
 	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool

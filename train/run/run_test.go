@@ -43,14 +43,15 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
 	offloads := func() []bool {
 		o := ModelOptions(&c, nil)
-		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments}
+		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments, o.OffloadCritic}
 	}
-	require.Equal(t, []bool{false, false, false}, offloads())
+	require.Equal(t, []bool{false, false, false, false}, offloads())
 	c.Agent.Actor.UseKLLoss = false
+	c.Critic.Model.FSDP.ParamOffload = true
 	c.Agent.Actor.FSDP.OptimizerOffload, c.Agent.Ref.FSDP.ParamOffload, c.Critic.Model.FSDP.OptimizerOffload = true, true, true
-	require.Equal(t, []bool{true, false, true}, offloads(), "there is no reference")
+	require.Equal(t, []bool{true, false, true, true}, offloads(), "there is no reference")
 	c.Agent.Actor.UseKLLoss, c.Critic.Kind = true, "shared"
-	require.Equal(t, []bool{true, true, false}, offloads(), "the policy's moments are those of a shared critic")
+	require.Equal(t, []bool{true, true, false, false}, offloads(), "the policy's moments are those of a shared critic")
 	c.Data.Template = map[string]any{"enable_thinking": false}
 	require.Equal(t, c.Data.Template, ModelOptions(&c, nil).Template)
 }
