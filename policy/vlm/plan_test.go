@@ -131,6 +131,7 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 		"weights":      {Critic: SharedCritic},
 		"adapters":     {LoRA: &LoRA{Rank: 2, Alpha: 4}, Critic: SharedCritic},
 		"four devices": {LoRA: &LoRA{Rank: 2, Alpha: 4}, Devices: 4},
+		"sharded":      {Devices: 2, ShardWeights: true},
 	} {
 		m := newTiny(t, model.Qwen25VL, o)
 		before := heldBy(m)

@@ -27,8 +27,11 @@ func (m *Model) copiedBytes() (sum int64) {
 	for _, g := range trainedGroups(m.actor.weights.groups) {
 		sum += 4 * int64(g.Size())
 	}
-	if m.tree && !m.dev.Accelerator() {
-		sum *= int64(len(m.devices))
+	switch n := int64(max(1, len(m.devices))); {
+	case m.sharded() && m.dev.Accelerator():
+		return sum / n
+	case m.tree && !m.sharded() && !m.dev.Accelerator():
+		return sum * n
 	}
 	return sum
 }
