@@ -22,6 +22,8 @@ var otherValues = map[string]string{
 	"model.devices":              "2",
 	"model.same_bytes":           "true",
 	"model.part_per_device":      "true",
+	"model.autotune":             "/k.txt with model.backend=cuda",
+	"model.autotune_sha256":      "ab with model.autotune=/k.txt model.backend=cuda",
 	"model.shard_weights":        "true",
 	"trainer.n_gpus_per_node":    "2",
 	"model.bfloat16":             "true",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -78,6 +78,15 @@ type Options struct {
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
+	// Autotune is a file with XLA's choice of a kernel for each matrix product on a GPU, by
+	// measured times. If it does not exist, products are measured when they are compiled, and
+	// Close writes it; such a run cannot be repeated byte for byte, but those that read
+	// the file can. Without a file, and for products that it lacks, fixed rules choose. It needs
+	// the backend cuda, is valid for one model of GPU and version of the plugin, and is the same for all models of a
+	// process.
+	Autotune string
+	// AutotuneSHA256 is the sum that the file must have; "" permits any.
+	AutotuneSHA256 string
 	// Recompute trades time for memory in training; "" is RecomputeNothing.
 	Recompute Recompute
 	// Critic is the source of values; "" is NoCritic.
@@ -170,6 +179,7 @@ func (o *Options) fill() error {
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
 	}
+	o.checkAutotune(addf)
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
@@ -208,8 +218,9 @@ type Model struct {
 	proc *processor.Processor // nil for text models
 
 	devices []*device.Device
-	tree    bool // steps, scoring and generation are divided into parts
-	leaves  int  // the number of parts
+	choices plugin.Choices // of a GPU's kernels
+	tree    bool           // steps, scoring and generation are divided into parts
+	leaves  int            // the number of parts
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 
@@ -327,15 +338,7 @@ func (m *Model) Close() error {
 	if m.dev != nil {
 		m.dev.Close()
 	}
-	return nil
-}
-
-// Inputs returns the folders that the model was opened from: model and, if they are set,
-// critic and adapter.
-func (m *Model) Inputs() map[string]string {
-	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath, "adapter": m.opts.Adapter}
-	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
-	return paths
+	return m.keepMeasured()
 }
 
 // Backend returns the name of the backend.

@@ -77,6 +77,8 @@ type ModelConfig struct {
 	PerDevice   bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard       bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	Autotune    string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
+	AutotuneSum string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
 	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
 	CacheTokens int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
