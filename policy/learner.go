@@ -185,7 +185,8 @@ type EngineSampler interface {
 }
 
 // PolicySnapshotter is a Learner that can copy its policy, so that rollouts are sampled from the
-// copy while the learner continues training.
+// copy while the learner continues training. With run.max_staleness above 1 several copies, of
+// one policy or of several, sample at the same time.
 type PolicySnapshotter interface {
 	// SnapshotPolicy returns a copy of the current policy.
 	SnapshotPolicy(ctx context.Context) (PolicySnapshot, error)

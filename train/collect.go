@@ -17,7 +17,7 @@ import (
 )
 
 // collector plays the episodes of steps. It changes nothing in a Trainer, so that it can run
-// during an update. At most one collection runs at a time.
+// during an update. Several collections may run at the same time.
 type collector struct {
 	config    *config.Config
 	envs      *env.Registry

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"vagen/env/dataset"
 	"vagen/internal/nearest"
@@ -28,8 +29,8 @@ type Levels struct {
 
 	dropped bool // dropOverlong has run
 
-	epoch int   // of order
-	order []int // of train
+	mu     sync.Mutex
+	orders map[int][]int // of train, by epoch
 
 	// State is the block state_reward of the environments in files, nil for none. It must
 	// be the same in all of them.
@@ -44,7 +45,7 @@ type Levels struct {
 // environments. It must be called before a run folder is created for the configuration; a
 // Trainer calls it itself unless its Levels are set.
 func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels, error) {
-	l := &Levels{config: c, epoch: -1}
+	l := &Levels{config: c}
 	var problems []error
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
 		var all []dataset.Episode
@@ -247,10 +248,25 @@ func (l *Levels) At(step, group int) rollout.Episode {
 	}
 	per := len(l.train) / batch // steps of an epoch; remaining episodes are not used
 	epoch, first := (step-1)/per, (step-1)%per*batch
-	if epoch != l.epoch {
-		l.epoch, l.order = epoch, l.shuffled(epoch)
+	order := l.orderOf(epoch)
+	return l.train[order[(first+group)%len(order)]]
+}
+
+// orderOf returns the order of an epoch. It keeps those of a few epochs, because the episodes
+// of several steps may be collected at the same time.
+func (l *Levels) orderOf(epoch int) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.orders[epoch] == nil {
+		if len(l.orders) > config.MaxStaleness {
+			l.orders = nil
+		}
+		if l.orders == nil {
+			l.orders = map[int][]int{}
+		}
+		l.orders[epoch] = l.shuffled(epoch)
 	}
-	return l.train[l.order[(first+group)%len(l.order)]]
+	return l.orders[epoch]
 }
 
 // epochOf returns the epoch of a step, from 0; without files it is always 0.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -183,4 +184,37 @@ func TestBadFilesAreReportedTogether(t *testing.T) {
 		_, err := fromFiles(t, "x.yaml", overrides...)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// TestStartStatesDoNotDependOnWhatElseIsCollected: the steps of several epochs, read at the same
+// time and in any order, have the start states that each has alone.
+func TestStartStatesDoNotDependOnWhatElseIsCollected(t *testing.T) {
+	c, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=9", "trainer.test_freq=-1")
+	require.NoError(t, err)
+	open := func() *train.Levels {
+		l, err := train.OpenLevels(t.Context(), &c, nil)
+		require.NoError(t, err)
+		return l
+	}
+	const steps = 24 // more epochs than orders are kept
+	var want [steps + 1][3]int64
+	for step := 1; step <= steps; step++ {
+		l := open()
+		for g := range 3 {
+			want[step][g] = l.At(step, g).Seed
+		}
+	}
+	shared := open()
+	var got [steps + 1][3]int64
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			for i := range steps {
+				step := 1 + (i*7+g*5)%steps
+				got[step][g] = shared.At(step, g).Seed
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, want, got)
 }

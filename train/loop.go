@@ -19,7 +19,9 @@ func (t *Trainer) Run(ctx context.Context) error {
 	if t.Config.Trainer.SaveFreq < 0 && t.Checkpointer != nil {
 		t.Log.Warn("the run is not saved", "trainer.save_freq", t.Config.Trainer.SaveFreq)
 	}
+	defer t.progress.stopPrefetches(nil)
 	err := t.loop(ctx)
+	t.progress.stopPrefetches(t.progress.belonging)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = t.saveInterrupted(ctx, err)
 	}
@@ -79,7 +81,8 @@ func (t *Trainer) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	_, err := t.State() // waits for its episodes if the run stopped early
+	return err
 }
 
 // afterStep does the validation and the checkpoint that are due after a step.
@@ -133,7 +136,10 @@ func (t *Trainer) saveInterrupted(ctx context.Context, stopped error) error {
 	case saved == p.finished.Step:
 		return stopped
 	}
-	s := *p.finished
+	s, err := p.withPrefetched(*p.finished)
+	if err != nil {
+		return fmt.Errorf("train: interrupted, and step %d cannot be saved: %w", s.Step, err)
+	}
 	s.Interrupted = true
 	p.current = &s
 	pending, err := t.Checkpointer.Begin(context.WithoutCancel(ctx), s)

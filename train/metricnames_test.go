@@ -108,7 +108,7 @@ func dashboards(t *testing.T) []config.Config {
 	critic.Critic.Epochs = &two
 	charged := traintest.Grouped()
 	charged.Algorithm.KLInReward, charged.Filter.Enable, charged.Reward.Normalize = true, true, "batch"
-	charged.Algorithm.Correction.Level = &token
+	charged.Algorithm.Correction.Level, charged.Run.Async = &token, true
 	return []config.Config{critic, charged, sources(t)}
 }
 

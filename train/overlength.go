@@ -43,6 +43,6 @@ func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 		}
 		*part.levels = kept
 	}
-	l.dropped, l.epoch = true, -1
+	l.dropped, l.orders = true, nil
 	return nil
 }

@@ -2,44 +2,140 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// Prefetched contains a step's episodes. With run.async they are collected during the update
-// of the step before, with the policy before that update. They are then part of a run's State
-// and must not be changed.
+// Prefetched contains a step's episodes that were collected during the updates of earlier
+// steps (run.async). They are part of a run's State and must not be changed.
 type Prefetched struct {
-	Step      int             `json:"step"` // the step that the episodes are for
-	Metrics   track.Metrics   `json:"metrics"`
-	Baselines map[int]float64 `json:"baselines,omitempty"` // return of the greedy episode of each group
+	Step int // the step that the episodes are for
+	// Policy is the step after whose update the policy was copied that played them; 0 is the
+	// policy at the start of the run.
+	Policy    int
+	Metrics   track.Metrics
+	Baselines map[int]float64 // return of the greedy episode of each group
 	// Checkpoints store the episodes in a file of package rollout/store.
-	Episodes []*rollout.Trajectory `json:"-"`
+	Episodes []*rollout.Trajectory
 }
 
-// prefetch is the collection of a step's episodes during the update of the step
-// before. Nil means no collection.
+// staleness is the number of updates between the policy that played the episodes and the one
+// that learns from them.
+func (p *Prefetched) staleness() int { return p.Step - 1 - p.Policy }
+
+// PrefetchedSteps are the episodes of the steps after a State's, one entry for each step, in
+// order. As JSON, one entry is an object and several are an array. An entry without the key
+// policy has a staleness of one.
+type PrefetchedSteps []*Prefetched
+
+// prefetchedJSON is Prefetched as JSON.
+type prefetchedJSON struct {
+	Step      int             `json:"step"`
+	Policy    *int            `json:"policy,omitempty"`
+	Metrics   track.Metrics   `json:"metrics"`
+	Baselines map[int]float64 `json:"baselines,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s PrefetchedSteps) MarshalJSON() ([]byte, error) {
+	out := make([]prefetchedJSON, len(s))
+	for i, p := range s {
+		out[i] = prefetchedJSON{Step: p.Step, Metrics: p.Metrics, Baselines: p.Baselines}
+		if p.staleness() != 1 {
+			out[i].Policy = &p.Policy
+		}
+	}
+	if len(out) == 1 {
+		return json.Marshal(out[0])
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *PrefetchedSteps) UnmarshalJSON(raw []byte) error {
+	in := make([]prefetchedJSON, 1)
+	if json.Unmarshal(raw, &in[0]) != nil {
+		if err := json.Unmarshal(raw, &in); err != nil {
+			return err
+		}
+	}
+	*s = nil
+	for _, p := range in {
+		e := &Prefetched{Step: p.Step, Policy: p.Step - 2, Metrics: p.Metrics, Baselines: p.Baselines}
+		if p.Policy != nil {
+			e.Policy = *p.Policy
+		}
+		*s = append(*s, e)
+	}
+	return nil
+}
+
+// validate refuses entries that do not belong to a state after a step.
+func (s PrefetchedSteps) validate(step int) error {
+	for i, p := range s {
+		if p.Step != step+1+i {
+			return fmt.Errorf("the state is of step %d, so entry %d of the prefetched episodes must be for step %d, but is for step %d", step, i+1, step+1+i, p.Step)
+		}
+		if p.Policy < 0 || p.Policy > step {
+			return fmt.Errorf("the state is of step %d, so prefetched episodes must be from a policy of a step in [0, %d], but those for step %d are from one of step %d", step, step, p.Step, p.Policy)
+		}
+	}
+	return nil
+}
+
+// prefetch is the collection of a step's episodes, which may be complete.
 type prefetch struct {
+	step      int
 	cancel    context.CancelFunc
 	done      chan struct{}
-	collected *Prefetched
+	collected *Prefetched // valid, like err, once done is closed
 	err       error
 }
 
-// startPrefetch starts to collect a step's episodes with a snapshot of the current policy. It
-// returns when the learner may change.
-func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error) {
-	if !t.Config.Run.Async || step > t.Config.Trainer.Steps {
-		return nil, nil
+// restored returns the collections of a state, which are complete, except episodes that are
+// older than allowed.
+func restored(s PrefetchedSteps, oldest int) (out []*prefetch) {
+	for _, e := range s {
+		if e.staleness() > oldest {
+			break
+		}
+		p := &prefetch{step: e.Step, cancel: func() {}, done: make(chan struct{}), collected: e}
+		close(p.done)
+		out = append(out, p)
 	}
+	return out
+}
+
+// startPrefetches starts to collect the episodes of the run.max_staleness steps after a step,
+// except those that are being collected already, each with an own copy of the current policy.
+// Which policy plays a step is so a function of the numbers of the steps alone. It returns
+// when the learner may change.
+func (t *Trainer) startPrefetches(ctx context.Context, step int) error {
+	c, p := &t.Config, &t.progress
+	if !c.Run.Async {
+		return nil
+	}
+	for s := step + 1 + len(p.ahead); s <= min(step+c.Run.MaxStaleness, c.Trainer.Steps); s++ {
+		e, err := t.startPrefetch(ctx, s)
+		if err != nil {
+			return err
+		}
+		p.ahead = append(p.ahead, e)
+	}
+	return nil
+}
+
+// startPrefetch starts to collect a step's episodes with a copy of the current policy.
+// Collections that run at the same time do not share a copy, because episodes that a model
+// plays together have an effect on each other's rounding.
+func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error) {
 	snapshotter, ok := t.Learner.(policy.PolicySnapshotter)
 	if !ok {
 		return nil, errNoPolicySnapshots(t.Learner)
@@ -51,64 +147,59 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 	// Like the concurrent update, it is not interrupted if interrupted runs are saved: a run
 	// could not be resumed from the new weights without these episodes.
 	ctx, cancel := context.WithCancel(t.updateContext(ctx))
-	p := &prefetch{cancel: cancel, done: make(chan struct{})}
-	c, seed := t.collector, t.stability.seed()
+	p := &prefetch{step: step, cancel: cancel, done: make(chan struct{})}
+	c, seed, version := t.collector, t.stability.seed(), t.progress.done
 	go func() {
 		defer close(p.done)
 		p.collected, _, p.err = c.collect(ctx, snapshot, step, seed)
-		p.err = errors.Join(p.err, snapshot.Close())
+		if p.err = errors.Join(p.err, snapshot.Close()); p.err == nil {
+			p.collected.Policy = version
+		}
 	}()
 	return p, nil
 }
 
-// wait waits for the collection and returns its result, nil if there is none.
+// wait waits for the collection and returns its result.
 func (p *prefetch) wait() (*Prefetched, error) {
-	if p == nil {
-		return nil, nil
-	}
 	<-p.done
 	return p.collected, p.err
 }
 
-// stop cancels the collection and waits for its end.
-func (p *prefetch) stop() {
-	if p == nil {
-		return
+// stopPrefetches cancels the collections of later steps, except some, and waits for their end.
+func (p *progress) stopPrefetches(except []*prefetch) {
+	kept := p.ahead[:0:0]
+	for _, e := range p.ahead {
+		if slices.Contains(except, e) {
+			kept = append(kept, e)
+			continue
+		}
+		e.cancel()
+		<-e.done
 	}
-	p.cancel()
-	<-p.done
+	p.ahead = kept
+}
+
+// withPrefetched returns a state with the episodes that belong to it, for which it waits.
+func (p *progress) withPrefetched(s State) (State, error) {
+	s.Prefetched = nil
+	for _, e := range p.belonging {
+		collected, err := e.wait()
+		if err != nil {
+			return s, fmt.Errorf("train: episodes of step %d: %w", e.step, err)
+		}
+		s.Prefetched = append(s.Prefetched, collected)
+	}
+	return s, nil
+}
+
+// next returns the collected episodes of a step, for which it waits; nil if there are none.
+func (p *progress) next(step int) (*Prefetched, error) {
+	if len(p.ahead) == 0 || p.ahead[0].step != step {
+		return nil, nil
+	}
+	return p.ahead[0].wait()
 }
 
 func errNoPolicySnapshots(l policy.Learner) error {
 	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but the learner (%T) does not implement policy.PolicySnapshotter", config.ErrConfig, l)
-}
-
-// Names of the folder and the file with Prefetched episodes in a checkpoint.
-const (
-	PrefetchedFolder = "ahead"
-	prefetchedFile   = "episodes.parquet"
-)
-
-// SavePrefetched writes the episodes of a state to a checkpoint's folder.
-func SavePrefetched(dir string, a *Prefetched) error {
-	if a == nil {
-		return nil
-	}
-	dir = filepath.Join(dir, PrefetchedFolder)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	return store.Save(filepath.Join(dir, prefetchedFile), a.Step, a.Episodes)
-}
-
-// LoadPrefetched reads them back.
-func LoadPrefetched(dir string, a *Prefetched) error {
-	if a == nil {
-		return nil
-	}
-	kept, err := store.Load(filepath.Join(dir, PrefetchedFolder, prefetchedFile))
-	for _, s := range kept {
-		a.Episodes = append(a.Episodes, s.Trajectory)
-	}
-	return err
 }

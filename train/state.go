@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"vagen/reward"
 	"vagen/train/config"
@@ -19,7 +20,7 @@ type State struct {
 	KLCoef     float64         `json:"kl_coef"`           // coefficient for the next step
 	Skipped    int             `json:"skipped_in_a_row"`  // optimiser steps
 	Rewards    json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
-	Prefetched *Prefetched     `json:"ahead,omitempty"`   // episodes collected for the next step
+	Prefetched PrefetchedSteps `json:"ahead,omitempty"`   // episodes collected for the next steps
 	Best       *Best           `json:"best,omitempty"`    // best validation; Checkpointer.KeepBest has saved its policy
 	Stability  StabilityState  `json:"trouble"`           // state of group stability
 	// Interrupted means that the run was stopped directly after the step: the validation and
@@ -32,7 +33,8 @@ type progress struct {
 	from       State       // state in which Run starts
 	done       int         // training steps
 	skipped    int         // optimiser steps skipped in a row
-	prefetched *Prefetched // episodes of the next step; nil for none
+	ahead      []*prefetch // collections of the next steps, in order, without gaps
+	belonging  []*prefetch // those that are part of current and finished
 	best       *Best       // validation so far; nil for none
 	kl         reward.Controller
 	normalizer *reward.Normalizer // nil for none
@@ -42,9 +44,9 @@ type progress struct {
 	current  *State // the same, with the validation after the step
 }
 
-// state returns the current state.
+// state returns the current state without prefetched episodes.
 func (p *progress) state(stability *StabilityState) (State, error) {
-	s := State{Step: p.done, Skipped: p.skipped, Prefetched: p.prefetched, Best: p.best, Stability: stability.clone()}
+	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone()}
 	if p.kl != nil {
 		s.KLCoef = p.kl.Coefficient()
 	}
@@ -62,14 +64,16 @@ func (p *progress) state(stability *StabilityState) (State, error) {
 func (p *progress) snapshot(stability *StabilityState) error {
 	s, err := p.state(stability)
 	if err == nil {
-		p.current = &s
+		p.current, p.belonging = &s, slices.Clone(p.ahead)
 	}
 	return err
 }
 
-// resume sets the progress to a restored state; the zero state is the start of a run.
-func (p *progress) resume() error {
-	p.done, p.skipped, p.best, p.prefetched = p.from.Step, p.from.Skipped, p.from.Best, p.from.Prefetched
+// resume sets the progress to a restored state; the zero state is the start of a run. Prefetched
+// episodes that are older than a number of updates are not used.
+func (p *progress) resume(oldest int) error {
+	p.done, p.skipped, p.best, p.ahead = p.from.Step, p.from.Skipped, p.from.Best, restored(p.from.Prefetched, oldest)
+	p.belonging = p.ahead
 	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
 		a.Value = p.from.KLCoef
 	}
@@ -85,12 +89,19 @@ func (p *progress) resume() error {
 	return nil
 }
 
-// State returns the state after the last finished step, for use when Run has returned.
+// State returns the state after the last finished step, for use when Run has returned. If Run
+// ended with an error, it may have cancelled the collection of episodes that belong to the
+// state (run.max_staleness above 1); State then returns an error.
 func (t *Trainer) State() (State, error) {
-	if t.progress.current != nil {
-		return *t.progress.current, nil
+	p := &t.progress
+	if p.current != nil {
+		return p.withPrefetched(*p.current)
 	}
-	return t.progress.state(&t.stability.state)
+	s, err := p.state(&t.stability.state)
+	if err != nil {
+		return s, err
+	}
+	return p.withPrefetched(s)
 }
 
 // Done returns the number of finished training steps.
@@ -114,8 +125,8 @@ func (s *State) validate() error {
 	if s.Stability.Rollbacks < 0 || s.Stability.Stale < 0 {
 		return fmt.Errorf("rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
 	}
-	if a := s.Prefetched; a != nil && a.Step != s.Step+1 {
-		return fmt.Errorf("the state is of step %d, so prefetched episodes must be for step %d, but are for step %d", s.Step, s.Step+1, a.Step)
+	if err := s.Prefetched.validate(s.Step); err != nil {
+		return err
 	}
 	if s.Rewards != nil {
 		return json.Unmarshal(s.Rewards, new(reward.Normalizer))
@@ -127,7 +138,7 @@ func (s *State) validate() error {
 func (t *Trainer) resume() error {
 	t.publisher.saved = t.progress.from.Step
 	t.stability.state = t.progress.from.Stability.clone()
-	return t.progress.resume()
+	return t.progress.resume(t.Config.Run.MaxStaleness)
 }
 
 // rollBack restores the newest checkpoint. The best policy is kept, because it is from before
@@ -136,6 +147,7 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	p := &t.progress
 	rollbacks, best := t.stability.state.Rollbacks+1, p.best
 	p.updating = true
+	p.stopPrefetches(nil) // copies of the policy do not survive Rollback
 	s, err := t.Checkpointer.(Rollbacker).Rollback(ctx)
 	if err != nil {
 		return err
@@ -149,7 +161,7 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	}
 	p.updating = false
 	t.stability.state.Rollbacks, p.best = rollbacks, best
-	p.prefetched = nil // with the prefetched episodes the spike would occur again
+	p.ahead = nil // with the prefetched episodes the spike would occur again
 	if err := p.snapshot(&t.stability.state); err != nil {
 		return err
 	}

@@ -21,21 +21,23 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	}
 	clock, m := newClock(), track.Metrics{}
 
-	// The episodes of this step. With run.async collecting those of the next one starts here.
+	// The episodes of this step. With run.async collecting those of later ones starts here.
 	episodes, took, err := t.episodes(ctx, step)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(m, episodes.Metrics)
+	if t.Config.Run.Async {
+		age := float64(episodes.staleness())
+		m["rollout/staleness_mean"], m["rollout/staleness_max"] = age, age
+	}
 	b, err := t.layOut(episodes)
 	if err != nil {
 		return nil, err
 	}
-	next, err := t.startPrefetch(ctx, step+1)
-	if err != nil {
+	if err := t.startPrefetches(ctx, step); err != nil {
 		return nil, err
 	}
-	defer next.stop()
 	clock.parts["rollout"], clock.parts["env"] = took.Generate, took.Env
 	clock.last = time.Now()
 
@@ -69,7 +71,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 		return nil, err
 	}
 	clock.lap("update")
-	if t.progress.prefetched, err = next.wait(); err != nil {
+	if _, err = t.progress.next(step + 1); err != nil {
 		return nil, err
 	}
 	clock.lap("rollout")
@@ -89,10 +91,21 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 
 // episodes returns a step's episodes: prefetched ones, or new ones.
 func (t *Trainer) episodes(ctx context.Context, step int) (*Prefetched, rollout.Timing, error) {
-	if p := t.progress.prefetched; p != nil && p.Step == step {
-		return p, rollout.Timing{}, nil
+	p := &t.progress
+	e, err := p.next(step)
+	if err != nil {
+		return nil, rollout.Timing{}, err
 	}
-	return t.collector.collect(ctx, t.Learner, step, t.stability.seed())
+	if e != nil {
+		p.ahead = p.ahead[1:]
+		return e, rollout.Timing{}, nil
+	}
+	e, took, err := t.collector.collect(ctx, t.Learner, step, t.stability.seed())
+	if err != nil {
+		return nil, took, err
+	}
+	e.Policy = p.done
+	return e, took, nil
 }
 
 // layOut passes a step's episodes to the observer and converts them to rows.

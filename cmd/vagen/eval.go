@@ -15,6 +15,7 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/evaluation"
 	"vagen/train/run"
 )
 
@@ -66,22 +67,22 @@ were played, can be used, the exit code is 1.`,
 
 type evalOptions struct{ out, format, preset string }
 
-// evaluation is an evaluation that is ready to run.
-type evaluation struct {
+// evalJob is an evaluation that is ready to run.
+type evalJob struct {
 	*evaluate.Evaluation
 	open  func(ctx context.Context) (shut func(), err error) // sets its policy
 	shut  func()
 	about string
 }
 
-func (e *evaluation) close() {
+func (e *evalJob) close() {
 	if e.shut != nil {
 		e.shut()
 	}
 }
 
 // prepare reads either form of configuration.
-func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, error) {
+func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evalJob, error) {
 	path, overrides := splitConfig(c.Args)
 	if path == "" && o.preset == "" {
 		return nil, cli.Usagef("CONFIG is missing: give a file, or --preset")
@@ -91,7 +92,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 		if err != nil {
 			return nil, err
 		}
-		if run.IsEval(raw) {
+		if evaluation.IsConfig(raw) {
 			return o.ofEval(ctx, c, path, overrides)
 		}
 	}
@@ -99,8 +100,8 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 }
 
 // ofEval prepares an evaluation configuration.
-func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evaluation, error) {
-	plan, err := run.LoadEval(path, overrides, c.Getenv)
+func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evalJob, error) {
+	plan, err := evaluation.Load(path, overrides, c.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 	if o.out == "" {
 		o.out = plan.Dir()
 	}
-	e := &evaluation{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &evaluate.Evaluation{
+	e := &evalJob{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &evaluate.Evaluation{
 		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: evaluate.Resume(plan.Config.Run.Resume),
 		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
 	}}
@@ -125,13 +126,13 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 }
 
 // ofTraining prepares the validation levels of a training configuration.
-func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation, error) {
+func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, error) {
 	cfg, err := source(o.preset, c.Args).Load()
 	if err != nil {
 		return nil, err
 	}
 	model, a := cfg.Agent.Model.Path, &cfg.Agent.Model
-	folder, adapter, err := run.ModelAt(a.Path, a.Adapter)
+	folder, adapter, err := evaluation.ModelAt(a.Path, a.Adapter)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	if o.out == "" {
 		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
-	e := &evaluation{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
+	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
 	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {
@@ -173,7 +174,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 }
 
 // printPlan shows what would be played.
-func (e *evaluation) printPlan(c *cli.Call) error {
+func (e *evalJob) printPlan(c *cli.Call) error {
 	missing, err := e.Missing()
 	if err != nil {
 		return configErrorAsUsage(err)
@@ -190,7 +191,7 @@ func (e *evaluation) printPlan(c *cli.Call) error {
 }
 
 // run plays and shows the tables, even if no episode can be used.
-func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error {
+func (e *evalJob) run(ctx context.Context, c *cli.Call, format string) error {
 	var err error
 	if e.shut, err = e.open(ctx); err != nil {
 		return configErrorAsUsage(err)
@@ -227,7 +228,7 @@ func configErrorAsUsage(err error) error {
 
 // explainEval lists the keys of an evaluation.
 func explainEval(c *cli.Call) error {
-	cfg, backend, chat := run.DefaultEval(), run.DefaultBackend(), run.ChatConfig{TopP: 1}
+	cfg, backend, chat := evaluation.Default(), evaluation.DefaultBackend(), evaluation.ChatConfig{TopP: 1}
 	var rows [][]string
 	for _, group := range []struct {
 		prefix string

@@ -135,7 +135,7 @@ func (b *Bandit) SetTable(raw []byte) error {
 // snapshotBandit is a snapshot of a bandit's policy.
 type snapshotBandit struct {
 	*Bandit
-	closed *int
+	of *Bandit
 }
 
 // SnapshotPolicy implements policy.PolicySnapshotter.
@@ -148,11 +148,13 @@ func (b *Bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, err
 		c.Prefs[s] = slices.Clone(p)
 	}
 	b.SnapshotsAt = append(b.SnapshotsAt, len(b.Updates))
-	return snapshotBandit{c, &b.SnapshotsClosed}, ctx.Err()
+	return snapshotBandit{c, b}, ctx.Err()
 }
 
 func (l snapshotBandit) Close() error {
-	*l.closed++
+	l.of.mu.Lock()
+	l.of.SnapshotsClosed++
+	l.of.mu.Unlock()
 	if len(l.Opened) > 0 {
 		return fmt.Errorf("%d conversations are still open", len(l.Opened))
 	}

@@ -21,11 +21,16 @@ type Workload struct {
 	Images  int // per row
 	Patches int // per image
 	Wanted  int // tokens per row with a loss or a score; 0 is all of them
+
+	// Snapshots is the number of copies of the policy (SnapshotPolicy) that generate Rows
+	// conversations each during all other work.
+	Snapshots int
 }
 
 // MemoryPlan is an estimate of the peak memory of a workload in bytes: of the process, with
-// all of its devices, or of each accelerator. Generation and
-// training do not overlap, because Update ends all conversations.
+// all of its devices, or of each accelerator. The model's own generation and
+// training do not overlap, because Update ends all conversations; those of copies of the
+// policy overlap with everything.
 type MemoryPlan struct {
 	Weights     int64 // of policy, critic and reference
 	Moments     int64 // of AdamW, two for every trained weight
@@ -35,8 +40,10 @@ type MemoryPlan struct {
 	// Caches are the keys and values of conversations, with the copies that exist while a
 	// cache grows or rows move to another batch, and the copies of weights in a narrower
 	// type.
-	Caches  int64
-	Program int64 // code, compiler, executables, gaps between buffers; 0 on accelerators
+	Caches int64
+	// Snapshots are the trained weights of copies of the policy, and their Caches.
+	Snapshots int64
+	Program   int64 // code, compiler, executables, gaps between buffers; 0 on accelerators
 	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
 	// 0 on accelerators.
 	Heap int64
@@ -44,13 +51,13 @@ type MemoryPlan struct {
 
 // Peak returns the largest amount of memory in use at one time.
 func (p MemoryPlan) Peak() int64 {
-	return p.Weights + p.Moments + p.Program + p.Heap + max(p.Caches, p.Gradients+p.Activations+p.Logits)
+	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + max(p.Caches, p.Gradients+p.Activations+p.Logits)
 }
 
 // String returns the peak and its parts in megabytes.
 func (p MemoryPlan) String() string {
-	return fmt.Sprintf("%s at the peak: weights %s, moments %s, program %s, heap %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
-		megabytes(p.Peak()), megabytes(p.Weights), megabytes(p.Moments), megabytes(p.Program), megabytes(p.Heap), megabytes(p.Caches),
+	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
+		megabytes(p.Peak()), megabytes(p.Weights), megabytes(p.Snapshots), megabytes(p.Moments), megabytes(p.Program), megabytes(p.Heap), megabytes(p.Caches),
 		megabytes(p.Gradients), megabytes(p.Activations), megabytes(p.Logits))
 }
 
@@ -59,7 +66,7 @@ var _ slog.LogValuer = MemoryPlan{}
 // LogValue implements slog.LogValuer: megabytes.
 func (p MemoryPlan) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, megabytes(n)) }
-	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("moments", p.Moments), mb("gradients", p.Gradients),
+	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots), mb("moments", p.Moments), mb("gradients", p.Gradients),
 		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap))
 }
 
@@ -77,7 +84,7 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	for _, f := range []struct {
 		name         string
 		value, least int
-	}{{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0}} {
+	}{{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0}, {"Snapshots", w.Snapshots, 0}} {
 		if f.value < f.least {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
 		}
@@ -125,7 +132,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	for _, a := range m.zeroAdapters {
 		p.Weights += a.Bytes()
 	}
-	if w.Generate {
+	if w.Generate || w.Snapshots > 0 {
 		p.Caches = m.cacheBytes(part) + m.narrowBytes()
 	}
 	switch {
@@ -138,6 +145,10 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Logits = 4 * layout.logitBytes(m.net.spec)
 	}
 	m.planDevices(&p, part)
+	p.Snapshots = int64(w.Snapshots) * (m.copiedBytes() + p.Caches)
+	if !w.Generate {
+		p.Caches = 0
+	}
 	switch {
 	case m.dev.Accelerator():
 		p.Program, p.Heap = 0, 0
@@ -149,17 +160,6 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Program += compilerForward
 	}
 	return p
-}
-
-// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
-// for those of a micro-batch as floats.
-func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
-	if m.net.vision == nil || w.Images == 0 {
-		return 0
-	}
-	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
-	kept := min(2*int64(w.Rows*w.Images)*one, learnedPictures)
-	return 2*kept + 2*4*int64(at.images)*one
 }
 
 // bytes is the size of the tensors on the device, without shared arrays.

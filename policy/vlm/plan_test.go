@@ -124,6 +124,38 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
+// TestThePlanCountsCopiesOfThePolicy: the trained weights that copies hold, and the caches of
+// their conversations, at the same time as all other work.
+func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
+	for name, o := range map[string]Options{
+		"weights":      {Critic: SharedCritic},
+		"adapters":     {LoRA: &LoRA{Rank: 2, Alpha: 4}, Critic: SharedCritic},
+		"four devices": {LoRA: &LoRA{Rank: 2, Alpha: 4}, Devices: 4},
+		"sharded":      {Devices: 2, ShardWeights: true},
+	} {
+		m := newTiny(t, model.Qwen25VL, o)
+		before := heldBy(m)
+		for range 3 {
+			l, err := m.SnapshotPolicy(t.Context())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+		}
+		require.Equal(t, heldBy(m)-before, 3*m.copiedBytes(), name)
+		w := Workload{Generate: true, Score: true, Train: true, Rows: 8, Tokens: 64}
+		none := plan(t, m, w)
+		require.Zero(t, none.Snapshots)
+		w.Snapshots = 3
+		three := plan(t, m, w)
+		require.Equal(t, 3*(m.copiedBytes()+none.Caches), three.Snapshots, name)
+		require.Equal(t, none.Caches, three.Caches)
+		three.Program, three.Heap = none.Program, none.Heap // those of the process change
+		require.Equal(t, none.Peak()+three.Snapshots, three.Peak())
+		w.Generate = false
+		require.Equal(t, three.Snapshots, plan(t, m, w).Snapshots, "%s: copies generate, also if the model does not", name)
+		require.Zero(t, plan(t, m, w).Caches)
+	}
+}
+
 // The plan includes rows that move to another batch, in addition to their old batch,
 // which grows at the same time, and rows of several batches.
 func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
@@ -213,6 +245,7 @@ func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 		"Images is -2, must be at least 0":  {Rows: 1, Tokens: 1, Images: -2},
 		"Wanted is -4, must be at least 0":  {Rows: 1, Tokens: 1, Wanted: -4},
 		"Patches is -3, must be at least 0": {Rows: 1, Tokens: 1, Patches: -3},
+		"Snapshots is -1, must be at least": {Rows: 1, Tokens: 1, Snapshots: -1},
 	} {
 		_, err := m.Plan(w)
 		require.ErrorContains(t, err, want)

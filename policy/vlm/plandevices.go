@@ -21,6 +21,21 @@ func (m *Model) heldSums() int64 {
 	return int64(bits.Len(uint(m.leaves/len(m.devices))) - 1)
 }
 
+// copiedBytes is the size of the weights that a policySnapshot copies, on all devices of a
+// process or on one accelerator.
+func (m *Model) copiedBytes() (sum int64) {
+	for _, g := range trainedGroups(m.actor.weights.groups) {
+		sum += 4 * int64(g.Size())
+	}
+	switch n := int64(max(1, len(m.devices))); {
+	case m.sharded() && m.dev.Accelerator():
+		return sum / n
+	case m.tree && !m.sharded() && !m.dev.Accelerator():
+		return sum * n
+	}
+	return sum
+}
+
 // planDevices extends the plan of one leaf, for the part w of the work, to the process or to
 // an accelerator. On a CPU, the memory of all devices is that of the process.
 func (m *Model) planDevices(p *MemoryPlan, w Workload) {

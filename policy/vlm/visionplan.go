@@ -209,3 +209,14 @@ func layoutSegments(sizes []int, patches int) segments {
 	}
 	return s
 }
+
+// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
+// for those of a micro-batch as floats.
+func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
+	if m.net.vision == nil || w.Images == 0 {
+		return 0
+	}
+	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
+	kept := min(2*int64(w.Rows*w.Images)*one, learnedPictures)
+	return 2*kept + 2*4*int64(at.images)*one
+}

@@ -324,7 +324,7 @@ func TestConfigurationsComeBackFromYAML(t *testing.T) {
 func random(r *rand.Rand) config.Config {
 	c := config.Default()
 	flip := func() bool { return r.IntN(2) == 0 }
-	c.Run = config.RunConfig{Seed: r.Uint64(), Workers: 1 + r.IntN(64), Waves: 1 + r.IntN(4)}
+	c.Run = config.RunConfig{Seed: r.Uint64(), Workers: 1 + r.IntN(64), Waves: 1 + r.IntN(4), MaxStaleness: 1}
 	c.Env = config.EnvConfig{Name: "lake", Seed: 1 << 40, ValSeed: r.Int64N(1 << 30), Config: map[string]any{
 		"size": r.Uint64N(9), "p": r.Float64(), "desc": []any{"SF", "FG"}, "mode": []string{"on", "text", "1e5", "a: b"}[r.IntN(4)], "nested": map[string]any{"x": flip(), "none": nil},
 	}}

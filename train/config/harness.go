@@ -79,6 +79,14 @@ func (v *validator) playing(c *Config, r Registries) {
 	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
 		v.Say("{run.async} trains on episodes of an earlier policy, but the loss %s assumes the current policy: set {algorithm.rollout_correction.rollout_is}", mode)
 	}
+	switch n := c.Run.MaxStaleness; {
+	case n < 1 || n > MaxStaleness:
+		v.Bad("run.max_staleness", "%d, must be in [1, %d]", n, MaxStaleness)
+	case n > 1 && !c.Run.Async:
+		v.Say("{run.max_staleness} is %d, but {run.async} is false, so all episodes are from the current policy: set it to 1, or {run.async} to true", n)
+	case n > 1 && c.UsesEngine():
+		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights and keep it until a collection is complete: set it to 1", n, engineKey)
+	}
 	v.Count("data.max_prompt_length", c.Data.MaxPrompt)
 	switch {
 	case c.Data.DropLong && c.Data.MaxPrompt == 0:

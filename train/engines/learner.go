@@ -208,9 +208,9 @@ func (l *Learner) Gauges() map[string]float64 {
 	return out
 }
 
-// Plan returns the memory plan of a workload without generation.
+// Plan returns the memory plan of a workload without generation and copies: servers generate.
 func (l *Learner) Plan(w vlm.Workload) (vlm.MemoryPlan, error) {
-	w.Generate = false
+	w.Generate, w.Snapshots = false, 0
 	return l.Model.Plan(w)
 }
 

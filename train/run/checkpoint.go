@@ -107,7 +107,7 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, stateName), append(state, '\n'), 0o644),
 		os.WriteFile(filepath.Join(dir, configName), settings, 0o644),
-		train.SavePrefetched(dir, s.Prefetched),
+		savePrefetched(dir, s.Prefetched),
 	); err != nil {
 		return err
 	}
@@ -278,8 +278,8 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	if err := json.Unmarshal(state, &p.State); err != nil {
 		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, stateName, dir, err)
 	}
-	if err := train.LoadPrefetched(dir, p.State.Prefetched); err != nil {
-		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, train.PrefetchedFolder, dir, err)
+	if err := loadPrefetched(dir, p.State.Prefetched); err != nil {
+		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, prefetchedFolder, dir, err)
 	}
 	if p.Config, err = os.ReadFile(filepath.Join(dir, configName)); err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)

@@ -126,7 +126,7 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Played, why)
 	case scores == nil:
 		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Played)
-		s.Prefetched = &train.Prefetched{Step: r.Played, Episodes: episodes}
+		s.Prefetched = train.PrefetchedSteps{{Step: r.Played, Policy: r.Checkpoint, Episodes: episodes}}
 	default:
 		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Played)
 		r.Step.Episodes, r.Step.Scores = episodes, scores
@@ -177,7 +177,7 @@ func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.
 	case c.Trainer.RolloutDir == nil:
 		return nil, nil, "trainer.rollout_data_dir was null", nil
 	case c.Run.Async:
-		return nil, nil, "with run.async the recorded ones were played by the policy before it", nil
+		return nil, nil, "with run.async the recorded ones were played by an earlier policy", nil
 	}
 	if episodes, err = recorded(c, path, step); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "the run recorded none", nil

@@ -15,6 +15,6 @@
 // Options replace parts: the learner, the environments, additional sinks, and estimators,
 // filters, harnesses and metrics by name.
 //
-// The package also evaluates (EvalConfig), replays a recorded step (Replay), and reads and
-// writes a run's folder (Folder, Checkpoints).
+// The package also replays a recorded step (Replay), and reads and writes a run's folder
+// (Folder, Checkpoints). Package train/evaluation evaluates.
 package run

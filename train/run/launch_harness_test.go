@@ -109,8 +109,8 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	return out
 }
 
-// trained returns trainTiny's results for a harness, on policy or collecting ahead, with
-// one worker on one processor. Tests share them.
+// trained returns trainTiny's results for a harness, on policy, collecting ahead or with older
+// episodes, with one worker on one processor. Tests share them.
 func trained(t *testing.T, harness string) map[string]string {
 	t.Helper()
 	if runs[harness] == nil {
@@ -125,11 +125,15 @@ var runs = make(map[string]map[string]string)
 func trainOn(t *testing.T, harness string, workers, procs int) map[string]string {
 	t.Helper()
 	name, ahead := strings.CutSuffix(harness, " ahead")
+	name, old := strings.CutSuffix(name, " old")
 	c := tinyRun(name)
 	c.Run.Workers = workers
-	if c.Run.Async = ahead; ahead {
+	if c.Run.Async = ahead || old; c.Run.Async {
 		token := "token"
 		c.Algorithm.Correction.Level = &token
+	}
+	if old { // the last steps are played by different policies at the same time
+		c.Run.MaxStaleness, c.Trainer.Steps = 2, 5
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	return trainTiny(t, c)
@@ -179,7 +183,7 @@ func TestEveryHarnessTrainsTheModel(t *testing.T) {
 // TestTheModelsRunsRepeatThemselves: the numbers of workers and processors change no byte
 // of metrics, trajectories and weights, with any harness.
 func TestTheModelsRunsRepeatThemselves(t *testing.T) {
-	for _, harness := range []string{"concat", "no_concat", "compact", "compact ahead"} {
+	for _, harness := range []string{"concat", "no_concat", "compact", "compact ahead", "concat old"} {
 		want := trained(t, harness)
 		require.NotEmpty(t, want["metrics.jsonl"])
 		for _, on := range []struct{ workers, procs int }{{2, 1}, {8, 2}} {

@@ -47,12 +47,20 @@ func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Regi
 	p, err := m.Plan(vlm.Workload{
 		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
 		Tokens: begin.Tokens + more*later.Tokens + (more+1)*response, Wanted: (more + 1) * response,
-		Images: begin.Images + more*later.Images, Patches: begin.Patches,
+		Images: begin.Images + more*later.Images, Patches: begin.Patches, Snapshots: snapshots(c),
 	})
 	if err != nil {
 		return p, fmt.Errorf("memory plan: %w", err)
 	}
 	return p, nil
+}
+
+// snapshots returns how many copies of the policy collect episodes at the same time.
+func snapshots(c *config.Config) int {
+	if !c.Run.Async {
+		return 0
+	}
+	return min(c.Run.MaxStaleness, c.Trainer.Steps-1)
 }
 
 // plan logs the memory plan of a run. If it cannot be made, a warning is logged; errors of

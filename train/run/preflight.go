@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"vagen/env"
+	"vagen/internal/modeldir"
 	"vagen/policy/vlm"
-	"vagen/policy/vlm/hub"
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
@@ -67,7 +66,7 @@ func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
 // preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
 	const policy, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
-	if err := errors.Join(modelFolder(policy, c.Agent.Model.Path, true), modelFolder(critic, c.Critic.Model.Path, false)); err != nil {
+	if err := errors.Join(modeldir.Check(policy, c.Agent.Model.Path, true), modeldir.Check(critic, c.Critic.Model.Path, false)); err != nil {
 		return vlm.Description{}, err
 	}
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
@@ -76,33 +75,6 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, key, err)
 	}
 	return d, err
-}
-
-// modelFolder checks that a path is a folder with a model or, for a critic, an adapter. For
-// an id of the hub the error says how to download the model.
-func modelFolder(key, path string, needed bool) error {
-	if path == "" && needed {
-		return fmt.Errorf("%w: %s is empty, must be a folder with a model", config.ErrConfig, key)
-	}
-	if path == "" {
-		return nil
-	}
-	_, err := os.Stat(filepath.Join(path, "config.json"))
-	if _, adapter := os.Stat(filepath.Join(path, "adapter_config.json")); err == nil || adapter == nil {
-		return nil
-	}
-	err = fmt.Errorf("%w: %s: %s is not a folder with a model: %w", config.ErrConfig, key, path, err)
-	if _, there := os.Stat(path); there == nil || !hub.IsID(path) {
-		return err
-	}
-	switch dir, ok, lost := hub.Cached(path, hub.Options{}); {
-	case lost != nil:
-		return errors.Join(err, lost)
-	case ok:
-		return fmt.Errorf("%w\nthis model of the hub has been downloaded: set %s=%s", err, key, dir)
-	default:
-		return fmt.Errorf("%w\nif it is a model of the hub, run\n  vagen model fetch %s\nand set %s to the folder that it prints, %s", err, path, key, dir)
-	}
 }
 
 // preflightEnvs creates and resets an environment for each set of options. It returns the

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,15 +24,33 @@ import (
 	"vagen/train/track"
 )
 
-// childFolder names the run folder of a process that TestMain turns into a run.
-const childFolder = "VAGEN_TEST_RUN_FOLDER"
+// childFolder names the run folder of a process that TestMain turns into a run, and
+// childStaleness its run.max_staleness if it collects ahead.
+const (
+	childFolder    = "VAGEN_TEST_RUN_FOLDER"
+	childStaleness = "VAGEN_TEST_RUN_STALENESS"
+)
+
+// childRun is the run of such a process, with a staleness of 0 for episodes of the current policy.
+func childRun(staleness int) config.Config {
+	c := thrifty()
+	if staleness > 0 {
+		c = ahead(c)
+		c.Run.MaxStaleness = staleness
+	}
+	return c
+}
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childFolder)
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if err := trainIn(context.Background(), dir, thrifty(), nil); err != nil {
+	staleness, err := strconv.Atoi(os.Getenv(childStaleness))
+	if err == nil {
+		err = trainIn(context.Background(), dir, childRun(staleness), nil)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -170,14 +189,20 @@ func outcome(t *testing.T, dir string) map[string]string {
 // and restarts it until it ends. Its files equal those of an uninterrupted run byte for
 // byte.
 func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
+	for staleness := range 4 {
+		t.Run(fmt.Sprint("staleness ", staleness), func(t *testing.T) { killRuns(t, staleness) })
+	}
+}
+
+func killRuns(t *testing.T, staleness int) {
 	want := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), want, thrifty(), nil))
+	require.NoError(t, trainIn(t.Context(), want, childRun(staleness), nil))
 	dir := filepath.Join(t.TempDir(), "killed")
 	kills := 0
 	// Later processes are killed later, so that the run ends on any machine.
 	for life := 10 * time.Millisecond; ; life += 4 * time.Millisecond {
 		child := exec.CommandContext(t.Context(), os.Args[0])
-		child.Env = append(os.Environ(), childFolder+"="+dir)
+		child.Env = append(os.Environ(), childFolder+"="+dir, childStaleness+"="+strconv.Itoa(staleness))
 		var complaint strings.Builder
 		child.Stderr = &complaint
 		require.NoError(t, child.Start())

@@ -12,6 +12,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train/config"
+	"vagen/train/evaluation"
 	"vagen/train/proof"
 	"vagen/train/track"
 )
@@ -97,7 +98,7 @@ func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
 		}
 		require.Len(t, losses, 3)
 		require.Less(t, losses[2], losses[0], "rank %d", rank)
-		_, _, err = ModelAt(filepath.Join(whole, "run", "checkpoints", "step_6", "actor"), "")
+		_, _, err = evaluation.ModelAt(filepath.Join(whole, "run", "checkpoints", "step_6", "actor"), "")
 		require.NoError(t, err, "vagen train can start from it")
 		report, err := Verify(t.Context(), filepath.Join(whole, "run"), VerifyOptions{Steps: 1})
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"bytes"
@@ -18,27 +18,27 @@ import (
 	"vagen/train/config"
 )
 
-// EvalConfig is the configuration of vagen eval: what it plays, with which policy, and
+// Config is the configuration of vagen eval: what it plays, with which policy, and
 // where it writes results. Keys are those of VAGEN next's evaluation. The list
 // envs is read by package env/dataset.
-type EvalConfig struct {
+type Config struct {
 	FileRoot   string         `yaml:"fileroot" doc:"a folder, which other values refer to as ${fileroot}"`
 	Datasets   []string       `yaml:"datasets" doc:"files of environments in addition to envs, YAML or parquet as vagen dataset reads them, relative to this file; episodes without tag_id use data_source as their tag"`
 	Split      string         `yaml:"split" doc:"split of legacy files to play: train or test"`
-	Experiment EvalExperiment `yaml:"experiment"`
-	Run        EvalRun        `yaml:"run"`
+	Experiment Experiment     `yaml:"experiment"`
+	Run        Run            `yaml:"run"`
 	Chat       map[string]any `yaml:"default_chat_config" doc:"sampling of responses for entries without chat_config: temperature, top_p, top_k, min_p, max_tokens, stop"`
 	Backends   map[string]any `yaml:"backends" doc:"settings of backends, by name; see the keys of a backend"`
 }
 
-// EvalExperiment sets where results are written.
-type EvalExperiment struct {
+// Experiment sets where results are written.
+type Experiment struct {
 	DumpDir  string `yaml:"dump_dir" doc:"folder for results, relative to this file"`
 	MaxTurns int    `yaml:"default_max_turns" doc:"maximum turns of an episode for entries without max_turns"`
 }
 
-// EvalRun sets how episodes are played.
-type EvalRun struct {
+// Run sets how episodes are played.
+type Run struct {
 	Backend        string  `yaml:"backend" doc:"name of the backend to evaluate"`
 	BaseSeed       int64   `yaml:"base_seed" doc:"offset of the seeds that entries generate"`
 	Seed           uint64  `yaml:"seed" doc:"seed of sampling; APIs give no or weak guarantees of determinism"`
@@ -51,11 +51,11 @@ type EvalRun struct {
 	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
 }
 
-// DefaultEval returns the defaults of an evaluation.
-func DefaultEval() EvalConfig {
-	return EvalConfig{
-		Split: "test", Experiment: EvalExperiment{DumpDir: "rollouts", MaxTurns: 5},
-		Run: EvalRun{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true},
+// Default returns the defaults of an evaluation.
+func Default() Config {
+	return Config{
+		Split: "test", Experiment: Experiment{DumpDir: "rollouts", MaxTurns: 5},
+		Run: Run{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true},
 	}
 }
 
@@ -80,7 +80,7 @@ type BackendConfig struct {
 	JPEG        int            `yaml:"jpeg" doc:"send images as JPEG with this quality from 1 to 100; 0 sends PNG"`
 	MaxSide     int            `yaml:"max_side" doc:"maximum pixels of the longer side of images; larger ones are scaled down. 0 is no limit"`
 	Detail      string         `yaml:"detail" doc:"image detail for openai: low, high or auto"`
-	Price       EvalPrice      `yaml:"price"`
+	Price       Price          `yaml:"price"`
 	Budget      float64        `yaml:"budget" doc:"maximum cost of all requests, in the currency of price; 0 is no limit"`
 
 	Engine      string `yaml:"engine" doc:"local: auto, xla, cuda or go"`
@@ -89,8 +89,8 @@ type BackendConfig struct {
 	Adapter     string `yaml:"lora_adapter_path" doc:"local: folder of an adapter in PEFT layout"`
 }
 
-// EvalPrice sets the price of tokens.
-type EvalPrice struct {
+// Price sets the price of tokens.
+type Price struct {
 	Prompt     float64 `yaml:"prompt" doc:"cost of a million prompt tokens, in any currency"`
 	Completion float64 `yaml:"completion" doc:"cost of a million completion tokens"`
 	CacheRead  float64 `yaml:"cache_read" doc:"cost of a million prompt tokens read from the service's cache; 0 uses prompt"`
@@ -115,14 +115,14 @@ type ChatConfig struct {
 	Stop        []string `yaml:"stop" doc:"texts that end a response"`
 }
 
-var evalForeign = []settings.Foreign{
+var foreign = []settings.Foreign{
 	{Key: "defaults.*", Kind: settings.Noted, About: "this library has its own defaults for backends: vagen eval --explain lists them"},
 	{Key: "backends.*.api_key_env", Kind: settings.Refused, About: "use key_env"},
 }
 
-// IsEval reports, by its top-level keys, whether a file is a configuration of an
+// IsConfig reports, by its top-level keys, whether a file is a configuration of an
 // evaluation rather than of training.
-func IsEval(raw []byte) bool {
+func IsConfig(raw []byte) bool {
 	_, _, names := splitEnvs(raw)
 	return slices.ContainsFunc(names, func(n string) bool {
 		return n == "envs" || n == "datasets" || n == "backends" || n == "experiment" || n == "default_chat_config"
@@ -166,16 +166,16 @@ func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faul
 	return out, faults
 }
 
-// LoadEval reads an evaluation. It reports all errors at once, wrapped in
+// Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
-func LoadEval(path string, overrides []string, getenv func(string) (string, bool)) (*Eval, error) {
+func Load(path string, overrides []string, getenv func(string) (string, bool)) (*Plan, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
 	envs, rest, _ := splitEnvs(raw)
-	e := &Eval{Config: DefaultEval(), dir: filepath.Dir(path), getenv: getenv}
-	l := settings.NewLoader(&e.Config, evalForeign)
+	e := &Plan{Config: Default(), dir: filepath.Dir(path), getenv: getenv}
+	l := settings.NewLoader(&e.Config, foreign)
 	rest, faults := expandEnv(rest, getenv)
 	l.YAML(path, rest)
 	l.Overrides(overrides)
@@ -204,7 +204,7 @@ func LoadEval(path string, overrides []string, getenv func(string) (string, bool
 }
 
 // check checks the settings other than the entries of envs.
-func (e *Eval) check() []error {
+func (e *Plan) check() []error {
 	var bad field.Checks
 	c := &e.Config
 	bad.Positive("run.max_concurrent_jobs", c.Run.Jobs)
@@ -224,7 +224,7 @@ func (e *Eval) check() []error {
 }
 
 // backend reads the block of the selected backend.
-func (e *Eval) backend() (BackendConfig, []error) {
+func (e *Plan) backend() (BackendConfig, []error) {
 	name := e.Config.Run.Backend
 	b := DefaultBackend()
 	block, ok := e.Config.Backends[name].(map[string]any)
@@ -285,7 +285,7 @@ func (e *Eval) backend() (BackendConfig, []error) {
 const local = "local"
 
 // at resolves a path relative to the configuration's folder.
-func (e *Eval) at(path string) string {
+func (e *Plan) at(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

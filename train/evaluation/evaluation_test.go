@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"fmt"
@@ -70,7 +70,7 @@ func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
 		{"MY_KEY", "run.backend=mine"},
 		{"", "run.backend=anthropic"}, // it is not set
 	} {
-		e, err := LoadEval(path, c[1:], nothing)
+		e, err := Load(path, c[1:], nothing)
 		require.NoError(t, err)
 		o, err := e.chatOptions(slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
 
 func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	path := evalFile(t, evalText)
-	e, err := LoadEval(path, []string{"run.max_concurrent_jobs=5"}, nothing)
+	e, err := Load(path, []string{"run.max_concurrent_jobs=5"}, nothing)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(filepath.Dir(path), "runs", "x"), e.Dir())
 	require.Equal(t, "openai", e.Backend.API)
@@ -123,10 +123,10 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	require.NotSame(t, one.Context(t.Context()), one.Context(t.Context()), "each episode has a judge's budget of its own")
 	require.ErrorContains(t, e.Check(t.Context(), nil), "with an API they must be the same for all tags")
 
-	require.True(t, IsEval([]byte(evalText)))
-	require.False(t, IsEval([]byte("env: {name: frozenlake}\ntrainer:\n  envs: 3\n")))
+	require.True(t, IsConfig([]byte(evalText)))
+	require.False(t, IsConfig([]byte("env: {name: frozenlake}\ntrainer:\n  envs: 3\n")))
 	for backend, api := range map[string]string{"claude": "anthropic", "local": "local"} {
-		e, err := LoadEval(path, []string{"run.backend=" + backend}, nothing)
+		e, err := Load(path, []string{"run.backend=" + backend}, nothing)
 		require.NoError(t, err)
 		require.Equal(t, api, e.Backend.API)
 	}
@@ -142,19 +142,19 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	write("old.yaml", "env1: {env_name: frozenlake, env_config: {render_mode: text}, train_size: 3, test_size: 2}\n")
 	base := "datasets: [more.yaml, old.yaml]\ndefault_chat_config: {max_tokens: 9}\nrun: {backend: local}\nbackends: {local: {model: m}}\n"
 	write("eval.yaml", base)
-	e, err := LoadEval(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	e, err := Load(filepath.Join(dir, "eval.yaml"), nil, nothing)
 	require.NoError(t, err)
 	require.Len(t, e.Tasks, 2)
 	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes), len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
-	_, err = LoadEval(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	_, err = Load(filepath.Join(dir, "eval.yaml"), nil, nothing)
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
 // TestEvaluationsReportAllMistakes at once, with their lines.
 func TestEvaluationsReportAllMistakes(t *testing.T) {
-	_, err := LoadEval(evalFile(t, `run: {backend: openai, resume: maybe, max_concurrent_jobs: 0}
+	_, err := Load(evalFile(t, `run: {backend: openai, resume: maybe, max_concurrent_jobs: 0}
 split: both
 experimint: {}
 key: ${oc.env:NOT_SET}
@@ -186,12 +186,12 @@ backends:
 			tag, change = "", change[len("tag_id: x"):]
 		}
 		entry := fmt.Sprintf("{name: frozenlake, n_envs: 1, %s%s}", tag, change[1:])
-		_, err := LoadEval(evalFile(t, "envs:\n  - "+entry+"\nrun: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+		_, err := Load(evalFile(t, "envs:\n  - "+entry+"\nrun: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
 		require.ErrorContains(t, err, want, entry)
 	}
-	_, err = LoadEval(evalFile(t, "run: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+	_, err = Load(evalFile(t, "run: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
 	require.ErrorContains(t, err, "there are no environments")
-	_, err = LoadEval(filepath.Join(t.TempDir(), "none.yaml"), nil, nothing)
+	_, err = Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nothing)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -207,7 +207,7 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
 	} {
 		name, _, _ := strings.Cut(c.block, ":")
-		_, err := LoadEval(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
+		_, err := Load(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
 		if c.want == "" {
 			require.NoError(t, err, c.block)
 		} else {

@@ -1,4 +1,4 @@
-package run
+package evaluation
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"vagen/env/builtin"
 	"vagen/env/dataset"
+	"vagen/internal/modeldir"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
 	"vagen/policy"
@@ -26,9 +27,9 @@ import (
 	"vagen/train/config"
 )
 
-// Eval is an evaluation that is ready to run.
-type Eval struct {
-	Config  EvalConfig
+// Plan is an evaluation that is ready to run.
+type Plan struct {
+	Config  Config
 	Backend BackendConfig
 	Tasks   []evaluate.Task
 	Notes   []string // on settings without effect and possible problems
@@ -47,12 +48,12 @@ type part struct {
 }
 
 // options returns how files of environments are read.
-func (e *Eval) options() dataset.Options {
+func (e *Plan) options() dataset.Options {
 	return dataset.Options{Known: builtin.Registry().Names(), Getenv: e.getenv, Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
 // readEnvs reads the list envs.
-func (e *Eval) readEnvs(path string, raw []byte) []error {
+func (e *Plan) readEnvs(path string, raw []byte) []error {
 	f, err := dataset.ReadSpecs(raw, e.options())
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", path, err)}
@@ -61,7 +62,7 @@ func (e *Eval) readEnvs(path string, raw []byte) []error {
 }
 
 // add adds a part for each entry of a file.
-func (e *Eval) add(where string, f *dataset.File) (problems []error) {
+func (e *Plan) add(where string, f *dataset.File) (problems []error) {
 	f.BaseSeed += e.Config.Run.BaseSeed
 	lines, err := f.Episodes()
 	if err != nil {
@@ -84,7 +85,7 @@ func (e *Eval) add(where string, f *dataset.File) (problems []error) {
 }
 
 // readFiles reads the datasets.
-func (e *Eval) readFiles() (problems []error) {
+func (e *Plan) readFiles() (problems []error) {
 	for _, name := range e.Config.Datasets {
 		path := e.at(name)
 		if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
@@ -127,7 +128,7 @@ func (e *Eval) readFiles() (problems []error) {
 }
 
 // makeTasks makes a task of each part.
-func (e *Eval) makeTasks() (problems []error) {
+func (e *Plan) makeTasks() (problems []error) {
 	first := map[string]*part{}
 	for i, p := range e.parts {
 		key := strings.ToLower(p.spec.Tag)
@@ -147,7 +148,7 @@ func (e *Eval) makeTasks() (problems []error) {
 }
 
 // task makes the task of the i-th part.
-func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
+func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	s := &p.spec
 	how, err := e.sampling(p)
 	if err != nil {
@@ -227,7 +228,7 @@ func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
 }
 
 // sampling returns how the responses of a part are sampled.
-func (e *Eval) sampling(p *part) (policy.Sampling, error) {
+func (e *Plan) sampling(p *part) (policy.Sampling, error) {
 	block, key := p.spec.Chat, "chat_config"
 	if block == nil {
 		block, key = e.Config.Chat, "default_chat_config"
@@ -266,11 +267,11 @@ func (e *Eval) sampling(p *part) (policy.Sampling, error) {
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
 // Dir returns the folder of results.
-func (e *Eval) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
+func (e *Plan) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
 
 // Open loads a local model, or makes the client of an API. apart reports whether the
 // policy answers several callers at once. The caller must call shut at the end.
-func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
+func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
 		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
@@ -312,7 +313,7 @@ func firstSet(names []string) string {
 }
 
 // chatOptions returns the options of a model behind an API.
-func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
+func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 	b := &e.Backend
 	o := chat.DefaultOptions(chat.API(b.API), b.Model)
 	o.BaseURL, o.KeyEnv, o.Concurrency = b.BaseURL, b.KeyEnv, b.Concurrency
@@ -330,7 +331,7 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	}
 	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
 	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
-	if b.Price != (EvalPrice{}) {
+	if b.Price != (Price{}) {
 		o.Prices = map[string]chat.Price{b.Model: {Prompt: b.Price.Prompt, Completion: b.Price.Completion, CacheRead: b.Price.CacheRead, CacheWrite: b.Price.CacheWrite}}
 	}
 	o.Budget = b.Budget
@@ -342,12 +343,12 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 
 // Check reports, without playing, missing models and environments, and other problems
 // that would prevent the evaluation.
-func (e *Eval) Check(ctx context.Context, log *slog.Logger) error {
+func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	if e.Backend.API == local {
 		model, _, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
 		if err == nil {
-			err = modelFolder("backends."+e.Config.Run.Backend+".model", model, true)
+			err = modeldir.Check("backends."+e.Config.Run.Backend+".model", model, true)
 		}
 		errs = append(errs, err)
 	} else {

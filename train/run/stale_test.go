@@ -1,0 +1,363 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/track"
+)
+
+// stale is ahead with a run.max_staleness.
+func stale(c config.Config, n int) config.Config {
+	c = ahead(c)
+	c.Run.MaxStaleness = n
+	return c
+}
+
+// TestTheNumberOfAStepDecidesWhichPolicyPlaysIt: step s is played by the policy after step
+// s-1-N, the first steps by the policy at the start, and the metrics say how old it was.
+func TestTheNumberOfAStepDecidesWhichPolicyPlaysIt(t *testing.T) {
+	const steps = 6
+	for n := 1; n <= config.MaxStaleness; n++ {
+		c := stale(traintest.Small(), n)
+		c.Trainer.Steps = steps
+		b := traintest.Guesser()
+		j := traintest.Run(t, c, b)
+		perStep := len(b.Updates) / steps
+		var want []int
+		for s := 2; s <= steps; s++ {
+			want = append(want, perStep*max(0, s-1-n))
+		}
+		require.Equal(t, want, b.SnapshotsAt, "one copy for each step, in their order, before the update of a step")
+		require.Equal(t, steps-1, b.SnapshotsClosed)
+		require.Len(t, b.Seeds, 8*2, "the learner itself plays the first step alone")
+		for i, e := range j.Steps() {
+			age := float64(min(i, n))
+			require.Equal(t, []float64{age, age}, []float64{e.Metrics["rollout/staleness_mean"], e.Metrics["rollout/staleness_max"]}, "N = %d, step %d", n, e.Step)
+			off := e.Metrics["rollout_corr/rollout_is_max"] - 1 // float32 rounds what was sampled
+			require.Equal(t, i > 0, off > 1e-3, "step %d: %v", e.Step, off)
+		}
+	}
+	require.NotContains(t, traintest.Run(t, traintest.Small(), traintest.Guesser()).Steps()[0].Metrics, "rollout/staleness_mean", "all are of the current policy")
+}
+
+// TestOldEpisodesRepeatThemselves: however long collections and updates take, and with any
+// number of workers and processors, the results are bit-identical.
+func TestOldEpisodesRepeatThemselves(t *testing.T) {
+	for _, n := range []int{1, 2, 3} {
+		for _, harness := range []string{"concat", "compact"} {
+			play := func(workers int, slow func()) ([]map[string]uint64, []traintest.Update) {
+				c := stale(traintest.Split(harness), n)
+				c.Run.Workers, c.Trainer.Steps = workers, 6
+				b := traintest.Guesser()
+				b.OnGenerate = func(context.Context) error { slow(); return nil }
+				b.Alter = func(*policy.Batch, *policy.Stats) error { slow(); return nil }
+				j := traintest.Run(t, c, b)
+				return traintest.Untimed(j), b.Updates
+			}
+			metrics, updates := play(1, func() {})
+			require.NotEqual(t, updates[0].Batch.OldLogProbs, updates[len(updates)-1].Batch.OldLogProbs, "it learns")
+			for _, procs := range []int{1, 2} {
+				before := runtime.GOMAXPROCS(procs)
+				for _, workers := range []int{1, 2, 8} {
+					m, u := play(workers, func() { time.Sleep(rand.N(time.Millisecond)) })
+					require.Equal(t, metrics, m, "N = %d, %s: %d processors, %d workers", n, harness, procs, workers)
+					require.Equal(t, updates, u)
+				}
+				runtime.GOMAXPROCS(before)
+			}
+		}
+	}
+}
+
+// TestSeveralStepsAreCollectedAtTheSameTime: the episodes of all steps ahead are played
+// while an update runs, not one step after the other.
+func TestSeveralStepsAreCollectedAtTheSameTime(t *testing.T) {
+	c := stale(traintest.Small(), 3)
+	c.Trainer.Steps = 6
+	b := traintest.Guesser()
+	var playing atomic.Int32
+	all := make(chan struct{})
+	first := true
+	b.Alter = func(*policy.Batch, *policy.Stats) error {
+		if first {
+			first = false
+			<-all // three collections that wait for each other would block here for ever
+		}
+		return nil
+	}
+	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	learner := true
+	b.OnGenerate = func(context.Context) error {
+		if learner { // the two turns of the first step, before there are copies
+			if len(b.Seeds) == 8 {
+				learner = false
+			}
+			return nil
+		}
+		if playing.Add(1) == 3 {
+			close(all)
+		}
+		<-all
+		return nil
+	}
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 5, b.SnapshotsClosed)
+}
+
+// TestOldEpisodesResumeFromEveryCheckpoint: the episodes of all steps ahead, ReMax's greedy
+// episodes included, are part of a checkpoint.
+func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		remax := brisk()
+		remax.Algorithm.Estimator = "remax"
+		for name, c := range map[string]config.Config{"bi_level_gae": stale(brisk(), n), "remax": stale(remax, n)} {
+			whole := filepath.Join(t.TempDir(), "whole")
+			require.NoError(t, trainIn(t.Context(), whole, c, nil))
+			want := outcome(t, whole)
+			for stop := 1; stop <= 9; stop++ {
+				dir := filepath.Join(t.TempDir(), "run")
+				events := 0
+				require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
+					tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
+						if events++; events == stop {
+							return traintest.ErrBroken
+						}
+						return nil
+					}))
+				}), traintest.ErrBroken)
+				require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", name, stop)
+				require.Equal(t, want, outcome(t, dir), "%s: N = %d, after event %d", name, n, stop)
+			}
+			held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
+			require.FileExists(t, filepath.Join(held, "episodes.parquet"))
+			later := filepath.Join(held, "episodes_6.parquet")
+			require.FileExists(t, later)
+			p, err := run.OpenCheckpoint(t.Context(), filepath.Dir(held))
+			require.NoError(t, err)
+			require.Len(t, p.State.Prefetched, 2, "there are six steps")
+			for i, e := range p.State.Prefetched {
+				require.Equal(t, []int{5 + i, 4 + i - n}, []int{e.Step, e.Policy})
+				require.NotEmpty(t, e.Episodes)
+			}
+			require.NoDirExists(t, filepath.Join(whole, "checkpoints", "step_6", "ahead"), "no step comes after the last one")
+			require.NoError(t, os.Remove(later))
+			_, err = run.OpenCheckpoint(t.Context(), filepath.Dir(held))
+			require.ErrorIs(t, err, run.ErrTorn)
+		}
+	}
+}
+
+// TestAnInterruptedRunWithOldEpisodesLosesNoStep cancels in every phase. Completed steps are
+// saved with the episodes of the steps ahead, and the final files do not show the interruption.
+func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		c := stale(brisk(), n)
+		whole := filepath.Join(t.TempDir(), "whole")
+		require.NoError(t, trainIn(t.Context(), whole, c, nil))
+		want := outcome(t, whole)
+		for _, phase := range []string{"collect", "score", "update"} {
+			for call := 1; call <= 9; call += 2 {
+				dir := filepath.Join(t.TempDir(), "run")
+				ctx, cancel := context.WithCancel(t.Context())
+				var calls, reached atomic.Int32
+				err := trainIn(ctx, dir, c, func(tr *train.Trainer) {
+					b := tr.Learner.(*traintest.Bandit)
+					act := func() {
+						if calls.Add(1) == int32(call) {
+							cancel()
+						}
+					}
+					switch phase {
+					case "collect":
+						b.OnGenerate = func(ctx context.Context) error { act(); return ctx.Err() }
+					case "score":
+						b.OnScore = func(ctx context.Context) error {
+							reached.Store(int32(tr.Done()))
+							act()
+							return ctx.Err()
+						}
+					case "update":
+						b.Alter = func(*policy.Batch, *policy.Stats) error {
+							reached.Store(int32(tr.Done()) + 1)
+							act()
+							return nil
+						}
+					}
+				})
+				cancel()
+				if calls.Load() < int32(call) {
+					require.NoError(t, err)
+					break
+				}
+				if phase != "collect" { // cancelled in the collection of the last step, the run may still end
+					require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
+				}
+				if reached.Load() > 0 && err != nil {
+					p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+					require.NoError(t, err)
+					require.EqualValues(t, reached.Load(), p.State.Step, "%s %d: no completed work is lost", phase, call)
+					require.Len(t, p.State.Prefetched, min(n, c.Trainer.Steps-p.State.Step))
+				}
+				require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s %d", phase, call)
+				require.Equal(t, want, outcome(t, dir), "N = %d, %s %d", n, phase, call)
+			}
+		}
+	}
+}
+
+// TestARollbackDropsTheEpisodesAhead: they are cancelled, also those that are being collected,
+// and the steps after the rollback begin with episodes of the restored policy.
+func TestARollbackDropsTheEpisodesAhead(t *testing.T) {
+	c := stale(brisk(), 2)
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback", MaxRollbacks: 2}
+	var first map[string]string
+	for range 2 {
+		dir := filepath.Join(t.TempDir(), "run")
+		var b *traintest.Bandit
+		require.NoError(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
+			b = tr.Learner.(*traintest.Bandit)
+			spiked := false
+			b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+				s.GradNorm = 1
+				if tr.Done() == 3 && !spiked {
+					spiked, s.GradNorm = true, 1e6
+				}
+				return nil
+			}
+		}))
+		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every copy is closed")
+		got := outcome(t, dir)
+		if first == nil {
+			first = got
+		}
+		require.Equal(t, first, got, "it repeats itself")
+		var ages []float64
+		for _, line := range lines(t, got["metrics.jsonl"]) {
+			if line["kind"] == track.KindStep {
+				ages = append(ages, line["rollout/staleness_max"].(float64))
+			}
+		}
+		require.Equal(t, []float64{0, 1, 0, 1, 2, 2}, ages, "steps 1 and 2, and 3 to 6 after the rollback to step 2")
+	}
+}
+
+// lines reads a file of JSON lines.
+func lines(t *testing.T, text string) (out []map[string]any) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
+		m := map[string]any{}
+		require.NoError(t, d.Decode(&m))
+		out = append(out, m)
+	}
+	return out
+}
+
+// TestFailuresOfOneOfSeveralCollectionsEndTheRun, and all others have ended when Run returns.
+func TestFailuresOfOneOfSeveralCollectionsEndTheRun(t *testing.T) {
+	c := stale(traintest.Small(), 3)
+	c.Trainer.Steps = 9
+	for fail := int32(3); fail < 12; fail++ {
+		b := traintest.Guesser()
+		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		var calls atomic.Int32
+		b.OnGenerate = func(context.Context) error {
+			if calls.Add(1) == fail { // two turns are the first step's
+				return traintest.ErrBroken
+			}
+			return nil
+		}
+		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
+		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every snapshot is closed")
+	}
+}
+
+// TestARunThatStopsEarlyHasACompleteState, so that it can resume with more patience.
+func TestARunThatStopsEarlyHasACompleteState(t *testing.T) {
+	c := stale(traintest.Small(), 3)
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.SaveFreq = 9, 1, -1
+	c.Stability.Early = config.EarlyConfig{Metric: "val/success", Patience: 2, MinDelta: 10}
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	require.NoError(t, tr.Run(t.Context()))
+	require.Less(t, tr.Done(), 6)
+	s, err := tr.State()
+	require.NoError(t, err)
+	require.Len(t, s.Prefetched, 3)
+	for i, p := range s.Prefetched {
+		require.Equal(t, s.Step+1+i, p.Step)
+		require.Len(t, p.Episodes, 8)
+	}
+}
+
+// TestPrefetchedStepsAreReadAsEarlierVersionsWroteThem: one step with a staleness of one is an
+// object without the key policy.
+func TestPrefetchedStepsAreReadAsEarlierVersionsWroteThem(t *testing.T) {
+	one := train.PrefetchedSteps{{Step: 4, Policy: 2, Metrics: track.Metrics{"a": 1}, Baselines: map[int]float64{0: 2}}}
+	for text, s := range map[string]train.PrefetchedSteps{
+		`{"step":4,"metrics":{"a":1},"baselines":{"0":2}}`:                        one,
+		`{"step":4,"policy":0,"metrics":{}}`:                                      {{Step: 4, Policy: 0, Metrics: track.Metrics{}}},
+		`[{"step":4,"policy":1,"metrics":{}},{"step":5,"policy":2,"metrics":{}}]`: {{Step: 4, Policy: 1, Metrics: track.Metrics{}}, {Step: 5, Policy: 2, Metrics: track.Metrics{}}},
+	} {
+		raw, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.Equal(t, text, string(raw))
+		var back train.PrefetchedSteps
+		require.NoError(t, json.Unmarshal(raw, &back))
+		require.Equal(t, s, back)
+	}
+	require.Error(t, json.Unmarshal([]byte(`{"step":"x"}`), new(train.PrefetchedSteps)))
+	for want, s := range map[string]train.PrefetchedSteps{
+		"must be for step 5, but is for step 6":                    {{Step: 4, Policy: 2}, {Step: 6, Policy: 2}},
+		"those for step 4 are from one of step 4":                  {{Step: 4, Policy: 4}},
+		"must be from a policy of a step in [0, 3], but those for": {{Step: 4, Policy: -1}},
+	} {
+		require.ErrorContains(t, new(train.Trainer).Restore(train.State{Step: 3, Prefetched: s}), want)
+	}
+}
+
+// TestTooOldEpisodesOfAStateAreNotUsed: those that the limit does not allow are played again.
+func TestTooOldEpisodesOfAStateAreNotUsed(t *testing.T) {
+	c := stale(traintest.Small(), 1)
+	c.Trainer.Steps = 5
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	require.NoError(t, tr.Restore(train.State{Step: 3, Prefetched: train.PrefetchedSteps{{Step: 4, Policy: 0, Metrics: track.Metrics{}}}}))
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 0.0, j.Steps()[0].Metrics["rollout/staleness_max"])
+}
+
+func TestWhatContradictsOldEpisodesIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*config.Config){
+		"run.max_staleness is 0, must be in [1, 8]":      func(c *config.Config) { c.Run.MaxStaleness = 0 },
+		"run.max_staleness is 9, must be in [1, 8]":      func(c *config.Config) { c.Run.MaxStaleness = 9 },
+		"run.max_staleness is 2, but run.async is false": func(c *config.Config) { c.Run.Async = false },
+		"has servers, which hold one version of the weights": func(c *config.Config) {
+			c.Agent.Rollout.Name, c.Agent.Rollout.Engine.Addresses = "vllm", []string{"http://host:1"}
+		},
+	} {
+		c := stale(traintest.Small(), 2)
+		require.NoError(t, c.Validate())
+		change(&c)
+		err := c.Validate()
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, 1, config.Default().Run.MaxStaleness)
+	c := traintest.Small()
+	require.NoError(t, c.Validate(), "the default means nothing without run.async: %s", fmt.Sprint(c.Run.MaxStaleness))
+}
