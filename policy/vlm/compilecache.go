@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"vagen/internal/durable"
 	"vagen/policy/vlm/internal/exestore"
 )
 
@@ -36,6 +37,9 @@ func (m *Model) keepExecutables() error {
 	case choice == CompileCacheOff, m.dev.PureGo(), // which compiles nothing
 		auto && (m.dev.Accelerator() || testing.Testing()):
 		return nil
+	case m.choices.Measure != "": // a loaded executable's products would not be measured
+		m.opts.Log.Info("executables are not kept between processes", "why", "kernels of matrix products are measured for Autotune")
+		return nil
 	}
 	dir, level := choice, slog.LevelWarn
 	if auto {
@@ -46,9 +50,15 @@ func (m *Model) keepExecutables() error {
 		dir, err = os.UserCacheDir()
 		dir = filepath.Join(dir, "vagen", "executables")
 	}
+	o := exestore.Options{Limit: exestore.DefaultLimit, Log: m.opts.Log, Level: level}
+	if err == nil && m.choices.Load != "" {
+		var sum durable.Sum
+		sum, err = durable.SumOf(m.choices.Load)
+		o.Choices = sum.SHA256
+	}
 	var s *exestore.Store
 	if err == nil {
-		s, err = exestore.Open(dir, exestore.Options{Limit: exestore.DefaultLimit, Log: m.opts.Log, Level: level})
+		s, err = exestore.Open(dir, o)
 	}
 	switch {
 	case err == nil:

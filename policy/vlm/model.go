@@ -142,7 +142,7 @@ type Options struct {
 	CacheTokens int
 	// CompileCache is the folder in which XLA's executables are kept, so that later processes
 	// load instead of compile them: CompileCacheAuto or "", CompileCacheOn, CompileCacheOff, or
-	// a path. Results have the same bytes.
+	// a path. Results have the same bytes. None are kept while Autotune measures.
 	CompileCache string
 	// Seed is the random seed of new weights.
 	Seed uint64

@@ -211,7 +211,7 @@ func (c *compilation) load(slot C.int, a *C.compile_args) (ok bool) {
 	}
 	defer C.free(unsafe.Pointer(text))
 	c.key = newKey(
-		id, C.GoString(text), machine(), environment(),
+		id, C.GoString(text), machine(), environment(), c.store.opts.Choices,
 		view(a.program.format, a.program.format_length), view(a.options, a.options_length), view(a.program.code, a.program.code_length),
 	)
 	data, ok := c.store.read(c.key)

@@ -49,6 +49,9 @@ type Options struct {
 	Limit int64        // see DefaultLimit
 	Log   *slog.Logger // gets each reason why an executable was not kept or loaded once
 	Level slog.Level   // of these lines
+	// Choices identifies what decides an executable besides program, options, plugin and
+	// environment, such as a file that XLA reads.
+	Choices string
 }
 
 // Open returns the store in a folder, which is created if it does not exist. It refuses
