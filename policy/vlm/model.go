@@ -124,6 +124,13 @@ type Options struct {
 	// CacheTokens is the smallest length of a conversation's cache. Setting it to
 	// the longest conversation avoids recompiling while conversations grow.
 	CacheTokens int
+	// TokensPerCall is the number of tokens that one program makes of each conversation, in a
+	// loop on the device: 1, 2, 4 or 8; 0 is the backend's default, 8 on accelerators and 1 on
+	// CPUs. Tokens and log-probs are those of 1, to the bit where XLA compiles a step in a
+	// loop as it does outside, as on CPUs. Contexts are checked, and stop strings and limits
+	// of thinking are applied, between programs, so that up to TokensPerCall−1 tokens are
+	// computed for nothing when a response ends. The pure-Go backend needs 0 or 1.
+	TokensPerCall int
 	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.
@@ -168,6 +175,9 @@ func (o *Options) fill() error {
 	}
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
+	}
+	if o.TokensPerCall != 0 && (o.TokensPerCall < 0 || maxTokensPerCall%o.TokensPerCall != 0) {
+		addf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", o.TokensPerCall, maxTokensPerCall)
 	}
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")

@@ -22,6 +22,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 	if m.dev, err = open(ctx, o.Backend, o.Log); err != nil {
 		return err
 	}
+	if o.TokensPerCall > 1 && m.dev.PureGo() {
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall, m.dev.Name())
+	}
 	n := max(1, o.Devices)
 	if o.Devices == AllDevices {
 		n = m.allDevices()
