@@ -27,6 +27,7 @@ var otherValues = map[string]string{
 	"model.recompute":            "blocks",
 	"model.micro_tokens":         "64",
 	"model.cache_tokens":         "64",
+	"model.tokens_per_call":      "4",
 	"critic.model.path":          "/m",
 	"critic.zero_head":           "true",
 	"critic.use_dynamic_bsz":     "true",

@@ -71,6 +71,7 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
 	f.BoolVar(&o.PartPerDevice, "part-per-device", false, "divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
+	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0, "tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)
 		return nil

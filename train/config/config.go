@@ -73,6 +73,7 @@ type ModelConfig struct {
 	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
 	CacheTokens int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
+	PerCall     int    `yaml:"tokens_per_call" doc:"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs. With more, the host and the launch of programs cost less per token; on a CPU the tokens and log-probs are the same bit for bit, on a GPU they may be rounded otherwise"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.
