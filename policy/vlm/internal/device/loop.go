@@ -105,7 +105,7 @@ func (l *Loop) insert(g *graph.Graph, out []*graph.Node) error {
 		return without(removeUnused(all, roots), outside)
 	}
 	condition := region(f, asked, inside(again), again)
-	body := region(f, now, inside(next), next)
+	body := region(f, now, keepUpdates(f, inside(next), next), next)
 	while := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: start, Outputs: end}
 	if condition == nil || body == nil || !setOp(while, "While") {
 		return errLoop
