@@ -65,8 +65,9 @@ const maxTokensPerCall = 8
 
 // tokensPerCall is the number of tokens that a program makes. On accelerators, the launch of
 // a program with hundreds of inputs and the wait for its result take longer than a small
-// batch's step. On CPUs they take little of it, and kernels make the products fast, so that
-// tokens made for nothing cost more.
+// batch's step. On CPUs 8 tokens per program halve the time per token of a model with half
+// a million parameters and up to 8 rows, but change little with 128 rows or 135 million
+// parameters, where up to 7 tokens for nothing cost more.
 func (o *Options) tokensPerCall(d *device.Device) int {
 	switch {
 	case o.TokensPerCall > 0:

@@ -2,6 +2,10 @@ package vlm
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,6 +111,7 @@ func perCallCases() []perCallCase {
 		{name: "thinking between tags", family: model.Qwen2, sampling: tagged, turns: turnsOf(questions(8, false), 1), check: forced},
 		{name: "greedy, bfloat16", family: model.Qwen2, options: Options{BFloat16: true}, sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1)},
 		{name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain, turns: turnsOf(questions(2, false), 1)},
+		{name: "more rows than kernels support", family: model.Qwen2, sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1)},
 		{name: "regrouped", family: model.Qwen2, options: Options{MaxRows: 8}, sampling: policy.Sampling{Temperature: 1, MaxTokens: 61},
 			turns: turnsOf(withLimits(questions(12, false), func(i int) int {
 				if i == 3 || i > 8 {
@@ -208,4 +213,40 @@ func TestTokensPerCallAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
 	openTiny(t, dir, Options{TokensPerCall: 1})
+}
+
+// stepsDump is the folder of a model, in the process that has XLA write its programs.
+const stepsDump = "VAGEN_TEST_STEPS_DUMP"
+
+// XLA makes one loop with a known number of iterations of a program for several tokens, and
+// updates the keys and values in place, with kernels and without (adapters have none): no
+// instruction copies an array of the cache. XLA writes the optimised programs only if it is
+// asked to when its plugin is loaded, so in another process.
+func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
+	o := xlaOptions(t, Options{TokensPerCall: 8})
+	if dir := os.Getenv(stepsDump); dir != "" {
+		for _, l := range []*LoRA{nil, lora()} {
+			o.LoRA = l
+			ask(t, openTiny(t, dir, o), policy.Sampling{Temperature: 1, MaxTokens: 33}, questions(2, false))
+		}
+		return
+	}
+	dir, dump := tinyFolder(t, model.Qwen2, nil), t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), stepsDump+"="+dir, "XLA_FLAGS=--xla_dump_to="+dump+" --xla_dump_hlo_as_text")
+	says, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", says)
+	files, err := filepath.Glob(filepath.Join(dump, "*8_steps*after_optimizations.txt"))
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	cache := `f32\[2,2,(256|32),8\]` // rows, heads, slots of the prefix or the recent segment
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		loops := regexp.MustCompile(`(?m)^.* while\(.*$`).FindAllString(string(text), -1)
+		require.Len(t, loops, 1)
+		require.Contains(t, strings.ReplaceAll(loops[0], `"`, ""), "known_trip_count:{n:8}")
+		require.Len(t, regexp.MustCompile(cache).FindAllString(loops[0], -1), 2*4, "keys and values of two layers, long and recent")
+		require.Empty(t, regexp.MustCompile(`(?m)^.* = `+cache+`\S* copy\(.*$`).FindAllString(string(text), -1))
+	}
 }
