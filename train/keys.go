@@ -64,7 +64,7 @@ var checkpointKeys = group("trainer.", "save_freq save_best_actor")
 
 // learnerKeys are settings for the code that creates the Learner.
 var learnerKeys = slices.Concat(
-	group("model.", "backend devices same_bytes part_per_device bfloat16 recompute micro_tokens cache_tokens tokens_per_call"),
+	group("model.", "backend devices same_bytes part_per_device shard_weights autotune autotune_sha256 bfloat16 recompute micro_tokens cache_tokens tokens_per_call"),
 	group("data.", "apply_chat_template_kwargs"),
 	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu
@@ -73,7 +73,7 @@ var learnerKeys = slices.Concat(
 	group("actor_rollout_ref.rollout.engine.", `addresses model api_key_env timeout sync_timeout attempts max_in_flight
 		eject_after outage_timeout mixed_versions sync_dir server_sync_dir check_responses check_limit`),
 	group("trainer.", "n_gpus_per_node"),
-	group("critic.", "model.path model.fsdp_config.optimizer_offload ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
+	group("critic.", "model.path model.fsdp_config.optimizer_offload model.fsdp_config.param_offload ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
 )
 
 // runKeys are settings for the code that creates environments, sinks and folders.

@@ -19,7 +19,12 @@ func benchCommand() *cli.Command {
 		About: "Time a model's training, prefill, decoding or scoring.",
 		Help: `Every mode uses rows of random tokens of equal length, and first runs one untimed step
 for compilation. Times are medians. Other work on the machine affects the CPU time less
-than the wall time. Memory is the peak of the process, including loading.`,
+than the wall time. Memory is the peak of the process, including loading.
+
+"least work" is what a step must do: bytes of weights, caches, gradients and moments, and
+floating-point operations of matrix products, those of masked or repeated products in
+brackets. "this machine" is what programs that only read memory or only multiply matrices
+reached in the same run, and "used" the step's share of both.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			var c bench.Config
@@ -53,6 +58,10 @@ than the wall time. Memory is the peak of the process, including loading.`,
 					{"work", fmt.Sprintf("%s, %d rows of %d tokens", r.Mode, r.Batch, r.Seq)},
 					{"step", fmt.Sprintf("%.2f ms, %.2f ms CPU time", r.MillisPerStep, r.CPUPerStep)},
 					{"speed", fmt.Sprintf("%.1f tokens per second", r.TokensPerSecond)},
+					{"least work", fmt.Sprintf("%.4g GB, %.4g GFLOP (%.4g executed)", float64(r.Bytes)/1e9, float64(r.FLOPs)/1e9, float64(r.HardwareFLOPs)/1e9)},
+					{"this machine", fmt.Sprintf("%.4g GB/s, %.4g GFLOP/s", r.MemoryLimit/1e9, r.ComputeLimit/1e9)},
+					{"used", fmt.Sprintf("%.1f %% of memory, %.1f %% of compute (%.1f %% executed); %s binds: at least %.2f ms",
+						100*r.MemoryUse, 100*r.ComputeUse, 100*r.HardwareUse, r.Bound, r.LeastMillis)},
 					{"first step", fmt.Sprintf("%.2f s", r.FirstStep)},
 					{"compiling", fmt.Sprintf("%.2f s", r.CompileSeconds)},
 					{"devices", fmt.Sprintf("%d, exchanging gradients and weights %.1f %% of a step", r.Devices, 100*r.ExchangeShare)},
@@ -70,6 +79,8 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.IntVar(&o.Devices, "devices", 1, "devices that work together: 1, 2, 4 or 8, or -1 for all GPUs")
 	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
 	f.BoolVar(&o.PartPerDevice, "part-per-device", false, "divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
+	f.StringVar(&o.Autotune, "autotune", "", "`file` with the kernels of matrix products on a GPU; if it does not exist, they are measured and it is written")
+	f.BoolVar(&o.ShardWeights, "shard-weights", false, "keep each weight on one of several devices instead of on all")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
 	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0, "tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {

@@ -5,6 +5,9 @@
 // and backward pass, clipping and AdamW on all weights, with a target at every token of a
 // row except the first; prefill processes a prompt and samples one token; decode generates
 // one token for every row after a prompt; logprob scores every token.
+//
+// Every run also measures the speed of memory and of matrix products, and reports which part of them the
+// steps use.
 package bench
 
 import (
@@ -101,6 +104,7 @@ type Result struct {
 	ExchangeShare   float64 `json:"exchange_share"` // part of the last training step in which devices exchanged gradients and weights
 	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 if the system does not report it
 	PlannedBytes    int64   `json:"planned_bytes"`  // according to the memory plan
+	Efficiency
 }
 
 // Run runs a benchmark.
@@ -131,6 +135,11 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	if len(r.times)%2 == 0 {
 		median = (median + r.times[len(r.times)/2-1]) / 2
 	}
+	usedMemory, compiling := usage.PeakResident(), m.CompileTime() // without what the limits need
+	efficiency, err := r.efficiency(ctx, median.Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
 	tokens := c.Batch * c.Seq
 	if c.Mode == Decode {
 		tokens = c.Batch
@@ -139,7 +148,8 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
 		Devices: max(1, int(m.Gauges()["devices"])), ExchangeShare: m.Gauges()["exchange_share"],
-		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: usage.PeakResident(), PlannedBytes: plan.Peak(),
+		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: compiling.Seconds(), PeakRSS: usedMemory, PlannedBytes: plan.Peak(),
+		Efficiency: efficiency,
 	}, nil
 }
 

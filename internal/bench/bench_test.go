@@ -34,11 +34,14 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 		assert.InEpsilon(t, tokens/r.MillisPerStep*1000, r.TokensPerSecond, 1e-9, mode)
 		assert.Positive(t, r.FirstStep)
 		assert.Positive(t, r.CompileSeconds)
+		assert.InEpsilon(t, float64(r.Bytes)/r.MemoryLimit/(r.MillisPerStep/1000), r.MemoryUse, 1e-9, mode)
+		assert.InEpsilon(t, r.LeastMillis/r.MillisPerStep, max(r.MemoryUse, r.HardwareUse), 1e-9, mode)
 		raw, err := json.Marshal(r)
 		require.NoError(t, err)
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(raw, &line))
-		for _, key := range []string{"system", "model", "backend", "mode", "batch", "seq", "ms_per_step", "tokens_per_second", "compile_seconds", "peak_rss_bytes"} {
+		for _, key := range []string{"system", "model", "backend", "mode", "batch", "seq", "ms_per_step", "tokens_per_second", "compile_seconds", "peak_rss_bytes",
+			"bytes_per_step", "model_flops_per_step", "measured_bytes_per_second", "memory_utilisation", "bound"} {
 			assert.Contains(t, line, key)
 		}
 	}
@@ -64,4 +67,19 @@ func TestConfigReportsAllErrors(t *testing.T) {
 	for _, name := range []string{"nap", "batch", "seq", "steps"} {
 		assert.ErrorContains(t, err, name)
 	}
+}
+
+// 6 GB and 12 TFLOP on a machine of 3 TB/s and 400 TFLOP/s take 2 ms and 30 ms.
+func TestALimitIsReportedAsBinding(t *testing.T) {
+	limits := vlm.Limits{BytesPerSecond: 3e12, FLOPs: 400e12}
+	e := compare(vlm.Cost{Bytes: 6e9, FLOPs: 8e12, HardwareFLOPs: 12e12}, limits, 0.04)
+	assert.Equal(t, ComputeBound, e.Bound)
+	assert.InDelta(t, 30, e.LeastMillis, 1e-9)
+	assert.InDelta(t, 0.05, e.MemoryUse, 1e-9)
+	assert.InDelta(t, 0.5, e.ComputeUse, 1e-9)
+	assert.InDelta(t, 0.75, e.HardwareUse, 1e-9)
+	e = compare(vlm.Cost{Bytes: 6e9, FLOPs: 8e9, HardwareFLOPs: 8e9}, limits, 0.004)
+	assert.Equal(t, MemoryBound, e.Bound)
+	assert.InDelta(t, 2, e.LeastMillis, 1e-9)
+	assert.InDelta(t, 0.5, e.MemoryUse, 1e-9)
 }

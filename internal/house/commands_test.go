@@ -36,7 +36,7 @@ var rules = map[string]rule{
 	"vagen train taught.yaml": {
 		more: strings.Join(small, " ") + " rollout_manager.n_trajectory=2 sft.lessons.episodes=2 trainer.save_freq=0 trainer.val_before_train=false trainer.test_freq=-1 " + smallSFT, why: "hours",
 	},
-	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
+	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1 --autotune ''", why: "minutes, CUDA"},
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
 	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
 	"vagen model create --shape llama-135m --hidden": {more: "--layers 1", makes: true, why: "52 MB"},
@@ -57,8 +57,9 @@ var rules = map[string]rule{
 	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},
 	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
 
-	"VAGEN_QUEUE=": {instead: "go test -run TestOptionsAreChecked ./train/queue", why: "minutes"},
-	"vagen worker": {instead: "vagen worker --help", why: "waits for a trainer"},
+	"VAGEN_TEST_BACKEND=cuda": {instead: "go list ./policy/vlm/...", why: "needs a GPU"},
+	"VAGEN_QUEUE=":            {instead: "go test -run TestOptionsAreChecked ./train/queue", why: "minutes"},
+	"vagen worker":            {instead: "vagen worker --help", why: "waits for a trainer"},
 
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},

@@ -197,7 +197,7 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	if !slices.ContainsFunc(l.net.groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name }) {
 		block = l.net.vision
 	}
-	made, err = l.net.mergeAdapters(block, n).Run(l.weights.arrays[gi])
+	made, err = l.net.run(l.net.mergeAdapters(block, n), l.weights.arrays[gi])
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/backends/simplego"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Names of the backends that run a model's graphs.
@@ -31,9 +32,9 @@ var (
 	// ErrBackend is wrapped by errors about a backend that does not exist.
 	ErrBackend = errors.New("unknown backend")
 
-	// errNoEngine is wrapped when a backend is not available on this machine; auto then
-	// uses pure Go.
-	errNoEngine = errors.New("backend is not available")
+	// ErrUnavailable is wrapped by errors about a backend that this machine or program lacks; auto
+	// then uses pure Go.
+	ErrUnavailable = errors.New("backend is not available")
 )
 
 // engine is a backend that all devices of its kind in the process share.
@@ -48,7 +49,7 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: openCUDA, backendGo: openGo}
+var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: cudaOpener(plugin.Choices{}), backendGo: openGo}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -59,6 +60,8 @@ type engineEntry struct {
 	lock   chan struct{} // semaphore of size one that protects engine
 	open   opener
 	engine *engine
+
+	choices plugin.Choices // of a GPU's kernels
 }
 
 var processEngines = newEngines(openers)
@@ -109,7 +112,7 @@ func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (
 	}
 	found, err := e.get(ctx, xlaDevices, cmp.Or(log, slog.New(slog.DiscardHandler)))
 	switch {
-	case auto && errors.Is(err, errNoEngine):
+	case auto && errors.Is(err, ErrUnavailable):
 		return e.device(ctx, choice, log)
 	case err != nil:
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -126,7 +129,7 @@ func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, err
 	if err == nil {
 		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail, plugin: found.plugin}, nil
 	}
-	if !errors.Is(err, errNoEngine) {
+	if !errors.Is(err, ErrUnavailable) {
 		return nil, err
 	}
 	why := err

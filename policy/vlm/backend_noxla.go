@@ -6,17 +6,22 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // xlaHint explains how to get XLA after the fallback to pure Go.
 const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: build with a C compiler and CGO_ENABLED=1"
 
-func openXLA(context.Context, *slog.Logger) (*engine, error)  { return noXLA("xla:cpu") }
-func openCUDA(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cuda") }
+func openXLA(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
+
+func cudaOpener(plugin.Choices) opener {
+	return func(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cuda") }
+}
 
 func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
 
 func noXLA(name string) (*engine, error) {
 	return nil, fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+
-		"build it with a C compiler and CGO_ENABLED=1", errNoEngine, name)
+		"build it with a C compiler and CGO_ENABLED=1", ErrUnavailable, name)
 }

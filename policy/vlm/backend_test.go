@@ -101,7 +101,7 @@ func TestNamedBackendDoesNotFallBack(t *testing.T) {
 	for _, choice := range []string{"xla", "cuda"} {
 		var log lines
 		_, err := newEngines(openers).device(t.Context(), choice, slog.New(&log))
-		require.ErrorIs(t, err, errNoEngine)
+		require.ErrorIs(t, err, ErrUnavailable)
 		require.ErrorContains(t, err, choice)
 		require.Empty(t, log.got)
 	}
@@ -114,7 +114,7 @@ func TestAutoStaysWithItsChoice(t *testing.T) {
 			if asked.Add(1) > 1 {
 				return openGo(ctx, log) // already installed
 			}
-			return nil, fmt.Errorf("%w: no plugin", errNoEngine)
+			return nil, fmt.Errorf("%w: no plugin", ErrUnavailable)
 		},
 		backendGo: fakeGo("go", &opened),
 	})

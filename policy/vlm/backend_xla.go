@@ -19,33 +19,35 @@ const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow
 
 // openXLA finds or installs the CPU plugin and starts it.
 func openXLA(ctx context.Context, log *slog.Logger) (*engine, error) {
-	return startPlugin(ctx, plugin.CPU, 0, log)
+	return startPlugin(ctx, plugin.CPU, 0, plugin.Choices{}, log)
 }
 
 // openXLADevices is openXLA with as many devices as a model can use. The number does not
 // depend on how many are used, because XLA sizes its thread pool by it, and sums in matrix
 // products may depend on the threads.
 func openXLADevices(ctx context.Context, log *slog.Logger) (*engine, error) {
-	return startPlugin(ctx, plugin.CPU, tree.Leaves, log)
+	return startPlugin(ctx, plugin.CPU, tree.Leaves, plugin.Choices{}, log)
 }
 
-// openCUDA finds or installs the CUDA plugin and starts it.
-func openCUDA(ctx context.Context, log *slog.Logger) (*engine, error) {
-	return startPlugin(ctx, plugin.CUDA, 0, log)
+// cudaOpener finds or installs the CUDA plugin and starts it.
+func cudaOpener(choices plugin.Choices) opener {
+	return func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		return startPlugin(ctx, plugin.CUDA, 0, choices, log)
+	}
 }
 
-func startPlugin(ctx context.Context, kind plugin.Kind, devices int, log *slog.Logger) (*engine, error) {
+func startPlugin(ctx context.Context, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (*engine, error) {
 	name := "xla:" + string(kind)
 	p, err := plugin.Ensure(ctx, kind, log)
 	if errors.Is(err, plugin.ErrMissing) {
-		return nil, fmt.Errorf("%w: %s: %w", errNoEngine, name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, name, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", name, err)
 	}
-	b, err := xla.Start(p, kind, devices, log)
+	b, err := xla.Start(p, kind, devices, choices, log)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
+		return nil, fmt.Errorf("%w: %s: loading %s: %w", ErrUnavailable, name, p.Path, err)
 	}
 	return &engine{backend: b, name: name, detail: p.Path, plugin: p.Path}, nil
 }

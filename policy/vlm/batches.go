@@ -184,6 +184,9 @@ func (m *Model) forget(keys ...uint64) {
 	}
 	clear(m.batches[len(kept):])
 	m.batches = kept
+	if len(kept) == 0 && m.sharded() {
+		m.dropNarrow()
+	}
 }
 
 func (s *session) empty() bool {

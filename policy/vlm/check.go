@@ -9,6 +9,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Description is the result of Check.
@@ -21,13 +22,18 @@ type Description struct {
 // critic and adapter, without opening a device or reading weights. It checks
 // configuration, tokenizer, chat template, image processor, and the names, shapes and types
 // of all tensors. A stored output head is compared with the embedding if the configuration
-// ties the two.
+// ties the two. Backend cuda also needs an NVIDIA GPU.
 func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	m, err := describe(dir, o)
 	if err != nil {
 		return Description{}, err
 	}
 	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil}
+	if o.Backend == backendCUDA {
+		if err := plugin.RequireGPU(); err != nil {
+			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)
+		}
+	}
 	for _, check := range []func() error{m.checkPolicy, m.checkCritic} {
 		if err := ctx.Err(); err != nil {
 			return d, err

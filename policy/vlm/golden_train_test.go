@@ -186,7 +186,7 @@ func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[s
 	all := func(model.Param) bool { return true }
 	for seed := range uint64(noiseSeeds) {
 		random := rng.New(seed, rng.Init)
-		require.NoError(r.t, l.weights.replace(m.dev, all, func(part model.Part, _ []float32) ([]float32, error) {
+		require.NoError(r.t, l.weights.replace(all, func(part model.Part, _ []float32) ([]float32, error) {
 			noisy := make([]float32, part.Size())
 			for i, w := range weights[part.Name] {
 				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))

@@ -1,6 +1,8 @@
 package vlm
 
 import (
+	"slices"
+
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
@@ -74,12 +76,16 @@ func (n *net) scoreTrace(h *model.Head, w *parts, t *trace, chunkSize int, tempe
 	s := scope{dev: n.dev}
 	defer s.free()
 	hyp := upload(&s, hyper)
+	weights, err := n.here(&s, n.headInputs(h, w))
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range t.pack.chunks(chunkSize) {
 		at, target := upload(&s, c.at), upload(&s, c.target)
 		if s.err != nil {
 			return nil, s.err
 		}
-		res, err := n.score(h).Run(append(n.headInputs(h, w), t.x, at, target, hyp))
+		res, err := n.score(h).Run(append(slices.Clone(weights), t.x, at, target, hyp))
 		if err != nil {
 			return nil, err
 		}
@@ -119,13 +125,17 @@ type columns []float32
 func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients, t *trace, cols columns,
 	hyper *device.Array, chunkSize int) ([]float64, error) {
 	stats := make([]float64, model.Stats)
+	s := scope{dev: n.dev}
+	defer s.free()
+	weights, err := n.here(&s, n.headInputs(h, w))
+	if err != nil {
+		return nil, err
+	}
 	zero, err := n.zeroLike().Run([]*device.Array{t.x})
 	if err != nil {
 		return nil, err
 	}
 	dx := zero[0]
-	s := scope{dev: n.dev}
-	defer s.free()
 	for _, c := range t.pack.chunks(chunkSize) {
 		part := make([]float32, len(c.at)*int(model.Columns))
 		copy(part, cols[c.from*int(model.Columns):c.to*int(model.Columns)])
@@ -135,9 +145,9 @@ func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients
 			dx.Free()
 			return nil, s.err
 		}
-		in := append(n.headInputs(h, w), t.x, at, slot, target, data, hyper, dx)
+		in := []*device.Array{t.x, at, slot, target, data, hyper, dx}
 		slots := n.headSlots(h, g.parts)
-		out, err := g.run(n.update(h, loss, slots), in, headGrads(slots))
+		out, err := n.runBack(n.update(h, loss, slots), weights, in, headGrads(slots))
 		dx.Free()
 		if err != nil {
 			return nil, err

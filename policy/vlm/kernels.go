@@ -3,6 +3,7 @@ package vlm
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	. "github.com/gomlx/gomlx/pkg/core/graph"
@@ -32,6 +33,8 @@ type programTable struct {
 	mu       sync.Mutex
 	programs map[string]*device.Program
 	ready    map[string]bool // kinds of steps that have been prepared
+
+	fetching atomic.Int64 // nanoseconds of copying weights from other devices
 }
 
 // keepMode selects the activations of a block that are kept for its backward pass.

@@ -17,10 +17,11 @@ type learner struct {
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
+	sharded  bool       // the replicas share weights, whose tensors are on several devices
 
-	offloadMoments bool          // moments are in host memory between updates
-	offloadWeights bool          // weights are in host memory between calls
-	parked         [][][]float32 // host copies of weights, by group; nil before there are any
+	offloadMoments bool      // moments are in host memory between updates
+	offloadWeights bool      // weights are in host memory between calls
+	home           placement // of weights that are moved between host and devices
 }
 
 func newLearner(n *net, t *tensors, as names) *learner {
@@ -228,5 +229,5 @@ func (l *learner) copyFrom(other *learner) error {
 
 // set replaces every part's values by what f returns for them.
 func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
-	return l.weights.replace(l.net.dev, func(model.Param) bool { return true }, f)
+	return l.weights.replace(func(model.Param) bool { return true }, f)
 }

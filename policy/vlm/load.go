@@ -196,7 +196,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(on(m.dev), n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
+	t, err := newTensors(m.homes(n.groups.All()), n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}

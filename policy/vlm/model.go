@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -58,8 +58,8 @@ type Options struct {
 	// Backend is auto, xla, cuda or go; "" is auto.
 	Backend string
 	// Devices is the number of devices of Backend that train, score and generate together: 1,
-	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights. On a CPU, devices
-	// share the processors.
+	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights, unless ShardWeights is
+	// set. On a CPU, devices share the processors.
 	Devices int
 	// PreferDevices replaces AllDevices where there are as many devices.
 	PreferDevices int
@@ -71,9 +71,22 @@ type Options struct {
 	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
 	// less time and memory, but rounding depends on the number of devices.
 	PartPerDevice bool
+	// ShardWeights keeps each weight on one of several devices and copies those of a layer to the
+	// others whenever they compute with it, so that a model needs not fit one device. While
+	// conversations are open, each device has a copy of the decoder. Results have the same bytes.
+	ShardWeights bool
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
+	// Autotune is a file with XLA's choice of a kernel for each matrix product on a GPU, by
+	// measured times. If it does not exist, products are measured when they are compiled, and
+	// Close writes it; such a run cannot be repeated byte for byte, but those that read
+	// the file can. Without a file, and for products that it lacks, fixed rules choose. It needs
+	// the backend cuda, is valid for one model of GPU and version of the plugin, and is the same for all models of a
+	// process.
+	Autotune string
+	// AutotuneSHA256 is the sum that the file must have; "" permits any.
+	AutotuneSHA256 string
 	// Recompute trades time for memory in training; "" is RecomputeNothing.
 	Recompute Recompute
 	// Critic is the source of values; "" is NoCritic.
@@ -90,6 +103,9 @@ type Options struct {
 	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
 	// whenever it scores. With LoRA it has none but adapters.
 	OffloadReference bool
+	// OffloadCritic does the same for a separate critic's weights, which are on the devices while it
+	// scores or is updated.
+	OffloadCritic bool
 	// OffloadMoments and OffloadCriticMoments keep the optimiser's moments of the policy and of a
 	// separate critic in host memory. Those of a layer are on a device while it is updated. Results
 	// have the same bytes.
@@ -170,6 +186,7 @@ func (o *Options) fill() error {
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
 	}
+	o.checkAutotune(addf)
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
@@ -182,8 +199,8 @@ func (o *Options) fill() error {
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}
-	if o.OffloadCriticMoments && o.Critic != SeparateCritic {
-		addf("OffloadCriticMoments is set, but Critic is %q, not %q", o.Critic, SeparateCritic)
+	if (o.OffloadCritic || o.OffloadCriticMoments) && o.Critic != SeparateCritic {
+		addf("OffloadCritic is %v and OffloadCriticMoments %v, but Critic is %q, not %q", o.OffloadCritic, o.OffloadCriticMoments, o.Critic, SeparateCritic)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
 		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
@@ -211,8 +228,9 @@ type Model struct {
 	proc *processor.Processor // nil for text models
 
 	devices []*device.Device
-	tree    bool // steps, scoring and generation are divided into parts
-	leaves  int  // the number of parts
+	choices plugin.Choices // of a GPU's kernels
+	tree    bool           // steps, scoring and generation are divided into parts
+	leaves  int            // the number of parts
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 
@@ -230,7 +248,7 @@ type Model struct {
 	resumed     map[uint64]*resumed // recorded conversations, until they are continued
 	batches     []*session
 	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies
+	narrowed    []*device.Array     // the copies, on several devices
 	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
@@ -330,15 +348,7 @@ func (m *Model) Close() error {
 	if m.dev != nil {
 		m.dev.Close()
 	}
-	return nil
-}
-
-// Inputs returns the folders that the model was opened from: model and, if they are set,
-// critic and adapter.
-func (m *Model) Inputs() map[string]string {
-	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath, "adapter": m.opts.Adapter}
-	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
-	return paths
+	return m.keepMeasured()
 }
 
 // Backend returns the name of the backend.

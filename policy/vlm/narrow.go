@@ -8,21 +8,22 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// generationWeights returns the weights for generation. On an accelerator that computes in a narrower
+// generationWeights returns the weights for generation, on the replica's device. On an accelerator that computes in a narrower
 // type than float32, these are copies of the decoder's matrices in that type: every
 // decoding step reads all of them, and converting them each time would cost more than the
-// step. The copies are kept until the weights change.
+// step. The copies are kept until the weights change. Where weights are divided over the devices,
+// they are copied, too, until all conversations have ended.
 //
 // On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
 // gain little.
 func (m *Model) generationWeights(r *replica) (*parts, error) {
-	if !m.narrows() {
+	if !m.narrows() && !m.sharded() {
 		return r.parts, nil
 	}
 	if m.narrow[r] == nil {
 		if err := m.makeNarrow(r); err != nil {
 			m.dropNarrow()
-			return nil, fmt.Errorf("vlm: converting the weights to bfloat16: %w", err)
+			return nil, fmt.Errorf("vlm: copying the weights for generation: %w", err)
 		}
 	}
 	return m.narrow[r], nil
@@ -32,7 +33,7 @@ func (m *Model) narrows() bool {
 	return m.dev.Accelerator() && m.net.compute != m.actor.parts.embed[0].DType()
 }
 
-// makeNarrow copies the decoder's matrices.
+// makeNarrow copies the decoder's matrices, and other weights that are on another device.
 func (m *Model) makeNarrow(r *replica) error {
 	p := *r.parts
 	var err error
@@ -40,9 +41,19 @@ func (m *Model) makeNarrow(r *replica) error {
 		if err != nil {
 			return nil
 		}
+		s := scope{dev: r.net.dev}
+		defer s.free()
+		if group, err = r.net.here(&s, group); err != nil {
+			return nil
+		}
+		if m.sharded() && !m.narrows() {
+			m.keep(&s, func(*device.Array) bool { return true })
+			return group
+		}
 		var out []*device.Array
 		out, err = r.net.narrowed(group)
 		m.narrowed = append(m.narrowed, out...)
+		m.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
 		return replaceMatrices(group, out)
 	}
 	p.embed, p.head, p.layers = narrow(p.embed), narrow(p.head), nil
@@ -56,25 +67,43 @@ func (m *Model) makeNarrow(r *replica) error {
 	return err
 }
 
+// keep moves the arrays that want selects from the scope to the copies for generation.
+func (m *Model) keep(s *scope, want func(*device.Array) bool) {
+	var rest []*device.Array
+	for _, a := range s.arrays {
+		if want(a) {
+			m.narrowed = append(m.narrowed, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	s.arrays = rest
+}
+
 // dropNarrow frees the copies that generationWeights made.
 func (m *Model) dropNarrow() {
 	device.FreeAll(m.narrowed...)
 	m.narrow, m.narrowed = nil, nil
 }
 
-// narrowBytes is the size of generationWeights' copies.
-func (m *Model) narrowBytes() int64 {
-	if !m.narrows() {
+// narrowBytes is the size of generationWeights' copies on a device. Of divided weights, it counts
+// all, although some are on the device anyway.
+func (m *Model) narrowBytes() (sum int64) {
+	if !m.narrows() && !m.sharded() {
 		return 0
 	}
 	p := m.actor.parts
-	var numbers int
 	for _, group := range append([][]*device.Array{p.embed, p.head}, p.layers...) {
-		for _, a := range matrices(group) {
-			numbers += a.Size()
+		for _, a := range group {
+			switch {
+			case m.narrows() && isMatrix(a):
+				sum += int64(a.Size()) * int64(m.net.compute.Size())
+			case m.sharded():
+				sum += a.Bytes()
+			}
 		}
 	}
-	return int64(numbers) * int64(m.net.compute.Size())
+	return sum
 }
 
 // matrices are the arrays of a group without norms and biases.

@@ -143,7 +143,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 	if t.err != nil {
 		return t.err
 	}
-	in := append(append([]*device.Array{}, w.embed...), t.tokens, t.pos)
+	in := []*device.Array{t.tokens, t.pos}
 	if p.vision != nil {
 		if err := n.visionForward(t, w, train && n.reach.vision); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 		}
 		in = append(in, t.images, t.imageRow)
 	}
-	out, err := n.embed().Run(in)
+	out, err := n.run(n.embed(), w.embed, in...)
 	if err != nil {
 		return err
 	}
@@ -170,8 +170,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 }
 
 func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) error {
-	in := append(append([]*device.Array{}, lw...), t.x, t.cos, t.sin, t.segment)
-	out, err := n.layer(train).Run(in)
+	out, err := n.run(n.layer(train), lw, t.x, t.cos, t.sin, t.segment)
 	if err != nil {
 		return err
 	}
@@ -207,9 +206,8 @@ func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error
 			}
 			dDeep = append(t.own(out...), dDeep...)
 		}
-		in := append(append([]*device.Array{}, w.layers[i]...), dx, t.cos, t.sin, t.segment)
-		in = append(in, t.kept[i]...)
-		out, err := g.run(n.layerBack(&n.groups.Layers[i]), in, g.parts.layers[i])
+		in := append([]*device.Array{dx, t.cos, t.sin, t.segment}, t.kept[i]...)
+		out, err := n.runBack(n.layerBack(&n.groups.Layers[i]), w.layers[i], in, g.parts.layers[i])
 		if err != nil {
 			return err
 		}
@@ -228,11 +226,11 @@ func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error
 
 func (n *net) backwardEmbed(w *parts, g *gradients, t *trace, dx *device.Array, dDeep []*device.Array) error {
 	images := t.images != nil
-	in := append(append([]*device.Array{}, w.embed...), t.tokens, dx)
+	in := []*device.Array{t.tokens, dx}
 	if images {
 		in = append(in, t.imageRow, t.slot)
 	}
-	out, err := g.run(n.embedBack(images, n.reach.embed, g.parts.embed != nil), in, g.parts.embed)
+	out, err := n.runBack(n.embedBack(images, n.reach.embed, g.parts.embed != nil), w.embed, in, g.parts.embed)
 	if err != nil {
 		return err
 	}
@@ -260,8 +258,16 @@ func newGradients(w *parts) *gradients {
 	}}
 }
 
-// run executes a backward program; acc, if there is one, is the last input and is donated.
-func (g *gradients) run(p *device.Program, in, acc []*device.Array) ([]*device.Array, error) {
+// runBack runs a backward program, whose first inputs are weights; acc, if there is one, is the
+// last input and is donated.
+func (n *net) runBack(p *device.Program, weights, more, acc []*device.Array) ([]*device.Array, error) {
+	s := scope{dev: n.dev}
+	defer s.free()
+	in, err := n.here(&s, weights)
+	if err != nil {
+		return nil, err
+	}
+	in = append(in, more...)
 	return p.Run(append(in, acc...), from(len(in), len(acc))...)
 }
 

@@ -8,21 +8,30 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// Moments, and the weights of a reference policy, can be in host memory while no program
-// uses them. Moments are copied to their device for the update of their group, so that those
-// of one group are there at a time. A reference is copied as a whole when it scores.
+// Moments, and the weights of a reference policy and of a separate critic, can be in host memory
+// while no program uses them. Moments are copied to their device for the update of their group, so
+// that those of one group are there at a time. A reference is copied as a whole when it scores, and
+// a critic when it scores or is updated.
 
 // offload applies the options to the loaded weights.
 func (m *Model) offload() error {
 	m.actor.offloadMoments = m.opts.OffloadMoments
 	if m.critic != nil {
 		m.critic.offloadMoments = m.opts.OffloadCriticMoments
+		if err := m.critic.offload(m.opts.OffloadCritic, m.homes); err != nil {
+			return err
+		}
 	}
 	if m.ref == nil {
 		return nil
 	}
-	m.ref.offloadWeights = m.opts.OffloadReference
-	return m.ref.park()
+	return m.ref.offload(m.opts.OffloadReference, m.homes)
+}
+
+// offload moves the learner's weights to host memory, if they belong there between calls.
+func (l *learner) offload(weights bool, homes func([]*model.Group) placement) error {
+	l.offloadWeights, l.home = weights, homes(l.weights.groups)
+	return l.park()
 }
 
 // newHostTensors returns tensors in host memory.
@@ -93,17 +102,18 @@ func (t *tensors) drop(arrays []*device.Array) {
 	}
 }
 
-// withReference calls f while the weights of the reference are on the devices. changes says
-// that f replaces them.
-func (m *Model) withReference(changes bool, f func() error) error {
-	err := m.ref.unpark()
-	if err == nil {
-		err = f()
+// onDevices calls f while the learner's weights are on the devices. changes says that f replaces
+// them.
+func (l *learner) onDevices(changes bool, f func() error) error {
+	err := l.unpark()
+	if err != nil {
+		return errors.Join(err, l.park())
 	}
+	err = f()
 	if changes {
-		m.ref.parked = nil
+		l.weights.parked = nil
 	}
-	return errors.Join(err, m.ref.park())
+	return errors.Join(err, l.park())
 }
 
 // park moves the weights that belong to the learner to host memory, if that is where they
@@ -112,7 +122,7 @@ func (l *learner) park() error {
 	if !l.offloadWeights {
 		return nil
 	}
-	if l.parked == nil {
+	if l.weights.parked == nil {
 		parked := make([][][]float32, len(l.weights.groups))
 		err := l.eachOwn(0, func(group, i int, p model.Param) (err error) {
 			if parked[group] == nil {
@@ -124,9 +134,10 @@ func (l *learner) park() error {
 		if err != nil {
 			return err
 		}
-		l.parked = parked
+		l.weights.parked = parked
 	}
-	for k, r := range l.replicas {
+	for k := range l.copies() {
+		r := l.replicas[k]
 		err := l.eachOwn(k, func(group, i int, _ model.Param) error {
 			r.weights.arrays[group][i].Free()
 			r.weights.arrays[group][i] = nil
@@ -139,16 +150,27 @@ func (l *learner) park() error {
 	return nil
 }
 
-// unpark copies parked weights to all devices.
+// copies is the number of copies of the weights on all devices together.
+func (l *learner) copies() int {
+	if l.sharded {
+		return 1
+	}
+	return len(l.replicas)
+}
+
+// unpark copies parked weights to the devices.
 func (l *learner) unpark() error {
-	if l.parked == nil {
+	if l.weights.parked == nil {
 		return nil
 	}
-	return each(len(l.replicas), func(k int) error {
-		r := l.replicas[k]
+	return each(l.copies(), func(k int) error {
+		r, at := l.replicas[k], on(l.replicas[k].net.dev)
+		if l.sharded {
+			at = l.home
+		}
 		return l.eachOwn(k, func(group, i int, p model.Param) (err error) {
 			if r.weights.arrays[group][i] == nil {
-				r.weights.arrays[group][i], err = device.Put(r.net.dev, l.parked[group][i], p.Dims...)
+				r.weights.arrays[group][i], err = device.Put(at(group, i), l.weights.parked[group][i], p.Dims...)
 			}
 			return err
 		})
@@ -176,7 +198,7 @@ func (l *learner) parkedBytes() (sum int64) {
 	if l == nil {
 		return 0
 	}
-	for _, group := range l.parked {
+	for _, group := range l.weights.parked {
 		for _, x := range group {
 			sum += 4 * int64(len(x))
 		}

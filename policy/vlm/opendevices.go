@@ -14,17 +14,14 @@ const AllDevices = -1
 // openDevices opens the model's devices.
 func (m *Model) openDevices(ctx context.Context) error {
 	o := &m.opts
-	open := processEngines.device
-	if m.tree = o.Devices > 1 || o.SameBytes; m.tree {
-		open = processEngines.several
-	}
-	var err error
-	if m.dev, err = open(ctx, o.Backend, o.Log); err != nil {
+	m.tree = o.Devices > 1 || o.SameBytes
+	if err := m.openFirst(ctx); err != nil {
 		return err
 	}
 	if o.TokensPerCall > 1 && m.dev.PureGo() {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall, m.dev.Name())
 	}
+	var err error
 	n := max(1, o.Devices)
 	if o.Devices == AllDevices {
 		n = m.allDevices()
@@ -48,6 +45,33 @@ func (m *Model) openDevices(ctx context.Context) error {
 		o.Log.Info("several devices", "backend", m.dev.Name(), "devices", n)
 	}
 	return nil
+}
+
+// openFirst opens the first device.
+func (m *Model) openFirst(ctx context.Context) (err error) {
+	o := &m.opts
+	switch {
+	case o.Backend == backendCUDA:
+		want, err := o.kernelChoices()
+		if err != nil {
+			return err
+		}
+		d, choices, err := processEngines.tuned(ctx, want, o.Log)
+		if err != nil {
+			return err
+		}
+		m.dev, m.choices = d, choices
+		if m.choices.Measure != "" {
+			m.dev.CompileOneByOne()
+			o.Log.Warn("kernels of matrix products are measured: this run cannot be repeated byte for byte, later runs with the file can", "autotune", o.Autotune)
+		}
+		return nil
+	case m.tree:
+		m.dev, err = processEngines.several(ctx, o.Backend, o.Log)
+	default:
+		m.dev, err = processEngines.device(ctx, o.Backend, o.Log)
+	}
+	return err
 }
 
 // allDevices returns the number of devices that AllDevices selects.

@@ -119,6 +119,9 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	if w.Score {
 		p.Weights += m.ref.parkedBytes()
 	}
+	if w.Score || w.Train {
+		p.Weights += m.critic.parkedBytes()
+	}
 	for _, a := range m.zeroAdapters {
 		p.Weights += a.Bytes()
 	}

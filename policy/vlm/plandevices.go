@@ -34,11 +34,31 @@ func (m *Model) planDevices(p *MemoryPlan, w Workload) {
 	}
 	if m.dev.Accelerator() {
 		p.Moments /= n
+		if m.sharded() {
+			p.Weights = p.Weights/n + m.largestGroup()
+		}
 		return
 	}
-	p.Weights *= n
+	if m.sharded() {
+		p.Weights += n * m.largestGroup()
+	} else {
+		p.Weights *= n
+	}
 	p.Caches *= n
 	p.Gradients *= n
 	p.Activations *= n
 	p.Logits *= n
+}
+
+// largestGroup is the size of the weights that are copied to a device at the same time.
+func (m *Model) largestGroup() (most int64) {
+	for _, l := range []*learner{m.actor, m.critic, m.ref} {
+		if l == nil {
+			continue
+		}
+		for _, g := range l.weights.groups {
+			most = max(most, 4*int64(g.Size()))
+		}
+	}
+	return most
 }

@@ -44,6 +44,10 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		}
 		if i == 0 {
 			l.m.actor = newLearner(m.net, weights, m.actor.names)
+			if m.actor.sharded {
+				l.m.actor.shareWeights(m.devices)
+				break
+			}
 			continue
 		}
 		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.parts(weights)})
@@ -60,7 +64,7 @@ func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error)
 			if p.Frozen {
 				continue
 			}
-			a, err := duplicate(ctx, r.net.dev, arrays[i], p)
+			a, err := duplicate(ctx, arrays[i].Device(), arrays[i], p)
 			if err != nil {
 				return nil, err
 			}

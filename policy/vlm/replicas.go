@@ -8,7 +8,6 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/tree"
 )
 
 // With several devices each of them has all weights, and computes a part of a step's rows,
@@ -45,6 +44,14 @@ func (m *Model) replicate() error {
 			l.replicas = append(l.replicas, make([]*replica, len(m.devices)-1)...)
 		}
 	}
+	if m.sharded() {
+		for _, l := range learners {
+			if l != nil {
+				l.shareWeights(m.devices)
+			}
+		}
+		return nil
+	}
 	return each(len(m.devices), func(i int) error {
 		if i == 0 {
 			return nil
@@ -61,6 +68,14 @@ func (m *Model) replicate() error {
 		}
 		return nil
 	})
+}
+
+// shareWeights makes all replicas use the learner's own tensors.
+func (l *learner) shareWeights(devices []*device.Device) {
+	l.sharded, l.replicas = true, nil
+	for _, d := range devices {
+		l.replicas = append(l.replicas, &replica{net: l.net.on(d), weights: l.weights, parts: l.parts})
+	}
 }
 
 // copyTo returns a copy of the weights. It adds the arrays that it makes to copies, and
@@ -90,6 +105,9 @@ func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Arra
 
 // spread copies the weights that want selects from the first device to the others.
 func (l *learner) spread(want func(model.Param) bool) error {
+	if l.sharded {
+		return nil
+	}
 	return each(len(l.replicas), func(i int) error {
 		if i == 0 {
 			return nil
@@ -120,19 +138,7 @@ func (l *learner) copyArray(group, i, from, to int) error {
 // owners returns the owner of each trained array, by group and by index among the group's
 // trained parameters.
 func (l *learner) owners() [][]int {
-	var sizes []int
-	groups := trainedGroups(l.weights.groups)
-	for _, g := range groups {
-		for _, p := range g.Params {
-			sizes = append(sizes, p.Size())
-		}
-	}
-	all := tree.Owners(sizes, len(l.replicas))
-	out := make([][]int, len(groups))
-	for i, g := range groups {
-		out[i], all = all[:len(g.Params)], all[len(g.Params):]
-	}
-	return out
+	return owners(trainedGroups(l.weights.groups), len(l.replicas), isTrained)
 }
 
 // ofOwners places each trained array on its owner.

@@ -54,7 +54,7 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	}
 	m.dropSessions()
 	for _, r := range plans {
-		if err := r.load(); err != nil {
+		if err := r.learner.onDevices(true, r.load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 	}
@@ -247,7 +247,7 @@ func checkShape(at located, part model.Part) (bad []error) {
 // load replaces weights and moments.
 func (r *restoration) load() error {
 	l := r.learner
-	err := l.weights.replace(l.net.dev, l.stored, func(part model.Part, _ []float32) ([]float32, error) {
+	err := l.weights.replace(l.stored, func(part model.Part, _ []float32) ([]float32, error) {
 		at := r.found[part.Name]
 		x, err := at.reader.Float32(at.name, nil)
 		if err != nil {

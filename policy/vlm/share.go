@@ -92,8 +92,8 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 		}
 	}
 	var fresh []*device.Array
-	err := l.weights.eachAdapter(func(_, _ int, p model.Param) error {
-		a, err := duplicate(ctx, l.net.dev, from[p.Parts[0].Name], p)
+	err := l.weights.eachAdapter(func(gi, i int, p model.Param) error {
+		a, err := duplicate(ctx, l.weights.arrays[gi][i].Device(), from[p.Parts[0].Name], p)
 		if err == nil {
 			fresh = append(fresh, a)
 		}
@@ -158,14 +158,14 @@ func (m *Model) Tie(ctx context.Context) error {
 		return err
 	}
 	if m.ref != nil {
-		if err := m.withReference(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
+		if err := m.ref.onDevices(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
 			return err
 		}
 	}
 	if err := ctx.Err(); err != nil || m.critic == nil {
 		return err
 	}
-	return m.critic.copyFrom(m.actor)
+	return m.critic.onDevices(true, func() error { return m.critic.copyFrom(m.actor) })
 }
 
 // tieAdapters is Tie where only adapters differ.
@@ -174,7 +174,7 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
 	if m.ref != nil {
-		err := m.withReference(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
+		err := m.ref.onDevices(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
@@ -183,7 +183,8 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.critic == nil {
 		return nil
 	}
-	if err := m.critic.copyAdapters(ctx, m.actor); err != nil {
+	err := m.critic.onDevices(true, func() error { return m.critic.copyAdapters(ctx, m.actor) })
+	if err != nil {
 		return fmt.Errorf("vlm: tie: %w", err)
 	}
 	return nil

@@ -27,7 +27,7 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 		s.skipped = true
 		return nil
 	}
-	start := time.Now()
+	start, fetched := time.Now(), s.learner.net.fetching.Load()
 	numbers, loss, before := numbersOf(s.batch), s.loss, s.sums
 	if loss.Policy && loss.Kind.Joint() {
 		out := newScored(s.head, len(s.batch.Tokens))
@@ -51,7 +51,8 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 		return fmt.Errorf("vlm: summing gradients over devices: %w", err)
 	}
 	s.norm, s.skipped, err = t.apply(opt, rate)
-	m.exchangeShare.Store(math.Float64bits(share(t.exchanging.Seconds(), time.Since(start).Seconds())))
+	fetching := time.Duration(s.learner.net.fetching.Load()-fetched) / time.Duration(len(m.devices))
+	m.exchangeShare.Store(math.Float64bits(share((t.exchanging + fetching).Seconds(), time.Since(start).Seconds())))
 	return err
 }
 
@@ -285,6 +286,9 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 
 // gather copies the updated weights from their owners to the other devices.
 func (t *treeStep) gather() error {
+	if t.sharded {
+		return nil
+	}
 	defer t.timed(time.Now())
 	return each(len(t.replicas), func(to int) error {
 		for group, owners := range t.owners {

@@ -83,7 +83,7 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		out.Values = val
 	}
 	if what.Reference {
-		err := m.withReference(false, func() error {
+		err := m.ref.onDevices(false, func() error {
 			out.Reference, _, _, err = run(m.ref, true, false)
 			return err
 		})
@@ -92,7 +92,11 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		}
 	}
 	if what.Values && m.critic != nil {
-		if _, _, out.Values, err = run(m.critic, false, true); err != nil {
+		err := m.critic.onDevices(false, func() error {
+			_, _, out.Values, err = run(m.critic, false, true)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -180,7 +184,10 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 
 func (m *Model) updateCritic(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	s := &step{learner: m.critic, head: m.critic.net.head(false, true), loss: &model.Loss{Value: true}, batch: b, objective: o}
-	if err := m.runStep(ctx, s, nonZero(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
+	err := m.critic.onDevices(true, func() error {
+		return m.runStep(ctx, s, nonZero(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate)
+	})
+	if err != nil {
 		return err
 	}
 	stats.CriticNorm, stats.Skipped = s.norm, stats.Skipped || s.skipped

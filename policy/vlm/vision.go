@@ -45,7 +45,7 @@ func (n *net) visionForward(t *trace, w *parts, train bool) error {
 	if t.err != nil {
 		return t.err
 	}
-	out, err := n.patch().Run(append(append([]*device.Array{}, w.patch...), t.patchInputs()...))
+	out, err := n.run(n.patch(), w.patch, t.patchInputs()...)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (n *net) visionForward(t *trace, w *parts, train bool) error {
 	t.vout = make([]*device.Array, len(w.blocks))
 	for i, bw := range w.blocks {
 		layout, even := n.layoutOf(t, i)
-		in := append(append([]*device.Array{}, bw...), x, t.vcos, t.vsin)
-		out, err := n.visionBlock(train, even).Run(append(in, layout...))
+		in := append([]*device.Array{x, t.vcos, t.vsin}, layout...)
+		out, err := n.run(n.visionBlock(train, even), bw, in...)
 		if err != nil {
 			return err
 		}
@@ -81,13 +81,13 @@ func (n *net) feedsMerger(block int) bool {
 
 func (n *net) runMergers(t *trace, w *parts) error {
 	last := t.vout[len(t.vout)-1]
-	out, err := n.merge(false).Run(append(append([]*device.Array{}, w.merger...), last))
+	out, err := n.run(n.merge(false), w.merger, last)
 	if err != nil {
 		return err
 	}
 	t.images = t.own(out...)[0]
 	for k, block := range n.cfg.Vision.Deepstack {
-		out, err := n.merge(true).Run(append(append([]*device.Array{}, w.deep[k]...), t.vout[block]))
+		out, err := n.run(n.merge(true), w.deep[k], t.vout[block])
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,7 @@ func (n *net) runMergers(t *trace, w *parts) error {
 // of the deepstack features.
 func (n *net) visionBackward(w *parts, g *gradients, t *trace, dImages *device.Array, dDeep []*device.Array) error {
 	last := len(w.blocks) - 1
-	in := append(append([]*device.Array{}, w.merger...), t.vout[last], dImages)
-	out, err := g.run(n.mergeBack(false, &n.groups.Merger), in, g.parts.merger)
+	out, err := n.runBack(n.mergeBack(false, &n.groups.Merger), w.merger, []*device.Array{t.vout[last], dImages}, g.parts.merger)
 	if err != nil {
 		return err
 	}
@@ -113,9 +112,9 @@ func (n *net) visionBackward(w *parts, g *gradients, t *trace, dImages *device.A
 			return err
 		}
 		layout, even := n.layoutOf(t, i)
-		in := append(append([]*device.Array{}, w.blocks[i]...), dx, t.vcos, t.vsin)
-		in = append(append(in, layout...), t.vkept[i]...)
-		out, err := g.run(n.visionBlockBack(even, &n.groups.Blocks[i]), in, g.parts.blocks[i])
+		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
+		in = append(in, t.vkept[i]...)
+		out, err := n.runBack(n.visionBlockBack(even, &n.groups.Blocks[i]), w.blocks[i], in, g.parts.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -127,8 +126,7 @@ func (n *net) visionBackward(w *parts, g *gradients, t *trace, dImages *device.A
 	if !trained(n.groups.Patch) {
 		return nil
 	}
-	in = append(append([]*device.Array{}, w.patch...), t.patchInputs()...)
-	g.parts.patch, err = g.run(n.patchBack(&n.groups.Patch), append(in, dx), g.parts.patch)
+	g.parts.patch, err = n.runBack(n.patchBack(&n.groups.Patch), w.patch, append(t.patchInputs(), dx), g.parts.patch)
 	return err
 }
 
@@ -138,8 +136,7 @@ func (n *net) deepstackBackward(w *parts, g *gradients, t *trace, i int, dx *dev
 		if block != i {
 			continue
 		}
-		in := append(append([]*device.Array{}, w.deep[k]...), t.vout[i], dDeep[k])
-		out, err := g.run(n.mergeBack(true, &n.groups.Deepstack[k]), in, g.parts.deep[k])
+		out, err := n.runBack(n.mergeBack(true, &n.groups.Deepstack[k]), w.deep[k], []*device.Array{t.vout[i], dDeep[k]}, g.parts.deep[k])
 		if err != nil {
 			return nil, err
 		}

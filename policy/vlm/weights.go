@@ -18,6 +18,9 @@ type tensors struct {
 	// host has the values of a host copy, which has no arrays; nil for parameters that were
 	// not copied.
 	host [][][]float32
+	// parked are the values of arrays that are in host memory between calls; those arrays are nil
+	// then.
+	parked [][][]float32
 	// shared marks arrays that belong to other tensors; nil where none does.
 	shared [][]bool
 }
@@ -153,6 +156,9 @@ func (t *tensors) read(group, i int, buf []float32) ([]float32, error) {
 	if t.host != nil {
 		return t.host[group][i], nil
 	}
+	if t.parked != nil && t.arrays[group][i] == nil {
+		return t.parked[group][i], nil
+	}
 	if err := device.Read(t.arrays[group][i], buf); err != nil {
 		return nil, fmt.Errorf("vlm: reading %s: %w", t.groups[group].Params[i].Parts[0].Name, err)
 	}
@@ -174,6 +180,9 @@ func (t *tensors) part(group int) *tensors {
 	} else {
 		one.arrays = [][]*device.Array{t.arrays[group][:n]}
 	}
+	if t.parked != nil && t.parked[group] != nil {
+		one.parked = [][][]float32{t.parked[group][:n]}
+	}
 	return one
 }
 
@@ -191,9 +200,7 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 			if err != nil {
 				return nil, err
 			}
-			if t.host != nil { // x is what t has, not dst
-				copy(dst, x)
-			}
+			copy(dst, x) // x is dst, or what t has in host memory
 			c.host[gi][pi] = dst
 		}
 	}
@@ -201,7 +208,7 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 }
 
 // replace replaces the values of the parameters that want selects, one parameter at a time.
-func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
+func (t *tensors) replace(want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
 	for gi, g := range t.groups {
 		for pi, p := range g.Params {
 			if !want(p) {
@@ -220,7 +227,7 @@ func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(
 				copy(old[at:at+part.Size()], x)
 				at += part.Size()
 			}
-			a, err := device.Put(d, old, p.Dims...)
+			a, err := device.Put(t.arrays[gi][pi].Device(), old, p.Dims...)
 			if err != nil {
 				return err
 			}

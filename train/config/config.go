@@ -69,7 +69,10 @@ type ModelConfig struct {
 	Devices     int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
 	SameBytes   bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
 	PerDevice   bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
+	Shard       bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	Autotune    string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
+	AutotuneSum string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
 	Recompute   string `yaml:"recompute" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
 	MicroTokens int    `yaml:"micro_tokens" doc:"tokens of a micro-batch; 0 is 4096"`
 	CacheTokens int    `yaml:"cache_tokens" doc:"minimum length of a conversation's KV cache in tokens"`
@@ -159,8 +162,14 @@ type AgentModelConfig struct {
 
 // CriticModelConfig names the model of a separate critic.
 type CriticModelConfig struct {
-	Path string        `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty initialises a separate critic from the policy"`
-	FSDP MomentsConfig `yaml:"fsdp_config"`
+	Path string             `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty initialises a separate critic from the policy"`
+	FSDP CriticMemoryConfig `yaml:"fsdp_config"`
+}
+
+// CriticMemoryConfig says what of a separate critic is in host memory while it is not used.
+type CriticMemoryConfig struct {
+	MomentsConfig `yaml:",inline"`
+	ParamOffload  bool `yaml:"param_offload" doc:"keep the weights of a separate critic in host memory and copy them to the devices whenever it scores or is updated. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
 }
 
 // BatchConfig sets the size of micro-batches, the part of a mini-batch that goes

@@ -10,7 +10,7 @@ import (
 )
 
 func TestOffloadingWithoutWhatItMovesIsNoted(t *testing.T) {
-	offloads := []string{"env=x", "actor_rollout_ref.ref.fsdp_config.param_offload=True", "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.optimizer_offload=True"}
+	offloads := []string{"env=x", "actor_rollout_ref.ref.fsdp_config.param_offload=True", "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.param_offload=True"}
 	notes := func(more ...string) (keys []string) {
 		c, err := config.Load("", append(more, offloads...)...)
 		require.NoError(t, err)
@@ -22,7 +22,7 @@ func TestOffloadingWithoutWhatItMovesIsNoted(t *testing.T) {
 	}
 	require.Equal(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload"}, notes())
 	require.Empty(t, notes("actor_rollout_ref.actor.use_kl_loss=true"))
-	require.ElementsMatch(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload"}, notes("critic.kind=shared"))
+	require.ElementsMatch(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload", "critic.model.fsdp_config.param_offload"}, notes("critic.kind=shared"))
 }
 
 func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {

@@ -79,7 +79,7 @@ func (c *Config) unreadNotes() []unread {
 	m := &c.Agent.Model
 	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank", "is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
 	when(!c.Agent.Actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy", "actor_rollout_ref.ref.fsdp_config.param_offload")
-	when(c.Critic.Kind == "shared", "critic.kind", "is shared, so that the policy's optimiser trains it", "critic.model.fsdp_config.optimizer_offload")
+	when(c.Critic.Kind == "shared", "critic.kind", "is shared, so that it has no weights and no optimiser of its own", "critic.model.fsdp_config.optimizer_offload", "critic.model.fsdp_config.param_offload")
 	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz", "is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
 	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")

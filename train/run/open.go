@@ -143,7 +143,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := o.Registries.Validate(c); err != nil {
+	if err := errors.Join(c.PinAutotune(), o.Registries.Validate(c)); err != nil {
 		return nil, err
 	}
 	if c.Trainer.Stage == config.StageSFT {

@@ -66,14 +66,14 @@ func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
 
 // preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
-	const policy, critic = "actor_rollout_ref.model.path", "critic.model.path"
-	path := c.Agent.Model.Path
-	if err := errors.Join(modelFolder(policy, path, true), modelFolder(critic, c.Critic.Model.Path, false)); err != nil {
+	const policy, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
+	if err := errors.Join(modelFolder(policy, c.Agent.Model.Path, true), modelFolder(critic, c.Critic.Model.Path, false)); err != nil {
 		return vlm.Description{}, err
 	}
-	d, err := vlm.Check(ctx, path, ModelOptions(c, nil))
+	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
 	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, policy, err)
+		key := map[bool]string{false: policy, true: backend}[errors.Is(err, vlm.ErrUnavailable)]
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, key, err)
 	}
 	return d, err
 }

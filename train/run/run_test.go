@@ -43,14 +43,15 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
 	offloads := func() []bool {
 		o := ModelOptions(&c, nil)
-		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments}
+		return []bool{o.OffloadMoments, o.OffloadReference, o.OffloadCriticMoments, o.OffloadCritic}
 	}
-	require.Equal(t, []bool{false, false, false}, offloads())
+	require.Equal(t, []bool{false, false, false, false}, offloads())
 	c.Agent.Actor.UseKLLoss = false
+	c.Critic.Model.FSDP.ParamOffload = true
 	c.Agent.Actor.FSDP.OptimizerOffload, c.Agent.Ref.FSDP.ParamOffload, c.Critic.Model.FSDP.OptimizerOffload = true, true, true
-	require.Equal(t, []bool{true, false, true}, offloads(), "there is no reference")
+	require.Equal(t, []bool{true, false, true, true}, offloads(), "there is no reference")
 	c.Agent.Actor.UseKLLoss, c.Critic.Kind = true, "shared"
-	require.Equal(t, []bool{true, true, false}, offloads(), "the policy's moments are those of a shared critic")
+	require.Equal(t, []bool{true, true, false, false}, offloads(), "the policy's moments are those of a shared critic")
 	c.Data.Template = map[string]any{"enable_thinking": false}
 	require.Equal(t, c.Data.Template, ModelOptions(&c, nil).Template)
 }
@@ -136,6 +137,27 @@ func TestPartsOfOnesOwnAreUsed(t *testing.T) {
 	require.NotEmpty(t, learner.Updates)
 	require.Len(t, journal.Steps(), 2)
 	require.FileExists(t, filepath.Join(o.Dir, "curve.png"))
+}
+
+// A run records the sum of the kernels it begins with, and resumes with the same ones only.
+func TestARunResumesWithTheKernelsItBeganWith(t *testing.T) {
+	o := guessing(t)
+	c := traintest.Small()
+	c.Trainer.Steps, c.Model.Backend, c.Model.Autotune = 1, "cuda", filepath.Join(t.TempDir(), "kernels.txt")
+	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
+	r, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, appendix B.1
+	require.Equal(t, abc, r.Config.Model.AutotuneSum)
+	require.Equal(t, []string{c.Model.Autotune, abc}, []string{ModelOptions(&r.Config, nil).Autotune, ModelOptions(&r.Config, nil).AutotuneSHA256})
+	r, err = Open(t.Context(), c, o)
+	require.NoError(t, err, "the same kernels")
+	require.NoError(t, r.Close())
+	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
+	_, err = Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrOtherConfig)
+	require.ErrorContains(t, err, `model.autotune_sha256: "`+abc)
 }
 
 // down is an environment that can be made but not played.

@@ -49,6 +49,8 @@ type library struct {
 	executing sync.WaitGroup // executions
 	compiling sync.WaitGroup // background compilations
 	compilers chan struct{}  // semaphore of background compilations
+	oneByOne  bool
+	compileMu sync.Mutex // held during a compilation if oneByOne
 
 	clockMu     sync.Mutex
 	building    int       // programs being built or compiled now
@@ -76,6 +78,10 @@ func (d *library) Name() string { return d.name }
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
 func (d *library) PureGo() bool { return d.pure }
+
+// CompileOneByOne makes compilations wait for each other, where the compiler measures
+// kernels, and others would disturb it. It must be called before the first program runs.
+func (d *library) CompileOneByOne() { d.oneByOne = true }
 
 // CompileTime is the total time during which at least one program was being built
 // or compiled.

@@ -297,6 +297,10 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 // finish compiles a traced graph, or removes it if tracing or compiling fails.
 func (p *Program) finish(exe *executable) {
 	defer close(exe.ready)
+	if p.dev.oneByOne {
+		p.dev.compileMu.Lock()
+		defer p.dev.compileMu.Unlock()
+	}
 	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
 		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })

@@ -30,7 +30,7 @@ var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if b, err = xla.Start(p, Kind(), 0, slog.New(slog.DiscardHandler)); err != nil {
+	if b, err = xla.Start(p, Kind(), 0, plugin.Choices{}, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.Path, err)
 	}
 	return b, nil

@@ -57,8 +57,10 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 	if len(s.sources) == 0 {
 		return Plugin{}, fmt.Errorf("%w; no plugin is available for %s/%s", missing, s.goos, s.goarch)
 	}
-	if s.kind == CUDA && !hasGPU() {
-		return Plugin{}, fmt.Errorf("%w; not installed because no NVIDIA GPU was found", missing)
+	if s.kind == CUDA {
+		if err := thisMachine().check(); err != nil {
+			return Plugin{}, fmt.Errorf("%w; not installed: %w", missing, err)
+		}
 	}
 	dir, err := userDir()
 	if err != nil {
@@ -74,17 +76,6 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("plugin: installing was stopped: %w", context.Cause(ctx))
 	}
 	return Plugin{}, fmt.Errorf("%w; installation failed: %w", missing, err)
-}
-
-// hasGPU reports whether there seems to be an NVIDIA GPU, to avoid a useless download of gigabytes.
-func hasGPU() bool {
-	for _, pattern := range []string{"/dev/nvidia*", "/dev/dxg"} {
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
-			return true
-		}
-	}
-	_, err := exec.LookPath("nvidia-smi")
-	return err == nil
 }
 
 // install puts a plugin into dir under a lock between processes.

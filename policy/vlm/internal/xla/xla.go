@@ -40,8 +40,8 @@ const defaultMemoryFraction = 0.9
 // that fails, the reason is logged at debug level.
 //
 // A GPU's client has all visible GPUs. On the CPU, devices is the number of devices, which
-// share its processors; 0 is the plugin's default.
-func Start(p plugin.Plugin, kind plugin.Kind, devices int, log *slog.Logger) (b backends.Backend, err error) {
+// share its processors; 0 is the plugin's default. choices are for a GPU only.
+func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (b backends.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("xla: plugin path %q contains a comma, which GoMLX does not support", p.Path)
 	}
@@ -55,10 +55,15 @@ func Start(p plugin.Plugin, kind plugin.Kind, devices int, log *slog.Logger) (b 
 	if kind == plugin.CPU && devices > 0 {
 		options = pjrt.NamedValuesMap{"cpu_device_count": int64(devices)}
 	}
-	plugin.PrepareEnv(p, kind)
+	if err := plugin.PrepareEnv(p, kind, choices); err != nil {
+		return nil, fmt.Errorf("xla: %w", err)
+	}
 	defer func() {
 		if r := recover(); r != nil { // GoMLX panics
 			b, err = nil, fmt.Errorf("%v", r)
+		}
+		if err != nil && kind == plugin.CUDA {
+			err = plugin.ExplainGPU(err)
 		}
 	}()
 	made, err := xla.NewWithOptions(name, options)

@@ -35,6 +35,6 @@ func TestMemoryOfAGPUFollowsTheEnvironment(t *testing.T) {
 }
 
 func TestPathWithACommaIsRefused(t *testing.T) {
-	_, err := Start(plugin.Plugin{Path: "/a,b/plugin.so"}, plugin.CPU, 0, slog.New(slog.DiscardHandler))
+	_, err := Start(plugin.Plugin{Path: "/a,b/plugin.so"}, plugin.CPU, 0, plugin.Choices{}, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "/a,b/plugin.so")
 }

@@ -1,0 +1,142 @@
+package model
+
+// Pass is a pass of the decoder over rows of tokens without images.
+type Pass struct {
+	Rows   int
+	Tokens int // per row
+	Past   int // per row: tokens in the cache, to which those of the pass attend, too
+	Logits int // per row: tokens whose logits are computed
+
+	Train bool // forward and backward pass
+	// AttentionAgain and BlocksAgain compute the products of queries and keys, or all of a
+	// layer, a second time for the backward pass.
+	AttentionAgain, BlocksAgain bool
+}
+
+// FLOPs counts the floating-point operations of a pass's matrix products; a multiplication
+// and an addition are two. Norms, softmax and other operations on single numbers are not
+// counted.
+type FLOPs struct {
+	Model    int64 // those that the result depends on; a token attends to itself and earlier ones only
+	Hardware int64 // those executed: also masked products of attention, and those computed again
+}
+
+// Plus returns the sum of both.
+func (f FLOPs) Plus(o FLOPs) FLOPs { return FLOPs{f.Model + o.Model, f.Hardware + o.Hardware} }
+
+// FLOPs counts the operations of a pass. For n tokens a matrix of p numbers takes 2·p·n forward,
+// as many for the gradient of its input, and as many for its own if it is trained. Attention
+// of a query over k keys takes 2·k·d for the scores and as many for the values, in each of the
+// heads of width d, and twice that backward.
+func (c *Config) FLOPs(p Pass) FLOPs {
+	g, tokens := c.Groups(), int64(p.Rows)*int64(p.Tokens)
+	var f FLOPs
+	for i := range g.Layers {
+		all, trained := matrixNumbers(&g.Layers[i])
+		n := 2 * all * tokens
+		if p.Train {
+			n += 2 * (all + trained) * tokens
+		}
+		f = f.Plus(FLOPs{n, n})
+		if p.BlocksAgain {
+			f.Hardware += 2 * all * tokens
+		}
+	}
+	f = f.Plus(c.attentionFLOPs(p))
+	all, trained := c.headNumbers(g)
+	n := 2 * all * int64(p.Rows) * int64(p.Logits)
+	if p.Train {
+		n += 2 * (all + trained) * int64(p.Rows) * int64(p.Logits)
+	}
+	return f.Plus(FLOPs{n, n})
+}
+
+// attentionFLOPs counts the products of queries, keys and values.
+func (c *Config) attentionFLOPs(p Pass) FLOPs {
+	t := &c.Text
+	n, past := int64(p.Tokens), int64(p.Past)
+	one := 4 * int64(p.Rows) * int64(t.Layers) * int64(t.Heads*t.HeadDim)
+	forward := FLOPs{Model: one * (n*past + n*(n+1)/2), Hardware: one * n * (past + n)}
+	if !p.Train {
+		return forward
+	}
+	f := FLOPs{3 * forward.Model, 3 * forward.Hardware}
+	switch {
+	case p.BlocksAgain:
+		f.Hardware += forward.Hardware
+	case p.AttentionAgain:
+		f.Hardware += forward.Hardware / 2
+	}
+	return f
+}
+
+// matrixNumbers counts the numbers of a group's matrices, and of those that are trained.
+func matrixNumbers(g *Group) (all, trained int64) {
+	for _, p := range g.Params {
+		if len(p.Dims) < 2 {
+			continue
+		}
+		all += int64(p.Size())
+		if !p.Frozen {
+			trained += int64(p.Size())
+		}
+	}
+	return all, trained
+}
+
+// headNumbers is matrixNumbers for the output head, which may be the embedding, and the value head.
+func (c *Config) headNumbers(g *Groups) (all, trained int64) {
+	groups := []*Group{&g.Head, &g.Score}
+	if c.Tied && !c.Critic {
+		groups = append(groups, &g.Embed)
+	}
+	for _, x := range groups {
+		a, t := matrixNumbers(x)
+		all, trained = all+a, trained+t
+	}
+	return all, trained
+}
+
+// DecoderNumbers counts the numbers of matrices and of vectors that every pass of the decoder
+// reads: layers and heads. Of an embedding that is not the output head a pass reads only
+// the rows of its tokens.
+func (c *Config) DecoderNumbers() (matrices, vectors int64) {
+	g := c.Groups()
+	groups := []*Group{&g.Head, &g.Score}
+	if c.Tied && !c.Critic {
+		groups = append(groups, &g.Embed)
+	}
+	for i := range g.Layers {
+		groups = append(groups, &g.Layers[i])
+	}
+	for _, x := range groups {
+		for _, p := range x.Params {
+			if len(p.Dims) < 2 {
+				vectors += int64(p.Size())
+			} else {
+				matrices += int64(p.Size())
+			}
+		}
+	}
+	return matrices, vectors
+}
+
+// CacheNumbers counts the keys and values of a token.
+func (c *Config) CacheNumbers() int64 {
+	return 2 * int64(c.Text.Layers) * int64(c.Text.KVHeads*c.Text.HeadDim)
+}
+
+// TrainedNumbers counts the numbers of trained parameters of the decoder, the embedding included.
+func (c *Config) TrainedNumbers() (n int64) {
+	g := c.Groups()
+	groups := []*Group{&g.Embed, &g.Head, &g.Score}
+	for i := range g.Layers {
+		groups = append(groups, &g.Layers[i])
+	}
+	for _, x := range groups {
+		for _, i := range x.Trained() {
+			n += int64(x.Params[i].Size())
+		}
+	}
+	return n
+}

@@ -1,0 +1,95 @@
+package vlm
+
+import (
+	"time"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/tree"
+)
+
+// With ShardWeights every weight is on one device only, its home, and all replicas of a learner
+// share the same tensors. A trained weight's home is its owner, so that the optimiser needs no
+// copies. Before a program runs, weights from other devices are copied to the device that runs
+// it, and freed afterwards: those of a layer in training and scoring, all of the decoder's while
+// conversations are open.
+
+// owners returns the owner of each of the groups' parameters that want selects, by group and by
+// index among the selected ones: a device that owns about as much as every other.
+func owners(groups []*model.Group, devices int, want func(model.Param) bool) [][]int {
+	var sizes []int
+	for _, g := range groups {
+		for _, p := range g.Params {
+			if want(p) {
+				sizes = append(sizes, p.Size())
+			}
+		}
+	}
+	all := tree.Owners(sizes, devices)
+	out := make([][]int, len(groups))
+	for i, g := range groups {
+		for _, p := range g.Params {
+			if want(p) {
+				out[i], all = append(out[i], all[0]), all[1:]
+			}
+		}
+	}
+	return out
+}
+
+func isTrained(p model.Param) bool { return !p.Frozen }
+func isFrozen(p model.Param) bool  { return p.Frozen }
+
+// homes returns where weights are kept: on the first device, or divided.
+func (m *Model) homes(groups []*model.Group) placement {
+	if !m.sharded() {
+		return on(m.dev)
+	}
+	trained, frozen := owners(groups, len(m.devices), isTrained), owners(groups, len(m.devices), isFrozen)
+	devices := make([][]*device.Device, len(groups))
+	for gi, g := range groups {
+		for _, p := range g.Params {
+			of := &trained[gi]
+			if p.Frozen {
+				of = &frozen[gi]
+			}
+			devices[gi] = append(devices[gi], m.devices[(*of)[0]])
+			*of = (*of)[1:]
+		}
+	}
+	return func(group, i int) *device.Device { return devices[group][i] }
+}
+
+// sharded reports whether weights are divided over the devices.
+func (m *Model) sharded() bool { return m.opts.ShardWeights && len(m.devices) > 1 }
+
+// here returns arrays on the net's device: copies, which the scope owns, of those that are on
+// another device.
+func (n *net) here(s *scope, arrays []*device.Array) ([]*device.Array, error) {
+	out := make([]*device.Array, 0, len(arrays)+16) // inputs besides the weights follow
+	for _, a := range arrays {
+		if a.Device() != n.dev {
+			start := time.Now()
+			c, err := device.Copy(a, n.dev)
+			if err != nil {
+				return nil, err
+			}
+			s.own(c)
+			n.fetching.Add(int64(time.Since(start)))
+			a = c
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// run runs a program whose first inputs are weights.
+func (n *net) run(p *device.Program, weights []*device.Array, more ...*device.Array) ([]*device.Array, error) {
+	s := scope{dev: n.dev}
+	defer s.free()
+	in, err := n.here(&s, weights)
+	if err != nil {
+		return nil, err
+	}
+	return p.Run(append(in, more...))
+}

@@ -1,0 +1,121 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// sharding are settings with which divided weights are compared with whole ones.
+var sharding = map[string]Options{
+	"critic and reference":           {Critic: SeparateCritic, Reference: true},
+	"in host memory":                 {Critic: SeparateCritic, Reference: true, OffloadMoments: true, OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
+	"adapters":                       {Critic: SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+	"frozen tower":                   {Critic: SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Recompute: RecomputeBlocks},
+	"a part of work for each device": {PartPerDevice: true},
+}
+
+// TestDividedWeightsGiveTheSameBytes plays, scores, learns, ties and restores, with all weights
+// on each device and with weights that are divided over the devices.
+func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
+	for name, o := range sharding {
+		t.Run(name, func(t *testing.T) {
+			dir := tinyFolder(t, model.Qwen25VL, nil)
+			o.Devices = 4
+			whole := openTiny(t, dir, o)
+			o.ShardWeights = true
+			divided := openTiny(t, dir, o)
+			var want, got lived
+			for round := range 2 {
+				live(t, whole, round, &want)
+				live(t, divided, round, &got)
+				require.Equal(t, want, got, "round %d", round)
+				require.NoError(t, whole.Tie(t.Context()))
+				require.NoError(t, divided.Tie(t.Context()))
+				require.Equal(t, stateOf(t, whole), stateOf(t, divided), "round %d", round)
+			}
+			saved := save(t, divided)
+			live(t, divided, 3, &lived{}) // moves on from the checkpoint
+			require.NotEqual(t, stateOf(t, whole), stateOf(t, divided))
+			require.NoError(t, divided.Restore(t.Context(), saved))
+			live(t, whole, 2, &want)
+			live(t, divided, 2, &got)
+			require.Equal(t, want, got, "after the checkpoint")
+			require.Equal(t, stateOf(t, whole), stateOf(t, divided))
+
+			snapshot, err := divided.SnapshotPolicy(t.Context())
+			require.NoError(t, err)
+			sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}
+			written, err := snapshot.Generate(t.Context(), asks(), sampling)
+			require.NoError(t, err)
+			direct, err := whole.Generate(t.Context(), asks(), sampling)
+			require.NoError(t, err)
+			require.Equal(t, direct, written)
+			live(t, divided, 4, &lived{})
+			require.NoError(t, snapshot.Close())
+		})
+	}
+}
+
+// TestDividedWeightsAreOnOneDeviceEach: between calls the devices hold every weight and moment
+// once, and each device about as much as every other. Open conversations need the decoder on
+// their device, until they end.
+func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Devices: 4, ShardWeights: true})
+	held := func() (each []int64, sum int64) {
+		for _, d := range m.devices {
+			_, bytes := d.Live()
+			each, sum = append(each, bytes), sum+bytes
+		}
+		return each, sum
+	}
+	weights := m.actor.weights.bytes() + m.critic.weights.bytes()
+	_, sum := held()
+	require.Equal(t, weights, sum)
+	for round := range 2 {
+		live(t, m, round, &lived{})
+		require.NoError(t, m.Tie(t.Context()))
+		require.NoError(t, m.Restore(t.Context(), save(t, m)))
+		moments := m.actor.adam.m.bytes() + m.actor.adam.v.bytes() + m.critic.adam.m.bytes() + m.critic.adam.v.bytes()
+		devices, sum := held()
+		require.Equal(t, weights+moments, sum)
+		for i, bytes := range devices {
+			require.InEpsilon(t, sum/4, bytes, 0.25, "device %d", i)
+		}
+
+		_, err := m.Generate(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
+		require.NoError(t, err)
+		_, playing := held()
+		require.Greater(t, playing-sum, 2*m.narrowBytes(), "copies of what a device does not have anyway, and caches")
+		m.Forget(keysOf(asks())...)
+		_, after := held()
+		require.Equal(t, sum, after)
+	}
+}
+
+// TestAMemoryPlanCountsDividedWeights: on a CPU, whose devices share its memory, the plan has
+// the weights once and a layer of them for each device.
+func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	plan := func(shard bool, w Workload) MemoryPlan {
+		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
+		p, err := m.Plan(w)
+		require.NoError(t, err)
+		return p
+	}
+	m := openTiny(t, dir, Options{})
+	all, largest := m.actor.weights.bytes(), int64(0)
+	for _, g := range m.actor.weights.groups {
+		largest = max(largest, 4*int64(g.Size()))
+	}
+	train := Workload{Train: true, Rows: 8, Tokens: 32}
+	require.Equal(t, 4*all, plan(false, train).Weights)
+	require.Equal(t, all+4*largest, plan(true, train).Weights)
+	play := Workload{Generate: true, Rows: 8, Tokens: 32}
+	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).narrowBytes()
+	require.Greater(t, decoder, all/4)
+	require.Equal(t, plan(false, play).Caches+4*decoder, plan(true, play).Caches)
+}
