@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"fmt"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -62,6 +63,13 @@ func stepCost(d *device.Device) int {
 
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
+
+func (o *Options) checkTokensPerCall() error {
+	if n := o.TokensPerCall; n < 0 || n > 0 && maxTokensPerCall%n != 0 {
+		return fmt.Errorf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", n, maxTokensPerCall)
+	}
+	return nil
+}
 
 // tokensPerCall is the number of tokens that a program makes. On accelerators, the launch of
 // a program with hundreds of inputs and the wait for its result take longer than a small

@@ -142,10 +142,9 @@ type Options struct {
 	CacheTokens int
 	// TokensPerCall is the number of tokens that one program makes of each conversation, in a
 	// loop on the device: 1, 2, 4 or 8; 0 is the backend's default, 8 on accelerators and 1 on
-	// CPUs. Tokens and log-probs are those of 1, to the bit where XLA compiles a step in a
-	// loop as it does outside, as on CPUs. Contexts are checked, and stop strings and limits
-	// of thinking are applied, between programs, so that up to TokensPerCall−1 tokens are
-	// computed for nothing when a response ends. The pure-Go backend needs 0 or 1.
+	// CPUs. Results do not depend on it on CPUs; on accelerators XLA may round otherwise. Up to
+	// TokensPerCall−1 tokens are discarded when a response ends, and a context is checked
+	// between programs. The pure-Go backend needs 0 or 1.
 	TokensPerCall int
 	// Seed is the random seed of new weights.
 	Seed uint64
@@ -193,9 +192,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	if o.TokensPerCall != 0 && (o.TokensPerCall < 0 || maxTokensPerCall%o.TokensPerCall != 0) {
-		addf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", o.TokensPerCall, maxTokensPerCall)
-	}
+	bad = append(bad, o.checkTokensPerCall())
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}
@@ -208,8 +205,8 @@ func (o *Options) fill() error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if len(bad) > 0 {
-		return fmt.Errorf("vlm: %w: %w", ErrOption, errors.Join(bad...))
+	if err := errors.Join(bad...); err != nil {
+		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
 	}
 	return nil
 }
