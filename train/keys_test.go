@@ -31,6 +31,7 @@ var otherValues = map[string]string{
 	"model.micro_tokens":         "64",
 	"model.cache_tokens":         "64",
 	"model.compile_cache":        "off",
+	"model.tokens_per_call":      "4",
 	"critic.model.path":          "/m",
 	"critic.zero_head":           "true",
 	"critic.use_dynamic_bsz":     "true",

@@ -81,7 +81,7 @@ func (c Config) workload() vlm.Workload {
 		w.Generate = true
 	case Decode:
 		w.Generate = true
-		w.Tokens += max(c.Steps, leastDecoded) + warmDecoded + 1
+		w.Tokens += max(c.Steps, leastDecoded) + warmDecoded + decodedTogether
 	}
 	return w
 }
@@ -253,10 +253,12 @@ func (r *runner) prefill(ctx context.Context) error {
 }
 
 // leastDecoded is the minimum number of timed decoding steps, and warmDecoded the number of
-// untimed steps before them.
+// untimed steps before them. The time of a step is the mean of decodedTogether steps from it
+// on, because a program can make so many tokens, which arrive at the same time.
 const (
-	leastDecoded = 16
-	warmDecoded  = 4
+	leastDecoded    = 16
+	warmDecoded     = 4
+	decodedTogether = 8
 )
 
 // decode times the tokens of long greedy responses, after an untimed pass for compilation.
@@ -272,7 +274,7 @@ func (r *runner) decode(ctx context.Context) error {
 		var at []time.Time
 		var cpu []time.Duration
 		last := -1
-		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + 1}, func(prompt int, _ int32) {
+		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + decodedTogether}, func(prompt int, _ int32) {
 			if last < 0 || prompt <= last { // the first row of a step
 				at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())
 				if len(at) == 2 && pass == 0 {
@@ -289,13 +291,14 @@ func (r *runner) decode(ctx context.Context) error {
 			return err
 		}
 		r.times = r.times[:0]
-		for i := warm; i < len(at)-1; i++ {
-			r.times = append(r.times, at[i+1].Sub(at[i]))
-			r.cpu = cpu[i+1] - cpu[warm]
+		r.cpu = 0
+		for i := warm; i+decodedTogether < len(at); i++ {
+			r.times = append(r.times, at[i+decodedTogether].Sub(at[i])/decodedTogether)
+			r.cpu += (cpu[i+decodedTogether] - cpu[i]) / decodedTogether
 		}
 	}
 	if len(r.times) == 0 {
-		return errors.New("every response ended after the first token: there are no steps to time")
+		return fmt.Errorf("every response ended within the first %d tokens: there are no steps to time", warm+decodedTogether)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(r.net, weights, s, m.endTokens(), m.opts.MaxRows)
+	c, err := newCall(r.net, weights, s, m.endTokens(), &m.opts)
 	if err != nil {
 		return nil, err
 	}

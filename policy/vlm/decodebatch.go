@@ -157,17 +157,22 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 			seq.state.advance(seq.request, p.next[p.index[row]])
 		}
 	}
-	if err := f.collect(out[0], out[1]); err != nil {
+	ids, logProbs, err := readSamples(out[0], out[1])
+	if err != nil {
 		return err
 	}
+	f.collect(ids, logProbs, 1)
 	return s.startRecent(f.call.recentTokens)
 }
 
 // contextLength rounds the length of a context up, to limit the number of different sizes.
 func contextLength(n int) int { return (bucket(n) + 3) / 4 * 4 }
 
-// step feeds each live row's pending token and samples the next one.
-func (f *decodeBatch) step(ctx context.Context) error {
+// step feeds each live row's pending token and samples the next one, several times in one
+// program if the call does so and there is room for the keys and values. Then done, which
+// is called between the tokens, can end the step: the tokens after it are discarded, so
+// that a batch is regrouped at the same token as with one token per program.
+func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -179,11 +184,16 @@ func (f *decodeBatch) step(ctx context.Context) error {
 	}
 	own := &scope{dev: f.net.dev}
 	defer own.free()
+	n := f.stepTokens()
 	in, sampler, err := f.stepInputs(own)
 	if err != nil {
 		return err
 	}
-	out, err := f.net.step(sampler).Run(in, f.recentIndices(len(in))...)
+	program := f.net.step(sampler)
+	if n > 1 {
+		program = f.net.steps(sampler, n)
+	}
+	out, err := program.Run(in, f.recentIndices(len(in))...)
 	if err != nil {
 		return err
 	}
@@ -192,8 +202,46 @@ func (f *decodeBatch) step(ctx context.Context) error {
 	for i := range half {
 		f.recent[i], f.recent[half+i] = out[2+2*i], out[3+2*i]
 	}
-	f.recentUsed++
-	return f.collect(out[0], out[1])
+	ids, logProbs, err := readSamples(out[0], out[1])
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if i > 0 {
+			if len(f.unfinished()) == 0 || done() {
+				break
+			}
+			f.feed()
+		}
+		f.recentUsed++
+		f.collect(ids[i:], logProbs[i:], n)
+	}
+	return nil
+}
+
+// stepTokens returns how many tokens the next program makes: as many as the call wants, or
+// one if there is no room for them or the host may force one of them.
+func (f *decodeBatch) stepTokens() int {
+	n := f.call.tokensPerCall
+	if n > f.recentLen-f.recentUsed {
+		return 1
+	}
+	for _, row := range f.unfinished() {
+		if !f.sequences[row].think.leaves(n) {
+			return 1
+		}
+	}
+	return n
+}
+
+// feed marks the pending tokens of the unfinished rows as written to the next recent slot.
+func (f *decodeBatch) feed() {
+	for _, row := range f.unfinished() {
+		l := f.sequences[row].state
+		l.next++
+		l.pending = -1
+		f.recentAllow[row*f.recentLen+f.recentUsed] = true
+	}
 }
 
 // recentIndices returns the indices of the recent keys and values among a step's n inputs,
@@ -225,15 +273,13 @@ func (f *decodeBatch) stepInputs(own *scope) ([]*device.Array, model.Sampler, er
 	for _, row := range f.unfinished() {
 		p := f.sequences[row]
 		l, here := p.state, now[row*nowColumns:]
-		here[nowToken], here[nowCount], here[nowForced] = l.pending, int32(len(p.reply.tokens)), p.think.next()
+		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.pending, int32(len(p.reply.tokens)), p.think.next(), 1
 		for k := range 3 {
 			here[nowPosition+k] = l.next
 		}
 		sampler.Forced = sampler.Forced || here[nowForced] >= 0
-		l.next++
-		l.pending = -1
-		f.recentAllow[row*f.recentLen+f.recentUsed] = true
 	}
+	f.feed()
 	// Seeds and mask are kept for the next steps.
 	stay := &scope{dev: f.net.dev}
 	if f.seeds == nil {
@@ -251,18 +297,20 @@ func (f *decodeBatch) stepInputs(own *scope) ([]*device.Array, model.Sampler, er
 	return in, sampler, own.err
 }
 
-// collect appends sampled tokens to the replies that have not ended.
-func (f *decodeBatch) collect(ids, logProbs *device.Array) error {
+// readSamples copies sampled tokens and their log-probs to the host.
+func readSamples(ids, logProbs *device.Array) ([]int32, []float32, error) {
 	id, err := device.ReadNew[int32](ids)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	lp, err := device.ReadNew[float32](logProbs)
-	if err != nil {
-		return err
-	}
+	return id, lp, err
+}
+
+// collect appends a sampled token to each reply that has not ended. Tokens of successive
+// rows are stride apart.
+func (f *decodeBatch) collect(ids []int32, logProbs []float32, stride int) {
 	for _, row := range f.unfinished() {
-		f.sequences[row].add(f.call, id[row], lp[row])
+		f.sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
 	}
-	return nil
 }

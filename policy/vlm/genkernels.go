@@ -135,45 +135,121 @@ func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 }
 
 // Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
-// its position, the number of tokens of the response, the forced next token or −1, and the
-// recent slot to write, which is the same for all rows.
+// its position, the number of tokens of the response, the forced next token or −1, the
+// recent slot to write, which is the same for all rows, and 1 for unfinished rows, else 0.
 const (
 	nowToken = iota
 	nowPosition
 	nowCount   = nowPosition + 3
 	nowForced  = nowCount + 1
 	nowSlot    = nowForced + 1
-	nowColumns = nowSlot + 1
+	nowLive    = nowSlot + 1
+	nowColumns = nowLive + 1
 )
 
 // step: weights, now, seeds, sampling parameters, per layer the prefix's and the
 // recent keys and values, allow, recentAllow → id, log-prob, per layer recent keys, values.
 func (n *net) step(s model.Sampler) *device.Program {
 	return n.fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
-		a := args{in}
-		w := n.genWeights(&a)
-		now, seeds, params := a.one(), a.one(), a.one()
-		rows := now.Shape().Dimensions[0]
-		column := func(k int) *Node { return Reshape(Slice(now, AxisRange(), AxisRange(k, k+1)), rows) }
-		tokens, pos := column(nowToken), Slice(now, AxisRange(), AxisRange(nowPosition, nowPosition+3))
-		count, forced := ConvertDType(column(nowCount), dtypes.Uint32), column(nowForced)
-		cache := &cacheIn{net: n}
-		cache.readCache(&a)
-		cache.at = Reshape(Slice(now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
-		x := model.EmbedForward(w.table, tokens, nil, nil, n.compute)
-		cos, sin := n.cfg.Text.Angles(pos)
-		out := []*Node{nil, nil}
-		var kernels model.StepKernels
-		for i, lw := range w.layers {
-			past := cache.past(i)
-			y, k, v := n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at, n.dev.PureGo())
-			kernels.Block(n.text, lw, x, cos, sin, past[0], past[1], cache.at, y, k, v)
-			x = y
-			out = append(out, k, v)
-		}
-		out[0], out[1] = n.sampleTokens(w, x, s, seeds, count, params, forced)
-		return out, kernels
+		p := n.stepInputs(in)
+		id, logProb, cache, kernels := p.next(s, p.column(nowToken), nil)
+		return append([]*Node{id, logProb}, cache...), kernels
 	})
+}
+
+// steps is step for several tokens, in a loop on the device that feeds each sampled token
+// to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
+// be free. No token is forced.
+func (n *net) steps(s model.Sampler, tokens int) *device.Program {
+	return n.looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+		p := n.stepInputs(in)
+		g, rows := in[0].Graph(), p.rows()
+		l := device.NewLoop(g, tokens)
+		token := l.Carry(p.column(nowToken))
+		ids := l.Carry(Zeros(g, shapes.Make(dtypes.Int32, rows, tokens)))
+		logProbs := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, rows, tokens)))
+		var recent []*device.Carried
+		for _, x := range [][]*Node{p.cache.rk, p.cache.rv} {
+			for i := range x {
+				c := l.Carry(x[i])
+				recent, x[i] = append(recent, c), c.Now
+			}
+		}
+		id, logProb, cache, kernels := p.next(s, token.Now, l.Index)
+		token.Next = id
+		store := func(c *device.Carried, x *Node) {
+			c.Next = DynamicUpdateSlice(c.Now, Reshape(x, rows, 1), []*Node{Const(g, int32(0)), l.Index})
+		}
+		store(ids, id)
+		store(logProbs, logProb)
+		out := []*Node{ids.End, logProbs.End}
+		half := len(recent) / 2
+		for i := range half {
+			k, v := recent[i], recent[half+i]
+			k.Next, v.Next = cache[2*i], cache[2*i+1]
+			out = append(out, k.End, v.End)
+		}
+		return out, kernels, l
+	})
+}
+
+// stepIn is the input of a decoding step's graph.
+type stepIn struct {
+	net                *net
+	w                  genWeights
+	now, seeds, params *Node
+	cache              *cacheIn
+}
+
+func (n *net) stepInputs(in []*Node) *stepIn {
+	a := args{in}
+	p := &stepIn{net: n, w: n.genWeights(&a)}
+	p.now, p.seeds, p.params = a.one(), a.one(), a.one()
+	p.cache = &cacheIn{net: n}
+	p.cache.readCache(&a)
+	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
+	return p
+}
+
+func (p *stepIn) rows() int { return p.now.Shape().Dimensions[0] }
+
+func (p *stepIn) column(k int) *Node {
+	return Reshape(Slice(p.now, AxisRange(), AxisRange(k, k+1)), p.rows())
+}
+
+// next feeds the tokens and samples the next ones. index is the number of tokens that were
+// fed since now was made; nil is 0.
+func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, recent []*Node, kernels model.StepKernels) {
+	n := p.net
+	pos, count, forced := Slice(p.now, AxisRange(), AxisRange(nowPosition, nowPosition+3)), p.column(nowCount), p.column(nowForced)
+	if index != nil {
+		pos, count = Add(pos, index), Add(count, index)
+		p.advanceCache(index)
+	}
+	x := model.EmbedForward(p.w.table, tokens, nil, nil, n.compute)
+	cos, sin := n.cfg.Text.Angles(pos)
+	for i, lw := range p.w.layers {
+		past := p.cache.past(i)
+		y, k, v := n.text.Step(lw, x, cos, sin, past[0], past[1], p.cache.at, n.dev.PureGo())
+		kernels.Block(n.text, lw, x, cos, sin, past[0], past[1], p.cache.at, y, k, v)
+		x = y
+		recent = append(recent, k, v)
+	}
+	id, logProb = n.sampleTokens(p.w, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
+	return id, logProb, recent, kernels
+}
+
+// advanceCache sets the slot to write, and allows unfinished rows the slots after the first.
+func (p *stepIn) advanceCache(index *Node) {
+	c := p.cache
+	dims := c.recentAllow.Shape().Dimensions
+	first := BroadcastToDims(c.at, dims...)
+	c.at = Add(c.at, index)
+	slot := Iota(index.Graph(), shapes.Make(dtypes.Int32, dims...), 1)
+	live := Reshape(p.column(nowLive), dims[0], 1)
+	live = BroadcastToDims(GreaterThan(live, ZerosLike(live)), dims...)
+	written := LogicalAnd(GreaterThan(slot, first), LessOrEqual(slot, BroadcastToDims(c.at, dims...)))
+	c.recentAllow = LogicalOr(c.recentAllow, LogicalAnd(live, written))
 }
 
 // flush: prefixes, recents (keys then values of each layer), at → prefixes with

@@ -255,7 +255,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.rows[i] = &rowState{pending: -1}
 	}
 	defer s.free()
-	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, len(reqs))
+	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &Options{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.free()
 	c.recentTokens = 8

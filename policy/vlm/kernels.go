@@ -70,11 +70,20 @@ func (k *kernels) program(name string, build device.Builder) *device.Program {
 
 // fused is program for a graph with kernels.
 func (k *kernels) fused(name string, build device.FusedBuilder) *device.Program {
+	return k.declared(name, func() *device.Program { return k.dev.Fused(name, build) })
+}
+
+// looped is fused for a graph with a loop.
+func (k *kernels) looped(name string, build device.LoopBuilder) *device.Program {
+	return k.declared(name, func() *device.Program { return k.dev.Loop(name, build) })
+}
+
+func (k *kernels) declared(name string, declare func() *device.Program) *device.Program {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, ok := k.programs[name]
 	if !ok {
-		p = k.dev.Fused(name, build)
+		p = declare()
 		k.programs[name] = p
 	}
 	return p

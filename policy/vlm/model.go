@@ -2,13 +2,10 @@ package vlm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,194 +16,9 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
-	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
-
-// Critic is the source of values.
-type Critic string
-
-// The kinds of critics.
-const (
-	NoCritic       Critic = "none"
-	SharedCritic   Critic = "shared"   // a value head on the policy's own trunk
-	SeparateCritic Critic = "separate" // a model of its own, as in VAGEN
-)
-
-// Recompute selects what the backward pass recomputes instead of keeping it.
-type Recompute string
-
-// The choices, from fastest to smallest.
-const (
-	RecomputeNothing   Recompute = "nothing"
-	RecomputeAttention Recompute = "attention" // attention probabilities
-	RecomputeBlocks    Recompute = "blocks"    // everything inside a block (gradient checkpointing)
-)
-
-var (
-	// ErrOption is wrapped by errors about Options, and by calls that need other Options
-	// than those of the model.
-	ErrOption = errors.New("bad option")
-	// ErrClosed is returned by a Model that has been closed.
-	ErrClosed = errors.New("vlm: the model has been closed")
-)
-
-// Options configure a Model. The zero value generates and scores on the best available
-// backend; DefaultOptions has the usual settings for training.
-type Options struct {
-	// Backend is auto, xla, cuda or go; "" is auto.
-	Backend string
-	// Devices is the number of devices of Backend that train, score and generate together: 1,
-	// 2, 4 or 8, or AllDevices; 0 is 1. Each device has all weights, unless ShardWeights is
-	// set. On a CPU, devices share the processors.
-	Devices int
-	// PreferDevices replaces AllDevices where there are as many devices.
-	PreferDevices int
-	// SameBytes divides the work for one device as for several, so that 1, 2, 4 and 8 devices
-	// give the same bytes of weights, moments and results. It is always set with several
-	// devices. With one it costs time and memory.
-	SameBytes bool
-	// PartPerDevice divides the work of several devices into one part for each instead of the
-	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
-	// less time and memory, but rounding depends on the number of devices.
-	PartPerDevice bool
-	// ShardWeights keeps each weight on one of several devices and copies those of a layer to the
-	// others whenever they compute with it, so that a model needs not fit one device. While
-	// conversations are open, each device has a copy of the decoder. Results have the same bytes.
-	ShardWeights bool
-	// BFloat16 computes activations and products in bfloat16. Weights stay
-	// float32. It is faster on accelerators, not on CPUs.
-	BFloat16 bool
-	// Autotune is a file with XLA's choice of a kernel for each matrix product on a GPU, by
-	// measured times. If it does not exist, products are measured when they are compiled, and
-	// Close writes it; such a run cannot be repeated byte for byte, but those that read
-	// the file can. Without a file, and for products that it lacks, fixed rules choose. It needs
-	// the backend cuda, is valid for one model of GPU and version of the plugin, and is the same for all models of a
-	// process.
-	Autotune string
-	// AutotuneSHA256 is the sum that the file must have; "" permits any.
-	AutotuneSHA256 string
-	// Recompute trades time for memory in training; "" is RecomputeNothing.
-	Recompute Recompute
-	// Critic is the source of values; "" is NoCritic.
-	Critic Critic
-	// CriticPath is a folder with a separate critic's weights. By default the critic
-	// starts from the policy's weights with a new value head. With LoRA or Adapter it may
-	// be the folder of a critic's adapter, as Save writes it.
-	CriticPath string
-	// ZeroValueHead initialises a new value head with zeros instead of small random
-	// weights, so that the first values are 0.
-	ZeroValueHead bool
-	// Reference keeps a frozen copy of the policy for KL terms.
-	Reference bool
-	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
-	// whenever it scores. With LoRA it has none but adapters.
-	OffloadReference bool
-	// OffloadCritic does the same for a separate critic's weights, which are on the devices while it
-	// scores or is updated.
-	OffloadCritic bool
-	// OffloadMoments and OffloadCriticMoments keep the optimiser's moments of the policy and of a
-	// separate critic in host memory. Those of a layer are on a device while it is updated. Results
-	// have the same bytes.
-	OffloadMoments, OffloadCriticMoments bool
-	// LoRA trains adapters instead of the weights; nil trains the weights. Policy,
-	// reference and a separate critic then share the base weights, unless CriticPath is
-	// another model.
-	LoRA *LoRA
-	// Adapter is a folder with a LoRA adapter in PEFT's layout, from which training
-	// continues.
-	Adapter string
-	// Freeze names weights that are not trained, by their names in transformers' module tree;
-	// * matches anything. "model.visual.*" is the vision tower,
-	// "*.embed_tokens.weight" the token embedding.
-	Freeze []string
-	// MicroTokens is the number of tokens, including padding, of a micro-batch in scoring
-	// and training; 0 is 4096.
-	MicroTokens int
-	// MicroRows limits a micro-batch to so many rows (or, if short rows are packed, bins of
-	// the longest row's length); 0 is no limit.
-	MicroRows int
-	// CriticMicroTokens and CriticMicroRows are the same for updates of a separate critic;
-	// 0 means the policy's.
-	CriticMicroTokens, CriticMicroRows int
-	// Template holds variables for the chat template, such as enable_thinking.
-	Template map[string]any
-	// HeadTokens is the number of tokens whose logits are in memory at once; 0 is 512.
-	HeadTokens int
-	// MaxRows is the number of conversations that advance together in one batch; 0 is
-	// 128. Further ones wait for free rows.
-	MaxRows int
-	// CacheTokens is the smallest length of a conversation's cache. Setting it to
-	// the longest conversation avoids recompiling while conversations grow.
-	CacheTokens int
-	// CompileCache is the folder in which XLA's executables are kept, so that later processes
-	// load instead of compile them: CompileCacheAuto or "", CompileCacheOn, CompileCacheOff, or
-	// a path. Results have the same bytes. None are kept while Autotune measures.
-	CompileCache string
-	// Seed is the random seed of new weights.
-	Seed uint64
-	// Log receives progress and warnings; nil discards them.
-	Log *slog.Logger
-}
-
-func (o *Options) fill() error {
-	var bad []error
-	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	pick := func(name string, got *string, otherwise string, allowed ...string) {
-		if *got == "" {
-			*got = otherwise
-		}
-		if !slices.Contains(allowed, *got) {
-			addf("%s is %q, must be one of %q", name, *got, allowed)
-		}
-	}
-	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
-	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
-	for _, f := range []struct {
-		name      string
-		value     *int
-		otherwise int
-	}{{"MicroTokens", &o.MicroTokens, 4096}, {"HeadTokens", &o.HeadTokens, 512}, {"MaxRows", &o.MaxRows, 128}} {
-		if *f.value == 0 {
-			*f.value = f.otherwise
-		}
-		if *f.value < 1 {
-			addf("%s is %d, must be positive", f.name, *f.value)
-		}
-	}
-	if o.Devices != AllDevices && o.Devices != 0 {
-		if err := tree.Check(o.Devices); err != nil {
-			addf("Devices: %w", err)
-		}
-	}
-	if o.SameBytes && o.PartPerDevice {
-		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
-	}
-	o.checkAutotune(addf)
-	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
-		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
-	}
-	if o.CacheTokens < 0 {
-		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
-	}
-	if o.OffloadReference && !o.Reference {
-		addf("OffloadReference is set, but Reference is not")
-	}
-	if (o.OffloadCritic || o.OffloadCriticMoments) && o.Critic != SeparateCritic {
-		addf("OffloadCritic is %v and OffloadCriticMoments %v, but Critic is %q, not %q", o.OffloadCritic, o.OffloadCriticMoments, o.Critic, SeparateCritic)
-	}
-	if o.CriticPath != "" && o.Critic != SeparateCritic {
-		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if len(bad) > 0 {
-		return fmt.Errorf("vlm: %w: %w", ErrOption, errors.Join(bad...))
-	}
-	return nil
-}
 
 // Model is a vision-language (or text) model from a Hugging Face folder. It
 // implements policy.Learner.

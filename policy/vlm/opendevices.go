@@ -18,6 +18,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 	if err := m.openFirst(ctx); err != nil {
 		return err
 	}
+	if o.TokensPerCall > 1 && m.dev.PureGo() {
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall, m.dev.Name())
+	}
 	var err error
 	n := max(1, o.Devices)
 	if o.Devices == AllDevices {

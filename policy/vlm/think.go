@@ -51,6 +51,20 @@ func (t *thinkingLimiter) next() int32 {
 	return t.pending[0]
 }
 
+// leaves reports whether the limiter leaves the next n tokens, whatever they are, to the
+// model. t may be nil.
+func (t *thinkingLimiter) leaves(n int) bool {
+	switch {
+	case t == nil:
+		return true
+	case len(t.pending) > 0:
+		return false
+	case t.inside:
+		return t.limits.Tokens-t.count >= n // the last of them may reach the limit
+	}
+	return t.limits.Open == "" || t.limits.Tokens+1 >= n // the next one may open
+}
+
 // add adds the response's next token and reports whether it was forced.
 func (t *thinkingLimiter) add(token int32) bool {
 	if t == nil {

@@ -104,6 +104,38 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	require.ErrorIs(t, err, ErrSampling)
 }
 
+// A limiter leaves tokens to the model exactly as long as none of them can be forced.
+func TestThinkersLeaveTokensBeforeTheLimit(t *testing.T) {
+	tok, err := tokenizer.NewTiny(nil)
+	require.NoError(t, err)
+	require.True(t, (*thinkingLimiter)(nil).leaves(8))
+	for _, c := range []struct {
+		limits policy.Thinking
+		text   string
+		want   int // tokens left to the model, at most 8
+	}{
+		{policy.Thinking{Tokens: 5, Close: "#"}, "", 5},
+		{policy.Thinking{Tokens: 5, Close: "#"}, "abc", 2},
+		{policy.Thinking{Tokens: 5, Close: "##"}, "abcde", 0},
+		{policy.Thinking{Tokens: 5, Close: "##"}, "abcde#", 0},
+		{policy.Thinking{Tokens: 5, Close: "#"}, "abcde#", 8},
+		{policy.Thinking{Tokens: 5, Close: "#"}, "ab#", 8},
+		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc", 4},
+		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc<", 3},
+	} {
+		th, err := newThinkingLimiter(tok, c.limits)
+		require.NoError(t, err)
+		ids, err := tok.Encode(c.text)
+		require.NoError(t, err)
+		for _, id := range ids {
+			th.add(id)
+		}
+		for n := 1; n <= 8; n++ {
+			require.Equal(t, n <= c.want, th.leaves(n), "%+v, %q, %d tokens", c.limits, c.text, n)
+		}
+	}
+}
+
 func checkedThinking(n int, end string) (policy.Thinking, error) {
 	t := policy.Thinking{Tokens: n, Close: end}
 	return t, checkThinking(t)

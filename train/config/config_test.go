@@ -114,6 +114,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"model.micro_tokens=-1":                                   "model.micro_tokens is -1, must not be negative",
 		"actor_rollout_ref.rollout.thinking_token_budget=-1":      "thinking_token_budget is -1, must not be negative",
 		"model.cache_tokens=-1":                                   "model.cache_tokens is -1, must not be negative",
+		"model.tokens_per_call=3":                                 "model.tokens_per_call is 3, must be 0, 1, 2, 4 or 8",
 		"actor_rollout_ref.model.lora_rank=-1":                    "lora_rank is -1",
 		"algorithm.adv_estimator=ppo":                             `algorithm.adv_estimator: advantage: estimator "ppo": unknown`,
 		"algorithm.gamma=1.1":                                     "algorithm.gamma is 1.1, must be in [0, 1]",
@@ -191,6 +192,8 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want, override)
 		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", override)
 	}
+	_, err := config.Load("", "env.name=x", "model.backend=go", "model.tokens_per_call=2")
+	require.ErrorContains(t, err, "model.tokens_per_call is 2, must be 0 or 1 with model.backend go")
 	c := config.Default()
 	c.Env.Name, c.Algorithm.Gamma, c.Agent.Rollout.Temperature = "x", math.NaN(), math.Inf(1)
 	require.ErrorContains(t, c.Validate(), "algorithm.gamma is NaN")

@@ -63,8 +63,8 @@ func (k *Kernel) attributes() map[string]any {
 }
 
 // useKernels inserts calls of kernels into the function that a graph is built into,
-// also for products of few rows, and removes statements that are no longer used. It
-// reports whether there are any calls. If the function is not found (see inPlace),
+// also for products of few rows, and removes statements on which none of the nodes out
+// depends. It reports whether there are any calls. If the function is not found (see inPlace),
 // or a kernel does not match it, the graph runs unchanged.
 func (d *library) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
 	f := function(g)
@@ -168,21 +168,30 @@ func removeUnused(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stabl
 	return kept
 }
 
-// definedBeforeUse reports whether every value is defined before it is used.
+// definedBeforeUse reports whether every value is defined before it is used, also in closures.
 func definedBeforeUse(f *stablehlo.Function, all []*stablehlo.Statement) bool {
 	made := map[*stablehlo.Value]bool{}
-	for _, v := range f.Inputs {
-		made[v] = true
-	}
-	for _, s := range all {
-		if slices.ContainsFunc(s.Inputs, func(v *stablehlo.Value) bool { return !made[v] }) {
-			return false
-		}
-		for _, v := range s.Outputs {
+	var check func(in []*stablehlo.Value, all []*stablehlo.Statement) bool
+	check = func(in []*stablehlo.Value, all []*stablehlo.Statement) bool {
+		for _, v := range in {
 			made[v] = true
 		}
+		for _, s := range all {
+			if slices.ContainsFunc(s.Inputs, func(v *stablehlo.Value) bool { return !made[v] }) {
+				return false
+			}
+			for _, c := range s.FunctionParameters {
+				if !check(c.Inputs, c.Statements) {
+					return false
+				}
+			}
+			for _, v := range s.Outputs {
+				made[v] = true
+			}
+		}
+		return true
 	}
-	return true
+	return check(f.Inputs, all)
 }
 
 // uses calls f with every value that the statement reads, including those in its closures.

@@ -1,0 +1,153 @@
+package device_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/devicetest"
+)
+
+const loopSlots, loopWidth = 512, 32
+
+// advance writes x to slot at of the cache, and computes the next x from the weights w and
+// the sum of the cache.
+func advance(w, x, cache, at *Node) (y, longer *Node) {
+	g := x.Graph()
+	zero := Const(g, int32(0))
+	longer = DynamicUpdateSlice(cache, x, []*Node{at, zero})
+	y = DotGeneral(x, []int{1}, nil, w, []int{1}, nil)
+	return Tanh(Add(y, ReduceAndKeep(longer, ReduceSum, 0))), longer
+}
+
+// single is one iteration: w, x, cache, at → x, cache.
+func single(d *device.Device) *device.Program {
+	return d.Fused("single", func(in []*Node) ([]*Node, []device.Kernel) {
+		y, cache := advance(in[0], in[1], in[2], in[3])
+		return []*Node{y, cache}, nil
+	})
+}
+
+// looped is several iterations of single: also w and at + 1 of the graph outside the loop,
+// and the first number of every x.
+func looped(d *device.Device, times int) *device.Program {
+	return d.Loop("looped", func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+		g := in[0].Graph()
+		l := device.NewLoop(g, times)
+		x, cache := l.Carry(in[1]), l.Carry(in[2])
+		firsts := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, 1, times)))
+		x.Next, cache.Next = advance(in[0], x.Now, cache.Now, Add(in[3], l.Index))
+		firsts.Next = DynamicUpdateSlice(firsts.Now, Slice(x.Next, AxisRange(), AxisRange(0, 1)), []*Node{Const(g, int32(0)), l.Index})
+		return []*Node{x.End, cache.End, firsts.End, MulScalar(firsts.End, 2), Add(in[3], Const(g, int32(1)))}, nil, l
+	})
+}
+
+// runLoop runs the loop once, or single as often, and returns x, the cache and the first
+// number of every x.
+func runLoop(t *testing.T, d *device.Device, times int, once bool) (x, cache, firsts []float32) {
+	const at = 3
+	w := putDims(t, d, draw(loopWidth*loopWidth, 1), loopWidth, loopWidth)
+	in := []*device.Array{w, putDims(t, d, draw(loopWidth, 2), 1, loopWidth), putDims(t, d, draw(loopSlots*loopWidth, 3), loopSlots, loopWidth)}
+	if once {
+		from, err := device.Scalar(d, int32(at))
+		require.NoError(t, err)
+		p := looped(d, times)
+		place := in[2].Place()
+		out, err := p.Run(append(in, from), 2)
+		require.NoError(t, err)
+		if !d.Accelerator() {
+			require.Equal(t, place, out[1].Place(), "the cache is updated in place")
+		}
+		require.Equal(t, int32(at+1), read[int32](t, out[4])[0])
+		for i, y := range read[float32](t, out[3]) {
+			require.Equal(t, 2*read[float32](t, out[2])[i], y)
+		}
+		return read[float32](t, out[0]), read[float32](t, out[1]), read[float32](t, out[2])
+	}
+	p := single(d)
+	for i := range times {
+		from, err := device.Scalar(d, int32(at+i))
+		require.NoError(t, err)
+		out, err := p.Run(append(in, from), 2)
+		require.NoError(t, err)
+		in[1], in[2] = out[0], out[1]
+		firsts = append(firsts, read[float32](t, out[0])[0])
+	}
+	return read[float32](t, in[1]), read[float32](t, in[2]), firsts
+}
+
+// xlaDevice opens XLA; without it the test is skipped.
+func xlaDevice(t *testing.T) *device.Device {
+	d := devicetest.Best(t)
+	if d.PureGo() {
+		t.Skip("no XLA")
+	}
+	return d
+}
+
+// A loop on the device computes what as many programs do, to the bit, with the products by
+// kernels where there are any, and writes over what it was given.
+func TestLoopsEqualRepeatedPrograms(t *testing.T) {
+	d := xlaDevice(t)
+	for _, times := range []int{1, 2, 8} {
+		x, cache, firsts := runLoop(t, d, times, false)
+		lx, lcache, lfirsts := runLoop(t, d, times, true)
+		require.Equal(t, x, lx, "%d", times)
+		require.Equal(t, cache, lcache, "%d", times)
+		require.Equal(t, firsts, lfirsts, "%d", times)
+	}
+}
+
+// The pure-Go backend has no loops, and says so.
+func TestLoopsFailInPureGo(t *testing.T) {
+	d := devicetest.Go(t)
+	in := []*device.Array{put(t, d, []float32{1})}
+	_, err := d.Loop("loop", func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+		l := device.NewLoop(in[0].Graph(), 2)
+		x := l.Carry(in[0])
+		x.Next = AddScalar(x.Now, 1)
+		return []*Node{x.End}, nil, l
+	}).Run(in)
+	require.ErrorContains(t, err, "loops")
+}
+
+// dumpVariable is the folder for XLA's dump in the process that writes one.
+const dumpVariable = "VAGEN_TEST_LOOP_DUMP"
+
+// XLA keeps the loop as one loop with a known number of iterations, in which the cache is
+// updated in place: nothing copies it. The text is that of the optimised module, which XLA
+// only writes if it is asked to when its plugin is loaded, so in another process.
+func TestLoopsAreOneWhileWithoutCopies(t *testing.T) {
+	if os.Getenv(dumpVariable) != "" {
+		runLoop(t, xlaDevice(t), 8, true)
+		return
+	}
+	if d := xlaDevice(t); d.Accelerator() {
+		t.Skip("reads the CPU's dump")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), dumpVariable+"=1", "XLA_FLAGS=--xla_dump_to="+dir+" --xla_dump_hlo_as_text")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	files, err := filepath.Glob(filepath.Join(dir, "*looped*after_optimizations.txt"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	lines := regexp.MustCompile(`(?m)^.* while\(.*$`).FindAllString(string(text), -1)
+	require.Len(t, lines, 1)
+	require.Contains(t, strings.ReplaceAll(lines[0], `"`, ""), "known_trip_count:{n:8}")
+	cache := regexp.MustCompile(fmt.Sprintf(`(?m)^.*= f32\[%d,%d\]\S* copy\(.*$`, loopSlots, loopWidth))
+	require.Empty(t, cache.FindAllString(string(text), -1), "%s", text)
+}
