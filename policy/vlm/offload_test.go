@@ -26,25 +26,32 @@ func TestOffloadingChangesNoBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := tinyFolder(t, model.Qwen25VL, nil)
 			m, off := openTiny(t, dir, o), openTiny(t, dir, offloaded(o))
-			var want, got lived
-			for round := range 2 {
-				live(t, m, round, &want)
-				live(t, off, round, &got)
-				require.Equal(t, want, got, "round %d", round)
-				require.NoError(t, m.Tie(t.Context()))
-				require.NoError(t, off.Tie(t.Context()))
-				require.Equal(t, stateOf(t, m), stateOf(t, off), "round %d", round)
-			}
-			saved := save(t, off)
-			live(t, off, 3, &lived{}) // moves on from the checkpoint
-			require.NotEqual(t, stateOf(t, m), stateOf(t, off))
-			require.NoError(t, off.Restore(t.Context(), saved))
-			live(t, m, 2, &want)
-			live(t, off, 2, &got)
-			require.Equal(t, want, got, "after the checkpoint")
-			require.Equal(t, stateOf(t, m), stateOf(t, off))
+			requireSameLife(t, m, off)
 		})
 	}
+}
+
+// requireSameLife plays, scores, learns, ties and restores with two models, which must give the
+// same bytes. The second one also leaves its path and returns to it from a checkpoint.
+func requireSameLife(t *testing.T, m, other *Model) {
+	t.Helper()
+	var want, got lived
+	for round := range 2 {
+		live(t, m, round, &want)
+		live(t, other, round, &got)
+		require.Equal(t, want, got, "round %d", round)
+		require.NoError(t, m.Tie(t.Context()))
+		require.NoError(t, other.Tie(t.Context()))
+		require.Equal(t, stateOf(t, m), stateOf(t, other), "round %d", round)
+	}
+	saved := save(t, other)
+	live(t, other, 3, &lived{}) // moves on from the checkpoint
+	require.NotEqual(t, stateOf(t, m), stateOf(t, other))
+	require.NoError(t, other.Restore(t.Context(), saved))
+	live(t, m, 2, &want)
+	live(t, other, 2, &got)
+	require.Equal(t, want, got, "after the checkpoint")
+	require.Equal(t, stateOf(t, m), stateOf(t, other))
 }
 
 // TestASnapshotKeepsItsMoments: moments in host memory change with the next update, those of a

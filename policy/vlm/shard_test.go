@@ -28,24 +28,7 @@ func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
 			whole := openTiny(t, dir, o)
 			o.ShardWeights = true
 			divided := openTiny(t, dir, o)
-			var want, got lived
-			for round := range 2 {
-				live(t, whole, round, &want)
-				live(t, divided, round, &got)
-				require.Equal(t, want, got, "round %d", round)
-				require.NoError(t, whole.Tie(t.Context()))
-				require.NoError(t, divided.Tie(t.Context()))
-				require.Equal(t, stateOf(t, whole), stateOf(t, divided), "round %d", round)
-			}
-			saved := save(t, divided)
-			live(t, divided, 3, &lived{}) // moves on from the checkpoint
-			require.NotEqual(t, stateOf(t, whole), stateOf(t, divided))
-			require.NoError(t, divided.Restore(t.Context(), saved))
-			live(t, whole, 2, &want)
-			live(t, divided, 2, &got)
-			require.Equal(t, want, got, "after the checkpoint")
-			require.Equal(t, stateOf(t, whole), stateOf(t, divided))
-
+			requireSameLife(t, whole, divided)
 			snapshot, err := divided.SnapshotPolicy(t.Context())
 			require.NoError(t, err)
 			sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}

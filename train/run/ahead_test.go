@@ -93,23 +93,7 @@ func TestARunThatCollectsAheadResumesFromEveryCheckpoint(t *testing.T) {
 	remax := brisk()
 	remax.Algorithm.Estimator = "remax"
 	for name, c := range map[string]config.Config{"bi_level_gae": ahead(brisk()), "remax": ahead(remax)} {
-		whole := filepath.Join(t.TempDir(), "whole")
-		require.NoError(t, trainIn(t.Context(), whole, c, nil))
-		want := outcome(t, whole)
-		for stop := 1; stop <= 9; stop++ {
-			dir := filepath.Join(t.TempDir(), "run")
-			events := 0
-			require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
-				tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-					if events++; events == stop {
-						return traintest.ErrBroken
-					}
-					return nil
-				}))
-			}), traintest.ErrBroken)
-			require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", name, stop)
-			require.Equal(t, want, outcome(t, dir), "%s: after event %d", name, stop)
-		}
+		whole := requireResumesAfterEveryEvent(t, name, c)
 		held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
 		require.FileExists(t, filepath.Join(held, "episodes.parquet"))
 		require.NoDirExists(t, filepath.Join(whole, "checkpoints", "step_6", "ahead"), "no step comes after the last one")
@@ -118,6 +102,30 @@ func TestARunThatCollectsAheadResumesFromEveryCheckpoint(t *testing.T) {
 		_, err := run.OpenCheckpoint(t.Context(), filepath.Dir(held))
 		require.ErrorIs(t, err, run.ErrTorn)
 	}
+}
+
+// requireResumesAfterEveryEvent stops a run at each of its events and resumes it, which must give
+// the outcome of an uninterrupted run, whose folder is returned.
+func requireResumesAfterEveryEvent(t *testing.T, about string, c config.Config) (whole string) {
+	t.Helper()
+	whole = filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, trainIn(t.Context(), whole, c, nil))
+	want := outcome(t, whole)
+	for stop := 1; stop <= 9; stop++ {
+		dir := filepath.Join(t.TempDir(), "run")
+		events := 0
+		require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
+			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
+				if events++; events == stop {
+					return traintest.ErrBroken
+				}
+				return nil
+			}))
+		}), traintest.ErrBroken)
+		require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", about, stop)
+		require.Equal(t, want, outcome(t, dir), "%s: after event %d", about, stop)
+	}
+	return whole
 }
 
 // TestAnInterruptedRunThatCollectsAheadLeavesNoTrace cancels in the middle of an

@@ -128,23 +128,7 @@ func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
 		remax := brisk()
 		remax.Algorithm.Estimator = "remax"
 		for name, c := range map[string]config.Config{"bi_level_gae": stale(brisk(), n), "remax": stale(remax, n)} {
-			whole := filepath.Join(t.TempDir(), "whole")
-			require.NoError(t, trainIn(t.Context(), whole, c, nil))
-			want := outcome(t, whole)
-			for stop := 1; stop <= 9; stop++ {
-				dir := filepath.Join(t.TempDir(), "run")
-				events := 0
-				require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
-					tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-						if events++; events == stop {
-							return traintest.ErrBroken
-						}
-						return nil
-					}))
-				}), traintest.ErrBroken)
-				require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", name, stop)
-				require.Equal(t, want, outcome(t, dir), "%s: N = %d, after event %d", name, n, stop)
-			}
+			whole := requireResumesAfterEveryEvent(t, fmt.Sprintf("%s: N = %d", name, n), c)
 			held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
 			require.FileExists(t, filepath.Join(held, "episodes.parquet"))
 			later := filepath.Join(held, "episodes_6.parquet")

@@ -81,29 +81,36 @@ func TestLoadedExecutablesCallKernels(t *testing.T) {
 	}
 }
 
-// Whatever is in a file, the program runs and the next process finds it repaired.
-func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
-	dir := t.TempDir()
+// keepOne keeps an executable and returns its file.
+func keepOne(t *testing.T, dir string) (file string, whole []byte) {
+	t.Helper()
 	d, _ := withStore(t, dir)
 	overwrites(t, d)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	whole, err := os.ReadFile(files[0])
+	whole, err = os.ReadFile(files[0])
 	require.NoError(t, err)
+	return files[0], whole
+}
+
+// Whatever is in a file, the program runs and the next process finds it repaired.
+func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
+	dir := t.TempDir()
+	file, whole := keepOne(t, dir)
 	altered := append([]byte{}, whole...)
 	altered[len(altered)/2]++
 	other := append([]byte{}, whole...)
 	other[len("vagen executable")]++ // version
 	for name, data := range map[string][]byte{"empty": nil, "torn": whole[:len(whole)/2], "altered": altered, "of another version": other} {
-		require.NoError(t, os.WriteFile(files[0], data, 0o600))
+		require.NoError(t, os.WriteFile(file, data, 0o600))
 		d, s := withStore(t, dir)
 		overwrites(t, d)
 		requireCounts(t, s, 0, 1)
 		d, s = withStore(t, dir)
 		overwrites(t, d)
 		requireCounts(t, s, 1, 0)
-		now, err := os.ReadFile(files[0])
+		now, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, len(whole), len(now), name)
 	}
@@ -112,17 +119,11 @@ func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
 // A file with a valid checksum whose bytes the plugin refuses is compiled, too.
 func TestExecutablesThatThePluginRefusesAreCompiled(t *testing.T) {
 	dir := t.TempDir()
-	d, _ := withStore(t, dir)
-	overwrites(t, d)
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	whole, err := os.ReadFile(files[0])
-	require.NoError(t, err)
+	file, whole := keepOne(t, dir)
 	const sumAt = len("vagen executable") + 4 + sha256.Size
 	body := []byte("not an executable")
 	sum := sha256.Sum256(body)
-	require.NoError(t, os.WriteFile(files[0], slices.Concat(whole[:sumAt], sum[:], body), 0o600))
+	require.NoError(t, os.WriteFile(file, slices.Concat(whole[:sumAt], sum[:], body), 0o600))
 	d, s := withStore(t, dir)
 	overwrites(t, d)
 	requireCounts(t, s, 0, 1)
