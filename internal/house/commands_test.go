@@ -36,7 +36,7 @@ var rules = map[string]rule{
 	"vagen train taught.yaml": {
 		more: strings.Join(small, " ") + " rollout_manager.n_trajectory=2 sft.lessons.episodes=2 trainer.save_freq=0 trainer.val_before_train=false trainer.test_freq=-1 " + smallSFT, why: "hours",
 	},
-	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 " + smallSFT, why: "minutes"},
+	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " + smallSFT, why: "minutes"},
 	"vagen train lake.yaml": {
 		instead: "vagen train lake.yaml --out runs/lake actor_rollout_ref.model.path=runs/lessons/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "minutes",
 	},
