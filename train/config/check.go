@@ -30,6 +30,7 @@ func (c *Config) problems(r Registries) []error {
 	v.logging(c)
 	v.saving(c)
 	v.stability(c)
+	v.sizes(c)
 	if v.Err() == nil { // the estimator's own check needs valid settings
 		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
 			v.Say("{algorithm.adv_estimator}: %w", err)
