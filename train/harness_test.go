@@ -174,18 +174,18 @@ type uncounted struct{ policy.Learner }
 
 func TestBudgetsAreCheckedAgainstTheModel(t *testing.T) {
 	c := traintest.Split("concat")
-	c.Rollout.MaxTrajectory = 100
+	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 150
 	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 	tr.Learner = uncounted{tr.Learner}
 	require.ErrorIs(t, tr.Run(t.Context()), rollout.ErrNoCounter)
 
 	c = traintest.Split("compact")
-	c.Rollout.MaxTrajectory = c.Data.MaxResponse + 3 // the request takes two tokens
+	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 50+c.Data.MaxResponse+3 // the request takes two tokens
 	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 	require.ErrorIs(t, tr.Run(t.Context()), rollout.ErrCompactRegion)
 
 	c = traintest.Split("concat")
-	c.Rollout.MaxTrajectory = 2 * c.Data.MaxResponse
+	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 50+2*c.Data.MaxResponse
 	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 	var log strings.Builder
 	tr.Log = slog.New(slog.NewTextHandler(&log, nil))

@@ -58,8 +58,8 @@ func TestADryRunRefusesWhatTheFirstStepWould(t *testing.T) {
 	config, _ := setup(t)
 	long := file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 4, seed_list: [7, 8, 9, 10], response_length_per_turn: 512, config: {render_mode: text, size: 2}}\n")
 	for want, args := range map[string][]string{
-		"a response may be longer than the response region: 512 of 200 tokens": {"env.name=''", "data.train_files=" + long, "data.val_files=" + long, "data.max_response_length=200", "rollout_manager.max_trajectory_length=200"},
-		"the response region cannot hold a turn":                               {"trainer.harness=compact", "algorithm.adv_estimator=trajectory_bi_level_gae", "data.max_response_length=8", "trainer.compact_summary_budget=4", "rollout_manager.max_trajectory_length=60"},
+		"a response may be longer than the response region: 512 of 200 tokens": {"env.name=''", "data.train_files=" + long, "data.val_files=" + long, "data.max_response_length=200", "data.max_prompt_length=1000", "rollout_manager.max_trajectory_length=1200"},
+		"the response region cannot hold a turn":                               {"trainer.harness=compact", "algorithm.adv_estimator=trajectory_bi_level_gae", "data.max_response_length=8", "trainer.compact_summary_budget=4", "data.max_prompt_length=1000", "rollout_manager.max_trajectory_length=1060"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		args = append([]string{"train", config, "--out", out, "--log", "error"}, args...)

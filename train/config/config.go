@@ -141,7 +141,7 @@ type RolloutConfig struct {
 	LossMask        bool    `yaml:"use_loss_mask" doc:"exclude tokens that the model did not write from the losses"`
 	GAEMask         bool    `yaml:"use_gae_mask" doc:"exclude tokens that the model did not write from the recursion of masked_gae"`
 	WindowSize      *int    `yaml:"window_size" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
-	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"maximum length of a conversation in tokens; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
+	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"maximum length of a conversation in tokens, its initial prompt included, and so needs data.max_prompt_length; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
 	UseService      bool    `yaml:"use_service" doc:"run environments on a service at base_url, with the protocol of the full VAGEN system; env.name may then be any environment of the service"`
 	BaseURL         string  `yaml:"base_url" doc:"address of the service for use_service; vagen serve starts one"`
 	Timeout         float64 `yaml:"timeout" unit:"seconds" doc:"time limit of a request to the service"`

@@ -109,7 +109,12 @@ func (v *validator) playing(c *Config, r Registries) {
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil && spec.Baselines && c.Data.GenBatch > 0 {
 		v.Say("{algorithm.adv_estimator} %s plays greedy episodes only for the start states of {data.train_batch_size}, but {data.gen_batch_size} is %d: set it to 0", spec.Name, c.Data.GenBatch)
 	}
-	if n := c.Rollout.MaxTrajectory; n > 0 && n <= c.Data.MaxPrompt {
+	switch n := c.Rollout.MaxTrajectory; {
+	case n > 0 && c.Data.MaxPrompt == 0:
+		// Budget would give the whole length to what follows the prompt, and the conversation would exceed it.
+		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is 0: the length of a conversation includes its initial prompt, so set the limit of that, too", n)
+		return
+	case n > 0 && n <= c.Data.MaxPrompt:
 		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is %d: it must be larger", n, c.Data.MaxPrompt)
 		return
 	}
