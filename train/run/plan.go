@@ -15,10 +15,13 @@ import (
 type planner interface {
 	Size(p policy.Prompt) (vlm.Size, error)
 	Plan(w vlm.Workload) (vlm.MemoryPlan, error)
+	MaxPositions() int
 }
 
 // planMemory estimates the memory of a training run with episodes of maximum length: all
-// turns, each with an observation like the first one and a response of the full length.
+// turns, each with an observation like the first one and a response of the full length, as far as
+// the limits on conversations and the model's positions allow. A cache grows with its
+// conversation, so that without limits it may become as long as that.
 func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
 	system, first, err := try(ctx, c, envs, levels.First())
 	if err != nil {
@@ -37,22 +40,44 @@ func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Regi
 	if err != nil {
 		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
 	}
-	response, more := c.Data.MaxResponse, c.Rollout.MaxTurns-1
-	if c.Data.PerTurn > 0 {
-		response = c.Data.PerTurn
-	}
-	if c.Trainer.Harness == "no_concat" {
-		more = 0
-	}
-	p, err := m.Plan(vlm.Workload{
-		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
-		Tokens: begin.Tokens + more*later.Tokens + (more+1)*response, Wanted: (more + 1) * response,
-		Images: begin.Images + more*later.Images, Patches: begin.Patches, Snapshots: snapshots(c),
-	})
+	p, err := m.Plan(workload(c, begin, later, m.MaxPositions()))
 	if err != nil {
 		return p, fmt.Errorf("memory plan: %w", err)
 	}
 	return p, nil
+}
+
+// workload is the work of a run whose conversations open with a prompt of one size and continue
+// with observations of another, for a model that reads a number of tokens at most; 0 is no limit.
+func workload(c *config.Config, begin, later vlm.Size, context int) vlm.Workload {
+	response, more := c.PerTurn(), c.Rollout.MaxTurns-1
+	switch w := c.Rollout.WindowSize; {
+	case c.Trainer.Harness == "no_concat":
+		more = 0
+	case c.Trainer.Harness == "window" && w != nil:
+		more = min(more, *w)
+	}
+	tokens, images := begin.Tokens+more*later.Tokens+(more+1)*response, begin.Images+more*later.Images
+	bound := func(most int) {
+		if most > 0 {
+			tokens = min(tokens, most)
+		}
+	}
+	if c.Trainer.Harness == "compact" && c.Trainer.CompactBudget > 0 {
+		// It is summarised after the turn that reaches the budget, and a summary is at most as long as a response.
+		bound(max(c.Trainer.CompactBudget, begin.Tokens+response) + later.Tokens + 2*response)
+	}
+	if region := c.Budget().Response; region > 0 {
+		bound(begin.Tokens + region)
+	}
+	bound(context)
+	if most := c.Agent.Rollout.MaxImages; most > 0 {
+		images = min(images, most)
+	}
+	return vlm.Workload{
+		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
+		Tokens: tokens, Wanted: min((more+1)*response, tokens), Images: images, Patches: begin.Patches, Snapshots: snapshots(c),
+	}
 }
 
 // snapshots returns how many copies of the policy collect episodes at the same time.
