@@ -52,6 +52,10 @@ type Options struct {
 	Log *slog.Logger
 	// Getenv looks up addresses and keys of services; nil is os.LookupEnv.
 	Getenv func(name string) (string, bool)
+
+	// measuring means that the supervised stage before this one measures kernels in this process, which this
+	// one continues: the file that exists by then is not complete, and this run is not bound to it.
+	measuring bool
 }
 
 // Open builds a run from every key of a configuration: model, environments, start
@@ -143,7 +147,12 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(c.PinAutotune(), o.Registries.Validate(c)); err != nil {
+	if !o.measuring {
+		if err := c.PinAutotune(); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.Registries.Validate(c); err != nil {
 		return nil, err
 	}
 	if c.Trainer.Stage == config.StageSFT {

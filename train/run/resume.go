@@ -48,17 +48,22 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 }
 
 // compare lists how a configuration differs from the one in a file. The number of steps
-// may always increase, the rest needs trainer.allow_config_change.
+// may always increase, and a run that measured kernels may resume with the file that it wrote:
+// it could not be repeated byte for byte anyway. The rest needs trainer.allow_config_change.
 func compare(name string, raw []byte, c *config.Config) ([]string, error) {
 	old, err := config.ReadStored(name, raw)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	lines := config.Differences(&old, c)
-	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+	longer := func(line string) bool {
 		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:") || strings.HasPrefix(line, "sft.total_"))
+	}
+	measured := old.Model.AutotuneSum == "" && old.Model.Autotune != "" && old.Model.Autotune == c.Model.Autotune
+	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return longer(line) || measured && strings.HasPrefix(line, "model.autotune_sha256:")
 	})
-	if len(other) < len(lines) && c.Scheduled() {
+	if slices.ContainsFunc(lines, longer) && c.Scheduled() {
 		lines = append(lines, fmt.Sprintf("schedules: the remaining steps use the schedules of a run of %d steps", c.Trainer.Steps))
 	}
 	if len(other) > 0 && !c.Trainer.AllowChange {

@@ -160,6 +160,48 @@ func TestARunResumesWithTheKernelsItBeganWith(t *testing.T) {
 	require.ErrorContains(t, err, `model.autotune_sha256: "`+abc)
 }
 
+// A run that measured kernels resumes with the file that it wrote, and is bound to it from then on. A second
+// stage was started with a file, or measured with the first one.
+func TestARunThatMeasuredResumesWithItsKernels(t *testing.T) {
+	o := guessing(t)
+	c := traintest.Small()
+	c.Trainer.Steps, c.Model.Backend, c.Model.Autotune = 1, "cuda", filepath.Join(t.TempDir(), "kernels.txt")
+	for _, want := range []string{"", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
+		r, err := Open(t.Context(), c, o)
+		require.NoError(t, err)
+		require.Equal(t, want, r.Config.Model.AutotuneSum)
+		require.NoError(t, r.Close())
+		require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abc"), 0o644))
+	}
+	require.NoError(t, os.WriteFile(c.Model.Autotune, []byte("abd"), 0o644))
+	_, err := Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrOtherConfig)
+
+	o.measuring, o.Dir = true, filepath.Join(t.TempDir(), "second")
+	r, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.Empty(t, r.Config.Model.AutotuneSum, "the file is incomplete until the process ends")
+	require.NoError(t, r.Close())
+
+	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
+		return // the model of the stages below would be opened
+	}
+	stages := taughtRun(t, config.StageSFTThen)
+	stages.Model.Backend, stages.Model.Autotune = "cuda", c.Model.Autotune
+	for _, measured := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "run")
+		second := stages.Reinforced(filepath.Join(dir, supervisedFolder, resultFolder))
+		if !measured {
+			require.NoError(t, second.PinAutotune())
+		}
+		_, err := CreateFolder(dir, &second)
+		require.NoError(t, err)
+		_, _, err = (&Options{Dir: dir}).checkStages(t.Context(), &stages)
+		require.NotErrorIs(t, err, ErrOtherConfig, "measured: %v", measured)
+		require.ErrorContains(t, err, "no NVIDIA GPU", "which is checked after the folder; the test needs none")
+	}
+}
+
 // down is an environment that can be made but not played.
 type down struct{ env.Env }
 

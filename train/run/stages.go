@@ -45,6 +45,7 @@ func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, e
 	if err != nil {
 		return next, fmt.Errorf("supervised stage: %w", err)
 	}
+	o.measuring = c.Model.Autotune != "" && r.Config.Model.AutotuneSum == ""
 	return next, errors.Join(r.supervise(ctx), r.Close())
 }
 
@@ -58,10 +59,13 @@ func (o *Options) checkStages(ctx context.Context, c *config.Config) (first, nex
 	if o.Learner != nil {
 		return first, next, fmt.Errorf("%w: trainer.stage is sft+rl, but the learner is the caller's, which cannot be opened from the result of the first stage: run the stages one after the other", config.ErrConfig)
 	}
-	if err := previewFolder(dir, &next, false); err != nil {
+	trial, options := next, *o
+	if err := trial.PinAutotune(); err != nil { // as in the folder
 		return first, next, err
 	}
-	trial, options := next, *o
+	if err := previewFolder(dir, &trial, false); err != nil {
+		return first, next, err
+	}
 	trial.Agent.Model.Path = c.Agent.Model.Path
 	_, err = prepare(ctx, &trial, &options)
 	return first, next, err
