@@ -185,7 +185,7 @@ func (p *progress) withPrefetched(s State) (State, error) {
 	for _, e := range p.belonging {
 		collected, err := e.wait()
 		if err != nil {
-			return s, fmt.Errorf("train: episodes of step %d: %w", e.step, err)
+			return s, fmt.Errorf("train: state after step %d: %w: step %d: %w", s.Step, ErrIncompleteState, e.step, err)
 		}
 		s.Prefetched = append(s.Prefetched, collected)
 	}

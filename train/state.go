@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -89,9 +90,14 @@ func (p *progress) resume(oldest int) error {
 	return nil
 }
 
+// ErrIncompleteState means that episodes which belong to the state after the last finished step
+// were not collected, because the run failed. A run that resumed without them would differ from an
+// uninterrupted one, so the states to resume from are those of its checkpoints.
+var ErrIncompleteState = errors.New("the state has no episodes for a step whose collection failed or was cancelled")
+
 // State returns the state after the last finished step, for use when Run has returned. If Run
 // ended with an error, it may have cancelled the collection of episodes that belong to the
-// state (run.max_staleness above 1); State then returns an error.
+// state (run.max_staleness above 1); the error then wraps ErrIncompleteState and the cause.
 func (t *Trainer) State() (State, error) {
 	p := &t.progress
 	if p.current != nil {

@@ -257,6 +257,7 @@ func lines(t *testing.T, text string) (out []map[string]any) {
 func TestFailuresOfOneOfSeveralCollectionsEndTheRun(t *testing.T) {
 	c := stale(traintest.Small(), 3)
 	c.Trainer.Steps = 9
+	incomplete := 0
 	for fail := int32(3); fail < 12; fail++ {
 		b := traintest.Guesser()
 		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
@@ -269,7 +270,15 @@ func TestFailuresOfOneOfSeveralCollectionsEndTheRun(t *testing.T) {
 		}
 		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every snapshot is closed")
+		if s, err := tr.State(); err != nil {
+			incomplete++
+			require.ErrorIs(t, err, train.ErrIncompleteState)
+			require.ErrorContains(t, err, fmt.Sprintf("state after step %d", tr.Done()))
+		} else {
+			require.Equal(t, tr.Done(), s.Step, "nothing that belongs to it was cancelled")
+		}
 	}
+	require.Positive(t, incomplete)
 }
 
 // TestARunThatStopsEarlyHasACompleteState, so that it can resume with more patience.
