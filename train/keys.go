@@ -71,7 +71,7 @@ var learnerKeys = slices.Concat(
 		freeze_vision_tower fsdp_config.optimizer_offload`),
 	group("actor_rollout_ref.ref.", "fsdp_config.param_offload"),
 	group("actor_rollout_ref.rollout.engine.", `addresses model api_key_env timeout sync_timeout attempts max_in_flight
-		eject_after outage_timeout mixed_versions sync_dir server_sync_dir check_responses check_limit`),
+		eject_after start_timeout outage_timeout mixed_versions sync_dir server_sync_dir check_responses check_limit`),
 	group("trainer.", "n_gpus_per_node"),
 	group("critic.", "model.path model.fsdp_config.optimizer_offload model.fsdp_config.param_offload ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
 )

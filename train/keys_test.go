@@ -72,6 +72,7 @@ var otherValues = map[string]string{
 	"actor_rollout_ref.rollout.engine.attempts":             "1",
 	"actor_rollout_ref.rollout.engine.max_in_flight":        "1",
 	"actor_rollout_ref.rollout.engine.eject_after":          "1",
+	"actor_rollout_ref.rollout.engine.start_timeout":        "1",
 	"actor_rollout_ref.rollout.engine.outage_timeout":       "1",
 	"actor_rollout_ref.rollout.engine.mixed_versions":       "keep",
 	"actor_rollout_ref.rollout.engine.sync_dir":             "/s",

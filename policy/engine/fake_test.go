@@ -112,6 +112,7 @@ func testOptions(kind Kind, addresses ...string) Options {
 	o := DefaultOptions()
 	o.Kind, o.Addresses = kind, addresses
 	o.ProbeMin, o.ProbeMax, o.Outage = time.Millisecond, 10*time.Millisecond, 20*time.Second
+	o.Startup = 0
 	return o
 }
 

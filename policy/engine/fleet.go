@@ -39,7 +39,8 @@ type Fleet struct {
 	count  counters
 }
 
-// Open connects to all servers of a fleet and checks that they serve the codec's model: the
+// Open connects to all servers of a fleet, waits for Options.Startup for those that are still
+// starting, and checks that they serve the codec's model: the
 // same base model and weights everywhere, and the same tokenizer. The error lists the
 // problems of all servers.
 func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
@@ -60,7 +61,7 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 		f.servers = append(f.servers, &server{base: base, healthy: true, sync: make(chan struct{}, 1)})
 	}
 	errs := make([]error, len(f.servers))
-	f.each(func(i int, s *server) { errs[i] = f.inspect(ctx, s) })
+	f.each(func(i int, s *server) { errs[i] = f.await(ctx, s) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -97,6 +98,35 @@ func (f *Fleet) each(do func(i int, s *server)) {
 	wg.Wait()
 }
 
+// await inspects a server until it answers, for at most Options.Startup. A server with another
+// model, or one that refuses the key, is not waited for.
+func (f *Fleet) await(ctx context.Context, s *server) error {
+	start, delay := time.Now(), f.opts.ProbeMin
+	for tries := 1; ; tries++ {
+		err := f.inspect(ctx, s)
+		waited := time.Since(start)
+		switch {
+		case err == nil, !errors.Is(err, ErrServer), f.opts.Startup == 0:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case waited >= f.opts.Startup:
+			return fmt.Errorf("%w (it was asked %d times in %v)", err, tries, waited.Round(time.Millisecond))
+		case tries == 1:
+			f.log.Warn("a server does not answer yet; waiting for it to start", "server", s.base, "at_most", f.opts.Startup, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case <-time.After(min(delay, max(0, f.opts.Startup-waited))):
+		}
+		delay = min(2*delay, f.opts.ProbeMax, startDelay)
+	}
+}
+
+// startDelay is the longest delay between two questions to a server that is starting.
+const startDelay = 5 * time.Second
+
 // inspect asks a server what it serves and compares its tokenizer with the codec's.
 func (f *Fleet) inspect(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, inspectTimeout, fmt.Errorf("no answer within %v", inspectTimeout))
@@ -119,7 +149,7 @@ func (f *Fleet) inspect(ctx context.Context, s *server) error {
 	return f.inspectVocabulary(ctx, s)
 }
 
-// inspectTimeout limits the calls of inspect to one server.
+// inspectTimeout limits the calls of one inspect.
 const inspectTimeout = time.Minute
 
 // sample is a text whose tokens differ between the tokenizers of most models.

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -267,4 +269,57 @@ func TestACanceledCallEndsItsConversations(t *testing.T) {
 	require.ErrorIs(t, err, ctx.Err())
 	require.Empty(t, p.chats)
 	require.Eventually(t, func() bool { return all[0].Calls()["/abort_requests"] == 2 }, 10*time.Second, time.Millisecond)
+}
+
+// TestAServerThatIsStartingIsWaitedFor: one that answers that it is not ready becomes ready; one that never is
+// costs at most Startup, and nothing once the context has ended. Other answers are errors at once.
+func TestAServerThatIsStartingIsWaitedFor(t *testing.T) {
+	c, all, _ := stubs(t, VLLM, 1)
+	var asked atomic.Int32
+	var ready atomic.Int32 // the request from which on it answers
+	onRequest := func() {}
+	status := http.StatusServiceUnavailable
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if onRequest(); asked.Add(1) < ready.Load() {
+			w.WriteHeader(status)
+			return
+		}
+		all[0].ServeHTTP(w, r)
+	}))
+	defer h.Close()
+	o := testOptions(VLLM, h.URL)
+	ready.Store(6)
+	_, err := Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrServer, "without Startup it is asked once")
+	require.EqualValues(t, 1, asked.Load())
+
+	o.Startup = time.Hour
+	f, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Greater(t, asked.Load(), int32(6))
+
+	ready.Store(math.MaxInt32)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("the run was stopped")
+	asked.Store(0)
+	onRequest = func() {
+		if asked.Load() == 3 {
+			cancel(reason)
+		}
+	}
+	_, err = Open(ctx, c, o)
+	require.ErrorIs(t, err, reason)
+
+	onRequest = func() {}
+	o.Startup = 30 * time.Millisecond
+	_, err = Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrServer)
+	require.ErrorContains(t, err, "it was asked")
+
+	o.Startup, status = time.Hour, http.StatusUnauthorized
+	asked.Store(0)
+	_, err = Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrAccess)
+	require.EqualValues(t, 1, asked.Load(), "a refused key is not waited for")
 }

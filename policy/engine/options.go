@@ -61,6 +61,9 @@ type Options struct {
 	EjectAfter int
 	// ProbeMin and ProbeMax bound the delay between probes, which doubles.
 	ProbeMin, ProbeMax time.Duration
+	// Startup is how long Open waits for servers that do not answer yet, or answer that they
+	// are not ready; vLLM and SGLang load a large model for minutes. 0 asks them once.
+	Startup time.Duration
 	// Outage is how long requests wait when no server is healthy.
 	Outage time.Duration
 	// Mixed says what becomes of responses by other weights.
@@ -73,11 +76,12 @@ type Options struct {
 }
 
 // DefaultOptions returns vLLM's protocol with ten minutes for a response, six attempts, 256
-// requests in flight per server, and five minutes without a healthy server.
+// requests in flight per server, ten minutes for servers to start, and five minutes without a
+// healthy server.
 func DefaultOptions() Options {
 	return Options{
 		Kind: VLLM, Timeout: 10 * time.Minute, SyncTimeout: 10 * time.Minute, Attempts: 6, InFlight: 256, EjectAfter: 3,
-		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Outage: 5 * time.Minute, Mixed: MixedDrop,
+		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Startup: 10 * time.Minute, Outage: 5 * time.Minute, Mixed: MixedDrop,
 	}
 }
 
@@ -96,6 +100,9 @@ func (o *Options) Check() error {
 		if d.value <= 0 {
 			c.Bad(d.key, "%v, must be positive", d.value)
 		}
+	}
+	if o.Startup < 0 {
+		c.Bad("Startup", "%v, must not be negative", o.Startup)
 	}
 	if o.ProbeMax < o.ProbeMin {
 		c.Bad("ProbeMax", "%v, must be at least ProbeMin, %v", o.ProbeMax, o.ProbeMin)

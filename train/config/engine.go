@@ -17,6 +17,7 @@ type EngineConfig struct {
 	Attempts    int     `yaml:"attempts" doc:"how often a response is requested before its episode is lost"`
 	InFlight    int     `yaml:"max_in_flight" doc:"requests that a server gets at a time; further ones wait"`
 	EjectAfter  int     `yaml:"eject_after" doc:"failures in a row after which a server is not used until a probe succeeds"`
+	Startup     float64 `yaml:"start_timeout" unit:"seconds" doc:"how long the run waits at its start for servers that do not answer yet or are not ready, such as those that are loading a model; 0 asks them once"`
 	Outage      float64 `yaml:"outage_timeout" unit:"seconds" doc:"how long requests wait when no server is healthy before the run ends"`
 
 	Mixed     string `yaml:"mixed_versions" doc:"what becomes of a response that other weights than the current ones wrote, wholly or in part: drop generates it again, keep uses it, correct uses it and needs algorithm.rollout_correction.rollout_is, whose importance weights correct its tokens"`
@@ -36,7 +37,7 @@ const (
 
 func defaultEngine() EngineConfig {
 	return EngineConfig{
-		Addresses: []string{}, Timeout: 600, SyncTimeout: 600, Attempts: 6, InFlight: 256, EjectAfter: 3, Outage: 300,
+		Addresses: []string{}, Timeout: 600, SyncTimeout: 600, Attempts: 6, InFlight: 256, EjectAfter: 3, Startup: 600, Outage: 300,
 		Mixed: mixedDrop, CheckResponses: 32, CheckLimit: 0.05,
 	}
 }
@@ -57,6 +58,7 @@ func (v *validator) engine(c *Config) {
 			v.Bad(engineKey+"."+limit.key, "%v, must be above 0 and at most 1e6", limit.seconds)
 		}
 	}
+	v.Within(engineKey+".start_timeout", e.Startup, 0, 1e6)
 	v.Positive(engineKey+".attempts", e.Attempts)
 	v.Positive(engineKey+".max_in_flight", e.InFlight)
 	v.Positive(engineKey+".eject_after", e.EjectAfter)

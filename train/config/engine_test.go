@@ -25,6 +25,7 @@ func TestServersNeedSettingsThatTheyCanHonour(t *testing.T) {
 		e + "mixed_versions=correct":       "rollout_is is null",
 		e + "mixed_versions=mix":           "mixed_versions",
 		e + "timeout=0":                    "timeout is 0",
+		e + "start_timeout=-1":             "start_timeout is -1",
 		e + "outage_timeout=-1":            "outage_timeout is -1",
 		e + "attempts=0":                   "attempts",
 		e + "max_in_flight=0":              "max_in_flight",
@@ -46,7 +47,7 @@ func TestServersNeedSettingsThatTheyCanHonour(t *testing.T) {
 
 // TestSettingsOfServersNeedServers: without addresses they would have no effect.
 func TestSettingsOfServersNeedServers(t *testing.T) {
-	for _, set := range []string{"model=m", "api_key_env=K", "timeout=1", "sync_timeout=1", "attempts=1", "max_in_flight=1", "eject_after=1", "outage_timeout=1",
+	for _, set := range []string{"model=m", "api_key_env=K", "timeout=1", "sync_timeout=1", "attempts=1", "max_in_flight=1", "eject_after=1", "start_timeout=1", "outage_timeout=1",
 		"mixed_versions=keep", "sync_dir=/d", "server_sync_dir=/d", "check_responses=1", "check_limit=1"} {
 		_, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.engine."+set)
 		require.ErrorContains(t, err, "actor_rollout_ref.rollout.engine.addresses is empty", set)

@@ -228,6 +228,7 @@ func TestWeightsAreNotReplacedUnderACollection(t *testing.T) {
 func TestServersThatCannotBeUsedAreRefusedBeforeTraining(t *testing.T) {
 	c := lake(t, "vllm")
 	c.Agent.Rollout.Engine.Addresses = []string{"http://127.0.0.1:1"}
+	c.Agent.Rollout.Engine.Startup = 0 // nothing listens there
 	_, err := run.Open(t.Context(), c, run.Options{})
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorIs(t, err, engine.ErrServer)

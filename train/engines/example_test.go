@@ -31,7 +31,7 @@ func ExampleCheck() {
 	const rollout = "actor_rollout_ref.rollout."
 	for _, overrides := range [][]string{
 		nil,
-		{rollout + "name=vllm", rollout + "engine.addresses=[http://127.0.0.1:1]"}, // where nothing listens
+		{rollout + "name=vllm", rollout + "engine.addresses=[http://127.0.0.1:1]", rollout + "engine.start_timeout=0"}, // where nothing listens
 	} {
 		c, err := config.Load("", append(overrides, "env=frozenlake", "actor_rollout_ref.model.path="+dir)...)
 		if err != nil {

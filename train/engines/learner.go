@@ -106,7 +106,7 @@ func options(c *config.Config, getenv func(string) (string, bool)) (engine.Optio
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	o := engine.DefaultOptions()
 	o.Kind, o.Addresses, o.Model = engine.Kind(c.Agent.Rollout.Name), e.Addresses, e.Model
-	o.Timeout, o.SyncTimeout, o.Outage = seconds(e.Timeout), seconds(e.SyncTimeout), seconds(e.Outage)
+	o.Timeout, o.SyncTimeout, o.Startup, o.Outage = seconds(e.Timeout), seconds(e.SyncTimeout), seconds(e.Startup), seconds(e.Outage)
 	o.Attempts, o.InFlight, o.EjectAfter, o.Mixed = e.Attempts, e.InFlight, e.EjectAfter, engine.Mixed(e.Mixed)
 	if e.KeyEnv == "" {
 		return o, nil

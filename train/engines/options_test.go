@@ -23,6 +23,7 @@ func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 		"api_key_env=K":          func(o engine.Options) bool { return o.Key == "key of K" },
 		"timeout=1.5":            func(o engine.Options) bool { return o.Timeout == 1500*time.Millisecond },
 		"sync_timeout=2":         func(o engine.Options) bool { return o.SyncTimeout == 2*time.Second },
+		"start_timeout=8":        func(o engine.Options) bool { return o.Startup == 8*time.Second },
 		"outage_timeout=3":       func(o engine.Options) bool { return o.Outage == 3*time.Second },
 		"attempts=4":             func(o engine.Options) bool { return o.Attempts == 4 },
 		"max_in_flight=5":        func(o engine.Options) bool { return o.InFlight == 5 },
@@ -55,6 +56,6 @@ func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 	c.Agent.Rollout.Engine.SyncDir = "/proc/none"
 	require.ErrorIs(t, l.openFolder(dir), config.ErrConfig)
 	defaults, published := engine.DefaultOptions(), config.Default().Agent.Rollout.Engine
-	require.Equal(t, []any{defaults.Timeout.Seconds(), defaults.SyncTimeout.Seconds(), defaults.Outage.Seconds(), defaults.Attempts, defaults.InFlight, defaults.EjectAfter, string(defaults.Mixed)},
-		[]any{published.Timeout, published.SyncTimeout, published.Outage, published.Attempts, published.InFlight, published.EjectAfter, published.Mixed})
+	require.Equal(t, []any{defaults.Timeout.Seconds(), defaults.SyncTimeout.Seconds(), defaults.Startup.Seconds(), defaults.Outage.Seconds(), defaults.Attempts, defaults.InFlight, defaults.EjectAfter, string(defaults.Mixed)},
+		[]any{published.Timeout, published.SyncTimeout, published.Startup, published.Outage, published.Attempts, published.InFlight, published.EjectAfter, published.Mixed})
 }

@@ -17,6 +17,7 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 	o := &Trainer{Config: &c, Getenv: func(string) (string, bool) { return "", false }}
 	require.ErrorContains(t, o.Check(t.Context()), "engine.addresses is empty")
 	c.Agent.Rollout.Name, c.Agent.Rollout.Engine.Addresses = "vllm", []string{"http://h:1"}
+	c.Agent.Rollout.Engine.Startup = 0 // nothing listens there
 	o.Dir = filepath.Join(t.TempDir(), "run")
 	require.NoError(t, o.Check(t.Context()))
 	require.NoDirExists(t, o.Dir)
