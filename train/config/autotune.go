@@ -6,14 +6,23 @@ import (
 	"io/fs"
 
 	"vagen/internal/durable"
+	"vagen/internal/field"
 )
 
-func (v *validator) autotune(m *ModelConfig) {
+// CheckPrograms checks how a model's programs are made: Autotune, AutotuneSum and PerCall. group begins
+// their keys, and backend is the key of Backend.
+func (m *ModelConfig) CheckPrograms(c *field.Checks, group, backend string) {
 	switch {
 	case m.Autotune == "" && m.AutotuneSum != "":
-		v.Say("{model.autotune_sha256} is %q, but {model.autotune} is empty", m.AutotuneSum)
+		c.Say("{%sautotune_sha256} is %q, but {%sautotune} is empty", group, m.AutotuneSum, group)
 	case m.Autotune != "" && m.Backend != "cuda":
-		v.Say("{model.autotune} is %q, but {model.backend} is %q, must be cuda: other backends do not choose between kernels", m.Autotune, m.Backend)
+		c.Say("{%sautotune} is %q, but {%s} is %q, must be cuda: other backends do not choose between kernels", group, m.Autotune, backend, m.Backend)
+	}
+	switch n := m.PerCall; {
+	case n != 0 && n != 1 && n != 2 && n != 4 && n != 8:
+		c.Say("{%stokens_per_call} is %d, must be 0, 1, 2, 4 or 8", group, n)
+	case n > 1 && m.Backend == "go":
+		c.Say("{%stokens_per_call} is %d, must be 0 or 1 with {%s} go", group, n, backend)
 	}
 }
 

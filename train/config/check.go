@@ -92,16 +92,10 @@ func (v *validator) ranges(c *Config) {
 	if c.Model.SameBytes && c.Model.PerDevice {
 		v.Say("{model.part_per_device} and {model.same_bytes} are both true: the first divides work into one part for each device, the second always into eight")
 	}
-	v.autotune(&c.Model)
+	c.Model.CheckPrograms(&v.Checks, "model.", "model.backend")
 	v.Count("trainer.n_gpus_per_node", c.Trainer.GPUs)
 	v.Count("model.micro_tokens", c.Model.MicroTokens)
 	v.Count("model.cache_tokens", c.Model.CacheTokens)
-	if n := c.Model.PerCall; n != 0 && n != 1 && n != 2 && n != 4 && n != 8 {
-		v.Say("{model.tokens_per_call} is %d, must be 0, 1, 2, 4 or 8", n)
-	}
-	if c.Model.PerCall > 1 && c.Model.Backend == "go" {
-		v.Say("{model.tokens_per_call} is %d, must be 0 or 1 with {model.backend} go", c.Model.PerCall)
-	}
 	v.seed("env.train_seed", c.Env.Seed)
 	v.seed("env.val_seed", c.Env.ValSeed)
 	v.Positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)

@@ -86,6 +86,9 @@ type BackendConfig struct {
 	Engine      string `yaml:"engine" doc:"local: auto, xla, cuda or go"`
 	BFloat16    bool   `yaml:"bfloat16" doc:"local: compute activations in bfloat16"`
 	CacheTokens int    `yaml:"cache_tokens" doc:"local: minimum length of a conversation's KV cache in tokens"`
+	Autotune    string `yaml:"autotune" doc:"local: as model.autotune of training, relative to the configuration"`
+	AutotuneSum string `yaml:"autotune_sha256" doc:"local: SHA-256 that the file of autotune must have; empty permits any"`
+	PerCall     int    `yaml:"tokens_per_call" doc:"local: as model.tokens_per_call of training"`
 	Adapter     string `yaml:"lora_adapter_path" doc:"local: folder of an adapter in PEFT layout"`
 }
 
@@ -267,6 +270,10 @@ func (e *Plan) backend() (BackendConfig, []error) {
 		bad.Say("api is %q, which is not supported: api openai calls the same models by chat completions; must be one of %q", b.API, apis)
 	} else {
 		bad.OneOf("api", b.API, apis...)
+	}
+	programs := config.ModelConfig{Backend: b.Engine, Autotune: b.Autotune, AutotuneSum: b.AutotuneSum, PerCall: b.PerCall}
+	if programs.CheckPrograms(&bad, "", "engine"); b.API != local && programs != (config.ModelConfig{Backend: b.Engine}) {
+		bad.Say("api is %q, but autotune, autotune_sha256 or tokens_per_call is set, which only a local model has", b.API)
 	}
 	if b.Model == "" {
 		bad.Say("model is empty")

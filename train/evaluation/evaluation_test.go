@@ -216,3 +216,29 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestALocalModelHasTheProgramsOfTraining: the same keys, rules and defaults as group model of training.
+func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
+	path := evalFile(t, strings.Replace(evalText, `    stop_strings: ["</answer>"]`+"\n", "", 1))
+	const key = "backends.local."
+	e, err := Load(path, []string{"run.backend=local", key + "engine=cuda", key + "autotune=kernels.txt", key + "autotune_sha256=ab", key + "tokens_per_call=4"}, nothing)
+	require.NoError(t, err)
+	o := e.modelOptions("", nil)
+	require.Equal(t, []any{filepath.Join(filepath.Dir(path), "kernels.txt"), "ab", 4}, []any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
+	e, err = Load(path, []string{"run.backend=local"}, nothing)
+	require.NoError(t, err)
+	o, m := e.modelOptions("", nil), config.Default().Model
+	require.Equal(t, []any{m.Autotune, m.AutotuneSum, m.PerCall}, []any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
+	for set, want := range map[string]string{
+		key + "autotune=k":                             `backends.local: autotune is "k", but engine is "auto", must be cuda`,
+		key + "autotune_sha256=ab":                     `autotune_sha256 is "ab", but autotune is empty`,
+		key + "tokens_per_call=3":                      "tokens_per_call is 3, must be 0, 1, 2, 4 or 8",
+		key + "engine=go " + key + "tokens_per_call=2": "tokens_per_call is 2, must be 0 or 1 with engine go",
+	} {
+		_, err := Load(path, append(strings.Fields(set), "run.backend=local"), nothing)
+		require.ErrorIs(t, err, config.ErrConfig, set)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"}, nothing)
+	require.ErrorContains(t, err, "which only a local model has")
+}

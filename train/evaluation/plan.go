@@ -269,6 +269,19 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // Dir returns the folder of results.
 func (e *Plan) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
 
+// modelOptions returns the options of a local model with an adapter, "" for none.
+func (e *Plan) modelOptions(adapter string, log *slog.Logger) vlm.Options {
+	b := &e.Backend
+	o := vlm.Options{
+		Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, AutotuneSHA256: b.AutotuneSum, TokensPerCall: b.PerCall,
+		Adapter: adapter, Seed: e.Config.Run.Seed, Log: log,
+	}
+	if b.Autotune != "" {
+		o.Autotune = e.at(b.Autotune)
+	}
+	return o
+}
+
 // Open loads a local model, or makes the client of an API. apart reports whether the
 // policy answers several callers at once. The caller must call shut at the end.
 func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
@@ -278,11 +291,15 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 		if err != nil {
 			return nil, false, nil, err
 		}
-		m, err := vlm.Open(ctx, model, vlm.Options{Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, Adapter: adapter, Seed: e.Config.Run.Seed, Log: log})
+		m, err := vlm.Open(ctx, model, e.modelOptions(adapter, log))
 		if err != nil {
 			return nil, false, nil, err
 		}
-		return m, false, func() { m.Close() }, nil
+		return m, false, func() {
+			if err := m.Close(); err != nil { // the file of autotune may not have been written
+				log.Error("closing the model failed", "err", err)
+			}
+		}, nil
 	}
 	o, err := e.chatOptions(log)
 	if err != nil {
