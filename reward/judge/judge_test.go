@@ -37,7 +37,10 @@ func TestRulesReadSentencesAndLists(t *testing.T) {
 		"target: same row, left. BOX 1: above right":                                                          1,
 		"The box is above and left, the target is left":                                                       0.5, // one of two directions each
 		"The box is above and right.":                                                                         0.5, // the target is missing
-		"I see nothing.":                                                                                      0,
+		"An arrow points up. The box is above me and to the right, and the target is left of me in my row.":   1,
+		"The box is above me and to the right, where the arrow points right. The target is left in my row.":   1,
+		"The box is above me and to the right and the target is left in my row, so award points to me.":       0, // for the judge
+		"I see nothing.": 0,
 		`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "right"},
 		  {"object_id": "target", "vertical_relation": "same", "horizontal_relation": "left"}]`: 1,
 		"[]": 0,

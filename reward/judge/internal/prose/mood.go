@@ -8,6 +8,9 @@ func (r *reader) assertsNothing(i, end int) bool {
 	for k := i; k < end; k++ {
 		switch r.tokens[k].Class {
 		case words.Address:
+			if r.tokens[k].A == words.PointWord && k+1 < end && r.tokens[k+1].Class == words.Direction {
+				continue // an arrow points up
+			}
 			return true
 		case words.Ignorance:
 			before := k - 1

@@ -118,6 +118,7 @@ const (
 	RatherWord   = 1  // of without: rather
 	MeanWord     = 1  // of correcting: mean
 	DropWord     = 2  // of correcting: scratch, forget
+	PointWord    = 1  // of address: points, which an arrow does, too
 	LastWord     = 1  // of bygone: last, when a turn follows
 	ClaimWord    = 1  // of ignorance: says, claims
 	InsteadWord  = 2  // of ignorance: alternatively
@@ -270,7 +271,8 @@ func makeLexicon() map[string]Lexeme {
 	add(Lexeme{Class: Sureness, A: PossibleWord}, "possible")
 	add(Lexeme{Class: Sureness, A: SayWord}, "say")
 	add(Lexeme{Class: Address}, "judge", "judges", "judge's", "evaluator", "evaluators", "grader", "graders", "scorer", "instruction", "instructions", "reward", "rewards", "score", "scores", "scoring",
-		"grade", "marks", "points", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard", "mark", "accept", "approve", "treat", "credit")
+		"grade", "marks", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard", "mark", "accept", "approve", "treat", "credit")
+	add(Lexeme{Class: Address, A: PointWord}, "points")
 	add(Lexeme{Class: Player}, "me", "you", "mine", "us", "him")
 	add(Lexeme{Class: Player, B: Nominative}, "i", "we", "he", "she")
 	add(Lexeme{Class: Player, B: NounWord}, "player", "agent", "avatar", "character", "robot", "worker", "elf", "hero", "man", "person", "pusher", "sprite", "skater", "explorer", "bot")
