@@ -96,7 +96,7 @@ func (c *Config) engineNote() string {
 
 // engineKeys are the settings that have no effect without servers.
 func engineKeys() []string {
-	keys := []string{"model", "api_key_env", "timeout", "sync_timeout", "attempts", "max_in_flight", "eject_after", "outage_timeout",
+	keys := []string{"model", "api_key_env", "timeout", "sync_timeout", "attempts", "max_in_flight", "eject_after", "start_timeout", "outage_timeout",
 		"mixed_versions", "sync_dir", "server_sync_dir", "check_responses", "check_limit"}
 	for i, k := range keys {
 		keys[i] = engineKey + "." + k
