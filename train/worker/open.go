@@ -11,6 +11,8 @@ import (
 
 	"vagen/policy"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
+	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/queue"
 )
@@ -99,7 +101,7 @@ func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.
 	if o.Setup, err = Setup(t.Config, state); err != nil {
 		return nil, err
 	}
-	o.Policy = workerPolicy
+	o.Policy, o.Done = workerPolicy, countJudge
 	if l, ok := learner.(interface {
 		CheckRow(tokens []int32, images []policy.Image) error
 	}); ok {
@@ -107,6 +109,15 @@ func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.
 	}
 	q, err := queue.Open(ctx, o)
 	return q, asConfig(err)
+}
+
+// countJudge adds what a judge was asked for in an episode to the step's count.
+func countJudge(ctx context.Context, _ *rollout.Trajectory, raw []byte) error {
+	r, err := readReport(raw)
+	if err == nil {
+		client.Add(ctx, r.Judge)
+	}
+	return err
 }
 
 // workerPolicy returns what workers need to sample with a policy: nothing, unless it has a

@@ -18,6 +18,7 @@ import (
 	"vagen/env"
 	"vagen/policy"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/engines"
@@ -84,21 +85,28 @@ type host struct {
 }
 
 // open implements queue.WorkerOptions.Open.
-func (h *host) open(ctx context.Context, raw, version []byte) (func() *rollout.Player, error) {
+func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.setup != string(raw) {
-		if err := h.read(raw); err != nil {
-			return nil, err
+	if h.setup != string(b.Setup) {
+		if err := h.read(b.Setup); err != nil {
+			return queue.Opened{}, err
 		}
-		h.setup = string(raw)
+		h.setup = string(b.Setup)
 	}
-	p, err := h.policy(ctx, version)
+	p, err := h.policy(ctx, b.Policy)
 	if err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return queue.Opened{}, fmt.Errorf("worker: %w", err)
 	}
 	envs, harness := h.envs, h.harness
-	return func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs, Harness: harness} }, nil
+	_, judged := client.WithMeter(ctx) // whose limit on time is that of this worker's part of the batch
+	return queue.Opened{
+		Player: func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs, Harness: harness} },
+		Observe: func(ctx context.Context, _ *rollout.Player) (context.Context, func() []byte) {
+			ctx, meter := client.WithPart(ctx, judged)
+			return ctx, func() []byte { return report{Judge: meter.Usage()}.write() }
+		},
+	}, nil
 }
 
 // read opens the environments of a run.
