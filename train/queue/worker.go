@@ -36,6 +36,10 @@ type WorkerOptions struct {
 type Batch struct {
 	Tag           string // Player.Tag of the trainer
 	Setup, Policy []byte // Options.Setup, and what Options.Policy returned
+	// Ask sends a question to Options.Hear of the trainer, again and again until it is answered.
+	Ask func(ctx context.Context, question []byte) ([]byte, error)
+	// Tell sends a message to Options.Hear. It may be lost.
+	Tell func(message []byte)
 }
 
 // Opened is a batch that a worker can play.
@@ -46,6 +50,9 @@ type Opened struct {
 	// context, and then report, of at most 4,096 bytes, is sent with its result to Options.Done.
 	// Nil reports nothing.
 	Observe func(ctx context.Context, p *rollout.Player) (within context.Context, report func() []byte)
+	// Fatal reports whether an error of Player.Play concerns this worker, which then ends as with
+	// an error of Open; otherwise it is a failure of the episode. Nil is never.
+	Fatal func(err error) bool
 }
 
 // DefaultWorkerOptions returns one episode at a time and a minute for episodes that are being
@@ -335,6 +342,10 @@ func (w *worker) play(ctx context.Context, h *held) error {
 			w.done(h)
 			h.m.Term()
 			return nil
+		}
+		if of.Fatal != nil && of.Fatal(out.err) {
+			w.giveBack(h)
+			return out.err
 		}
 		out.fault = faultFailed
 		w.opts.log().Warn("an episode failed", "group", h.task.Episode.Group, "index", h.task.Episode.Index, "err", out.err)

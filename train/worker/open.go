@@ -34,26 +34,33 @@ const queueFolder = "queue"
 
 // options converts the settings of run.queue.
 func (t *Trainer) options() (queue.Options, error) {
-	k := &t.Config.Run.QueueOptions
+	return queueOptions(t.Config.Run.Queue, &t.Config.Run.QueueOptions, t.Dir, t.ID, t.Getenv, t.Log)
+}
+
+// queueOptions converts the settings of the queue of a run, or of an evaluation, in a folder. The
+// id is "" before it has started.
+func queueOptions(url string, k *config.QueueConfig, dir, id string, look func(name string) (string, bool), log *slog.Logger) (queue.Options, error) {
 	out := queue.DefaultOptions()
-	out.Connection = queue.Connection{
-		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: t.Log,
-	}
-	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(t.Dir, queueFolder), k.Listen, k.Sync, k.Tries
+	out.Connection = queue.Connection{URL: url, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: log}
+	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(dir, queueFolder), k.Listen, k.Sync, k.Tries
 	out.Lease = time.Duration(k.Lease * float64(time.Second))
 	if k.KeyEnv != "" {
-		getenv := t.Getenv
-		if getenv == nil {
-			getenv = os.LookupEnv
-		}
-		if out.Key, _ = getenv(k.KeyEnv); out.Key == "" {
+		if out.Key, _ = getenv(look)(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
 		}
 	}
-	if out.Run = t.ID; out.Run == "" {
+	if out.Run = id; out.Run == "" {
 		out.Run = "a run that is not yet started"
 	}
 	return out, nil
+}
+
+// getenv returns a function that looks up environment variables; nil is os.LookupEnv.
+func getenv(look func(name string) (string, bool)) func(name string) (string, bool) {
+	if look == nil {
+		return os.LookupEnv
+	}
+	return look
 }
 
 // Check reports errors that would prevent episodes from being played by workers: the queue
