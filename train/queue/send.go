@@ -167,7 +167,9 @@ func (o *opened) keep(ctx context.Context, name string, png func() ([]byte, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, err := o.bucket.GetInfo(ctx, name); err != nil {
+	asking, asked := context.WithTimeout(ctx, 10*time.Second) // a question is lost if the server ends
+	defer asked()
+	if _, err := o.bucket.GetInfo(asking, name); err != nil {
 		if !errors.Is(err, jetstream.ErrObjectNotFound) {
 			return errors.Join(errBucket, err)
 		}
