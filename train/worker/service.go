@@ -59,7 +59,7 @@ type service struct {
 // idName is the file in the folder of the queue with the evaluation's random id.
 const idName = "id"
 
-// options returns those of the queue. The id is "" before the evaluation has begun.
+// options returns those of the queue. The id is "" before the evaluation started.
 func (e *Evaluation) options(id string) (queue.Options, error) {
 	o, err := queueOptions(e.Queue, &e.Keys, e.Dir, id, e.Getenv, e.Log)
 	o.Window = e.Jobs
@@ -196,7 +196,7 @@ func (d *Dealer) URL() string { return d.queue.URL() }
 func (d *Dealer) Usage() chat.Usage { return d.limits.Usage() }
 
 // Close removes everything of the evaluation from the server, so that no worker plays an episode
-// that nobody waits for, and closes the connection. What is missing is played by the next
+// that no evaluation waits for, and closes the connection. What is missing is played by the next
 // evaluation.
 func (d *Dealer) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
