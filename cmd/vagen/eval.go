@@ -118,7 +118,22 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: evaluate.Resume(plan.Config.Run.Resume),
 		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
 	}}
+	workers, err := plan.Workers(o.out, c.Log)
+	if err == nil && workers != nil {
+		err = workers.Check(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
 	e.open = func(ctx context.Context) (shut func(), err error) {
+		if workers != nil {
+			leave, err := plan.Connect(ctx, e.Evaluation, c.Log)
+			return func() {
+				if err := leave(); err != nil {
+					c.Log.Warn("the queue of the evaluation was not removed", "err", err)
+				}
+			}, err
+		}
 		e.Policy, e.Independent, shut, err = plan.Open(ctx, c.Log)
 		return shut, err
 	}

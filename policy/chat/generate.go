@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type job struct {
 	additions additions
 	images    int64 // in the whole conversation
 	body      []byte
+	id        string // of the current attempt, for Options.Gate
 	estimate  tokens
 	answer    *answer
 	err       error // error of this conversation
@@ -108,7 +110,7 @@ func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 	for _, j := range jobs {
 		if err := m.prepare(j, s); err != nil {
 			j.err = fmt.Errorf("chat: conversation %d: %w", j.prompt.Conversation, err)
-			m.ledger.failed()
+			m.failed()
 			continue
 		}
 		start, err := m.waitForSlot(run, j)
@@ -147,16 +149,28 @@ func (m *Model) waitForSlot(ctx context.Context, j *job) (*event, error) {
 	return start, err
 }
 
-// admit waits for the budget and the limits per minute.
+// admit waits for the budget and the limits per minute: those of the gate, if there is one.
 func (m *Model) admit(ctx context.Context, j *job) (*event, error) {
-	if err := m.ledger.reserve(ctx, j.estimate); err != nil {
+	if m.o.Gate == nil {
+		return admit(ctx, m.ledger, m.pace, j.estimate)
+	}
+	j.id = rand.Text()
+	if err := m.o.Gate.Admit(ctx, j.id, Estimate{j.estimate.prompt, j.estimate.completion}); err != nil {
 		return nil, err
 	}
-	start, err := m.pace.wait(ctx, j.estimate.prompt+j.estimate.completion)
+	start, err := admit(ctx, m.ledger, m.pace, j.estimate) // which has no limits
 	if err != nil {
-		m.ledger.commit(j.estimate, tokens{}, unsent, 0, false)
+		m.o.Gate.Settle(j.id, Settlement{})
 	}
 	return start, err
+}
+
+// failed counts a prompt without an answer.
+func (m *Model) failed() {
+	m.ledger.failed()
+	if m.o.Gate != nil {
+		m.o.Gate.Report(Notice{Failed: true})
+	}
 }
 
 // prepare encodes a job's request.

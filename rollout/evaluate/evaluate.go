@@ -59,6 +59,14 @@ func (t *Task) context(ctx context.Context) context.Context {
 	return t.Context(ctx)
 }
 
+// Dealer plays episodes elsewhere: in other processes, or on other machines.
+type Dealer interface {
+	// Deal plays episodes of a task and calls done, from one goroutine, with each that ended and
+	// what its policy used. An error of done ends Deal. The results are those of the policy of
+	// the evaluation, if it answers equally in every process.
+	Deal(ctx context.Context, t *Task, episodes []rollout.Episode, done func(t *rollout.Trajectory, used policy.Usage) error) error
+}
+
 // Resume sets what to do with existing results.
 type Resume string
 
@@ -87,9 +95,12 @@ type Evaluation struct {
 	// then played independently, Concurrency at a time. Otherwise a task's episodes are
 	// played in batches.
 	Independent bool
-	Concurrency int // with Apart; 0 is 1
-	Tasks       []Task
-	Resume      Resume // "" is SkipCompleted
+	Concurrency int // with Independent; 0 is 1
+	// Dealer, if not nil, plays the episodes in other processes. Then Policy, Independent and
+	// Concurrency are not used.
+	Dealer Dealer
+	Tasks  []Task
+	Resume Resume // "" is SkipCompleted
 	// Live also updates the summary during the evaluation.
 	Live bool
 	// Done, if not nil, is called after each episode with the numbers of finished and of
@@ -103,7 +114,7 @@ type Evaluation struct {
 	usable   int                        // usable episodes among those that this Run played
 	all      int
 	written  time.Time
-	played   atomic.Uint64 // episodes started with Apart
+	played   atomic.Uint64 // episodes started with Independent
 }
 
 // Missing lists the episodes that Run would play, by task. It changes nothing.
@@ -141,7 +152,9 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		if len(missing[i]) == 0 {
 			continue
 		}
-		if e.Independent {
+		if e.Dealer != nil {
+			err = e.playElsewhere(ctx, t, missing[i])
+		} else if e.Independent {
 			err = e.playIndependently(ctx, t, missing[i])
 		} else {
 			err = e.playBatches(ctx, t, missing[i])

@@ -53,6 +53,11 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 	return nil
 }
 
+// playElsewhere gives the missing episodes of a task to the Dealer.
+func (e *Evaluation) playElsewhere(ctx context.Context, t *Task, missing []rollout.Episode) error {
+	return e.Dealer.Deal(ctx, t, missing, func(tr *rollout.Trajectory, used policy.Usage) error { return e.store(t, tr, used) })
+}
+
 // playIndependently plays each episode independently, Concurrency at a time. The first error
 // cancels the others.
 func (e *Evaluation) playIndependently(ctx context.Context, t *Task, missing []rollout.Episode) error {
@@ -86,7 +91,8 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l := &episodePolicy{Policy: e.Policy, base: e.played.Add(1) << 32}
+	metered, used := policy.Meter(e.Policy)
+	l := &episodePolicy{Policy: metered, base: e.played.Add(1) << 32}
 	p := t.Player
 	p.Policy = l
 	if c, ok := e.Policy.(policy.Counter); ok {
@@ -96,15 +102,14 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 	if err != nil {
 		return err
 	}
-	return e.store(t, ts[0], l.used)
+	return e.store(t, ts[0], used())
 }
 
 // episodePolicy is the policy of one episode. It shifts conversation keys so that they
-// do not collide with those of other episodes, and sums up the episode's usage.
+// do not collide with those of other episodes.
 type episodePolicy struct {
 	policy.Policy
 	base uint64
-	used policy.Usage
 }
 
 // Generate implements policy.Policy.
@@ -113,11 +118,7 @@ func (l *episodePolicy) Generate(ctx context.Context, prompts []policy.Prompt, s
 	for i := range own {
 		own[i].Conversation += l.base
 	}
-	out, err := l.Policy.Generate(ctx, own, s)
-	for i := range out {
-		l.used.Add(out[i].Usage)
-	}
-	return out, err
+	return l.Policy.Generate(ctx, own, s)
 }
 
 // Forget implements policy.Policy.

@@ -25,6 +25,7 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/worker"
 )
 
 // Plan is an evaluation that is ready to run.
@@ -38,6 +39,8 @@ type Plan struct {
 	getenv func(string) (string, bool)
 	parts  []*part
 	images int // tokens_per_image
+
+	workers map[string]worker.Part // by tag
 }
 
 // part is the input of a task: lines of a dataset with the same tag and settings.
@@ -194,9 +197,17 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 			pl.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
 		}
 	}
-	if pl.Harness, err = harnessOf(s, how.MaxTokens); err != nil {
+	h, o, err := harnessOf(s, how.MaxTokens)
+	if err == nil {
+		pl.Harness, err = rollout.Builtin().New(h, o)
+	}
+	if err != nil {
 		return evaluate.Task{}, err
 	}
+	if e.workers == nil {
+		e.workers = map[string]worker.Part{}
+	}
+	e.workers[s.Tag] = worker.Part{Harness: h, Options: o, State: state}
 	plan := rollout.Plan{Budget: pl.Budget, Harness: pl.Harness, PerTurn: how.MaxTokens, MaxTurns: turns}
 	doubts, err := plan.Check()
 	for _, d := range doubts {
@@ -208,8 +219,8 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	}, err
 }
 
-// harnessOf returns the harness of an entry.
-func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
+// harnessOf returns the name and the options of an entry's harness.
+func harnessOf(s *dataset.Spec, perTurn int) (string, rollout.HarnessOptions, error) {
 	name := s.Harness
 	if name == "" {
 		name = "concat"
@@ -222,9 +233,9 @@ func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
 		}
 	}
 	if name == "compact" && s.CompactTokens == 0 && s.RegionTokens == 0 {
-		return nil, errors.New("harness is compact, but there is no length at which to summarise: set compact_budget or max_response_length")
+		return "", o, errors.New("harness is compact, but there is no length at which to summarise: set compact_budget or max_response_length")
 	}
-	return rollout.Builtin().New(name, o)
+	return name, o, nil
 }
 
 // sampling returns how the responses of a part are sampled.
@@ -329,12 +340,18 @@ func firstSet(names []string) string {
 	return ""
 }
 
+// ownKey reports whether the API's own key, if it is set, is sent to base_url.
+func (e *Plan) ownKey() bool {
+	b := &e.Backend
+	return b.KeyEnv == "" && b.BaseURL != "" && b.APIKey == "" && ownNames[strings.ToLower(e.Config.Run.Backend)] == b.API
+}
+
 // chatOptions returns the options of a model behind an API.
 func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 	b := &e.Backend
 	o := chat.DefaultOptions(chat.API(b.API), b.Model)
 	o.BaseURL, o.KeyEnv, o.Concurrency = b.BaseURL, b.KeyEnv, b.Concurrency
-	if o.KeyEnv == "" && o.BaseURL != "" && b.APIKey == "" && ownNames[strings.ToLower(e.Config.Run.Backend)] == b.API {
+	if e.ownKey() {
 		o.KeyEnv = firstSet(chat.KeyVariables(chat.API(b.API)))
 	}
 	o.RequestsPerMinute, o.TokensPerMinute, o.ImageTokens = b.Requests, b.Tokens, e.images

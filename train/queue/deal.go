@@ -30,6 +30,7 @@ type deal struct {
 	todo     []int // tasks to publish
 	pending  int   // tasks that were published and have no result
 	first    error // failure of an episode
+	failed   error // of Options.Done: the batch ends
 
 	bucket   jetstream.ObjectStore
 	all      jetstream.ObjectStore // settings of deals
@@ -100,6 +101,9 @@ func (d *deal) run(ctx context.Context) error {
 	}
 	d.restart()
 	for d.missing > 0 {
+		if d.failed != nil {
+			return d.failed
+		}
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
@@ -119,6 +123,9 @@ func (d *deal) run(ctx context.Context) error {
 				d.warn("the queue cannot be examined", err)
 			}
 		}
+	}
+	if d.failed != nil {
+		return d.failed
 	}
 	for _, t := range d.out {
 		if t.End != rollout.EndWorker {
@@ -337,7 +344,7 @@ func (d *deal) read(ctx context.Context) (n int, err error) {
 	for m := range batch.Messages() {
 		n++
 		d.receive(ctx, m)
-		if d.missing == 0 {
+		if d.missing == 0 || d.failed != nil {
 			return n, nil
 		}
 		if len(d.todo) > 0 && d.pending < d.q.opts.Window/2 {

@@ -101,7 +101,7 @@ func TestFilesWithoutCredentialsAreErrors(t *testing.T) {
 	for _, creds := range []string{file, file + ".missing", t.TempDir()} {
 		o := DefaultWorkerOptions()
 		o.URL, o.Creds = "nats://127.0.0.1:1", creds
-		o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) { return nil, nil }
+		o.Open = func(context.Context, Batch) (Opened, error) { return Opened{}, nil }
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := Work(ctx, o)
 		cancel()
@@ -151,9 +151,9 @@ func TestABatchIsOpenedOnce(t *testing.T) {
 	f.deal(t)
 	o := f.workerOptions()
 	open, opens := o.Open, 0
-	o.Open = func(ctx context.Context, a, b []byte) (func() *rollout.Player, error) {
+	o.Open = func(ctx context.Context, b Batch) (Opened, error) {
 		opens++
-		return open(ctx, a, b)
+		return open(ctx, b)
 	}
 	w, err := newWorker(t.Context(), o)
 	require.NoError(t, err)
@@ -220,11 +220,11 @@ func TestSettingsOfAnySizeAreRead(t *testing.T) {
 	f.start(t)
 	o := f.workerOptions()
 	open := o.Open
-	o.Open = func(ctx context.Context, setup, policy []byte) (func() *rollout.Player, error) {
-		if !bytes.Equal(setup, f.opts.Setup) {
-			return nil, fmt.Errorf("another setup, of %d bytes", len(setup))
+	o.Open = func(ctx context.Context, b Batch) (Opened, error) {
+		if !bytes.Equal(b.Setup, f.opts.Setup) {
+			return Opened{}, fmt.Errorf("another setup, of %d bytes", len(b.Setup))
 		}
-		return open(ctx, setup, policy)
+		return open(ctx, b)
 	}
 	f.work(t, o)
 	f.finish(t)
@@ -257,15 +257,15 @@ func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
 		open, opens := o.Open, 0
 		playing := make(chan struct{}, 100)
 		var use sync.RWMutex
-		o.Open = func(ctx context.Context, setup, version []byte) (func() *rollout.Player, error) {
+		o.Open = func(ctx context.Context, b Batch) (Opened, error) {
 			if opens++; opens > 1 {
 				use.Lock() // as weights that are replaced
 				defer use.Unlock()
-				return open(ctx, setup, version)
+				return open(ctx, b)
 			}
-			return func() *rollout.Player {
+			return Opened{Player: func() *rollout.Player {
 				return &rollout.Player{Policy: stuck{&use, playing}, Envs: f.p.Envs}
-			}, nil
+			}}, nil
 		}
 		f.work(t, o)
 		for range f.es {
@@ -340,7 +340,7 @@ func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
 		require.ErrorIs(t, Probe(t.Context(), o), ErrAccess, user)
 		w := DefaultWorkerOptions()
 		w.Connection = o.Connection
-		w.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) { return nil, nil }
+		w.Open = func(context.Context, Batch) (Opened, error) { return Opened{}, nil }
 		err = Work(t.Context(), w)
 		require.ErrorIs(t, err, ErrAccess, user)
 		require.ErrorContains(t, err, says, user)

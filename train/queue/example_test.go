@@ -39,8 +39,8 @@ func deal(ctx context.Context) error {
 
 	w := queue.DefaultWorkerOptions()
 	w.URL = q.URL()
-	w.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
-		return func() *rollout.Player { return &rollout.Player{Policy: traintest.Walker(), Envs: builtin.Registry()} }, nil
+	w.Open = func(context.Context, queue.Batch) (queue.Opened, error) {
+		return queue.Opened{Player: func() *rollout.Player { return &rollout.Player{Policy: traintest.Walker(), Envs: builtin.Registry()} }}, nil
 	}
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -110,8 +110,8 @@ func (f *fixture) workerOptions() WorkerOptions {
 	o.Connection = f.opts.Connection
 	o.URL, o.Cert, o.CertKey = f.q.URL(), "", ""
 	envs, guesser := f.p.Envs, traintest.Guesser()
-	o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
-		return func() *rollout.Player { return &rollout.Player{Policy: guesser, Envs: envs} }, nil
+	o.Open = func(context.Context, Batch) (Opened, error) {
+		return Opened{Player: func() *rollout.Player { return &rollout.Player{Policy: guesser, Envs: envs} }}, nil
 	}
 	return o
 }
@@ -462,13 +462,13 @@ func TestAWorkerThatCannotOpenABatchEnds(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Tries, o.Lease = 2, time.Minute })
 	f.deal(t)
 	o := f.workerOptions()
-	o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
-		return nil, fmt.Errorf("no model")
+	o.Open = func(context.Context, Batch) (Opened, error) {
+		return Opened{}, fmt.Errorf("no model")
 	}
 	require.ErrorContains(t, Work(t.Context(), o), "no model")
 	o = f.workerOptions()
-	o.Open = func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
-		return func() *rollout.Player { panic("broken worker") }, nil
+	o.Open = func(context.Context, Batch) (Opened, error) {
+		return Opened{Player: func() *rollout.Player { panic("broken worker") }}, nil
 	}
 	f.work(t, o)
 	<-f.done

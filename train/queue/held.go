@@ -138,7 +138,7 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	}
 	w.supersede(of, s)
 	err = safely(func() (err error) {
-		of.player, err = w.opts.Open(ctx, of.settings.Setup, of.settings.Policy)
+		of.Opened, err = w.opts.Open(ctx, Batch{of.settings.Tag, of.settings.Setup, of.settings.Policy, w.ask, w.tell})
 		return err
 	})
 	of.unusable = err != nil && of.ctx.Err() == nil

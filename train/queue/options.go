@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/natsurl"
+	"vagen/rollout"
 )
 
 // Embedded as Options.URL starts a server in this process.
@@ -37,6 +39,8 @@ var (
 	ErrOtherRun = errors.New("the queue holds another run")
 	// ErrFailed means that no episode of a batch could be played.
 	ErrFailed = errors.New("every episode failed in the workers")
+	// ErrResult means that a worker sent a result that cannot be used.
+	ErrResult = errors.New("a worker sent a result that cannot be used")
 )
 
 // Connection says which queue on which server, and how to log in.
@@ -85,6 +89,16 @@ type Options struct {
 	Policy PolicySource
 	// CheckRow checks a row of a result before it is used; nil checks what needs no model.
 	CheckRow RowCheck
+	// Done is called once with each episode of a batch, when its result arrives, with what
+	// Opened.Observe reported in the worker, nil for an episode that could not be played. ctx is
+	// that of Deal, whose goroutine calls it. The report is not trusted: with an error that wraps
+	// ErrResult the result counts as a failure of the worker. Other errors end Deal. Nil does
+	// nothing.
+	Done func(ctx context.Context, t *rollout.Trajectory, report []byte) error
+	// Hear is called with what workers ask and tell by Batch.Ask and Batch.Tell, one message at a
+	// time, until Close. It must not wait; answer may be called later, and does nothing for what
+	// was told. Messages are not trusted, and a question may come several times. Nil ignores them.
+	Hear func(message []byte, answer func([]byte))
 }
 
 // DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, and 3

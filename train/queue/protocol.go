@@ -16,7 +16,7 @@ import (
 )
 
 // protocol is the version of the messages. Trainer and workers must have the same.
-const protocol = "1"
+const protocol = "2"
 
 // Limits on what others send.
 const (
@@ -26,6 +26,7 @@ const (
 	maxGrouped  = 64      // results in a message
 	maxText     = 2000    // characters of a failure
 	maxAttempts = 100     // of an episode by run.retry
+	maxReport   = 4096    // bytes of a report
 )
 
 // names of a queue on its server.
@@ -58,6 +59,7 @@ const (
 	tasksHeader  = "Vagen-Tasks"  // numbers of the tasks with their attempts, one for each row: "3/0,7/1"
 	objectHeader = "Vagen-Object" // name of the object with the body
 	faultHeader  = "Vagen-Fault"  // kind of a failure; the body is its text
+	reportHeader = "Vagen-Report" // reports of the episodes: a JSON list of texts, one for each row; "" without
 )
 
 // The kinds of failures.
@@ -175,6 +177,35 @@ func readPlaces(text string, n int) ([]place, error) {
 			return nil, fmt.Errorf("the header %s is not a list of the %d tasks", tasksHeader, n)
 		}
 		out = append(out, place{i, k})
+	}
+	return out, nil
+}
+
+func writeReports(group []outcome) (string, error) {
+	out, any := make([]string, len(group)), false
+	for i, o := range group {
+		out[i], any = string(o.report), any || len(o.report) > 0
+	}
+	if !any {
+		return "", nil
+	}
+	raw, err := json.Marshal(out)
+	return string(raw), err
+}
+
+// readReports reads the header of a result with n episodes.
+func readReports(text string, n int) ([]string, error) {
+	if text == "" {
+		return make([]string, n), nil
+	}
+	var out []string
+	if err := json.Unmarshal([]byte(text), &out); err != nil || len(out) != n {
+		return nil, fmt.Errorf("the header %s is not a list of %d texts", reportHeader, n)
+	}
+	for i, r := range out {
+		if len(r) > maxReport {
+			return nil, fmt.Errorf("report %d has %d bytes, at most %d are allowed", i, len(r), maxReport)
+		}
 	}
 	return out, nil
 }

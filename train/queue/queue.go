@@ -57,6 +57,9 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}
+	if err == nil {
+		err = q.hear()
+	}
 	if err != nil {
 		return nil, errors.Join(err, q.Close())
 	}

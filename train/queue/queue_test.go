@@ -47,13 +47,13 @@ func open(t testing.TB, o queue.Options) *queue.Queue {
 
 // players returns an Open for workers that play the guessing game with a bandit, which answers
 // as that of the trainer does.
-func players(a *traintest.Arena, p policy.Policy) func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
-	return func(context.Context, []byte, []byte) (func() *rollout.Player, error) {
+func players(a *traintest.Arena, p policy.Policy) func(context.Context, queue.Batch) (queue.Opened, error) {
+	return func(context.Context, queue.Batch) (queue.Opened, error) {
 		envs, err := a.Open()
 		if err == nil {
 			err = envs.Register("stub", newStub)
 		}
-		return func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs} }, err
+		return queue.Opened{Player: func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs} }}, err
 	}
 }
 

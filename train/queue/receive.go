@@ -25,23 +25,27 @@ func (d *deal) receive(ctx context.Context, m jetstream.Msg) {
 	}
 	if kind := m.Headers().Get(faultHeader); kind != "" {
 		for _, p := range places {
-			d.fault(p, kind, errors.New(shorten(string(m.Data()))))
+			d.fault(ctx, p, kind, errors.New(shorten(string(m.Data()))))
 		}
 		return
 	}
 	ts, err := d.decode(ctx, m, places)
+	var reports []string
+	if err == nil {
+		reports, err = readReports(m.Headers().Get(reportHeader), len(places))
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		d.q.count.invalid.Add(1)
 		for _, p := range places {
-			d.fault(p, faultFailed, fmt.Errorf("a worker sent a result that cannot be used: %w", err))
+			d.fault(ctx, p, faultFailed, fmt.Errorf("%w: %w", ErrResult, err))
 		}
 		return
 	}
 	for i, p := range places {
-		d.accept(p, ts[i].Trajectory)
+		d.accept(ctx, p, ts[i].Trajectory, reports[i])
 	}
 }
 
@@ -109,24 +113,36 @@ func writeObject(ctx context.Context, to jetstream.ObjectStore, name string, raw
 }
 
 // accept uses a trajectory, unless its task has a result.
-func (d *deal) accept(p place, t *rollout.Trajectory) {
+func (d *deal) accept(ctx context.Context, p place, t *rollout.Trajectory, report string) {
+	if d.failed != nil {
+		return
+	}
 	if d.out[p.number] != nil {
 		d.q.count.duplicates.Add(1)
 		return
 	}
 	e := &d.episodes[p.number]
-	if err := checkResult(t, e, d.q.opts.CheckRow); err != nil {
-		d.q.count.invalid.Add(1)
-		d.fault(p, faultFailed, fmt.Errorf("a worker sent a result that cannot be used: %w", err))
-		return
+	err := checkResult(t, e, d.q.opts.CheckRow)
+	if err == nil {
+		t.Episode = *e // files do not have all of it, and no secrets
+		if err = d.finish(ctx, p.number, t, []byte(report)); err == nil {
+			d.q.count.played.Add(1)
+			return
+		}
+		if !errors.Is(err, ErrResult) {
+			d.failed = err
+			return
+		}
 	}
-	t.Episode = *e // files do not have all of it, and no secrets
-	d.q.count.played.Add(1)
-	d.finish(p.number, t)
+	d.q.count.invalid.Add(1)
+	if !errors.Is(err, ErrResult) {
+		err = fmt.Errorf("%w: %w", ErrResult, err)
+	}
+	d.fault(ctx, p, faultFailed, err)
 }
 
 // fault counts a failure of a task, and plays it again or gives it up.
-func (d *deal) fault(p place, kind string, err error) {
+func (d *deal) fault(ctx context.Context, p place, kind string, err error) {
 	if d.out[p.number] != nil || p.attempt != d.attempts[p.number] {
 		d.q.count.duplicates.Add(1)
 		return
@@ -143,7 +159,9 @@ func (d *deal) fault(p place, kind string, err error) {
 			d.first = err
 		}
 		d.q.count.unusable.Add(1)
-		d.finish(p.number, &rollout.Trajectory{Episode: *e, End: rollout.EndWorker, Err: err})
+		if err := d.finish(ctx, p.number, &rollout.Trajectory{Episode: *e, End: rollout.EndWorker, Err: err}, nil); err != nil {
+			d.failed = err
+		}
 		return
 	}
 	d.q.opts.log().Debug("an episode failed in a worker and is played again", "err", err)
@@ -151,11 +169,18 @@ func (d *deal) fault(p place, kind string, err error) {
 	d.pending--
 }
 
-func (d *deal) finish(i int, t *rollout.Trajectory) {
+// finish makes a trajectory the result of a task, if the trainer accepts it.
+func (d *deal) finish(ctx context.Context, i int, t *rollout.Trajectory, report []byte) error {
+	if d.q.opts.Done != nil {
+		if err := d.q.opts.Done(ctx, t, report); err != nil {
+			return err
+		}
+	}
 	d.out[i] = t
 	d.missing--
 	d.pending--
 	d.progress = time.Now()
+	return nil
 }
 
 func shorten(text string) string {

@@ -100,19 +100,27 @@ func (w *worker) publish(ctx context.Context, group []outcome) error {
 	for i, o := range group {
 		ts[i] = o.trajectory
 	}
+	reports, err := writeReports(group)
+	if err != nil {
+		return err
+	}
+	most := w.most() - int64(len(reports))
 	raw, err := store.Encode(0, ts, func(name string, png func() ([]byte, error)) error { return first.of.keep(ctx, name, png) })
 	switch {
 	case err != nil && len(group) == 1 && !errors.Is(err, errBucket):
 		group[0].fault, group[0].err = faultFailed, err // an episode that no file can hold
 		return w.publish(ctx, group)
-	case err != nil && !errors.Is(err, errBucket), err == nil && len(group) > 1 && int64(len(raw)) > w.most():
+	case err != nil && !errors.Is(err, errBucket), err == nil && len(group) > 1 && int64(len(raw)) > most:
 		half := len(group) / 2
 		return errors.Join(w.publish(ctx, group[:half]), w.publish(ctx, group[half:]))
 	case err != nil:
 		return err
 	}
 	m := w.message(group)
-	if m.Data = raw; int64(len(raw)) > w.most() {
+	if reports != "" {
+		m.Header.Set(reportHeader, reports)
+	}
+	if m.Data = raw; int64(len(raw)) > most {
 		name := "result-" + objectName(first)
 		if err := writeObject(ctx, first.of.bucket, name, raw); err != nil {
 			return err
@@ -159,7 +167,9 @@ func (o *opened) keep(ctx context.Context, name string, png func() ([]byte, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, err := o.bucket.GetInfo(ctx, name); err != nil {
+	asking, asked := context.WithTimeout(ctx, 10*time.Second) // a question is lost if the server ends
+	defer asked()
+	if _, err := o.bucket.GetInfo(asking, name); err != nil {
 		if !errors.Is(err, jetstream.ErrObjectNotFound) {
 			return errors.Join(errBucket, err)
 		}

@@ -22,11 +22,9 @@ type WorkerOptions struct {
 	Connection
 	// Slots is the number of episodes that are played at a time.
 	Slots int
-	// Open returns a function that creates players for a batch, from Options.Setup and what
-	// Options.Policy returned. It is called once for each batch. The players have Policy, Envs
-	// and Harness; several of them play at the same time. An error ends Work, because the other
-	// tasks of the batch would fail, too; the tasks stay in the queue.
-	Open func(ctx context.Context, setup, policy []byte) (func() *rollout.Player, error)
+	// Open opens environments and policy of a batch. It is called once for each. An error ends
+	// Work, because the other tasks of the batch would fail, too; the tasks stay in the queue.
+	Open func(ctx context.Context, b Batch) (Opened, error)
 	// Drain is how long episodes that are being played may take after ctx has ended. Those that
 	// are not complete then are given to other workers.
 	Drain time.Duration
@@ -95,9 +93,9 @@ type opened struct {
 	err      error
 	unusable bool // err is that of WorkerOptions.Open
 	settings settings
-	player   func() *rollout.Player
-	bucket   jetstream.ObjectStore
-	sent     sync.Map // names of images in the bucket
+	Opened
+	bucket jetstream.ObjectStore
+	sent   sync.Map // names of images in the bucket
 }
 
 // outcome is a task with its result.
@@ -105,6 +103,7 @@ type outcome struct {
 	*held
 	of         *opened
 	trajectory *rollout.Trajectory
+	report     []byte
 	fault      string // kind of a failure
 	err        error
 }
@@ -311,7 +310,7 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	out := outcome{held: h, of: of}
 	if deliveries > tries {
 		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", deliveries-1)
-	} else if out.trajectory, out.err = w.episode(of.ctx, of, &h.task); out.err != nil {
+	} else if out.trajectory, out.report, out.err = w.episode(of.ctx, of, &h.task); out.err != nil {
 		if ctx.Err() != nil {
 			w.giveBack(h)
 			return nil
@@ -321,6 +320,10 @@ func (w *worker) play(ctx context.Context, h *held) error {
 			h.m.Term()
 			return nil
 		}
+		if of.Fatal != nil && of.Fatal(out.err) {
+			w.giveBack(h)
+			return out.err
+		}
 		out.fault = faultFailed
 		w.opts.log().Warn("an episode failed", "group", h.task.Episode.Group, "index", h.task.Episode.Index, "err", out.err)
 	}
@@ -329,27 +332,34 @@ func (w *worker) play(ctx context.Context, h *held) error {
 }
 
 // episode plays the episode of a task.
-func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout.Trajectory, err error) {
+func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout.Trajectory, report []byte, err error) {
 	e, err := t.Episode.decode()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if w.opts.OnTask != nil {
 		w.opts.OnTask(e)
 	}
 	err = safely(func() error {
-		p := of.player()
+		p := of.Player()
 		of.settings.Limits.apply(p)
 		p.Workers, p.UncountedRemote, p.Dealer, p.Log = 1, false, nil, w.opts.Log
 		// Keys far apart, which also spread the conversations of all workers over servers.
 		p.FirstKey = rng.Derive(of.settings.Seed, rng.Sample, uint64(e.Group), uint64(e.Index), uint64(t.Number)) << 20
+		observed := func() []byte { return nil }
+		if of.Observe != nil {
+			ctx, observed = of.Observe(ctx, p)
+		}
 		ts, _, err := p.Play(ctx, []rollout.Episode{e}, of.settings.Seed)
 		if err == nil {
-			out = ts[0]
+			out, report = ts[0], observed()
+		}
+		if len(report) > maxReport {
+			err = fmt.Errorf("queue: the report has %d bytes, at most %d are allowed", len(report), maxReport)
 		}
 		return err
 	})
-	return out, err
+	return out, report, err
 }
 
 // giveBack lets other workers play a task. It becomes a new message, because the number of

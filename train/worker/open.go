@@ -11,6 +11,8 @@ import (
 
 	"vagen/policy"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
+	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/queue"
 )
@@ -32,26 +34,33 @@ const queueFolder = "queue"
 
 // options converts the settings of run.queue.
 func (t *Trainer) options() (queue.Options, error) {
-	k := &t.Config.Run.QueueOptions
+	return queueOptions(t.Config.Run.Queue, &t.Config.Run.QueueOptions, t.Dir, t.ID, t.Getenv, t.Log)
+}
+
+// queueOptions converts the settings of the queue of a run, or of an evaluation, in a folder. The
+// id is "" before it has started.
+func queueOptions(url string, k *config.QueueConfig, dir, id string, look func(name string) (string, bool), log *slog.Logger) (queue.Options, error) {
 	out := queue.DefaultOptions()
-	out.Connection = queue.Connection{
-		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: t.Log,
-	}
-	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(t.Dir, queueFolder), k.Listen, k.Sync, k.Tries
+	out.Connection = queue.Connection{URL: url, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: log}
+	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(dir, queueFolder), k.Listen, k.Sync, k.Tries
 	out.Lease = time.Duration(k.Lease * float64(time.Second))
 	if k.KeyEnv != "" {
-		getenv := t.Getenv
-		if getenv == nil {
-			getenv = os.LookupEnv
-		}
-		if out.Key, _ = getenv(k.KeyEnv); out.Key == "" {
+		if out.Key, _ = getenv(look)(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
 		}
 	}
-	if out.Run = t.ID; out.Run == "" {
+	if out.Run = id; out.Run == "" {
 		out.Run = "a run that is not yet started"
 	}
 	return out, nil
+}
+
+// getenv returns a function that looks up environment variables; nil is os.LookupEnv.
+func getenv(look func(name string) (string, bool)) func(name string) (string, bool) {
+	if look == nil {
+		return os.LookupEnv
+	}
+	return look
 }
 
 // Check reports errors that would prevent episodes from being played by workers: the queue
@@ -99,7 +108,7 @@ func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.
 	if o.Setup, err = Setup(t.Config, state); err != nil {
 		return nil, err
 	}
-	o.Policy = workerPolicy
+	o.Policy, o.Done = workerPolicy, countJudge
 	if l, ok := learner.(interface {
 		CheckRow(tokens []int32, images []policy.Image) error
 	}); ok {
@@ -107,6 +116,15 @@ func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.
 	}
 	q, err := queue.Open(ctx, o)
 	return q, asConfig(err)
+}
+
+// countJudge adds what a judge was asked for in an episode to the step's count.
+func countJudge(ctx context.Context, _ *rollout.Trajectory, raw []byte) error {
+	r, err := readReport(raw)
+	if err == nil {
+		client.Add(ctx, r.Judge)
+	}
+	return err
 }
 
 // workerPolicy returns what workers need to sample with a policy: nothing, unless it has a

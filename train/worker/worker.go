@@ -3,7 +3,8 @@
 // names.
 //
 //	Work      plays episodes until its context ends; Options replace policy and environments
-//	Trainer   the other side: Trainer.Open connects a run to its workers
+//	Trainer     the other side: Trainer.Open connects a run to its workers
+//	Evaluation  likewise for an evaluation, whose episodes are played with a model behind an API
 //	Setup     what a trainer tells its workers about the run
 package worker
 
@@ -18,6 +19,7 @@ import (
 	"vagen/env"
 	"vagen/policy"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/engines"
@@ -54,8 +56,9 @@ func Work(ctx context.Context, o Options) error {
 
 // setup is what workers need to know of a run.
 type setup struct {
-	Config string
-	State  *judge.StateReward
+	Config  string
+	State   *judge.StateReward
+	Service *service // of an evaluation, which has nothing else
 }
 
 // Setup returns the setup of a run for workers: its configuration, with the values that depend
@@ -63,7 +66,7 @@ type setup struct {
 func Setup(c *config.Config, state *judge.StateReward) ([]byte, error) {
 	raw, err := c.YAML()
 	if err == nil {
-		raw, err = json.Marshal(setup{string(raw), state})
+		raw, err = json.Marshal(setup{Config: string(raw), State: state})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
@@ -81,30 +84,49 @@ type host struct {
 	envs     *env.Registry
 	harness  rollout.Harness
 	follower *engines.Follower
+	service  *service // of an evaluation; nil for a training run
+	remote   *remote
 }
 
 // open implements queue.WorkerOptions.Open.
-func (h *host) open(ctx context.Context, raw, version []byte) (func() *rollout.Player, error) {
+func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.setup != string(raw) {
-		if err := h.read(raw); err != nil {
-			return nil, err
+	if h.setup != string(b.Setup) {
+		h.setup = ""
+		if err := h.read(b); err != nil {
+			return queue.Opened{}, err
 		}
-		h.setup = string(raw)
+		h.setup = string(b.Setup)
 	}
-	p, err := h.policy(ctx, version)
+	if h.service != nil {
+		return h.openService(h.service, b)
+	}
+	p, err := h.policy(ctx, b.Policy)
 	if err != nil {
-		return nil, fmt.Errorf("worker: %w", err)
+		return queue.Opened{}, fmt.Errorf("worker: %w", err)
 	}
 	envs, harness := h.envs, h.harness
-	return func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs, Harness: harness} }, nil
+	_, judged := client.WithMeter(ctx) // whose limit on time is that of this worker's part of the batch
+	return queue.Opened{
+		Player: func() *rollout.Player { return &rollout.Player{Policy: p, Envs: envs, Harness: harness} },
+		Observe: func(ctx context.Context, _ *rollout.Player) (context.Context, func() []byte) {
+			ctx, meter := client.WithPart(ctx, judged)
+			return ctx, func() []byte { return report{Judge: meter.Usage()}.write() }
+		},
+	}, nil
 }
 
-// read opens the environments of a run.
-func (h *host) read(raw []byte) error {
+// read opens the environments of a run, or the model of an evaluation.
+func (h *host) read(b queue.Batch) error {
 	var s setup
-	err := json.Unmarshal(raw, &s)
+	err := json.Unmarshal(b.Setup, &s)
+	if h.service = s.Service; err == nil && s.Service != nil {
+		if err = h.closeModels(); err == nil {
+			h.remote, err = h.dial(s.Service, b)
+		}
+		return err
+	}
 	if err == nil {
 		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
 	}
@@ -128,7 +150,7 @@ func (h *host) read(raw []byte) error {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
-	return h.closeFollower()
+	return h.closeModels()
 }
 
 func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err error) {
@@ -150,17 +172,18 @@ func (h *host) log() *slog.Logger {
 	return h.opts.Log
 }
 
-func (h *host) closeFollower() error {
-	if h.follower == nil {
-		return nil
-	}
+// closeModels closes what episodes were played with.
+func (h *host) closeModels() error {
+	err := h.remote.close()
 	f := h.follower
-	h.follower = nil
-	return f.Close()
+	if h.remote, h.follower = nil, nil; f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.closeFollower()
+	return h.closeModels()
 }

@@ -405,3 +405,19 @@ func TestKeysAreNamesOfVariables(t *testing.T) {
 	_, err = New(settings("http://h", func(o *judge.Service) { o.KeyEnv = "VAGEN_NO_SUCH_KEY" }), nil)
 	require.ErrorContains(t, err, "VAGEN_NO_SUCH_KEY")
 }
+
+// TestAPartCountsInTheWholeAndSharesItsTime.
+func TestAPartCountsInTheWholeAndSharesItsTime(t *testing.T) {
+	_, whole := WithMeter(t.Context())
+	one, first := WithPart(t.Context(), whole)
+	_, second := WithPart(t.Context(), whole)
+	first.add(func(u *Usage) { u.Claims += 2 })
+	second.unscored(Answer)
+	require.Equal(t, []int{2, 0, 2}, []int{first.Usage().Claims, second.Usage().Claims, whole.Usage().Claims})
+	require.Equal(t, map[Cause]int{Answer: 1}, whole.Usage().Unscored)
+	whole.add(func(u *Usage) { u.Waited = time.Hour })
+	within, done := first.wait(one, time.Minute)
+	defer done()
+	<-within.Done()
+	require.ErrorIs(t, context.Cause(within), errBudget, "the other parts have used the time")
+}

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,6 +12,8 @@ import (
 // Meter counts the claims of a training step, or of anything else, and the time during which
 // a judge was waited for. It is safe for concurrent use; the zero value is ready.
 type Meter struct {
+	whole *Meter // that this one is a part of, nil for none
+
 	mu      sync.Mutex
 	usage   Usage
 	waiting int       // calls that wait now
@@ -64,6 +68,45 @@ func WithMeter(ctx context.Context) (context.Context, *Meter) {
 	return context.WithValue(ctx, meterKey{}, m), m
 }
 
+// WithPart returns a context whose calls of clients count in the returned meter and in whole,
+// whose life limits their time.
+func WithPart(ctx context.Context, whole *Meter) (context.Context, *Meter) {
+	m := &Meter{whole: whole}
+	return context.WithValue(ctx, meterKey{}, m), m
+}
+
+// Add adds what another process has counted to the meter of a context. Without one it does
+// nothing. The times of waiting are added, although they may have overlapped.
+func Add(ctx context.Context, u Usage) {
+	m, _ := meterOf(ctx)
+	m.add(func(sum *Usage) {
+		sum.Claims, sum.Cached, sum.Attempts, sum.Waited = sum.Claims+u.Claims, sum.Cached+u.Cached, sum.Attempts+u.Attempts, sum.Waited+u.Waited
+	})
+	for cause, n := range u.Unscored {
+		m.add(func(sum *Usage) { sum.count(cause, n) })
+	}
+}
+
+// ErrUsage means that numbers cannot be a Usage.
+var ErrUsage = errors.New("bad usage of a judge")
+
+// Check returns an error that wraps ErrUsage if u cannot be what a Meter has counted.
+func (u Usage) Check() error {
+	const most = 1 << 40
+	n := 0
+	for cause, k := range u.Unscored {
+		if !slices.Contains(Causes(), cause) || k < 0 || k > most {
+			return fmt.Errorf("client: %w: %d claims without a score of cause %q: causes are %q, numbers must not be negative", ErrUsage, k, cause, Causes())
+		}
+		n += k
+	}
+	if u.Claims < 0 || u.Claims > most || u.Attempts < 0 || u.Attempts > most || u.Cached < 0 || u.Cached+n > u.Claims || u.Waited < 0 || u.Waited > 1000*time.Hour {
+		return fmt.Errorf("client: %w: %d claims, %d of them cached and %d without a score, %d attempts, waited %v: numbers must not be negative, and claims not fewer than their parts",
+			ErrUsage, u.Claims, u.Cached, n, u.Attempts, u.Waited)
+	}
+	return nil
+}
+
 // WithBudget is WithMeter without the meter: a context whose calls of clients have a limit of
 // their own on time.
 func WithBudget(ctx context.Context) context.Context {
@@ -101,18 +144,24 @@ func (m *Meter) waited() time.Duration {
 
 func (m *Meter) add(f func(*Usage)) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	f(&m.usage)
+	m.mu.Unlock()
+	if m.whole != nil {
+		m.whole.add(f)
+	}
 }
 
 // unscored counts a claim without a score.
 func (m *Meter) unscored(cause Cause) {
-	m.add(func(u *Usage) {
-		if u.Unscored == nil {
-			u.Unscored = make(map[Cause]int)
-		}
-		u.Unscored[cause]++
-	})
+	m.add(func(u *Usage) { u.count(cause, 1) })
+}
+
+// count adds claims without a score.
+func (u *Usage) count(cause Cause, n int) {
+	if u.Unscored == nil {
+		u.Unscored = make(map[Cause]int)
+	}
+	u.Unscored[cause] += n
 }
 
 // errBudget is the cause of a context that ended because a step's time was used up.
@@ -121,6 +170,15 @@ var errBudget = errors.New("the time of the step for its judge is used up")
 // wait begins to wait for a judge. The returned context ends, with errBudget as its cause,
 // when the time of all waiting exceeds the limit; 0 is none. done ends the wait.
 func (m *Meter) wait(ctx context.Context, limit time.Duration) (within context.Context, done func()) {
+	if m.whole != nil {
+		whole := func() {}
+		ctx, whole = m.whole.wait(ctx, limit)
+		limit = 0 // a part waits no longer than the whole
+		defer func() {
+			part := done
+			done = func() { part(); whole() }
+		}()
+	}
 	m.mu.Lock()
 	if m.waiting == 0 {
 		m.since = time.Now()
