@@ -87,7 +87,7 @@ func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
 // orderUpdate sends an update to the other nodes.
 func (m *Model) orderUpdate(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) error {
 	if m.opts.Nodes.Count > 1 && m.group == nil {
-		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Lead first", ErrOption, m.opts.Nodes.Count)
+		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
 	}
 	if m.group == nil {
 		return nil

@@ -28,7 +28,7 @@ import (
 type Nodes struct {
 	// Count is the number of processes: 1, 2, 4 or 8; 0 is 1. Times Devices it is at most 8.
 	Count int
-	// ID is the number of this process. Node 0 trains, after Lead; the others Follow.
+	// ID is the number of this process. All call Connect; then node 0 trains, and the others Follow.
 	ID int
 	// Coordinator is the host:port of node 0.
 	Coordinator string
@@ -116,25 +116,13 @@ func (g *group) place() (id, count int) {
 	return g.ID(), g.Nodes()
 }
 
-// Lead connects node 0 with the others, which must have the same model, number of devices and
-// options, as far as these change results. It must be called once, before the first Update, and
-// after Open's weights have not been changed.
-func (m *Model) Lead(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.join(ctx, 0)
-}
-
-// Follow connects one of the other nodes and takes part in node 0's calls until node 0 closes its
-// model, which is no error.
+// Follow takes part in node 0's calls, on a node with another ID that is connected, until node 0
+// closes its model, which is no error. No other method may be called meanwhile.
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opts.Nodes.ID == 0 {
-		return fmt.Errorf("vlm: follow: %w: Nodes.ID is 0, which leads", ErrOption)
-	}
-	if err := m.join(ctx, m.opts.Nodes.ID); err != nil {
-		return err
+	if m.group == nil || m.opts.Nodes.ID == 0 {
+		return fmt.Errorf("vlm: follow: %w: Nodes.ID is %d (connected: %v), must be at least 1, and connected", ErrOption, m.opts.Nodes.ID, m.group != nil)
 	}
 	err := m.follow(ctx)
 	if errors.Is(err, nodes.ErrEnded) {
@@ -143,13 +131,18 @@ func (m *Model) Follow(ctx context.Context) error {
 	return fmt.Errorf("vlm: node %d: %w", m.opts.Nodes.ID, m.group.failed(err))
 }
 
-func (m *Model) join(ctx context.Context, id int) error {
+// Connect connects this node with all others, which must have the same model, weights, number of
+// devices and options, as far as these change results. It must be called once, before the first
+// Update, and waits until all nodes are there.
+func (m *Model) Connect(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	n := &m.opts.Nodes
 	switch {
 	case m.closed:
 		return ErrClosed
-	case n.Count < 2 || n.ID != id:
-		return fmt.Errorf("vlm: %w: Nodes.Count is %d and Nodes.ID %d, must be at least 2 and %d", ErrOption, n.Count, n.ID, id)
+	case n.Count < 2:
+		return fmt.Errorf("vlm: connect: %w: Nodes.Count is %d, must be at least 2", ErrOption, n.Count)
 	case m.group != nil:
 		return fmt.Errorf("vlm: %w: the nodes are connected already", ErrOption)
 	}

@@ -45,6 +45,9 @@ func follow(raw string) error {
 		return err
 	}
 	defer m.Close()
+	if err := m.Connect(context.Background()); err != nil {
+		return err
+	}
 	if err := m.Follow(context.Background()); err != nil {
 		return err
 	}
@@ -163,7 +166,7 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
 				o, others := startNodes(t, dir, o, shape[0], nil)
 				leader := openTiny(t, dir, o)
-				require.NoError(t, leader.Lead(t.Context()))
+				require.NoError(t, leader.Connect(t.Context()))
 				got, now := train(leader)
 				require.Equal(t, want, got, "%v nodes and devices", shape)
 				require.Equal(t, state, now, "%v nodes and devices", shape)
@@ -207,14 +210,14 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	} {
 		o, others := startNodes(t, dir, Options{Devices: 1}, 2, change)
 		m := openTiny(t, dir, o)
-		err := m.Lead(t.Context())
+		err := m.Connect(t.Context())
 		require.ErrorIs(t, err, nodes.ErrConfig)
 		require.ErrorContains(t, err, says)
 		require.Error(t, others[0].cmd.Wait())
 		require.Contains(t, others[0].said.String(), "must be the same")
 	}
 	o, others := startNodes(t, other, Options{}, 2, nil)
-	err := openTiny(t, dir, o).Lead(t.Context())
+	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of config.json is ")
 	require.Error(t, others[0].cmd.Wait())
 
@@ -222,7 +225,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
 	require.NoError(t, writeWeights(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, spread(4)))
 	o, others = startNodes(t, changed, Options{}, 2, nil)
-	err = openTiny(t, dir, o).Lead(t.Context())
+	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
 	require.Error(t, others[0].cmd.Wait())
 
@@ -233,7 +236,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 		others[0].cmd.Wait()
 		cancel() // node 0 waits for the right one
 	}()
-	require.ErrorIs(t, openTiny(t, dir, o).Lead(ctx), context.Canceled)
+	require.ErrorIs(t, openTiny(t, dir, o).Connect(ctx), context.Canceled)
 	require.Contains(t, others[0].said.String(), "the token is not that of the server")
 }
 
@@ -242,8 +245,8 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
-	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the nodes are not connected: call Lead first")
-	require.NoError(t, m.Lead(t.Context()))
+	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the nodes are not connected: call Connect first")
+	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := stateOf(t, m)
 	require.ErrorContains(t, learnOnce(t.Context(), m, ownLoss{loss.DefaultPPO()}), "vlm.ownLoss is a custom one, which other nodes cannot receive")
@@ -269,7 +272,7 @@ func TestNodesEndWithTheLeader(t *testing.T) {
 	leader := o
 	leader.Nodes.ID = 0
 	m := openTiny(t, dir, leader)
-	require.NoError(t, m.Lead(t.Context()))
+	require.NoError(t, m.Connect(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, learnOnce(ctx, m, nil), context.Canceled)
@@ -282,7 +285,7 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
 	m := openTiny(t, dir, o)
-	require.NoError(t, m.Lead(t.Context()))
+	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
 	require.NoError(t, m.actor.weights.replace(isTrained, func(_ model.Part, x []float32) ([]float32, error) {
@@ -318,10 +321,10 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	m := openTiny(t, dir, Options{})
-	require.ErrorContains(t, m.Lead(t.Context()), "Nodes.Count is 1 and Nodes.ID 0, must be at least 2 and 0")
-	require.ErrorContains(t, m.Follow(t.Context()), "Nodes.ID is 0, which leads")
+	require.ErrorContains(t, m.Connect(t.Context()), "Nodes.Count is 1, must be at least 2")
+	require.ErrorContains(t, m.Follow(t.Context()), "Nodes.ID is 0 (connected: false), must be at least 1, and connected")
 	m = openTiny(t, dir, Options{Nodes: Nodes{Count: 2, Coordinator: "192.0.2.1:1"}})
-	require.ErrorContains(t, m.Lead(t.Context()), "other machines can reach 192.0.2.1:1, so a token is needed")
+	require.ErrorContains(t, m.Connect(t.Context()), "other machines can reach 192.0.2.1:1, so a token is needed")
 }
 
 // TestLossesTravel: every loss arrives as it was.
