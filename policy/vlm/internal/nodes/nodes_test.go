@@ -244,8 +244,8 @@ func TestFramesAreChecked(t *testing.T) {
 		frame(command, 4, "abcd"):          "sent a frame of kind 2 and 4 bytes, expected kind 1",
 		frame(failure, 1<<40, ""):          "sent a frame of kind 3 and 1099511627776 bytes",
 		frame(99, 0, ""):                   "sent a frame of kind 99",
-		frame(data, 4, "ab"):               "it has closed the connection",
-		"\x01":                             "it has closed the connection",
+		frame(data, 4, "ab"):               "the node is lost",
+		"\x01":                             "the node is lost",
 		frame(failure, 8, "no space"):      "it failed: no space",
 		frame(data, 8, "abcdefgh") + "xyz": "sent 8 bytes, at most 4 are allowed",
 	} {
