@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -101,7 +102,7 @@ func freeAddress(t testing.TB) string {
 // startNodes starts count-1 processes that follow and returns the options of the leader.
 func startNodes(t testing.TB, dir string, o Options, count int, change func(id int, o *Options)) (Options, []*node) {
 	t.Helper()
-	o.Backend, o.MicroTokens, o.HeadTokens = backendGo, 128, 64
+	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backendGo), 128, 64
 	o.Nodes = Nodes{Count: count, Coordinator: freeAddress(t), Token: "secret", Timeout: time.Minute}
 	var out []*node
 	for id := 1; id < count; id++ {

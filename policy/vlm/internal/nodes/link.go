@@ -40,7 +40,8 @@ type Link struct {
 	node    int
 	conn    net.Conn
 	in      *bufio.Reader
-	out     *bufio.Writer
+	out     *bufio.Writer // to wrote
+	wrote   counter
 	timeout time.Duration
 	sent    *atomic.Int64 // bytes to all nodes
 
@@ -60,9 +61,19 @@ func (l *Link) expire(ctx context.Context, set func(time.Time) error, limit time
 	}
 }
 
-// watch interrupts reading and writing when ctx ends, until stop is called.
-func (l *Link) watch(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { l.conn.SetDeadline(time.Unix(1, 0)) })
+// watch interrupts reading and writing when ctx ends, until stop is called. stop waits, so that the
+// deadline is not set while the reason is sent to the other node.
+func (l *Link) watch(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	unset := context.AfterFunc(ctx, func() {
+		defer close(done)
+		l.conn.SetDeadline(time.Unix(1, 0))
+	})
+	return func() {
+		if !unset() {
+			<-done
+		}
+	}
 }
 
 // blame explains an error of the connection.
@@ -87,7 +98,7 @@ const chunk = 4 << 20
 func (l *Link) send(ctx context.Context, k kind, payload []byte, limit time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.partial = true
+	start := l.wrote.n
 	var header [headerSize]byte
 	header[0] = byte(k)
 	binary.LittleEndian.PutUint64(header[1:], uint64(len(payload)))
@@ -102,8 +113,23 @@ func (l *Link) send(ctx context.Context, k kind, payload []byte, limit time.Dura
 	if err == nil {
 		err = l.out.Flush()
 	}
-	l.partial = err != nil
+	if err != nil {
+		l.partial = l.wrote.n != start
+		l.out.Reset(&l.wrote) // forget the error, so that the reason can be sent
+	}
 	return l.blame(ctx, "sending to", err)
+}
+
+// counter counts the bytes that a connection has taken.
+type counter struct {
+	net.Conn
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // header receives the header of a frame of kind k. A limit of 0 waits without one.

@@ -163,7 +163,9 @@ func (s *server) accept(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) newLink(node int, conn net.Conn, in *bufio.Reader) *Link {
 	conn.SetDeadline(time.Time{})
-	return &Link{node: node, conn: conn, in: in, out: bufio.NewWriterSize(conn, 64<<10), timeout: s.Timeout}
+	l := &Link{node: node, conn: conn, in: in, wrote: counter{Conn: conn}, timeout: s.Timeout}
+	l.out = bufio.NewWriterSize(&l.wrote, 64<<10)
+	return l
 }
 
 // dial connects to another node.
