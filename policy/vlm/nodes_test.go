@@ -143,6 +143,7 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 		"adapters":             {{2, 1}, {4, 1}},
 		"frozen tower":         {{4, 2}},
 		"rows":                 {{8, 1}},
+		"part for each device": {{2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := tinyFolder(t, model.Qwen25VL, nil)
@@ -156,14 +157,17 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				return out, stateOf(t, m)
 			}
 			one := deviceOptions[name]
-			one.SameBytes = true
+			parts := name == "part for each device"
+			if one.SameBytes = !parts; parts {
+				one.PartPerDevice, one.Devices = true, 2
+			}
 			m := openTiny(t, dir, one)
 			want, state := train(m)
 			followers, err := digests(m)
 			require.NoError(t, err)
 			for _, shape := range shapes {
 				o := deviceOptions[name]
-				o.Devices = shape[1]
+				o.Devices, o.PartPerDevice = shape[1], parts
 				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
 				o, others := startNodes(t, dir, o, shape[0], nil)
 				leader := openTiny(t, dir, o)
