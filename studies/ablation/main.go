@@ -1,6 +1,7 @@
 // Ablation compares the five presets of VAGEN's paper with a small vision-language model that
 // a laptop's CPU trains in minutes, on FrozenLake in pictures with unseen maps. With -long it
-// compares two of them over twice as many steps.
+// compares two of them over twice as many steps, with -slips all of them from a warm start whose
+// statements have errors.
 //
 // The runs of one seed share their warm start and number of episodes, and differ only in
 // what the presets set, and in that vagen_full is paid for true statements about the state. The
@@ -30,6 +31,7 @@ type options struct {
 	first   uint64
 	plan    bool
 	long    bool
+	slips   bool
 	out     string
 	report  string
 	backend string
@@ -60,9 +62,10 @@ func parse(args []string, w io.Writer) (options, error) {
 	f := flag.NewFlagSet("ablation", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", 5, "runs of each preset, at least 2")
-	f.StringVar(&o.out, "out", "", "folder for warm starts and results; existing ones are used (default runs/ablation, or runs/ablation-long)")
-	f.StringVar(&o.report, "report", "", "file to write; its plots are written beside it (default docs/ablation.md, or docs/ablation-long.md)")
+	f.StringVar(&o.out, "out", "", "folder for warm starts and results; existing ones are used (default runs/ablation, with -long or -slips runs/ablation-long or runs/ablation-slips)")
+	f.StringVar(&o.report, "report", "", "file to write; its plots are written beside it (default docs/ablation.md, with -long or -slips docs/ablation-long.md or docs/ablation-slips.md)")
 	f.BoolVar(&o.long, "long", false, "train vagen_base and vagen_full alone, for twice as many steps")
+	f.BoolVar(&o.slips, "slips", false, "start from a policy whose statements have errors, and whose moves follow its statements")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
 	f.Uint64Var(&o.first, "first", 0, "the first seed; the others follow")
 	f.BoolVar(&o.plan, "plan", false, "write the page without results, and train nothing")
@@ -72,6 +75,8 @@ func parse(args []string, w io.Writer) (options, error) {
 		return o, err
 	case f.NArg() > 0:
 		err = fmt.Errorf("unexpected arguments %q: only flags are allowed", f.Args())
+	case o.long && o.slips:
+		err = errors.New("-long and -slips are two studies: only one of them is allowed")
 	case o.seeds < minSeeds:
 		err = fmt.Errorf("-seeds is %d, must be %d or more", o.seeds, minSeeds)
 	}
@@ -79,8 +84,11 @@ func parse(args []string, w io.Writer) (options, error) {
 		fmt.Fprintf(w, "ablation: %v\n", err)
 	}
 	name := "ablation"
-	if o.long {
+	switch {
+	case o.long:
 		name = "ablation-long"
+	case o.slips:
+		name = "ablation-slips"
 	}
 	o.out, o.report = cmp.Or(o.out, filepath.Join("runs", name)), cmp.Or(o.report, filepath.Join("docs", name+".md"))
 	return o, err
@@ -88,8 +96,11 @@ func parse(args []string, w io.Writer) (options, error) {
 
 // setting is that of the flags.
 func (o options) setting() setting {
-	if o.long {
+	switch {
+	case o.long:
 		return longer()
+	case o.slips:
+		return slipping()
 	}
 	return published()
 }

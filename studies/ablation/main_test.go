@@ -32,7 +32,7 @@ func tiny() setting {
 		Patch: 14, Mean: s.shape.Mean, Std: s.shape.Std, MaxPixels: s.shape.MaxPixels,
 	}
 	s.episodes, s.group, s.steps, s.every, s.maps, s.turns, s.epochs, s.batches = 4, 2, 1, 1, 2, 2, 1, 1
-	s.lessons = []lesson{{8, 1, false, imitation(8, 1e-3)}, {4, 2, true, imitation(4, 1e-3)}}
+	s.lessons = []lesson{{8, 1, false, 0, imitation(8, 1e-3)}, {4, 2, true, 0, imitation(4, 1e-3)}}
 	return s
 }
 

@@ -46,13 +46,15 @@ type setting struct {
 
 	pay     float64 // for true statements, with vagen_full
 	noise   float64 // share of random moves in the lessons
+	follows bool    // the lessons' moves follow their statements, not the map
 	lessons []lesson
 }
 
 // lesson is a part of the warm start: the first turns of scripted episodes.
 type lesson struct {
 	episodes, turns int
-	values          bool // trains the value head, too
+	values          bool    // trains the value head, too
+	slips           float64 // share of wrong words in the statements, if moves follow them
 	train.Imitation
 }
 
@@ -61,7 +63,7 @@ func published() setting {
 	return setting{
 		presets: presets, reasons: reasons,
 		shape: vlm.Small(), episodes: 128, group: 8, steps: 12, every: 4, maps: 256, turns: 6, epochs: 2, batches: 4,
-		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, imitation(30, 8e-4)}, {1280, 6, true, imitation(16, 5e-4)}},
+		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, 0, imitation(30, 8e-4)}, {1280, 6, true, 0, imitation(16, 5e-4)}},
 	}
 }
 
@@ -69,6 +71,15 @@ func published() setting {
 func longer() setting {
 	s := published()
 	s.presets, s.reasons, s.steps = []string{base, full}, longerReasons, 2*s.steps
+	return s
+}
+
+// slipping is the setting of docs/ablation-slips.md: a warm start that states a part of what it
+// sees wrongly and moves by what it stated.
+func slipping() setting {
+	s := published()
+	s.reasons, s.steps = slippingReasons, 2*s.steps
+	s.follows, s.noise, s.lessons[1].slips = true, 0.3, 0.3
 	return s
 }
 

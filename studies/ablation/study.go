@@ -115,7 +115,7 @@ func (s *study) settings(c config.Config) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(raw, "# warm start: noise %v, lessons %+v\n", s.noise, s.lessons), nil
+	return fmt.Appendf(raw, "# warm start: noise %v, moves follow statements: %v, lessons %+v\n", s.noise, s.follows, s.lessons), nil
 }
 
 // train trains from the warm start of the seed. Files of an incomplete run are removed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,8 +92,7 @@ func (s *study) fresh(ctx context.Context, c config.Config) error {
 	return s.model.Restore(ctx, saved)
 }
 
-// teach imitates a player whose moves are mostly random and whose statements are true. The
-// lessons use the maps before those of training.
+// teach imitates the scripted players of the lessons, which use the maps before those of training.
 func (s *study) teach(ctx context.Context, c config.Config) error {
 	next := c.Env.Seed
 	for n, l := range s.lessons {
@@ -115,14 +115,24 @@ func (s *study) demonstrate(ctx context.Context, c config.Config, l lesson, firs
 	for i := range episodes {
 		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
 	}
-	walker := frozenlake.Noisy(s.noise, frozenlake.ShortestPath)
+	player := s.player(l)
 	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
 		t, ok := e.(*toldLake)
 		if !ok {
 			return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
 		}
-		return t.Script(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), walker, 1), nil
+		return player(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), t)
 	})
+}
+
+// player returns the player that a lesson imitates. Unless its moves follow its statements, these
+// are true.
+func (s *study) player(l lesson) func(r *rand.Rand, t *toldLake) (string, error) {
+	if s.follows {
+		return slippingPlayer(l.slips, s.noise)
+	}
+	walker := frozenlake.Noisy(s.noise, frozenlake.ShortestPath)
+	return func(r *rand.Rand, t *toldLake) (string, error) { return t.Script(r, walker, 1), nil }
 }
 
 // imitate trains on the transcripts of a lesson. Those of whole episodes train the value head,
