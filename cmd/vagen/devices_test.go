@@ -58,7 +58,9 @@ trainer: {total_training_steps: 2, save_freq: 1, test_freq: 1, max_actor_ckpt_to
 func undivided(t *testing.T, run string) map[string]string {
 	t.Helper()
 	files := leavings(t, run)
-	maps.DeleteFunc(files, func(name, _ string) bool { return slices.Contains([]string{"config.yaml", "manifest.json"}, filepath.Base(name)) })
+	maps.DeleteFunc(files, func(name, _ string) bool {
+		return slices.Contains([]string{"config.yaml", "manifest.json"}, filepath.Base(name))
+	})
 	return files
 }
 
