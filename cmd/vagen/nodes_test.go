@@ -19,8 +19,9 @@ func TestNodesChangeNoByteOfARun(t *testing.T) {
 	t.Setenv("VAGEN_TEST_NODE_KEY", "secret")
 	dir := t.TempDir()
 	config := divisible(t, dir)
+	verb := "train"
 	train := func(out string, overrides ...string) (*exec.Cmd, interface{ String() string }) {
-		return command(t, dir, append([]string{"train", config, "--log", "warn", "--out", out}, overrides...)...)
+		return command(t, dir, append([]string{verb, config, "--log", "warn", "--out", out}, overrides...)...)
 	}
 	// start starts count nodes, the leader last.
 	start := func(out string, count string, overrides ...string) (nodes []*exec.Cmd, said []interface{ String() string }) {
@@ -59,6 +60,13 @@ func TestNodesChangeNoByteOfARun(t *testing.T) {
 	requireSame(t, want, several("four", "4"), "four nodes")
 	resume := []string{"trainer.resume_mode=resume_path", "trainer.resume_from_path=one/checkpoints/step_1"}
 	requireSameState(t, want, several("more", "2", resume...), "two nodes after one")
+
+	verb = "sft"
+	lessons := strings.Fields("actor_rollout_ref.actor.use_kl_loss=false critic.kind=none sft.lessons.teacher=shortest_path sft.lessons.episodes=8 sft.total_training_steps=2 sft.save_freq=1 sft.train_batch_size=4 sft.max_length=1024 sft.truncation=drop sft.optim.lr_warmup_steps=0")
+	taught := alone("taught", lessons...)
+	require.Contains(t, taught, trainedWeights)
+	requireSameState(t, taught, several("taught-by-two", "2", lessons...), "two nodes of the supervised stage")
+	verb = "train"
 
 	for killed, about := range []string{"a node that follows", "node 0"} {
 		out := []string{"lost-follower", "lost-leader"}[killed]

@@ -48,9 +48,6 @@ only number 0 writes the folder. On SIGINT or SIGTERM the current optimiser step
 				if *dry {
 					return dryRun(ctx, c, cfg, o, s.Name())
 				}
-				if cfg.Model.NodeID > 0 {
-					return followNode(ctx, c, cfg, o)
-				}
 				return trainModel(ctx, c, cfg, o)
 			}
 		},
@@ -90,6 +87,9 @@ func followNode(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 }
 
 func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options) (err error) {
+	if cfg.Model.NodeID > 0 {
+		return followNode(ctx, c, cfg, o)
+	}
 	r, err := run.Open(ctx, cfg, o)
 	if err != nil {
 		return asUsage(err)
