@@ -64,7 +64,9 @@ var rules = map[string]rule{
 
 	"VAGEN_TEST_BACKEND=cuda": {instead: "go list ./policy/vlm/...", why: "needs a GPU"},
 	"VAGEN_QUEUE=":            {instead: "go test -run TestOptionsAreChecked ./train/queue", why: "minutes"},
-	"vagen worker":            {instead: "vagen worker --help", why: "waits for a trainer"},
+	"vagen train run.yaml --out run model.num_nodes": {instead: "vagen config explain model.num_nodes", why: "waits for another process"},
+	"vagen train run.yaml model.num_nodes":           {instead: "vagen config explain model.node_id", why: "waits for another process"},
+	"vagen worker":                                   {instead: "vagen worker --help", why: "waits for a trainer"},
 
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},

@@ -9,8 +9,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// TestCPUDevicesGiveTheSameBytes is TestAnyNumberOfDevicesGivesTheSameBytes on XLA's CPU
-// devices, which are real devices with memory of their own. Rows have one length, because
+// TestCPUDevicesGiveTheSameBytes is TestAnyNumberOfDevicesGivesTheSameBytes and
+// TestNodesGiveTheBytesOfOneProcess on XLA's CPU devices, which are real devices with memory of their own. Rows have one length, because
 // XLA compiles each shape.
 func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 	d := testDevice(t)
@@ -19,14 +19,23 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 	}
 	dir := tinyFolder(t, model.Qwen2, nil)
 	for _, c := range []struct {
-		name    string
-		lora    *LoRA
-		devices []int
-	}{{"all weights", nil, []int{1, 4}}, {"adapters", &LoRA{Rank: 2, Alpha: 4}, []int{1, 2}}} {
+		name   string
+		lora   *LoRA
+		shapes [][2]int // nodes, devices of each
+	}{{"all weights", nil, [][2]int{{1, 1}, {1, 4}, {2, 2}}}, {"adapters", &LoRA{Rank: 2, Alpha: 4}, [][2]int{{1, 1}, {1, 2}, {2, 1}}}} {
 		name := c.name
 		var want, state any
-		for _, n := range c.devices {
-			m := openTiny(t, dir, Options{Backend: backendXLA, Devices: n, SameBytes: true, LoRA: c.lora})
+		for _, shape := range c.shapes {
+			nodes, n := shape[0], shape[1]
+			o := Options{Backend: backendXLA, Devices: n, SameBytes: true, LoRA: c.lora}
+			var others []*node
+			if nodes > 1 {
+				o, others = startNodes(t, dir, o, nodes, nil)
+			}
+			m := openTiny(t, dir, o)
+			if nodes > 1 {
+				require.NoError(t, m.Connect(t.Context()))
+			}
 			var prompts []policy.Prompt
 			for i := range 8 {
 				prompts = append(prompts, policy.Prompt{Conversation: uint64(i), Messages: say(tinyWords[i%4]), Seed: uint64(i)})
@@ -44,15 +53,21 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 				stats = append(stats, imitate(t, m, rows, trues(72), 0.01))
 			}
 			got := []any{played, stats}
-			if n == 1 {
+			if nodes*n == 1 {
 				want, state = got, stateOf(t, m)
 			}
-			require.Equal(t, want, got, "%s on %d devices", name, n)
-			require.Equal(t, state, stateOf(t, m), "%s on %d devices", name, n)
-			if n > 1 {
+			require.Equal(t, want, got, "%s on %v nodes and devices", name, shape)
+			require.Equal(t, state, stateOf(t, m), "%s on %v nodes and devices", name, shape)
+			if nodes*n > 1 {
 				g := m.Gauges()
 				require.Equal(t, float64(n), g["devices"])
 				require.True(t, g["exchange_share"] > 0 && g["exchange_share"] < 1, "%v", g)
+			}
+			if nodes > 1 {
+				same, err := digests(m)
+				require.NoError(t, err)
+				require.NoError(t, m.Close())
+				require.Equal(t, same, others[0].ended(t))
 			}
 		}
 	}

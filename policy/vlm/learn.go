@@ -17,6 +17,7 @@ type learner struct {
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
+	group    *group     // of nodes; nil for this process alone
 	sharded  bool       // the replicas share weights, whose tensors are on several devices
 
 	offloadMoments bool      // moments are in host memory between updates

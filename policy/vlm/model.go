@@ -38,7 +38,10 @@ type Model struct {
 	tree    bool           // steps, scoring and generation are divided into parts
 	leaves  int            // the number of parts
 
+	group *group // of nodes; nil until they are connected
+
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
+	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
 
 	mu     sync.Mutex
 	net    *net
@@ -146,6 +149,7 @@ func (m *Model) Close() error {
 		return nil
 	}
 	m.closed = true
+	m.leaveGroup()
 	m.dropSessions()
 	m.actor.free()
 	m.critic.free()
@@ -180,8 +184,8 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
-// at most, and, with several devices, the part of the last update's time that they spent on
-// exchanging gradients and weights.
+// at most, and, with several devices or nodes, the part of the last update's time that they spent on
+// exchanging gradients and weights. Nodes also report what this one sent for the last update.
 func (m *Model) Gauges() map[string]float64 {
 	var held, peak int64 // of all devices
 	for _, d := range m.devices {
@@ -195,7 +199,12 @@ func (m *Model) Gauges() map[string]float64 {
 		"device_memory_mb":      float64(held) / 1e6,
 		"device_memory_peak_mb": float64(peak) / 1e6,
 	}
-	if len(m.devices) > 1 {
+	nodes := m.opts.Nodes.Count
+	if nodes > 1 {
+		out["nodes"] = float64(nodes)
+		out["exchange_sent_mb"] = float64(m.exchangeSent.Load()) / 1e6
+	}
+	if len(m.devices)*nodes > 1 {
 		out["devices"] = float64(len(m.devices))
 		out["exchange_share"] = math.Float64frombits(m.exchangeShare.Load())
 	}

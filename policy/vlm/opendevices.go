@@ -14,7 +14,7 @@ const AllDevices = -1
 // openDevices opens the model's devices.
 func (m *Model) openDevices(ctx context.Context) error {
 	o := &m.opts
-	m.tree = o.Devices > 1 || o.SameBytes
+	m.tree = o.Devices > 1 || o.SameBytes || o.Nodes.Count > 1
 	if err := m.openFirst(ctx); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (m *Model) openDevices(ctx context.Context) error {
 		}
 	}
 	if m.leaves = tree.Leaves; o.PartPerDevice {
-		m.leaves = n
+		m.leaves = n * o.Nodes.Count
 	}
 	if m.devices, err = m.dev.Peers(n); err != nil {
 		return fmt.Errorf("vlm: %w", err)
@@ -81,12 +81,12 @@ func (m *Model) openFirst(ctx context.Context) (err error) {
 func (m *Model) allDevices() int {
 	o, have := &m.opts, 1
 	if m.dev.Accelerator() {
-		have = m.dev.Count()
+		have = min(m.dev.Count(), tree.Leaves/o.Nodes.Count)
 	}
 	want := o.PreferDevices
 	switch {
 	case want < 1:
-	case want <= have && tree.Check(want) == nil:
+	case want <= have && tree.Check(want*o.Nodes.Count) == nil:
 		return want
 	default:
 		o.Log.Info("another number of devices is used than preferred", "preferred", want, "devices", tree.Largest(have))

@@ -52,6 +52,9 @@ type Options struct {
 	// give the same bytes of weights, moments and results. It is always set with several
 	// devices. With one it costs time and memory.
 	SameBytes bool
+	// Nodes makes this process one of several that train together; the zero value is this process
+	// alone. Results have the bytes of one process with SameBytes.
+	Nodes Nodes
 	// PartPerDevice divides the work of several devices into one part for each instead of the
 	// eight parts of SameBytes. Batches are larger and fewer sums of gradients exist, so it takes
 	// less time and memory, but rounding depends on the number of devices.
@@ -171,6 +174,7 @@ func (o *Options) fill() error {
 			addf("Devices: %w", err)
 		}
 	}
+	o.Nodes.fill(o.Devices, addf)
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
 	}

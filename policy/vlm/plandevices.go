@@ -18,7 +18,7 @@ func (m *Model) heldSums() int64 {
 	if !m.tree {
 		return 0
 	}
-	return int64(bits.Len(uint(m.leaves/len(m.devices))) - 1)
+	return int64(bits.Len(uint(m.leaves/(len(m.devices)*m.opts.Nodes.Count))) - 1)
 }
 
 // copiedBytes is the size of the weights that a policySnapshot copies, on all devices of a

@@ -151,6 +151,17 @@ func (m *Model) Tie(ctx context.Context) error {
 	if m.closed {
 		return ErrClosed
 	}
+	if err := m.checkTie(); err != nil {
+		return err
+	}
+	if err := m.order(ctx, &order{Tie: true}, nil); err != nil {
+		return err
+	}
+	return m.group.failed(m.tie(ctx))
+}
+
+// tie is Tie on this node.
+func (m *Model) tie(ctx context.Context) error {
 	if m.adapter != nil {
 		return m.tieAdapters(ctx)
 	}
@@ -168,11 +179,16 @@ func (m *Model) Tie(ctx context.Context) error {
 	return m.critic.onDevices(true, func() error { return m.critic.copyFrom(m.actor) })
 }
 
-// tieAdapters is Tie where only adapters differ.
-func (m *Model) tieAdapters(ctx context.Context) error {
-	if m.critic != nil && !m.critic.onBase() {
+// checkTie returns an error if the weights cannot be tied.
+func (m *Model) checkTie() error {
+	if m.adapter != nil && m.critic != nil && !m.critic.onBase() {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
+	return nil
+}
+
+// tieAdapters is tie where only adapters differ.
+func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.ref != nil {
 		err := m.ref.onDevices(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
 		if err != nil {

@@ -47,22 +47,32 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 		return err
 	}
 	addSums(s.sums, before)
+	sent := t.group.sent()
 	if err := t.exchange(); err != nil {
 		return fmt.Errorf("vlm: summing gradients over devices: %w", err)
 	}
-	s.norm, s.skipped, err = t.apply(opt, rate)
+	if err := t.exchangeNodes(ctx); err != nil {
+		return fmt.Errorf("vlm: summing gradients over nodes: %w", err)
+	}
+	if s.norm, s.skipped, err = t.apply(opt, rate); err == nil {
+		err = t.agree(ctx, s.norm, s.skipped)
+	}
+	m.exchangeSent.Store(t.group.sent() - sent)
 	fetching := time.Duration(s.learner.net.fetching.Load()-fetched) / time.Duration(len(m.devices))
 	m.exchangeShare.Store(math.Float64bits(share((t.exchanging + fetching).Seconds(), time.Since(start).Seconds())))
 	return err
 }
 
-// scoreLeaves scores packs, each leaf on its device.
+// scoreLeaves scores packs, each leaf on its device of its node.
 func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored, chunk int, temperature float64) error {
-	n := len(l.replicas)
-	return each(n, func(i int) error {
-		from, to := tree.Span(i, n, len(leaves))
+	err := each(len(l.replicas), func(i int) error {
+		from, to := l.span(i, len(leaves))
 		return l.replicas[i].score(ctx, flat(leaves[from:to]), h, out, chunk, temperature)
 	})
+	if err != nil {
+		return err
+	}
+	return l.group.gatherScores(ctx, leaves, h, out)
 }
 
 // treeStep is an optimiser step of a learner.
@@ -96,7 +106,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, h *model.Head, l
 	stats := make([][]float64, len(leaves))
 	err := each(n, func(i int) (err error) {
 		r := t.replicas[i]
-		from, to := tree.Span(i, n, len(leaves))
+		from, to := t.span(i, len(leaves))
 		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) {
 			sum := t.noGradients()
 			if stats[leaf] = make([]float64, model.Stats); len(leaves[leaf]) == 0 {
@@ -115,6 +125,9 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, h *model.Head, l
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := t.group.gatherStats(ctx, stats); err != nil {
 		return nil, err
 	}
 	return tree.Sum(0, len(leaves), func(leaf int) ([]float64, error) { return stats[leaf], nil },

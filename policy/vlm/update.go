@@ -39,6 +39,15 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if what.Values && m.opts.Critic == NoCritic {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", ErrOption)
 	}
+	if err := m.order(ctx, &order{Score: &scoreOrder{Want: want, What: what, Temperature: temperature}}, rows); err != nil {
+		return nil, err
+	}
+	out, err := m.score(ctx, rows, want, what, temperature)
+	return out, m.group.failed(err)
+}
+
+// score is Score on this node.
+func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	arrange := func(k *packer) ([][]*pack, error) { return k.leaves(rows, want) }
 	if !m.tree {
 		arrange = func(k *packer) ([][]*pack, error) {
@@ -122,6 +131,15 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	if err := checkOptimizer(opt); err != nil {
 		return policy.Stats{}, err
 	}
+	if err := m.orderUpdate(ctx, b, o, opt); err != nil {
+		return policy.Stats{}, err
+	}
+	stats, err := m.update(ctx, b, o, opt)
+	return stats, m.group.failed(err)
+}
+
+// update is Update on this node.
+func (m *Model) update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
 	m.dropSessions()
 	m.pictures.markTraining()
 	if _, held := m.dev.Live(); held >= largeModel {

@@ -92,6 +92,7 @@ func (v *validator) ranges(c *Config) {
 	if c.Model.SameBytes && c.Model.PerDevice {
 		v.Say("{model.part_per_device} and {model.same_bytes} are both true: the first divides work into one part for each device, the second always into eight")
 	}
+	v.nodes(c)
 	c.Model.CheckPrograms(&v.Checks, "model.", "model.backend")
 	v.Count("trainer.n_gpus_per_node", c.Trainer.GPUs)
 	v.Count("model.micro_tokens", c.Model.MicroTokens)

@@ -74,6 +74,12 @@ type ModelConfig struct {
 	Backend      string `yaml:"backend" doc:"auto, xla, cuda or go"`
 	Devices      int    `yaml:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
 	SameBytes    bool   `yaml:"same_bytes" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
+	Nodes        int    `yaml:"num_nodes" doc:"processes, on one host or several, that train one model together: 1, 2, 4 or 8, times model.devices at most 8. All start the same command, each with its node_id; a run has the same bytes as one process with same_bytes"`
+	NodeID       int    `yaml:"node_id" doc:"number of this process, from 0 to num_nodes-1. Number 0 plays the episodes, writes the folder of the run and trains; the others only take part in scoring and updates"`
+	Coordinator  string `yaml:"coordinator" doc:"host:port of node 0, which it listens on and the others connect to; needed with num_nodes above 1"`
+	NodeAddress  string `yaml:"node_address" doc:"host:port at which this node expects connections of other nodes; empty is coordinator on node 0, and elsewhere a free port at the address from which node 0 is reached"`
+	NodeKeyEnv   string `yaml:"node_key_env" null:"" doc:"environment variable with the key that nodes present to each other; needed if other machines can reach the addresses. Data between nodes is not encrypted"`
+	NodeTimeout  int    `yaml:"node_timeout" doc:"seconds until all nodes must be connected, and in which each node must make progress while another one waits for it"`
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard        bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
@@ -309,7 +315,7 @@ func Default() Config {
 	return Config{
 		Run:       RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
 		Env:       EnvConfig{Seed: 1_000_000},
-		Model:     ModelConfig{Backend: "auto", Recompute: "nothing", CompileCache: "auto"},
+		Model:     ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: defaultAlgorithm(),
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},

@@ -14,6 +14,7 @@ import (
 var freeKeys = []string{
 	"actor_rollout_ref.actor.fsdp_config.optimizer_offload", "actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload",
 	"critic.model.fsdp_config.param_offload", "model.shard_weights", "model.compile_cache",
+	"model.node_id", "model.coordinator", "model.node_address", "model.node_key_env", "model.node_timeout",
 	"run.workers", "run.queue", "run.queue_options.name", "run.queue_options.listen", "run.queue_options.lease", "run.queue_options.sync",
 	"run.queue_options.creds", "run.queue_options.user", "run.queue_options.key_env", "run.queue_options.tls_ca", "run.queue_options.tls_cert",
 	"run.queue_options.tls_key", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
@@ -24,11 +25,11 @@ var freeKeys = []string{
 }
 
 // deviceKeys may differ between configurations that divide their work as for several devices.
-var deviceKeys = []string{"model.devices", "model.same_bytes", "trainer.n_gpus_per_node"}
+var deviceKeys = []string{"model.devices", "model.num_nodes", "model.same_bytes", "trainer.n_gpus_per_node"}
 
 // divided reports whether work is divided into eight parts on any machine.
 func (c *Config) divided() bool {
-	return (c.Model.SameBytes || c.Model.Devices > 1) && !c.Model.PerDevice
+	return (c.Model.SameBytes || c.Model.Devices > 1 || c.Model.Nodes > 1) && !c.Model.PerDevice
 }
 
 // Differences lists the keys in which two configurations differ, as lines

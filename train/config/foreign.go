@@ -227,8 +227,9 @@ var managerKeys = slicesOf(
 var otherKeys = slicesOf(
 	noted("this library's defaults replace the files of a Hydra composition; --preset selects others", "defaults", "hydra.*"),
 	noted("environments are selected by env.name or data.train_files; vagen env list lists them", "env_registry.*"),
-	noted(aboutRay, "ray_init.*", "ray_kwargs.*", "transfer_queue.*", "trainer.nnodes", "trainer.device", "trainer.ray_wait_register_center_timeout",
+	noted(aboutRay, "ray_init.*", "ray_kwargs.*", "transfer_queue.*", "trainer.device", "trainer.ray_wait_register_center_timeout",
 		"trainer.use_legacy_worker_impl", "trainer.rollout_wait_timeout"),
+	noted("model.num_nodes, with model.coordinator, sets the processes that train together", "trainer.nnodes"),
 	noted("micro-batches are always balanced by length, longest rows first", "trainer.balance_batch"),
 	noted("logs contain the text without padding and special tokens", "trainer.skip_special_tokens_val", "trainer.skip_special_tokens_train"),
 	noted(aboutProfile, "trainer.profile_steps", "trainer.profile_continuous_steps"),

@@ -68,6 +68,9 @@ type Options struct {
 // configuration wrap config.ErrConfig. The folder is locked until Close, which the caller
 // must call.
 func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
+	if c.Model.NodeID > 0 {
+		return nil, fmt.Errorf("run: %w: model.node_id is %d: this node follows node 0, see Follow", config.ErrConfig, c.Model.NodeID)
+	}
 	if c, err = o.stage(ctx, &c); err != nil {
 		return nil, err
 	}
@@ -122,7 +125,7 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 	if o.Learner != nil {
 		return o.Learner(ctx, dir)
 	}
-	m, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(c, o.Log))
+	m, err := o.openModel(ctx, c)
 	if err != nil {
 		return nil, err // not a nil *vlm.Model in an interface
 	}
@@ -152,7 +155,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 			return nil, err
 		}
 	}
-	if err := o.Registries.Validate(c); err != nil {
+	if err := errors.Join(o.Registries.Validate(c), o.checkNodes(c)); err != nil {
 		return nil, err
 	}
 	if c.Trainer.Stage == config.StageSFT {

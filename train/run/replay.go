@@ -190,7 +190,7 @@ func replayed(path string, overrides []string) (config.Config, error) {
 	if lines := config.Differences(&was, &c); len(lines) > 0 {
 		return c, fmt.Errorf("%w: a step is replayed with the configuration of its run, and overrides may only set secrets:\n  %s", ErrOtherConfig, strings.Join(lines, "\n  "))
 	}
-	return c, c.CheckSecrets()
+	return c.OneNode(), c.CheckSecrets()
 }
 
 // recordOf returns the file of a step with its episodes or scores.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"vagen/env"
 	"vagen/policy"
@@ -22,13 +23,16 @@ import (
 	"vagen/train/track/curve"
 )
 
-// ModelOptions returns the options of a configuration's model.
+// ModelOptions returns the options of a configuration's model, without the key of model.node_key_env.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
 		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
 		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward, MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
+	}
+	if m := &c.Model; m.Nodes > 1 {
+		o.Nodes = vlm.Nodes{Count: m.Nodes, ID: m.NodeID, Coordinator: m.Coordinator, Address: m.NodeAddress, Timeout: time.Duration(m.NodeTimeout) * time.Second}
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false

@@ -5,6 +5,15 @@ import (
 	"image/color"
 )
 
+// RGB returns the pixels of an image as interleaved 8-bit RGB, which is all that a processor reads
+// of it.
+func RGB(img image.Image) []byte {
+	b := img.Bounds()
+	out := make([]byte, 3*b.Dx()*b.Dy())
+	rgb(out, img)
+	return out
+}
+
 // rgb writes the image as interleaved 8-bit RGB. Transparency is composited over
 // white with Pillow's integer arithmetic, grey is repeated, palettes are looked up,
 // and of 16 bits the upper 8 are used.

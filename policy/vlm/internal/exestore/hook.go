@@ -3,20 +3,20 @@
 package exestore
 
 // #include <stdlib.h>
-// #include <string.h>
 // #include "hook.h"
 import "C"
 
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"runtime/cgo"
 	"sync"
 	"unsafe"
 
 	"github.com/gomlx/go-xla/pkg/pjrt"
+
+	"vagen/policy/vlm/internal/pjrttable"
 )
 
 // attached are the plugins whose compilations this package receives, by slot.
@@ -45,18 +45,17 @@ func Attach(p *pjrt.Plugin, checksum string) error {
 	if slot == C.MAX_PLUGINS {
 		return fmt.Errorf("exestore: %d plugins are attached, at most that many are possible", slot)
 	}
-	at, err := tableOf(p)
+	table, err := pjrttable.Of(p)
 	if err != nil {
 		return fmt.Errorf("exestore: %w", err)
 	}
-	f, compile, size, err := at.functions()
+	f, compile, err := functionsOf(table)
 	if err != nil {
 		return fmt.Errorf("exestore: %w", err)
 	}
-	table := C.malloc(C.size_t(size)) // never freed: go-xla uses it as long as the process lives
-	C.memcpy(table, at.table, C.size_t(size))
-	*(*unsafe.Pointer)(unsafe.Add(table, compile)) = C.exestore_slot(C.int(slot), &f)
-	*at.field = table
+	if err := table.Replace(compile, C.exestore_slot(C.int(slot), &f)); err != nil {
+		return fmt.Errorf("exestore: %w", err)
+	}
 	id := func() (string, error) { return checksum, nil }
 	if checksum == "" {
 		id = sync.OnceValues(func() (string, error) { return checksumOf(p.Path()) })
@@ -65,47 +64,9 @@ func Attach(p *pjrt.Plugin, checksum string) error {
 	return nil
 }
 
-// table is a plugin's table of functions, a struct PJRT_Api.
-type table struct {
-	field *unsafe.Pointer // where go-xla holds the table's address
-	table unsafe.Pointer
-	kind  reflect.Type // the struct, by go-xla's header
-}
-
-// tableOf finds the table by reflection in an unexported field of go-xla v0.1.4.
-func tableOf(p *pjrt.Plugin) (table, error) {
-	f, ok := reflect.TypeFor[pjrt.Plugin]().FieldByName("api")
-	if !ok || f.Type.Kind() != reflect.Pointer || f.Type.Elem().Kind() != reflect.Struct {
-		return table{}, errors.New("go-xla's Plugin has no pointer to a struct named api")
-	}
-	t := table{field: (*unsafe.Pointer)(unsafe.Add(unsafe.Pointer(p), f.Offset)), kind: f.Type.Elem()}
-	if t.table = *t.field; t.table == nil {
-		return table{}, errors.New("the plugin has no table of functions")
-	}
-	return t, nil
-}
-
-// functions returns the functions of the table that this package calls, where in the
-// table that for compiling is, and the size of the table.
-func (t table) functions() (f C.functions, compile, size uintptr, err error) {
-	field := func(name string, kind reflect.Kind, size uintptr) uintptr {
-		g, ok := t.kind.FieldByName(name)
-		if !ok || g.Type.Kind() != kind || g.Type.Size() != size {
-			err = errors.Join(err, fmt.Errorf("go-xla's PJRT_Api has no field %s as expected", name))
-			return 0
-		}
-		return g.Offset
-	}
-	word := unsafe.Sizeof(uintptr(0))
-	at := field("struct_size", reflect.Uint64, word)
-	version := field("pjrt_api_version", reflect.Struct, unsafe.Sizeof(apiVersion{}))
-	if err != nil {
-		return f, 0, 0, err
-	}
-	size = *(*uintptr)(unsafe.Add(t.table, at))
-	if v := (*apiVersion)(unsafe.Add(t.table, version)); v.major != 0 {
-		return f, 0, 0, fmt.Errorf("the plugin has version %d.%d of PJRT, must be 0", v.major, v.minor)
-	}
+// functionsOf returns the functions of the table that this package calls, and where in the table
+// that for compiling is.
+func functionsOf(t pjrttable.Table) (f C.functions, compile uintptr, err error) {
 	for _, x := range []struct {
 		name string
 		to   unsafe.Pointer
@@ -123,26 +84,16 @@ func (t table) functions() (f C.functions, compile, size uintptr, err error) {
 		{"PJRT_DeviceDescription_Kind", unsafe.Pointer(&f.kind)},
 		{"PJRT_DeviceDescription_DebugString", unsafe.Pointer(&f.describe)},
 	} {
-		off := field(x.name, reflect.Pointer, word)
+		function, offset, err := t.Function(x.name)
 		if err != nil {
-			return f, 0, 0, err
+			return f, 0, err
 		}
-		if off+word > size || *(*unsafe.Pointer)(unsafe.Add(t.table, off)) == nil {
-			return f, 0, 0, fmt.Errorf("the plugin has no %s", x.name)
-		}
-		*(*unsafe.Pointer)(x.to) = *(*unsafe.Pointer)(unsafe.Add(t.table, off))
+		*(*unsafe.Pointer)(x.to) = function
 		if x.name == "PJRT_Client_Compile" {
-			compile = off
+			compile = offset
 		}
 	}
-	return f, compile, size, nil
-}
-
-// apiVersion is a struct PJRT_Api_Version.
-type apiVersion struct {
-	size         uintptr
-	extensions   unsafe.Pointer
-	major, minor int32
+	return f, compile, nil
 }
 
 // compilation is a call of PJRT_Client_Compile within Store.Compile.

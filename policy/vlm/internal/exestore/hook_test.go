@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomlx/go-xla/pkg/pjrt"
 	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/pjrttable"
 )
 
 // A plugin or a version of go-xla that differs from what is expected is left as it is.
@@ -18,37 +20,39 @@ func TestUnknownTablesAreRefused(t *testing.T) {
 	field, ok := reflect.TypeFor[pjrt.Plugin]().FieldByName("api")
 	require.True(t, ok)
 	raw := make([]uint64, field.Type.Elem().Size()/8)
-	at := table{table: unsafe.Pointer(unsafe.SliceData(raw)), kind: field.Type.Elem()}
-	_, _, _, err := at.functions()
+	at := pjrttable.Table{Start: unsafe.Pointer(unsafe.SliceData(raw)), Kind: field.Type.Elem()}
+	_, _, err := functionsOf(at)
 	require.ErrorContains(t, err, "the plugin has no PJRT_Error_Destroy", "a table that ends before it")
-	size, ok := at.kind.FieldByName("struct_size")
+	size, ok := at.Kind.FieldByName("struct_size")
 	require.True(t, ok)
-	raw[size.Offset/8] = uint64(at.kind.Size())
-	_, _, _, err = at.functions()
+	raw[size.Offset/8] = uint64(at.Kind.Size())
+	_, _, err = functionsOf(at)
 	require.ErrorContains(t, err, "the plugin has no PJRT_Error_Destroy", "an empty entry")
 	for i := range raw[5:] {
 		raw[5+i] = 1 // any address, which is not called
 	}
-	load, ok := at.kind.FieldByName("PJRT_Executable_DeserializeAndLoad")
+	load, ok := at.Kind.FieldByName("PJRT_Executable_DeserializeAndLoad")
 	require.True(t, ok)
 	raw[load.Offset/8] = 0
-	_, _, _, err = at.functions()
+	_, _, err = functionsOf(at)
 	require.ErrorContains(t, err, "the plugin has no PJRT_Executable_DeserializeAndLoad")
 	raw[load.Offset/8] = 1
-	_, compile, n, err := at.functions()
+	_, compile, err := functionsOf(at)
 	require.NoError(t, err)
-	require.Equal(t, at.kind.Size(), n)
-	entry, ok := at.kind.FieldByName("PJRT_Client_Compile")
+	n, err := at.Size()
+	require.NoError(t, err)
+	require.Equal(t, at.Kind.Size(), n)
+	entry, ok := at.Kind.FieldByName("PJRT_Client_Compile")
 	require.True(t, ok)
 	require.Equal(t, entry.Offset, compile)
 
-	version, ok := at.kind.FieldByName("pjrt_api_version")
+	version, ok := at.Kind.FieldByName("pjrt_api_version")
 	require.True(t, ok)
-	(*apiVersion)(unsafe.Pointer(&raw[version.Offset/8])).major = 1
-	_, _, _, err = at.functions()
+	(*pjrttable.Version)(unsafe.Pointer(&raw[version.Offset/8])).Major = 1
+	_, _, err = functionsOf(at)
 	require.ErrorContains(t, err, "version 1.0 of PJRT, must be 0")
 
-	at.kind = reflect.TypeFor[struct{ struct_size uint64 }]()
-	_, _, _, err = at.functions()
+	at.Kind = reflect.TypeFor[struct{ struct_size uint64 }]()
+	_, _, err = functionsOf(at)
 	require.ErrorContains(t, err, "no field pjrt_api_version")
 }

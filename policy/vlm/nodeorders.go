@@ -1,0 +1,354 @@
+package vlm
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/gob"
+	"fmt"
+	"image"
+	"reflect"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/processor"
+)
+
+// order is a call of node 0 in which the others take part.
+type order struct {
+	Score   *scoreOrder
+	Update  *updateOrder
+	Restore bool // the state follows
+	Tie     bool
+
+	// The rows of Score and Update. Images are those that the node does not have yet; Refs are
+	// numbers of images by row, in the order in which they were received.
+	Offsets []int
+	Tokens  []int32
+	Images  []sentImage
+	Refs    [][]int
+	Forget  bool // all images of earlier orders
+}
+
+type scoreOrder struct {
+	Want        []bool
+	What        policy.ScoreRequest
+	Temperature float64
+}
+
+type updateOrder struct {
+	Batch     policy.Batch     // without rows
+	Objective policy.Objective // without Policy
+	Loss      sentLoss
+	Optimizer policy.Optimizer
+}
+
+// sentImage is an image as processors read it.
+type sentImage struct {
+	Hash          []byte
+	Width, Height int
+	RGB           []byte
+}
+
+// imageTable are the images of earlier orders.
+type imageTable struct {
+	numbers map[[32]byte]int // on node 0
+	bytes   int
+	images  []policy.Image // on the others
+}
+
+// maxImages limits the bytes of images that a node keeps for later orders: updates train on rows
+// that were scored before.
+const maxImages = 256 << 20
+
+// order sends a call to the other nodes. Without nodes it does nothing.
+func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
+	if m.group == nil {
+		return nil
+	}
+	if err := m.group.Err(); err != nil {
+		return fmt.Errorf("vlm: the group of nodes has ended: %w", err)
+	}
+	if rows != nil {
+		m.group.images.write(o, rows)
+	}
+	var raw bytes.Buffer
+	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
+		return fmt.Errorf("vlm: order to nodes: %w", err)
+	}
+	if err := m.group.Command(ctx, raw.Bytes()); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	return nil
+}
+
+// orderUpdate sends an update to the other nodes.
+func (m *Model) orderUpdate(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) error {
+	if m.opts.Nodes.Count > 1 && m.group == nil {
+		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
+	}
+	if m.group == nil {
+		return nil
+	}
+	sent, err := sendLoss(o.Policy)
+	if err != nil {
+		return fmt.Errorf("vlm: update: %w", err)
+	}
+	u := &updateOrder{Batch: *b, Objective: o, Loss: sent, Optimizer: opt}
+	u.Batch.Rows, u.Objective.Policy = policy.Rows{}, nil
+	return m.order(ctx, &order{Update: u}, &b.Rows)
+}
+
+// write adds the rows to an order.
+func (t *imageTable) write(o *order, rows *policy.Rows) {
+	if t.numbers == nil || t.bytes > maxImages {
+		t.numbers, t.bytes, o.Forget = map[[32]byte]int{}, 0, true
+	}
+	o.Offsets, o.Tokens = rows.Offsets, rows.Tokens
+	for _, images := range rows.Images {
+		refs := make([]int, 0, len(images))
+		for _, im := range images {
+			n, known := t.numbers[im.Hash]
+			if !known {
+				n = len(t.numbers)
+				t.numbers[im.Hash] = n
+				sent := sentImage{Hash: im.Hash[:]}
+				if im.Image != nil { // otherwise the call fails on this node, too, or has it in its cache
+					sent.Width, sent.Height, sent.RGB = im.Image.Bounds().Dx(), im.Image.Bounds().Dy(), processor.RGB(im.Image)
+				}
+				o.Images = append(o.Images, sent)
+				t.bytes += len(sent.RGB)
+			}
+			refs = append(refs, n)
+		}
+		o.Refs = append(o.Refs, refs)
+	}
+}
+
+// read returns the rows of an order.
+func (t *imageTable) read(o *order) (policy.Rows, error) {
+	if o.Forget {
+		t.images = nil
+	}
+	for _, s := range o.Images {
+		var im policy.Image
+		if copy(im.Hash[:], s.Hash) != len(im.Hash) || len(s.RGB) != 3*s.Width*s.Height {
+			return policy.Rows{}, fmt.Errorf("an image of %d × %d has %d bytes: %w", s.Width, s.Height, len(s.RGB), nodes.ErrProtocol)
+		}
+		if len(s.RGB) > 0 {
+			pixels := image.NewNRGBA(image.Rect(0, 0, s.Width, s.Height))
+			for i := range len(s.RGB) / 3 {
+				copy(pixels.Pix[4*i:], s.RGB[3*i:3*i+3])
+				pixels.Pix[4*i+3] = 255
+			}
+			im.Image = pixels
+		}
+		t.images = append(t.images, im)
+	}
+	rows := policy.Rows{Offsets: o.Offsets, Tokens: o.Tokens}
+	for _, refs := range o.Refs {
+		images := make([]policy.Image, 0, len(refs))
+		for _, n := range refs {
+			if n < 0 || n >= len(t.images) {
+				return rows, fmt.Errorf("image %d of %d: %w", n, len(t.images), nodes.ErrProtocol)
+			}
+			images = append(images, t.images[n])
+		}
+		rows.Images = append(rows.Images, images)
+	}
+	return rows, nil
+}
+
+// sentLoss is a policy loss.
+type sentLoss struct {
+	Kind   string // its type; "" is none
+	Fields []byte
+}
+
+// sentLosses are the losses that can be sent: those of package loss.
+var sentLosses = func() map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for _, l := range []loss.Policy{
+		loss.PPO{}, loss.GSPO{}, loss.TurnGSPO{}, loss.TurnPPO{}, loss.CISPO{}, loss.SAPO{}, loss.GMPO{}, loss.ClipCov{}, loss.KLCov{}, loss.Reinforce{},
+	} {
+		out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
+	}
+	return out
+}()
+
+func sendLoss(l loss.Policy) (sentLoss, error) {
+	if l == nil {
+		return sentLoss{}, nil
+	}
+	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
+	kind := sentLosses[s.Kind]
+	if kind == nil {
+		return s, fmt.Errorf("%w: the policy loss %s is a custom one, which other nodes cannot receive: use one of package policy/loss, or one node", ErrOption, s.Kind)
+	}
+	if kind.NumField() == 0 { // which gob cannot encode
+		return s, nil
+	}
+	var raw bytes.Buffer
+	err := gob.NewEncoder(&raw).Encode(l)
+	s.Fields = raw.Bytes()
+	return s, err
+}
+
+func (s *sentLoss) policy() (loss.Policy, error) {
+	if s.Kind == "" {
+		return nil, nil
+	}
+	kind := sentLosses[s.Kind]
+	if kind == nil {
+		return nil, fmt.Errorf("policy loss %q: %w", s.Kind, nodes.ErrProtocol)
+	}
+	value := reflect.New(kind)
+	if kind.NumField() > 0 {
+		if err := gob.NewDecoder(bytes.NewReader(s.Fields)).DecodeValue(value); err != nil {
+			return nil, fmt.Errorf("policy loss %s: %w", s.Kind, err)
+		}
+	}
+	return value.Elem().Interface().(loss.Policy), nil
+}
+
+// follow executes the orders of node 0 until one fails or the group ends.
+func (m *Model) follow(ctx context.Context) error {
+	for {
+		raw, err := m.group.Next(ctx)
+		if err != nil {
+			return err
+		}
+		var o order
+		if err := gob.NewDecoder(bytes.NewReader(raw)).Decode(&o); err != nil {
+			return fmt.Errorf("order of node 0: %w: %w", nodes.ErrProtocol, err)
+		}
+		if err := m.obey(ctx, &o); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *Model) obey(ctx context.Context, o *order) error {
+	rows, err := m.group.images.read(o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.Score != nil:
+		s := o.Score
+		_, err = m.score(ctx, &rows, s.Want, s.What, s.Temperature)
+	case o.Update != nil:
+		u := o.Update
+		u.Batch.Rows = rows
+		if u.Objective.Policy, err = u.Loss.policy(); err == nil {
+			_, err = m.update(ctx, &u.Batch, u.Objective, u.Optimizer)
+		}
+	case o.Restore:
+		err = m.shareState(ctx)
+	case o.Tie:
+		err = m.tie(ctx)
+	default:
+		err = fmt.Errorf("an order of node 0 is empty: %w", nodes.ErrProtocol)
+	}
+	return err
+}
+
+// shareState replaces the weights that checkpoints contain, and the moments, of all nodes by those of
+// node 0.
+func (m *Model) shareState(ctx context.Context) error {
+	if m.group == nil {
+		return nil
+	}
+	for _, l := range []*learner{m.actor, m.critic} {
+		if l == nil {
+			continue
+		}
+		err := m.group.Broadcast(ctx, l.sendState, func(ctx context.Context, from *nodes.Link) error {
+			return l.onDevices(true, func() error { return l.receiveState(ctx, from) })
+		})
+		if err != nil {
+			return fmt.Errorf("sharing weights and moments with all nodes: %w", err)
+		}
+	}
+	return nil
+}
+
+// sendState sends weights and moments to a node.
+func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
+	steps := int64(-1) // no moments
+	if l.adam != nil {
+		steps = int64(l.adam.steps)
+	}
+	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
+		return err
+	}
+	for gi, g := range l.weights.groups {
+		for i, p := range g.Params {
+			if !l.stored(p) {
+				continue
+			}
+			x, err := l.weights.read(gi, i, make([]float32, p.Size()))
+			if err != nil {
+				return err
+			}
+			for _, part := range p.Parts { // as receiveState reads them
+				if err := to.SendFloats(ctx, x[:part.Size()]); err != nil {
+					return err
+				}
+				x = x[part.Size():]
+			}
+		}
+	}
+	if l.adam == nil {
+		return nil
+	}
+	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
+	if err := l.adam.m.each(send); err != nil {
+		return err
+	}
+	return l.adam.v.each(send)
+}
+
+// receiveState replaces weights and moments by those that sendState sends.
+func (l *learner) receiveState(ctx context.Context, from *nodes.Link) error {
+	raw, err := from.Receive(ctx, 8)
+	if err != nil {
+		return err
+	}
+	if len(raw) != 8 {
+		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
+	}
+	steps := int64(binary.LittleEndian.Uint64(raw))
+	err = l.weights.replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
+	if err != nil {
+		return err
+	}
+	if err := l.spread(l.stored); err != nil {
+		return err
+	}
+	return l.receiveMoments(ctx, from, int(steps))
+}
+
+func (l *learner) receiveMoments(ctx context.Context, from *nodes.Link, steps int) error {
+	l.adam.free()
+	l.adam = nil
+	if steps < 0 {
+		return nil
+	}
+	receive := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error {
+		return from.ReceiveFloats(ctx, dst)
+	}
+	a := &adam{net: l.net, steps: steps}
+	var err error
+	if a.m, err = l.newMoments(receive); err != nil {
+		return err
+	}
+	if a.v, err = l.newMoments(receive); err != nil {
+		a.m.free()
+		return err
+	}
+	l.adam = a
+	return nil
+}
