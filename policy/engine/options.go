@@ -81,7 +81,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Kind: VLLM, Timeout: 10 * time.Minute, SyncTimeout: 10 * time.Minute, Attempts: 6, InFlight: 256, EjectAfter: 3,
-		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Startup: 10 * time.Minute, Outage: 5 * time.Minute, Mixed: MixedDrop,
+		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Startup: 2 * time.Minute, Outage: 5 * time.Minute, Mixed: MixedDrop,
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 
 func defaultEngine() EngineConfig {
 	return EngineConfig{
-		Addresses: []string{}, Timeout: 600, SyncTimeout: 600, Attempts: 6, InFlight: 256, EjectAfter: 3, Startup: 600, Outage: 300,
+		Addresses: []string{}, Timeout: 600, SyncTimeout: 600, Attempts: 6, InFlight: 256, EjectAfter: 3, Startup: 120, Outage: 300,
 		Mixed: mixedDrop, CheckResponses: 32, CheckLimit: 0.05,
 	}
 }
