@@ -76,7 +76,7 @@ type Options struct {
 }
 
 // DefaultOptions returns vLLM's protocol with ten minutes for a response, six attempts, 256
-// requests in flight per server, ten minutes for servers to start, and five minutes without a
+// requests in flight per server, two minutes for servers to start, and five minutes without a
 // healthy server.
 func DefaultOptions() Options {
 	return Options{
