@@ -192,6 +192,14 @@ type PolicySnapshotter interface {
 	SnapshotPolicy(ctx context.Context) (PolicySnapshot, error)
 }
 
+// StepTracker is a Learner whose policy writes the training step of its weights into
+// Completion.Version.
+type StepTracker interface {
+	// Trained says that the weights are now those after the update of a training step; 0 is the
+	// start of training.
+	Trained(step int)
+}
+
 // PolicySnapshot is an immutable copy of a policy. It may be used from another goroutine than its
 // learner, and samples what the learner would have sampled when it was copied. It must
 // be closed before its learner is.

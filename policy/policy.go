@@ -118,6 +118,7 @@ type Completion struct {
 	Stop     Stop
 	Images   []Image // images of the context, in order
 	Usage    Usage   // for policies behind an API, if the service reports it
+	Version  int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
 	// has reached the model's context length.

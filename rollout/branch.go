@@ -305,7 +305,7 @@ func (t *Trajectory) Recorded(turn int) (*policy.Completion, error) {
 	row := &t.Rows[t.Turns[turn].Row]
 	start, end, _ := row.TurnAt(f.said)
 	c := &policy.Completion{Tokens: slices.Clone(row.Tokens()[start:end]), LogProbs: slices.Clone(row.LogProbs[start:end]),
-		Text: t.Turns[turn].Response, Stop: t.Turns[turn].Stop}
+		Text: t.Turns[turn].Response, Stop: t.Turns[turn].Stop, Version: t.Turns[turn].Version}
 	for i, forced := range row.Span(nil, mask.Forced)[start:end] {
 		if forced {
 			c.Forced = append(c.Forced, i)

@@ -124,7 +124,7 @@ func (t *Turn) difference(o *Turn, k int) *Difference {
 		was, is any
 	}{
 		{"observation", t.Observation.Text, o.Observation.Text}, {"response", t.Response, o.Response}, {"stop", t.Stop, o.Stop},
-		{"cut", t.Cut, o.Cut}, {"conversation", t.Row, o.Row}, {"number of rewards", len(t.Reward), len(o.Reward)},
+		{"version", t.Version, o.Version}, {"cut", t.Cut, o.Cut}, {"conversation", t.Row, o.Row}, {"number of rewards", len(t.Reward), len(o.Reward)},
 	} {
 		if d := unequal(k, f.what, f.was, f.is); d != nil {
 			return d

@@ -270,7 +270,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 	if l.request.Summary {
 		row.Summary, l.closed = c.Text, true
 	} else {
-		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop})
+		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop, Version: c.Version})
 	}
 	if c.Stop == policy.StopVision {
 		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))

@@ -63,6 +63,7 @@ type Turn struct {
 	Cut         bool            // Observation was cut to the budget
 	Response    string
 	Stop        policy.Stop
+	Version     int // training step of the weights that wrote the response (policy.Completion.Version)
 	Parsed      reward.Response
 	Reward      reward.Parts
 	Metrics     env.Metrics

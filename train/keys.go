@@ -16,7 +16,7 @@ import (
 // for actor_rollout_ref.rollout.name a note is given when a configuration is read.
 var trainerKeys = slices.Concat(
 	group("", "system"),
-	group("run.", "seed workers waves async max_staleness env_timeout episode_timeout patience retry"),
+	group("run.", "seed workers waves async max_staleness partial_rollouts env_timeout episode_timeout patience retry"),
 	group("env.", "name config defaults train_seed val_seed"),
 	group("algorithm.", `adv_estimator gamma lam high_level_gamma lambda_turn lambda_token bi_level_mix
 		step_advantage_w pass_k epsilon whiten norm_adv_by_std_in_grpo kl_penalty use_kl_in_reward kl_mask

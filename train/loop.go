@@ -73,6 +73,7 @@ func (t *Trainer) loop(ctx context.Context) error {
 			continue
 		}
 		p.done = step
+		t.announce()
 		if err := p.snapshot(&t.stability.state); err != nil {
 			return err
 		}

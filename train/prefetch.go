@@ -18,7 +18,8 @@ import (
 type Prefetched struct {
 	Step int // the step that the episodes are for
 	// Policy is the step after whose update the policy was copied that played them; 0 is the
-	// policy at the start of the run.
+	// policy at the start of the run. With run.partial_rollouts it is the policy that began
+	// them, and turns have their own.
 	Policy    int
 	Metrics   track.Metrics
 	Baselines map[int]float64 // return of the greedy episode of each group
@@ -29,6 +30,36 @@ type Prefetched struct {
 // staleness is the number of updates between the policy that played the episodes and the one
 // that learns from them.
 func (p *Prefetched) staleness() int { return p.Step - 1 - p.Policy }
+
+// measureStaleness adds the number of updates between the policies that played the episodes and
+// the one that learns from them. With partial rollouts each response has its own.
+func (p *Prefetched) measureStaleness(m track.Metrics, partial bool) {
+	oldest := p.staleness()
+	if !partial {
+		m["rollout/staleness_mean"], m["rollout/staleness_max"] = float64(oldest), float64(oldest)
+		return
+	}
+	sum, most, turns, spanning, episodes := 0, 0, 0, 0, 0
+	for _, e := range p.Episodes {
+		if !e.End.Usable() || len(e.Turns) == 0 {
+			continue
+		}
+		first := e.Turns[0].Version
+		spans := false
+		for _, turn := range e.Turns {
+			age := p.Step - 1 - turn.Version
+			sum, most, turns = sum+age, max(most, age), turns+1
+			spans = spans || turn.Version != first
+		}
+		if episodes++; spans {
+			spanning++
+		}
+	}
+	if turns > 0 {
+		m["rollout/staleness_mean"], m["rollout/staleness_max"] = float64(sum)/float64(turns), float64(most)
+		m["rollout/partial_share"] = float64(spanning) / float64(episodes)
+	}
+}
 
 // PrefetchedSteps are the episodes of the steps after a State's, one entry for each step, in
 // order. As JSON, one entry is an object and several are an array. An entry without the key

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/policy"
 	"vagen/reward"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -144,7 +145,16 @@ func (s *State) validate() error {
 func (t *Trainer) resume() error {
 	t.publisher.saved = t.progress.from.Step
 	t.stability.state = t.progress.from.Stability.clone()
-	return t.progress.resume(t.Config.Run.MaxStaleness)
+	err := t.progress.resume(t.Config.Run.MaxStaleness)
+	t.announce()
+	return err
+}
+
+// announce tells a learner that wants to know it which step its weights are from.
+func (t *Trainer) announce() {
+	if l, ok := t.Learner.(policy.StepTracker); ok {
+		l.Trained(t.progress.done)
+	}
 }
 
 // rollBack restores the newest checkpoint. The best policy is kept, because it is from before

@@ -28,8 +28,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	}
 	maps.Copy(m, episodes.Metrics)
 	if t.Config.Run.Async {
-		age := float64(episodes.staleness())
-		m["rollout/staleness_mean"], m["rollout/staleness_max"] = age, age
+		episodes.measureStaleness(m, t.Config.Run.Partial)
 	}
 	b, err := t.layOut(episodes)
 	if err != nil {
@@ -89,9 +88,17 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	return m, nil
 }
 
-// episodes returns a step's episodes: prefetched ones, or new ones.
+// episodes returns a step's episodes: recorded ones, prefetched ones, or new ones.
 func (t *Trainer) episodes(ctx context.Context, step int) (*Prefetched, rollout.Timing, error) {
 	p := &t.progress
+	if t.Recorded != nil {
+		ts, m, err := t.Recorded(step)
+		if err == nil {
+			describe(m, "train/", ts)
+			describeResponses(m, ts)
+		}
+		return &Prefetched{Step: step, Policy: p.done, Metrics: m, Episodes: ts}, rollout.Timing{}, err
+	}
 	e, err := p.next(step)
 	if err != nil {
 		return nil, rollout.Timing{}, err

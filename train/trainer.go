@@ -45,6 +45,9 @@ type Trainer struct {
 	// of the Learner; nil plays them here. Its metrics are among those of steps if it is a
 	// policy.MetricsReporter.
 	Dealer rollout.Dealer
+	// Recorded returns the episodes of a step that were played before, and metrics of playing
+	// them; nil plays them.
+	Recorded func(step int) ([]*rollout.Trajectory, track.Metrics, error)
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// Registries resolve the configuration's names. The zero value contains the built-in

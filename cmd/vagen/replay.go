@@ -21,7 +21,8 @@ func replayCommand() *cli.Command {
 replay starts from the newest checkpoint before the step, or from the beginning, with
 the configuration of the run. Tokens and log-probs of episodes are compared bit by bit,
 then all other stored data, scores (trainer.rollout_data_scores) and the metrics. key=value sets a secret again, such as
-env.config.token, because files of a run contain no secrets. Use the working directory
+env.config.token, because files of a run contain no secrets. Episodes that servers
+generated are not played again: the recorded ones are used. Use the working directory
 of the run, so that relative paths have the same meaning. The command fails if anything
 differs, which can happen on another processor or backend.`,
 		Setup: func(f *flag.FlagSet) cli.Run {

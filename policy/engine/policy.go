@@ -258,6 +258,9 @@ func (p *Policy) complete(t *turn, s policy.Sampling) policy.Completion {
 	}
 	p.chats[t.prompt.Conversation] = c
 	out := policy.Completion{Context: t.context, Tokens: tokens, LogProbs: logProbs, Stop: stop, Text: p.codec.tok.Decode(words, tokenizer.KeepSpecial)}
+	if v := p.fleet.current; v != nil {
+		out.Version = v.Step
+	}
 	for _, pic := range t.pictures {
 		out.Images = append(out.Images, pic.ref)
 	}

@@ -23,6 +23,8 @@ type Version struct {
 	// Base is the version of the base weights under an adapter. Only a fleet with
 	// Options.Follow reads it; Fleet.Base returns it.
 	Base string
+	// Step becomes the Version of completions that these weights write.
+	Step int `json:",omitempty"`
 }
 
 // NewName returns a name for a version of the weights that no other process uses.

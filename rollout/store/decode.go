@@ -49,7 +49,7 @@ func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.T
 func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rollout.Turn, error) {
 	p := &r.Parsed
 	t := rollout.Turn{
-		Row: int(r.Row), Observation: env.Observation{Text: r.Observation}, Cut: r.Cut, Response: r.Response, Stop: policy.Stop(r.Stop),
+		Row: int(r.Row), Observation: env.Observation{Text: r.Observation}, Cut: r.Cut, Response: r.Response, Stop: policy.Stop(r.Stop), Version: int(r.Version),
 		Parsed:  reward.Response{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Dropped: int(p.Dropped), BoxedAnswer: p.BoxedAnswer},
 		Metrics: metrics(r.Metrics),
 	}

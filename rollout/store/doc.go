@@ -18,6 +18,7 @@
 //	  row                        index of the conversation in rows
 //	  observation, images[], cut what the agent was shown; names of images; whether it was cut
 //	  response, stop             what the agent wrote, and why generation stopped
+//	  policy_version             training step of the weights that wrote it; 0 also if that is unknown
 //	  parsed                     raw, format_correct, sections[], actions[], dropped, boxed_answer
 //	  reward[], metrics[]        lists of name and value
 //	rows[]                     the conversations as training rows:

@@ -50,7 +50,7 @@ func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, err
 func encodeTurn(t *rollout.Turn, keep func(image.Image) (string, error)) (turn, error) {
 	p := &t.Parsed
 	out := turn{
-		Row: int64(t.Row), Observation: t.Observation.Text, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Metrics: values(t.Metrics),
+		Row: int64(t.Row), Observation: t.Observation.Text, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Version: int64(t.Version), Metrics: values(t.Metrics),
 		Parsed: parsed{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Actions: p.Actions, Dropped: int64(p.Dropped), BoxedAnswer: p.BoxedAnswer},
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {

@@ -31,6 +31,7 @@ type turn struct {
 	Cut         bool     `parquet:"cut"`
 	Response    string   `parquet:"response"`
 	Stop        string   `parquet:"stop,dict"`
+	Version     int64    `parquet:"policy_version"`
 	Parsed      parsed   `parquet:"parsed"`
 	Reward      []value  `parquet:"reward,list"`
 	Metrics     []value  `parquet:"metrics,list"`

@@ -84,9 +84,10 @@ func (v *validator) playing(c *Config, r Registries) {
 		v.Bad("run.max_staleness", "%d, must be in [1, %d]", n, MaxStaleness)
 	case n > 1 && !c.Run.Async:
 		v.Say("{run.max_staleness} is %d, but {run.async} is false, so all episodes are from the current policy: set it to 1, or {run.async} to true", n)
-	case n > 1 && c.UsesEngine():
-		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights and keep it until a collection is complete: set it to 1", n, engineKey)
+	case n > 1 && c.UsesEngine() && !c.Run.Partial:
+		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n, engineKey)
 	}
+	v.partial(c)
 	v.Count("data.max_prompt_length", c.Data.MaxPrompt)
 	switch {
 	case c.Data.DropLong && c.Data.MaxPrompt == 0:
@@ -119,6 +120,22 @@ func (v *validator) playing(c *Config, r Registries) {
 		return
 	}
 	v.harness(c, r)
+}
+
+// partial checks that episodes can continue with new weights.
+func (v *validator) partial(c *Config) {
+	if !c.Run.Partial {
+		return
+	}
+	switch {
+	case !c.UsesEngine():
+		v.Say("{run.partial_rollouts} is true, but {%s.addresses} is empty: only servers get new weights while they generate", engineKey)
+	case !c.Run.Async || c.Run.MaxStaleness < 2:
+		v.Say("{run.partial_rollouts} is true, but {run.async} is %v and {run.max_staleness} %d: no episodes are played while weights change, so set them to true and at least 2", c.Run.Async, c.Run.MaxStaleness)
+	}
+	if c.Run.Queue != "" {
+		v.Say("{run.partial_rollouts} is true, but {run.queue} is set: workers play a task with one version of the weights")
+	}
 }
 
 func (v *validator) harness(c *Config, r Registries) {

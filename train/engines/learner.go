@@ -31,6 +31,7 @@ type Learner struct {
 	mu        sync.Mutex
 	changed   bool // the servers do not have the current weights
 	number    int  // of the newest version
+	step      int  // training step of the weights
 	folders   []string
 	snapshots int // that sample
 	checked   bool
@@ -43,6 +44,7 @@ var (
 	_ policy.Resumer           = (*Learner)(nil)
 	_ policy.PolicySnapshotter = (*Learner)(nil)
 	_ policy.MetricsReporter   = (*Learner)(nil)
+	_ policy.StepTracker       = (*Learner)(nil)
 )
 
 // Wrap returns a learner that samples on the servers of a configuration, or the model itself
@@ -167,8 +169,15 @@ func (l *Learner) change() {
 	l.changed = true
 }
 
+// Trained implements policy.StepTracker.
+func (l *Learner) Trained(step int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.step = step
+}
+
 // snapshot is a policy with the weights that the servers have. While it is open they are not
-// replaced.
+// replaced, except with run.partial_rollouts.
 type snapshot struct {
 	*engine.Policy
 	learner *Learner
@@ -177,7 +186,8 @@ type snapshot struct {
 
 // SnapshotPolicy implements policy.PolicySnapshotter. Nothing is copied: the servers keep
 // the weights until the snapshot is closed. Until then the learner cannot sample with other
-// weights.
+// weights. With run.partial_rollouts it can: weights are replaced between two calls of Generate of
+// the snapshot, whose conversations continue with the new ones.
 func (l *Learner) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ func (l *Learner) publish(ctx context.Context) error {
 	if !l.changed {
 		return nil
 	}
-	if l.snapshots > 0 {
+	if l.snapshots > 0 && !l.config.Run.Partial {
 		return fmt.Errorf("engines: %w", errSnapshots)
 	}
 	l.number++
@@ -52,7 +52,7 @@ func (l *Learner) publish(ctx context.Context) error {
 		return fmt.Errorf("engines: weights of version %s: %w", name, err)
 	}
 	l.exported += time.Since(begin)
-	v := engine.Version{Name: name, Path: path.Join(l.shared, name), Adapter: adapter}
+	v := engine.Version{Name: name, Path: path.Join(l.shared, name), Adapter: adapter, Step: l.step}
 	if err := l.fleet.Publish(ctx, v); err != nil {
 		return err
 	}

@@ -170,6 +170,20 @@ func creditTrainer(c config.Config, step int, learner policy.Learner, envs *env.
 	return t
 }
 
+// withImages reports whether recorded episodes have all images of their rows.
+func withImages(episodes []*rollout.Trajectory) bool {
+	for _, t := range episodes {
+		for i := range t.Rows {
+			for _, im := range t.Rows[i].Images {
+				if _, absent := im.Image.(store.Absent); absent || im.Image == nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
 // creditRecord reads the episodes of a step and the numbers of their tokens, or says why
 // the episodes cannot be used. Numbers that were not recorded are nil.
 func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
@@ -184,14 +198,8 @@ func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.
 	} else if err != nil {
 		return nil, nil, "", err
 	}
-	for _, t := range episodes {
-		for i := range t.Rows {
-			for _, im := range t.Rows[i].Images {
-				if _, absent := im.Image.(store.Absent); absent || im.Image == nil {
-					return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
-				}
-			}
-		}
+	if !withImages(episodes) {
+		return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
 	}
 	scores, err = store.LoadScores(recordOf(c, step, scoresFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
