@@ -201,8 +201,9 @@ type StepTracker interface {
 }
 
 // PolicySnapshot is an immutable copy of a policy. It may be used from another goroutine than its
-// learner, and samples what the learner would have sampled when it was copied. It must
-// be closed before its learner is.
+// learner, and samples what the learner would have sampled when it was copied, except with
+// run.partial_rollouts, where servers get new weights meanwhile. It must be closed before its
+// learner is.
 type PolicySnapshot interface {
 	Policy
 	// Close frees the copy.

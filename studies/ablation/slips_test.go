@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,4 +64,30 @@ func TestMovesFollowWhatIsStated(t *testing.T) {
 		slices.Sort(got)
 		require.Equal(t, c.want, got, c.told)
 	}
+}
+
+// TestTheStudyFromAStartThatMisreads has the setting of the longer study but for its lessons, and
+// its own page.
+func TestTheStudyFromAStartThatMisreads(t *testing.T) {
+	o, err := parse([]string{"-slips"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join("runs", "ablation-slips"), filepath.Join("docs", "ablation-slips.md")}, []string{o.out, o.report})
+	s, other := o.setting(), published()
+	require.Equal(t, presets, s.presets)
+	require.Equal(t, longer().steps, s.steps)
+	require.Zero(t, s.lessons[0].slips, "without true statements the model does not learn to see")
+	require.Positive(t, s.lessons[1].slips)
+	require.Zero(t, other.lessons[1].slips, "the settings share no lessons")
+	s.lessons[1].slips = 0
+	s.steps, s.noise, s.follows, s.reasons = other.steps, other.noise, other.follows, other.reasons
+	require.Equal(t, other, s)
+
+	o.report, o.plan = filepath.Join(t.TempDir(), "page.md"), true
+	require.NoError(t, report(o, nil, o.setting()))
+	raw, err := os.ReadFile(o.report)
+	require.NoError(t, err)
+	require.Contains(t, string(raw), "`go run ./studies/ablation -slips` wrote this page. It trains the five presets")
+
+	_, err = parse([]string{"-slips", "-long"}, io.Discard)
+	require.ErrorContains(t, err, "-long and -slips")
 }
