@@ -34,30 +34,10 @@ func (p *Prefetched) staleness() int { return p.Step - 1 - p.Policy }
 // measureStaleness adds the number of updates between the policies that played the episodes and
 // the one that learns from them. With partial rollouts each response has its own.
 func (p *Prefetched) measureStaleness(m track.Metrics, partial bool) {
-	oldest := p.staleness()
-	if !partial {
-		m["rollout/staleness_mean"], m["rollout/staleness_max"] = float64(oldest), float64(oldest)
-		return
-	}
-	sum, most, turns, spanning, episodes := 0, 0, 0, 0, 0
-	for _, e := range p.Episodes {
-		if !e.End.Usable() || len(e.Turns) == 0 {
-			continue
-		}
-		first := e.Turns[0].Version
-		spans := false
-		for _, turn := range e.Turns {
-			age := p.Step - 1 - turn.Version
-			sum, most, turns = sum+age, max(most, age), turns+1
-			spans = spans || turn.Version != first
-		}
-		if episodes++; spans {
-			spanning++
-		}
-	}
-	if turns > 0 {
-		m["rollout/staleness_mean"], m["rollout/staleness_max"] = float64(sum)/float64(turns), float64(most)
-		m["rollout/partial_share"] = float64(spanning) / float64(episodes)
+	age := float64(p.staleness())
+	m["rollout/staleness_mean"], m["rollout/staleness_max"] = age, age
+	if partial {
+		m["rollout/staleness_mean"], m["rollout/staleness_max"], m["rollout/partial_share"] = rollout.Staleness(p.Episodes, p.Step-1)
 	}
 }
 

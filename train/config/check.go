@@ -3,6 +3,7 @@ package config
 import (
 	"vagen/advantage"
 	"vagen/internal/field"
+	"vagen/internal/settings"
 	"vagen/reward"
 )
 
@@ -30,8 +31,8 @@ func (c *Config) problems(r Registries) []error {
 	v.logging(c)
 	v.saving(c)
 	v.stability(c)
-	v.sizes(c)
-	if v.Err() == nil { // the estimator's own check needs valid settings
+	settings.CheckCounts(&v.Checks, c) // for all stages, because another one may use a stored configuration
+	if v.Err() == nil {                // the estimator's own check needs valid settings
 		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
 			v.Say("{algorithm.adv_estimator}: %w", err)
 		}

@@ -43,13 +43,6 @@ type Plan struct {
 	workers map[string]worker.Part // by tag
 }
 
-// part is the input of a task: lines of a dataset with the same tag and settings.
-type part struct {
-	where string // prefix of messages
-	spec  dataset.Spec
-	lines []dataset.Episode
-}
-
 // options returns how files of environments are read.
 func (e *Plan) options() dataset.Options {
 	return dataset.Options{Known: builtin.Registry().Names(), Getenv: e.getenv, Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"vagen/env/dataset"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
 	"vagen/train/worker"
@@ -45,4 +46,11 @@ func (e *Plan) Connect(ctx context.Context, to *evaluate.Evaluation, log *slog.L
 		log.Info("API usage of all workers", "usage", d.Usage())
 		return d.Close()
 	}, nil
+}
+
+// part is the input of a task: lines of a dataset with the same tag and settings.
+type part struct {
+	where string // prefix of messages
+	spec  dataset.Spec
+	lines []dataset.Episode
 }

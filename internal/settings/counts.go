@@ -1,0 +1,23 @@
+package settings
+
+import (
+	"slices"
+
+	"vagen/internal/field"
+)
+
+// CheckCounts reports every count of a configuration above field.Most that c has no error about yet:
+// steps, lengths and sizes are added and multiplied, and a larger one would overflow. Seeds, which
+// have other types, are no counts.
+func CheckCounts(c *field.Checks, config any) {
+	reported := field.Keys(c.Err())
+	for _, k := range Keys(config) {
+		n, ok := k.Value.(int)
+		if p, isPointer := k.Value.(*int); isPointer && p != nil {
+			n, ok = *p, true
+		}
+		if ok && n > field.Most && !slices.Contains(reported, k.Path) {
+			c.Bad(k.Path, "%d, must be at most %d", n, field.Most)
+		}
+	}
+}
