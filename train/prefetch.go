@@ -34,11 +34,11 @@ func (p *Prefetched) staleness() int { return p.Step - 1 - p.Policy }
 // measureStaleness adds the number of updates between the policies that played the episodes and
 // the one that learns from them. With partial rollouts each response has its own.
 func (p *Prefetched) measureStaleness(m track.Metrics, partial bool) {
-	age := float64(p.staleness())
-	m["rollout/staleness_mean"], m["rollout/staleness_max"] = age, age
+	mean, most := float64(p.staleness()), float64(p.staleness())
 	if partial {
-		m["rollout/staleness_mean"], m["rollout/staleness_max"], m["rollout/partial_share"] = rollout.Staleness(p.Episodes, p.Step-1)
+		mean, most, m["rollout/partial_share"] = rollout.Staleness(p.Episodes, p.Step-1)
 	}
+	m["rollout/staleness_mean"], m["rollout/staleness_max"] = mean, most
 }
 
 // PrefetchedSteps are the episodes of the steps after a State's, one entry for each step, in

@@ -145,9 +145,8 @@ func (s *State) validate() error {
 func (t *Trainer) resume() error {
 	t.publisher.saved = t.progress.from.Step
 	t.stability.state = t.progress.from.Stability.clone()
-	err := t.progress.resume(t.Config.Run.MaxStaleness)
-	t.announce()
-	return err
+	defer t.announce()
+	return t.progress.resume(t.Config.Run.MaxStaleness)
 }
 
 // announce tells a learner that wants to know it which step its weights are from.

@@ -45,8 +45,7 @@ type Trainer struct {
 	// of the Learner; nil plays them here. Its metrics are among those of steps if it is a
 	// policy.MetricsReporter.
 	Dealer rollout.Dealer
-	// Recorded returns the episodes of a step that were played before, and metrics of playing
-	// them; nil plays them.
+	// Recorded returns a step's recorded episodes, and metrics of playing them; nil plays new ones.
 	Recorded func(step int) ([]*rollout.Trajectory, track.Metrics, error)
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
