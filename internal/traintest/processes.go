@@ -111,3 +111,20 @@ func FreeAddress(t testing.TB) string {
 	defer l.Close()
 	return l.Addr().String()
 }
+
+// Main runs the tests, or in a child process the role that an environment variable names. A role's
+// error ends the process with status 1.
+func Main(m *testing.M, variable string, roles map[string]func() error) {
+	name := os.Getenv(variable)
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	err := fmt.Errorf("%s is %q, which is no role", variable, name)
+	if role, ok := roles[name]; ok {
+		err = role()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -30,19 +30,10 @@ import (
 const roleVariable = "VAGEN_EVALUATION_ROLE"
 
 func TestMain(m *testing.M) {
-	var err error
-	switch os.Getenv(roleVariable) {
-	case "":
-		os.Exit(m.Run())
-	case "worker":
-		err = workProcess()
-	case "evaluator":
-		_, err = played(context.Background(), os.Getenv("CONFIG"), "run.queue=embedded", "run.queue_options.listen="+os.Getenv("LISTEN"), "run.queue_options.lease=1", "run.queue_options.tries=20")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	traintest.Main(m, roleVariable, map[string]func() error{"worker": workProcess, "evaluator": func() error {
+		_, err := played(context.Background(), os.Getenv("CONFIG"), "run.queue=embedded", "run.queue_options.listen="+os.Getenv("LISTEN"), "run.queue_options.lease=1", "run.queue_options.tries=20")
+		return err
+	}})
 }
 
 func workProcess() error {

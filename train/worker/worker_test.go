@@ -31,19 +31,7 @@ import (
 const roleVariable = "VAGEN_WORKER_ROLE"
 
 func TestMain(m *testing.M) {
-	var err error
-	switch os.Getenv(roleVariable) {
-	case "":
-		os.Exit(m.Run())
-	case "worker":
-		err = workerProcess()
-	case "trainer":
-		err = trainerProcess()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	traintest.Main(m, roleVariable, map[string]func() error{"worker": workerProcess, "trainer": trainerProcess})
 }
 
 // workerProcess plays with the policy that the learner sends along.
