@@ -56,12 +56,15 @@ func main() {
 // minSeeds is the smallest number of seeds for which a deviation can be estimated.
 const minSeeds = 2
 
+// defaultSeeds is the number of seeds without the flag -seeds.
+const defaultSeeds = 5
+
 // parse reads the flags. Errors are written to w, with the usage.
 func parse(args []string, w io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("ablation", flag.ContinueOnError)
 	f.SetOutput(w)
-	f.IntVar(&o.seeds, "seeds", 5, "runs of each preset, at least 2")
+	f.IntVar(&o.seeds, "seeds", defaultSeeds, "runs of each preset, at least 2")
 	f.StringVar(&o.out, "out", "", "folder for warm starts and results; existing ones are used (default runs/ablation, with -long or -slips runs/ablation-long or runs/ablation-slips)")
 	f.StringVar(&o.report, "report", "", "file to write; its plots are written beside it (default docs/ablation.md, with -long or -slips docs/ablation-long.md or docs/ablation-slips.md)")
 	f.BoolVar(&o.long, "long", false, "train vagen_base and vagen_full alone, for twice as many steps")

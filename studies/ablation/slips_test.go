@@ -87,6 +87,8 @@ func TestTheStudyFromAStartThatMisreads(t *testing.T) {
 	raw, err := os.ReadFile(o.report)
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "`go run ./studies/ablation -slips` wrote this page. It trains the five presets")
+	o.seeds, o.first = 3, 7
+	require.Contains(t, introduction(o.setting(), o), "`go run ./studies/ablation -slips -seeds 3 -first 7` wrote this page.")
 
 	_, err = parse([]string{"-slips", "-long"}, io.Discard)
 	require.ErrorContains(t, err, "-long and -slips")
