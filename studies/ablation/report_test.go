@@ -103,7 +103,7 @@ func TestTheLongerStudyComparesTwoPresets(t *testing.T) {
 	raw, err := os.ReadFile(o.report)
 	require.NoError(t, err)
 	text := string(raw)
-	for _, want := range []string{"`go run ./studies/ablation -long` wrote this page. It trains vagen_base and vagen_full with 2 seeds", "| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {
+	for _, want := range []string{"`go run ./studies/ablation -long -seeds 2` wrote this page. It trains vagen_base and vagen_full with 2 seeds", "| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {
 		require.Contains(t, text, want)
 	}
 	for _, other := range []string{"| masked_grpo", "| turn_ppo", "− vanilla_ppo", "NaN"} {
