@@ -90,6 +90,7 @@ var otherValues = map[string]string{
 	"run.queue_options.listen":             "127.0.0.1:1 with run.queue=embedded",
 	"run.queue_options.lease":              "5 with run.queue=embedded",
 	"run.queue_options.tries":              "5 with run.queue=embedded",
+	"run.queue_options.no_worker_timeout":  "5 with run.queue=embedded",
 	"run.queue_options.sync":               "true with run.queue=embedded",
 	"run.queue_options.creds":              "/c with run.queue=nats://h:1",
 	"run.queue_options.user":               "u with run.queue=embedded run.queue_options.key_env=K",

@@ -146,6 +146,9 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range inThisProcess(&cfg) {
+		c.Log.Warn("configuration note", "note", n)
+	}
 	model, a := cfg.Agent.Model.Path, &cfg.Agent.Model
 	folder, adapter, err := evaluation.ModelAt(a.Path, a.Adapter)
 	if err != nil {
@@ -186,6 +189,19 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 		return func() { m.Close() }, nil
 	}
 	return e, nil
+}
+
+// inThisProcess removes the settings of a training configuration that the evaluation does not use,
+// because it plays and generates in its own process, and returns notes on them.
+func inThisProcess(c *config.Config) (notes []string) {
+	if c.Run.Queue != "" {
+		notes = append(notes, "run.queue and run.queue_options: no effect on vagen eval with a training configuration, which plays its episodes in this process; workers play those of a configuration with envs and a backend behind an API")
+	}
+	if c.UsesEngine() {
+		notes = append(notes, "actor_rollout_ref.rollout.engine: no effect on vagen eval with a training configuration, which generates with the model in this process")
+	}
+	c.Run.Queue, c.Agent.Rollout.Engine.Addresses, c.Run.Partial = "", nil, false
+	return notes
 }
 
 // printPlan shows what would be played.

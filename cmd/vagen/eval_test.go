@@ -160,6 +160,19 @@ func evaluated(t *testing.T, more ...string) {
 	require.InDelta(t, last["val/episodes"], row.Episodes, 0)
 }
 
+// TestAnEvaluationOfARunNotesWhatItDoesNotUse: the queue and the servers of training.
+func TestAnEvaluationOfARunNotesWhatItDoesNotUse(t *testing.T) {
+	config, out := setup(t)
+	code, _, errs := launchRun(t, "", "eval", config, "--out", out, "--dry-run", "critic.kind=none", "algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2",
+		"run.queue=nats://h:1", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.engine.addresses=[http://h:2]", "actor_rollout_ref.rollout.engine.sync_dir="+t.TempDir())
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, errs, "run.queue and run.queue_options: no effect")
+	require.Contains(t, errs, "actor_rollout_ref.rollout.engine: no effect")
+	code, _, errs = launchRun(t, "", "eval", config, "--out", out, "--dry-run")
+	require.Equal(t, cli.OK, code, errs)
+	require.NotContains(t, errs, "run.queue")
+}
+
 func TestEvaluationsExplainTheirKeys(t *testing.T) {
 	text := succeed(t, "eval", "--explain")
 	for _, key := range []string{"run.max_concurrent_jobs", "backends.NAME.requests_per_minute", "default_chat_config.temperature", "experiment.dump_dir"} {

@@ -8,11 +8,12 @@ import (
 
 // QueueConfig says how trainer and workers use the queue in run.queue.
 type QueueConfig struct {
-	Name   string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
-	Listen string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
-	Lease  float64 `yaml:"lease" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
-	Tries  int     `yaml:"tries" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
-	Sync   bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
+	Name      string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
+	Listen    string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
+	Lease     float64 `yaml:"lease" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
+	Tries     int     `yaml:"tries" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
+	NoWorkers float64 `yaml:"no_worker_timeout" unit:"seconds" doc:"if workers ended with an error, such as an API or servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
+	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
 	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
@@ -28,7 +29,7 @@ const QueueEmbedded = "embedded"
 const queueKey = "run.queue_options"
 
 func defaultQueue() QueueConfig {
-	return QueueConfig{Name: "vagen", Listen: "127.0.0.1:4222", Lease: 30, Tries: 3}
+	return QueueConfig{Name: "vagen", Listen: "127.0.0.1:4222", Lease: 30, Tries: 3, NoWorkers: 120}
 }
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
@@ -46,6 +47,9 @@ func (v *validator) queue(c *Config) {
 		v.Bad(queueKey+".lease", "%v, must be in [0.1, 1e6]", o.Lease)
 	}
 	v.Positive(queueKey+".tries", o.Tries)
+	if !(o.NoWorkers >= 0 && o.NoWorkers <= 1e6) {
+		v.Bad(queueKey+".no_worker_timeout", "%v, must be in [0, 1e6]", o.NoWorkers)
+	}
 	if c.Run.Queue != QueueEmbedded {
 		if err := natsurl.Check(c.Run.Queue); err != nil {
 			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)
@@ -78,7 +82,7 @@ func (v *validator) queue(c *Config) {
 // queueKeys are the settings that have no effect without a queue.
 func queueKeys() []string {
 	var out []string
-	for _, k := range []string{"name", "listen", "lease", "tries", "sync", "creds", "user", "key_env", "tls_ca", "tls_cert", "tls_key"} {
+	for _, k := range []string{"name", "listen", "lease", "tries", "no_worker_timeout", "sync", "creds", "user", "key_env", "tls_ca", "tls_cert", "tls_key"} {
 		out = append(out, queueKey+"."+k)
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
+	"vagen/train/queue"
 	"vagen/train/worker"
 )
 
@@ -236,20 +238,20 @@ func TestTheBudgetIsThatOfAllWorkers(t *testing.T) {
 	require.NoError(t, err)
 	want := results(t, dir)
 	listen := traintest.FreeAddress(t)
-	queue := []string{"run.queue=embedded", "run.queue_options.listen=" + listen}
+	settings := []string{"run.queue=embedded", "run.queue_options.listen=" + listen}
 	stop := workers(t, "nats://"+listen, 3, nil)
 	before := s.asked.Load()
 	const budget = 0.004 // of requests that cost 0.00025 and more
-	_, err = played(t.Context(), path, append(queue, fmt.Sprint("backends.mine.budget=", budget))...)
+	_, err = played(t.Context(), path, append(settings, fmt.Sprint("backends.mine.budget=", budget))...)
 	require.ErrorIs(t, err, chat.ErrBudget)
 	require.Positive(t, s.asked.Load()-before)
 	require.LessOrEqual(t, s.asked.Load()-before, int64(budget/0.00025))
 	s.status.Store(http.StatusPaymentRequired)
-	_, err = played(t.Context(), path, queue...)
+	_, err = played(t.Context(), path, settings...)
 	require.ErrorContains(t, err, "no credit")
 	require.NotContains(t, err.Error(), evalKey)
 	s.status.Store(0)
-	dir, err = played(t.Context(), path, queue...)
+	dir, err = played(t.Context(), path, settings...)
 	require.NoError(t, err)
 	for _, err := range stop() {
 		require.NoError(t, err)
@@ -284,13 +286,41 @@ func TestAWorkerWithoutTheRightKeyEnds(t *testing.T) {
 	require.NoError(t, stop()[0])
 }
 
+// TestAnEvaluationWhoseWorkersCannotReachTheServiceEndsWithTheReason, and resumes when it answers.
+func TestAnEvaluationWhoseWorkersCannotReachTheServiceEndsWithTheReason(t *testing.T) {
+	s, path := served(t)
+	h := httptest.NewServer(s)
+	address := h.Listener.Addr().String()
+	h.Close() // nothing listens there now
+	listen := traintest.FreeAddress(t)
+	set := []string{"run.queue=embedded", "run.queue_options.listen=" + listen, "run.queue_options.no_worker_timeout=1", "backends.mine.base_url=http://" + address + "/v1"}
+	stop := workers(t, "nats://"+listen, 2, nil)
+	_, err := played(t.Context(), path, set...)
+	require.ErrorIs(t, err, queue.ErrNoWorkers)
+	require.ErrorContains(t, err, address)
+	require.ErrorContains(t, err, "1s")
+	require.NotContains(t, err.Error(), evalKey)
+	for _, err := range stop() {
+		require.ErrorIs(t, err, chat.ErrUnreachable)
+	}
+	l, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	again := &http.Server{Handler: s}
+	t.Cleanup(func() { again.Close() })
+	go again.Serve(l)
+	stop = workers(t, "nats://"+listen, 1, nil)
+	_, err = played(t.Context(), path, set...)
+	require.NoError(t, err)
+	require.NoError(t, stop()[0])
+}
+
 // TestWorkersCannotUseALocalModel, and a queue that cannot be used is refused.
 func TestWorkersCannotUseALocalModel(t *testing.T) {
 	_, err := Load(evalFile(t, evalText), []string{"run.backend=local", "run.queue=embedded"}, nothing)
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, "which workers cannot use")
 	for set, text := range map[string]string{
-		"run.queue=http://h": "run.queue", "run.queue_options.lease=0": "Lease", "run.queue_options.tries=0": "Tries",
+		"run.queue=http://h": "run.queue", "run.queue_options.lease=0": "Lease", "run.queue_options.tries=0": "Tries", "run.queue_options.no_worker_timeout=-1": "NoWorkers",
 		"run.queue_options.listen=0.0.0.0:4222": "Listen", "run.queue_options.key_env=NO_SUCH_KEY": "NO_SUCH_KEY",
 	} {
 		_, path := served(t)

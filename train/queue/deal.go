@@ -37,9 +37,10 @@ type deal struct {
 	results  jetstream.Stream
 	consumer jetstream.Consumer
 
-	progress time.Time // of the last result
-	warned   time.Time // of the last warning
-	heard    sync.Once // that results cannot be delivered
+	progress  time.Time // of the last result
+	warned    time.Time // of the last warning
+	disturbed time.Time // when the server last did not answer
+	heard     sync.Once // that results cannot be delivered
 }
 
 // tick is how long a deal waits for results before it looks at other things.
@@ -113,13 +114,15 @@ func (d *deal) run(ctx context.Context) error {
 		d.publish(ctx)
 		n, err := d.read(ctx)
 		if err != nil {
+			d.disturbed = time.Now()
 			d.warn("results cannot be read", err)
 			clock.Wait(ctx, tick)
 		}
 		if n == 0 {
-			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) {
+			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrNoWorkers) {
 				return err
 			} else if err != nil {
+				d.disturbed = time.Now()
 				d.warn("the queue cannot be examined", err)
 			}
 		}

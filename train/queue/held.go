@@ -72,7 +72,7 @@ func (w *worker) lock(h *held, alone bool) {
 	}
 }
 
-// extend extends the leases of all tasks.
+// extend extends the leases of all tasks, and reports that the worker runs.
 func (w *worker) extend(ctx context.Context, done <-chan struct{}) {
 	for {
 		select {
@@ -86,6 +86,7 @@ func (w *worker) extend(ctx context.Context, done <-chan struct{}) {
 		for _, h := range all {
 			h.m.InProgress() // if it fails, the task may be played twice
 		}
+		w.report(presence{})
 		w.endOver(ctx)
 	}
 }

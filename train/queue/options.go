@@ -80,6 +80,10 @@ type Options struct {
 	// Tries is how often a task may end or fail its worker. A worker that is not heard of for the
 	// time of Lease counts as ended.
 	Tries int
+	// NoWorkers ends a batch whose workers ended with errors: if at least one did, there was no
+	// result for this time since, and no worker is left. 0 waits for workers as long as the
+	// context allows, as does a batch whose workers reported no error.
+	NoWorkers time.Duration
 	// Window is the number of tasks in the queue at a time.
 	Window int
 	// Setup is passed to workers as it is, in every batch: what they need to open environments.
@@ -101,12 +105,12 @@ type Options struct {
 	Hear func(message []byte, answer func([]byte))
 }
 
-// DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, and 3
-// tries.
+// DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, 3 tries,
+// and two minutes without workers.
 func DefaultOptions() Options {
 	return Options{
 		Connection: Connection{URL: Embedded, Name: "vagen"}, Listen: "127.0.0.1:4222",
-		Lease: 30 * time.Second, Tries: 3, Window: 4096,
+		Lease: 30 * time.Second, Tries: 3, NoWorkers: 2 * time.Minute, Window: 4096,
 	}
 }
 
@@ -140,6 +144,9 @@ func (o *Options) Check() error {
 	c.Positive("Window", o.Window)
 	if o.Lease < 100*time.Millisecond {
 		c.Bad("Lease", "%v, must be at least 100ms", o.Lease)
+	}
+	if o.NoWorkers < 0 {
+		c.Bad("NoWorkers", "%v, must not be negative", o.NoWorkers)
 	}
 	if o.Run == "" {
 		c.Bad("Run", "empty, must identify the run")

@@ -29,6 +29,7 @@ type Queue struct {
 	server *embedded // nil for one by URL
 	said   *complaints
 	count  counters
+	seen   attendance
 
 	mu    sync.Mutex
 	deals int // number of batches so far
@@ -53,12 +54,16 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
+	q.seen = attendance{q: q, live: map[string]time.Time{}}
 	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}
 	if err == nil {
 		err = q.hear()
+	}
+	if err == nil {
+		_, err = nc.Subscribe(q.names.presence(), q.seen.hear)
 	}
 	if err != nil {
 		return nil, errors.Join(err, q.Close())

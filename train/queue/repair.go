@@ -39,6 +39,10 @@ func (d *deal) look(ctx context.Context) error {
 		return err
 	}
 	left, err := d.left(ctx, tasks)
+	// Workers that are alive may not have been heard of while the server was not there.
+	if err == nil && time.Since(d.disturbed) > q.opts.Lease {
+		err = q.seen.left(d.progress)
+	}
 	if err != nil || time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
 		return err
 	}

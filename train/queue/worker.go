@@ -48,12 +48,15 @@ func Work(ctx context.Context, o WorkerOptions) error {
 	}
 	defer w.nc.Close()
 	defer w.ticker.Stop()
-	return w.run(ctx)
+	err = w.run(ctx)
+	w.end(err)
+	return err
 }
 
 // worker is a running Work.
 type worker struct {
 	opts  WorkerOptions
+	id    string // of this call of Work
 	names names
 	nc    *nats.Conn
 	js    jetstream.JetStream
@@ -118,7 +121,7 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{
-		opts: o, said: said, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		opts: o, id: nonce(), said: said, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for logged := false; ; {
@@ -274,6 +277,7 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	if v := config.Metadata[protocolKey]; v != protocol {
 		return nil, fmt.Errorf("queue: %w: the trainer has %q, this worker %q: use the same version of the program", errProtocol, v, protocol)
 	}
+	w.report(presence{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if lease := max(config.AckWait, 100*time.Millisecond); lease != w.lease {

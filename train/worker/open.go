@@ -43,7 +43,7 @@ func queueOptions(url string, k *config.QueueConfig, dir, id string, look func(n
 	out := queue.DefaultOptions()
 	out.Connection = queue.Connection{URL: url, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: log}
 	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(dir, queueFolder), k.Listen, k.Sync, k.Tries
-	out.Lease = time.Duration(k.Lease * float64(time.Second))
+	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
 		if out.Key, _ = getenv(look)(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
@@ -54,6 +54,8 @@ func queueOptions(url string, k *config.QueueConfig, dir, id string, look func(n
 	}
 	return out, nil
 }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // getenv returns a function that looks up environment variables; nil is os.LookupEnv.
 func getenv(look func(name string) (string, bool)) func(name string) (string, bool) {

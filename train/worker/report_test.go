@@ -27,7 +27,7 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := json.Marshal(answer)
-			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+`},"finish_reason":"stop"}]}`)
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+`},"finish_reason":"stop"}],"usage":{"prompt_tokens":70,"completion_tokens":11}}`)
 		}))
 		defer s.Close()
 		c := config.Default()
@@ -60,6 +60,8 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 		}
 		want := play(nil)
 		require.Positive(t, want.Claims)
+		require.EqualValues(t, 70*want.Attempts, want.PromptTokens)
+		require.EqualValues(t, 11*want.Attempts, want.CompletionTokens)
 		require.Equal(t, name == "nonsense", want.Unscored[client.Answer] > 0)
 		for _, n := range []int{1, 3} {
 			trainer := Trainer{Config: &c, Dir: t.TempDir(), ID: "a run", Own: true}
@@ -87,7 +89,7 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 func TestReportsOfWorkersAreNotTrusted(t *testing.T) {
 	for _, bad := range []string{
 		"{", "7", `{"judge":{"claims":-1}}`, `{"judge":{"claims":1,"cached":2}}`, `{"judge":{"claims":1,"unscored":{"answer":2}}}`,
-		`{"judge":{"claims":1,"unscored":{"sk-key":1}}}`, `{"judge":{"claims":5,"cached":2,"unscored":{"answer":-1}}}`, `{"judge":{"attempts":-1}}`, `{"judge":{"waited_ns":-1}}`,
+		`{"judge":{"claims":1,"unscored":{"sk-key":1}}}`, `{"judge":{"claims":5,"cached":2,"unscored":{"answer":-1}}}`, `{"judge":{"attempts":-1}}`, `{"judge":{"prompt_tokens":-1}}`, `{"judge":{"completion_tokens":9223372036854775807}}`, `{"judge":{"waited_ns":-1}}`,
 	} {
 		ctx, meter := client.WithMeter(t.Context())
 		require.ErrorIs(t, countJudge(ctx, nil, []byte(bad)), queue.ErrResult, bad)
@@ -96,7 +98,7 @@ func TestReportsOfWorkersAreNotTrusted(t *testing.T) {
 	ctx, meter := client.WithMeter(t.Context())
 	require.NoError(t, countJudge(ctx, nil, nil))
 	for range 2 {
-		require.NoError(t, countJudge(ctx, nil, report{Judge: client.Usage{Claims: 5, Cached: 2, Attempts: 4, Unscored: map[client.Cause]int{client.Answer: 1}, Waited: 7}}.write()))
+		require.NoError(t, countJudge(ctx, nil, report{Judge: client.Usage{Claims: 5, Cached: 2, Attempts: 4, PromptTokens: 50, CompletionTokens: 3, Unscored: map[client.Cause]int{client.Answer: 1}, Waited: 7}}.write()))
 	}
-	require.Equal(t, client.Usage{Claims: 10, Cached: 4, Attempts: 8, Unscored: map[client.Cause]int{client.Answer: 2}, Waited: 14}, meter.Usage())
+	require.Equal(t, client.Usage{Claims: 10, Cached: 4, Attempts: 8, PromptTokens: 100, CompletionTokens: 6, Unscored: map[client.Cause]int{client.Answer: 2}, Waited: 14}, meter.Usage())
 }

@@ -51,7 +51,7 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := newClient(s, policy.Ask(m, sampling), log)
+	c := newClient(s, metered(m), log)
 	if s.KeyEnv != "" && unencrypted(block.JudgeURL) {
 		c.log.Warn("the judge's key is sent without encryption", "judge_base_url", block.JudgeURL)
 	}
@@ -62,6 +62,21 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 		}
 	}
 	return c, nil
+}
+
+// metered returns a Completer of a model that counts tokens in the meter of its context.
+func metered(p policy.Policy) judge.Completer {
+	return func(ctx context.Context, prompts []string) (answers []string, errs []error, err error) {
+		meter, _ := meterOf(ctx)
+		own, used := policy.Meter(p)
+		defer func() {
+			u := used()
+			meter.add(func(sum *Usage) {
+				sum.PromptTokens, sum.CompletionTokens = sum.PromptTokens+u.PromptTokens, sum.CompletionTokens+u.CompletionTokens
+			})
+		}()
+		return policy.Ask(own, sampling)(ctx, prompts)
+	}
 }
 
 // unencrypted reports whether requests leave the machine without encryption.

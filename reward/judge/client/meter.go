@@ -22,10 +22,14 @@ type Meter struct {
 
 // Usage is what a Meter has counted.
 type Usage struct {
-	Claims   int           `json:"claims"`   // that a judge was asked about
-	Cached   int           `json:"cached"`   // of them, answered from the folder of answers
-	Attempts int           `json:"attempts"` // requests that were sent
-	Unscored map[Cause]int `json:"unscored"` // claims without a score
+	Claims   int `json:"claims"`   // that a judge was asked about
+	Cached   int `json:"cached"`   // of them, answered from the folder of answers
+	Attempts int `json:"attempts"` // requests that were sent
+	// PromptTokens and CompletionTokens are those of all answers, also of ones that cannot be
+	// used, as far as the service counts them.
+	PromptTokens     int64         `json:"prompt_tokens"`
+	CompletionTokens int64         `json:"completion_tokens"`
+	Unscored         map[Cause]int `json:"unscored"` // claims without a score
 	// Waited is the time during which at least one claim waited for a judge.
 	Waited time.Duration `json:"waited_ns"`
 }
@@ -45,6 +49,8 @@ func (u Usage) Missing() int {
 //	unscored           share of them without a score
 //	unscored/<cause>   number of them, by cause
 //	cached             number that were answered from the folder of answers
+//	prompt_tokens      tokens that the judge read, and
+//	completion_tokens  wrote, as far as its service counts them
 //
 // and, without the prefix, time/judge: the seconds during which a judge was waited for.
 func (u Usage) Write(m map[string]float64, prefix string) {
@@ -53,6 +59,7 @@ func (u Usage) Write(m map[string]float64, prefix string) {
 	}
 	m[prefix+"claims"], m[prefix+"cached"] = float64(u.Claims), float64(u.Cached)
 	m[prefix+"unscored"], m["time/judge"] = float64(u.Missing())/float64(u.Claims), u.Waited.Seconds()
+	m[prefix+"prompt_tokens"], m[prefix+"completion_tokens"] = float64(u.PromptTokens), float64(u.CompletionTokens)
 	for cause, n := range u.Unscored {
 		m[prefix+"unscored/"+string(cause)] = float64(n)
 	}
@@ -80,6 +87,7 @@ func WithPart(ctx context.Context, whole *Meter) (context.Context, *Meter) {
 func Add(ctx context.Context, u Usage) {
 	m, _ := meterOf(ctx)
 	m.add(func(sum *Usage) {
+		sum.PromptTokens, sum.CompletionTokens = sum.PromptTokens+u.PromptTokens, sum.CompletionTokens+u.CompletionTokens
 		sum.Claims, sum.Cached, sum.Attempts, sum.Waited = sum.Claims+u.Claims, sum.Cached+u.Cached, sum.Attempts+u.Attempts, sum.Waited+u.Waited
 	})
 	for cause, n := range u.Unscored {
@@ -99,6 +107,9 @@ func (u Usage) Check() error {
 			return fmt.Errorf("client: %w: %d claims without a score of cause %q: causes are %q, numbers must not be negative", ErrUsage, k, cause, Causes())
 		}
 		n += k
+	}
+	if u.PromptTokens < 0 || u.PromptTokens > most || u.CompletionTokens < 0 || u.CompletionTokens > most {
+		return fmt.Errorf("client: %w: %d prompt tokens and %d completion tokens, must be in [0, %d]", ErrUsage, u.PromptTokens, u.CompletionTokens, most)
 	}
 	if u.Claims < 0 || u.Claims > most || u.Attempts < 0 || u.Attempts > most || u.Cached < 0 || u.Cached+n > u.Claims || u.Waited < 0 || u.Waited > 1000*time.Hour {
 		return fmt.Errorf("client: %w: %d claims, %d of them cached and %d without a score, %d attempts, waited %v: numbers must not be negative, and claims not fewer than their parts",
