@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"io"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
@@ -89,22 +88,23 @@ func Decode(data []byte, limit int, fetch func(name string) ([]byte, error)) ([]
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	var out []Stored
-	for {
-		var one [1]record
-		n, err := next(in, one[:])
-		if n == 0 && errors.Is(err, io.EOF) {
-			return out, nil
-		}
+	records := make([]record, table.NumRows()) // at most limit
+	for read := 0; read < len(records); {
+		n, err := next(in, records[read:])
 		if n == 0 {
-			return nil, fmt.Errorf("store: trajectory %d: %w", len(out), err)
+			return nil, fmt.Errorf("store: trajectory %d: %w", read, err)
 		}
-		t, err := decode(&one[0], get)
-		if err != nil {
-			return nil, fmt.Errorf("store: trajectory %d: %w", len(out), err)
-		}
-		out = append(out, Stored{int(one[0].Step), t})
+		read += n
 	}
+	out := make([]Stored, len(records))
+	for i := range records {
+		t, err := decode(&records[i], get)
+		if err != nil {
+			return nil, fmt.Errorf("store: trajectory %d: %w", i, err)
+		}
+		out[i] = Stored{int(records[i].Step), t}
+	}
+	return out, nil
 }
 
 // EncodeOptions returns the options of an environment as JSON that DecodeOptions reads back

@@ -13,40 +13,48 @@ import (
 	"vagen/rollout/store"
 )
 
-// send sends the results until finished is closed. Results that have come together are
-// sent together.
+// gatherTime is how long a result waits for others to be sent with it. A message has a fixed
+// cost, most of it for the columns of the file in it, which short episodes would pay each.
+const gatherTime = 50 * time.Millisecond
+
+// send sends the results until finished is closed. Results that come shortly after each other
+// are sent together.
 func (w *worker) send(ctx context.Context) {
-	var next *outcome // taken from finished, of another batch
-	for {
+	first, ok := <-w.finished
+	for ok {
 		var group []outcome
-		if next != nil {
-			group, next = append(group, *next), nil
-		} else {
-			first, ok := <-w.finished
-			if !ok {
-				return
-			}
-			group = append(group, first)
-		}
-		for len(group) < maxGrouped && group[0].fault == "" && next == nil {
-			select {
-			case more, ok := <-w.finished:
-				if !ok {
-					w.deliver(ctx, group)
-					return
-				}
-				if more.of != group[0].of || more.fault != "" {
-					next = &more
-				} else {
-					group = append(group, more)
-				}
-				continue
-			default:
-			}
-			break
-		}
+		group, first, ok = w.gather(first)
 		w.deliver(ctx, group)
+		if ok && first.held == nil {
+			first, ok = <-w.finished
+		}
 	}
+}
+
+// gather returns the results to send together, beginning with one, and a result that cannot be sent
+// with them, if there is one. ok is false when finished is closed.
+func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) {
+	group = []outcome{first}
+	if first.fault != "" {
+		return group, outcome{}, true
+	}
+	late := time.NewTimer(gatherTime)
+	defer late.Stop()
+	for len(group) < maxGrouped {
+		select {
+		case more, ok := <-w.finished:
+			switch {
+			case !ok:
+				return group, outcome{}, false
+			case more.of != first.of || more.fault != "":
+				return group, more, true
+			}
+			group = append(group, more)
+		case <-late.C:
+			return group, outcome{}, true
+		}
+	}
+	return group, outcome{}, true
 }
 
 // deliver sends results of a batch and acknowledges their tasks. While the server takes no
