@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/queue"
 	"vagen/train/run"
 	"vagen/train/worker"
 )
@@ -73,10 +75,10 @@ func (l learner) CheckRow([]int32, []policy.Image) error {
 }
 
 // lake is a run on FrozenLake with validations and a checkpoint after every step.
-func lake(dir, queue, listen string) config.Config {
+func lake(dir, server, listen string) config.Config {
 	c := config.Default()
-	c.Run.Seed, c.Run.Queue = 3, queue
-	if queue != "" {
+	c.Run.Seed, c.Run.Queue = 3, server
+	if server != "" {
 		c.Run.QueueOptions.Listen, c.Run.QueueOptions.Lease = listen, 1
 		c.Run.QueueOptions.Tries = 20 // four deaths, and leases that end on a slow machine, may hit one episode
 	}
@@ -165,4 +167,46 @@ func TestTrainingWithWorkersGivesTheBytesOfOneProcess(t *testing.T) {
 	}
 	require.Len(t, got, len(want))
 	require.NoDirExists(t, filepath.Join(dir, "queue", "jetstream", "$G", "streams", "VAGEN_vagen_RESULTS"), "the queue is removed at the end")
+}
+
+// TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes: the worker cannot use the policy of a
+// later step. The files of the resumed run are those of one process.
+func TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes(t *testing.T) {
+	alone := filepath.Join(t.TempDir(), "alone")
+	require.NoError(t, trainRun(t.Context(), lake(alone, "", "")))
+	c := lake(filepath.Join(t.TempDir(), "queue"), config.QueueEmbedded, traintest.FreeAddress(t))
+	c.Run.QueueOptions.NoWorkers = 0.5
+	errClosed := errors.New("the servers are closed today")
+	play := func(batches int) (played, worked error) {
+		r, err := run.Open(t.Context(), c, run.Options{Learner: newLearner})
+		require.NoError(t, err)
+		o := worker.DefaultOptions()
+		o.URL, o.Slots = "nats://"+c.Run.QueueOptions.Listen, 2
+		o.Policy = func(_ context.Context, _ *config.Config, version []byte) (policy.Policy, error) {
+			if batches--; batches < 0 {
+				return nil, errClosed
+			}
+			b := traintest.Walker()
+			return b, b.SetTable(version)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Work(ctx, o) }()
+		played = r.Train(t.Context())
+		cancel()
+		worked = <-ended
+		require.NoError(t, r.Close())
+		return played, worked
+	}
+	played, worked := play(3)
+	require.ErrorIs(t, worked, errClosed)
+	require.ErrorIs(t, played, queue.ErrNoWorkers)
+	require.ErrorContains(t, played, errClosed.Error())
+	played, worked = play(1000)
+	require.NoError(t, errors.Join(played, worked))
+	want, got := files(t, alone), files(t, c.Trainer.Dir)
+	for name, raw := range want {
+		require.Equal(t, raw, got[name], name)
+	}
+	require.Len(t, got, len(want))
 }
