@@ -79,7 +79,7 @@ func TestNodesChangeNoByteOfARun(t *testing.T) {
 		require.Contains(t, said[1-killed].String(), []string{"node 1", "node 0"}[killed])
 		require.Regexp(t, "the node is lost", said[1-killed].String())
 	}
-	got := alone("resumed", "trainer.resume_mode=resume_path", "trainer.resume_from_path=lost-follower/checkpoints/step_1", "trainer.total_training_steps=2", "trainer.allow_config_change=true")
+	got := alone("resumed", "trainer.resume_mode=resume_path", "trainer.resume_from_path=lost-follower/checkpoints/step_1", "trainer.total_training_steps=2")
 	requireSameState(t, want, got, "one process after a lost node")
 }
 

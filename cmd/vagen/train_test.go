@@ -89,7 +89,7 @@ func TestTrainingResumes(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
 	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "trainer.total_training_steps: 3 → 2")
+	require.Contains(t, errs, "steps: the run has done 3, which is more than 2")
 	code, _, errs = launchRun(t, "", append(args, out, "--resume", "trainer.total_training_steps=3", "algorithm.gamma=0.5")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")

@@ -42,8 +42,9 @@ var styles = []string{"base", "common_sense", "complex_instruction", "visual_app
 // EvalSets returns the names of the built-in sets: base, common_sense,
 // complex_instruction, visual_appearance and long_horizon with 60 tasks each, the same with
 // _train and 1200, and with _open and a room for every seed. Sets of one kind share their rooms and targets and
-// differ in the instructions; in long_horizon the target is behind the agent at the
-// start.
+// differ in the instructions, and in the view at the start. As in the original's files, the agent faces the target,
+// in long_horizon it has its back to it, and in the sets with _train, other than
+// long_horizon_train, which the original does not have, it looks in a random one of four directions.
 func EvalSets() []string {
 	var names []string
 	for _, s := range styles {
@@ -84,8 +85,11 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 	o := g.scene.objects[g.target]
 	t := Task{TargetType: o.Type, TargetID: o.ID, Target: Position{o.Center[0], o.Center[1], o.Center[2]}, Scene: g.scene.name, Hide: []string{},
 		Start: Pose{Position: Position{g.start.X, agentHeight, g.start.Z}, Rotation: float64(g.yaw)}}
-	if s.style == "long_horizon" {
+	switch {
+	case s.style == "long_horizon":
 		t.Start.Rotation = float64((g.yaw + 180) % 360)
+	case s.split == training:
+		t.Start.Rotation = 90 * float64(rng.New(2, rng.Level, uint64(i)).IntN(4))
 	}
 	t.Instruction = instruction(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
 	return t, g.scene, nil

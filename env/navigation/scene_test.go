@@ -97,6 +97,38 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 	require.ErrorIs(t, err, ErrTask)
 }
 
+// TestAgentsStartWithTheViewOfTheOriginalsFiles: in the 60 tasks of each of EmbodiedBench's files, the target is at
+// most 50 degrees from ahead, in long_horizon at least 130. VAGEN's script of the training files
+// draws the rotation.
+func TestAgentsStartWithTheViewOfTheOriginalsFiles(t *testing.T) {
+	const tasks = 60
+	off := func(set string) (counts [4]int) {
+		s, err := builtIn(set, nil)
+		require.NoError(t, err)
+		for i := range tasks {
+			task, _, err := s.At(i)
+			require.NoError(t, err)
+			p, q := task.Start.Position, task.Target
+			ahead := math.Atan2(q.X-p.X, q.Z-p.Z) * 180 / math.Pi
+			turn := math.Remainder(task.Start.Rotation-ahead, 360)
+			counts[int(math.Round(turn/90)+4)%4]++
+		}
+		return counts
+	}
+	for _, style := range styles[:4] {
+		require.Equal(t, [4]int{tasks, 0, 0, 0}, off(style), style)
+		require.Equal(t, [4]int{tasks, 0, 0, 0}, off(style+"_open"), style)
+		train := off(style + "_train")
+		for _, n := range train {
+			require.Greater(t, n, tasks/8, "%s_train: %v", style, train)
+		}
+		require.Equal(t, off("base_train"), train, "sets of one kind share their starts")
+	}
+	for _, set := range []string{"long_horizon", "long_horizon_train", "long_horizon_open"} {
+		require.Equal(t, [4]int{0, 0, tasks, 0}, off(set), set)
+	}
+}
+
 func TestEveryKindHasWhatItNeeds(t *testing.T) {
 	for _, k := range catalog {
 		require.NotEmpty(t, k.parts, k.name)

@@ -18,6 +18,10 @@ import (
 // collects the errors of all of them. It also handles keys that are not fields of the
 // struct, and values that refer to other keys, such as ${data.truncation}.
 type Loader struct {
+	// Unknown, if not nil, receives the keys that are neither fields nor foreign, which are
+	// errors otherwise.
+	Unknown func(path string, value any)
+
 	fields  map[string]leaf
 	foreign []Foreign
 	refer   bool // references are resolved
@@ -194,6 +198,10 @@ func (l *Loader) assign(where, path string, value any) error {
 				l.order = append(l.order, path)
 			}
 			l.others[path] = pending{value, where, l.layer}
+			return nil
+		}
+		if l.Unknown != nil {
+			l.Unknown(path, value)
 			return nil
 		}
 		return unknown(l.fields, path, l.foreign...)

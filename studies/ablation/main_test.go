@@ -76,11 +76,12 @@ func TestAStoppedStudyResumes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before.ModTime(), after.ModTime())
 
-	for name, change := range map[string]func(*study){"turns": func(s *study) { s.turns++ }, "warm start": func(s *study) { s.noise = 0.5 }} {
+	for name, change := range map[string]func(*study){"rollout_manager.max_turns: 2 → 3": func(s *study) { s.turns++ }, "warm start: noise 0.7": func(s *study) { s.noise = 0.5 }} {
 		other := tinyStudy(t, dir, io.Discard)
 		change(other)
 		_, err = other.run(t.Context(), 2)
-		require.ErrorContains(t, errors.Join(err, other.close()), "results of another configuration", name)
+		require.ErrorContains(t, errors.Join(err, other.close()), "results of another configuration")
+		require.ErrorContains(t, err, name)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"time"
 
 	"vagen/env"
@@ -82,25 +82,26 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	if err != nil {
 		return result{}, err
 	}
-	settings, err := s.settings(c)
-	if err != nil {
-		return result{}, err
-	}
 	dir := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), preset)
 	name := filepath.Join(dir, "result.json")
 	raw, err := os.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return s.train(ctx, c, preset, dir, settings)
+		return s.train(ctx, c, preset, dir)
 	case err != nil:
 		return result{}, err
 	}
-	stored, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	used := filepath.Join(dir, "config.yaml")
+	stored, err := os.ReadFile(used)
 	if err != nil {
 		return result{}, err
 	}
-	if !slices.Equal(stored, settings) {
-		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it", dir)
+	lines, err := s.differences(used, stored, c)
+	if err != nil {
+		return result{}, err
+	}
+	if len(lines) > 0 {
+		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it:\n  %s", dir, strings.Join(lines, "\n  "))
 	}
 	var r result
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -109,18 +110,13 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	return r, nil
 }
 
-// settings returns what a run depends on: its configuration, and the warm start in a comment.
-func (s *study) settings(c config.Config) ([]byte, error) {
-	raw, err := c.YAML()
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(raw, "# warm start: noise %v, moves follow statements: %v, lessons %+v\n", s.noise, s.follows, s.lessons), nil
-}
-
 // train trains from the warm start of the seed. Files of an incomplete run are removed.
-func (s *study) train(ctx context.Context, c config.Config, preset, dir string, settings []byte) (result, error) {
+func (s *study) train(ctx context.Context, c config.Config, preset, dir string) (result, error) {
 	r := result{Preset: preset, Seed: c.Run.Seed}
+	settings, err := s.settings(c)
+	if err != nil {
+		return r, err
+	}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return r, err
 	}

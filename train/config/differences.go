@@ -50,6 +50,21 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
+// StoredDifferences reads a configuration that Stored wrote, as ReadStored does, and lists how another
+// one differs from it, as Differences does. A key that the stored one lacks, because it
+// was added since, is equal if it has its default. A key that was removed since is a
+// difference, "key: value → no such key".
+func StoredDifferences(name string, raw []byte, c *Config) (stored Config, lines []string, err error) {
+	var removed []string
+	stored, err = readStored(name, raw, func(key string, value any) {
+		removed = append(removed, fmt.Sprintf("%s: %s → no such key", key, ValueText(redact.Value(key[strings.LastIndexByte(key, '.')+1:], value))))
+	})
+	if err != nil {
+		return stored, nil, err
+	}
+	return stored, append(Differences(&stored, c), removed...), nil
+}
+
 // SafeKeys lists the settings of a configuration with secrets redacted.
 func SafeKeys(c *Config) []settings.Key {
 	keys := settings.Keys(c)
@@ -71,18 +86,4 @@ func ValueText(value any) string {
 		return fmt.Sprint(value)
 	}
 	return string(raw)
-}
-
-// Scheduled reports whether any schedule depends on the number of steps.
-func (c *Config) Scheduled() bool {
-	all := []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim}
-	if c.Trainer.Stage == StageSFT {
-		all = []*OptimConfig{&c.SFT.Optim}
-	}
-	for _, o := range all {
-		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {
-			return true
-		}
-	}
-	return c.Stability.Clip.Style != "constant" || c.Stability.KL.Style != "constant"
 }

@@ -34,10 +34,14 @@ func (c *Config) Stored() ([]byte, error) {
 }
 
 // ReadStored reads what Stored wrote, now or in an earlier version, which may have had
-// keys that are aliases now. name stands before the lines of errors.
-func ReadStored(name string, raw []byte) (Config, error) {
+// keys that are aliases now. Keys that it lacks have their defaults. name stands before the
+// lines of errors.
+func ReadStored(name string, raw []byte) (Config, error) { return readStored(name, raw, nil) }
+
+func readStored(name string, raw []byte, unknown func(key string, value any)) (Config, error) {
 	c := Default()
 	l := settings.NewLoader(&c, foreignKeys)
+	l.Unknown = unknown
 	l.YAML(name, raw)
 	if _, _, problems := l.Finish(); len(problems) > 0 {
 		return c, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,37 +59,110 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 
 	_, err = run.OpenFolder(filepath.Join(dir, "none"), &c)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("nonsense: 1\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("model: nonsense\n"), 0o644))
 	_, err = run.OpenFolder(dir, &c)
 	require.ErrorIs(t, err, config.ErrConfig)
 }
 
-// TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
-// schedules that depend on their number are named.
-func TestARunMayBeMadeLonger(t *testing.T) {
-	for style, want := range map[string][]string{
-		"constant": {"trainer.total_training_steps: 3 → 5"},
-		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: the remaining steps use the schedules of a run of 5 steps"},
-	} {
+// TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt: to more or fewer steps, without
+// allow_config_change. Otherwise the settings because of which it matters are named.
+func TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt(t *testing.T) {
+	start := func(change func(*config.Config)) (string, config.Config) {
 		dir := filepath.Join(t.TempDir(), "run")
 		c := traintest.Small()
-		c.Agent.Actor.Optim.Style = style
+		change(&c)
 		_, err := run.CreateFolder(dir, &c)
 		require.NoError(t, err)
-		c.Trainer.Steps = 5
+		return dir, c
+	}
+	dir, c := start(func(*config.Config) {})
+	for _, steps := range [][2]int{{3, 5}, {5, 2}} {
+		c.Trainer.Steps, c.Trainer.Epochs = steps[1], steps[1]
 		f, err := run.OpenFolder(dir, &c)
 		require.NoError(t, err)
-		require.Equal(t, want, f.Changed)
+		require.Contains(t, f.Changed, fmt.Sprintf("trainer.total_training_steps: %d → %d", steps[0], steps[1]))
+		require.Len(t, f.Changed, 2, "and that of the epochs")
 		unlock, err := f.Lock() // writes the configuration
 		require.NoError(t, err)
 		require.NoError(t, unlock())
-		c.Trainer.Steps = 4
-		_, err = run.OpenFolder(dir, &c)
-		require.ErrorIs(t, err, run.ErrOtherConfig, "shorter is another run")
-		require.ErrorContains(t, err, "5 → 4")
-		c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
-		_, err = run.OpenFolder(dir, &c)
-		require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "checkpoints", "step_2"), 0o755))
+	_, err := run.OpenFolder(dir, &c)
+	require.NoError(t, err, "as many as are done")
+	c.Trainer.Steps = 1
+	_, err = run.OpenFolder(dir, &c)
+	require.ErrorIs(t, err, run.ErrOtherConfig)
+	require.ErrorContains(t, err, "steps: the run has done 2, which is more than 1")
+	c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
+	_, err = run.OpenFolder(dir, &c)
+	require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
+	require.NotContains(t, err.Error(), "total_training_steps", "which needs no permission")
+
+	for want, change := range map[string]func(*config.Config){
+		"actor_rollout_ref.actor.optim.warmup_style is cosine":       func(c *config.Config) { c.Agent.Actor.Optim.Style = "cosine" },
+		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 0.5": func(c *config.Config) { c.Agent.Actor.Optim.WarmupRatio = 0.5 },
+	} {
+		for _, steps := range []int{2, 5} {
+			dir, c := start(change)
+			c.Trainer.Steps = steps
+			_, err = run.OpenFolder(dir, &c)
+			require.ErrorIs(t, err, run.ErrOtherConfig)
+			require.ErrorContains(t, err, fmt.Sprintf("trainer.total_training_steps: 3 → %d", steps))
+			require.ErrorContains(t, err, fmt.Sprintf("steps: with %d instead of 3 all of them are different, because %s", steps, want))
+			c.Trainer.AllowChange = true
+			f, err := run.OpenFolder(dir, &c)
+			require.NoError(t, err)
+			require.Len(t, f.Changed, 2)
+		}
+	}
+}
+
+// TestRunsOfAnotherLengthHaveTheSameSteps: a run that was ended after six of twelve steps, and one of six
+// steps that was extended, have the weights and the metrics of each step that runs of these
+// lengths have. With a schedule over all steps, for which the number may not change, they have not.
+func TestRunsOfAnotherLengthHaveTheSameSteps(t *testing.T) {
+	steps := func(dir string) (lines []string) {
+		for line := range strings.Lines(outcome(t, dir)["metrics.jsonl"]) {
+			if strings.Contains(line, `"kind":"step"`) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	train := func(dir string, n int, style string) {
+		c := long()
+		c.Trainer.Steps, c.Trainer.BestActor, c.Agent.Actor.Optim.Style, c.Trainer.AllowChange = n, false, style, style != "constant"
+		require.NoError(t, trainIn(t.Context(), dir, c, nil))
+	}
+	const last = "checkpoints/step_12/table.json"
+	for _, style := range []string{"constant", "cosine"} {
+		root := t.TempDir()
+		short, whole := filepath.Join(root, "short"), filepath.Join(root, "whole")
+		train(short, 6, style)
+		train(whole, 12, style)
+		all := outcome(t, whole)
+		for later := 8; later <= 12; later += 2 { // as if it had been stopped after step 6
+			require.NoError(t, os.RemoveAll(filepath.Join(whole, "checkpoints", fmt.Sprint("step_", later))))
+		}
+		six := outcome(t, short)["checkpoints/step_6/table.json"]
+		require.NotEmpty(t, six)
+		require.Len(t, steps(whole), 12)
+		before := steps(short)
+		train(whole, 6, style)
+		train(short, 12, style)
+		extended := outcome(t, short)
+		require.Len(t, steps(short), 12)
+		if style == "cosine" {
+			require.NotEqual(t, all[last], extended[last])
+			require.NotEqual(t, six, outcome(t, whole)["checkpoints/step_6/table.json"])
+			continue
+		}
+		require.Equal(t, all[last], extended[last])
+		require.Equal(t, six, outcome(t, whole)["checkpoints/step_6/table.json"])
+		require.Equal(t, before, steps(whole))
+		for i, line := range steps(short) {
+			require.Contains(t, all["metrics.jsonl"], line, "step %d", i+1)
+		}
 	}
 }
 
@@ -113,4 +187,16 @@ func TestARunOfAnEarlierVersionIsCompared(t *testing.T) {
 	c.Critic.Kind = "shared"
 	_, err = run.OpenFolder(dir, &c)
 	require.ErrorContains(t, err, `critic.kind: "none" → "shared"`)
+	require.NotContains(t, err.Error(), "\n  critic.enable")
+
+	c.Critic.Kind = "none"
+	older = strings.Replace(older, "\nmodel:\n", "\nmodel:\n  speed: 5\n", 1)
+	require.NoError(t, os.WriteFile(name, []byte(older), 0o644))
+	_, err = run.OpenFolder(dir, &c)
+	require.ErrorIs(t, err, run.ErrOtherConfig)
+	require.ErrorContains(t, err, "model.speed: 5 → no such key")
+	c.Trainer.AllowChange = true
+	f, err = run.OpenFolder(dir, &c)
+	require.NoError(t, err)
+	require.Equal(t, []string{"model.speed: 5 → no such key"}, f.Changed)
 }

@@ -21,8 +21,9 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // OpenFolder opens the folder of a run to resume it. If the configuration differs from
 // that of the run, the error wraps ErrOtherConfig and lists the differences, unless c has
 // trainer.allow_config_change: then Changed lists them, and Lock replaces the folder's
-// configuration. Keys that change no result, such as run.workers, may always differ, and
-// the number of steps may increase. If another process uses the folder, the error wraps
+// configuration. Keys that change no result, such as run.workers, may always differ. The
+// number of steps may change if no result of a step depends on it (config.DependsOnSteps) and
+// it is not below that of a checkpoint. If another process uses the folder, the error wraps
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	name := filepath.Join(path, configName)
@@ -30,7 +31,15 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run: no run in %s: %w", path, err)
 	}
-	lines, err := compare(name, raw, c)
+	done := 0
+	saved, err := (&Checkpoints{Dir: filepath.Join(path, checkpointsFolder)}).Steps()
+	if err != nil {
+		return nil, err
+	}
+	if len(saved) > 0 {
+		done = saved[0]
+	}
+	lines, err := compare(name, raw, c, done)
 	if err != nil {
 		return nil, err
 	}
@@ -47,24 +56,22 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	return f, unlock()
 }
 
-// compare lists how a configuration differs from the one in a file. The number of steps
-// may always increase, and a run that measured kernels may resume with the file that it wrote:
-// it could not be repeated byte for byte anyway. The rest needs trainer.allow_config_change.
-func compare(name string, raw []byte, c *config.Config) ([]string, error) {
-	old, err := config.ReadStored(name, raw)
+// compare lists how a configuration differs from the one in a file, of a run that has done
+// some steps. The number of steps may change as stepsChange says, and a run that measured kernels may
+// resume with the file that it wrote: it could not be repeated byte for byte anyway. The rest
+// needs trainer.allow_config_change.
+func compare(name string, raw []byte, c *config.Config, done int) ([]string, error) {
+	old, lines, err := config.StoredDifferences(name, raw, c)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	lines := config.Differences(&old, c)
-	longer := func(line string) bool {
-		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:") || strings.HasPrefix(line, "sft.total_"))
-	}
+	reason := stepsChange(&old, c, done)
 	measured := old.Model.AutotuneSum == "" && old.Model.Autotune != "" && old.Model.Autotune == c.Model.Autotune
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return longer(line) || measured && strings.HasPrefix(line, "model.autotune_sha256:")
+		return reason == "" && setsSteps(line) || measured && strings.HasPrefix(line, "model.autotune_sha256:")
 	})
-	if slices.ContainsFunc(lines, longer) && c.Scheduled() {
-		lines = append(lines, fmt.Sprintf("schedules: the remaining steps use the schedules of a run of %d steps", c.Trainer.Steps))
+	if reason != "" {
+		lines, other = append(lines, reason), append(other, reason)
 	}
 	if len(other) > 0 && !c.Trainer.AllowChange {
 		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
@@ -72,10 +79,33 @@ func compare(name string, raw []byte, c *config.Config) ([]string, error) {
 	return lines, nil
 }
 
+// setsSteps reports whether a line of config.Differences is about the number of steps alone.
+func setsSteps(line string) bool {
+	key, _, _ := strings.Cut(line, ":")
+	return slices.Contains([]string{"trainer.total_training_steps", "trainer.total_epochs", "sft.total_training_steps", "sft.total_epochs"}, key)
+}
+
+// stepsChange says why a run that has done some steps with the configuration old is not the
+// one that c describes, because the number of steps differs; "" if it is the same run, of another length. A
+// number that is not known yet, because it follows from epochs, is compared later.
+func stepsChange(old, c *config.Config, done int) string {
+	was, is := old.Trainer.Steps, c.Trainer.Steps
+	if was == is || is == config.StepsFromEpochs {
+		return ""
+	}
+	if is < done {
+		return fmt.Sprintf("steps: the run has done %d, which is more than %d", done, is)
+	}
+	if why := c.DependsOnSteps(); len(why) > 0 {
+		return fmt.Sprintf("steps: with %d instead of %d all of them are different, because %s; only the remaining ones would be those of a run of %d steps", is, was, strings.Join(why, ", "), is)
+	}
+	return ""
+}
+
 // fits compares a configuration with that of the checkpoint, as
 // OpenFolder does with that of a folder, and lists the differences.
 func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
-	return compare(filepath.Join(p.Path, configName), p.Config, c)
+	return compare(filepath.Join(p.Path, configName), p.Config, c, p.State.Step)
 }
 
 // Rewind removes the events after a checkpoint from metrics.jsonl, so that a run that

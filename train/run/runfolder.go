@@ -35,6 +35,8 @@ const (
 	bestFolder  = "best_actor"
 
 	exportFolder = "hf"
+
+	checkpointsFolder = "checkpoints"
 )
 
 // Folder is the folder of a run, with config.yaml, metrics.jsonl, curve.png, checkpoints
@@ -176,7 +178,7 @@ func (f *Folder) Metrics() (*track.JSONLines, error) {
 // configuration sets how many are kept.
 func (f *Folder) Checkpoints(c *config.Config, log *slog.Logger) *Checkpoints {
 	whole, actors := c.Kept()
-	return &Checkpoints{Dir: filepath.Join(f.Path, "checkpoints"), Keep: whole, KeepActors: actors, Log: log}
+	return &Checkpoints{Dir: filepath.Join(f.Path, checkpointsFolder), Keep: whole, KeepActors: actors, Log: log}
 }
 
 // SaveEpisodes writes the first n episodes, with their images as PNG files, to
