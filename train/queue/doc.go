@@ -19,6 +19,9 @@
 // clocks of the server and of the process that waits; times of different machines are never
 // compared.
 //
+// Workers report that they run, and why they end. A batch whose workers ended with errors does not
+// wait for ever: see Options.NoWorkers.
+//
 // Sampling is keyed by seed, group and index, so which worker plays an episode, how many
 // there are and how often they die changes no result if the policy is deterministic.
 //

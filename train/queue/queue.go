@@ -165,7 +165,8 @@ func (q *Queue) claim(ctx context.Context) error {
 }
 
 // Deal implements rollout.Dealer. It waits for workers as long as ctx allows, also while the
-// server cannot be reached or its disk is full.
+// server cannot be reached or its disk is full, unless those that there were ended with errors:
+// see Options.NoWorkers, after which the error wraps ErrNoWorkers.
 func (q *Queue) Deal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) ([]*rollout.Trajectory, rollout.Timing, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
