@@ -156,14 +156,12 @@ func TestNodesThatDoNotFitAreRefused(t *testing.T) {
 		c.Timeout = 3 * time.Second
 	})
 	require.ErrorIs(t, errs[0], ErrConfig)
-	require.ErrorContains(t, errs[0], "devices is 2 on node 0 and 4 on node 2, must be the same")
-	require.ErrorContains(t, errs[2], "devices is 4 on node 2 and 2 on node 0, must be the same")
-
-	_, errs = joined(t, 3, func(c *Config) {
-		c.ID, c.Timeout = min(c.ID, 1), 2*time.Second // two with number 1
-		c.Address = map[bool]string{true: freeAddress()}[c.ID == 1]
-	})
-	require.ErrorContains(t, errors.Join(errs[1], errs[2]), "another process has already joined as node 1")
+	for id, err := range errs {
+		if id != 2 && errors.Is(err, ErrLost) { // it has not joined before the group ended
+			continue
+		}
+		require.ErrorContains(t, err, "devices is 2 on node 0 and 4 on node 2, must be the same")
+	}
 
 	for says, c := range map[string]Config{
 		"Nodes is 1, must be at least 2":              {Nodes: 1, Coordinator: "a:1", Timeout: 1},
@@ -215,21 +213,21 @@ func TestStrangersOnThePort(t *testing.T) {
 	}
 	require.Contains(t, answer("\x00\x01\x02garbage\r\n\r\n"), "400 Bad Request")
 	require.Contains(t, answer("GET /link?node=1 HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
-	require.Contains(t, answer("GET /keys?key=node/0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guess\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
+	require.Contains(t, answer("GET /link?node=1 HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nAuthorization: Bearer guess\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
 	require.Contains(t, answer("GET /"+strings.Repeat("x", 1<<20)+" HTTP/1.1\r\n"), "431 Request Header Fields Too Large")
-	require.Contains(t, answer("PUT /keys?key=node/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
+	require.Contains(t, answer("PUT /link?node=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
 	for _, node := range []string{"0", "2", "-1", "x"} {
 		require.Contains(t, answer("GET /link?node="+node+" HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"), "400 Bad Request")
 	}
 	_, err := Join(t.Context(), Config{Nodes: 2, ID: 1, Coordinator: address, Token: "guess", Timeout: time.Minute})
-	require.ErrorContains(t, err, "the token is not that of the server")
+	require.ErrorContains(t, err, "it does not accept the token")
 
 	other, err := Join(t.Context(), Config{Nodes: 2, ID: 1, Coordinator: address, Token: "secret", Timeout: time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, <-first)
 	defer leader.Close()
 	defer other.Close()
-	_, err = http.Get("http://" + address + "/keys?key=node/0")
+	_, err = http.Get("http://" + address + "/link")
 	require.Error(t, err, "the port is closed when all nodes are connected")
 }
 
