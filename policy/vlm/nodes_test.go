@@ -179,6 +179,8 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				require.Equal(t, float64(shape[0]), gauges["nodes"])
 				require.Positive(t, gauges["exchange_sent_mb"])
 				require.Positive(t, gauges["exchange_share"])
+				require.Positive(t, gauges["exchange_wait_share"])
+				require.Less(t, gauges["exchange_share"]+gauges["exchange_wait_share"], 1.0, "they do not count the same time")
 				require.NoError(t, leader.Close())
 				for i, n := range others {
 					require.Equal(t, followers, n.ended(t), "node %d of %v", i+1, shape)

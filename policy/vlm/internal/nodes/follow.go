@@ -113,10 +113,10 @@ func (f *follower) collect() {
 
 // listen receives the rounds of node 0.
 func (f *follower) listen(ctx context.Context) {
-	stop := f.first.watch(ctx)
-	defer stop()
 	for {
+		stop := f.first.watch(ctx)
 		raw, err := f.first.receive(ctx, command, maxMessage, 0)
+		stop() // the end of ctx must not interrupt the group
 		var r round
 		if err == nil {
 			err = json.Unmarshal(raw, &r)

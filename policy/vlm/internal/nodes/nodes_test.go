@@ -57,34 +57,44 @@ func all(groups []*Group, f func(g *Group) error) []error {
 	return errs
 }
 
+// requireExchange sends data in all directions.
+func requireExchange(t *testing.T, groups []*Group) {
+	t.Helper()
+	errs := all(groups, func(g *Group) error {
+		got, err := g.Gather(t.Context(), []byte{byte(g.ID())}, 1)
+		for node, x := range got {
+			if len(x) != 1 || int(x[0]) != node {
+				return fmt.Errorf("node %d sent %v", node, x)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		partner := g.ID() ^ 1
+		if partner >= len(groups) {
+			return nil
+		}
+		// More than the buffers of a connection hold, in both directions at once.
+		large := make([]float32, 3<<20)
+		large[len(large)-1] = float32(g.ID())
+		theirs := make([]float32, len(large))
+		err = g.Swap(t.Context(), partner,
+			func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, large) },
+			func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, theirs) })
+		if err == nil && theirs[len(theirs)-1] != float32(partner) {
+			err = errors.New("other numbers")
+		}
+		return err
+	})
+	require.NoError(t, errors.Join(errs...))
+}
+
 func TestNodesExchangeInAllDirections(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, count := range []int{2, 4, 8} {
 		groups, errs := joined(t, count, nil)
 		require.NoError(t, errors.Join(errs...))
-		errs = all(groups, func(g *Group) error {
-			got, err := g.Gather(t.Context(), []byte{byte(g.ID())}, 1)
-			for node, x := range got {
-				if len(x) != 1 || int(x[0]) != node {
-					return fmt.Errorf("node %d sent %v", node, x)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			// More than the buffers of a connection hold, in both directions at once.
-			large := make([]float32, 3<<20)
-			large[len(large)-1] = float32(g.ID())
-			partner, theirs := g.ID()^1, make([]float32, len(large))
-			err = g.Swap(t.Context(), partner,
-				func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, large) },
-				func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, theirs) })
-			if err == nil && theirs[len(theirs)-1] != float32(partner) {
-				err = errors.New("other numbers")
-			}
-			return err
-		})
-		require.NoError(t, errors.Join(errs...))
+		requireExchange(t, groups)
 		require.Equal(t, int64(count-1+4*3<<20), groups[0].Sent())
 		errs = all(groups, func(g *Group) error {
 			if g.ID() == 0 {
@@ -263,4 +273,28 @@ func TestFramesAreChecked(t *testing.T) {
 		func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, make([]float32, 2)) })
 	require.ErrorIs(t, err, ErrProtocol)
 	require.ErrorContains(t, err, "node 1 sent 12 bytes, expected 8")
+}
+
+// TestWaitingForTheSlowestNodeIsCounted: node 1 sends what node 0 gathers 30 ms after node 0's data has
+// arrived, so node 0 has waited longer than that.
+func TestWaitingForTheSlowestNodeIsCounted(t *testing.T) {
+	const late = 30 * time.Millisecond
+	groups, errs := joined(t, 2, nil)
+	require.NoError(t, errors.Join(errs...))
+	require.Zero(t, groups[0].Waited())
+	errs = all(groups, func(g *Group) error {
+		if g.ID() == 0 {
+			_, err := g.Gather(t.Context(), []byte("a"), 1)
+			return err
+		}
+		l := g.links[0]
+		if _, err := l.Receive(t.Context(), 1); err != nil {
+			return err
+		}
+		time.Sleep(late)
+		return l.Send(t.Context(), []byte("b"))
+	})
+	require.NoError(t, errors.Join(errs...))
+	require.GreaterOrEqual(t, groups[0].Waited(), late)
+	require.Zero(t, groups[1].Waited())
 }
