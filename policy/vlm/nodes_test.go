@@ -252,7 +252,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 		cancel() // node 0 waits for the right one
 	}()
 	require.ErrorIs(t, openTiny(t, dir, o).Connect(ctx), context.Canceled)
-	require.Contains(t, others[0].said.String(), "the token is not that of the server")
+	require.Contains(t, others[0].said.String(), "it does not accept the token")
 }
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
