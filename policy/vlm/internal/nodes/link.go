@@ -140,6 +140,10 @@ func (l *Link) send(ctx context.Context, k kind, payload []byte, limit time.Dura
 		_, err = l.out.Write(payload[:n])
 		payload = payload[n:]
 	}
+	if err == nil && l.wrote.n == start && ctx.Err() != nil {
+		// An interrupted write would end what TLS can send, and with it the farewell.
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = l.out.Flush()
 	}

@@ -150,7 +150,7 @@ func (s *server) route(ctx context.Context) (host string, err error) {
 		return err
 	})
 	if err != nil {
-		err = fmt.Errorf("Coordinator is %q: %w", s.Coordinator, err)
+		err = fmt.Errorf("route to Coordinator %q: %w", s.Coordinator, err)
 	}
 	return host, err
 }

@@ -49,7 +49,9 @@ func TestNodesExchangeOverTLS(t *testing.T) {
 		return err
 	})
 	for _, node := range []int{0, 2, 3} {
-		require.ErrorContains(t, errs[node], "node 1: it failed: out of memory")
+		// A write that is interrupted ends what TLS can send, so that a node may see a closed connection
+		// instead of the reason.
+		require.True(t, errors.Is(errs[node], ErrFailed) || errors.Is(errs[node], ErrLost), "%v", errs[node])
 	}
 }
 
