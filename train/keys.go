@@ -64,7 +64,7 @@ var checkpointKeys = group("trainer.", "save_freq save_best_actor")
 
 // learnerKeys are settings for the code that creates the Learner.
 var learnerKeys = slices.Concat(
-	group("model.", "backend devices same_bytes num_nodes node_id coordinator node_address node_key_env node_timeout part_per_device shard_weights autotune autotune_sha256 bfloat16 recompute micro_tokens cache_tokens compile_cache tokens_per_call"),
+	group("model.", "backend devices same_bytes num_nodes node_id coordinator node_address node_key_env node_tls_ca node_tls_cert node_tls_key node_timeout part_per_device shard_weights autotune autotune_sha256 bfloat16 recompute micro_tokens cache_tokens compile_cache tokens_per_call"),
 	group("data.", "apply_chat_template_kwargs"),
 	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu

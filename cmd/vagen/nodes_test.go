@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/testcerts"
 )
 
 // TestNodesChangeNoByteOfARun trains with the command in one process, in two and in four. All files
@@ -58,6 +60,10 @@ func TestNodesChangeNoByteOfARun(t *testing.T) {
 	requireTrained(t, want)
 	requireSame(t, want, several("two", "2", "model.devices=2"), "two nodes of two devices")
 	requireSame(t, want, several("four", "4"), "four nodes")
+	ca := testcerts.Authority(t, "authority")
+	cert := ca.Issue(t, "nodes", nil)
+	secret := []string{"model.node_tls_ca=" + ca.File, "model.node_tls_cert=" + cert.File, "model.node_tls_key=" + cert.KeyFile}
+	requireSameState(t, want, several("tls", "2", secret...), "two nodes with TLS")
 	resume := []string{"trainer.resume_mode=resume_path", "trainer.resume_from_path=one/checkpoints/step_1"}
 	requireSameState(t, want, several("more", "2", resume...), "two nodes after one")
 
@@ -87,15 +93,17 @@ func TestNodesOfTheCommandAreChecked(t *testing.T) {
 	dir := t.TempDir()
 	config := divisible(t, dir)
 	for says, overrides := range map[string][]string{
-		"model.num_nodes is 3, must be 1, 2, 4 or 8":                    {"model.num_nodes=3"},
-		"model.node_id is 2, must be in [0, 1] with model.num_nodes 2":  {"model.num_nodes=2", "model.node_id=2", "model.coordinator=127.0.0.1:1"},
-		"model.coordinator is \"\", must be host:port":                  {"model.num_nodes=2"},
-		"together at most 8 devices are allowed":                        {"model.num_nodes=4", "model.devices=4", "model.coordinator=127.0.0.1:1"},
-		"but model.num_nodes is 1: there is no other node":              {"model.coordinator=127.0.0.1:1"},
-		"the environment variable VAGEN_TEST_NO_SUCH_KEY is not set":    {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "model.node_key_env=VAGEN_TEST_NO_SUCH_KEY"},
-		"other machines can reach 192.0.2.1:9, so a token is needed":    {"model.num_nodes=2", "model.coordinator=192.0.2.1:9"},
-		"trainer.stage is sft+rl, but model.num_nodes is 2":             {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "trainer.stage=sft+rl"},
-		"not all of the 2 nodes were there within 1s: the node is lost": {"model.num_nodes=2", "model.coordinator=127.0.0.1:0", "model.node_timeout=1"},
+		"model.num_nodes is 3, must be 1, 2, 4 or 8":                                             {"model.num_nodes=3"},
+		"model.node_id is 2, must be in [0, 1] with model.num_nodes 2":                           {"model.num_nodes=2", "model.node_id=2", "model.coordinator=127.0.0.1:1"},
+		"model.coordinator is \"\", must be host:port":                                           {"model.num_nodes=2"},
+		"together at most 8 devices are allowed":                                                 {"model.num_nodes=4", "model.devices=4", "model.coordinator=127.0.0.1:1"},
+		"but model.num_nodes is 1: there is no other node":                                       {"model.coordinator=127.0.0.1:1"},
+		"the environment variable VAGEN_TEST_NO_SUCH_KEY is not set":                             {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "model.node_key_env=VAGEN_TEST_NO_SUCH_KEY"},
+		"other machines can reach 192.0.2.1:9, so a token is needed":                             {"model.num_nodes=2", "model.coordinator=192.0.2.1:9"},
+		"model.node_tls_cert, model.node_tls_key and model.node_tls_ca are Cert, CertKey and CA": {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "model.node_tls_cert=/no/cert", "model.node_tls_key=/no/key", "model.node_tls_ca=/no/ca"},
+		"CA: open /no/ca: no such file or directory":                                             {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "model.node_tls_cert=/no/cert", "model.node_tls_key=/no/key", "model.node_tls_ca=/no/ca"},
+		"trainer.stage is sft+rl, but model.num_nodes is 2":                                      {"model.num_nodes=2", "model.coordinator=127.0.0.1:1", "trainer.stage=sft+rl"},
+		"not all of the 2 nodes were there within 1s: the node is lost":                          {"model.num_nodes=2", "model.coordinator=127.0.0.1:0", "model.node_timeout=1"},
 	} {
 		c, said := command(t, dir, append([]string{"train", config, "--out", "refused"}, overrides...)...)
 		require.Error(t, c.Run(), says)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/gomlx/gomlx/backends"
+
 	"vagen/policy/vlm/internal/plugin"
 )
 
@@ -20,6 +22,11 @@ func cudaOpener(plugin.Choices) opener {
 }
 
 func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
+
+func describeXLA(backends.Backend, int) (kinds []string, version string, err error) {
+	_, err = noXLA("xla")
+	return nil, "", err
+}
 
 func noXLA(name string) (*engine, error) {
 	return nil, fmt.Errorf("%w: %s: this program was built without cgo, which XLA needs; "+

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/gomlx/gomlx/backends"
+
 	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/internal/xla"
@@ -34,6 +36,11 @@ func cudaOpener(choices plugin.Choices) opener {
 	return func(ctx context.Context, log *slog.Logger) (*engine, error) {
 		return startPlugin(ctx, plugin.CUDA, 0, choices, log)
 	}
+}
+
+// describeXLA returns the kinds of the first n devices of a backend of XLA, and the version of its plugin.
+func describeXLA(b backends.Backend, n int) (kinds []string, version string, err error) {
+	return xla.Describe(b, n)
 }
 
 func startPlugin(ctx context.Context, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (*engine, error) {

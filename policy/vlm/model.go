@@ -41,6 +41,7 @@ type Model struct {
 	group *group // of nodes; nil until they are connected
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
+	waitShare     atomic.Uint64 // bits of the wait for other nodes as a part of the last step's time
 	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
 
 	mu     sync.Mutex
@@ -185,7 +186,8 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
 // at most, and, with several devices or nodes, the part of the last update's time that they spent on
-// exchanging gradients and weights. Nodes also report what this one sent for the last update.
+// exchanging gradients and weights. Nodes also report what this one sent for the last update, and the
+// part of its time in which this one waited until others had computed their parts.
 func (m *Model) Gauges() map[string]float64 {
 	var held, peak int64 // of all devices
 	for _, d := range m.devices {
@@ -203,6 +205,7 @@ func (m *Model) Gauges() map[string]float64 {
 	if nodes > 1 {
 		out["nodes"] = float64(nodes)
 		out["exchange_sent_mb"] = float64(m.exchangeSent.Load()) / 1e6
+		out["exchange_wait_share"] = math.Float64frombits(m.waitShare.Load())
 	}
 	if len(m.devices)*nodes > 1 {
 		out["devices"] = float64(len(m.devices))

@@ -9,10 +9,14 @@ import (
 	"hash"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
@@ -38,6 +42,11 @@ type Nodes struct {
 	// Token is what nodes present to each other. It may be empty if only this machine can reach
 	// the addresses.
 	Token string
+	// Cert, CertKey and CA are files in PEM: this node's certificate, its key, and the authorities
+	// that sign the certificates of all nodes. With them all connections use TLS, and nodes verify
+	// each other. All must be set, or none. A certificate must name the host of Coordinator on
+	// node 0, and elsewhere that of Address or the IP from which node 0 is reached.
+	Cert, CertKey, CA string
 	// Timeout limits the time until all nodes are connected, and that in which each must make
 	// progress during a call; 0 is ten minutes.
 	Timeout time.Duration
@@ -45,6 +54,10 @@ type Nodes struct {
 
 // ErrDiverged is wrapped by the error of an update after which nodes have different weights.
 var ErrDiverged = errors.New("nodes diverged")
+
+// ErrCertificate is wrapped by errors about TLS between nodes: files of Nodes that cannot be used,
+// and nodes that do not accept each other's certificates.
+var ErrCertificate = nodes.ErrCertificate
 
 // fill sets defaults and checks.
 func (n *Nodes) fill(devices int, addf func(string, ...any)) {
@@ -75,7 +88,8 @@ func (n *Nodes) fill(devices int, addf func(string, ...any)) {
 }
 
 func (n *Nodes) config() nodes.Config {
-	return nodes.Config{Nodes: n.Count, ID: n.ID, Coordinator: n.Coordinator, Address: n.Address, Token: n.Token, Timeout: n.Timeout}
+	return nodes.Config{Nodes: n.Count, ID: n.ID, Coordinator: n.Coordinator, Address: n.Address, Token: n.Token, Timeout: n.Timeout,
+		TLS: nodes.TLS{Cert: n.Cert, CertKey: n.CertKey, CA: n.CA}}
 }
 
 // group is a model's connection to the other nodes.
@@ -167,6 +181,14 @@ func (m *Model) Connect(ctx context.Context) error {
 	return nil
 }
 
+// waited returns how long this node has waited until others had computed their parts.
+func (g *group) waited() time.Duration {
+	if g == nil {
+		return 0
+	}
+	return g.Waited()
+}
+
 func (m *Model) leaveGroup() {
 	if m.group != nil {
 		m.group.Close()
@@ -185,8 +207,14 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 	if m.adapter != nil {
 		adapter = fmt.Sprintf("%+v", *m.adapter)
 	}
+	kind, version, err := hardware(m.devices)
+	if err != nil {
+		return nil, err
+	}
 	facts := []nodes.Fact{
 		{Name: "Backend", Value: m.dev.Name()},
+		{Name: "kind of devices", Value: kind},
+		{Name: "version of the backend", Value: version},
 		{Name: "Devices", Value: strconv.Itoa(len(m.devices))},
 		{Name: "number of parts", Value: strconv.Itoa(m.leaves)},
 		{Name: "BFloat16", Value: strconv.FormatBool(o.BFloat16)},
@@ -219,6 +247,23 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 		facts = append(facts, nodes.Fact{Name: "SHA-256 of the weights of the " + l.name, Value: hex.EncodeToString(h.Sum(nil))})
 	}
 	return facts, nil
+}
+
+// hardware describes what computes: results may differ between kinds of devices and versions.
+func hardware(devices []*device.Device) (kind, version string, err error) {
+	d := devices[0]
+	if d.PureGo() {
+		return "processor, " + runtime.GOARCH, runtime.Version(), nil
+	}
+	kinds, version, err := describeXLA(d.Backend(), len(devices))
+	if err != nil {
+		return "", "", fmt.Errorf("vlm: describing the devices: %w", err)
+	}
+	slices.Sort(kinds)
+	if kind = strings.Join(slices.Compact(kinds), " and "); !d.Accelerator() {
+		kind += ", " + runtime.GOARCH
+	}
+	return kind, version, nil
 }
 
 // digest writes the values of a group's parameters that want selects and that are not shared with

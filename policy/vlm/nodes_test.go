@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
+	"vagen/internal/testcerts"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
@@ -103,7 +105,8 @@ func freeAddress(t testing.TB) string {
 func startNodes(t testing.TB, dir string, o Options, count int, change func(id int, o *Options)) (Options, []*node) {
 	t.Helper()
 	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backendGo), 128, 64
-	o.Nodes = Nodes{Count: count, Coordinator: freeAddress(t), Token: "secret", Timeout: time.Minute}
+	o.Nodes = Nodes{Count: count, Coordinator: freeAddress(t), Token: "secret", Timeout: time.Minute,
+		Cert: o.Nodes.Cert, CertKey: o.Nodes.CertKey, CA: o.Nodes.CA}
 	var out []*node
 	for id := 1; id < count; id++ {
 		theirs := o
@@ -136,7 +139,7 @@ func (n *node) ended(t testing.TB) map[string]string {
 }
 
 // TestNodesGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
-// in one process and on several nodes, with all weights, adapters and a frozen tower.
+// in one process and on several nodes, with all weights, adapters, which travel over TLS, and a frozen tower.
 func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 	for name, shapes := range map[string][][2]int{ // nodes, devices of each
 		"critic and reference": {{2, 1}, {2, 2}},
@@ -169,6 +172,11 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				o := deviceOptions[name]
 				o.Devices, o.PartPerDevice = shape[1], parts
 				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
+				if name == "adapters" {
+					ca := testcerts.Authority(t, "authority")
+					cert := ca.Issue(t, "nodes", nil)
+					o.Nodes.Cert, o.Nodes.CertKey, o.Nodes.CA = cert.File, cert.KeyFile, ca.File
+				}
 				o, others := startNodes(t, dir, o, shape[0], nil)
 				leader := openTiny(t, dir, o)
 				require.NoError(t, leader.Connect(t.Context()))
@@ -179,6 +187,8 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				require.Equal(t, float64(shape[0]), gauges["nodes"])
 				require.Positive(t, gauges["exchange_sent_mb"])
 				require.Positive(t, gauges["exchange_share"])
+				require.Positive(t, gauges["exchange_wait_share"])
+				require.Less(t, gauges["exchange_share"]+gauges["exchange_wait_share"], 1.0, "they do not count the same time")
 				require.NoError(t, leader.Close())
 				for i, n := range others {
 					require.Equal(t, followers, n.ended(t), "node %d of %v", i+1, shape)
@@ -242,7 +252,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 		cancel() // node 0 waits for the right one
 	}()
 	require.ErrorIs(t, openTiny(t, dir, o).Connect(ctx), context.Canceled)
-	require.Contains(t, others[0].said.String(), "the token is not that of the server")
+	require.Contains(t, others[0].said.String(), "it does not accept the token")
 }
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
@@ -318,6 +328,7 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 		"Coordinator is \"\", must be host:port":                                              {Nodes: Nodes{Count: 2}},
 		"Address is \"host\", must be host:port":                                              {Nodes: Nodes{Count: 2, Coordinator: "a:1", Address: "host"}},
 		"Timeout is -1ns, must be positive":                                                   {Nodes: Nodes{Count: 2, Coordinator: "a:1", Timeout: -1}},
+		"Nodes: nodes: bad setting: TLS: Cert is not set; Cert, CertKey and CA must all":      {Nodes: Nodes{Count: 2, Coordinator: "a:1", CA: "/ca"}},
 		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4, Nodes: Nodes{Count: 4, Coordinator: "a:1"}},
 	} {
 		o.Backend = backendGo
@@ -330,6 +341,22 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 	require.ErrorContains(t, m.Follow(t.Context()), "Nodes.ID is 0 (connected: false), must be at least 1, and connected")
 	m = openTiny(t, dir, Options{Nodes: Nodes{Count: 2, Coordinator: "192.0.2.1:1"}})
 	require.ErrorContains(t, m.Connect(t.Context()), "other machines can reach 192.0.2.1:1, so a token is needed")
+}
+
+// TestNodesOnOtherDevicesAreRefused: node 0 computes in pure Go, node 1 on XLA. All differences are
+// reported.
+func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
+	if _, err := openDevice(t.Context(), backendXLA, nil); errors.Is(err, ErrUnavailable) {
+		t.Skip(err)
+	}
+	dir := tinyFolder(t, model.Qwen2, nil)
+	o, others := startNodes(t, dir, Options{}, 2, func(_ int, o *Options) { o.Backend = backendXLA })
+	err := openTiny(t, dir, o).Connect(t.Context())
+	require.ErrorIs(t, err, nodes.ErrConfig)
+	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on node 0 and cpu, "+runtime.GOARCH+" on node 1, must be the same")
+	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on node 0 and PJRT 0.")
+	require.Error(t, others[0].cmd.Wait())
+	require.Contains(t, others[0].said.String(), "kind of devices is ")
 }
 
 // TestLossesTravel: every loss arrives as it was.

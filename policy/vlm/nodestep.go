@@ -236,7 +236,8 @@ func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 	if t.group == nil {
 		return nil
 	}
-	defer t.timed(time.Now())
+	start, waited := time.Now(), t.group.waited()
+	defer func() { t.timed(start.Add(t.group.waited() - waited)) }() // what is waited is not exchange
 	h := sha256.New()
 	group := t.adam.steps % len(t.weights.groups)
 	if err := t.replicas[0].weights.digest(h, group, isTrained); err != nil {

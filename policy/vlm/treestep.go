@@ -27,7 +27,7 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 		s.skipped = true
 		return nil
 	}
-	start, fetched := time.Now(), s.learner.net.fetching.Load()
+	start, fetched, waited := time.Now(), s.learner.net.fetching.Load(), s.learner.group.waited()
 	numbers, loss, before := numbersOf(s.batch), s.loss, s.sums
 	if loss.Policy && loss.Kind.Joint() {
 		out := newScored(s.head, len(s.batch.Tokens))
@@ -59,7 +59,9 @@ func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt polic
 	}
 	m.exchangeSent.Store(t.group.sent() - sent)
 	fetching := time.Duration(s.learner.net.fetching.Load()-fetched) / time.Duration(len(m.devices))
-	m.exchangeShare.Store(math.Float64bits(share((t.exchanging + fetching).Seconds(), time.Since(start).Seconds())))
+	all := time.Since(start).Seconds()
+	m.exchangeShare.Store(math.Float64bits(share((t.exchanging + fetching).Seconds(), all)))
+	m.waitShare.Store(math.Float64bits(share((t.group.waited() - waited).Seconds(), all)))
 	return err
 }
 

@@ -80,7 +80,10 @@ type ModelConfig struct {
 	NodeID       int    `yaml:"node_id" doc:"number of this process, from 0 to num_nodes-1. Number 0 plays the episodes, writes the folder of the run and trains; the others only take part in scoring and updates"`
 	Coordinator  string `yaml:"coordinator" doc:"host:port of node 0, which it listens on and the others connect to; needed with num_nodes above 1"`
 	NodeAddress  string `yaml:"node_address" doc:"host:port at which this node expects connections of other nodes; empty is coordinator on node 0, and elsewhere a free port at the address from which node 0 is reached"`
-	NodeKeyEnv   string `yaml:"node_key_env" null:"" doc:"environment variable with the key that nodes present to each other; needed if other machines can reach the addresses. Data between nodes is not encrypted"`
+	NodeKeyEnv   string `yaml:"node_key_env" null:"" doc:"environment variable with the key that nodes present to each other; needed if other machines can reach the addresses. Key and data are encrypted only with node_tls_cert"`
+	NodeCA       string `yaml:"node_tls_ca" null:"" doc:"PEM file with the authorities that sign the certificates of all nodes; needed with node_tls_cert"`
+	NodeCert     string `yaml:"node_tls_cert" null:"" doc:"PEM file with this node's certificate: all connections between nodes use TLS, and nodes verify each other. On all nodes or on none. It must name the host of coordinator on node 0, and elsewhere that of node_address or the IP from which node 0 is reached"`
+	NodeCertKey  string `yaml:"node_tls_key" null:"" doc:"PEM file with the key of node_tls_cert"`
 	NodeTimeout  int    `yaml:"node_timeout" doc:"seconds until all nodes must be connected, and in which each node must make progress while another one waits for it"`
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard        bool   `yaml:"shard_weights" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`

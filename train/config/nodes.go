@@ -16,6 +16,9 @@ func (v *validator) nodes(c *Config) {
 		v.Say("{model.node_id} is %d, must be in [0, %d] with {model.num_nodes} %d", m.NodeID, m.Nodes-1, m.Nodes)
 	}
 	if m.Nodes == 1 {
+		if m.NodeCA != "" || m.NodeCert != "" || m.NodeCertKey != "" {
+			v.Say("{model.node_tls_ca} is %q, {model.node_tls_cert} %q and {model.node_tls_key} %q, but {model.num_nodes} is 1: there is no other node", m.NodeCA, m.NodeCert, m.NodeCertKey)
+		}
 		if m.Coordinator != "" || m.NodeAddress != "" || m.NodeKeyEnv != "" {
 			v.Say("{model.coordinator} is %q, {model.node_address} %q and {model.node_key_env} %q, but {model.num_nodes} is 1: there is no other node", m.Coordinator, m.NodeAddress, m.NodeKeyEnv)
 		}
@@ -35,6 +38,9 @@ func (v *validator) nodes(c *Config) {
 			v.Say("{%s} is %q, must be host:port with {model.num_nodes} %d", a.key, a.address, m.Nodes)
 		}
 	}
+	if set := m.NodeCert != ""; set != (m.NodeCertKey != "") || set != (m.NodeCA != "") {
+		v.Say("{model.node_tls_cert} is %q, {model.node_tls_key} %q and {model.node_tls_ca} %q: all must be set, or none", m.NodeCert, m.NodeCertKey, m.NodeCA)
+	}
 	if c.Trainer.Stage == StageSFTThen {
 		v.Say("{trainer.stage} is %s, but {model.num_nodes} is %d: run the stages one after the other, because the nodes open the model once", c.Trainer.Stage, m.Nodes)
 	}
@@ -50,6 +56,7 @@ func (c *Config) OneNode() Config {
 			m.SameBytes = true
 		}
 		m.Nodes, m.NodeID, m.Coordinator, m.NodeAddress, m.NodeKeyEnv = 1, 0, "", "", ""
+		m.NodeCA, m.NodeCert, m.NodeCertKey = "", "", ""
 	}
 	return one
 }

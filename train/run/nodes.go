@@ -33,12 +33,20 @@ func (o *Options) openModel(ctx context.Context, c *config.Config) (*vlm.Model, 
 	}
 	model, err := vlm.Open(ctx, c.Agent.Model.Path, m)
 	if err != nil || c.Model.Nodes == 1 {
-		return model, err
+		return model, nameTLS(err)
 	}
 	if err := model.Connect(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("run: model.num_nodes is %d, model.coordinator %s: %w", c.Model.Nodes, c.Model.Coordinator, err), model.Close())
+		return nil, errors.Join(fmt.Errorf("run: model.num_nodes is %d, model.coordinator %s: %w", c.Model.Nodes, c.Model.Coordinator, nameTLS(err)), model.Close())
 	}
 	return model, nil
+}
+
+// nameTLS adds the keys of Cert, CertKey and CA to an error that is about them.
+func nameTLS(err error) error {
+	if errors.Is(err, vlm.ErrCertificate) {
+		return fmt.Errorf("model.node_tls_cert, model.node_tls_key and model.node_tls_ca are Cert, CertKey and CA: %w", err)
+	}
+	return err
 }
 
 // Follow is what the processes with a model.node_id above 0 do instead of Open and Train: it opens

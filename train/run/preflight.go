@@ -70,9 +70,14 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 		return vlm.Description{}, err
 	}
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
-	if err != nil && ctx.Err() == nil {
-		key := map[bool]string{false: policy, true: backend}[errors.Is(err, vlm.ErrUnavailable)]
-		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, key, err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, vlm.ErrCertificate):
+		err = fmt.Errorf("%w: %w", config.ErrConfig, nameTLS(err))
+	case errors.Is(err, vlm.ErrUnavailable):
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, backend, err)
+	default:
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, policy, err)
 	}
 	return d, err
 }

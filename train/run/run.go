@@ -32,7 +32,8 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
 	}
 	if m := &c.Model; m.Nodes > 1 {
-		o.Nodes = vlm.Nodes{Count: m.Nodes, ID: m.NodeID, Coordinator: m.Coordinator, Address: m.NodeAddress, Timeout: time.Duration(m.NodeTimeout) * time.Second}
+		o.Nodes = vlm.Nodes{Count: m.Nodes, ID: m.NodeID, Coordinator: m.Coordinator, Address: m.NodeAddress, Timeout: time.Duration(m.NodeTimeout) * time.Second,
+			Cert: m.NodeCert, CertKey: m.NodeCertKey, CA: m.NodeCA}
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false

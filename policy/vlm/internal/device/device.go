@@ -78,6 +78,9 @@ func New(backend backends.Backend, name string) *Device {
 // Name returns the backend's name.
 func (d *library) Name() string { return d.name }
 
+// Backend returns GoMLX's backend, to ask what it is.
+func (d *library) Backend() backends.Backend { return d.backend }
+
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
 func (d *library) PureGo() bool { return d.pure }

@@ -1,6 +1,6 @@
 // Package keyvalue is a small key-value store that the processes of one run share over HTTP
-// while they connect to each other: they publish addresses and settings in it, and plugins of
-// PJRT exchange topologies and identifiers of communicators through it.
+// while they connect to each other: plugins of PJRT exchange topologies and identifiers of
+// communicators through it.
 //
 // Keys are written once. The store, its requests and the time that a request waits are bounded,
 // and every request carries the run's token.

@@ -26,9 +26,10 @@ type Group struct {
 	id    int
 	links []*Link // by node; nil for this one
 
-	sent atomic.Int64
-	mu   sync.Mutex
-	err  error // why the group ended
+	sent   atomic.Int64
+	waited atomic.Int64 // nanoseconds
+	mu     sync.Mutex
+	err    error // why the group ended
 }
 
 // ID returns this node's number.
@@ -44,26 +45,22 @@ func (g *Group) Err() error {
 	return g.err
 }
 
-// goodbye limits the time in which a node that ends sends the reason to another.
-const goodbye = time.Second
-
 // Fail ends the group on all nodes because of err. It returns the first error that ended it.
 func (g *Group) Fail(err error) error {
-	text := err.Error()
-	return g.close(err, failure, []byte(text[:min(len(text), maxText)]))
+	return g.close(err, failure, err.Error())
 }
 
 // Close ends the group; on node 0 the other nodes' Next returns ErrEnded.
 func (g *Group) Close() error {
 	if g.id == 0 {
-		g.close(ErrEnded, end, nil)
+		g.close(ErrEnded, end, "")
 	} else {
-		g.close(ErrEnded, failure, []byte("the process ended"))
+		g.close(ErrEnded, failure, "the process ended")
 	}
 	return nil
 }
 
-func (g *Group) close(err error, k kind, text []byte) error {
+func (g *Group) close(err error, k kind, text string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
@@ -75,17 +72,7 @@ func (g *Group) close(err error, k kind, text []byte) error {
 		if l == nil {
 			continue
 		}
-		wg.Go(func() {
-			// A sender in another goroutine, if there is one, fails or ends within this time.
-			l.conn.SetDeadline(time.Now().Add(goodbye))
-			l.mu.Lock()
-			whole := !l.partial
-			l.mu.Unlock()
-			if whole {
-				l.send(context.Background(), k, text, goodbye)
-			}
-			l.conn.Close()
-		})
+		wg.Go(func() { l.farewell(k, text) })
 	}
 	wg.Wait()
 	return err
@@ -155,12 +142,21 @@ func both(send, receive transfer) transfer {
 func (g *Group) Gather(ctx context.Context, own []byte, most int64) ([][]byte, error) {
 	out := make([][]byte, len(g.links))
 	out[g.id] = own
+	start := time.Now()
+	waited := make([]time.Duration, len(g.links)) // until a node had begun to send
 	send := func(ctx context.Context, l *Link) error { return l.Send(ctx, own) }
-	receive := func(ctx context.Context, l *Link) (err error) {
-		out[l.node], err = l.Receive(ctx, most)
+	receive := func(ctx context.Context, l *Link) error {
+		n, err := l.header(ctx, data, l.timeout)
+		if err != nil {
+			return err
+		}
+		waited[l.node] = time.Since(start)
+		out[l.node], err = l.payload(ctx, n, most)
 		return err
 	}
-	return out, g.do(ctx, both(send, receive), g.links...)
+	err := g.do(ctx, both(send, receive), g.links...)
+	g.waited.Add(int64(slices.Max(waited)))
+	return out, err
 }
 
 // Swap sends to another node and receives from it at the same time.
@@ -198,5 +194,8 @@ func (g *Group) Next(ctx context.Context) (payload []byte, err error) {
 
 // Sent returns the number of bytes that this node has sent to others.
 func (g *Group) Sent() int64 { return g.sent.Load() }
+
+// Waited returns how long calls of Gather have waited until every other node had begun to send.
+func (g *Group) Waited() time.Duration { return time.Duration(g.waited.Load()) }
 
 var _ io.Closer = (*Group)(nil)

@@ -2,16 +2,11 @@ package nodes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"strconv"
 	"time"
-
-	"vagen/policy/vlm/internal/keyvalue"
 )
 
 // Config says which node of a group this process is.
@@ -22,6 +17,8 @@ type Config struct {
 	// node 0, and elsewhere a free port at the address from which node 0 is reached.
 	Address string
 	Token   string
+	// TLS encrypts all connections if its files are set.
+	TLS TLS
 	// Timeout limits the time until all nodes are there, and the time in which a node must make
 	// progress when another one waits for it.
 	Timeout time.Duration
@@ -30,13 +27,10 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Fact is a setting that must be the same on all nodes.
-type Fact struct{ Name, Value string }
-
 // DefaultTimeout is the usual Config.Timeout.
 const DefaultTimeout = 10 * time.Minute
 
-// Check returns what is wrong with the settings by themselves.
+// Check returns what is wrong with the settings by themselves, and with the files of TLS.
 func (c *Config) Check() error {
 	var bad []error
 	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
@@ -57,19 +51,17 @@ func (c *Config) Check() error {
 	if c.Timeout <= 0 {
 		addf("Timeout is %v, must be positive", c.Timeout)
 	}
+	if _, err := c.TLS.load(); err != nil {
+		bad = append(bad, err)
+	}
 	if err := errors.Join(bad...); err != nil {
 		return fmt.Errorf("nodes: %w: %w", ErrConfig, err)
 	}
 	return nil
 }
 
-// record is what a node publishes.
-type record struct {
-	Address string
-	Facts   []Fact
-}
-
-// Join connects this node with all others and compares their facts.
+// Join connects this node with all others and compares their facts. Until all are connected, a
+// process with the same number as another one replaces it.
 func Join(ctx context.Context, c Config) (*Group, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -84,14 +76,14 @@ func Join(ctx context.Context, c Config) (*Group, error) {
 		return nil, err
 	}
 	defer s.close()
-	links, err := s.connect(ctx)
+	var links []*Link
+	if c.ID == 0 {
+		links, err = s.lead(ctx)
+	} else {
+		links, err = s.follow(ctx)
+	}
 	if err != nil {
-		for _, l := range links {
-			if l != nil {
-				l.conn.Close()
-			}
-		}
-		if ctx.Err() != nil && !errors.Is(err, ErrConfig) {
+		if ctx.Err() != nil && !errors.Is(err, ErrConfig) && !errors.Is(err, context.Cause(ctx)) {
 			err = errors.Join(context.Cause(ctx), err)
 		}
 		return nil, fmt.Errorf("nodes: node %d: %w", c.ID, err)
@@ -105,142 +97,25 @@ func Join(ctx context.Context, c Config) (*Group, error) {
 	return g, nil
 }
 
-// server accepts connections until all nodes are connected.
-type server struct {
-	*Config
-	store    keyvalue.Store
-	http     *http.Server
-	client   *http.Client
-	served   chan error
-	accepted chan *Link
-	address  string
+// member is a process that wants to be a node.
+type member struct {
+	Instance string // drawn at random: tells processes with the same number apart
+	Address  string // host:port at which others reach it
+	Host     string // that its certificate names
+	Facts    []Fact `json:",omitempty"`
 }
 
-func (s *server) close() {
-	s.http.Close()
-	s.client.CloseIdleConnections()
-	<-s.served
-	for {
-		select {
-		case l := <-s.accepted: // more than were needed
-			l.conn.Close()
-		default:
-			return
-		}
-	}
+// round is sent by node 0 to all members when all nodes are there. Every one answers with the number
+// when it is connected with all others. Begin follows after all answers; it is the last message
+// before the group works.
+type round struct {
+	Number  int
+	Members []member `json:",omitempty"` // by node; without that of node 0, and without facts
+	Begin   bool     `json:",omitempty"`
 }
 
-func key(node int) string { return "node/" + strconv.Itoa(node) }
+// answer to a round.
+type answer struct{ Number int }
 
-// connect returns a link to each other node.
-func (s *server) connect(ctx context.Context) ([]*Link, error) {
-	links := make([]*Link, s.Nodes)
-	own := record{Address: s.address, Facts: s.allFacts()}
-	records, err := s.meet(ctx, own)
-	if err != nil {
-		return links, err
-	}
-	// Node 0 last: it serves the records until all nodes are connected to it, and must not end
-	// before the others have read them.
-	for node := s.ID - 1; node >= 0; node-- {
-		address := records[node].Address
-		if node == 0 {
-			address = s.Coordinator
-		}
-		if links[node], err = s.dial(ctx, node, address); err != nil {
-			return links, err
-		}
-	}
-	for missing := s.Nodes - 1 - s.ID; missing > 0; missing-- {
-		select {
-		case l := <-s.accepted:
-			if links[l.node] != nil {
-				l.conn.Close()
-				return links, fmt.Errorf("node %d has connected twice: %w", l.node, ErrConfig)
-			}
-			links[l.node] = l
-		case <-ctx.Done():
-			return links, context.Cause(ctx)
-		}
-	}
-	return links, nil
-}
-
-// meet publishes this node's record and returns all, after comparing their facts.
-func (s *server) meet(ctx context.Context, own record) ([]record, error) {
-	records := make([]record, s.Nodes)
-	records[s.ID] = own
-	raw, err := json.Marshal(own)
-	if err != nil {
-		return nil, err
-	}
-	put := func() error {
-		err := s.store.Put(ctx, key(s.ID), raw)
-		if errors.Is(err, keyvalue.ErrExists) {
-			err = fmt.Errorf("%w: another process has already joined as node %d: %w", ErrConfig, s.ID, err)
-		}
-		return err
-	}
-	if s.ID == 0 {
-		if err := put(); err != nil {
-			return nil, err
-		}
-	}
-	for node := range records {
-		if node == s.ID {
-			continue
-		}
-		var raw []byte
-		err := s.retry(ctx, func() (err error) { raw, err = s.store.Get(ctx, key(node)); return err })
-		if err != nil {
-			return nil, fmt.Errorf("waiting for node %d: %w", node, err)
-		}
-		if err := json.Unmarshal(raw, &records[node]); err != nil {
-			return nil, fmt.Errorf("record of node %d: %w", node, err)
-		}
-		if s.ID != 0 && node == 0 { // after reading node 0's record, which then may end because of this one's
-			if err := put(); err != nil {
-				return nil, err
-			}
-		}
-		if err := compare(records[node].Facts, own.Facts, node, s.ID); err != nil {
-			return nil, err
-		}
-		s.Log.Info("another node is there", "node", node, "address", records[node].Address)
-	}
-	return records, nil
-}
-
-// allFacts are the facts of the group beside the caller's.
-func (s *server) allFacts() []Fact {
-	return append([]Fact{{"protocol", "1 " + byteOrder()}, {"number of nodes", strconv.Itoa(s.Nodes)}}, s.Facts...)
-}
-
-func byteOrder() string {
-	if floatBytes([]float32{1})[3] == 0x3f {
-		return "little-endian"
-	}
-	return "big-endian"
-}
-
-// compare lists the facts in which nodes differ.
-func compare(theirs, ours []Fact, them, us int) error {
-	values := map[string]string{}
-	for _, f := range theirs {
-		values[f.Name] = f.Value
-	}
-	var bad []error
-	for _, f := range ours {
-		value, ok := values[f.Name]
-		if !ok {
-			value = "nothing"
-		}
-		if value != f.Value {
-			bad = append(bad, fmt.Errorf("%s is %s on node %d and %s on node %d, must be the same", f.Name, f.Value, us, value, them))
-		}
-	}
-	if err := errors.Join(bad...); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return nil
-}
+// maxMessage limits members, rounds and answers, in bytes.
+const maxMessage = 1 << 20

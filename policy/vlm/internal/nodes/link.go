@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,16 +38,45 @@ var ErrEnded = errors.New("nodes: node 0 has ended the group")
 // Link is the connection to another node. At most one goroutine may send and one receive at a
 // time.
 type Link struct {
-	node    int
-	conn    net.Conn
-	in      *bufio.Reader
-	out     *bufio.Writer // to wrote
-	wrote   counter
-	timeout time.Duration
-	sent    *atomic.Int64 // bytes to all nodes
+	node     int
+	instance string // of the other process
+	attempt  int    // of that process to connect, if it did
+	conn     net.Conn
+	in       *bufio.Reader
+	out      *bufio.Writer // to wrote
+	wrote    counter
+	timeout  time.Duration
+	sent     *atomic.Int64 // bytes to all nodes
 
 	mu      sync.Mutex // held while a frame is sent
 	partial bool       // a frame was sent incompletely
+}
+
+// hangUp closes a connection at once: closing TLS would wait for seconds until a farewell is sent, which
+// frames make superfluous.
+func hangUp(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	conn.Close()
+}
+
+func (l *Link) hangUp() { hangUp(l.conn) }
+
+// goodbye limits the time in which a node that ends sends the reason to another.
+const goodbye = time.Second
+
+// farewell sends the last frame, unless a part of another one was sent, and closes the connection.
+func (l *Link) farewell(k kind, text string) {
+	// A sender in another goroutine, if there is one, fails or ends within this time.
+	l.conn.SetDeadline(time.Now().Add(goodbye))
+	l.mu.Lock()
+	whole := !l.partial
+	l.mu.Unlock()
+	if whole {
+		l.send(context.Background(), k, []byte(text[:min(len(text), maxText)]), goodbye)
+	}
+	l.hangUp()
 }
 
 // expire sets when reading or writing must have made progress; the end of ctx interrupts both.
@@ -110,6 +140,10 @@ func (l *Link) send(ctx context.Context, k kind, payload []byte, limit time.Dura
 		_, err = l.out.Write(payload[:n])
 		payload = payload[n:]
 	}
+	if err == nil && l.wrote.n == start && ctx.Err() != nil {
+		// An interrupted write would end what TLS can send, and with it the farewell.
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = l.out.Flush()
 	}
@@ -157,12 +191,17 @@ func (l *Link) header(ctx context.Context, k kind, limit time.Duration) (length 
 	}
 }
 
-// receive receives a frame of at most most bytes. Memory is allocated as the bytes arrive.
+// receive receives a frame of at most most bytes. limit is that of waiting for it.
 func (l *Link) receive(ctx context.Context, k kind, most int64, limit time.Duration) ([]byte, error) {
 	n, err := l.header(ctx, k, limit)
 	if err != nil {
 		return nil, err
 	}
+	return l.payload(ctx, n, most)
+}
+
+// payload receives a frame's n bytes. Memory is allocated as they arrive.
+func (l *Link) payload(ctx context.Context, n uint64, most int64) ([]byte, error) {
 	if n > uint64(most) {
 		return nil, fmt.Errorf("nodes: node %d sent %d bytes, at most %d are allowed: %w", l.node, n, most, ErrProtocol)
 	}

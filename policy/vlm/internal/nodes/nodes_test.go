@@ -57,34 +57,44 @@ func all(groups []*Group, f func(g *Group) error) []error {
 	return errs
 }
 
+// requireExchange sends data in all directions.
+func requireExchange(t *testing.T, groups []*Group) {
+	t.Helper()
+	errs := all(groups, func(g *Group) error {
+		got, err := g.Gather(t.Context(), []byte{byte(g.ID())}, 1)
+		for node, x := range got {
+			if len(x) != 1 || int(x[0]) != node {
+				return fmt.Errorf("node %d sent %v", node, x)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		partner := g.ID() ^ 1
+		if partner >= len(groups) {
+			return nil
+		}
+		// More than the buffers of a connection hold, in both directions at once.
+		large := make([]float32, 3<<20)
+		large[len(large)-1] = float32(g.ID())
+		theirs := make([]float32, len(large))
+		err = g.Swap(t.Context(), partner,
+			func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, large) },
+			func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, theirs) })
+		if err == nil && theirs[len(theirs)-1] != float32(partner) {
+			err = errors.New("other numbers")
+		}
+		return err
+	})
+	require.NoError(t, errors.Join(errs...))
+}
+
 func TestNodesExchangeInAllDirections(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, count := range []int{2, 4, 8} {
 		groups, errs := joined(t, count, nil)
 		require.NoError(t, errors.Join(errs...))
-		errs = all(groups, func(g *Group) error {
-			got, err := g.Gather(t.Context(), []byte{byte(g.ID())}, 1)
-			for node, x := range got {
-				if len(x) != 1 || int(x[0]) != node {
-					return fmt.Errorf("node %d sent %v", node, x)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			// More than the buffers of a connection hold, in both directions at once.
-			large := make([]float32, 3<<20)
-			large[len(large)-1] = float32(g.ID())
-			partner, theirs := g.ID()^1, make([]float32, len(large))
-			err = g.Swap(t.Context(), partner,
-				func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, large) },
-				func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, theirs) })
-			if err == nil && theirs[len(theirs)-1] != float32(partner) {
-				err = errors.New("other numbers")
-			}
-			return err
-		})
-		require.NoError(t, errors.Join(errs...))
+		requireExchange(t, groups)
 		require.Equal(t, int64(count-1+4*3<<20), groups[0].Sent())
 		errs = all(groups, func(g *Group) error {
 			if g.ID() == 0 {
@@ -156,14 +166,12 @@ func TestNodesThatDoNotFitAreRefused(t *testing.T) {
 		c.Timeout = 3 * time.Second
 	})
 	require.ErrorIs(t, errs[0], ErrConfig)
-	require.ErrorContains(t, errs[0], "devices is 2 on node 0 and 4 on node 2, must be the same")
-	require.ErrorContains(t, errs[2], "devices is 4 on node 2 and 2 on node 0, must be the same")
-
-	_, errs = joined(t, 3, func(c *Config) {
-		c.ID, c.Timeout = min(c.ID, 1), 2*time.Second // two with number 1
-		c.Address = map[bool]string{true: freeAddress()}[c.ID == 1]
-	})
-	require.ErrorContains(t, errors.Join(errs[1], errs[2]), "another process has already joined as node 1")
+	for id, err := range errs {
+		if id != 2 && errors.Is(err, ErrLost) { // it has not joined before the group ended
+			continue
+		}
+		require.ErrorContains(t, err, "devices is 2 on node 0 and 4 on node 2, must be the same")
+	}
 
 	for says, c := range map[string]Config{
 		"Nodes is 1, must be at least 2":              {Nodes: 1, Coordinator: "a:1", Timeout: 1},
@@ -215,21 +223,21 @@ func TestStrangersOnThePort(t *testing.T) {
 	}
 	require.Contains(t, answer("\x00\x01\x02garbage\r\n\r\n"), "400 Bad Request")
 	require.Contains(t, answer("GET /link?node=1 HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
-	require.Contains(t, answer("GET /keys?key=node/0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guess\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
+	require.Contains(t, answer("GET /link?node=1 HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nAuthorization: Bearer guess\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
 	require.Contains(t, answer("GET /"+strings.Repeat("x", 1<<20)+" HTTP/1.1\r\n"), "431 Request Header Fields Too Large")
-	require.Contains(t, answer("PUT /keys?key=node/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
+	require.Contains(t, answer("PUT /link?node=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\nConnection: close\r\n\r\n"), "401 Unauthorized")
 	for _, node := range []string{"0", "2", "-1", "x"} {
 		require.Contains(t, answer("GET /link?node="+node+" HTTP/1.1\r\nHost: x\r\nUpgrade: vagen-nodes\r\nAuthorization: Bearer secret\r\nConnection: close\r\n\r\n"), "400 Bad Request")
 	}
 	_, err := Join(t.Context(), Config{Nodes: 2, ID: 1, Coordinator: address, Token: "guess", Timeout: time.Minute})
-	require.ErrorContains(t, err, "the token is not that of the server")
+	require.ErrorContains(t, err, "it does not accept the token")
 
 	other, err := Join(t.Context(), Config{Nodes: 2, ID: 1, Coordinator: address, Token: "secret", Timeout: time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, <-first)
 	defer leader.Close()
 	defer other.Close()
-	_, err = http.Get("http://" + address + "/keys?key=node/0")
+	_, err = http.Get("http://" + address + "/link")
 	require.Error(t, err, "the port is closed when all nodes are connected")
 }
 
@@ -265,4 +273,28 @@ func TestFramesAreChecked(t *testing.T) {
 		func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, make([]float32, 2)) })
 	require.ErrorIs(t, err, ErrProtocol)
 	require.ErrorContains(t, err, "node 1 sent 12 bytes, expected 8")
+}
+
+// TestWaitingForTheSlowestNodeIsCounted: node 1 sends what node 0 gathers 30 ms after node 0's data has
+// arrived, so node 0 has waited longer than that.
+func TestWaitingForTheSlowestNodeIsCounted(t *testing.T) {
+	const late = 30 * time.Millisecond
+	groups, errs := joined(t, 2, nil)
+	require.NoError(t, errors.Join(errs...))
+	require.Zero(t, groups[0].Waited())
+	errs = all(groups, func(g *Group) error {
+		if g.ID() == 0 {
+			_, err := g.Gather(t.Context(), []byte("a"), 1)
+			return err
+		}
+		l := g.links[0]
+		if _, err := l.Receive(t.Context(), 1); err != nil {
+			return err
+		}
+		time.Sleep(late)
+		return l.Send(t.Context(), []byte("b"))
+	})
+	require.NoError(t, errors.Join(errs...))
+	require.GreaterOrEqual(t, groups[0].Waited(), late)
+	require.Zero(t, groups[1].Waited())
 }

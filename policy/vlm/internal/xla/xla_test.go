@@ -34,6 +34,25 @@ func TestMemoryOfAGPUFollowsTheEnvironment(t *testing.T) {
 	require.ErrorContains(t, err, "must be a number above 0")
 }
 
+// TestDevicesAndPluginsAreDescribed, as nodes compare them.
+func TestDevicesAndPluginsAreDescribed(t *testing.T) {
+	p, err := plugin.Find(t.Context(), plugin.CPU)
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := Start(p, plugin.CPU, 2, plugin.Choices{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	kinds, version, err := Describe(b, 2)
+	require.NoError(t, err)
+	require.Equal(t, []string{"cpu", "cpu"}, kinds)
+	require.Regexp(t, `^PJRT 0\.\d+, cpu .*, SHA-256 [0-9a-f]{64}$`, version)
+	if p.SHA256 != "" {
+		require.Contains(t, version, p.SHA256)
+	}
+	_, _, err = Describe(nil, 1)
+	require.ErrorContains(t, err, "is no backend of XLA")
+}
+
 func TestPathWithACommaIsRefused(t *testing.T) {
 	_, err := Start(plugin.Plugin{Path: "/a,b/plugin.so"}, plugin.CPU, 0, plugin.Choices{}, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "/a,b/plugin.so")
