@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,34 +48,6 @@ func live(t testing.TB) *Fleet {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
-}
-
-// BenchmarkALiveServer generates responses of 24 tokens to 64 prompts at a time, which share no
-// prefix but the template's.
-func BenchmarkALiveServer(b *testing.B) {
-	f := live(b)
-	tokens, read := 0, 0
-	round := uint64(time.Now().UnixNano()) // a server has the prompts of earlier rounds in its prefix cache
-	for b.Loop() {
-		var prompts []policy.Prompt
-		for i := range uint64(64) {
-			words := rand.New(rand.NewPCG(round, i))
-			q := opening(i+1, fmt.Sprint(words.Uint64(), words.Uint64()))
-			q.Messages = q.Messages[1:]
-			prompts = append(prompts, q)
-		}
-		round++
-		out, err := NewPolicy(f).Generate(b.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 24})
-		require.NoError(b, err)
-		for _, c := range out {
-			require.NoError(b, c.Err)
-			tokens += len(c.Tokens)
-			read += len(c.Context)
-		}
-	}
-	b.ReportMetric(float64(64*b.N)/b.Elapsed().Seconds(), "requests/s")
-	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
-	b.ReportMetric(float64(read)/float64(64*b.N), "prompt-tokens")
 }
 
 // liveResponses plays conversations of three turns, with images if the model reads them. That
