@@ -102,7 +102,8 @@ const (
 	compilerTraining = 160_000_000
 	pureGoRuntime    = 8_000_000
 	// maxGaps limits the gaps between arrays below 32 MB, which are about a third of the
-	// activations.
+	// activations, on each device: devices allocate at the same time, in different parts of the
+	// C library's heap, which do not use each other's gaps.
 	maxGaps = 64_000_000
 )
 
@@ -155,7 +156,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	case m.dev.PureGo():
 		p.Program += pureGoRuntime
 	case w.Train:
-		p.Program += compilerTraining + min(p.Activations/3, maxGaps)
+		p.Program += compilerTraining + m.plannedGaps(p.Activations)
 	default:
 		p.Program += compilerForward
 	}

@@ -65,6 +65,12 @@ func (m *Model) planDevices(p *MemoryPlan, w Workload) {
 	p.Logits *= n
 }
 
+// plannedGaps is the size of the gaps that arrays of a training step leave in the memory of a CPU's process,
+// for the activations of all of its devices.
+func (m *Model) plannedGaps(activations int64) int64 {
+	return min(activations/3, int64(len(m.devices))*maxGaps)
+}
+
 // largestGroup is the size of the weights that are copied to a device at the same time.
 func (m *Model) largestGroup() (most int64) {
 	for _, l := range []*learner{m.actor, m.critic, m.ref} {

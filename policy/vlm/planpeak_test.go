@@ -53,6 +53,7 @@ func plannedCases() map[string]plannedCase {
 		"four layers":         {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
 		"three models":        {family: model.Qwen3VL, w: step(4, 64, 1, 36), options: Options{Critic: SeparateCritic, Reference: true}},
 		"two devices":         {w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2}},
+		"a part per device":   {w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2, PartPerDevice: true}},
 		"adapters":            {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}}},
 		"quickstart, texts":   {w: Workload{Train: true, Rows: 64, Tokens: 256}},
 		"quickstart, its step": {w: step(32, 200, 4, 64),

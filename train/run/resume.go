@@ -22,7 +22,7 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // that of the run, the error wraps ErrOtherConfig and lists the differences, unless c has
 // trainer.allow_config_change: then Changed lists them, and Lock replaces the folder's
 // configuration. Keys that change no result, such as run.workers, may always differ. The
-// number of steps may change if no result of a step depends on it (config.DependsOnSteps) and
+// number of steps may change if no result of a step depends on it and
 // it is not below that of a checkpoint. If another process uses the folder, the error wraps
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
@@ -77,29 +77,6 @@ func compare(name string, raw []byte, c *config.Config, done int) ([]string, err
 		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return lines, nil
-}
-
-// setsSteps reports whether a line of config.Differences is about the number of steps alone.
-func setsSteps(line string) bool {
-	key, _, _ := strings.Cut(line, ":")
-	return slices.Contains([]string{"trainer.total_training_steps", "trainer.total_epochs", "sft.total_training_steps", "sft.total_epochs"}, key)
-}
-
-// stepsChange says why a run that has done some steps with the configuration old is not the
-// one that c describes, because the number of steps differs; "" if it is the same run, of another length. A
-// number that is not known yet, because it follows from epochs, is compared later.
-func stepsChange(old, c *config.Config, done int) string {
-	was, is := old.Trainer.Steps, c.Trainer.Steps
-	if was == is || is == config.StepsFromEpochs {
-		return ""
-	}
-	if is < done {
-		return fmt.Sprintf("steps: the run has done %d, which is more than %d", done, is)
-	}
-	if why := c.DependsOnSteps(); len(why) > 0 {
-		return fmt.Sprintf("steps: with %d instead of %d all of them are different, because %s; only the remaining ones would be those of a run of %d steps", is, was, strings.Join(why, ", "), is)
-	}
-	return ""
 }
 
 // fits compares a configuration with that of the checkpoint, as

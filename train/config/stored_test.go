@@ -1,0 +1,52 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestStoredKeysAreComparedAsTheyAreNow: a key that was added since has its default in the stored
+// configuration; one that was removed, or whose default is another now, is a difference with both
+// values.
+func TestStoredKeysAreComparedAsTheyAreNow(t *testing.T) {
+	c := Default()
+	raw, err := c.Stored()
+	require.NoError(t, err)
+	line := func(key string) string {
+		for l := range strings.Lines(string(raw)) {
+			if strings.HasPrefix(strings.TrimSpace(l), key+":") {
+				return l
+			}
+		}
+		t.Fatal(key)
+		return ""
+	}
+	// Written before algorithm.lambda_turn and env.val_seed were added, when the default of lam was another.
+	older := string(raw)
+	for old, was := range map[string]string{line("lambda_turn"): "", line("val_seed"): "", line("lam"): "  lam: 0.5\n"} {
+		require.Equal(t, 1, strings.Count(older, old), old)
+		older = strings.Replace(older, old, was, 1)
+	}
+	_, lines, err := StoredDifferences("older.yaml", []byte(older), &c)
+	require.NoError(t, err)
+	require.Equal(t, []string{"algorithm.lam: 0.5 → " + ValueText(c.Algorithm.Lambda)}, lines)
+
+	before := ValueText(c.Env.ValSeed)
+	c.Env.ValSeed = 77
+	older += "gone:\n  api_key: secret\n  list: [1, 2]\nlost: {a: 1}\n"
+	stored, lines, err := StoredDifferences("older.yaml", []byte(older), &c)
+	require.NoError(t, err)
+	require.InDelta(t, 0.5, stored.Algorithm.Lambda, 0)
+	require.Equal(t, "env.val_seed: "+before+" → 77", lines[0], "the new key does not have its default")
+	require.Len(t, lines, 4)
+	all := strings.Join(lines, "\n")
+	require.Contains(t, all, "lost: {\"a\":1} → no such key")
+	require.NotContains(t, all, "secret")
+
+	_, err = ReadStored("older.yaml", []byte(older))
+	require.ErrorIs(t, err, ErrConfig, "what is read for use must be known")
+	_, _, err = StoredDifferences("older.yaml", []byte("model: 3\n"), &c)
+	require.ErrorIs(t, err, ErrConfig)
+}
