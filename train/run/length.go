@@ -14,21 +14,22 @@ func setsSteps(line string) bool {
 	return slices.Contains([]string{"trainer.total_training_steps", "trainer.total_epochs", "sft.total_training_steps", "sft.total_epochs"}, key)
 }
 
-// stepsChange says why a run that has done some steps with the configuration old is not the
-// one that c describes, because the number of steps differs; "" if it is the same run, of another length. A
-// number that is not known yet, because it follows from epochs, is compared later.
-func stepsChange(old, c *config.Config, done int) string {
+// stepsChange says what another number of steps means for a run that has done some steps with the
+// configuration old; "" if it is the same run, of another length. A longer run is
+// always allowed: its remaining steps are those of the new length. A number that is not
+// known yet, because it follows from epochs, is compared later.
+func stepsChange(old, c *config.Config, done int) (note string, refused bool) {
 	was, is := old.Trainer.Steps, c.Trainer.Steps
 	if was == is || is == config.StepsFromEpochs {
-		return ""
+		return "", false
 	}
 	if is < done {
-		return fmt.Sprintf("steps: the run has done %d, which is more than %d", done, is)
+		return fmt.Sprintf("steps: the run has done %d, which is more than %d", done, is), true
 	}
 	if why := dependsOnSteps(c); len(why) > 0 {
-		return fmt.Sprintf("steps: with %d instead of %d all of them are different, because %s; only the remaining ones would be those of a run of %d steps", is, was, strings.Join(why, ", "), is)
+		return fmt.Sprintf("steps: with %d instead of %d all of them are different, because %s; only the remaining ones will be those of a run of %d steps", is, was, strings.Join(why, ", "), is), is < was
 	}
-	return ""
+	return "", false
 }
 
 // dependsOnSteps lists the settings because of which the results of a step depend on

@@ -22,8 +22,8 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // that of the run, the error wraps ErrOtherConfig and lists the differences, unless c has
 // trainer.allow_config_change: then Changed lists them, and Lock replaces the folder's
 // configuration. Keys that change no result, such as run.workers, may always differ. The
-// number of steps may change if no result of a step depends on it and
-// it is not below that of a checkpoint. If another process uses the folder, the error wraps
+// number of steps may increase; it may decrease if no result of a step depends on it, but not
+// below that of a checkpoint. If another process uses the folder, the error wraps
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	name := filepath.Join(path, configName)
@@ -65,13 +65,16 @@ func compare(name string, raw []byte, c *config.Config, done int) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	reason := stepsChange(&old, c, done)
+	note, refused := stepsChange(&old, c, done)
 	measured := old.Model.AutotuneSum == "" && old.Model.Autotune != "" && old.Model.Autotune == c.Model.Autotune
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return reason == "" && setsSteps(line) || measured && strings.HasPrefix(line, "model.autotune_sha256:")
+		return !refused && setsSteps(line) || measured && strings.HasPrefix(line, "model.autotune_sha256:")
 	})
-	if reason != "" {
-		lines, other = append(lines, reason), append(other, reason)
+	if note != "" {
+		lines = append(lines, note)
+	}
+	if refused {
+		other = append(other, note)
 	}
 	if len(other) > 0 && !c.Trainer.AllowChange {
 		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
