@@ -43,6 +43,12 @@ var idioms = []struct{ env, text, want string }{
 	{"f", "Starting from me, two steps down plus two steps left leads to the hole.", "hbl"},
 	{"f", "My row is higher up than the row of the hole.", "hb-"},
 	{"s", "My column is further right than the column of the box.", "b-l"},
+	// distances and directions in dictionaries
+	{"s", `{"target": {"rows_up": 0, "columns_right": 1}, "box": {"rows_up": 1, "columns_right": 0}}`, "tsr bas"},
+	{"s", `{"target": {"rows_down": -2, "columns_left": 1}, "box": {"rows_up": 1, "rows_down": 1}}`, "tal"},
+	{"f", `{"objects": [{"name": "goal", "direction": {"vertical": "below", "horizontal": "right"}}, {"name": "hole", "direction": {"vertical": "same", "horizontal": "right"}}]}`, "tbr hsr"},
+	{"s", `["floor", {"object_id": "target", "vertical_relation": "below", "horizontal_relation": "left"}, 0]`, "tbl"},
+	{"f", `["floor", 0, "hole"]`, ""},
 	{"s", "The crate and I are in one row, with me on the right side.", "bsl"},
 }
 

@@ -116,7 +116,7 @@ func relationList(entries []any, names map[string]string) ([]reward.Relation, bo
 			entry, ok = map[string]any{"object_id": key, "vertical": row[1], "horizontal": row[2]}, isKey
 		}
 		if !ok {
-			return nil, false
+			continue // says nothing, as another field of a wrong type
 		}
 		key, _ := entryName(entry)
 		object, ok := kind(key, names)
@@ -199,9 +199,39 @@ func relationsOf(object string, v any) (r reward.Relation, ok bool) {
 	if !ok {
 		return r, false
 	}
+	for _, key := range []string{"direction", "directions", "relation", "relations"} {
+		if inner, nested := entry[key].(map[string]any); nested {
+			entry = inner
+			break
+		}
+	}
+	r = offsets(entry)
 	r.Object = object
-	r.Vertical, r.Horizontal = relationIn(entry, "vertical"), relationIn(entry, "horizontal")
+	if r.Vertical == "" && r.Horizontal == "" {
+		r.Vertical, r.Horizontal = relationIn(entry, "vertical"), relationIn(entry, "horizontal")
+	}
 	return r, r.Vertical != "" || r.Horizontal != ""
+}
+
+// offsets reads distances such as {"rows_down": 2, "columns_right": 0}, of which 0 is the same row or
+// column. Distances to both sides state nothing.
+func offsets(entry map[string]any) (r reward.Relation) {
+	along := func(before, after, less, more string) string {
+		a, isBefore := entry[before].(float64)
+		b, isAfter := entry[after].(float64)
+		switch {
+		case isBefore == isAfter:
+			return ""
+		case a+b == 0:
+			return reward.Same
+		case isBefore == (a+b > 0):
+			return less
+		}
+		return more
+	}
+	r.Vertical = along("rows_up", "rows_down", reward.Above, reward.Below)
+	r.Horizontal = along("columns_left", "columns_right", reward.Left, reward.Right)
+	return r
 }
 
 // relationIn reads one of the two directions of an object, under its full or its
