@@ -64,7 +64,7 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 		"model.node_timeout is 0, must be at least 1":                                                                                   {"model.node_timeout=0"},
 		`model.node_key_env "K", but model.num_nodes is 1: there is no other node`:                                                      {"model.node_key_env=K"},
 		"model.num_nodes is 2 and model.devices 8: together at most 8 devices":                                                          {"model.num_nodes=2", "model.devices=8", "model.coordinator=a:1"},
-		`model.node_tls_ca is "", model.node_tls_cert "/c" and model.node_tls_key "", but model.num_nodes is 1: there is no other node`: {"model.node_tls_cert=/c"},
+		`model.node_tls_ca "", model.node_tls_cert "/c" and model.node_tls_key "", but model.num_nodes is 1: there is no other node`: {"model.node_tls_cert=/c"},
 		`model.node_tls_cert is "/c", model.node_tls_key "" and model.node_tls_ca "/a": all must be set, or none`:                       {"model.num_nodes=2", "model.coordinator=a:1", "model.node_tls_cert=/c", "model.node_tls_ca=/a"},
 		`model.node_tls_cert is "", model.node_tls_key "" and model.node_tls_ca "/a": all must be set`:                                  {"model.num_nodes=2", "model.coordinator=a:1", "model.node_tls_ca=/a"},
 		`model.coordinator is "host", must be host:port`:                                                                                {"model.num_nodes=2", "model.coordinator=host"},

@@ -14,8 +14,7 @@ import (
 var freeKeys = []string{
 	"actor_rollout_ref.actor.fsdp_config.optimizer_offload", "actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload",
 	"critic.model.fsdp_config.param_offload", "model.shard_weights", "model.compile_cache",
-	"model.node_id", "model.coordinator", "model.node_address", "model.node_key_env", "model.node_timeout",
-	"model.node_tls_ca", "model.node_tls_cert", "model.node_tls_key",
+	"model.node_id", "model.coordinator", "model.node_address", "model.node_key_env", "model.node_timeout", "model.node_tls_ca", "model.node_tls_cert", "model.node_tls_key",
 	"run.workers", "run.queue", "run.queue_options.name", "run.queue_options.listen", "run.queue_options.lease", "run.queue_options.sync",
 	"run.queue_options.creds", "run.queue_options.user", "run.queue_options.key_env", "run.queue_options.tls_ca", "run.queue_options.tls_cert",
 	"run.queue_options.tls_key", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
@@ -51,10 +50,9 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
-// StoredDifferences reads a configuration that Stored wrote, as ReadStored does, and lists how another
-// one differs from it, as Differences does. A key that the stored one lacks, because it
-// was added since, is equal if it has its default. A key that was removed since is a
-// difference, "key: value → no such key".
+// StoredDifferences reads a configuration that Stored wrote, as ReadStored does, and lists how another one differs
+// from it, as Differences does. A key that the stored one lacks, because it was added since, is
+// equal if it has its default; one that was removed since is "key: value → no such key".
 func StoredDifferences(name string, raw []byte, c *Config) (stored Config, lines []string, err error) {
 	var removed []string
 	stored, err = readStored(name, raw, func(key string, value any) {

@@ -16,11 +16,8 @@ func (v *validator) nodes(c *Config) {
 		v.Say("{model.node_id} is %d, must be in [0, %d] with {model.num_nodes} %d", m.NodeID, m.Nodes-1, m.Nodes)
 	}
 	if m.Nodes == 1 {
-		if m.NodeCA != "" || m.NodeCert != "" || m.NodeCertKey != "" {
-			v.Say("{model.node_tls_ca} is %q, {model.node_tls_cert} %q and {model.node_tls_key} %q, but {model.num_nodes} is 1: there is no other node", m.NodeCA, m.NodeCert, m.NodeCertKey)
-		}
-		if m.Coordinator != "" || m.NodeAddress != "" || m.NodeKeyEnv != "" {
-			v.Say("{model.coordinator} is %q, {model.node_address} %q and {model.node_key_env} %q, but {model.num_nodes} is 1: there is no other node", m.Coordinator, m.NodeAddress, m.NodeKeyEnv)
+		if m.Coordinator+m.NodeAddress+m.NodeKeyEnv+m.NodeCA+m.NodeCert+m.NodeCertKey != "" {
+			v.Say("{model.coordinator} is %q, {model.node_address} %q, {model.node_key_env} %q, {model.node_tls_ca} %q, {model.node_tls_cert} %q and {model.node_tls_key} %q, but {model.num_nodes} is 1: there is no other node", m.Coordinator, m.NodeAddress, m.NodeKeyEnv, m.NodeCA, m.NodeCert, m.NodeCertKey)
 		}
 		return
 	}
@@ -55,8 +52,7 @@ func (c *Config) OneNode() Config {
 		} else {
 			m.SameBytes = true
 		}
-		m.Nodes, m.NodeID, m.Coordinator, m.NodeAddress, m.NodeKeyEnv = 1, 0, "", "", ""
-		m.NodeCA, m.NodeCert, m.NodeCertKey = "", "", ""
+		m.Nodes, m.NodeID, m.Coordinator, m.NodeAddress, m.NodeKeyEnv, m.NodeCA, m.NodeCert, m.NodeCertKey = 1, 0, "", "", "", "", "", ""
 	}
 	return one
 }

@@ -43,13 +43,14 @@ func (v *validator) queue(c *Config) {
 	if !queueName.MatchString(o.Name) {
 		v.Bad(queueKey+".name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
-	if !(o.Lease >= 0.1 && o.Lease <= 1e6) {
-		v.Bad(queueKey+".lease", "%v, must be in [0.1, 1e6]", o.Lease)
+	within := func(key string, x, least float64) {
+		if !(x >= least && x <= 1e6) {
+			v.Bad(queueKey+key, "%v, must be in [%v, 1e6]", x, least)
+		}
 	}
+	within(".lease", o.Lease, 0.1)
+	within(".no_worker_timeout", o.NoWorkers, 0)
 	v.Positive(queueKey+".tries", o.Tries)
-	if !(o.NoWorkers >= 0 && o.NoWorkers <= 1e6) {
-		v.Bad(queueKey+".no_worker_timeout", "%v, must be in [0, 1e6]", o.NoWorkers)
-	}
 	if c.Run.Queue != QueueEmbedded {
 		if err := natsurl.Check(c.Run.Queue); err != nil {
 			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)

@@ -33,9 +33,8 @@ func (c *Config) Stored() ([]byte, error) {
 	return safe.YAML()
 }
 
-// ReadStored reads what Stored wrote, now or in an earlier version, which may have had
-// keys that are aliases now. Keys that it lacks have their defaults. name stands before the
-// lines of errors.
+// ReadStored reads what Stored wrote, now or in an earlier version, which may have had keys that are
+// aliases now and lack others, which have their defaults. name stands before the lines of errors.
 func ReadStored(name string, raw []byte) (Config, error) { return readStored(name, raw, nil) }
 
 func readStored(name string, raw []byte, unknown func(key string, value any)) (Config, error) {

@@ -115,7 +115,7 @@ func Read(text string, names words.Names, truth []reward.Relation) []reward.Rela
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
 	r.reset(truth)
-	r.tokens = words.Tokenize(r.tokens[:0], rephrase(plain.Text(text)), names)
+	r.tokens = words.Tokenize(r.tokens[:0], words.Rephrase(plain.Text(text)), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
 		for end-i < maxSentence && r.tokens[end].Class != words.Stop && r.tokens[end].Class != words.Question {

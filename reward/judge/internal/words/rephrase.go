@@ -1,4 +1,4 @@
-package prose
+package words
 
 import (
 	"regexp"
@@ -92,9 +92,9 @@ func makeIdioms(rows [][4]string) ([]idiom, map[string]uint64) {
 	return list, of
 }
 
-// rephrase replaces the idioms of a text in lower case. Few texts have any, so its words are
+// Rephrase replaces the idioms of a text in lower case. Few texts have any, so its words are
 // looked up first.
-func rephrase(text string) string {
+func Rephrase(text string) string {
 	var may uint64
 	for word := range strings.FieldsSeq(text) {
 		may |= idiomsOf[strings.TrimRight(word, ".,;:!)")]
