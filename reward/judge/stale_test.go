@@ -22,8 +22,8 @@ func moved(text string) reward.Claim {
 }
 
 const (
-	nowTrue  = "The target is above and right of me. The box is in my row, to the left."
-	thenTrue = "The target is in my row, to the right. The box is below and left of me."
+	nowTrue  = "The target is above and right of me. The box is in the same row, to the left."
+	thenTrue = "The target is in the same row, to the right. The box is below and left of me."
 )
 
 func TestOnlyWhatFitsThePresentBetterThanThePastIsPaid(t *testing.T) {
@@ -35,7 +35,7 @@ func TestOnlyWhatFitsThePresentBetterThanThePastIsPaid(t *testing.T) {
 			// One of the two changes, the other direction is neither: now 3/4, then 1/2; the truth leads by 1/2.
 			moved("The target is above and right of me. The box is above and left of me."),
 			// Both changes and nothing else: its score 1/2 is less than its lead, 1.
-			moved("The target is above and left of me. The box is in my row, to the right."))
+			moved("The target is above and left of me. The box is in the same row, to the right."))
 		require.InDeltaSlice(t, []float64{1, 0, 0, 0.5, 0.5}, scores, 1e-12)
 	}
 	without := score(t, new(Rules), moved(nowTrue), moved(thenTrue))
