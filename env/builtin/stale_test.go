@@ -217,11 +217,5 @@ func TestNumbersWithoutKnowledgeEarnLittle(t *testing.T) {
 			t.Logf("%s: %s: %.3f", name, agent, got)
 			require.LessOrEqual(t, got, 0.35, "%s: %s", name, agent)
 		}
-		t.Logf("%s: stale: %.3f", name, mean(func(s *scene) (string, string) {
-			if n := len(s.earlier); n > 0 {
-				return same(s.earlier[n-1].State)
-			}
-			return same(w.random(s))
-		}))
 	}
 }
