@@ -18,6 +18,9 @@ type Scorer interface {
 	// Score returns one score per reading of a step, in order. A scorer that stores
 	// earlier claims adds those of the whole step first.
 	Score(step []Reading) []float64
+	// Compare returns the score of claimed relations against true ones, from 0 to 1,
+	// without penalties. It stores nothing.
+	Compare(said, truth []Relation) float64
 }
 
 var (
@@ -58,7 +61,7 @@ func (s *AssignmentScorer) Score(step []Reading) []float64 {
 	return scores
 }
 
-// Compare returns the score of claimed relations against the true ones.
+// Compare implements Scorer.
 func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 	said, truth = placed(said), placed(truth)
 	if len(said) == 0 && len(truth) == 0 && len(s.Weights) > 0 {
@@ -119,11 +122,8 @@ func (s *RepetitionScorer) Score(step []Reading) []float64 {
 	scores := make([]float64, len(step))
 	for i, r := range step {
 		sum := 0.0
-		for _, name := range s.Objects {
-			said, truth := named(r.Relations, name), named(r.Claim.Truth, name)
-			if r.OK && len(said)+len(truth) > 0 {
-				sum += F1(float64(ExactMatches(said, truth)), len(said), len(truth))
-			}
+		if r.OK {
+			sum = s.sum(r.Relations, r.Claim.Truth)
 		}
 		scores[i] = sum / float64(max(1, len(s.Objects)))
 		if sum < s.Enough && slices.Contains(stock[r.Claim.Section], r.Claim.Text) {
@@ -131,6 +131,23 @@ func (s *RepetitionScorer) Score(step []Reading) []float64 {
 		}
 	}
 	return scores
+}
+
+// Compare implements Scorer.
+func (s *RepetitionScorer) Compare(said, truth []Relation) float64 {
+	return s.sum(said, truth) / float64(max(1, len(s.Objects)))
+}
+
+// sum adds the F1 values of the objects.
+func (s *RepetitionScorer) sum(said, truth []Relation) float64 {
+	sum := 0.0
+	for _, name := range s.Objects {
+		said, truth := named(said, name), named(truth, name)
+		if len(said)+len(truth) > 0 {
+			sum += F1(float64(ExactMatches(said, truth)), len(said), len(truth))
+		}
+	}
+	return sum
 }
 
 // frequent stores the texts of a step and returns the most frequent ones, by section.

@@ -76,7 +76,16 @@ type Claim struct {
 	Weight  float64    // reward of a perfect claim
 
 	Unchanged bool // the turn left the state as it was
+
+	// Earlier and EarlierState are Truth and State of one turn earlier: for an observation
+	// of the state before the previous turn, for a prediction of the state before this one.
+	// Both are empty if there was no such state, or it is not known.
+	Earlier      []Relation
+	EarlierState string
 }
+
+// HasEarlier reports whether the truth of one turn earlier is known.
+func (c *Claim) HasEarlier() bool { return len(c.Earlier) > 0 || c.EarlierState != "" }
 
 // Sentence returns a relation in words, with the names of the object and of its
 // reference.

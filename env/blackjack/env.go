@@ -82,6 +82,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
 	e.shown.Face = e.deck.face(e.shown.Value)
 	e.ready, e.over, e.acted = true, false, false
+	turns.Begin(&e.Base)
 	return e.observe(opening), nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/env/internal/turns"
 	"vagen/internal/numpyrand"
 )
 
@@ -21,6 +22,8 @@ type saved struct {
 	Dealer, Player Hand
 	Shown          Card
 	Over, Acted    bool
+	// Earlier is for claims, see turns.Earlier.
+	Earlier *turns.Truth `json:",omitempty"`
 }
 
 // Snapshot implements env.Snapshotter.
@@ -28,7 +31,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err := e.Calls.Snapshot(e.ready); err != nil {
 		return nil, err
 	}
-	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted})
+	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted, turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
@@ -41,6 +44,8 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		return err
 	}
 	switch {
+	case s.Earlier.Possible() != nil:
+		return snapshot.Bad("blackjack", "%v", s.Earlier.Possible())
 	case s.Deck == nil:
 		return snapshot.Bad("blackjack", "it has no deck")
 	case !s.Dealer.possible() || !s.Player.possible():
@@ -50,6 +55,7 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 	}
 	e.deck.stream, e.dealer, e.player, e.shown = *s.Deck, s.Dealer, s.Player, s.Shown
 	e.ready, e.over, e.acted = true, s.Over, s.Acted
+	turns.Continue(&e.Base, s.Earlier)
 	return nil
 }
 

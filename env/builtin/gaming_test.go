@@ -187,15 +187,22 @@ func wm(observation, prediction, answer string) string {
 	return "<perception>" + observation + "</perception><reasoning>r</reasoning><prediction>" + prediction + "</prediction><answer>" + answer + "</answer>"
 }
 
-// paidMean plays levels with random actions and returns the mean score of the statements of
-// turns that changed the state, or of all turns where states are numbers, which moves may
-// leave as they are.
+// paidMean plays levels with random actions and returns the mean score of the statements that
+// could earn something: those for which the judge pays the truth.
 func paidMean(t *testing.T, name string, config map[string]any, actions []string, j env.Judge, says func(*scene) (string, string)) float64 {
+	t.Helper()
+	mean, _ := paidShare(t, 12, name, config, actions, j, says)
+	return mean
+}
+
+// paidShare is paidMean with the share of the statements of turns that changed the state, which
+// could earn something.
+func paidShare(t *testing.T, levels int64, name string, config map[string]any, actions []string, j env.Judge, says func(*scene) (string, string)) (mean, share float64) {
 	t.Helper()
 	registry := Registry()
 	registry.SetJudge(nil) // claims stay unpaid
-	sum, n := 0.0, 0
-	for seed := range int64(12) {
+	sum, n, changed := 0.0, 0, 0
+	for seed := range levels {
 		options := map[string]any{"use_state_reward": true, "grounding_reward_weight": 1, "worldmodeling_reward_weight": 1, "rules": "next", "prompt_format": "wm"}
 		maps.Copy(options, config)
 		write := wm
@@ -225,11 +232,17 @@ func paidMean(t *testing.T, name string, config map[string]any, actions []string
 			require.NoError(t, err)
 			scores, err := j.Score(t.Context(), out.Claims)
 			require.NoError(t, err)
-			if !s.before.Unchanged || ofNumbers(&s.before) {
-				for _, x := range scores {
-					sum += max(0, x) // NaN, too, is paid nothing
+			if !s.before.Unchanged {
+				changed += 2
+			}
+			for k, can := range payable(t, j, s.before, s.after) {
+				if !can {
+					continue
 				}
-				n += 2 // also where the response is malformed and has no claims
+				n++ // also where the response is malformed and has no claims
+				if len(scores) > k {
+					sum += max(0, scores[k]) // NaN, too, is paid nothing
+				}
 			}
 			if out.Done {
 				break
@@ -237,7 +250,24 @@ func paidMean(t *testing.T, name string, config map[string]any, actions []string
 		}
 	}
 	require.Positive(t, n)
-	return sum / float64(n)
+	return sum / float64(n), float64(n) / float64(max(1, changed))
+}
+
+// payable reports for which claims a judge pays their truth, which it then does fully.
+func payable(t *testing.T, j env.Judge, claims ...reward.Claim) []bool {
+	t.Helper()
+	for i := range claims {
+		claims[i].Text = sentences(&claims[i], claims[i].Truth)
+	}
+	scores, err := j.Score(t.Context(), claims)
+	require.NoError(t, err)
+	can := make([]bool, len(scores))
+	for i, x := range scores {
+		if can[i] = x > 0; can[i] {
+			require.InDelta(t, 1, x, 1e-9)
+		}
+	}
+	return can
 }
 
 // No agent that does not know the state earns more than chance by a way of writing; one that
@@ -277,7 +307,7 @@ func TestStatementsWithoutKnowledgeEarnNoMoreThanChance(t *testing.T) {
 }
 
 // An agent that stands still and describes what it sees correctly earns nothing with the guard,
-// whatever it stands in front of, while one that acts is paid. Without the guard, as in VAGEN,
+// whatever it stands in front of, while one whose actions change what is true is paid. Without the guard, as in VAGEN,
 // standing still is paid in every turn.
 func TestStandingStillIsNotPaid(t *testing.T) {
 	for name, w := range map[string]struct {
@@ -285,8 +315,8 @@ func TestStandingStillIsNotPaid(t *testing.T) {
 		stay  string
 		moves []string
 	}{
-		"frozenlake": {[]any{"SFF", "FFF", "FFG"}, "Up", []string{"Down", "Down", "Right", "Right"}},
-		"sokoban":    {[]any{"######", "#P___#", "#____#", "#__XO#", "######"}, "Up", []string{"Right", "Down", "Right", "Left"}},
+		"frozenlake": {[]any{"SFF", "FGF", "FFF"}, "Up", []string{"Right", "Right", "Down", "Down"}},
+		"sokoban":    {[]any{"######", "#P___#", "#_X__#", "#___O#", "######"}, "Up", []string{"Right", "Right", "Down", "Down"}},
 	} {
 		earned := func(guard string, moves []string) float64 {
 			options := map[string]any{"desc": w.desc, "prompt_format": "wm", "render_mode": "text", "rules": "next"}

@@ -36,6 +36,7 @@ func snapshotKinds() []snapshotKind {
 		snapshotKind{"primitive_skill", map[string]any{"env_id": "StackThreeCube", "render_mode": "text"}, []string{"pick(120,-100,20)|place(0,0,80)", "push(-100,-200,20,150,200,20)", "push(-100,0,20,150,0,20)"}},
 		snapshotKind{"primitive_skill", map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text", "rules": "next"}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
 		snapshotKind{"primitive_skill", map[string]any{"env_id": "PutAppleInDrawer", "resolution": 64}, []string{"push(-500,0,200,-500,-600,200)", "push(-500,-600,200,-500,100,200)", "pick(-120,150,37)"}},
+		snapshotKind{"primitive_skill", map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling", "use_state_reward": true, "resolution": 64}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
 		snapshotKind{"svg", map[string]any{"rules": "service"}, []string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`, "no drawing"}},
 	)
 }

@@ -2,61 +2,147 @@ package builtin
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/reward"
 	"vagen/reward/judge"
 )
 
-// stale says what was true some turns ago, of the state before and of the one after the turn.
+// stale says what was true some turns ago, of the state before and of the one after the turn,
+// and what it cannot know at random.
 func stale(turns int) func(*scene) (string, string) {
 	return func(s *scene) (string, string) {
-		at := func(k int) string {
-			c := s.before
-			if k >= 0 && k < len(s.earlier) {
-				c = s.earlier[k]
-			}
-			if k < 0 {
-				return sentences(&s.before, guess(s.r, s.before.Truth)) // nothing was seen then
-			}
-			return sentences(&c, c.Truth)
-		}
 		n := len(s.earlier)
+		at := func(k int) string {
+			switch {
+			case k < 0:
+				return misread(s.r, &s.before, 1.0/3) // nothing was seen then
+			case k == n:
+				return sentences(&s.before, s.before.Truth)
+			}
+			return sentences(&s.earlier[k], s.earlier[k].Truth)
+		}
 		return at(n - turns), at(n + 1 - turns)
 	}
 }
 
-// A true statement about an earlier state is partly true of the present one, because a move
-// changes few relations: it earns more than chance, and less than the present truth. The
-// scorers compare states, not changes, as VAGEN's do.
-func TestStaleStatementsEarnLessThanTheTruth(t *testing.T) {
+// misread says the state with each direction, and of states of numbers each value, right with a
+// probability, and else another one.
+func misread(r *rand.Rand, c *reward.Claim, right float64) string {
+	if ofNumbers(c) {
+		return values.ReplaceAllStringFunc(c.State, func(value string) string {
+			switch {
+			case r.Float64() < right:
+				return value
+			case value[0] == ':':
+				return fmt.Sprintf(": %d", 1+r.IntN(20))
+			}
+			return fmt.Sprintf("[%d, %d, 20]", r.IntN(300)-150, r.IntN(300)-150)
+		})
+	}
+	list := slices.Clone(c.Truth)
+	for i := range list {
+		t := &list[i]
+		if c.Env == "navigation" { // one of four sides
+			for was := *t; right < 1 && *t == was && r.Float64() >= right; {
+				side := [][2]int{{-1, 0}, {1, 0}, {0, -1}, {0, 1}}[r.IntN(4)]
+				*t = reward.Relate(was.Object, side[0], side[1])
+			}
+			continue
+		}
+		if r.Float64() >= right {
+			t.Vertical = other(r, verticals, t.Vertical)
+		}
+		if r.Float64() >= right {
+			t.Horizontal = other(r, horizontals, t.Horizontal)
+		}
+	}
+	return sentences(c, list)
+}
+
+// values are the positions and numbers of states without directions.
+var values = regexp.MustCompile(`\[[^\]]*\]|: \d+`)
+
+// other is a random one of the list's other words.
+func other(r *rand.Rand, list []string, than string) string {
+	return list[(slices.Index(list, than)+1+r.IntN(len(list)-1))%len(list)]
+}
+
+// reader looks at every state and reads it with some errors.
+func reader(right float64) func(*scene) (string, string) {
+	return func(s *scene) (string, string) {
+		return misread(s.r, &s.before, right), misread(s.r, &s.after, right)
+	}
+}
+
+// copier says what it read a turn ago, with some errors, and copies its present reading as the
+// prediction.
+func copier() func(*scene) (string, string) {
+	past := ""
+	return func(s *scene) (string, string) {
+		if len(s.earlier) == 0 {
+			past = misread(s.r, &s.before, 1.0/3)
+		}
+		now := past
+		past = misread(s.r, &s.before, 0.7)
+		return now, past
+	}
+}
+
+// A copy of the observation of the step before, true then, earns no more than random statements
+// with the guard, and much without it. An honest agent that reads part of the state right is paid
+// more than a copier, and more the more it reads right.
+func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 	walk := []string{"Left", "Right", "Up", "Down"}
 	for _, w := range []struct {
 		env     string
 		config  map[string]any
 		actions []string
-		most    [2]float64 // of statements that are one and two turns old
 	}{
-		{"frozenlake", map[string]any{"render_mode": "text"}, walk, [2]float64{0.8, 0.6}},
-		{"sokoban", map[string]any{"render_mode": "text"}, walk, [2]float64{0.8, 0.6}},
-		{"navigation", map[string]any{"resolution": 32}, []string{"turn_right", "turn_left"}, [2]float64{0.4, 0.6}},
+		{"frozenlake", map[string]any{"render_mode": "text"}, walk},
+		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, walk},
+		{"sokoban", map[string]any{"render_mode": "text"}, walk},
+		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, walk},
+		{"navigation", map[string]any{"resolution": 32}, []string{"turn_right", "turn_left"}},
+		{"primitive_skill", map[string]any{"render_mode": "text"}, []string{"pick(100,-100,20)", "place(120,50,30)", "push(-100,-200,20,150,200,20)"}},
+		{"blackjack", map[string]any{"prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
 	} {
-		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
-		for k, most := range w.most {
-			got := paidMean(t, w.env, w.config, w.actions, j, stale(k+1))
-			t.Logf("%s: %d turns old: %.3f", w.env, k+1, got)
-			require.Less(t, got, most, "%s: %d turns old", w.env, k+1)
+		on := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
+		off := &judge.Rules{Scoring: judge.Scoring{Base: 0.334}}
+		mean := func(agent string, says func() func(*scene) (string, string)) float64 {
+			with, share := paidShare(t, 36, w.env, w.config, w.actions, on, says())
+			without, _ := paidShare(t, 36, w.env, w.config, w.actions, off, says())
+			t.Logf("%s %v: %s: %.3f of the %.2f that can earn, without guard %.3f", w.env, w.config, agent, with, share, without)
+			return with
 		}
+		of := func(says func(*scene) (string, string)) func() func(*scene) (string, string) {
+			return func() func(*scene) (string, string) { return says }
+		}
+		require.InDelta(t, 1, mean("truth", of(reader(1))), 1e-9, w.env)
+		good, fair, poor := mean("reads 90 % right", of(reader(0.9))), mean("reads 70 % right", of(reader(0.7))), mean("reads 50 % right", of(reader(0.5)))
+		chance := mean("random", of(reader(1.0/3)))
+		old, own := mean("one turn old", of(stale(1))), mean("own reading, one turn old", copier)
+		mean("two turns old", of(stale(2))) // in part exactly true, where a walk returns
+		// Each mean is of about 60 scores or more whose standard deviation is at most 0.4.
+		require.LessOrEqual(t, old, chance+0.05, w.env)
+		require.LessOrEqual(t, own, chance+0.1, w.env)
+		require.Greater(t, good, fair, w.env)
+		require.Greater(t, fair, poor, w.env)
+		require.Greater(t, fair, old+0.1, w.env)
 	}
 }
 
-// An agent that moves back and forth between two states and describes them is paid for each
-// turn, as one that goes on is: a turn does not know the ones before it. With episode_mean
-// an episode is paid the same whatever its length.
+// An agent that moves back and forth between two states in which different things are true,
+// and describes them, is paid for each turn, as one that goes on is: a turn knows only the one
+// before it. With episode_mean an episode is paid the same whatever its length.
 func TestMovingBackAndForthIsPaidPerTurn(t *testing.T) {
-	for name, desc := range map[string][]any{"frozenlake": {"SFF", "FFF", "FFG"}, "sokoban": {"######", "#P___#", "#____#", "#__XO#", "######"}} {
+	for name, desc := range map[string][]any{"frozenlake": {"SFF", "FFG", "FFF"}, "sokoban": {"######", "#P___#", "#__XO#", "#____#", "######"}} {
 		options := map[string]any{"desc": desc, "prompt_format": "wm", "render_mode": "text", "rules": "next", "use_state_reward": true, "grounding_reward_weight": 0.5, "worldmodeling_reward_weight": 0.5}
 		registry := Registry()
 		registry.SetJudge(nil)
@@ -131,11 +217,5 @@ func TestNumbersWithoutKnowledgeEarnLittle(t *testing.T) {
 			t.Logf("%s: %s: %.3f", name, agent, got)
 			require.LessOrEqual(t, got, 0.35, "%s: %s", name, agent)
 		}
-		t.Logf("%s: stale: %.3f", name, mean(func(s *scene) (string, string) {
-			if n := len(s.earlier); n > 0 {
-				return same(s.earlier[n-1].State)
-			}
-			return same(w.random(s))
-		}))
 	}
 }

@@ -94,6 +94,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	}
 	e.random.seed(seed)
 	e.level, e.at, e.turn = level, level.begin(e.random.gym()), 0
+	turns.Begin(&e.Base)
 	return e.observe(nil, true), nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/env/internal/turns"
 	"vagen/internal/numpyrand"
 )
 
@@ -22,6 +23,8 @@ type saved struct {
 	Turn   int
 	World  *numpyrand.PCG64 // gym's stream
 	Own    *numpyrand.PCG64 // the stream of slip_prob
+	// Earlier is for claims, see turns.Earlier.
+	Earlier *turns.Truth `json:",omitempty"`
 }
 
 // Snapshot implements env.Snapshotter.
@@ -33,7 +36,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("frozenlake: snapshot: %w", env.ErrNoSnapshot)
 	}
-	return snapshot.Encode("frozenlake", e.o, saved{Rows: e.level.Rows(), Player: e.at, Turn: e.turn, World: &s.world, Own: &s.own})
+	return snapshot.Encode("frozenlake", e.o, saved{Rows: e.level.Rows(), Player: e.at, Turn: e.turn, World: &s.world, Own: &s.own, Earlier: turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
@@ -55,10 +58,13 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		return snapshot.Bad("frozenlake", "its map has %d rows, must be %d", level.n, e.o.Size)
 	case !level.inside(s.Player):
 		return snapshot.Bad("frozenlake", "the player is at %v, outside the map", s.Player)
+	case s.Earlier.Possible() != nil:
+		return snapshot.Bad("frozenlake", "%v", s.Earlier.Possible())
 	case s.Turn < 0 || s.World == nil || s.Own == nil:
 		return snapshot.Bad("frozenlake", "it has %d turns and the random streams %v and %v", s.Turn, s.World != nil, s.Own != nil)
 	}
 	e.level, e.at, e.turn, e.random = level, s.Player, s.Turn, &streams{world: *s.World, own: *s.Own}
+	turns.Continue(&e.Base, s.Earlier)
 	return nil
 }
 

@@ -96,6 +96,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	}
 	e.index, e.task, e.scene, e.agent = index, task, scene, newAgent(task.Start, e.o.StepLength)
 	e.steps, e.succeeded, e.formatted = 0, true, true
+	turns.Begin(&e.Base)
 	return e.observe(e.firstText), nil
 }
 

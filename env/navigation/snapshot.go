@@ -6,6 +6,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/env/internal/turns"
 )
 
 var _ env.Snapshotter = (*Env)(nil)
@@ -21,6 +22,8 @@ type saved struct {
 	Steps     int
 	Succeeded bool
 	Formatted bool
+	// Earlier is for claims, see turns.Earlier.
+	Earlier *turns.Truth `json:",omitempty"`
 }
 
 // Snapshot implements env.Snapshotter.
@@ -29,7 +32,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 		return nil, err
 	}
 	a := e.agent
-	return snapshot.Encode("navigation", e.o, saved{e.index, e.task, a.Look, a.Horizon, a.i, a.j, e.steps, e.succeeded, e.formatted})
+	return snapshot.Encode("navigation", e.o, saved{e.index, e.task, a.Look, a.Horizon, a.i, a.j, e.steps, e.succeeded, e.formatted, turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
@@ -59,11 +62,14 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		return snapshot.Bad("navigation", "the agent looks to %d, %d degrees downwards", s.Look, s.Horizon)
 	case (s.East != 0 || s.North != 0) && !scene.Free(x, z):
 		return snapshot.Bad("navigation", "the agent is at (%v, %v), which is not free", x, z)
+	case s.Earlier.Possible() != nil:
+		return snapshot.Bad("navigation", "%v", s.Earlier.Possible())
 	case s.Steps < 0:
 		return snapshot.Bad("navigation", "it has %d steps", s.Steps)
 	}
 	e.index, e.task, e.scene, e.agent = s.Index, task, scene, agent
 	e.steps, e.succeeded, e.formatted = s.Steps, s.Succeeded, s.Formatted
+	turns.Continue(&e.Base, s.Earlier)
 	return nil
 }
 

@@ -74,6 +74,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	name.Write([]byte(e.o.Task))
 	e.world = e.task.start(rng.New(name.Sum64(), rng.Level, uint64(seed)))
 	e.first, e.skills = e.task.judge(e.world).potential(), 0
+	turns.Begin(&e.Base)
 	return e.observe(nil, true), nil
 }
 

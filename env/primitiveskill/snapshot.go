@@ -6,6 +6,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/env/internal/turns"
 	"vagen/internal/rng"
 )
 
@@ -18,6 +19,8 @@ type saved struct {
 	Open   float64 // of the drawer; 0 without one
 	First  float64
 	Skills int
+	// Earlier is for claims, see turns.Earlier.
+	Earlier *turns.Truth `json:",omitempty"`
 }
 
 // savedBody is what changes of a body.
@@ -31,7 +34,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err := e.Calls.Snapshot(e.world != nil); err != nil {
 		return nil, err
 	}
-	s := saved{Held: e.world.held, First: e.first, Skills: e.skills}
+	s := saved{Held: e.world.held, First: e.first, Skills: e.skills, Earlier: turns.Earlier(&e.Base)}
 	for _, b := range e.world.bodies {
 		s.Bodies = append(s.Bodies, savedBody{b.at, b.yaw})
 	}
@@ -61,6 +64,8 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		return snapshot.Bad("primitive_skill", "the arm holds object %d of %d", s.Held, len(w.bodies))
 	case s.Open < 0 || s.Open > travel || s.Open > 0 && w.drawer == nil:
 		return snapshot.Bad("primitive_skill", "the drawer is open by %v", s.Open)
+	case s.Earlier.Possible() != nil:
+		return snapshot.Bad("primitive_skill", "%v", s.Earlier.Possible())
 	case s.First < 0 || s.First > 10 || s.Skills < 0:
 		return snapshot.Bad("primitive_skill", "its potential was %v, and %d skills were run", s.First, s.Skills)
 	}
@@ -75,5 +80,6 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		w.drawer.open = s.Open
 	}
 	e.world, e.first, e.skills = w, s.First, s.Skills
+	turns.Continue(&e.Base, s.Earlier)
 	return nil
 }

@@ -85,6 +85,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 		return env.Observation{}, err
 	}
 	e.room, e.turn, e.onTarget, e.solved = room, 0, 0, false
+	turns.Begin(&e.Base)
 	return e.observe(nil, true), nil
 }
 

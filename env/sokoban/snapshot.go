@@ -6,6 +6,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/snapshot"
+	"vagen/env/internal/turns"
 )
 
 var _ env.Snapshotter = (*Env)(nil)
@@ -16,6 +17,8 @@ type saved struct {
 	Turn     int
 	OnTarget int
 	Solved   bool
+	// Earlier is for claims, see turns.Earlier.
+	Earlier *turns.Truth `json:",omitempty"`
 }
 
 // Snapshot implements env.Snapshotter.
@@ -23,7 +26,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err := e.Calls.Snapshot(e.room != nil); err != nil {
 		return nil, err
 	}
-	return snapshot.Encode("sokoban", e.o, saved{e.room.Rows(), e.turn, e.onTarget, e.solved})
+	return snapshot.Encode("sokoban", e.o, saved{e.room.Rows(), e.turn, e.onTarget, e.solved, turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
@@ -43,9 +46,12 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 		return snapshot.Bad("sokoban", "its room is not that of the options")
 	case e.fixed == nil && (room.rows != e.o.Room[0] || room.cols != e.o.Room[1] || room.count != e.o.Boxes):
 		return snapshot.Bad("sokoban", "its room has %d×%d cells and %d boxes, must have %v and %d", room.rows, room.cols, room.count, e.o.Room, e.o.Boxes)
+	case s.Earlier.Possible() != nil:
+		return snapshot.Bad("sokoban", "%v", s.Earlier.Possible())
 	case s.Turn < 0 || s.OnTarget < 0 || s.OnTarget > room.count:
 		return snapshot.Bad("sokoban", "it has %d turns and %d of %d boxes on targets", s.Turn, s.OnTarget, room.count)
 	}
 	e.room, e.turn, e.onTarget, e.solved = room, s.Turn, s.OnTarget, s.Solved
+	turns.Continue(&e.Base, s.Earlier)
 	return nil
 }

@@ -265,7 +265,7 @@ func Reference() [][3]string {
 		{"judge_base_url", "", "OpenAI-compatible address of that model"},
 		{"judge_model", "", "its name there"},
 		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},
-		{"guard", d.Guard, "on: nothing for turns that leave the state as it was, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"},
+		{"guard", d.Guard, "on: nothing for turns that leave the state as it was and for what was as true a turn earlier, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"},
 		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top, d.Phrases.Enough, d.Phrases.Penalty),
 			"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"},
 		{"credit_site", d.Site, "section_end pays at the statement's last token, turn_end at the turn's"},

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"vagen/reward"
@@ -25,6 +26,9 @@ type Dial func(block *StateReward) (Completer, error)
 // which are scored here. For a claim with a state in words or numbers the model gets
 // both and decides whether the claim is true.
 //
+// If Guarded is set, the model also decides whether a claim about such a state was true one
+// turn earlier; one that was scores 0.
+//
 // A claim whose answer is missing has no score. A claim whose answer cannot be parsed
 // scores 0, as in the original systems, unless Complete checks answers; see CheckAnswer.
 //
@@ -38,11 +42,12 @@ type Model struct {
 
 // Score implements env.Judge. The prompts of a turn are sent in one call.
 func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, error) {
-	readings, answers, errs, err := m.read(ctx, claims)
+	past, of := m.past(claims)
+	readings, answers, errs, err := m.read(ctx, slices.Concat(claims, past))
 	if err != nil {
 		return nil, err
 	}
-	scores := m.score(readings)
+	scores := m.score(readings[:len(claims)])
 	for i, c := range claims {
 		switch {
 		case errs[i] != nil:
@@ -54,8 +59,30 @@ func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, er
 			scores[i] = verdict(answers[i])
 		}
 	}
+	for k, i := range of {
+		switch at := len(claims) + k; {
+		case !(scores[i] > 0):
+		case errs[at] != nil:
+			m.warn("judge did not answer for a claim and the state before", errs[at])
+			scores[i] = math.NaN()
+		default:
+			scores[i] -= verdict(answers[at])
+		}
+	}
 	m.guard(claims, scores)
 	return scores, nil
+}
+
+// past returns claims that say the same about the states of one turn earlier, and the indices
+// of those whose score depends on them. Relations need none: they are compared here.
+func (m *Model) past(claims []reward.Claim) (past []reward.Claim, of []int) {
+	for i, c := range claims {
+		if m.Guarded && !c.Unchanged && c.State != "" && c.EarlierState != "" && c.EarlierState != c.State {
+			c.Truth, c.State = c.Earlier, c.EarlierState
+			past, of = append(past, c), append(of, i)
+		}
+	}
+	return past, of
 }
 
 // Read implements Reader. Claims with a State have no relations to read.

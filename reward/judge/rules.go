@@ -39,9 +39,16 @@ type Scoring struct {
 	// Base is the score of guessing: scores become (score − Base)/(1 − Base), but
 	// not below 0. 0 changes nothing; 0.334 is the score of a random relation.
 	Base float64
-	// Guarded makes the score of a claim 0 if its turn left the state as it was, so that
-	// standing still earns nothing, and sets AssignmentScorer.Excess where there is no entry
-	// in Scorers. The original systems pay for both.
+	// Guarded restricts what a claim earns without knowledge of the present state. The
+	// original systems pay for all three.
+	//
+	//   - The score is 0 if the claim's turn left the state as it was, so that standing still
+	//     earns nothing.
+	//   - The score is at most the claim's lead: by how much it fits the truth better than
+	//     the truth of one turn earlier, as a share of the lead of the truth itself. So copies
+	//     of the state before earn nothing, nor does any claim where the two truths are equal.
+	//     Claims without an earlier truth have no such limit.
+	//   - AssignmentScorer.Excess is set where there is no entry in Scorers.
 	Guarded bool
 
 	mu sync.Mutex // protects the state of scorers
@@ -56,7 +63,7 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 		case read.Blank(c.Text) || len(c.Truth) == 0 && c.State == "":
 			scores[i] = math.NaN()
 		case len(c.Truth) == 0:
-			scores[i] = reward.AboveBase(compareNumbers(read.Firm(c.Text), c.State), r.Base)
+			scores[i] = r.aboveNumbers(read.Firm(c.Text), &c)
 		}
 	}
 	r.guard(claims, scores)
@@ -97,10 +104,11 @@ func (p *Scoring) score(readings []reward.Reading) []float64 {
 				group, at, done[k] = append(group, readings[k]), append(at, k), true
 			}
 		}
-		for k, score := range p.scorer(group).Score(group) {
+		scorer := p.scorer(group)
+		for k, score := range scorer.Score(group) {
 			// Penalties are not scaled.
 			if score > 0 {
-				score = reward.AboveBase(score, p.Base)
+				score = p.above(score, &group[k], scorer)
 			}
 			scores[at[k]] = score
 		}
@@ -108,10 +116,10 @@ func (p *Scoring) score(readings []reward.Reading) []float64 {
 	return scores
 }
 
-// guard sets the scores of turns without a change to 0 if Guarded is set.
+// guard sets the scores of turns without a change, or after one, to 0 if Guarded is set.
 func (p *Scoring) guard(claims []reward.Claim, scores []float64) {
 	for i, c := range claims {
-		if p.Guarded && c.Unchanged && scores[i] > 0 {
+		if p.Guarded && (c.Unchanged || c.State != "" && c.State == c.EarlierState) && scores[i] > 0 {
 			scores[i] = 0
 		}
 	}

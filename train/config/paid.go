@@ -37,7 +37,7 @@ func completeBlock(options, below map[string]any, environment string) {
 	if below["rules"] == systemNext {
 		weight = 0.006
 	}
-	own := map[string]any{"scorer": judge.ByRules, "score_base": 0.0, "credit_site": judge.TurnEnd}
+	own := map[string]any{"scorer": judge.ByRules, "score_base": 0.0, "credit_site": judge.TurnEnd, "guard": judge.GuardOff}
 	for section, option := range paidSections {
 		var reward any = weight
 		if given, ok := below[option]; ok {

@@ -105,7 +105,7 @@ func TestSingleSettingsOfABlockChangeAPresetsStateReward(t *testing.T) {
 		return block
 	}
 	asked := []string{"env.config.state_reward.scorer=judge", "env.config.state_reward.judge_base_url=http://127.0.0.1:1/v1", "env.config.state_reward.judge_model=m"}
-	want := map[string]any{"scorer": "judge", "judge_base_url": "http://127.0.0.1:1/v1", "judge_model": "m", "score_base": 0.0, "credit_site": "turn_end",
+	want := map[string]any{"scorer": "judge", "judge_base_url": "http://127.0.0.1:1/v1", "judge_model": "m", "score_base": 0.0, "credit_site": "turn_end", "guard": "off",
 		"state_estimation": section(0.5), "transition_prediction": section(0.5)}
 	require.Equal(t, want, load("vagen_full", "frozenlake", asked...))
 	want["scoring"], want["stock_phrases"] = "exact_matches", map[string]any{"top": 0}

@@ -23,6 +23,8 @@ type Base struct {
 	strict bool
 	parser *reward.Parser
 	state  options.StateReward
+
+	earlier *Truth // before the previous turn, nil in the first; only with judged state reward
 }
 
 // New returns the Base of an environment. name is the environment's in errors. The
@@ -94,19 +96,24 @@ func Describe(out *env.Outcome, section string, weight float64, truth func() str
 // reward is on and the format is rewarded; with an unrewarded format the judged metrics
 // are zero. Observations are about the state before the turn, predictions about the one
 // after. judged is the name under which judges know the environment, and truth sets the
-// true facts of a state.
+// true facts of a state. Claim is called in every turn, whatever the response: it remembers
+// the truth for the claims of the next turn.
 func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, before, after S, truth func(*reward.Claim, S)) {
 	if !b.state.UseStateReward {
 		return
 	}
 	unchanged := reflect.DeepEqual(before, after)
+	known := truthOf(before, truth)
+	earlier := b.earlier
+	b.earlier = &known
 	for _, about := range []struct {
 		section string
-		state   S
+		truth   func() Truth
+		earlier *Truth
 		weight  float64
 	}{
-		{reward.SectionObservation, before, b.state.GroundingWeight},
-		{reward.SectionPrediction, after, b.state.WorldModelingWeight},
+		{reward.SectionObservation, func() Truth { return known }, earlier, b.state.GroundingWeight},
+		{reward.SectionPrediction, func() Truth { return truthOf(after, truth) }, &known, b.state.WorldModelingWeight},
 	} {
 		text := out.Response.Sections[about.section]
 		switch {
@@ -115,7 +122,11 @@ func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, befor
 			out.Turn[env.ClaimMetric(about.section)] = 0
 		default:
 			c := reward.Claim{Section: about.section, Text: text, Env: judged, Weight: about.weight, Unchanged: unchanged}
-			truth(&c, about.state)
+			now := about.truth()
+			c.Truth, c.State = now.Relations, now.State
+			if about.earlier != nil {
+				c.Earlier, c.EarlierState = about.earlier.Relations, about.earlier.State
+			}
 			out.Claims = append(out.Claims, c)
 		}
 	}

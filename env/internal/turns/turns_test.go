@@ -46,7 +46,7 @@ func TestClaimsAreAboutTheStateBeforeAndAfterTheTurn(t *testing.T) {
 	Claim(&b, &out, "pond", true, 1, 2, func(c *reward.Claim, state int) { c.State = fmt.Sprint("state ", state) })
 	require.Equal(t, []reward.Claim{
 		{Section: reward.SectionObservation, Text: "a frog", State: "state 1", Env: "pond", Weight: 0.5},
-		{Section: reward.SectionPrediction, Text: "a leap", State: "state 2", Env: "pond", Weight: 0.25},
+		{Section: reward.SectionPrediction, Text: "a leap", State: "state 2", Env: "pond", Weight: 0.25, EarlierState: "state 1"},
 	}, out.Claims)
 	require.Empty(t, out.Turn)
 }
@@ -54,9 +54,41 @@ func TestClaimsAreAboutTheStateBeforeAndAfterTheTurn(t *testing.T) {
 func TestClaimsOfUnrewardedFormatsEarnZeroAndAreNotJudged(t *testing.T) {
 	b := base(t, judged())
 	out := said(map[string]string{reward.SectionPrediction: "a leap"})
-	Claim(&b, &out, "pond", false, 1, 2, func(*reward.Claim, int) { panic("not judged") })
+	Claim(&b, &out, "pond", false, 1, 2, func(*reward.Claim, int) {})
 	require.Empty(t, out.Claims)
 	require.Equal(t, env.Metrics{env.ClaimMetric(reward.SectionPrediction): 0}, out.Turn)
+}
+
+// Claims have the truth of one turn earlier, also after a turn without claims; a new episode
+// has none, and one that continues from a snapshot has that of the snapshot.
+func TestClaimsHaveTheTruthOfOneTurnEarlier(t *testing.T) {
+	b := base(t, judged())
+	observed := map[string]string{reward.SectionObservation: "a frog"}
+	play := func(b *Base, sections map[string]string, before, after int) (earlier []string) {
+		out := said(sections)
+		Claim(b, &out, "pond", true, before, after, func(c *reward.Claim, state int) { c.State = fmt.Sprint(state) })
+		for _, c := range out.Claims {
+			earlier = append(earlier, c.EarlierState)
+		}
+		return earlier
+	}
+	require.Nil(t, Earlier(&b))
+	require.Equal(t, []string{""}, play(&b, observed, 1, 2))
+	require.Equal(t, []string{"1"}, play(&b, observed, 2, 3))
+	require.Empty(t, play(&b, nil, 3, 4))
+	other := base(t, judged())
+	Continue(&other, Earlier(&b))
+	require.Equal(t, []string{"3"}, play(&b, observed, 4, 4))
+	require.Equal(t, []string{"3"}, play(&other, observed, 4, 5))
+	Begin(&b)
+	require.Equal(t, []string{""}, play(&b, observed, 1, 2))
+}
+
+func TestATruthThatNoStateHasIsNotPossible(t *testing.T) {
+	require.NoError(t, (*Truth)(nil).Possible())
+	require.NoError(t, (&Truth{Relations: []reward.Relation{reward.Relate("box", 1, 0)}, State: "x"}).Possible())
+	require.ErrorContains(t, (&Truth{Relations: []reward.Relation{{Object: "box", Vertical: "up", Horizontal: reward.Left}}}).Possible(), `"up"`)
+	require.ErrorContains(t, (&Truth{Relations: make([]reward.Relation, mostRelations+1)}).Possible(), "65537 relations")
 }
 
 func TestWithoutStateRewardThereAreNoClaims(t *testing.T) {
