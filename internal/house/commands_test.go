@@ -30,11 +30,12 @@ const smallSFT = "sft.total_training_steps=1 sft.train_batch_size=1 sft.max_leng
 // rules say how to run commands that cannot run unchanged. The rule with the longest
 // matching prefix applies.
 var rules = map[string]rule{
-	"vagen train":        {more: strings.Join(small, " "), why: "hours, CUDA"},
-	"vagen sft":          {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
-	"vagen sft run.yaml": {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " + smallSFT, why: "minutes, CUDA"},
+	"vagen train":           {more: strings.Join(small, " "), why: "hours, CUDA"},
+	"vagen sft":             {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
+	"vagen sft run.yaml":    {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " + smallSFT, why: "minutes, CUDA"},
+	"vagen sft taught.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=64 sft.optim.lr_warmup_steps=0 " + smallSFT, why: "an hour"},
 	"vagen train taught.yaml": {
-		more: strings.Join(small, " ") + " rollout_manager.n_trajectory=2 sft.lessons.episodes=2 trainer.save_freq=0 trainer.val_before_train=false trainer.test_freq=-1 " + smallSFT, why: "hours",
+		instead: "vagen train taught.yaml --out runs/walk actor_rollout_ref.model.path=runs/walk-taught/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "half an hour",
 	},
 	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " + smallSFT, why: "minutes"},
 	"vagen train lake.yaml": {
