@@ -59,6 +59,7 @@ var rules = map[string]rule{
 	"vagen judge eval testdata/judge/labelled.json --config":   {instead: "vagen judge eval --help", why: "asks a service"},
 
 	"VLLM_SERVER_DEV_MODE=1": {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
+	"vllm bench serve":       {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
 	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},
 	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
 
