@@ -79,7 +79,7 @@ var learnerKeys = slices.Concat(
 // runKeys are settings for the code that creates environments, sinks and folders.
 var runKeys = slices.Concat(
 	group("run.", "queue"),
-	group("run.queue_options.", "name listen lease tries sync creds user key_env tls_ca tls_cert tls_key"),
+	group("run.queue_options.", "name listen lease tries no_worker_timeout sync creds user key_env tls_ca tls_cert tls_key"),
 	group("rollout_manager.", "use_service base_url timeout"),
 	group("trainer.", `project_name experiment_name logger prometheus_address log_val_generations val_log_select
 		val_log_success_ratio rollout_data_dir rollout_data_scores validation_data_dir log_image.enable log_image.max_pending

@@ -15,7 +15,7 @@ var freeKeys = []string{
 	"actor_rollout_ref.actor.fsdp_config.optimizer_offload", "actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload",
 	"critic.model.fsdp_config.param_offload", "model.shard_weights", "model.compile_cache",
 	"model.node_id", "model.coordinator", "model.node_address", "model.node_key_env", "model.node_timeout", "model.node_tls_ca", "model.node_tls_cert", "model.node_tls_key",
-	"run.workers", "run.queue", "run.queue_options.name", "run.queue_options.listen", "run.queue_options.lease", "run.queue_options.sync",
+	"run.workers", "run.queue", "run.queue_options.name", "run.queue_options.listen", "run.queue_options.lease", "run.queue_options.no_worker_timeout", "run.queue_options.sync",
 	"run.queue_options.creds", "run.queue_options.user", "run.queue_options.key_env", "run.queue_options.tls_ca", "run.queue_options.tls_cert",
 	"run.queue_options.tls_key", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
 	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
