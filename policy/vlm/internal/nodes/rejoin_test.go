@@ -31,7 +31,7 @@ type joining struct {
 }
 
 // halfDead is a process that joins as a node and then does nothing, without closing its connection.
-// It listens, but answers nobody.
+// It listens and never answers.
 func halfDead(t *testing.T, c Config) *Link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func TestAHalfDeadNodeIsReplaced(t *testing.T) {
 		other := waiting(t.Context(), c[3-lost])
 		raw, err := old.receive(t.Context(), command, maxMessage, time.Minute)
 		require.NoError(t, err)
-		require.Contains(t, string(raw), `"Number":1`, "the round has begun, which the process does not answer")
+		require.Contains(t, string(raw), `"Number":1`, "the process got the request and does not answer it")
 		again := waiting(t.Context(), c[lost])
 		_, err = old.receive(t.Context(), command, maxMessage, time.Minute)
 		require.ErrorIs(t, err, ErrFailed)

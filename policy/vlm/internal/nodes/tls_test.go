@@ -22,7 +22,7 @@ func filesOf(cert, ca testcerts.Certificate) TLS {
 }
 
 // TestNodesExchangeOverTLS: each node has a certificate of its own, the last of another host, because
-// nobody dials it.
+// no other node connects to it.
 func TestNodesExchangeOverTLS(t *testing.T) {
 	ca := testcerts.Authority(t, "authority")
 	elsewhere := func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"elsewhere"} }
