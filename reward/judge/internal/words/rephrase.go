@@ -25,20 +25,14 @@ const (
 // idioms has words of which each phrase contains one, hints between bars, phrase and replacement.
 var idioms, idiomsOf = makeIdioms([][4]string{
 	// The time of a prediction is no condition, and its "over" no direction.
-	{"action", "action is|action has|action will|action gets", `\b(?:when|once|after|as soon as|by the time) (?:the|my|this|that) action (?:is|has been|will be|gets) (?:over|done|finished|complete|completed|executed|performed|taken|made)\b`, "then"},
+	{"action move step turn", "action is|action has|action will|action gets|move is|move has|move will|move gets|step is|step has|step will|step gets|turn is|turn has|turn will|turn gets",
+		`\b(?:when|once|after|as soon as|by the time) (?:the|my|this|that) (?:action|move|step|turn) (?:is|has been|will be|gets) (?:over|done|finished|complete|completed|executed|performed|taken|made)\b`, "then"},
 	{"when once soon after", "when i |once i |soon as i |after i |when the player h|once the player h|after the player h|when the agent h|once the agent h|after the agent h|when we |once we |after we ", `\b(?:when|once|as soon as|after) (?:i|we|the player|the agent) (?:have|has) (?:moved|acted|stepped|made (?:the|my|this|that) (?:move|step))\b`, "then"},
-	{"move", "move is|move has|move will|move gets", `\b(?:when|once|after|as soon as|by the time) (?:the|my|this|that) move (?:is|has been|will be|gets) (?:over|done|finished|complete|completed|executed|performed|taken|made)\b`, "then"},
-	{"turn", "turn is|turn has|turn will", `\b(?:when|once|as soon as|by the time) (?:the|my|this|that) turn (?:is|has been|will be) (?:over|done|finished|complete|completed)\b`, "then"},
-	{"step", "step is|step has|step will|step gets", `\b(?:when|once|after|as soon as|by the time) (?:the|my|this|that) step (?:is|has been|will be|gets) (?:over|done|finished|complete|completed|executed|performed|taken|made)\b`, "then"},
 
 	// Numbers of objects, and counts.
 	{"no", "no.", `\bno\. ?` + counts + `\b`, "number $1"},
 	{"nr nr1 nr2", " nr", `\bnr\.? ?` + counts + `\b`, "number $1"},
-	{"number", "number one", `\bnumber one\b`, "1"},
-	{"number", "number two", `\bnumber two\b`, "2"},
-	{"number", "number three", `\bnumber three\b`, "3"},
-	{"number", "number four", `\bnumber four\b`, "4"},
-	{"number", " number ", `([a-z]) number (\d)`, "$1 $2"},
+	{"number", " number ", `([a-z]) number ` + counts + `\b`, "$1 $2"},
 	{"dozen", "dozen", `\bhalf a dozen\b`, "six"},
 	{"dozen", "dozen", `\ba dozen\b`, "twelve"},
 	{"number", "the number of", `\bthe number of ([a-z]+(?: [a-z]+)?) ((?:above|below|north|south|east|west|to the|left|right|in)[^.;]*?) is ` + counts + `\b`, "$3 $1 are $2"},
@@ -50,9 +44,7 @@ var idioms, idiomsOf = makeIdioms([][4]string{
 	{"offset", "offset", `\b(?:without any|without|with no|with zero|and no|and zero|no) vertical offset\b`, "in the same row"},
 	{"difference", "difference", `\b(?:without any|without|with no|and no) (?:sideways|horizontal|lateral) difference\b`, "in the same column"},
 	{"difference", "difference", `\b(?:without any|without|with no|and no) vertical difference\b`, "in the same row"},
-	{"either", " either", `\bis(?: not|n't) above ` + me + `,? (?:and|nor) (?:it is|it's|is it|is)(?: not|n't)? below(?: ` + me + `)? either\b`, "is neither above nor below $1"},
-	{"either", " either", `\bisn't above ` + me + `,? and it isn't below(?: ` + me + `)? either\b`, "is neither above nor below $1"},
-	{"either", " either", `\bis(?: not|n't) below ` + me + `,? (?:and|nor) (?:it is|it's|is it|is|it)(?: not|n't)? ?(?:isn't )?above(?: ` + me + `)? either\b`, "is neither above nor below $1"},
+	{"either", " either", `\bis(?: not|n't) (?:above|below) ` + me + `,? (?:and (?:it )?is(?: not|n't)|and it's not|nor is it) (?:above|below)(?: ` + me + `)? either\b`, "is neither above nor below $1"},
 	{"either", " either", `\bis(?: not|n't) (?:to the )?(left|right) of ` + me + `,? and (?:it is not|it's not|it isn't) (?:to the )?(left|right)(?: of ` + me + `)? either\b`, "is neither left nor right of $2"},
 	{"own", " own ", `\b(?:on|in|at) ` + whose + ` own (?:square|cell|tile|spot|position|place|field)\b`, here + "me"},
 	{"place position square cell tile spot location field", "same place|same position|same square|same cell|same tile|same spot|same location|same field", `\b(?:at|in|on) the same (?:place|position|square|cell|tile|spot|location|field) (?:as|where) ` + me + `\b`, here + "$1"},
