@@ -1,14 +1,12 @@
 package builtin
 
 import (
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	"vagen/env/remote"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -146,16 +144,7 @@ func TestRemoteEnvironmentsNeedAService(t *testing.T) {
 // fulfils the contract, over either protocol.
 func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	r := Registry()
-	o := remote.DefaultServerOptions()
-	o.Lite = func(config map[string]any) (env.Env, error) { return r.New("frozenlake", config) }
-	o.Legacy = r
-	s, err := remote.NewServer(o)
-	require.NoError(t, err)
-	web := httptest.NewServer(s)
-	defer func() {
-		web.Close()
-		require.NoError(t, s.Close(t.Context()))
-	}()
+	web := served(t, "frozenlake", func(config map[string]any) (env.Env, error) { return r.New("frozenlake", config) })
 	for name, config := range map[string]map[string]any{
 		"remote":        {"base_urls": []any{web.URL}, "render_mode": "vision"},
 		"remote_legacy": {"base_urls": []any{web.URL}, "env_name": "frozenlake"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	"vagen/env/remote"
 	"vagen/reward/judge"
 )
 
@@ -139,15 +137,7 @@ func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 		}
 	}
 	fixed := map[string]any{judge.Key: map[string]any{"judge_base_url": "http://ours/v1", "judge_model": "m"}}
-	o := remote.DefaultServerOptions()
-	o.Lite = env.Guard{Kinds: kinds, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) })
-	o.Legacy = new(env.Registry)
-	require.NoError(t, o.Legacy.Register("sokoban", o.Lite))
-	s, err := remote.NewServer(o)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close(t.Context())) }()
-	h := httptest.NewServer(s)
-	defer h.Close()
+	h := served(t, "sokoban", env.Guard{Kinds: kinds, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) }))
 	send := func(path, kind, body string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+path, strings.NewReader(body))
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -11,27 +12,35 @@ import (
 	"vagen/env/remote"
 )
 
+// served is a service of one environment in both protocols.
+func served(t *testing.T, name string, open env.Factory) *httptest.Server {
+	o := remote.DefaultServerOptions()
+	o.Lite, o.Legacy = open, new(env.Registry)
+	require.NoError(t, o.Legacy.Register(name, open))
+	s, err := remote.NewServer(o)
+	require.NoError(t, err)
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		h.Close()
+		require.NoError(t, s.Close(context.Background()))
+	})
+	return h
+}
+
 // Over HTTP the service pays, in both protocols, what the environment pays in the process:
 // nothing for a copy, although no client sees the earlier truth.
 func TestCopiesAreNotPaidOverHTTP(t *testing.T) {
 	both := map[string]any{"enable": true, "reward": 0.5}
 	config := map[string]any{"desc": []any{"SFF", "FGF", "FFF"}, "prompt_format": "wm", "render_mode": "text", "format_reward": 0.0,
 		"state_reward": map[string]any{"scorer": "rules", "state_estimation": both, "transition_prediction": both}}
-	o := remote.DefaultServerOptions()
-	o.Lite = func(config map[string]any) (env.Env, error) { return Registry().New("frozenlake", config) }
-	o.Legacy = new(env.Registry)
-	require.NoError(t, o.Legacy.Register("frozenlake", o.Lite))
-	s, err := remote.NewServer(o)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close(t.Context())) }()
-	h := httptest.NewServer(s)
-	defer h.Close()
+	here := func(config map[string]any) (env.Env, error) { return Registry().New("frozenlake", config) }
+	h := served(t, "frozenlake", here)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()
 	far := remote.DefaultClientOptions()
 	far.URLs, far.Name, far.Transport = []string{h.URL}, "frozenlake", transport
 	const start, right = "The goal is below me and to my right.", "The goal is below me, in the same column."
-	for protocol, open := range map[string]env.Factory{"none": o.Lite, "lite": remote.Factory(far), "legacy": remote.LegacyFactory(far)} {
+	for protocol, open := range map[string]env.Factory{"none": here, "lite": remote.Factory(far), "legacy": remote.LegacyFactory(far)} {
 		e, err := open(config)
 		require.NoError(t, err, protocol)
 		_, err = e.System(t.Context())
