@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -239,7 +240,8 @@ func TestTheBudgetIsThatOfAllWorkers(t *testing.T) {
 	want := results(t, dir)
 	listen := traintest.FreeAddress(t)
 	settings := []string{"run.queue=embedded", "run.queue_options.listen=" + listen}
-	stop := workers(t, "nats://"+listen, 3, nil)
+	// Episodes of an evaluation that ended may wait for its answers when the workers stop.
+	stop := workers(t, "nats://"+listen, 3, func(o *worker.Options) { o.Drain = time.Second })
 	before := s.asked.Load()
 	const budget = 0.004 // of requests that cost 0.00025 and more
 	_, err = played(t.Context(), path, append(settings, fmt.Sprint("backends.mine.budget=", budget))...)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ func (q *Queue) hear() error {
 		return nil
 	}
 	_, err := q.nc.Subscribe(q.names.ask(), func(m *nats.Msg) {
+		// A worker that lost the connection may send what it says of a run after another one began.
+		if m.Header.Get(runHeader) != strconv.QuoteToASCII(q.opts.Run) {
+			return
+		}
 		answer := func([]byte) {}
 		if strings.HasPrefix(m.Reply, q.names.answerOf("")) { // a worker must not choose another subject
 			answer = func(raw []byte) { q.nc.Publish(m.Reply, raw) } // if it is lost, the worker asks again
@@ -30,8 +35,16 @@ func (q *Queue) hear() error {
 	return err
 }
 
-// ask sends a question until the trainer answers it. There may be no trainer for a while.
-func (w *worker) ask(ctx context.Context, question []byte) ([]byte, error) {
+// saying returns a message for Options.Hear of the trainer of a run.
+func (w *worker) saying(run string, body []byte) *nats.Msg {
+	m := nats.NewMsg(w.names.ask())
+	m.Header.Set(runHeader, strconv.QuoteToASCII(run)) // a header has one line
+	m.Data = body
+	return m
+}
+
+// ask sends a question until the trainer of the run answers it. There may be none for a while.
+func (w *worker) ask(ctx context.Context, run string, question []byte) ([]byte, error) {
 	const again = 5 * time.Second
 	to := w.names.answerOf(nonce())
 	s, err := w.nc.SubscribeSync(to)
@@ -39,15 +52,17 @@ func (w *worker) ask(ctx context.Context, question []byte) ([]byte, error) {
 		return nil, access(err)
 	}
 	defer s.Unsubscribe()
+	m := w.saying(run, question)
+	m.Reply = to
 	for {
-		if err := w.nc.PublishRequest(w.names.ask(), to, question); err != nil && w.nc.IsClosed() {
+		if err := w.nc.PublishMsg(m); err != nil && w.nc.IsClosed() {
 			return nil, access(err)
 		}
 		within, cancel := context.WithTimeout(ctx, again)
-		m, err := s.NextMsgWithContext(within)
+		got, err := s.NextMsgWithContext(within)
 		cancel()
-		if err == nil && m.Header.Get("Status") == "" { // a status says that there is no trainer
-			return m.Data, nil
+		if err == nil && got.Header.Get("Status") == "" { // a status says that there is no trainer
+			return got.Data, nil
 		}
 		if within.Err() == nil {
 			clock.Wait(ctx, tick)
@@ -59,4 +74,4 @@ func (w *worker) ask(ctx context.Context, question []byte) ([]byte, error) {
 }
 
 // tell sends a message, which may be lost.
-func (w *worker) tell(message []byte) { w.nc.Publish(w.names.ask(), message) }
+func (w *worker) tell(run string, message []byte) { w.nc.PublishMsg(w.saying(run, message)) }

@@ -138,8 +138,10 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
 	w.supersede(of, s)
+	ask := func(ctx context.Context, question []byte) ([]byte, error) { return w.ask(ctx, s.Run, question) }
+	tell := func(message []byte) { w.tell(s.Run, message) }
 	err = safely(func() (err error) {
-		of.Opened, err = w.opts.Open(ctx, Batch{of.settings.Tag, of.settings.Setup, of.settings.Policy, w.ask, w.tell})
+		of.Opened, err = w.opts.Open(ctx, Batch{s.Tag, s.Setup, s.Policy, ask, tell})
 		return err
 	})
 	of.unusable = err != nil && of.ctx.Err() == nil

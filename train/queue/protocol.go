@@ -16,7 +16,7 @@ import (
 )
 
 // protocol is the version of the messages. Trainer and workers must have the same.
-const protocol = "2"
+const protocol = "3"
 
 // Limits on what others send.
 const (
@@ -51,10 +51,12 @@ func (n names) troubleOf(batch string) string { return n.subject + "trouble." + 
 // workersName is the consumer from which workers take tasks.
 const workersName = "workers"
 
-// Metadata of the streams, and headers of a result.
+// Metadata of the streams, and headers of messages.
 const (
 	runKey      = "vagen.run"
 	protocolKey = "vagen.protocol"
+
+	runHeader = "Vagen-Run" // run that a question or a report belongs to
 
 	tasksHeader  = "Vagen-Tasks"  // numbers of the tasks with their attempts, one for each row: "3/0,7/1"
 	objectHeader = "Vagen-Object" // name of the object with the body

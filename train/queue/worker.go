@@ -188,7 +188,6 @@ func (w *worker) run(ctx context.Context) error {
 	sender.Wait()
 	close(done)
 	others.Wait()
-	w.nc.FlushTimeout(5 * time.Second)
 	if err == nil && parent.Err() == nil {
 		err = context.Cause(ctx)
 	}
