@@ -60,11 +60,12 @@ func (w *worker) ask(ctx context.Context, run string, question []byte) ([]byte, 
 		}
 		within, cancel := context.WithTimeout(ctx, again)
 		got, err := s.NextMsgWithContext(within)
+		waited := within.Err() != nil
 		cancel()
 		if err == nil && got.Header.Get("Status") == "" { // a status says that there is no trainer
 			return got.Data, nil
 		}
-		if within.Err() == nil {
+		if !waited {
 			clock.Wait(ctx, tick)
 		}
 		if ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 
 // Batch is what a worker knows of a batch.
 type Batch struct {
+	Run           string // Options.Run
 	Tag           string // Player.Tag of the trainer
 	Setup, Policy []byte // Options.Setup, and what Options.Policy returned
 	// Ask sends a question to Options.Hear of the trainer, again and again until it is answered.

@@ -196,11 +196,85 @@ func TestTasksThatArriveWhenAWorkerStopsAreNoTries(t *testing.T) {
 	require.NoError(t, err)
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = w.fetch(stopped, c, len(f.es), w.giveBack)
+	_, err = w.fetch(stopped, c, len(f.es), func(h *held) { w.giveBack(t.Context(), h) })
 	require.NoError(t, err)
 	f.work(t, f.workerOptions())
 	f.finish(t)
 	require.Zero(t, f.q.count.died.Load())
+}
+
+// take takes all tasks of a fixture for a new worker.
+func take(t *testing.T, f *fixture) (w *worker, all []*held) {
+	t.Helper()
+	w, err := newWorker(t.Context(), f.workerOptions())
+	require.NoError(t, err)
+	t.Cleanup(w.nc.Close)
+	c, err := w.consumer(t.Context())
+	require.NoError(t, err)
+	_, err = w.fetch(t.Context(), c, len(f.es), func(h *held) { all = append(all, h) })
+	require.NoError(t, err)
+	require.Len(t, all, len(f.es))
+	return w, all
+}
+
+// TestWhatAWorkerSaysOfTasksOfAnEarlierStreamDoesNotCount: the messages of the next stream have the
+// same numbers.
+func TestWhatAWorkerSaysOfTasksOfAnEarlierStreamDoesNotCount(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Lease = time.Minute })
+	f.deal(t)
+	old, stale := take(t, f)
+	require.NoError(t, f.q.js.DeleteStream(t.Context(), f.q.names.tasks()))
+	count := func() uint64 {
+		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+		if err != nil {
+			return 0
+		}
+		return s.CachedInfo().State.Msgs
+	}
+	require.Eventually(t, func() bool { return count() == uint64(len(f.es)) }, patience, 10*time.Millisecond)
+	w, all := take(t, f)
+	for _, h := range stale {
+		require.NoError(t, h.m.Ack())
+	}
+	require.NoError(t, old.nc.Flush())
+	require.Equal(t, uint64(len(f.es)), count())
+	for _, h := range all {
+		w.giveBack(t.Context(), h)
+	}
+	f.work(t, f.workerOptions())
+	f.finish(t)
+	require.Equal(t, int64(len(f.es)), f.q.count.redealt.Load())
+}
+
+// TestATaskWhoseBatchIsOverIsDropped by the worker that gets it.
+func TestATaskWhoseBatchIsOverIsDropped(t *testing.T) {
+	f := newFixture(t, nil)
+	raw, err := json.Marshal(&task{Batch: "over", Deal: "ended"})
+	require.NoError(t, err)
+	_, err = f.q.js.Publish(t.Context(), f.q.names.taskOf("over", "ended"), raw)
+	require.NoError(t, err)
+	f.work(t, f.workerOptions())
+	require.Eventually(t, func() bool {
+		s, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
+		return err == nil && s.CachedInfo().State.Msgs == 0
+	}, patience, 10*time.Millisecond)
+}
+
+// TestABatchThatIsForgottenEnds, so that its episodes do not stay.
+func TestABatchThatIsForgottenEnds(t *testing.T) {
+	w := &worker{opened: map[string]*opened{}}
+	var all []*opened
+	for i := range 6 {
+		of := &opened{}
+		of.ctx, of.end = context.WithCancel(t.Context())
+		w.keep(fmt.Sprint(i), of)
+		all = append(all, of)
+	}
+	for i, of := range all {
+		require.Equal(t, i < 2, of.ctx.Err() != nil, i)
+		require.Equal(t, i >= 2, w.opened[fmt.Sprint(i)] == of, i)
+		of.end()
+	}
 }
 
 // TestAnEmbeddedServerThatCannotStartSaysWhy, at once.

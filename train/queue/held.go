@@ -99,11 +99,7 @@ func (w *worker) open(ctx context.Context, t *task) *opened {
 	if of == nil {
 		of = &opened{batch: t.Batch}
 		of.ctx, of.end = context.WithCancel(ctx)
-		w.opened[key] = of
-		if w.order = append(w.order, key); len(w.order) > 4 {
-			delete(w.opened, w.order[0])
-			w.order = w.order[1:]
-		}
+		w.keep(key, of)
 	}
 	w.mu.Unlock()
 	of.once.Do(func() {
@@ -118,6 +114,17 @@ func (w *worker) open(ctx context.Context, t *task) *opened {
 		}
 	})
 	return of
+}
+
+// keep records a batch, and ends the oldest of those that are too many: nothing else would find it to
+// end it. w.mu is locked.
+func (w *worker) keep(key string, of *opened) {
+	w.opened[key] = of
+	if w.order = append(w.order, key); len(w.order) > 4 {
+		w.opened[w.order[0]].end()
+		delete(w.opened, w.order[0])
+		w.order = w.order[1:]
+	}
 }
 
 // load reads the settings of a batch and opens environments and policy.
@@ -141,7 +148,7 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 	ask := func(ctx context.Context, question []byte) ([]byte, error) { return w.ask(ctx, s.Run, question) }
 	tell := func(message []byte) { w.tell(s.Run, message) }
 	err = safely(func() (err error) {
-		of.Opened, err = w.opts.Open(ctx, Batch{s.Tag, s.Setup, s.Policy, ask, tell})
+		of.Opened, err = w.opts.Open(ctx, Batch{s.Run, s.Tag, s.Setup, s.Policy, ask, tell})
 		return err
 	})
 	of.unusable = err != nil && of.ctx.Err() == nil

@@ -38,7 +38,9 @@ func (w *worker) end(err error) {
 		p.Err = shorten(err.Error())
 	}
 	w.report(p)
-	w.nc.FlushTimeout(5 * time.Second)
+	if w.nc.IsConnected() {
+		w.nc.FlushTimeout(5 * time.Second)
+	}
 }
 
 // Limits on what workers may report.

@@ -48,13 +48,14 @@ func (n names) resultOf(batch string) string { return n.subject + "result." + ba
 // troubleOf is the subject on which workers report that they cannot deliver results.
 func (n names) troubleOf(batch string) string { return n.subject + "trouble." + batch }
 
-// workersName is the consumer from which workers take tasks.
-const workersName = "workers"
-
 // Metadata of the streams, and headers of messages.
 const (
 	runKey      = "vagen.run"
 	protocolKey = "vagen.protocol"
+	// consumerKey is the name of the consumer from which workers take tasks. It is another one for
+	// each stream, whose messages are numbered from 1: what a worker says late of a task must not
+	// count for a task of the next stream.
+	consumerKey = "vagen.consumer"
 
 	runHeader = "Vagen-Run" // run that a question or a report belongs to
 

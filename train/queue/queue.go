@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,7 +142,11 @@ func (q *Queue) claim(ctx context.Context) error {
 	if _, err := q.owner(ctx); err != nil {
 		return err
 	}
-	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol}
+	workers, err := q.consumer(ctx)
+	if err != nil {
+		return err
+	}
+	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol, consumerKey: workers}
 	if _, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
@@ -156,12 +161,23 @@ func (q *Queue) claim(ctx context.Context) error {
 		return access(err)
 	}
 	if _, err = tasks.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: workersName, AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.Lease, MaxAckPending: 2 * q.opts.Window,
-		Metadata: map[string]string{protocolKey: protocol},
+		Durable: workers, AckPolicy: jetstream.AckExplicitPolicy, AckWait: q.opts.Lease, MaxAckPending: 2 * q.opts.Window,
 	}); err != nil {
 		return access(err)
 	}
 	return nil
+}
+
+// consumer returns the name of the consumer of tasks, a new one if there is no stream of tasks.
+func (q *Queue) consumer(ctx context.Context) (string, error) {
+	s, err := q.js.Stream(ctx, q.names.tasks())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return "workers-" + nonce(), nil
+	}
+	if err != nil {
+		return "", access(err)
+	}
+	return cmp.Or(s.CachedInfo().Config.Metadata[consumerKey], "workers-"+nonce()), nil
 }
 
 // Deal implements rollout.Dealer. It waits for workers as long as ctx allows, also while the

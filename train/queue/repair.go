@@ -54,7 +54,7 @@ func (d *deal) look(ctx context.Context) error {
 	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return d.again(ctx)
 	}
-	c, err := tasks.Consumer(ctx, workersName)
+	c, err := tasks.Consumer(ctx, tasks.CachedInfo().Config.Metadata[consumerKey])
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 			return
 		case ctx.Err() != nil, w.nc.IsClosed():
 			for _, o := range group {
-				w.giveBack(o.held)
+				w.giveBack(ctx, o.held)
 			}
 			return
 		case w.over(ctx, group[0].task.Batch):

@@ -253,7 +253,7 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start f
 		case <-ctx.Done():
 			// Tasks that still arrive are given to other workers.
 			for m := range messages {
-				w.giveBack(w.hold(m))
+				w.giveBack(ctx, w.hold(m))
 			}
 			return n, nil
 		}
@@ -268,18 +268,22 @@ var errProtocol = errors.New("trainer and worker have different protocols")
 
 // consumer returns the consumer of tasks.
 func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	c, err := w.js.Consumer(ctx, w.names.tasks(), workersName)
+	tasks, err := w.js.Stream(ctx, w.names.tasks())
 	if err != nil {
 		return nil, err
 	}
-	config := &c.CachedInfo().Config
-	if v := config.Metadata[protocolKey]; v != protocol {
+	meta := tasks.CachedInfo().Config.Metadata
+	if v := meta[protocolKey]; v != protocol {
 		return nil, fmt.Errorf("queue: %w: the trainer has %q, this worker %q: use the same version of the program", errProtocol, v, protocol)
+	}
+	c, err := tasks.Consumer(ctx, meta[consumerKey])
+	if err != nil {
+		return nil, err
 	}
 	w.report(presence{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if lease := max(config.AckWait, 100*time.Millisecond); lease != w.lease {
+	if lease := max(c.CachedInfo().Config.AckWait, 100*time.Millisecond); lease != w.lease {
 		w.lease = lease
 		w.ticker.Reset(lease / 3)
 	}
@@ -291,14 +295,20 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	if len(h.m.Data()) > maxTask || json.Unmarshal(h.m.Data(), &h.task) != nil {
 		w.opts.log().Warn("a task cannot be read and is dropped", "bytes", len(h.m.Data()))
 		w.done(h)
-		return h.m.Term()
+		h.m.Term() // if it fails, the task comes again
+		return nil
 	}
 	of := w.open(ctx, &h.task)
 	if of.err != nil {
-		if !of.unusable {
-			clock.Wait(ctx, time.Second/4) // the batch is over, or the trainer is about to send its settings again
+		if isOver(of.err) { // if the server lost the settings, the trainer deals its tasks again
+			w.done(h)
+			h.m.Term()
+			return nil
 		}
-		w.giveBack(h)
+		if !of.unusable {
+			clock.Wait(ctx, time.Second/4)
+		}
+		w.giveBack(ctx, h)
 		if !of.unusable || ctx.Err() != nil {
 			return nil
 		}
@@ -315,7 +325,7 @@ func (w *worker) play(ctx context.Context, h *held) error {
 		out.fault, out.err = faultDied, fmt.Errorf("%d workers that played the episode ended before it did", deliveries-1)
 	} else if out.trajectory, out.report, out.err = w.episode(of.ctx, of, &h.task); out.err != nil {
 		if ctx.Err() != nil {
-			w.giveBack(h)
+			w.giveBack(ctx, h)
 			return nil
 		}
 		if of.ctx.Err() != nil { // the batch is over
@@ -324,7 +334,7 @@ func (w *worker) play(ctx context.Context, h *held) error {
 			return nil
 		}
 		if of.Fatal != nil && of.Fatal(out.err) {
-			w.giveBack(h)
+			w.giveBack(ctx, h)
 			return out.err
 		}
 		out.fault = faultFailed
@@ -332,6 +342,12 @@ func (w *worker) play(ctx context.Context, h *held) error {
 	}
 	w.finished <- out
 	return nil
+}
+
+// isOver reports whether a batch could not be opened because the server has not got it. The trainer
+// sends it before its tasks, and removes it at the end.
+func isOver(err error) bool {
+	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrObjectNotFound)
 }
 
 // episode plays the episode of a task.
@@ -367,9 +383,12 @@ func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout
 
 // giveBack lets other workers play a task. It becomes a new message, because the number of
 // deliveries of a message is that of the workers that ended while they played it.
-func (w *worker) giveBack(h *held) {
+func (w *worker) giveBack(ctx context.Context, h *held) {
 	w.done(h)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	if ctx.Err() != nil && !w.nc.IsConnected() { // this worker ends; after its lease the task is delivered again
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if _, err := w.js.Publish(ctx, h.m.Subject(), h.m.Data()); err != nil {
 		h.m.Nak()

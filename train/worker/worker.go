@@ -79,6 +79,7 @@ type host struct {
 	opts *Options
 
 	mu       sync.Mutex
+	run      string // what is below is of this run
 	setup    string
 	config   config.Config
 	envs     *env.Registry
@@ -92,12 +93,12 @@ type host struct {
 func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.setup != string(b.Setup) {
-		h.setup = ""
+	if h.run != b.Run || h.setup != string(b.Setup) { // what a run keeps asks its own trainer
+		h.run, h.setup = "", ""
 		if err := h.read(b); err != nil {
 			return queue.Opened{}, err
 		}
-		h.setup = string(b.Setup)
+		h.run, h.setup = b.Run, string(b.Setup)
 	}
 	if h.service != nil {
 		return h.openService(h.service, b)
