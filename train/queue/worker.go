@@ -381,22 +381,6 @@ func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout
 	return out, report, err
 }
 
-// giveBack lets other workers play a task. It becomes a new message, because the number of
-// deliveries of a message is that of the workers that ended while they played it.
-func (w *worker) giveBack(ctx context.Context, h *held) {
-	w.done(h)
-	if ctx.Err() != nil && !w.nc.IsConnected() { // this worker ends; after its lease the task is delivered again
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if _, err := w.js.Publish(ctx, h.m.Subject(), h.m.Data()); err != nil {
-		h.m.Nak()
-		return
-	}
-	h.m.Ack()
-}
-
 func (o *WorkerOptions) check() error {
 	c := field.Options("queue", ErrOption)
 	o.Connection.check(c)
