@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"vagen/internal/clock"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -37,6 +38,11 @@ type Queue struct {
 }
 
 var _ rollout.Dealer = (*Queue)(nil)
+
+const (
+	errCodeCreate = jetstream.ErrorCode(10049) // of a server that could not create a stream's files
+	createTries   = 10
+)
 
 // counters are those of Gauges.
 type counters struct {
@@ -147,7 +153,7 @@ func (q *Queue) claim(ctx context.Context) error {
 		return err
 	}
 	meta := map[string]string{runKey: q.opts.Run, protocolKey: protocol, consumerKey: workers}
-	if _, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	if err := q.createResults(ctx, jetstream.StreamConfig{
 		Name: q.names.results(), Subjects: []string{q.names.resultOf("*")}, Metadata: meta, Storage: jetstream.FileStorage,
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,
 	}); err != nil {
@@ -166,6 +172,22 @@ func (q *Queue) claim(ctx context.Context) error {
 		return access(err)
 	}
 	return nil
+}
+
+// createResults creates the stream of results, or opens it. A server that has just removed its last
+// stream of files also removes the folder above, in the background, and may do so under a stream
+// that is being created: it then says that it cannot create the store, which the next try can.
+func (q *Queue) createResults(ctx context.Context, c jetstream.StreamConfig) error {
+	for try := 1; ; try++ {
+		_, err := q.js.CreateOrUpdateStream(ctx, c)
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != errCodeCreate || try == createTries {
+			return err
+		}
+		if err := clock.Wait(ctx, tick/5); err != nil {
+			return err
+		}
+	}
 }
 
 // consumer returns the name of the consumer of tasks, a new one if there is no stream of tasks.
@@ -233,12 +255,25 @@ func discard(ctx context.Context, js jetstream.JetStream, n names) error {
 	if err := dropBuckets(ctx, js, n, ""); err != nil {
 		errs = append(errs, err)
 	}
-	for _, s := range []string{n.results(), n.tasks()} {
-		if err := js.DeleteStream(ctx, s); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+	for _, name := range []string{n.results(), n.tasks()} {
+		if err := drop(ctx, js, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			errs = append(errs, access(err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// drop removes a stream, its messages first: a server that is still busy with the files of an
+// earlier stream of this name leaves those of this one, and the next stream would have them.
+func drop(ctx context.Context, js jetstream.JetStream, name string) error {
+	s, err := js.Stream(ctx, name)
+	if err == nil {
+		err = s.Purge(ctx)
+	}
+	if err == nil {
+		err = js.DeleteStream(ctx, name)
+	}
+	return err
 }
 
 // dropBuckets removes the buckets of all batches but one, and that of their settings.
