@@ -196,7 +196,7 @@ func checkEpisodes(episodes []Episode) error {
 func (p *Player) start(ctx context.Context, lives []*live, took *Timing) []*wave {
 	waves := make([]*wave, min(max(1, p.Waves), max(1, len(lives))))
 	for w := range waves {
-		waves[w] = &wave{arrived: make(chan *live, len(lives)/len(waves)+1)}
+		waves[w] = &wave{arrived: make(chan *live, len(lives)/len(waves)+1), single: len(lives) == 1}
 	}
 	for i, l := range lives {
 		p.prepare(l)
@@ -234,6 +234,10 @@ func (p *Player) newKey() uint64 {
 
 // each runs f for every episode on the workers and waits until all have finished.
 func (p *Player) each(ls []*live, f func(*live)) {
+	if len(ls) == 1 {
+		f(ls[0])
+		return
+	}
 	work := make(chan *live)
 	var wg sync.WaitGroup
 	var counted []*live

@@ -13,6 +13,7 @@ type wave struct {
 	episodes []*live
 	arrived  chan *live // episodes whose environment has answered
 	running  int        // calls of environments that are running
+	single   bool       // there is one episode in all waves
 }
 
 // collect records that an environment has answered.
@@ -76,10 +77,12 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 					return err
 				}
 			}
+			begin = time.Now()
 			for _, l := range append(again, ready...) {
 				p.dispatch(envs, w, l, slots)
 			}
-			busy = busy || len(ready) > 0 || w.running > 0
+			took.Env += time.Since(begin)
+			busy = busy || len(ready)+len(again) > 0 || w.running > 0
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -112,11 +115,16 @@ func (p *Player) partition(w *wave) (ready, again []*live) {
 	return ready, again
 }
 
-// dispatch starts the call of an episode's environment as soon as a worker is free.
+// dispatch starts the call of an episode's environment as soon as a worker is free. The call of
+// the only episode is made at once: nothing else could be done meanwhile.
 func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan struct{}) {
 	if l.ended || l.closed {
 		p.decideRetry(l)
 		return // no call is needed
+	}
+	if w.single {
+		p.proceed(ctx, l)
+		return
 	}
 	l.running = true
 	w.running++
@@ -125,17 +133,22 @@ func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan stru
 		if counted {
 			slots <- struct{}{}
 		}
-		if l.restart {
-			p.restart(ctx, l)
-		} else {
-			p.step(ctx, l)
-		}
+		p.proceed(ctx, l)
 		if counted {
 			<-slots
 		}
-		p.decideRetry(l)
 		w.arrived <- l
 	}()
+}
+
+// proceed calls an episode's environment.
+func (p *Player) proceed(ctx context.Context, l *live) {
+	if l.restart {
+		p.restart(ctx, l)
+	} else {
+		p.step(ctx, l)
+	}
+	p.decideRetry(l)
 }
 
 // generate gets the policy's responses for some episodes. Episodes that end without

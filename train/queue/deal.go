@@ -22,7 +22,7 @@ type deal struct {
 	batch    string
 	nonce    string // of this process and batch
 	episodes []rollout.Episode
-	encoded  []episode
+	encoded  []json.RawMessage
 
 	out      []*rollout.Trajectory
 	missing  int
@@ -49,22 +49,13 @@ const tick = 500 * time.Millisecond
 // newDeal prepares a batch.
 func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) (*deal, error) {
 	d := &deal{
-		q: q, nonce: nonce(), episodes: episodes, encoded: make([]episode, len(episodes)),
+		q: q, nonce: nonce(), episodes: episodes, encoded: make([]json.RawMessage, len(episodes)),
 		out: make([]*rollout.Trajectory, len(episodes)), attempts: make([]int, len(episodes)), missing: len(episodes),
 		progress: time.Now(), warned: time.Now(),
 	}
 	d.settings = settings{Run: q.opts.Run, Tag: p.Tag, Seed: seed, Lease: q.opts.Lease, Tries: q.opts.Tries, Limits: limitsOf(p), Setup: q.opts.Setup}
-	for i, e := range episodes {
-		var err error
-		if d.encoded[i], err = newEpisode(e); err != nil {
-			return nil, fmt.Errorf("queue: episode %d: %w", i, err)
-		}
-	}
-	if err := d.checkTasks(); err != nil {
-		return nil, err
-	}
 	var err error
-	if d.batch, err = batchName(&d.settings, d.encoded); err != nil {
+	if d.batch, err = d.encode(); err != nil {
 		return nil, err
 	}
 	if q.opts.Policy != nil {
@@ -75,20 +66,24 @@ func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollo
 	return d, nil
 }
 
-// checkTasks returns an error if the server would refuse a task.
-func (d *deal) checkTasks() error {
+// encode encodes the episodes and returns the name of the batch. An episode that the server would
+// refuse is an error.
+func (d *deal) encode() (name string, err error) {
 	const around = 4096 // header, and the names of batch and deal, which are not known yet
 	most := min(maxTask, d.q.nc.MaxPayload()) - around
-	for i := range d.encoded {
-		raw, err := json.Marshal(&d.encoded[i])
-		if err == nil && int64(len(raw)) > most {
-			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(raw), most)
+	for i, e := range d.episodes {
+		of, err := newEpisode(e)
+		if err == nil {
+			d.encoded[i], err = json.Marshal(&of)
+		}
+		if err == nil && int64(len(d.encoded[i])) > most {
+			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(d.encoded[i]), most)
 		}
 		if err != nil {
-			return fmt.Errorf("queue: episode %d: %w", i, err)
+			return "", fmt.Errorf("queue: episode %d: %w", i, err)
 		}
 	}
-	return nil
+	return batchName(&d.settings, d.encoded)
 }
 
 // run plays the batch.
@@ -291,7 +286,7 @@ func (d *deal) publish(ctx context.Context) {
 		futures := make([]jetstream.PubAckFuture, n)
 		var failed error
 		for k, i := range d.todo[:n] {
-			raw, err := json.Marshal(&task{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
+			raw, err := json.Marshal(&taskOf[json.RawMessage]{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
 			if err == nil {
 				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
 			}
@@ -344,9 +339,18 @@ func (d *deal) read(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for m := range batch.Messages() {
+	ctx, stop := context.WithCancel(ctx)
+	ahead := d.readAhead(ctx, batch.Messages())
+	defer func() {
+		stop()
+		for r := range ahead { // nothing reads the deal's objects after this
+			<-r.ready
+		}
+	}()
+	for r := range ahead {
 		n++
-		d.receive(ctx, m)
+		<-r.ready
+		d.receive(ctx, r)
 		if d.missing == 0 || d.failed != nil {
 			return n, nil
 		}

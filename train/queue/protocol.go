@@ -23,7 +23,7 @@ const (
 	maxTask     = 1 << 20 // bytes of a task
 	maxSettings = 64 << 20
 	maxResult   = 1 << 28 // bytes of a result in the object store
-	maxGrouped  = 64      // results in a message
+	maxGrouped  = 128     // results in a message
 	maxText     = 2000    // characters of a failure
 	maxAttempts = 100     // of an episode by run.retry
 	maxReport   = 4096    // bytes of a report
@@ -103,14 +103,16 @@ type settings struct {
 	Policy []byte
 }
 
-// task is an episode to play.
-type task struct {
+// taskOf is an episode to play, encoded for the trainer and decoded for a worker.
+type taskOf[E json.RawMessage | episode] struct {
 	Batch   string
 	Deal    string // names the settings
 	Number  int    // in the batch
 	Attempt int
-	Episode episode
+	Episode E
 }
+
+type task = taskOf[episode]
 
 // episode is a rollout.Episode whose options keep their types.
 type episode struct {
@@ -133,19 +135,22 @@ func (e *episode) decode() (rollout.Episode, error) {
 
 // batchName identifies a batch: everything that its results depend on, except the policy,
 // which the tag stands for.
-func batchName(s *settings, episodes []episode) (string, error) {
+func batchName(s *settings, episodes []json.RawMessage) (string, error) {
 	raw, err := json.Marshal(struct {
 		Protocol, Run, Tag string
 		Seed               uint64
 		Limits             limits
 		Setup              []byte
-		Episodes           []episode
-	}{protocol, s.Run, s.Tag, s.Seed, s.Limits, s.Setup, episodes})
+	}{protocol, s.Run, s.Tag, s.Seed, s.Limits, s.Setup})
 	if err != nil {
 		return "", fmt.Errorf("queue: %w", err)
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:12]), nil
+	sum := sha256.New()
+	sum.Write(raw)
+	for _, e := range episodes {
+		sum.Write(e)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
 // nonce returns a text that no other process has.

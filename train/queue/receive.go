@@ -15,37 +15,89 @@ import (
 	"vagen/rollout/store"
 )
 
-// receive uses a message of a worker. Nothing in it is trusted.
-func (d *deal) receive(ctx context.Context, m jetstream.Msg) {
-	places, err := readPlaces(m.Headers().Get(tasksHeader), len(d.out))
-	if err != nil {
-		d.q.count.invalid.Add(1)
-		d.q.opts.log().Warn("a worker sent a message that is no result", "err", err)
+// incoming is a message of a worker. Nothing in it is trusted.
+type incoming struct {
+	jetstream.Msg
+	places  []place
+	ts      []store.Stored
+	reports []string
+	invalid error         // the message is no result of any task
+	err     error         // its trajectories cannot be read
+	ready   chan struct{} // closed when the other fields are set
+}
+
+// fault returns the kind of the failure that a message reports, or "".
+func (r *incoming) fault() string { return r.Headers().Get(faultHeader) }
+
+// readAhead reads messages, in order, and decodes several at a time, because images have to be
+// fetched. It closes the channel when there are no more messages or ctx has ended.
+func (d *deal) readAhead(ctx context.Context, messages <-chan jetstream.Msg) <-chan *incoming {
+	out := make(chan *incoming, aheadMessages)
+	go func() {
+		defer close(out)
+		for {
+			r := &incoming{ready: make(chan struct{})}
+			var ok bool
+			select {
+			case r.Msg, ok = <-messages:
+			case <-ctx.Done():
+			}
+			if !ok {
+				return
+			}
+			select {
+			case out <- r:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				defer close(r.ready)
+				d.unpack(ctx, r)
+			}()
+		}
+	}()
+	return out
+}
+
+// aheadMessages limits the messages that are decoded before they are used, and so the memory that
+// large ones need.
+const aheadMessages = 3
+
+// unpack sets the fields of a message that depend on its content.
+func (d *deal) unpack(ctx context.Context, r *incoming) {
+	if r.places, r.invalid = readPlaces(r.Headers().Get(tasksHeader), len(d.out)); r.invalid != nil || r.fault() != "" {
 		return
 	}
-	if kind := m.Headers().Get(faultHeader); kind != "" {
-		for _, p := range places {
-			d.fault(ctx, p, kind, errors.New(shorten(string(m.Data()))))
+	if r.ts, r.err = d.decode(ctx, r.Msg, r.places); r.err == nil {
+		r.reports, r.err = readReports(r.Headers().Get(reportHeader), len(r.places))
+	}
+}
+
+// receive uses a message of a worker.
+func (d *deal) receive(ctx context.Context, r *incoming) {
+	if r.invalid != nil {
+		d.q.count.invalid.Add(1)
+		d.q.opts.log().Warn("a worker sent a message that is no result", "err", r.invalid)
+		return
+	}
+	if kind := r.fault(); kind != "" {
+		for _, p := range r.places {
+			d.fault(ctx, p, kind, errors.New(shorten(string(r.Data()))))
 		}
 		return
-	}
-	ts, err := d.decode(ctx, m, places)
-	var reports []string
-	if err == nil {
-		reports, err = readReports(m.Headers().Get(reportHeader), len(places))
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
+	if r.err != nil {
 		d.q.count.invalid.Add(1)
-		for _, p := range places {
-			d.fault(ctx, p, faultFailed, fmt.Errorf("%w: %w", ErrResult, err))
+		for _, p := range r.places {
+			d.fault(ctx, p, faultFailed, fmt.Errorf("%w: %w", ErrResult, r.err))
 		}
 		return
 	}
-	for i, p := range places {
-		d.accept(ctx, p, ts[i].Trajectory, reports[i])
+	for i, p := range r.places {
+		d.accept(ctx, p, r.ts[i].Trajectory, r.reports[i])
 	}
 }
 

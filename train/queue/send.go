@@ -15,7 +15,7 @@ import (
 
 // gatherTime is how long a result waits for others to be sent with it. A message has a fixed
 // cost, most of it for the columns of the file in it, which short episodes would pay each.
-const gatherTime = 50 * time.Millisecond
+const gatherTime = 100 * time.Millisecond
 
 // send sends the results until finished is closed. Results that come shortly after each other
 // are sent together.
