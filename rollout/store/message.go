@@ -88,9 +88,10 @@ func Decode(data []byte, limit int, fetch func(name string) ([]byte, error)) ([]
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	const decodeTogether = 8                   // few, because the reader uses the memory of its values again
 	records := make([]record, table.NumRows()) // at most limit
 	for read := 0; read < len(records); {
-		n, err := next(in, records[read:])
+		n, err := next(in, records[read:min(read+decodeTogether, len(records))])
 		if n == 0 {
 			return nil, fmt.Errorf("store: trajectory %d: %w", read, err)
 		}
@@ -108,8 +109,13 @@ func Decode(data []byte, limit int, fetch func(name string) ([]byte, error)) ([]
 }
 
 // EncodeOptions returns the options of an environment as JSON that DecodeOptions reads back
-// with their types. Unlike the files of this package it contains secrets.
-func EncodeOptions(config map[string]any) (string, error) { return optionsJSON(config) }
+// with their types, "" for none. Unlike the files of this package it contains secrets.
+func EncodeOptions(config map[string]any) (string, error) {
+	if len(config) == 0 {
+		return "", nil
+	}
+	return optionsJSON(config)
+}
 
 // DecodeOptions reads what EncodeOptions wrote: whole numbers as uint64, or int64 when they
 // are negative, as YAML does.

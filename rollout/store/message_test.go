@@ -54,6 +54,12 @@ func TestOptionsOfMessagesKeepTheirTypes(t *testing.T) {
 	got, err := DecodeOptions(text)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+	text, err = EncodeOptions(nil)
+	require.NoError(t, err)
+	require.Empty(t, text)
+	got, err = DecodeOptions(text)
+	require.NoError(t, err)
+	require.Empty(t, got)
 }
 
 // BenchmarkMessages encodes and decodes messages of 1 and of 32 trajectories.
