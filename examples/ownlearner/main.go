@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -25,10 +26,14 @@ func main() {
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
 	err := trainTable(ctx, *out, *steps, os.Stdout)
+	code := run.ExitCode(ctx, err)
+	if code > 1 {
+		err = errors.New("interrupted; the same command resumes the run")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ownlearner:", err)
 	}
-	os.Exit(run.ExitCode(ctx, err))
+	os.Exit(code)
 }
 
 // trainTable trains a table and reports what it wins.

@@ -57,8 +57,12 @@ func main() {
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
 	if err := quickstart(ctx, o, os.Stdout, os.Stderr); err != nil {
+		code := run.ExitCode(ctx, err)
+		if code > 1 {
+			err = errors.New("interrupted")
+		}
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(run.ExitCode(ctx, err))
+		os.Exit(code)
 	}
 }
 

@@ -331,7 +331,7 @@ func TestCtrlCEndsARunInOrder(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
 	require.Equal(t, 130, exit.ExitCode(), complaints.String())
-	require.Contains(t, complaints.String(), "context canceled")
+	require.Contains(t, complaints.String(), "quickstart: interrupted\n")
 	lines := metrics(t, out)
 	require.Equal(t, "step", lines[len(lines)-1].Kind)
 }

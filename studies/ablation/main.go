@@ -18,11 +18,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"vagen/env/builtin"
+	"vagen/train/run"
 )
 
 // options are the flags.
@@ -45,11 +44,15 @@ func main() {
 	if err != nil {
 		os.Exit(2) // parse has written the error
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
 	if err := launchRun(ctx, o, o.setting(), os.Stdout, os.Stderr); err != nil {
+		code := run.ExitCode(ctx, err)
+		if code > 1 {
+			err = errors.New("interrupted; the same command resumes the study with the first missing run")
+		}
 		fmt.Fprintln(os.Stderr, "ablation:", err)
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
 
