@@ -13,9 +13,13 @@ import (
 	"vagen/rollout/store"
 )
 
-// gatherTime is how long a result waits for others to be sent with it. A message has a fixed
-// cost, most of it for the columns of the file in it, which short episodes would pay each.
-const gatherTime = 100 * time.Millisecond
+// A result waits for others to be sent with it, as long as they come within quietTime of each other,
+// at most gatherTime. A message has a fixed cost, most of it for the columns of the file in it,
+// which short episodes would pay each.
+const (
+	quietTime  = 50 * time.Millisecond
+	gatherTime = 200 * time.Millisecond
+)
 
 // send sends the results until finished is closed. Results that come shortly after each other
 // are sent together.
@@ -38,8 +42,9 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 	if first.fault != "" {
 		return group, outcome{}, true
 	}
-	late := time.NewTimer(gatherTime)
+	late, quiet := time.NewTimer(gatherTime), time.NewTimer(quietTime)
 	defer late.Stop()
+	defer quiet.Stop()
 	for len(group) < maxGrouped {
 		select {
 		case more, ok := <-w.finished:
@@ -50,6 +55,9 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 				return group, more, true
 			}
 			group = append(group, more)
+			quiet.Reset(quietTime)
+		case <-quiet.C:
+			return group, outcome{}, true
 		case <-late.C:
 			return group, outcome{}, true
 		}
