@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/origin"
 	"vagen/internal/redact"
 	"vagen/internal/transport"
 )
@@ -29,7 +30,8 @@ func newWire(o *Options) *wire {
 	t := transport.Default()
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = o.InFlight, 0
 	t.IdleConnTimeout = 90 * time.Second
-	return &wire{http: &http.Client{Transport: t}, key: o.Key}
+	// The key, prompts and weights stay with the server that was named.
+	return &wire{http: &http.Client{Transport: t, CheckRedirect: origin.Stay}, key: o.Key}
 }
 
 // call sends a request and decodes the JSON answer into out, unless out is nil. A body of

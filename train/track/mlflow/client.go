@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/origin"
 	"vagen/internal/transport"
 )
 
@@ -52,7 +53,11 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("mlflow: %w: MLFLOW_TRACKING_URI must be the address of a server, http:// or https://; files and databases are reached through `mlflow server`", ErrSetting)
 	}
-	c := &client{token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"), http: &http.Client{Timeout: 30 * time.Second}}
+	c := &client{
+		token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"),
+		// A redirect to another host would get the credentials or the bodies.
+		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: origin.Stay},
+	}
 	if u.User != nil {
 		if c.user == "" {
 			c.user = u.User.Username()

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"vagen/internal/origin"
 )
 
 // ErrToken is wrapped by errors of a client whose token the server does not accept.
@@ -75,7 +77,7 @@ func Authorized(token string, next http.Handler) http.Handler {
 type Client struct {
 	URL   string // of Handler
 	Token string
-	// HTTP sends the requests; nil is http.DefaultClient.
+	// HTTP sends the requests; nil follows redirects within the origin only.
 	HTTP *http.Client
 }
 
@@ -118,7 +120,7 @@ func (c *Client) do(ctx context.Context, method, key, wait string, body []byte) 
 	r.Header.Set("Authorization", "Bearer "+c.Token)
 	client := c.HTTP
 	if client == nil {
-		client = http.DefaultClient
+		client = &http.Client{CheckRedirect: origin.Stay}
 	}
 	answer, err := client.Do(r)
 	if err != nil {

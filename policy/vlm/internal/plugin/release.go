@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gomlx/go-xla/pkg/installer"
+
+	"vagen/internal/origin"
 )
 
 // ReleaseVersion is the release of the CPU plugin that go-xla v0.1.4 was tested
@@ -165,7 +167,7 @@ func (r *release) download(ctx context.Context, s *setup, link, file string) err
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{CheckRedirect: origin.KeepKeys}).Do(req)
 	if err != nil {
 		return cause(ctx, err)
 	}

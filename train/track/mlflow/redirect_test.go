@@ -1,0 +1,27 @@
+package mlflow
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/origin"
+)
+
+// TestRedirectsLeadToNoOtherServer: a server that redirects to another port gets an error,
+// and the other one gets neither credentials nor bodies.
+func TestRedirectsLeadToNoOtherServer(t *testing.T) {
+	var asked bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer other.Close()
+	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer server.Close()
+	env := map[string]string{"MLFLOW_TRACKING_URI": server.URL, "MLFLOW_TRACKING_TOKEN": "secret"}
+	c, err := fromEnvironment(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	require.NoError(t, err)
+	err = c.call(t.Context(), http.MethodPost, "runs/update", map[string]int{"n": 1}, nil)
+	require.ErrorIs(t, err, origin.ErrForeign)
+	require.False(t, asked)
+}
