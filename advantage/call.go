@@ -30,8 +30,8 @@ type call[T number] struct {
 	scratch   *scratch
 }
 
-// estimate runs an estimator's core on a batch. The core is a plain function,
-// not a closure, so that a call allocates nothing.
+// estimate runs an estimator's core on a batch. The core gets
+// the estimator as an argument instead of capturing it, so that a call allocates nothing.
 func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[float32]) error) error {
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("advantage: %s: %w", name, err)

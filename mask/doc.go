@@ -24,7 +24,6 @@
 //	Value       positions that train the critic
 //	Attention   every token: rows are ragged, without padding
 //	Span        tokens of the spans with one name, for credit per span
-//	Seam        end of a summary that closes a conversation
 //
 // All functions append to the given slice and do not allocate if its capacity
 // suffices, so rows can be concatenated in one flat array.

@@ -17,9 +17,10 @@ import (
 //	KLSquared     d²/2                                 (k2, mse)
 //	KLLowVariance min(max(exp(−d) + d − 1, −10), 10)   (k3, low_var_kl)
 //
-// Names after http://joschu.net/blog/kl-approx.html (Schulman, 2020). All but the
-// first and second have the expectation of the divergence and low variance near
-// the reference; the last is unbiased apart from its clamp.
+// Names after http://joschu.net/blog/kl-approx.html (Schulman, 2020). For tokens that
+// the policy sampled, KLDifference is unbiased, with a high variance; KLLowVariance is
+// unbiased apart from its clamp, with a low one near the reference. KLSquared has a low
+// variance and a bias that is small near the reference; KLAbsolute is biased.
 type KL string
 
 // The estimates.

@@ -120,9 +120,8 @@ func (s *StateReward) Supports(environment string) error {
 // which sections are paid for and how much.
 func (s *StateReward) SameJudge(other *StateReward) bool {
 	a, b := *s, *other
-	a.On, b.On = nil, nil // pointers, which differ although their values are equal
+	a.On, b.On = nil, nil // about payment
 	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
-	a.On, b.On = nil, nil // a pointer, and about payment as well
 	return a == b
 }
 

@@ -30,9 +30,9 @@ var formats = []struct {
 }
 
 // DecodeImage reads a PNG or JPEG image. It checks the size in the header before it
-// allocates memory for the pixels. PNG is exact; JPEG may differ by a level or two
-// from other decoders, as the format allows, and its orientation tag is ignored. An
-// error wraps ErrImage.
+// allocates memory for the pixels. PNG is exact. JPEG with subsampled
+// chroma differs from decoders that interpolate it, such as libjpeg: by up to 50 levels at edges
+// of colours. Its orientation tag is ignored. An error wraps ErrImage.
 func DecodeImage(r io.Reader, limits Limits) (image.Image, error) {
 	if limits.Bytes < 1 || limits.Side < 1 || limits.Pixels < 1 {
 		return nil, fmt.Errorf("processor: %w: limits %+v, all must be at least 1", ErrConfig, limits)
