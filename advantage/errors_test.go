@@ -46,9 +46,9 @@ func refuse(t *testing.T, what string, err, kind error, words ...string) {
 }
 
 func TestNilBatchesAndResultsAreErrors(t *testing.T) {
-	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
-		refuse(t, "no batch", est.Estimate(new(Result), nil), ErrNil, spec.Name, "batch: is nil")
-		refuse(t, "no result", est.Estimate(nil, good()), ErrNil, spec.Name, "result: is nil")
+	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
+		refuse(t, "no batch", est.Estimate(new(Result), nil), ErrNil, "batch: is nil")
+		refuse(t, "no result", est.Estimate(nil, good()), ErrNil, "result: is nil")
 	})
 	var b Batch
 	refuse(t, "no sequence", b.Append(nil, mask.DefaultOptions(), Row{}), ErrNil, "sequence: is nil")
