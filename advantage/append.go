@@ -20,8 +20,14 @@ type Row struct {
 // loss. The caller appends Baselines and States if the estimator needs them.
 //
 // Rewards and values must have the length of the sequence; otherwise the error is an
-// ErrLength and the batch is unchanged.
+// ErrLength and the batch is unchanged. A nil batch or sequence is an ErrNil.
 func (b *Batch) Append(s *mask.Sequence, o mask.Options, r Row) error {
+	if b == nil {
+		return fmt.Errorf("advantage: append: batch: %w", ErrNil)
+	}
+	if s == nil {
+		return fmt.Errorf("advantage: append: row %d: sequence: %w", b.Rows(), ErrNil)
+	}
 	n := s.Len()
 	if len(r.Rewards) != n || r.Values != nil && len(r.Values) != n {
 		return fmt.Errorf("advantage: append: row %d: %d tokens, %d rewards, %d values: %w",

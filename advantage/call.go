@@ -33,6 +33,12 @@ type call[T number] struct {
 // estimate runs an estimator's core on a batch. The core gets
 // the estimator as an argument instead of capturing it, so that a call allocates nothing.
 func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[float32]) error) error {
+	if dst == nil {
+		return fmt.Errorf("advantage: %s: result: %w", name, ErrNil)
+	}
+	if b == nil {
+		return fmt.Errorf("advantage: %s: batch: %w", name, ErrNil)
+	}
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("advantage: %s: %w", name, err)
 	}

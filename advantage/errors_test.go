@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"vagen/mask"
 )
 
 // good is a batch that every estimator accepts.
@@ -41,6 +43,20 @@ func refuse(t *testing.T, what string, err, kind error, words ...string) {
 			t.Errorf("%s: %q does not say %q", what, err, w)
 		}
 	}
+}
+
+func TestNilBatchesAndResultsAreErrors(t *testing.T) {
+	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
+		refuse(t, "no batch", est.Estimate(new(Result), nil), ErrNil, "batch: is nil")
+		refuse(t, "no result", est.Estimate(nil, good()), ErrNil, "result: is nil")
+	})
+	var b Batch
+	refuse(t, "no sequence", b.Append(nil, mask.DefaultOptions(), Row{}), ErrNil, "sequence: is nil")
+	if b.Rows() != 0 {
+		t.Errorf("a refused row was added: %+v", b)
+	}
+	refuse(t, "append to no batch", (*Batch)(nil).Append(new(mask.Sequence), mask.DefaultOptions(), Row{}), ErrNil,
+		"batch: is nil")
 }
 
 func TestWrongLengthsAreRefused(t *testing.T) {

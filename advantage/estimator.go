@@ -48,6 +48,8 @@ var (
 	// ErrLength means that a slice of the batch has the wrong length, or that
 	// Offsets do not describe rows.
 	ErrLength = errors.New("wrong length")
+	// ErrNil means that a batch, a result or a sequence is a nil pointer.
+	ErrNil = errors.New("is nil")
 	// ErrNotFinite means that an input is NaN or infinite, or that a result
 	// does not fit its storage.
 	ErrNotFinite = errors.New("not a finite number")
