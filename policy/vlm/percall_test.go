@@ -104,9 +104,9 @@ func perCallCases() []perCallCase {
 	}
 	return []perCallCase{
 		{name: "lengths", family: model.Qwen25VL, sampling: plain, turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3)},
-		{name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain, turns: turnsOf(questions(4, true), 1),
+		{name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain, turns: turnsOf(questions(4, true), 2),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) }},
-		{name: "stop strings", family: model.Llama, sampling: stopping, turns: turnsOf(questions(4, false), 1),
+		{name: "stop strings", family: model.Llama, sampling: stopping, turns: turnsOf(questions(4, false), 2),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopString)) }},
 		{name: "thinking", family: model.Qwen2, sampling: thinking, turns: turnsOf(questions(4, false), 1), check: forced},
 		{name: "thinking between tags", family: model.Qwen2, sampling: tagged, turns: turnsOf(questions(8, false), 1), check: forced},
