@@ -2,5 +2,5 @@ package plugin
 
 import "os/exec"
 
-// endWithChildren does nothing, because no plugin can be installed on Windows.
-func endWithChildren(*exec.Cmd) {}
+// killChildrenOnCancel does nothing, because no plugin can be installed on Windows.
+func killChildrenOnCancel(*exec.Cmd) {}
