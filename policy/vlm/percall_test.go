@@ -125,7 +125,9 @@ func perCallCases() []perCallCase {
 
 // written is what a model writes in all turns, and the tokens in the order in which they
 // were reported.
-func (c *perCallCase) written(t *testing.T, dir, folder string, perCall int) (all []policy.Completion, order []string, m *Model) {
+func (c *perCallCase) written(t *testing.T, dir, folder string, perCall int) (
+	all []policy.Completion, order []string, m *Model,
+) {
 	o := c.options
 	o.TokensPerCall, o.CompileCache = perCall, folder
 	m = openTiny(t, dir, xlaOptions(t, o))
