@@ -78,7 +78,7 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 
 // masks returns the masks that the configuration enables.
 func masks(c *config.Config) mask.Options {
-	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+	return mask.Options{NoLossMask: !c.Rollout.LossMask, NoGAEMask: !c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
 // chooseTokens selects the tokens that the learner scores: those with a loss and the steps of
