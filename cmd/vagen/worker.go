@@ -13,16 +13,13 @@ import (
 func workerCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
-		About: "Play the episodes of a trainer or of vagen eval, on this machine or another.",
+		About: "Play the episodes of a trainer, on this machine or another.",
 		Help: `The trainer has run.queue in its configuration: the same URL, or embedded, then the
 trainer's log has the URL. Everything else comes from the trainer: environments, harness,
 sampling, and the vLLM or SGLang servers that generate the responses. Keys of services
 come from this process's environment, under the names in the trainer's configuration. The
 folder of the model, of which only tokenizer and image processor are read, must exist
 here, too, or be given with --model.
-
-Episodes of vagen eval with run.queue are played with the model behind an API that the
-evaluation names. The key is read from this process's environment, too.
 
 Workers may start before the trainer, and may end at any time: their episodes are played
 by others. On SIGTERM or Ctrl-C no more episodes are started, and those being played

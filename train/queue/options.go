@@ -99,11 +99,6 @@ type Options struct {
 	// ErrResult the result counts as a failure of the worker. Other errors end Deal. Nil does
 	// nothing.
 	Done func(ctx context.Context, t *rollout.Trajectory, report []byte) error
-	// Hear is called with what workers ask and tell by Batch.Ask and Batch.Tell in batches of this
-	// run, one message at a time, until Close. It must not wait; answer may be called later, and
-	// does nothing for what was told. Messages are not trusted, and a question may come several
-	// times. Nil ignores them.
-	Hear func(message []byte, answer func([]byte))
 }
 
 // DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, 3 tries,

@@ -67,9 +67,6 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		err = said.explain(q.claim(ctx))
 	}
 	if err == nil {
-		err = q.hear()
-	}
-	if err == nil {
 		_, err = nc.Subscribe(q.names.presence(), q.seen.hear)
 	}
 	if err != nil {

@@ -248,10 +248,6 @@ func (w *worker) play(ctx context.Context, h *held) error {
 			h.m.Term()
 			return nil
 		}
-		if of.Fatal != nil && of.Fatal(out.err) {
-			w.giveBack(ctx, h)
-			return out.err
-		}
 		out.fault = faultFailed
 		w.opts.log().Warn("an episode failed", "group", h.task.Episode.Group, "index", h.task.Episode.Index, "err", out.err)
 	}

@@ -2,10 +2,9 @@
 // opens the environments of the trainer's configuration and samples on the servers that it
 // names.
 //
-//	Work      plays episodes until its context ends; Options replace policy and environments
-//	Trainer     the other side: Trainer.Open connects a run to its workers
-//	Evaluation  likewise for an evaluation, whose episodes are played with a model behind an API
-//	Setup     what a trainer tells its workers about the run
+//	Work     plays episodes until its context ends; Options replace policy and environments
+//	Trainer  the other side: Trainer.Open connects a run to its workers
+//	Setup    what a trainer tells its workers about the run
 package worker
 
 import (
@@ -56,9 +55,8 @@ func Work(ctx context.Context, o Options) error {
 
 // setup is what workers need to know of a run.
 type setup struct {
-	Config  string
-	State   *judge.StateReward
-	Service *service // of an evaluation, which has nothing else
+	Config string
+	State  *judge.StateReward
 }
 
 // Setup returns the setup of a run for workers: its configuration, with the values that depend
@@ -85,8 +83,6 @@ type host struct {
 	envs     *env.Registry
 	harness  rollout.Harness
 	follower *engines.Follower
-	service  *service // of an evaluation; nil for a training run
-	remote   *remote
 }
 
 // open implements queue.WorkerOptions.Open.
@@ -95,13 +91,10 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	defer h.mu.Unlock()
 	if h.run != b.Run || h.setup != string(b.Setup) { // what a run keeps asks its own trainer
 		h.run, h.setup = "", ""
-		if err := h.read(b); err != nil {
+		if err := h.read(b.Setup); err != nil {
 			return queue.Opened{}, err
 		}
 		h.run, h.setup = b.Run, string(b.Setup)
-	}
-	if h.service != nil {
-		return h.openService(h.service, b)
 	}
 	p, err := h.policy(ctx, b.Policy)
 	if err != nil {
@@ -118,16 +111,10 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	}, nil
 }
 
-// read opens the environments of a run, or the model of an evaluation.
-func (h *host) read(b queue.Batch) error {
+// read opens the environments of a run.
+func (h *host) read(raw []byte) error {
 	var s setup
-	err := json.Unmarshal(b.Setup, &s)
-	if h.service = s.Service; err == nil && s.Service != nil {
-		if err = h.closeModels(); err == nil {
-			h.remote, err = h.dial(s.Service, b)
-		}
-		return err
-	}
+	err := json.Unmarshal(raw, &s)
 	if err == nil {
 		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
 	}
@@ -151,7 +138,7 @@ func (h *host) read(b queue.Batch) error {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
-	return h.closeModels()
+	return h.unfollow()
 }
 
 func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err error) {
@@ -173,18 +160,17 @@ func (h *host) log() *slog.Logger {
 	return h.opts.Log
 }
 
-// closeModels closes what episodes were played with.
-func (h *host) closeModels() error {
-	err := h.remote.close()
+// unfollow closes the connections to the servers of a run.
+func (h *host) unfollow() error {
 	f := h.follower
-	if h.remote, h.follower = nil, nil; f != nil {
-		err = errors.Join(err, f.Close())
+	if h.follower = nil; f == nil {
+		return nil
 	}
-	return err
+	return f.Close()
 }
 
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.closeModels()
+	return h.unfollow()
 }
