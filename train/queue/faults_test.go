@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,6 +68,9 @@ func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	f.opts.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
 		change(&f.opts)
+	}
+	if f.opts.Creds == "" {
+		f.opts.Key = cmp.Or(f.opts.Key, "hunter2hunter2")
 	}
 	var err error
 	f.q, err = Open(t.Context(), f.opts)
@@ -299,6 +303,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 }, "Tries": func(o *Options) { o.Tries = 0 },
 		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) { o.Dir = "" },
 		"Creds": func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
+		"KeyFile": func(o *Options) { o.Key, o.KeyFile = "geheim", "/k" },
 	} {
 		o := DefaultOptions()
 		o.Run, o.Dir = "r", t.TempDir()

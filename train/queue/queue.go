@@ -73,7 +73,11 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		return nil, errors.Join(err, q.Close())
 	}
 	if s != nil {
-		o.log().Info("workers of this run connect to the embedded server", "command", "vagen worker --queue "+q.URL(), "files", o.Dir)
+		command := "vagen worker --queue " + q.URL()
+		if file := q.KeyFile(); file != "" {
+			command += " --key-file " + file
+		}
+		o.log().Info("workers of this run connect to the embedded server", "command", command, "files", o.Dir)
 	}
 	return q, nil
 }
@@ -326,6 +330,5 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	q.nc.Close()
-	q.server.stop()
-	return nil
+	return q.server.stop()
 }

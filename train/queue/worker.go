@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -125,10 +126,13 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for logged := false; ; {
-		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
-			break
+		if _, err = o.secret(); err == nil {
+			if w.nc, err = nats.Connect(o.URL, options...); err == nil {
+				break
+			}
+			err = access(err)
 		}
-		if err = access(err); errors.Is(err, ErrAccess) || errors.Is(err, ErrCertificate) {
+		if !errors.Is(err, ErrServer) && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		if !logged {

@@ -39,6 +39,8 @@ type Options struct {
 	Envs *env.Registry
 	// Registries resolve the name of the harness. The zero value contains the built-in ones.
 	Registries config.Registries
+	// Keys are the environment variables with keys of services that this worker may send.
+	Keys Keys
 	// Getenv looks up keys of servers; nil is os.LookupEnv.
 	Getenv func(name string) (string, bool)
 }
@@ -48,6 +50,9 @@ func DefaultOptions() Options { return Options{WorkerOptions: queue.DefaultWorke
 
 // Work plays the episodes of trainers until ctx ends. See queue.Work.
 func Work(ctx context.Context, o Options) error {
+	if err := o.Keys.check(); err != nil {
+		return err
+	}
 	h := &host{opts: &o}
 	o.WorkerOptions.Open = h.open
 	return errors.Join(queue.Work(ctx, o.WorkerOptions), h.close())
@@ -129,12 +134,16 @@ func (h *host) read(raw []byte) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if h.envs = h.opts.Envs; h.envs == nil {
-		if h.envs, err = envs.Open(&h.config, h.log()); err != nil {
+		if h.envs, err = envs.OpenDialled(&h.config, h.dial, h.log()); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
 	if s.State != nil {
-		if err := envs.SetJudge(h.envs, s.State, h.log()); err != nil {
+		err := h.allowJudge(s.State)
+		if err == nil {
+			err = envs.SetJudge(h.envs, s.State, h.log())
+		}
+		if err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
@@ -146,6 +155,9 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 		return h.opts.Policy(ctx, &h.config, version)
 	}
 	if h.follower == nil {
+		if err := h.allowEngine(); err != nil {
+			return nil, err
+		}
 		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Getenv, h.opts.Log); err != nil {
 			return nil, err
 		}
