@@ -368,22 +368,12 @@ func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
 // TestWhatTheServerLosesIsPlayedAgain: a server that starts again without its memory, and one
 // whose streams were removed.
 func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
-	so := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}
-	begin := func() *server.Server {
-		s, err := server.NewServer(so)
-		require.NoError(t, err)
-		go s.Start()
-		require.True(t, s.ReadyForConnections(patience))
-		return s
-	}
-	s := begin()
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.ClientURL(), "nats://"), ":")
-	fmt.Sscan(port, &so.Port)
+	so := &server.Options{}
+	s := serve(t, so)
 	f := newFixture(t, func(o *Options) { o.URL = s.ClientURL() })
 	f.deal(t)
 	stop(s)
-	s = begin()
-	defer func() { stop(s) }()
+	serve(t, so)
 	idle := f.work(t, f.workerOptions())
 	f.finish(t)
 	require.Positive(t, f.q.count.redealt.Load())
@@ -422,14 +412,14 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 
 // TestLeasesAreExtendedFromTheBeginning: episodes that take longer are played once.
 func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second }) // long enough for a machine under load
+	f := newFixture(t, func(o *Options) { o.Lease = 1500 * time.Millisecond }) // long enough for a machine under load
 	f.deal(t)
 	var played atomic.Int64
 	o := f.workerOptions()
 	o.Slots = len(f.es)
 	o.OnTask = func(rollout.Episode) {
 		played.Add(1)
-		time.Sleep(f.opts.Lease * 5 / 2)
+		time.Sleep(f.opts.Lease * 2)
 	}
 	f.work(t, o)
 	f.finish(t)

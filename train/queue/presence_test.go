@@ -53,7 +53,7 @@ func TestABatchWhoseWorkersAllFailedEndsWithTheReason(t *testing.T) {
 // episodes longer than that while others fail. With 0 it waits although all failed.
 func TestABatchWaitsForWorkersThatStartLateOrAreReplaced(t *testing.T) {
 	o := options(t)
-	o.NoWorkers = 200 * time.Millisecond
+	o.NoWorkers = 100 * time.Millisecond
 	limit := 4 * o.NoWorkers
 	start := func(o queue.Options) (q *queue.Queue, over chan error) {
 		q, over = open(t, o), make(chan error, 1)

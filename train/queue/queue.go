@@ -62,7 +62,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}
@@ -105,7 +105,7 @@ func (o *Options) attach() (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
 	if err != nil {
 		nc.Close()
 		return nil, access(err)

@@ -139,11 +139,11 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 			logged = true
 			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
 		}
-		if clock.Wait(ctx, time.Second) != nil {
+		if clock.Wait(ctx, connectWait) != nil {
 			return nil, nil
 		}
 	}
-	if w.js, err = jetstream.New(w.nc); err != nil {
+	if w.js, err = jetstream.New(w.nc, jetstream.WithDefaultTimeout(answerWait)); err != nil {
 		w.nc.Close()
 		return nil, access(err)
 	}
