@@ -50,9 +50,6 @@ func New(o Options) (*Model, error) {
 	if o.Extra, err = plain(o.Extra); err != nil {
 		return nil, fmt.Errorf("chat: Extra: %w", err)
 	}
-	if o.Gate != nil {
-		o.RequestsPerMinute, o.TokensPerMinute, o.Budget = 0, 0, 0
-	}
 	m := &Model{
 		o: o, api: providers[o.API], url: o.endpoint(), key: key, slots: make(chan struct{}, o.Concurrency),
 		pace: newPacer(&o), ledger: newLedger(&o), log: o.Log, chats: map[uint64]*conversation{},

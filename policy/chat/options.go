@@ -83,10 +83,6 @@ type Options struct {
 	// only if its estimated cost, with the longest response, fits.
 	Budget float64
 
-	// Gate, if not nil, decides when requests are sent, instead of RequestsPerMinute,
-	// TokensPerMinute and Budget, which are not used then; of Concurrency both limits hold.
-	Gate Gate
-
 	MaxResponse int64 // bytes of an answer's body
 
 	// Transport sends the requests. Nil is a new transport of this Model, with the

@@ -47,7 +47,7 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 		out.err.Attempts = attempt + 1
 		if !out.retry || attempt >= m.o.Retries {
 			m.log.Warn("request failed, not retrying", "conversation", j.prompt.Conversation, "err", out.err)
-			m.failed()
+			m.ledger.failed()
 			if out.affectsAll {
 				return out.err
 			}
@@ -57,9 +57,6 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 		wait := m.delay(attempt, jitter.Float64(), out.after)
 		if out.err.Status == http.StatusTooManyRequests && out.after > 0 {
 			m.pace.pause(wait)
-			if m.o.Gate != nil {
-				m.o.Gate.Report(Notice{Pause: wait})
-			}
 		}
 		m.log.Warn("request failed, retrying", "conversation", j.prompt.Conversation, "err", out.err,
 			"attempt", attempt+1, "of", m.o.Retries+1, "delay", wait)
@@ -67,7 +64,7 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 			return err
 		}
 		var err error
-		if start, err = m.admit(ctx, j); err != nil {
+		if start, err = m.admit(ctx, j.estimate); err != nil {
 			return err
 		}
 	}
@@ -87,9 +84,6 @@ func (m *Model) account(j *job, start *event, out *outcome, retry bool) {
 	}
 	m.pace.setTokens(start, used.prompt+used.completion)
 	m.ledger.commit(j.estimate, used, out.bill, j.images, retry)
-	if m.o.Gate != nil {
-		m.o.Gate.Settle(j.id, settlement(used, out.bill, j.images, retry))
-	}
 }
 
 // delay is how long to wait before a retry; the first retry is number 0.

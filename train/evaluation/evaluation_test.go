@@ -195,6 +195,20 @@ backends:
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// TestAnEvaluationHasNoWorkers: a queue is refused by its name, and its settings are noted.
+func TestAnEvaluationHasNoWorkers(t *testing.T) {
+	path := evalFile(t, evalText)
+	_, err := Load(path, []string{"run.queue=nats://host:4222"}, nothing)
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, "run.queue is nats://host:4222, which is not supported")
+	require.ErrorContains(t, err, "set it to null or remove it")
+	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"}, nothing)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(e.Notes, "\n"), "run.queue_options.lease: an evaluation has no queue")
+	_, err = Load(evalFile(t, strings.Replace(evalText, "seed: 3}", "queue: embedded, queue_options: {lease: 3}}", 1)), nil, nothing)
+	require.ErrorContains(t, err, "run.queue is embedded")
+}
+
 // TestTheResponsesAPIIsRefused: it is not replaced by chat completions. A known service
 // needs its address.
 func TestTheResponsesAPIIsRefused(t *testing.T) {

@@ -25,7 +25,6 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/worker"
 )
 
 // Plan is an evaluation that is ready to run.
@@ -39,8 +38,13 @@ type Plan struct {
 	getenv func(string) (string, bool)
 	parts  []*part
 	images int // tokens_per_image
+}
 
-	workers map[string]worker.Part // by tag
+// part is the input of a task: lines of a dataset with the same tag and settings.
+type part struct {
+	where string // prefix of messages
+	spec  dataset.Spec
+	lines []dataset.Episode
 }
 
 // options returns how files of environments are read.
@@ -197,10 +201,6 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	if err != nil {
 		return evaluate.Task{}, err
 	}
-	if e.workers == nil {
-		e.workers = map[string]worker.Part{}
-	}
-	e.workers[s.Tag] = worker.Part{Harness: h, Options: o, State: state}
 	plan := rollout.Plan{Budget: pl.Budget, Harness: pl.Harness, PerTurn: how.MaxTokens, MaxTurns: turns}
 	doubts, err := plan.Check()
 	for _, d := range doubts {

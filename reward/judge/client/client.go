@@ -43,11 +43,7 @@ var sampling = policy.Sampling{MaxTokens: 512}
 // them.
 func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 	s := block.Service
-	o := chat.DefaultOptions(chat.OpenAI, block.JudgeModel)
-	o.BaseURL, o.KeyEnv, o.Concurrency = block.JudgeURL, s.KeyEnv, s.Concurrency
-	o.RequestsPerMinute, o.TokensPerMinute = s.RequestsPerMinute, s.TokensPerMinute
-	o.Timeout, o.Retries = seconds(s.Timeout), 0 // retries are this package's, which also repeats answers of a wrong form
-	m, err := chat.New(o)
+	m, err := chat.New(options(block))
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
@@ -62,6 +58,26 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 		}
 	}
 	return c, nil
+}
+
+// options returns those of the model of a block.
+func options(block *judge.StateReward) chat.Options {
+	s := block.Service
+	o := chat.DefaultOptions(chat.OpenAI, block.JudgeModel)
+	o.BaseURL, o.KeyEnv, o.Concurrency = block.JudgeURL, s.KeyEnv, s.Concurrency
+	o.RequestsPerMinute, o.TokensPerMinute = s.RequestsPerMinute, s.TokensPerMinute
+	o.Timeout, o.Retries = seconds(s.Timeout), 0 // retries are this package's, which also repeats answers of a wrong form
+	return o
+}
+
+// KeyNames returns the environment variables in which New looks for the key that it sends to
+// block.JudgeURL, the first that is set; nil if no key is sent.
+func KeyNames(block *judge.StateReward) []string {
+	if block.Rules() != nil {
+		return nil
+	}
+	o := options(block)
+	return o.KeyNames()
 }
 
 // metered returns a Completer of a model that counts tokens in the meter of its context.
