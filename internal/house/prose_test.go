@@ -15,8 +15,8 @@ import (
 // TestCommandsInProseExist: commands in backquotes use existing commands and flags of vagen,
 // and existing folders, tests and benchmarks.
 func TestCommandsInProseExist(t *testing.T) {
-	vagen := filepath.Join(t.TempDir(), "vagen")
-	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
+	t.Parallel()
+	vagen := vagen(t)
 	setting := regexp.MustCompile(`^([A-Z_]+=\S+ )+`)
 	for _, d := range documents(t) {
 		for _, span := range d.spans {
