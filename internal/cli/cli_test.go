@@ -139,22 +139,6 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	require.Equal(t, "prog: broken\n", errs)
 }
 
-func TestSignalsEndTheContextOnce(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		ctx, stop := signals.Until(t.Context())
-		require.NoError(t, syscall.Kill(syscall.Getpid(), signal))
-		<-ctx.Done()
-		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		var by signals.Signal
-		require.ErrorAs(t, context.Cause(ctx), &by)
-		require.Equal(t, want, by.Code())
-		stop()
-	}
-	ctx, stop := signals.Until(t.Context())
-	stop()
-	<-ctx.Done()
-}
-
 func TestOptionsReadYAMLValues(t *testing.T) {
 	o, err := Options([]string{"size=8", "mode=text", "state.reward=0.5", "seeds=[1, 2]", "url=http://h:1/?a=b"})
 	require.NoError(t, err)

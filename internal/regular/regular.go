@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 )
 
 // ErrNotRegular is wrapped by errors about paths of folders, pipes and devices.
@@ -15,7 +14,7 @@ var ErrNotRegular = errors.New("not a regular file")
 
 // Open opens a regular file for reading.
 func Open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
