@@ -125,7 +125,7 @@ func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(r.net, weights, s, m.endTokens(), &m.opts)
+	c, err := newCall(r.net, weights, s, m.cfg.EndOfTurn, &m.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -304,15 +304,6 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 
 // imageMark marks the position of an image in a message's text.
 const imageMark = "<image>"
-
-// endTokens are the tokens that end a response.
-func (m *Model) endTokens() []int32 {
-	end := append([]int32(nil), m.cfg.EndOfTurn...)
-	if _, id := m.chat.EndOfTurn(); id >= 0 {
-		end = append(end, id)
-	}
-	return end
-}
 
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
