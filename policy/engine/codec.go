@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -53,7 +54,7 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	var file modelConfig
-	if err := json.Unmarshal(raw, &file); err != nil {
+	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
 	}
 	text := file.textConfig

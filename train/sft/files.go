@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/parquetsize"
 	"vagen/internal/regular"
 )
@@ -104,14 +104,13 @@ func (c *conversations) lines(ctx context.Context, r io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		text := bytes.TrimSpace(in.Bytes())
-		if len(text) == 0 {
+		if len(bytes.TrimSpace(in.Bytes())) == 0 {
 			continue
 		}
 		where := fmt.Sprintf("line %d", n)
 		var record map[string]any
 		more := true
-		if err := json.Unmarshal(text, &record); err != nil {
+		if err := jsontext.UnmarshalLine(in.Bytes(), n, &record); err != nil {
 			more = c.fault(where, fmt.Errorf("it is not a JSON object: %w", err))
 		} else {
 			more = c.add(where, record)

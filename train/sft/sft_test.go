@@ -231,6 +231,21 @@ func TestVerlsColumnsAreRead(t *testing.T) {
 	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
 }
 
+// TestTextThatIsNotUTF8IsRefused with file, line and byte. A byte order mark is skipped.
+func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
+	const good = "\xef\xbb\xbf" + `{"prompt":"a","response":"b"}` + "\n"
+	for put, want := range map[string]string{"\xe9": "line 2: it is not a JSON object: byte 31: 0xe9 is not UTF-8", `\ud800x`: `byte 31: \ud800 is half of a surrogate pair`} {
+		path := write(t, "latin.jsonl", good+` {"prompt":"a","response":"caf`+put+`"}`)
+		c := settings(path)
+		_, err := sft.Open(t.Context(), &c, nil, nil)
+		require.ErrorIs(t, err, sft.ErrExample)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, want)
+	}
+	d, _ := open(t, settings(write(t, "a.jsonl", good)), letters{})
+	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
+}
+
 // TestBadRecordsAreNamed by file, line or row, and field.
 func TestBadRecordsAreNamed(t *testing.T) {
 	ask := `{"role":"user","content":"a"}`

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 // ErrConfig is wrapped by every error about a config.json.
@@ -102,7 +104,7 @@ func (l *intOrList) UnmarshalJSON(raw []byte) error {
 // and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
-	if err := json.Unmarshal(raw, &f); err != nil {
+	if err := jsontext.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
