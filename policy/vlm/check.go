@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"vagen/internal/safetensors"
+	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
@@ -16,6 +17,13 @@ import (
 type Description struct {
 	Family string // see Model.Family
 	Vision bool   // the model reads images
+
+	// Encoder encodes conversations as the model does, without its weights.
+	Encoder interface {
+		policy.Encoder
+		policy.Aligner
+		MaxPositions() int // see Model.MaxPositions
+	}
 }
 
 // Check returns the error that Open would return for a model's folder, or for those of its
@@ -28,7 +36,7 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil}
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: encoder{m}}
 	if o.Backend == backendCUDA {
 		if err := plugin.RequireGPU(); err != nil {
 			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)
@@ -44,6 +52,15 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	}
 	return d, nil
 }
+
+// encoder hides the other methods of a model that has no device.
+type encoder struct{ m *Model }
+
+func (e encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	return e.m.Encode(messages)
+}
+func (e encoder) Ends(tokens []int32) []int { return e.m.Ends(tokens) }
+func (e encoder) MaxPositions() int         { return e.m.MaxPositions() }
 
 func (m *Model) checkPolicy() error {
 	spec := *m.cfg

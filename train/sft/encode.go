@@ -14,8 +14,9 @@ type encoding struct {
 	config  *config.SFTConfig
 	encode  policy.Encoder
 	limit   int // of the model in tokens; 0 is none
-	dropped int // rows
+	dropped int // rows that are too long
 	cut     int // rows
+	idle    int // rows without a token to learn
 }
 
 // all tokenises examples.
@@ -39,10 +40,15 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 			if err != nil {
 				return nil, fmt.Errorf("sft: %s: %w: %w", r.where, ErrExample, err)
 			}
-			if e.selectTurns(&r); ok && r.learns() {
-				r.turn, r.pictures = nil, nil
-				out = append(out, r)
+			if !ok {
+				continue
 			}
+			if e.selectTurns(&r); !r.learns() {
+				e.idle++
+				continue
+			}
+			r.turn, r.pictures = nil, nil
+			out = append(out, r)
 		}
 	}
 	return out, nil

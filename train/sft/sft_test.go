@@ -325,6 +325,21 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
 }
 
+// TestExamplesWithoutWeightsAreNotCalledTooLong.
+func TestExamplesWithoutWeightsAreNotCalledTooLong(t *testing.T) {
+	const idle = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0}]}` + "\n"
+	for text, want := range map[string]string{
+		idle:               "no example is left: 0 are longer than the limit, and 1 have no token with a weight above 0",
+		idle + chat + "\n": "no example is left: 1 are longer than the limit, and 1 have no token with a weight above 0",
+	} {
+		c := settings(write(t, "a.jsonl", text))
+		c.SFT.MaxLength, c.SFT.Truncation = 10, config.TruncationDrop
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, d.Encode(t.Context(), letters{}), want)
+	}
+}
+
 // TestBatchesDependOnTheStepOnly, every epoch has every example once, and epochs follow each
 // other without a gap.
 func TestBatchesDependOnTheStepOnly(t *testing.T) {
