@@ -18,12 +18,9 @@ type Description struct {
 	Family string // see Model.Family
 	Vision bool   // the model reads images
 
-	// Encoder encodes conversations as the model does, without its weights.
-	Encoder interface {
-		policy.Encoder
-		policy.Aligner
-		MaxPositions() int // see Model.MaxPositions
-	}
+	// Encoder encodes conversations as the model does, without its weights. It also has the
+	// methods Ends, MaxPositions, ToolCalls and WithTools of Model.
+	Encoder policy.Encoder
 }
 
 // Check returns the error that Open would return for a model's folder, or for those of its
@@ -52,15 +49,6 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	}
 	return d, nil
 }
-
-// encoder hides the other methods of a model that has no device.
-type encoder struct{ m *Model }
-
-func (e encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
-	return e.m.Encode(messages)
-}
-func (e encoder) Ends(tokens []int32) []int { return e.m.Ends(tokens) }
-func (e encoder) MaxPositions() int         { return e.m.MaxPositions() }
 
 func (m *Model) checkPolicy() error {
 	spec := *m.cfg

@@ -16,6 +16,7 @@ import (
 type source struct {
 	where    string // file and record, for errors
 	messages []message
+	tools    string // definitions, a JSON list; "" for none
 	recorded []row
 }
 

@@ -163,26 +163,35 @@ func (w *jsonWriter) items(open, end string, n int, lineBreak string, item func(
 	w.out.WriteString(end)
 }
 
-// text writes a string with Python's escapes.
-func (w *jsonWriter) text(s string) {
-	w.out.WriteByte('"')
+func (w *jsonWriter) text(s string) { quote(&w.out, s) }
+
+// Quote returns a string as the filter tojson writes it.
+func Quote(s string) string {
+	var b strings.Builder
+	quote(&b, s)
+	return b.String()
+}
+
+// quote writes a string with Python's escapes.
+func quote(b *strings.Builder, s string) {
+	b.WriteByte('"')
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '"' || c == '\\':
-			w.out.WriteByte('\\')
-			w.out.WriteByte(c)
+			b.WriteByte('\\')
+			b.WriteByte(c)
 		case c >= ' ':
-			w.out.WriteByte(c)
+			b.WriteByte(c)
 		default:
 			if short := strings.IndexByte("\b\f\n\r\t", c); short >= 0 {
-				w.out.WriteByte('\\')
-				w.out.WriteByte("bfnrt"[short])
+				b.WriteByte('\\')
+				b.WriteByte("bfnrt"[short])
 			} else {
-				fmt.Fprintf(&w.out, "\\u%04x", c)
+				fmt.Fprintf(b, "\\u%04x", c)
 			}
 		}
 	}
-	w.out.WriteByte('"')
+	b.WriteByte('"')
 }
 
 // pythonFloat is the repr of a finite float.
