@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 )
 
@@ -136,7 +137,7 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, tempo
 	var answer struct {
 		Score *float64 `json:"score"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	if err := jsontext.Unmarshal(raw, &answer); err != nil {
 		return 0, false, errors.New("the answer is not a JSON object with a number as score")
 	}
 	if answer.Score == nil || math.IsNaN(*answer.Score) || math.IsInf(*answer.Score, 0) {

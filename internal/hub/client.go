@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 )
 
@@ -150,7 +151,7 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 		return nil, fmt.Errorf("hub: %s: %w", place(r), err)
 	}
 	if answer != nil {
-		if err := json.Unmarshal(raw, answer); err != nil {
+		if err := jsontext.Unmarshal(raw, answer); err != nil {
 			return nil, fmt.Errorf("hub: %s: the answer is not the expected JSON: %w", place(r), err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -79,7 +80,7 @@ func (anthropic) parse(data []byte) (*answer, error) {
 		StopReason *string         `json:"stop_reason"`
 		Usage      json.RawMessage `json:"usage"`
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	switch {

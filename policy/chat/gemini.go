@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -97,7 +98,7 @@ type geminiAnswer struct {
 
 func (gemini) parse(data []byte) (*answer, error) {
 	var in geminiAnswer
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	if isSet(in.Error) {

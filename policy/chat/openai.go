@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -113,7 +114,7 @@ func (p *textParts) UnmarshalJSON(data []byte) error {
 
 func (openAI) parse(data []byte) (*answer, error) {
 	var in openAIAnswer
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	if isSet(in.Error) {

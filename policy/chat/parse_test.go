@@ -209,3 +209,19 @@ func FuzzHide(f *testing.F) {
 		}
 	})
 }
+
+// TestAnswersThatAreNotUTF8AreRefused: the text of a reward must not be one that the model
+// did not write.
+func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
+	for api, reason := range map[API]string{OpenAI: "stop", Anthropic: "end_turn", Gemini: "STOP"} {
+		good := said(api, "Xcaf_", reason, 1, 1)
+		for put, want := range map[string]string{"\xe9": "0xe9 is not UTF-8", `\udc00`: `\udc00 is half of a surrogate pair`} {
+			_, err := providers[api].parse([]byte(strings.Replace(good, "_", put, 1)))
+			require.ErrorContains(t, err, want, api)
+			require.False(t, errors.As(err, new(*fault)), api)
+		}
+		a, err := providers[api].parse([]byte("\xef\xbb\xbf" + strings.Replace(good, "_", `\ud83d\ude00`, 1)))
+		require.NoError(t, err, api)
+		require.Equal(t, "Xcaf😀", a.text)
+	}
+}

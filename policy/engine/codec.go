@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"vagen/internal/endtokens"
+	"vagen/internal/jsontext"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -54,7 +55,7 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	var file modelConfig
-	if err := json.Unmarshal(raw, &file); err != nil {
+	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
 	}
 	text := file.textConfig

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/redact"
 	"vagen/internal/transport"
@@ -80,7 +81,7 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 	case out == nil:
 		return nil
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
+	if err := jsontext.Unmarshal(raw, out); err != nil {
 		fail.kind, fail.cause = ErrProtocol, err
 		return fail
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
 	environments "vagen/train/envs"
@@ -98,20 +99,30 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 			return nil, err
 		}
 	}
+	var model vlm.Description
 	if o.Learner == nil {
-		if _, err := preflightModel(ctx, c); err != nil {
+		if model, err = preflightModel(ctx, c); err != nil {
 			return nil, err
 		}
 	}
 	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
 		return nil, err
 	}
-	p.examples, err = sft.Open(ctx, c, p.envs, o.Log)
+	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {
+		return nil, err
+	}
+	if model.Encoder != nil { // otherwise the trainer encodes with the caller's learner
+		if err := p.examples.Encode(ctx, model.Encoder); ctx.Err() != nil {
+			return nil, err
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
+		}
+	}
 	if o.Curve.Title == "" {
 		o.Curve.Title = c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "sft/loss", "sft/val_loss", "loss"
-	return p, err
+	return p, nil
 }
 
 // checkFirst checks a supervised stage before reinforcement learning without training. It

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"vagen/internal/hub"
+	"vagen/internal/jsontext"
 )
 
 // request requests a path, starting at byte from.
@@ -74,7 +74,11 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 		}
 		defer resp.Body.Close()
 		*l = listing{}
-		return false, json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(l)
+		raw, err := io.ReadAll(io.LimitReader(resp.Body, most))
+		if err != nil {
+			return false, err
+		}
+		return false, jsontext.Unmarshal(raw, l)
 	})
 	if err != nil {
 		return nil, err

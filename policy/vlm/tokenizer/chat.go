@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
 // Chat renders conversations. Its texts are derived from the checkpoint's own
@@ -28,6 +30,11 @@ type Chat struct {
 	end       string // token that ends a response, the first of assistant.after
 	endID     int32
 
+	tool     turn   // around a tool's result, or around several in a row
+	nextTool string // between two of them
+	call     *probe // shows responses that call tools
+
+	hasTool   bool // the template supports messages of tools
 	hasSystem bool // the template supports a system message
 	repeats   bool // it supports consecutive messages of the same role
 	leads     bool // it supports a conversation that begins with the assistant
@@ -38,11 +45,15 @@ type Chat struct {
 type turn struct {
 	before, after string
 	trim          bool // white space around the text is dropped
+	quote         bool // the text is written in JSON
 }
 
 func (t turn) wrap(s string) string {
 	if t.trim {
 		s = strings.TrimSpace(s)
+	}
+	if t.quote {
+		s = jinja.Quote(s)
 	}
 	return t.before + s + t.after
 }
@@ -118,6 +129,8 @@ func (c *Chat) write(b *strings.Builder, messages []Message, previous string, ge
 			side = c.system
 		case RoleAssistant:
 			side = c.assistant
+		case RoleTool:
+			side = c.result(messages, i)
 		}
 		b.WriteString(side.wrap(m.text(c.image)))
 	}
@@ -147,8 +160,15 @@ func (c *Chat) check(m Message, previous string) error {
 		if m.Role == RoleAssistant && (previous == "" || previous == RoleSystem) && !c.leads {
 			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not support", ErrText)
 		}
+	case RoleTool:
+		if !c.hasTool {
+			return fmt.Errorf("%w: the chat template does not support messages of role %s", ErrText, RoleTool)
+		}
+		if previous != RoleAssistant && previous != RoleTool {
+			return fmt.Errorf("%w: a message of role %s, must follow one of the %s or of role %s", ErrText, RoleTool, RoleAssistant, RoleTool)
+		}
 	default:
-		return fmt.Errorf("%w: role %q, want %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant)
+		return fmt.Errorf("%w: role %q, want %s, %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant, RoleTool)
 	}
 	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser) {
 		return fmt.Errorf("%w: an image in a %s message, which the chat template does not support", ErrText, m.Role)

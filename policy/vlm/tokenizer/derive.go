@@ -55,6 +55,7 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	if err := p.verify(c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+	p.tools(c)
 	return c, nil
 }
 
@@ -76,6 +77,11 @@ func (p *probe) render(generate bool, messages ...Message) (string, error) {
 	for i, m := range messages {
 		list[i] = map[string]any{"role": m.Role, "content": m.content()}
 	}
+	return p.run(generate, list)
+}
+
+// run renders messages in the form in which templates get them.
+func (p *probe) run(generate bool, list []any) (string, error) {
 	vars := maps.Clone(p.vars)
 	vars["messages"], vars["add_generation_prompt"] = list, generate
 	return p.template.Render(vars)

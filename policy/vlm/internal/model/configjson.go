@@ -1,13 +1,13 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"vagen/internal/endtokens"
+	"vagen/internal/jsontext"
 )
 
 // ErrConfig is wrapped by every error about a config.json.
@@ -85,7 +85,7 @@ type configVision struct {
 // and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
-	if err := json.Unmarshal(raw, &f); err != nil {
+	if err := jsontext.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)

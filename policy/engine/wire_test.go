@@ -24,3 +24,15 @@ func TestRedirectsLeadToNoOtherServer(t *testing.T) {
 	require.ErrorIs(t, err, origin.ErrForeign)
 	require.False(t, asked)
 }
+
+func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
+	for _, text := range []string{"\"caf\xe9\"", `"caf\ud83d"`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+		o := DefaultOptions()
+		var out string
+		err := newWire(&o).call(t.Context(), server.URL, http.MethodGet, "/generate", nil, &out)
+		server.Close()
+		require.ErrorIs(t, err, ErrProtocol)
+		require.ErrorContains(t, err, "line 1, byte 5")
+	}
+}
