@@ -25,7 +25,6 @@ import (
 // sender sends the requests of one client and retries them where that is allowed.
 type sender struct {
 	o       ClientOptions
-	http    http.Client
 	log     *slog.Logger
 	list    *hosts.List
 	session *hosts.Session
@@ -49,10 +48,6 @@ func newSender(o ClientOptions) (*sender, error) {
 	}
 	o.URLs = list.URLs() // shared by all clients
 	s := &sender{o: o, log: o.Log, list: list}
-	s.http.Transport = o.Transport
-	// The key must not follow a redirection to another host, and the original
-	// client follows none either.
-	s.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

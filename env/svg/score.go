@@ -53,10 +53,12 @@ type HTTPScorer struct {
 	URL     string
 	Metric  string        // name of the measure: dino or dreamsim
 	Model   string        // model of the measure, may be empty
-	Client  *http.Client  // nil follows no redirect to another scheme, host or port
 	Timeout time.Duration // of one try; 0 means 30 s
 	Tries   int           // 0 or less means 3
 	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
+	// Transport sends the requests; nil is http.DefaultTransport. Redirects are followed
+	// within the scheme, host and port of URL only.
+	Transport http.RoundTripper
 }
 
 var _ Scorer = (*HTTPScorer)(nil)
@@ -116,13 +118,9 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, tempo
 		return 0, false, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	client := s.Client
-	if client == nil {
-		client = &http.Client{CheckRedirect: origin.Stay}
-	}
-	response, err := client.Do(request)
+	response, err := origin.Client(origin.Stay, s.Transport).Do(request)
 	if err != nil {
-		return 0, true, err
+		return 0, !origin.Refused(err), err
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))

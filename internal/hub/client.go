@@ -60,7 +60,7 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(cmp.Or(o.Token, get("HF_TOKEN"))),
-		stall: cmp.Or(o.Stall, stall), http: &http.Client{CheckRedirect: origin.KeepKeys},
+		stall: cmp.Or(o.Stall, stall), http: origin.Client(origin.KeepKeys, nil),
 	}, nil
 }
 

@@ -20,7 +20,8 @@ var (
 	ErrProtocol = errors.New("answer does not follow the protocol")
 	// ErrRefused means that a server rejected a request.
 	ErrRefused = errors.New("request was refused")
-	// ErrAccess means that a server refuses this client, or was started without a needed flag.
+	// ErrAccess means that a server refuses this client, redirects it to another server, or was
+	// started without a needed flag.
 	ErrAccess = errors.New("access was refused")
 	// ErrAborted means that a server stopped a response before its end.
 	ErrAborted = errors.New("response was aborted")

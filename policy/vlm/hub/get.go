@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"vagen/internal/hub"
+	"vagen/internal/origin"
 )
 
 // request requests a path, starting at byte from.
@@ -42,7 +43,7 @@ func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err erro
 	pause := f.Pause
 	for left := f.Attempts; ; {
 		progress, err := try()
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) || origin.Refused(err) {
 			return err
 		}
 		if progress {

@@ -56,8 +56,9 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	c := &client{
 		token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"),
 		// A redirect to another host would get the credentials or the bodies.
-		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: origin.Stay},
+		http: origin.Client(origin.Stay, nil),
 	}
+	c.http.Timeout = 30 * time.Second
 	if u.User != nil {
 		if c.user == "" {
 			c.user = u.User.Username()
@@ -127,6 +128,9 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	res, err := c.http.Do(req)
+	if origin.Refused(err) {
+		return fmt.Errorf("mlflow: %s: %w: %w", path, errRefused, err)
+	}
 	if err != nil {
 		return fmt.Errorf("mlflow: %s: %w", path, err)
 	}
