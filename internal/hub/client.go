@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vagen/internal/origin"
+	"vagen/internal/retry"
 )
 
 // Endpoint is the hub's address.
@@ -79,8 +80,9 @@ func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 
 // StatusError is an answer that is not a success.
 type StatusError struct {
-	Code int
-	text string
+	Code  int
+	After time.Duration // the hub asks for no request before; 0 does not ask
+	text  string
 }
 
 // Error implements error.
@@ -199,7 +201,7 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", at, resp.Status, err)
 	}
-	return nil, &StatusError{resp.StatusCode, fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
+	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
 }
 
 // watch cancels a request if no bytes are transferred for some time.

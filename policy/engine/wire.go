@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/origin"
 	"vagen/internal/redact"
+	"vagen/internal/retry"
 	"vagen/internal/transport"
 )
 
@@ -77,7 +78,7 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 		return fail
 	case a.StatusCode != http.StatusOK:
 		fail.status, fail.detail = a.StatusCode, w.hide(explain(raw))
-		fail.kind = kindOf(a.StatusCode)
+		fail.kind, fail.after = kindOf(a.StatusCode), retry.After(a.Header, time.Now())
 		return fail
 	case out == nil:
 		return nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vagen/internal/origin"
+	"vagen/internal/retry"
 	"vagen/internal/transport"
 )
 
@@ -81,8 +82,9 @@ func (c *client) String() string { return c.base }
 // fault is a server's error response.
 type fault struct {
 	Status  int
-	Code    string `json:"error_code"`
-	Message string `json:"message"`
+	Code    string        `json:"error_code"`
+	Message string        `json:"message"`
+	after   time.Duration // the server asks for no request before; 0 does not ask
 }
 
 func (f *fault) Error() string {
@@ -144,7 +146,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 		if json.Unmarshal(raw, f) != nil || f.Message == "" {
 			f.Message = string(raw)
 		}
-		f.Status = res.StatusCode
+		f.Status, f.after = res.StatusCode, retry.After(res.Header, time.Now())
 		return fmt.Errorf("mlflow: %s: %w", path, f)
 	}
 	if out == nil {
