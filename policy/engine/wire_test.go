@@ -22,6 +22,7 @@ func TestRedirectsLeadToNoOtherServer(t *testing.T) {
 	o.Key = "secret"
 	err := newWire(&o).call(t.Context(), server.URL, http.MethodPost, "/generate", map[string]int{"n": 1}, nil)
 	require.ErrorIs(t, err, origin.ErrForeign)
+	require.True(t, fatal(err), "no attempt is repeated")
 	require.False(t, asked)
 }
 
