@@ -270,6 +270,15 @@ type ValConfig struct {
 	TopK        int     `yaml:"top_k" doc:"as in training"`
 }
 
+// CriticPath returns the folder of a separate critic's weights: critic.model.path, "" if there is
+// no separate critic.
+func (c *Config) CriticPath() string {
+	if c.Critic.Kind != "separate" {
+		return ""
+	}
+	return c.Critic.Model.Path
+}
+
 // CriticConfig sets the critic.
 type CriticConfig struct {
 	Kind        string            `yaml:"kind" doc:"separate (its own model), shared (a head on the policy) or none"`

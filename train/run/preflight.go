@@ -66,7 +66,7 @@ func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
 // preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
 	const policy, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
-	if err := errors.Join(modeldir.Check(policy, c.Agent.Model.Path, true), modeldir.Check(critic, c.Critic.Model.Path, false)); err != nil {
+	if err := errors.Join(modeldir.Check(policy, c.Agent.Model.Path, true), modeldir.Check(critic, c.CriticPath(), false)); err != nil {
 		return vlm.Description{}, err
 	}
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
