@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"vagen/internal/safetensors"
+	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
@@ -16,7 +17,19 @@ import (
 type Description struct {
 	Family string // see Model.Family
 	Vision bool   // the model reads images
+	// Dialogue encodes and decodes conversations as the opened model would.
+	Dialogue policy.Templated
 }
+
+// dialogue is the part of a Model that needs no device.
+type dialogue struct{ m *Model }
+
+func (d dialogue) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	return d.m.Encode(messages)
+}
+func (d dialogue) Opened() string                 { return d.m.Opened() }
+func (d dialogue) RewritesHistory() bool          { return d.m.RewritesHistory() }
+func (d dialogue) Response(tokens []int32) string { return d.m.Response(tokens) }
 
 // Check returns the error that Open would return for a model's folder, or for those of its
 // critic and adapter, without opening a device or reading weights. It checks
@@ -28,7 +41,7 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil}
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Dialogue: dialogue{m}}
 	if o.Backend == backendCUDA {
 		if err := plugin.RequireGPU(); err != nil {
 			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)

@@ -42,6 +42,7 @@ func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, e
 		o.MustResume = false // the run to be resumed is that of the first stage
 	}
 	r, err := Open(ctx, first, s)
+	o.told = true // in that
 	if err != nil {
 		return next, fmt.Errorf("supervised stage: %w", err)
 	}
@@ -99,14 +100,18 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 		}
 	}
 	if o.Learner == nil {
-		if _, err := preflightModel(ctx, c); err != nil {
+		model, err := preflightModel(ctx, c)
+		if err != nil {
 			return nil, err
 		}
+		p.dialogue = model.Dialogue
 	}
 	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
 		return nil, err
 	}
-	p.examples, err = sft.Open(ctx, c, p.envs, o.Log)
+	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err == nil && p.dialogue != nil {
+		err = p.examples.CheckTurn(p.dialogue)
+	}
 	if o.Curve.Title == "" {
 		o.Curve.Title = c.Trainer.Experiment
 	}

@@ -157,6 +157,27 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 	return nil
 }
 
+// CheckTurn encodes the first conversation, if there is one, with a model's chat template and
+// tokenizer. It returns an error if they do not fit: for instance, if the template begins every
+// response with a tag and the conversation's do not.
+func (d *Data) CheckTurn(t policy.Templated) error {
+	for i := range d.train {
+		s := &d.train[i]
+		if s.messages == nil {
+			continue
+		}
+		msgs, _, err := load(s.messages)
+		if err == nil {
+			_, _, err = t.Encode(msgs)
+		}
+		if err != nil {
+			return fmt.Errorf("sft: %w: %s: %w: %w", config.ErrConfig, s.where, ErrExample, err)
+		}
+		return nil
+	}
+	return nil
+}
+
 // Rows returns the number of rows for training and validation.
 func (d *Data) Rows() (train, val int) { return len(d.rows), len(d.val) }
 
