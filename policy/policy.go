@@ -115,14 +115,17 @@ type Completion struct {
 	Tokens   []int32   // response tokens, including the end-of-turn token if it was written
 	LogProbs []float32 // of Tokens, from the plain softmax at the sampling temperature
 	Forced   []int     // indices in Tokens of tokens inserted by Sampling.Thinking, which the policy did not choose
-	// Text is the response without end-of-turn token, from the first tag on. It begins with
+	// Text is the response without end-of-turn token. It begins with
 	// the text with which the chat template opens every response, such as <think>, if any: its
 	// tokens are at the end of Context, not in Tokens, so they have no log-prob and no loss.
-	Text    string
-	Stop    Stop
-	Images  []Image // images of the context, in order
-	Usage   Usage   // for policies behind an API, if the service reports it
-	Version int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
+	Text string
+	// Reasoning is what a service returned as the model's reasoning, apart from the answer in
+	// Text; "" for none. reward.Parser.Rejoin puts the two together.
+	Reasoning string
+	Stop      Stop
+	Images    []Image // images of the context, in order
+	Usage     Usage   // for policies behind an API, if the service reports it
+	Version   int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
 	// has reached the model's context length.

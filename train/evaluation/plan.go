@@ -355,6 +355,7 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		}
 		o.Stop = stop
 	}
+	o.Opened = b.Opens
 	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
 	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
 	if b.Price != (Price{}) {
