@@ -115,7 +115,9 @@ func (gemini) parse(data []byte) (*answer, error) {
 	}
 	c := in.Candidates[0]
 	for _, part := range c.Content.Parts {
-		if !part.Thought {
+		if part.Thought {
+			a.reasoning += part.Text
+		} else {
 			a.text += part.Text
 		}
 	}

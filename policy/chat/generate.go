@@ -196,8 +196,11 @@ func (m *Model) complete(j *job) policy.Completion {
 		}
 	}
 	a.text = m.key.strip(a.text)
-	m.accept(j.chat, j.additions, a)
-	c := policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
+	m.accept(j.chat, j.additions, a) // without the reasoning, which services do not read again
+	c := policy.Completion{Text: a.text, Reasoning: m.key.strip(a.reasoning), LogProbs: a.logProbs, Stop: a.stop}
+	if c.Reasoning == "" && !strings.HasPrefix(strings.TrimSpace(c.Text), strings.TrimSpace(m.o.Opened)) {
+		c.Text = m.o.Opened + c.Text
+	}
 	if a.counted {
 		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
 	}

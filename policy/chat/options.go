@@ -49,6 +49,10 @@ type Options struct {
 	// Stop lists texts that end a response. They are not part of it. Stop strings
 	// of a Sampling must be among them.
 	Stop []string
+	// Opened is the text with which the server's chat template begins every response, such as
+	// <think>, if the server leaves it out of its answers: it is put in front of them. It has no
+	// effect on answers with their reasoning apart.
+	Opened string
 	// LogProbs requests the log-probs of the chosen tokens, as the service computes
 	// them, usually before temperature and top-p. Anthropic has none, and other
 	// services may leave them out.

@@ -18,9 +18,9 @@ type Description struct {
 	Family string // see Model.Family
 	Vision bool   // the model reads images
 
-	// Encoder encodes conversations as the model does, without its weights. It also has the
-	// methods Ends, MaxPositions, ToolCalls and WithTools of Model.
-	Encoder policy.Encoder
+	// Encoder encodes and decodes conversations as the opened model does, without its weights.
+	// It also has the methods Ends, MaxPositions, ToolCalls and WithTools of Model.
+	Encoder policy.Templated
 }
 
 // Check returns the error that Open would return for a model's folder, or for those of its

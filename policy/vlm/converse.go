@@ -184,7 +184,8 @@ type promptTurn struct {
 	request *request
 	context []int32
 	images  []policy.Image
-	err     error // why this conversation cannot continue
+	opened  string // the response's text that the chat template wrote
+	err     error  // why this conversation cannot continue
 }
 
 // readPrompts converts the prompts' messages to tokens and processed images.
@@ -230,13 +231,17 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		think, err := newThinkingLimiter(m.tok, s.Thinking)
+		opened := m.chat.Opened()
+		if r := m.resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !m.chat.Begins(m.tok, r.tokens) {
+			opened = "" // the recorded tokens end inside the response
+		}
+		think, err := newThinkingLimiter(m.tok, s.Thinking, opened)
 		if err != nil {
 			return nil, err
 		}
 		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
-		turns[i] = promptTurn{request: r, context: ids, images: refs[i]}
+		turns[i] = promptTurn{request: r, context: ids, images: refs[i], opened: opened}
 		m.resumed[p.Conversation].prepend(&turns[i])
 		length := len(r.tokens)
 		if c, ok := m.chats[p.Conversation]; ok {
@@ -323,6 +328,6 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = m.tok.Decode(words, tokenizer.KeepSpecial)
+	out.Text = t.opened + m.tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

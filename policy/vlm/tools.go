@@ -21,6 +21,9 @@ func (e encoder) Ends(tokens []int32) []int                      { return e.m.En
 func (e encoder) MaxPositions() int                              { return e.m.MaxPositions() }
 func (e encoder) ToolCalls(text, calls string) (string, error)   { return e.m.ToolCalls(text, calls) }
 func (e encoder) WithTools(tools string) (policy.Encoder, error) { return e.m.WithTools(tools) }
+func (e encoder) Opened() string                                 { return e.m.Opened() }
+func (e encoder) RewritesHistory() bool                          { return e.m.RewritesHistory() }
+func (e encoder) Response(tokens []int32) string                 { return e.m.Response(tokens) }
 
 // ToolCalls returns the text of a response that calls tools, as the chat template shows it: see
 // tokenizer.Chat.ToolCalls.

@@ -80,6 +80,7 @@ type BackendConfig struct {
 	JPEG        int            `yaml:"jpeg" doc:"send images as JPEG with this quality from 1 to 100; 0 sends PNG"`
 	MaxSide     int            `yaml:"max_side" doc:"maximum pixels of the longer side of images; larger ones are scaled down. 0 is no limit"`
 	Detail      string         `yaml:"detail" doc:"image detail for openai: low, high or auto"`
+	Opens       string         `yaml:"template_opens" doc:"text with which the server's chat template begins every response, such as <think>, if the server leaves it out of its answers; it is put in front of them. Reasoning in a field of its own needs no setting"`
 	Price       Price          `yaml:"price"`
 	Budget      float64        `yaml:"budget" doc:"maximum cost of all requests, in the currency of price; 0 is no limit"`
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
 	environments "vagen/train/envs"
@@ -43,6 +42,7 @@ func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, e
 		o.MustResume = false // the run to be resumed is that of the first stage
 	}
 	r, err := Open(ctx, first, s)
+	o.told = true // in that
 	if err != nil {
 		return next, fmt.Errorf("supervised stage: %w", err)
 	}
@@ -99,11 +99,12 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 			return nil, err
 		}
 	}
-	var model vlm.Description
 	if o.Learner == nil {
-		if model, err = preflightModel(ctx, c); err != nil {
+		model, err := preflightModel(ctx, c)
+		if err != nil {
 			return nil, err
 		}
+		p.dialogue = model.Encoder
 	}
 	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
 		return nil, err
@@ -111,8 +112,8 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {
 		return nil, err
 	}
-	if model.Encoder != nil { // otherwise the trainer encodes with the caller's learner
-		if err := p.examples.Encode(ctx, model.Encoder); ctx.Err() != nil {
+	if p.dialogue != nil { // otherwise the trainer encodes with the caller's learner
+		if err := p.examples.Encode(ctx, p.dialogue); ctx.Err() != nil {
 			return nil, err
 		} else if err != nil {
 			return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)

@@ -25,6 +25,7 @@ type Chat struct {
 	user      turn
 	assistant turn
 	generate  string // asks for a response
+	opened    string // the end of generate that begins the response
 	image     string // placeholder of an image, "" if the template supports none
 	pad       string // the token inside image that is repeated per merged patch
 	end       string // token that ends a response, the first of assistant.after
@@ -71,6 +72,48 @@ func (c *Chat) TakesImages() bool { return c.image != "" }
 // needs the context in which it wrote them. The result then differs from the
 // template's rendering of the finished conversation.
 func (c *Chat) RewritesHistory() bool { return c.rewrites }
+
+// Opened returns the text with which the template's request for a response begins the
+// response itself: from the first tag on that the request opens and does not close, such as
+// "<think>\n" of templates of reasoning models; "" for none. The model writes what follows
+// it. A tag that the request also closes, such as an empty thought, is not part of it.
+func (c *Chat) Opened() string { return c.opened }
+
+// Ends is Tokenizer.Ends for a response whose text begins with Opened.
+func (c *Chat) Ends(t *Tokenizer, tokens []int32) []int {
+	ends := t.Ends(tokens)
+	for i := range ends {
+		ends[i] += len(c.opened)
+	}
+	return ends
+}
+
+// Begins reports whether the text of the tokens ends with Opened, so that a response follows
+// them. Tokens that end inside a response do not.
+func (c *Chat) Begins(t *Tokenizer, tokens []int32) bool {
+	tail := tokens[max(0, len(tokens)-len(c.opened)):] // a token has at least one byte
+	return strings.HasSuffix(t.Decode(tail, KeepSpecial), c.opened)
+}
+
+// Written returns the part of a response that the model writes: the response without
+// Opened, whose white space may differ. An error wraps ErrText if the response does not
+// begin with it: no text of the model can follow the request to become that response.
+func (c *Chat) Written(response string) (string, error) {
+	if rest, ok := strings.CutPrefix(response, c.opened); ok {
+		return rest, nil
+	}
+	tags := strings.TrimSpace(c.opened)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(response), tags)
+	if !ok {
+		return "", fmt.Errorf("tokenizer: %w: the response must begin with %s, because the chat template begins every response with %q",
+			ErrText, tags, c.opened)
+	}
+	_, rest, _ = strings.Cut(response, tags)
+	if !strings.HasSuffix(c.opened, tags) { // white space of the template follows the tags
+		rest = strings.TrimLeft(rest, " \t\r\n")
+	}
+	return rest, nil
+}
 
 // Render returns a whole conversation, without a request for a response. A system
 // message may only come first. An error wraps ErrText and gives the index of the message.
