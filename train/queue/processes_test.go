@@ -24,6 +24,7 @@ import (
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
+	"vagen/train/internal/pace"
 	"vagen/train/queue"
 )
 
@@ -31,6 +32,7 @@ import (
 const roleVariable = "VAGEN_QUEUE_ROLE"
 
 func TestMain(m *testing.M) {
+	pace.Hurry()
 	switch os.Getenv(roleVariable) {
 	case "":
 		os.Exit(m.Run())

@@ -11,6 +11,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/internal/pace"
 )
 
 // A result waits for others to be sent with it, as long as they come within quietTime of each other,
@@ -93,7 +94,7 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
 			w.nc.Publish(w.names.troubleOf(group[0].task.Batch), []byte(shorten(err.Error()))) // may be lost
 		}
-		clock.Wait(ctx, min(retryWait, 50*time.Millisecond<<min(try, 7)))
+		clock.Wait(ctx, min(pace.Retry, 50*time.Millisecond<<min(try, 7)))
 	}
 }
 
@@ -167,7 +168,7 @@ func (w *worker) message(group []outcome) *nats.Msg {
 
 // confirm sends a message and waits until the server has stored it.
 func (w *worker) confirm(ctx context.Context, m *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, storedWait)
+	ctx, cancel := context.WithTimeout(ctx, pace.Stored)
 	defer cancel()
 	_, err := w.js.PublishMsg(ctx, m)
 	return err
