@@ -139,8 +139,22 @@ type Piece struct {
 // tokens that the policy would have read and written.
 type Encoder interface {
 	// Encode returns the pieces in order, responses with their end-of-turn token,
-	// and the images of the conversation.
+	// and the images of the conversation. The text with which the chat template opens a
+	// response belongs to the context; a response that does not begin with it is an error.
 	Encode(messages []Message) ([]Piece, []Image, error)
+}
+
+// Templated is an Encoder whose chat template is known.
+type Templated interface {
+	Encoder
+	// Opened returns the text with which the template begins every response, such as
+	// <think>; "" for none. Completion.Text begins with it.
+	Opened() string
+	// RewritesHistory reports that the template shows earlier responses otherwise than they
+	// were written. The policy reads them as they were written.
+	RewritesHistory() bool
+	// Response returns the text of a response's tokens, as in Completion.Text.
+	Response(tokens []int32) string
 }
 
 // Snapshotter is a Learner whose checkpoints can be written while training continues.

@@ -140,6 +140,21 @@ func (p *Parser) Compose(fill func(section string) string) string {
 	return b.String()
 }
 
+// Rejoin returns the response of a model whose reasoning a service returned apart from its
+// answer: the reasoning in <think> tags, which all formats with thoughts have, in front of the
+// answer. The answer alone is the response if it already has an opening tag, or if it has the
+// format and would not have it with the reasoning. p may be nil if the format is not known.
+func (p *Parser) Rejoin(reasoning, answer string) string {
+	whole := thinkOpen + reasoning + thinkClose + answer
+	switch {
+	case strings.Contains(answer, thinkOpen):
+		return answer
+	case p != nil && p.Parse(answer).FormatCorrect && !p.Parse(whole).FormatCorrect:
+		return answer
+	}
+	return whole
+}
+
 // Parse reads one response.
 func (p *Parser) Parse(text string) Response {
 	f := p.format

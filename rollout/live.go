@@ -255,7 +255,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 	case c.Err != nil:
 		l.fail(EndPolicy, c.Err)
 		return
-	case len(c.Tokens) == 0 && c.Text == "":
+	case len(c.Tokens) == 0 && c.Text == "" && c.Reasoning == "":
 		l.fail(EndEmpty, errors.New("rollout: the policy wrote an empty response"))
 		return
 	}
@@ -265,6 +265,9 @@ func (p *Player) record(l *live, c policy.Completion) {
 		return
 	}
 	p.measure(l, c)
+	if c.Reasoning != "" && !l.request.Summary {
+		c.Text = env.ParserOf(l.env).Rejoin(c.Reasoning, c.Text)
+	}
 	l.responses++
 	l.total++
 	if l.request.Summary {

@@ -36,37 +36,16 @@ type batch struct {
 
 // newBatch converts usable trajectories to rows, without values and KL shaping.
 func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*batch, error) {
-	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
-	o := masks(c)
-	for _, t := range ts {
-		if !t.End.Usable() {
-			continue
-		}
-		for r := range t.Rows {
-			row := &t.Rows[r]
-			if row.Turns() == 0 {
-				continue
-			}
-			rewards, err := t.Rewards(nil, r, c.Placement())
-			if err != nil {
-				return nil, err
-			}
-			err = b.adv.Append(&row.Sequence, o, advantage.Row{Rewards: rewards, Group: t.Group, Trajectory: t.Index, Turn: r})
-			if err != nil {
-				return nil, fmt.Errorf("train: group %d, episode %d: %w", t.Group, t.Index, err)
-			}
-			b.rows.Tokens = append(b.rows.Tokens, row.Tokens()...)
-			b.rows.Offsets = append(b.rows.Offsets, len(b.rows.Tokens))
-			b.rows.Images = append(b.rows.Images, row.Images)
-			b.loss = row.Loss(b.loss, o)
-			b.value = row.Value(b.value, o)
-			b.written = row.Response(b.written)
-			b.forced = row.Span(b.forced, mask.Forced)
-			b.sampled = append(b.sampled, row.LogProbs...)
-			b.trajectory = append(b.trajectory, len(b.used))
-		}
-		b.kept = append(b.kept, len(b.used))
-		b.used = append(b.used, t)
+	got, err := rollout.NewBatch(ts, masks(c), c.Placement())
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	b := &batch{
+		rows: got.Rows, adv: got.Steps, trajectory: got.Of, used: got.Used,
+		loss: got.Loss, value: got.Value, written: got.Response, forced: got.Forced, sampled: got.LogProbs,
+	}
+	for i := range b.used {
+		b.kept = append(b.kept, i)
 	}
 	if b.rows.Len() == 0 {
 		return nil, fmt.Errorf("train: %w: none of %d episodes can be used", ErrNoRows, len(ts))
@@ -78,7 +57,7 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 
 // masks returns the masks that the configuration enables.
 func masks(c *config.Config) mask.Options {
-	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+	return mask.Options{NoLossMask: !c.Rollout.LossMask, NoGAEMask: !c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
 // chooseTokens selects the tokens that the learner scores: those with a loss and the steps of

@@ -92,6 +92,7 @@ type methods struct {
 	metrics   []string
 	harness   rollout.Harness
 	result    advantage.Result // reused by the estimator
+	unread    bool             // rewards that the estimator does not read were reported
 }
 
 // Check reports the errors with which Run would end before its first step: settings that

@@ -12,10 +12,9 @@ import (
 	"vagen/policy/vlm"
 )
 
-// TestDevicesChangeNoByteOfARun trains a model of the quickstart's shape with the command on one,
-// two and four devices. All files of the runs have the same bytes, except those that say how many
-// devices there were. A run that resumes on four devices from a checkpoint of one ends with the
-// same weights and moments.
+// TestDevicesChangeNoByteOfARun trains a small vision model with the command on one, two and four devices.
+// All files of the runs have the same bytes, except those that say how many devices there were. A run that
+// resumes on four devices from a checkpoint of one ends with the same weights and moments.
 func TestDevicesChangeNoByteOfARun(t *testing.T) {
 	dir := t.TempDir()
 	config := divisible(t, dir)
@@ -36,11 +35,14 @@ func TestDevicesChangeNoByteOfARun(t *testing.T) {
 func divisible(t *testing.T, dir string) (config string) {
 	t.Helper()
 	model := filepath.Join(dir, "model")
-	require.NoError(t, vlm.Create(model, vlm.Small(), []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	shape := vlm.Small() // with several rows of several layers, but no larger: the size changes no order
+	shape.Layers, shape.Hidden, shape.FF, shape.Heads = 2, 32, 64, 2
+	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 32, 64, 1
+	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
 	config = filepath.Join(dir, "run.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(`
-env: {name: frozenlake, config: {render_mode: vision, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}
-model: {backend: go, cache_tokens: 128, micro_tokens: 512, same_bytes: true}
+env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}
+model: {backend: go, cache_tokens: 128, micro_tokens: 128, same_bytes: true}
 algorithm: {adv_estimator: bi_level_gae}
 actor_rollout_ref:
   model: {path: `+model+`}

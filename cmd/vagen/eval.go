@@ -118,22 +118,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: evaluate.Resume(plan.Config.Run.Resume),
 		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
 	}}
-	workers, err := plan.Workers(o.out, c.Log)
-	if err == nil && workers != nil {
-		err = workers.Check(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
 	e.open = func(ctx context.Context) (shut func(), err error) {
-		if workers != nil {
-			leave, err := plan.Connect(ctx, e.Evaluation, c.Log)
-			return func() {
-				if err := leave(); err != nil {
-					c.Log.Warn("the queue of the evaluation was not removed", "err", err)
-				}
-			}, err
-		}
 		e.Policy, e.Independent, shut, err = plan.Open(ctx, c.Log)
 		return shut, err
 	}
@@ -195,7 +180,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 // because it plays and generates in its own process, and returns notes on them.
 func inThisProcess(c *config.Config) (notes []string) {
 	if c.Run.Queue != "" {
-		notes = append(notes, "run.queue and run.queue_options: no effect on vagen eval with a training configuration, which plays its episodes in this process; workers play those of a configuration with envs and a backend behind an API")
+		notes = append(notes, "run.queue and run.queue_options: no effect on vagen eval with a training configuration, which plays its episodes in this process")
 	}
 	if c.UsesEngine() {
 		notes = append(notes, "actor_rollout_ref.rollout.engine: no effect on vagen eval with a training configuration, which generates with the model in this process")

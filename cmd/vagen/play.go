@@ -32,7 +32,7 @@ selects another one, and --wrap sets a text of your own, in which {} is replaced
 answer. A line with a closing tag is sent unchanged. An empty line shows the system
 prompt; the end of the input ends the episode.
 
-Images are shown in the terminal if it supports them (kitty, iTerm2, sixel), otherwise
+Images are shown in the terminal if it supports them (kitty, iTerm2), otherwise
 they are written to files.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var p player
@@ -40,7 +40,7 @@ they are written to files.`,
 			f.IntVar(&p.turns, "turns", 0, "maximum turns; 0 is no limit")
 			f.StringVar(&p.wrap, "wrap", "", "`text` to send, in which {} is replaced by the answer")
 			f.StringVar(&p.format, "format", "", formatUsage)
-			inline := f.String("inline", "auto", "`protocol` to show images: auto, kitty, iterm2, sixel or none")
+			inline := f.String("inline", "auto", "`protocol` to show images: auto, kitty, iterm2 or none")
 			f.StringVar(&p.folder, "images", "", "`folder` for image files; empty uses a temporary folder")
 			return func(ctx context.Context, c *cli.Call) error {
 				if err := p.setProtocol(c, *inline); err != nil {
@@ -91,7 +91,7 @@ func (p *player) setProtocol(c *cli.Call, inline string) error {
 	case inline == "auto":
 		p.protocol = termimage.Detect(c.Getenv)
 	case !slices.Contains(termimage.Protocols(), p.protocol):
-		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2, sixel or none", inline)
+		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2 or none", inline)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 
 	"vagen/internal/cli"
 	"vagen/train/queue"
@@ -13,22 +14,26 @@ import (
 func workerCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
-		About: "Play the episodes of a trainer or of vagen eval, on this machine or another.",
+		About: "Play the episodes of a trainer, on this machine or another.",
 		Help: `The trainer has run.queue in its configuration: the same URL, or embedded, then the
 trainer's log has the URL. Everything else comes from the trainer: environments, harness,
-sampling, and the vLLM or SGLang servers that generate the responses. Keys of services
-come from this process's environment, under the names in the trainer's configuration. The
-folder of the model, of which only tokenizer and image processor are read, must exist
-here, too, or be given with --model.
+sampling, and the vLLM or SGLang servers that generate the responses. The folder of the
+model, of which only tokenizer and image processor are read, must exist here, too, or be
+given with --model.
 
-Episodes of vagen eval with run.queue are played with the model behind an API that the
-evaluation names. The key is read from this process's environment, too.
+Keys of services come from this process's environment, under the names in the trainer's
+configuration, but only those that --allow-key names, and only for its addresses: who
+controls the queue must not be able to read this environment. A path does not count.
+
+An embedded queue without a key of yours makes its own, which only your user can read. A
+worker on the trainer's machine is given its file, that the trainer's log names.
 
 Workers may start before the trainer, and may end at any time: their episodes are played
 by others. On SIGTERM or Ctrl-C no more episodes are started, and those being played
 may take up to --drain-timeout.
 
-  vagen worker --queue nats://trainer:4222 --workers 16`,
+  vagen worker --queue nats://127.0.0.1:4222 --key-file RUN/queue/key --workers 16
+  vagen worker --queue nats://trainer:4222 --key-env QUEUE_KEY --allow-key VLLM_KEY=http://gpu1:8000,http://gpu2:8000`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			o := worker.DefaultOptions()
 			f.StringVar(&o.URL, "queue", "", "`URL` of the queue, such as nats://host:4222; several with commas")
@@ -38,6 +43,8 @@ may take up to --drain-timeout.
 			f.StringVar(&o.Creds, "creds", "", "`file` with credentials in NATS's format")
 			f.StringVar(&o.User, "user", "", "user `name`, with the password in --key-env")
 			keyEnv := f.String("key-env", "", "environment `variable` with the token or the password")
+			f.StringVar(&o.KeyFile, "key-file", "", "`file` with the token or the password, for which the worker waits")
+			f.Func("allow-key", "environment variable that may be sent to these addresses: `NAME=ADDRESS,…`; may be repeated", o.Keys.Set)
 			f.StringVar(&o.CA, "tls-ca", "", "PEM `file` with the authorities that sign the server's certificate")
 			f.StringVar(&o.Cert, "tls-cert", "", "PEM `file` with this client's certificate")
 			f.StringVar(&o.CertKey, "tls-key", "", "PEM `file` with its key")
@@ -61,6 +68,9 @@ may take up to --drain-timeout.
 				}
 				if errors.Is(err, queue.ErrOption) {
 					return cli.Usagef("%w", err)
+				}
+				if errors.Is(err, queue.ErrAccess) && o.Key == "" && o.KeyFile == "" && o.Creds == "" {
+					err = fmt.Errorf("%w: give --key-file, which the trainer's log names, or --key-env", err)
 				}
 				return err
 			}

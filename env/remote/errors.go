@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"vagen/env"
 )
@@ -44,7 +45,8 @@ type Error struct {
 	Detail string // the service's message
 	Err    error  // one of the sentinels, or an error of the network
 
-	broken bool // the connection broke within the answer
+	broken bool          // the connection broke within the answer
+	after  time.Duration // the service asks for no request before; 0 does not ask
 }
 
 // Error returns one line with the fields that are set.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 const (
@@ -100,6 +102,9 @@ func readIndex(path string) (map[string]string, error) {
 }
 
 func parseIndex(raw []byte) (map[string]string, error) {
+	if err := jsontext.Check(raw); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
 	var weights map[string]string
 	var wrong problems
 	t := newTokens(raw)

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ type job struct {
 	additions additions
 	images    int64 // in the whole conversation
 	body      []byte
-	id        string // of the current attempt, for Options.Gate
 	estimate  tokens
 	answer    *answer
 	err       error // error of this conversation
@@ -110,7 +108,7 @@ func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 	for _, j := range jobs {
 		if err := m.prepare(j, s); err != nil {
 			j.err = fmt.Errorf("chat: conversation %d: %w", j.prompt.Conversation, err)
-			m.failed()
+			m.ledger.failed()
 			continue
 		}
 		start, err := m.waitForSlot(run, j)
@@ -142,35 +140,23 @@ func (m *Model) waitForSlot(ctx context.Context, j *job) (*event, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	start, err := m.admit(ctx, j)
+	start, err := m.admit(ctx, j.estimate)
 	if err != nil {
 		<-m.slots
 	}
 	return start, err
 }
 
-// admit waits for the budget and the limits per minute: those of the gate, if there is one.
-func (m *Model) admit(ctx context.Context, j *job) (*event, error) {
-	if m.o.Gate == nil {
-		return admit(ctx, m.ledger, m.pace, j.estimate)
-	}
-	j.id = rand.Text()
-	if err := m.o.Gate.Admit(ctx, j.id, Estimate{j.estimate.prompt, j.estimate.completion}); err != nil {
+// admit waits for the budget and the limits per minute.
+func (m *Model) admit(ctx context.Context, estimate tokens) (*event, error) {
+	if err := m.ledger.reserve(ctx, estimate); err != nil {
 		return nil, err
 	}
-	start, err := admit(ctx, m.ledger, m.pace, j.estimate) // which has no limits
+	start, err := m.pace.wait(ctx, estimate.prompt+estimate.completion)
 	if err != nil {
-		m.o.Gate.Settle(j.id, Settlement{})
+		m.ledger.commit(estimate, tokens{}, unsent, 0, false)
 	}
 	return start, err
-}
-
-// failed counts a prompt without an answer.
-func (m *Model) failed() {
-	m.ledger.failed()
-	if m.o.Gate != nil {
-		m.o.Gate.Report(Notice{Failed: true})
-	}
 }
 
 // prepare encodes a job's request.
@@ -210,8 +196,11 @@ func (m *Model) complete(j *job) policy.Completion {
 		}
 	}
 	a.text = m.key.strip(a.text)
-	m.accept(j.chat, j.additions, a)
-	c := policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
+	m.accept(j.chat, j.additions, a) // without the reasoning, which services do not read again
+	c := policy.Completion{Text: a.text, Reasoning: m.key.strip(a.reasoning), LogProbs: a.logProbs, Stop: a.stop}
+	if c.Reasoning == "" && !strings.HasPrefix(strings.TrimSpace(c.Text), strings.TrimSpace(m.o.Opened)) {
+		c.Text = m.o.Opened + c.Text
+	}
 	if a.counted {
 		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
 	}

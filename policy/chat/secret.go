@@ -26,14 +26,23 @@ var defaultVariables = map[API][]string{
 // if Options.KeyEnv is empty; the first one that is set is used.
 func KeyVariables(a API) []string { return slices.Clone(defaultVariables[a]) }
 
+// KeyNames returns the environment variables in which New looks for the key, the first that is set; nil if
+// requests have none.
+func (o *Options) KeyNames() []string {
+	if o.KeyEnv != "" {
+		return []string{o.KeyEnv}
+	}
+	if o.public() {
+		return KeyVariables(o.API)
+	}
+	return nil
+}
+
 // findKey reads the key from the environment.
 func findKey(o *Options) (*secret, error) {
-	names := []string{o.KeyEnv}
-	if o.KeyEnv == "" {
-		if !o.public() {
-			return newSecret(""), nil
-		}
-		names = defaultVariables[o.API]
+	names := o.KeyNames()
+	if len(names) == 0 {
+		return newSecret(""), nil
 	}
 	for _, name := range names {
 		key := strings.TrimSpace(os.Getenv(name))

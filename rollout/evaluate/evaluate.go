@@ -59,14 +59,6 @@ func (t *Task) context(ctx context.Context) context.Context {
 	return t.Context(ctx)
 }
 
-// Dealer plays episodes elsewhere: in other processes, or on other machines.
-type Dealer interface {
-	// Deal plays episodes of a task and calls done, from one goroutine, with each that ended and
-	// what its policy used. An error of done ends Deal. The results are those of the policy of
-	// the evaluation, if it answers equally in every process.
-	Deal(ctx context.Context, t *Task, episodes []rollout.Episode, done func(t *rollout.Trajectory, used policy.Usage) error) error
-}
-
 // Resume sets what to do with existing results.
 type Resume string
 
@@ -96,11 +88,8 @@ type Evaluation struct {
 	// played in batches.
 	Independent bool
 	Concurrency int // with Independent; 0 is 1
-	// Dealer, if not nil, plays the episodes in other processes. Then Policy, Independent and
-	// Concurrency are not used.
-	Dealer Dealer
-	Tasks  []Task
-	Resume Resume // "" is SkipCompleted
+	Tasks       []Task
+	Resume      Resume // "" is SkipCompleted
 	// Live also updates the summary during the evaluation.
 	Live bool
 	// Done, if not nil, is called after each episode with the numbers of finished and of
@@ -152,9 +141,7 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		if len(missing[i]) == 0 {
 			continue
 		}
-		if e.Dealer != nil {
-			err = e.playElsewhere(ctx, t, missing[i])
-		} else if e.Independent {
+		if e.Independent {
 			err = e.playIndependently(ctx, t, missing[i])
 		} else {
 			err = e.playBatches(ctx, t, missing[i])

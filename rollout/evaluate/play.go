@@ -53,11 +53,6 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 	return nil
 }
 
-// playElsewhere gives the missing episodes of a task to the Dealer.
-func (e *Evaluation) playElsewhere(ctx context.Context, t *Task, missing []rollout.Episode) error {
-	return e.Dealer.Deal(ctx, t, missing, func(tr *rollout.Trajectory, used policy.Usage) error { return e.store(t, tr, used) })
-}
-
 // playIndependently plays each episode independently, Concurrency at a time. The first error
 // cancels the others.
 func (e *Evaluation) playIndependently(ctx context.Context, t *Task, missing []rollout.Episode) error {

@@ -12,12 +12,12 @@ type QueueConfig struct {
 	Listen    string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
 	Lease     float64 `yaml:"lease" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
 	Tries     int     `yaml:"tries" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
-	NoWorkers float64 `yaml:"no_worker_timeout" unit:"seconds" doc:"if workers ended with an error, such as an API or servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
+	NoWorkers float64 `yaml:"no_worker_timeout" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
 	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
 	User    string `yaml:"user" null:"" doc:"name of the user whose password is in key_env; null logs in with the token in key_env, if that is set"`
-	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same"`
+	KeyEnv  string `yaml:"key_env" null:"" doc:"environment variable with the token, or the password of user. Workers of an embedded server need the same; with null it makes a key of its own, which its user can read in queue/key of the run while it runs"`
 	CA      string `yaml:"tls_ca" null:"" doc:"PEM file with the authorities that sign the server's certificate; null is those of the system. Refused with embedded: its workers get it as --tls-ca"`
 	Cert    string `yaml:"tls_cert" null:"" doc:"PEM file with a certificate: this client's, or that of an embedded server"`
 	CertKey string `yaml:"tls_key" null:"" doc:"PEM file with the key of tls_cert"`

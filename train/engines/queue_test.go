@@ -2,6 +2,7 @@ package engines_test
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,7 @@ func TestWorkersSampleWithTheWeightsOfTheTrainer(t *testing.T) {
 				for range 2 {
 					o := worker.DefaultOptions()
 					o.URL, o.Slots = "nats://"+c.Run.QueueOptions.Listen, 2
+					o.KeyFile = filepath.Join(c.Trainer.Dir, "queue", "key")
 					ctx, cancel := context.WithCancel(context.Background())
 					done := make(chan error, 1)
 					go func() { done <- worker.Work(ctx, o) }()

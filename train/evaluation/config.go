@@ -48,18 +48,14 @@ type Run struct {
 	Workers        int     `yaml:"workers" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
 	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" doc:"time limit of one call of an environment; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
-	Queue          string  `yaml:"queue" null:"" doc:"play the episodes in worker processes (vagen worker), on this machine or others: the URL of a NATS server with JetStream, such as nats://host:4222 or tls://host:4222, or embedded for a server in this process. Only for models behind an API, whose keys workers read from their own environment; limits and budget are those of all workers together. null plays them in this process"`
-
-	QueueOptions config.QueueConfig `yaml:"queue_options"`
-
-	Retry bool `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
+	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
 }
 
 // Default returns the defaults of an evaluation.
 func Default() Config {
 	return Config{
 		Split: "test", Experiment: Experiment{DumpDir: "rollouts", MaxTurns: 5},
-		Run: Run{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true, QueueOptions: config.Default().Run.QueueOptions},
+		Run: Run{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true},
 	}
 }
 
@@ -77,13 +73,14 @@ type BackendConfig struct {
 	Tokens      int            `yaml:"tokens_per_minute" doc:"maximum tokens per minute, as far as they are known; 0 is no limit"`
 	Retries     int            `yaml:"max_retries" doc:"number of retries after temporary failures"`
 	MinBackoff  float64        `yaml:"min_backoff" unit:"seconds" doc:"delay before the first retry; it doubles with every retry"`
-	MaxBackoff  float64        `yaml:"max_backoff" unit:"seconds" doc:"maximum delay, also of delays that a service requests"`
+	MaxBackoff  float64        `yaml:"max_backoff" unit:"seconds" doc:"maximum delay; a longer one that a service requests is kept, unless it is more than an hour"`
 	Timeout     float64        `yaml:"timeout" unit:"seconds" doc:"time limit of one attempt"`
 	Omit        []string       `yaml:"omit" doc:"sampling fields that the model does not support, by their names in the API"`
 	Extra       map[string]any `yaml:"extra" doc:"additional fields of every request"`
 	JPEG        int            `yaml:"jpeg" doc:"send images as JPEG with this quality from 1 to 100; 0 sends PNG"`
 	MaxSide     int            `yaml:"max_side" doc:"maximum pixels of the longer side of images; larger ones are scaled down. 0 is no limit"`
 	Detail      string         `yaml:"detail" doc:"image detail for openai: low, high or auto"`
+	Opens       string         `yaml:"template_opens" doc:"text with which the server's chat template begins every response, such as <think>, if the server leaves it out of its answers; it is put in front of them. Reasoning in a field of its own needs no setting"`
 	Price       Price          `yaml:"price"`
 	Budget      float64        `yaml:"budget" doc:"maximum cost of all requests, in the currency of price; 0 is no limit"`
 
@@ -125,6 +122,9 @@ type ChatConfig struct {
 var foreign = []settings.Foreign{
 	{Key: "defaults.*", Kind: settings.Noted, About: "this library has its own defaults for backends: vagen eval --explain lists them"},
 	{Key: "backends.*.api_key_env", Kind: settings.Refused, About: "use key_env"},
+	{Key: "run.queue", Kind: settings.Refused, About: "an evaluation plays its episodes in its own process, " +
+		"max_concurrent_jobs at a time: set it to null or remove it; only training runs have workers"},
+	{Key: "run.queue_options.*", Kind: settings.Noted, About: "an evaluation has no queue"},
 }
 
 // IsConfig reports, by its top-level keys, whether a file is a configuration of an
@@ -227,9 +227,6 @@ func (e *Plan) check() []error {
 	}
 	backend, problems := e.backend()
 	e.Backend = backend
-	if c.Run.Queue != "" && backend.API == local {
-		bad.Say("run.queue is %q, but the backend %s is a model in this process, which workers cannot use: set it to null, or choose a backend with an API", c.Run.Queue, c.Run.Backend)
-	}
 	return append(bad.Errors(), problems...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train/config"
 )
@@ -195,6 +196,20 @@ backends:
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+// TestAnEvaluationHasNoWorkers: a queue is refused by its name, and its settings are noted.
+func TestAnEvaluationHasNoWorkers(t *testing.T) {
+	path := evalFile(t, evalText)
+	_, err := Load(path, []string{"run.queue=nats://host:4222"}, nothing)
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, "run.queue is nats://host:4222, which is not supported")
+	require.ErrorContains(t, err, "set it to null or remove it")
+	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"}, nothing)
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(e.Notes, "\n"), "run.queue_options.lease: an evaluation has no queue")
+	_, err = Load(evalFile(t, strings.Replace(evalText, "seed: 3}", "queue: embedded, queue_options: {lease: 3}}", 1)), nil, nothing)
+	require.ErrorContains(t, err, "run.queue is embedded")
+}
+
 // TestTheResponsesAPIIsRefused: it is not replaced by chat completions. A known service
 // needs its address.
 func TestTheResponsesAPIIsRefused(t *testing.T) {
@@ -241,4 +256,29 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 	}
 	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"}, nothing)
 	require.ErrorContains(t, err, "which only a local model has")
+}
+
+// TestAnEvaluationIsCheckedWithASampleTurn: a local model whose template opens a thought cannot
+// be evaluated in a format without one.
+func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
+	text := strings.Replace(evalText, "model: folder", "model: model", 1)
+	text = strings.Replace(text, "text}\nexperiment", "text, prompt_format: FORMAT, rules: next}\nexperiment", 1)
+	for format, refused := range map[string]bool{"wm_think": false, "wm": true} {
+		path := evalFile(t, strings.Replace(text, "FORMAT", format, 1))
+		dir := filepath.Join(filepath.Dir(path), "model")
+		shape := vlm.Shape{Family: "qwen2", Layers: 1, Hidden: 16, FF: 16, Heads: 1, KVHeads: 1, HeadDim: 16, MaxPositions: 4096, RopeTheta: 1e4}
+		require.NoError(t, vlm.Create(dir, shape, nil, 1))
+		template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{%- endfor %}` +
+			`{%- if add_generation_prompt %}{{- '<|im_start|>assistant<think>' }}{%- endif %}`
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
+		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"}, nothing)
+		require.NoError(t, err)
+		if err = e.Check(t.Context(), nil); !refused {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, "tag packed: frozenlake: ")
+		require.ErrorContains(t, err, "has the format wm (<perception>")
+	}
 }

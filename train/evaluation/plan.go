@@ -13,7 +13,6 @@ import (
 
 	"vagen/env/builtin"
 	"vagen/env/dataset"
-	"vagen/internal/modeldir"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
 	"vagen/policy"
@@ -25,7 +24,6 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/worker"
 )
 
 // Plan is an evaluation that is ready to run.
@@ -39,8 +37,13 @@ type Plan struct {
 	getenv func(string) (string, bool)
 	parts  []*part
 	images int // tokens_per_image
+}
 
-	workers map[string]worker.Part // by tag
+// part is the input of a task: lines of a dataset with the same tag and settings.
+type part struct {
+	where string // prefix of messages
+	spec  dataset.Spec
+	lines []dataset.Episode
 }
 
 // options returns how files of environments are read.
@@ -197,10 +200,6 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	if err != nil {
 		return evaluate.Task{}, err
 	}
-	if e.workers == nil {
-		e.workers = map[string]worker.Part{}
-	}
-	e.workers[s.Tag] = worker.Part{Harness: h, Options: o, State: state}
 	plan := rollout.Plan{Budget: pl.Budget, Harness: pl.Harness, PerTurn: how.MaxTokens, MaxTurns: turns}
 	doubts, err := plan.Check()
 	for _, d := range doubts {
@@ -356,6 +355,7 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		}
 		o.Stop = stop
 	}
+	o.Opened = b.Opens
 	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
 	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
 	if b.Price != (Price{}) {
@@ -366,34 +366,4 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return o, nil
-}
-
-// Check reports, without playing, missing models and environments, and other problems
-// that would prevent the evaluation.
-func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
-	var errs []error
-	if e.Backend.API == local {
-		model, _, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
-		if err == nil {
-			err = modeldir.Check("backends."+e.Config.Run.Backend+".model", model, true)
-		}
-		errs = append(errs, err)
-	} else {
-		_, err := e.chatOptions(log)
-		errs = append(errs, err)
-	}
-	for i := range e.Tasks {
-		t := &e.Tasks[i]
-		first := t.Episodes[0]
-		game, err := t.Player.Envs.New(first.Env, first.Config)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: tag %s: %w", config.ErrConfig, t.Tag, err))
-			continue
-		}
-		_, err = game.Reset(ctx, first.Seed)
-		if err = errors.Join(err, game.Close()); err != nil {
-			errs = append(errs, fmt.Errorf("tag %s: %s: %w", t.Tag, first.Env, err))
-		}
-	}
-	return errors.Join(errs...)
 }

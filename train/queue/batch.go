@@ -11,10 +11,6 @@ type Batch struct {
 	Run           string // Options.Run
 	Tag           string // Player.Tag of the trainer
 	Setup, Policy []byte // Options.Setup, and what Options.Policy returned
-	// Ask sends a question to Options.Hear of the trainer, again and again until it is answered.
-	Ask func(ctx context.Context, question []byte) ([]byte, error)
-	// Tell sends a message to Options.Hear. It may be lost.
-	Tell func(message []byte)
 }
 
 // Opened is a batch that a worker can play.
@@ -25,7 +21,4 @@ type Opened struct {
 	// context, and then report, of at most 4,096 bytes, is sent with its result to Options.Done.
 	// Nil reports nothing.
 	Observe func(ctx context.Context, p *rollout.Player) (within context.Context, report func() []byte)
-	// Fatal reports whether an error of Player.Play concerns this worker, which then ends as with
-	// an error of Open; otherwise it is a failure of the episode. Nil is never.
-	Fatal func(err error) bool
 }

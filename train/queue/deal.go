@@ -43,8 +43,15 @@ type deal struct {
 	heard     sync.Once // that results cannot be delivered
 }
 
-// tick is how long a deal waits for results before it looks at other things.
-const tick = 500 * time.Millisecond
+// Times after which trainers and workers look at other things, or try again. Tests have shorter ones.
+var (
+	tick        = 500 * time.Millisecond // how long a deal waits for results
+	fetchWait   = 2 * time.Second        // how long a worker's request for tasks waits
+	answerWait  = 5 * time.Second        // for an answer of the server
+	storedWait  = 15 * time.Second       // until the server has stored a result
+	connectWait = time.Second            // between a worker's attempts to connect for the first time
+	retryWait   = 5 * time.Second        // at most, between attempts to send results
+)
 
 // newDeal prepares a batch.
 func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) (*deal, error) {

@@ -22,7 +22,9 @@ func TestADiskThatIsFullEndsTheRun(t *testing.T) {
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 64, Max: was.Max}))
 	room := func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)) }
 	defer room()
-	f.work(t, f.workerOptions())
+	o := f.workerOptions()
+	o.Drain = 0 // its results cannot be sent
+	f.work(t, o)
 	require.Eventually(t, f.log.has("ritical write error"), patience, tick)
 	room()
 	<-f.done

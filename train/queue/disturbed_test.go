@@ -405,18 +405,24 @@ func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
 	registered, err := s.LookupAccount("able")
 	require.NoError(t, err)
 	require.NoError(t, registered.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil))
+	var all sync.WaitGroup // each waits until NATS's client gives up, at the same time
 	for user, says := range map[string]string{"publish": "$JS.API", "subscribe": "_INBOX", "account": "enable JetStream"} {
 		o := DefaultOptions()
 		o.URL, o.User, o.Key, o.Run = s.ClientURL(), user, "p", "run-1"
-		_, err = Open(t.Context(), o)
-		require.ErrorIs(t, err, ErrAccess, user)
-		require.ErrorContains(t, err, says, user)
-		require.ErrorIs(t, Probe(t.Context(), o), ErrAccess, user)
 		w := DefaultWorkerOptions()
 		w.Connection = o.Connection
 		w.Open = func(context.Context, Batch) (Opened, error) { return Opened{}, nil }
-		err = Work(t.Context(), w)
-		require.ErrorIs(t, err, ErrAccess, user)
-		require.ErrorContains(t, err, says, user)
+		for what, call := range map[string]func() error{
+			"Open":  func() error { _, err := Open(t.Context(), o); return err },
+			"Probe": func() error { return Probe(t.Context(), o) },
+			"Work":  func() error { return Work(t.Context(), w) },
+		} {
+			all.Go(func() {
+				err := call()
+				assert.ErrorIs(t, err, ErrAccess, "%s of %s", what, user)
+				assert.ErrorContains(t, err, says, "%s of %s", what, user)
+			})
+		}
 	}
+	all.Wait()
 }

@@ -25,8 +25,7 @@
 // Sampling is keyed by seed, group and index, so which worker plays an episode, how many
 // there are and how often they die changes no result if the policy is deterministic.
 //
-// With a result a worker may send a report of what an episode used (Opened.Observe, Options.Done),
-// and while it plays it may ask the trainer (Batch.Ask, Options.Hear).
+// With a result a worker may send a report of what an episode used (Opened.Observe, Options.Done).
 //
 // Results are not trusted: what cannot be a result of its task is counted as a failure of
 // the worker.

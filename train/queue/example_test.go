@@ -38,7 +38,7 @@ func deal(ctx context.Context) error {
 	defer func() { _ = q.Close() }()
 
 	w := queue.DefaultWorkerOptions()
-	w.URL = q.URL()
+	w.URL, w.KeyFile = q.URL(), q.KeyFile()
 	w.Open = func(context.Context, queue.Batch) (queue.Opened, error) {
 		return queue.Opened{Player: func() *rollout.Player { return &rollout.Player{Policy: traintest.Walker(), Envs: builtin.Registry()} }}, nil
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,6 +68,9 @@ func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	f.opts.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
 		change(&f.opts)
+	}
+	if f.opts.Creds == "" {
+		f.opts.Key = cmp.Or(f.opts.Key, "hunter2hunter2")
 	}
 	var err error
 	f.q, err = Open(t.Context(), f.opts)
@@ -299,6 +303,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 }, "Tries": func(o *Options) { o.Tries = 0 },
 		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) { o.Dir = "" },
 		"Creds": func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
+		"KeyFile": func(o *Options) { o.Key, o.KeyFile = "geheim", "/k" },
 	} {
 		o := DefaultOptions()
 		o.Run, o.Dir = "r", t.TempDir()
@@ -363,22 +368,12 @@ func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
 // TestWhatTheServerLosesIsPlayedAgain: a server that starts again without its memory, and one
 // whose streams were removed.
 func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
-	so := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}
-	begin := func() *server.Server {
-		s, err := server.NewServer(so)
-		require.NoError(t, err)
-		go s.Start()
-		require.True(t, s.ReadyForConnections(patience))
-		return s
-	}
-	s := begin()
-	_, port, _ := strings.Cut(strings.TrimPrefix(s.ClientURL(), "nats://"), ":")
-	fmt.Sscan(port, &so.Port)
+	so := &server.Options{}
+	s := serve(t, so)
 	f := newFixture(t, func(o *Options) { o.URL = s.ClientURL() })
 	f.deal(t)
 	stop(s)
-	s = begin()
-	defer func() { stop(s) }()
+	serve(t, so)
 	idle := f.work(t, f.workerOptions())
 	f.finish(t)
 	require.Positive(t, f.q.count.redealt.Load())
@@ -417,14 +412,14 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 
 // TestLeasesAreExtendedFromTheBeginning: episodes that take longer are played once.
 func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second }) // long enough for a machine under load
+	f := newFixture(t, func(o *Options) { o.Lease = 1500 * time.Millisecond }) // long enough for a machine under load
 	f.deal(t)
 	var played atomic.Int64
 	o := f.workerOptions()
 	o.Slots = len(f.es)
 	o.OnTask = func(rollout.Episode) {
 		played.Add(1)
-		time.Sleep(f.opts.Lease * 5 / 2)
+		time.Sleep(f.opts.Lease * 2)
 	}
 	f.work(t, o)
 	f.finish(t)

@@ -146,10 +146,8 @@ func (w *worker) load(ctx context.Context, of *opened, t *task) (err error) {
 		return fmt.Errorf("queue: batch %s: its settings: %w", t.Batch, err)
 	}
 	w.supersede(of, s)
-	ask := func(ctx context.Context, question []byte) ([]byte, error) { return w.ask(ctx, s.Run, question) }
-	tell := func(message []byte) { w.tell(s.Run, message) }
 	err = safely(func() (err error) {
-		of.Opened, err = w.opts.Open(ctx, Batch{s.Run, s.Tag, s.Setup, s.Policy, ask, tell})
+		of.Opened, err = w.opts.Open(ctx, Batch{s.Run, s.Tag, s.Setup, s.Policy})
 		return err
 	})
 	of.unusable = err != nil && of.ctx.Err() == nil

@@ -55,6 +55,9 @@ type Connection struct {
 	// User and Key log in with user and password, or with Key alone with a token. Key does not
 	// appear in errors or logs.
 	User, Key string
+	// KeyFile is a file with Key, without which a worker waits; "" for none. An embedded server
+	// with neither Key nor KeyFile makes a key of its own: see Queue.KeyFile.
+	KeyFile string
 	// CA is a PEM file with the authorities that sign the server's certificate; "" is those of
 	// the system. Cert and CertKey are PEM files of the own certificate: of the client, or of an
 	// embedded server, whose trainer is connected within the process and needs no CA.
@@ -69,7 +72,7 @@ type Options struct {
 	// Run identifies the run. A queue that holds tasks of another one is refused.
 	Run string
 	// Dir is the folder of an embedded server's files, and Listen the address where it expects
-	// workers. An address that other machines can reach needs a Key.
+	// workers. An address that other machines can reach needs a Key or a KeyFile.
 	Dir, Listen string
 	// Sync makes an embedded server write every message to disk before it confirms it.
 	// Otherwise a power failure, not the end of the process, may lose messages of the last
@@ -99,11 +102,6 @@ type Options struct {
 	// ErrResult the result counts as a failure of the worker. Other errors end Deal. Nil does
 	// nothing.
 	Done func(ctx context.Context, t *rollout.Trajectory, report []byte) error
-	// Hear is called with what workers ask and tell by Batch.Ask and Batch.Tell in batches of this
-	// run, one message at a time, until Close. It must not wait; answer may be called later, and
-	// does nothing for what was told. Messages are not trusted, and a question may come several
-	// times. Nil ignores them.
-	Hear func(message []byte, answer func([]byte))
 }
 
 // DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, 3 tries,
@@ -121,10 +119,13 @@ func (o *Connection) check(c *field.Checks) {
 	if !nameText.MatchString(o.Name) {
 		c.Bad("Name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
-	if o.Creds != "" && (o.User != "" || o.Key != "") {
-		c.Bad("Creds", "%q, but User or Key is set, too: only one way to log in is possible", o.Creds)
+	if o.Creds != "" && (o.User != "" || o.hasKey()) {
+		c.Bad("Creds", "%q, but User, Key or KeyFile is set, too: only one way to log in is possible", o.Creds)
 	}
-	if o.User != "" && o.Key == "" {
+	if o.Key != "" && o.KeyFile != "" {
+		c.Bad("KeyFile", "%q, but Key is set, too: set one of them", o.KeyFile)
+	}
+	if o.User != "" && !o.hasKey() {
 		c.Bad("User", "%q, but Key, the password, is empty", o.User)
 	}
 	if (o.Cert == "") != (o.CertKey == "") {
@@ -165,7 +166,7 @@ func (o *Options) Check() error {
 		host, _, err := natsurl.Listen(o.Listen)
 		if err != nil {
 			c.Add("Listen", fmt.Errorf("queue: Listen: %w: %w", ErrOption, err))
-		} else if ip := net.ParseIP(host); o.Key == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		} else if ip := net.ParseIP(host); !o.hasKey() && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			c.Bad("Listen", "%q, which other machines can reach: set Key, a token or password, or listen on 127.0.0.1", o.Listen)
 		}
 	}
@@ -194,10 +195,8 @@ func (o *Connection) dial() ([]nats.Option, *complaints, error) {
 			return nil, nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
 		}
 		out = append(out, creds)
-	case o.User != "":
-		out = append(out, nats.UserInfo(o.User, o.Key))
-	case o.Key != "":
-		out = append(out, nats.Token(o.Key))
+	case o.hasKey():
+		out = append(out, o.login())
 	}
 	t, err := o.clientTLS()
 	if err == nil && t != nil {

@@ -53,7 +53,7 @@ func TestABatchWhoseWorkersAllFailedEndsWithTheReason(t *testing.T) {
 // episodes longer than that while others fail. With 0 it waits although all failed.
 func TestABatchWaitsForWorkersThatStartLateOrAreReplaced(t *testing.T) {
 	o := options(t)
-	o.NoWorkers = 200 * time.Millisecond
+	o.NoWorkers = 100 * time.Millisecond
 	limit := 4 * o.NoWorkers
 	start := func(o queue.Options) (q *queue.Queue, over chan error) {
 		q, over = open(t, o), make(chan error, 1)
@@ -109,7 +109,7 @@ func TestABatchWaitsForWorkersThatStartLateOrAreReplaced(t *testing.T) {
 // failingAt are the options of a worker that fails.
 func failingAt(url string) queue.WorkerOptions {
 	o := queue.DefaultWorkerOptions()
-	o.URL, o.Slots, o.Open = url, 4, players(&traintest.Arena{}, traintest.Guesser())
+	o.URL, o.Key, o.Slots, o.Open = url, testKey, 4, players(&traintest.Arena{}, traintest.Guesser())
 	failing(&o)
 	return o
 }
@@ -119,7 +119,7 @@ func TestReportsOfTheEndOfWorkersAreNotTrusted(t *testing.T) {
 	o := options(t)
 	o.NoWorkers = time.Millisecond
 	q := open(t, o)
-	nc, err := nats.Connect(q.URL())
+	nc, err := nats.Connect(q.URL(), nats.Token(testKey))
 	require.NoError(t, err)
 	defer nc.Close()
 	for _, raw := range []string{"", "{", "7", "{}", `{"Ended":true,"Err":"no id"}`, `{"ID":7}`} {

@@ -48,6 +48,7 @@ func workerProcess() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := queue.DefaultWorkerOptions()
+	o.Key = testKey
 	o.URL, o.Open, o.Log = os.Getenv("URL"), players(&traintest.Arena{}, traintest.Guesser()), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Slots, _ = strconv.Atoi(os.Getenv("SLOTS"))
 	o.OnTask = func(e rollout.Episode) {
@@ -74,7 +75,7 @@ type job struct {
 
 func (j *job) options() queue.Options {
 	o := queue.DefaultOptions()
-	o.Run, o.Dir, o.Listen, o.Lease = "run-1", j.Dir, j.Listen, time.Second
+	o.Run, o.Dir, o.Listen, o.Key, o.Lease = "run-1", j.Dir, j.Listen, testKey, time.Second
 	o.Tries = cmp.Or(j.Tries, o.Tries)
 	return o
 }

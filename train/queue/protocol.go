@@ -57,8 +57,6 @@ const (
 	// count for a task of the next stream.
 	consumerKey = "vagen.consumer"
 
-	runHeader = "Vagen-Run" // run that a question or a report belongs to
-
 	tasksHeader  = "Vagen-Tasks"  // numbers of the tasks with their attempts, one for each row: "3/0,7/1"
 	objectHeader = "Vagen-Object" // name of the object with the body
 	faultHeader  = "Vagen-Fault"  // kind of a failure; the body is its text

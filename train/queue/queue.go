@@ -62,12 +62,9 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
-	}
-	if err == nil {
-		err = q.hear()
 	}
 	if err == nil {
 		_, err = nc.Subscribe(q.names.presence(), q.seen.hear)
@@ -76,7 +73,11 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 		return nil, errors.Join(err, q.Close())
 	}
 	if s != nil {
-		o.log().Info("workers of this run connect to the embedded server", "command", "vagen worker --queue "+q.URL(), "files", o.Dir)
+		command := "vagen worker --queue " + q.URL()
+		if file := q.KeyFile(); file != "" {
+			command += " --key-file " + file
+		}
+		o.log().Info("workers of this run connect to the embedded server", "command", command, "files", o.Dir)
 	}
 	return q, nil
 }
@@ -104,7 +105,7 @@ func (o *Options) attach() (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
 	if err != nil {
 		nc.Close()
 		return nil, access(err)
@@ -329,6 +330,5 @@ func (q *Queue) Close() error {
 		return nil
 	}
 	q.nc.Close()
-	q.server.stop()
-	return nil
+	return q.server.stop()
 }

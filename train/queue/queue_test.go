@@ -24,9 +24,13 @@ func options(t testing.TB) queue.Options {
 	t.Helper()
 	o := queue.DefaultOptions()
 	o.Run, o.Dir, o.Listen, o.Lease, o.Setup = "run-1", t.TempDir(), "127.0.0.1:0", time.Second, []byte("setup")
+	o.Key = testKey
 	o.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	return o
 }
+
+// testKey lets workers of tests log in.
+const testKey = "hunter2hunter2"
 
 type testWriter struct{ testing.TB }
 
@@ -61,7 +65,7 @@ func players(a *traintest.Arena, p policy.Policy) func(context.Context, queue.Ba
 func work(t testing.TB, url string, change func(o *queue.WorkerOptions)) (stop func() error) {
 	t.Helper()
 	o := queue.DefaultWorkerOptions()
-	o.URL, o.Slots, o.Open = url, 4, players(&traintest.Arena{}, traintest.Guesser())
+	o.URL, o.Key, o.Slots, o.Open = url, testKey, 4, players(&traintest.Arena{}, traintest.Guesser())
 	if change != nil {
 		change(&o)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -68,6 +69,7 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 // deliver sends results of a batch and acknowledges their tasks. While the server takes no
 // results, it tries again, and keeps the tasks.
 func (w *worker) deliver(ctx context.Context, group []outcome) {
+	pauses := retry.Doubling(50*time.Millisecond, retryWait).Pauses(retry.Jitter(retry.Seed(w.id), 0))
 	for try := 0; ; try++ {
 		err := w.publish(ctx, group)
 		switch {
@@ -93,7 +95,8 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
 			w.nc.Publish(w.names.troubleOf(group[0].task.Batch), []byte(shorten(err.Error()))) // may be lost
 		}
-		clock.Wait(ctx, min(5*time.Second, 50*time.Millisecond<<min(try, 7)))
+		delay, _ := pauses.Next(0)
+		clock.Wait(ctx, delay)
 	}
 }
 
@@ -167,7 +170,7 @@ func (w *worker) message(group []outcome) *nats.Msg {
 
 // confirm sends a message and waits until the server has stored it.
 func (w *worker) confirm(ctx context.Context, m *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, storedWait)
 	defer cancel()
 	_, err := w.js.PublishMsg(ctx, m)
 	return err

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -24,6 +25,7 @@ const startTimeout = time.Minute
 type embedded struct {
 	*server.Server
 	words *said
+	key   string // the file with its own key; "" if it was given one
 }
 
 // failed reports whether the server no longer stores anything. It disables JetStream, or a single
@@ -32,13 +34,15 @@ func (e *embedded) failed() bool {
 	return e != nil && (!e.JetStreamEnabled() || e.words.critical.Load())
 }
 
-func (e *embedded) stop() {
-	if e != nil {
-		stop(e.Server)
+func (e *embedded) stop() error {
+	if e == nil {
+		return nil
 	}
+	stop(e.Server)
+	return removeKey(e.key)
 }
 
-// start starts an embedded server.
+// start starts an embedded server, and sets KeyFile if it has a key of its own.
 func (o *Options) start() (*embedded, error) {
 	host, port, err := natsurl.Listen(o.Listen)
 	if err != nil {
@@ -51,6 +55,23 @@ func (o *Options) start() (*embedded, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("queue: %w: Dir: %w", ErrServer, err)
 	}
+	own := ""
+	if !o.hasKey() {
+		if own, err = makeKey(o.Dir); err != nil {
+			return nil, fmt.Errorf("queue: %w: Dir: %w", ErrServer, err)
+		}
+		o.KeyFile = own
+	}
+	s, err := o.serve(host, port)
+	if err != nil {
+		return nil, errors.Join(err, removeKey(own))
+	}
+	s.key = own
+	return s, nil
+}
+
+// serverOptions returns the options of an embedded server.
+func (o *Options) serverOptions(host string, port int) (*server.Options, error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
@@ -58,10 +79,14 @@ func (o *Options) start() (*embedded, error) {
 		ServerName: "vagen-" + o.Name, Host: host, Port: port, JetStream: true, StoreDir: o.Dir, NoSigs: true, NoLog: true,
 		MaxPayload: maxPayload, SyncAlways: o.Sync,
 	}
+	key, err := o.secret()
+	if err != nil {
+		return nil, err
+	}
 	if o.User != "" {
-		so.Username, so.Password = o.User, o.Key
+		so.Username, so.Password = o.User, key
 	} else {
-		so.Authorization = o.Key
+		so.Authorization = key
 	}
 	if o.Cert != "" {
 		own, err := o.certificate()
@@ -70,6 +95,15 @@ func (o *Options) start() (*embedded, error) {
 		}
 		so.TLS, so.TLSTimeout = true, 5
 		so.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}
+	}
+	return so, nil
+}
+
+// serve starts an embedded server, and waits until it can be used.
+func (o *Options) serve(host string, port int) (*embedded, error) {
+	so, err := o.serverOptions(host, port)
+	if err != nil {
+		return nil, err
 	}
 	s, err := server.NewServer(so)
 	if err != nil {
@@ -83,7 +117,7 @@ func (o *Options) start() (*embedded, error) {
 	select {
 	case ok := <-ready:
 		if ok && s.JetStreamEnabled() {
-			return &embedded{s, words}, nil
+			return &embedded{Server: s, words: words}, nil
 		}
 		stop(s)
 		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s did not start within %v", ErrServer, o.Listen, o.Dir, startTimeout)
@@ -95,25 +129,26 @@ func (o *Options) start() (*embedded, error) {
 
 // connect connects to the server, which it starts if it is embedded.
 func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
+	var s *embedded
+	if o.URL == Embedded {
+		var err error
+		if s, err = o.start(); err != nil {
+			return nil, nil, nil, err
+		}
+	} else if _, err := o.secret(); err != nil {
+		return nil, nil, nil, err
+	}
 	options, said, err := o.dial()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, errors.Join(err, s.stop())
 	}
-	if o.URL != Embedded {
-		nc, err := nats.Connect(o.URL, options...)
-		if err != nil {
-			return nil, nil, nil, access(err)
-		}
-		return nc, nil, said, nil
+	url := o.URL
+	if s != nil {
+		url, options = "", append(options, nats.InProcessServer(s.Server))
 	}
-	s, err := o.start()
+	nc, err := nats.Connect(url, options...)
 	if err != nil {
-		return nil, nil, nil, err
-	}
-	nc, err := nats.Connect("", append(options, nats.InProcessServer(s.Server))...)
-	if err != nil {
-		s.stop()
-		return nil, nil, nil, access(err)
+		return nil, nil, nil, errors.Join(access(err), s.stop())
 	}
 	return nc, s, said, nil
 }

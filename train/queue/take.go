@@ -77,9 +77,6 @@ func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start f
 	}
 }
 
-// fetchWait is how long a request for tasks waits.
-const fetchWait = 2 * time.Second
-
 // errProtocol means that trainer and worker are of different versions.
 var errProtocol = errors.New("trainer and worker have different protocols")
 

@@ -52,14 +52,9 @@ func TestAServerMayAskForTheClientsCertificate(t *testing.T) {
 	require.True(t, pool.AppendCertsFromPEM(authorities))
 	own, err := tls.LoadX509KeyPair(cert.File, cert.KeyFile)
 	require.NoError(t, err)
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, TLS: true, TLSTimeout: 5, TLSVerify: true,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool},
-	})
-	require.NoError(t, err)
-	go s.Start()
-	defer stop(s)
-	require.True(t, s.ReadyForConnections(patience))
+	s := serve(t, &server.Options{TLS: true, TLSTimeout: 5, TLSVerify: true, TLSConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+	}})
 	f := newFixture(t, func(o *Options) {
 		o.URL, o.CA, o.Cert, o.CertKey = s.ClientURL(), ca.File, client.File, client.KeyFile
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -125,21 +126,24 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for logged := false; ; {
-		if w.nc, err = nats.Connect(o.URL, options...); err == nil {
-			break
+		if _, err = o.secret(); err == nil {
+			if w.nc, err = nats.Connect(o.URL, options...); err == nil {
+				break
+			}
+			err = access(err)
 		}
-		if err = access(err); errors.Is(err, ErrAccess) || errors.Is(err, ErrCertificate) {
+		if !errors.Is(err, ErrServer) && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		if !logged {
 			logged = true
 			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
 		}
-		if clock.Wait(ctx, time.Second) != nil {
+		if clock.Wait(ctx, connectWait) != nil {
 			return nil, nil
 		}
 	}
-	if w.js, err = jetstream.New(w.nc); err != nil {
+	if w.js, err = jetstream.New(w.nc, jetstream.WithDefaultTimeout(answerWait)); err != nil {
 		w.nc.Close()
 		return nil, access(err)
 	}
@@ -247,10 +251,6 @@ func (w *worker) play(ctx context.Context, h *held) error {
 			w.done(h)
 			h.m.Term()
 			return nil
-		}
-		if of.Fatal != nil && of.Fatal(out.err) {
-			w.giveBack(ctx, h)
-			return out.err
 		}
 		out.fault = faultFailed
 		w.opts.log().Warn("an episode failed", "group", h.task.Episode.Group, "index", h.task.Episode.Index, "err", out.err)

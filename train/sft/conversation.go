@@ -24,6 +24,7 @@ type message struct {
 	role     policy.Role
 	text     string // with imageMark for each of pictures
 	pictures []picture
+	calls    string  // of tools, a JSON list; "" for none
 	weight   float64 // of the tokens of an assistant's message
 }
 
@@ -97,7 +98,7 @@ func checkOrder(key string, msgs []message) error {
 		if i == 0 || msgs[i-1].role == policy.Assistant || i == 1 && msgs[0].role == policy.System {
 			return fmt.Errorf("%s[%d].role: it is assistant, but must follow a message of user or tool", key, i)
 		}
-		if m.text == "" {
+		if m.text == "" && m.calls == "" {
 			return fmt.Errorf("%s[%d].content: it is empty, must have the assistant's text", key, i)
 		}
 		if len(m.pictures) > 0 {
@@ -150,8 +151,12 @@ func (r *reader) message(v any) (message, error) {
 	default:
 		return m, fmt.Errorf(".role: it is %q, must be system, user, assistant or tool", role)
 	}
-	if calls := fields["tool_calls"]; calls != nil && !empty(calls) {
-		return m, errors.New(".tool_calls: it is set, but only content is supported: write the calls into content as the chat template would")
+	var err error
+	if m.calls, err = jsonList(fields[callsKey], true); err != nil {
+		return m, fmt.Errorf(".%s: %w", callsKey, err)
+	}
+	if m.calls != "" && m.role != policy.Assistant {
+		return m, fmt.Errorf(".%s: it is set, but only the assistant calls tools", callsKey)
 	}
 	if w := fields["weight"]; w != nil {
 		x, ok := numberOf(w)
@@ -161,6 +166,9 @@ func (r *reader) message(v any) (message, error) {
 		if m.weight = x; m.role != policy.Assistant && x != 1 && x != 0 {
 			return m, fmt.Errorf(".weight: it is %v, but only messages of the assistant have a loss", w)
 		}
+	}
+	if fields["content"] == nil && m.calls != "" {
+		return m, nil
 	}
 	if err := r.content(&m, fields["content"]); err != nil {
 		return m, fmt.Errorf(".content%w", err)

@@ -13,9 +13,11 @@ import (
 type encoding struct {
 	config  *config.SFTConfig
 	encode  policy.Encoder
-	limit   int // of the model in tokens; 0 is none
-	dropped int // rows
-	cut     int // rows
+	tools   map[string]policy.Encoder // by the definitions of tools
+	limit   int                       // of the model in tokens; 0 is none
+	dropped int                       // rows that are too long
+	cut     int                       // rows
+	idle    int                       // rows without a token to learn
 }
 
 // all tokenises examples.
@@ -39,10 +41,15 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 			if err != nil {
 				return nil, fmt.Errorf("sft: %s: %w: %w", r.where, ErrExample, err)
 			}
-			if e.selectTurns(&r); ok && r.learns() {
-				r.turn, r.pictures = nil, nil
-				out = append(out, r)
+			if !ok {
+				continue
 			}
+			if e.selectTurns(&r); !r.learns() {
+				e.idle++
+				continue
+			}
+			r.turn, r.pictures = nil, nil
+			out = append(out, r)
 		}
 	}
 	return out, nil
@@ -52,11 +59,15 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 // nothing and left out.
 func (e *encoding) conversation(s *source) (row, error) {
 	r := row{where: s.where}
-	msgs, all, err := load(s.messages)
+	encode, err := e.with(s.tools)
 	if err != nil {
 		return r, err
 	}
-	pieces, images, err := e.encode.Encode(msgs)
+	msgs, all, err := load(encode, s.messages)
+	if err != nil {
+		return r, err
+	}
+	pieces, images, err := encode.Encode(msgs)
 	if err != nil {
 		return r, err
 	}
@@ -96,10 +107,16 @@ func (e *encoding) conversation(s *source) (row, error) {
 	return r, nil
 }
 
-// load reads the images of messages. all are those of the conversation in order.
-func load(msgs []message) (out []policy.Message, all []picture, err error) {
+// load reads the images of messages and renders their calls of tools. all are the images of
+// the conversation in order.
+func load(encode policy.Encoder, msgs []message) (out []policy.Message, all []picture, err error) {
 	for i, m := range msgs {
 		one := policy.Message{Role: m.role, Text: m.text}
+		if m.calls != "" {
+			if one.Text, err = withCalls(encode, &m); err != nil {
+				return nil, nil, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
 		for k, p := range m.pictures {
 			im, err := p()
 			if err != nil {

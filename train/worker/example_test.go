@@ -44,7 +44,7 @@ func work(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, q.Close()) }()
 
 	o := worker.DefaultOptions()
-	o.URL, o.Slots = q.URL(), 2
+	o.URL, o.KeyFile, o.Slots = q.URL(), q.KeyFile(), 2
 	o.Policy = func(context.Context, *config.Config, []byte) (policy.Policy, error) { return traintest.Walker(), nil }
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -34,36 +34,29 @@ const queueFolder = "queue"
 
 // options converts the settings of run.queue.
 func (t *Trainer) options() (queue.Options, error) {
-	return queueOptions(t.Config.Run.Queue, &t.Config.Run.QueueOptions, t.Dir, t.ID, t.Getenv, t.Log)
-}
-
-// queueOptions converts the settings of the queue of a run, or of an evaluation, in a folder. The
-// id is "" before it has started.
-func queueOptions(url string, k *config.QueueConfig, dir, id string, look func(name string) (string, bool), log *slog.Logger) (queue.Options, error) {
-	out := queue.DefaultOptions()
-	out.Connection = queue.Connection{URL: url, Name: k.Name, Creds: k.Creds, User: k.User, CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: log}
-	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(dir, queueFolder), k.Listen, k.Sync, k.Tries
+	k, out := &t.Config.Run.QueueOptions, queue.DefaultOptions()
+	out.Connection = queue.Connection{
+		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User,
+		CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: t.Log,
+	}
+	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(t.Dir, queueFolder), k.Listen, k.Sync, k.Tries
 	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
-		if out.Key, _ = getenv(look)(k.KeyEnv); out.Key == "" {
+		look := t.Getenv
+		if look == nil {
+			look = os.LookupEnv
+		}
+		if out.Key, _ = look(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
 		}
 	}
-	if out.Run = id; out.Run == "" {
+	if out.Run = t.ID; out.Run == "" {
 		out.Run = "a run that is not yet started"
 	}
 	return out, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// getenv returns a function that looks up environment variables; nil is os.LookupEnv.
-func getenv(look func(name string) (string, bool)) func(name string) (string, bool) {
-	if look == nil {
-		return os.LookupEnv
-	}
-	return look
-}
 
 // Check reports errors that would prevent episodes from being played by workers: the queue
 // cannot be reached, or belongs to another run. It changes nothing. Errors wrap

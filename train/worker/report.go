@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"vagen/policy"
 	"vagen/reward/judge/client"
 	"vagen/train/queue"
 )
@@ -12,12 +11,11 @@ import (
 // report is what a worker reports of an episode beside its trajectory.
 type report struct {
 	Judge client.Usage `json:"judge"`
-	Used  policy.Usage `json:"used"` // of the API; not in training
 }
 
 // write returns the report for queue.Opened.Observe, nothing if it is empty.
 func (r report) write() []byte {
-	if r.Judge.Claims == 0 && r.Used == (policy.Usage{}) {
+	if r.Judge.Claims == 0 {
 		return nil
 	}
 	raw, _ := json.Marshal(&r) // of numbers and of names of causes, which cannot fail
@@ -31,9 +29,6 @@ func readReport(raw []byte) (r report, err error) {
 	}
 	if err = json.Unmarshal(raw, &r); err == nil {
 		err = r.Judge.Check()
-	}
-	if u := &r.Used; err == nil && !(u.PromptTokens >= 0 && u.CompletionTokens >= 0 && u.Cost >= 0) {
-		err = fmt.Errorf("%d prompt tokens, %d completion tokens and a cost of %v, must not be negative", u.PromptTokens, u.CompletionTokens, u.Cost)
 	}
 	if err != nil {
 		return report{}, fmt.Errorf("worker: %w: its report: %w", queue.ErrResult, err)

@@ -71,7 +71,7 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 			ended := make(chan error, n)
 			for range n {
 				o := DefaultOptions()
-				o.URL, o.Slots = q.URL(), 2
+				o.URL, o.KeyFile, o.Slots = q.URL(), q.KeyFile(), 2
 				o.Policy = func(context.Context, *config.Config, []byte) (policy.Policy, error) { return newPolicy(), nil }
 				go func() { ended <- Work(ctx, o) }()
 			}

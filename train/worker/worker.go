@@ -2,10 +2,9 @@
 // opens the environments of the trainer's configuration and samples on the servers that it
 // names.
 //
-//	Work      plays episodes until its context ends; Options replace policy and environments
-//	Trainer     the other side: Trainer.Open connects a run to its workers
-//	Evaluation  likewise for an evaluation, whose episodes are played with a model behind an API
-//	Setup     what a trainer tells its workers about the run
+//	Work     plays episodes until its context ends; Options replace policy and environments
+//	Trainer  the other side: Trainer.Open connects a run to its workers
+//	Setup    what a trainer tells its workers about the run
 package worker
 
 import (
@@ -40,6 +39,8 @@ type Options struct {
 	Envs *env.Registry
 	// Registries resolve the name of the harness. The zero value contains the built-in ones.
 	Registries config.Registries
+	// Keys are the environment variables with keys of services that this worker may send.
+	Keys Keys
 	// Getenv looks up keys of servers; nil is os.LookupEnv.
 	Getenv func(name string) (string, bool)
 }
@@ -49,6 +50,9 @@ func DefaultOptions() Options { return Options{WorkerOptions: queue.DefaultWorke
 
 // Work plays the episodes of trainers until ctx ends. See queue.Work.
 func Work(ctx context.Context, o Options) error {
+	if err := o.Keys.check(); err != nil {
+		return err
+	}
 	h := &host{opts: &o}
 	o.WorkerOptions.Open = h.open
 	return errors.Join(queue.Work(ctx, o.WorkerOptions), h.close())
@@ -56,9 +60,8 @@ func Work(ctx context.Context, o Options) error {
 
 // setup is what workers need to know of a run.
 type setup struct {
-	Config  string
-	State   *judge.StateReward
-	Service *service // of an evaluation, which has nothing else
+	Config string
+	State  *judge.StateReward
 }
 
 // Setup returns the setup of a run for workers: its configuration, with the values that depend
@@ -85,8 +88,6 @@ type host struct {
 	envs     *env.Registry
 	harness  rollout.Harness
 	follower *engines.Follower
-	service  *service // of an evaluation; nil for a training run
-	remote   *remote
 }
 
 // open implements queue.WorkerOptions.Open.
@@ -95,13 +96,10 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	defer h.mu.Unlock()
 	if h.run != b.Run || h.setup != string(b.Setup) { // what a run keeps asks its own trainer
 		h.run, h.setup = "", ""
-		if err := h.read(b); err != nil {
+		if err := h.read(b.Setup); err != nil {
 			return queue.Opened{}, err
 		}
 		h.run, h.setup = b.Run, string(b.Setup)
-	}
-	if h.service != nil {
-		return h.openService(h.service, b)
 	}
 	p, err := h.policy(ctx, b.Policy)
 	if err != nil {
@@ -118,16 +116,10 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 	}, nil
 }
 
-// read opens the environments of a run, or the model of an evaluation.
-func (h *host) read(b queue.Batch) error {
+// read opens the environments of a run.
+func (h *host) read(raw []byte) error {
 	var s setup
-	err := json.Unmarshal(b.Setup, &s)
-	if h.service = s.Service; err == nil && s.Service != nil {
-		if err = h.closeModels(); err == nil {
-			h.remote, err = h.dial(s.Service, b)
-		}
-		return err
-	}
+	err := json.Unmarshal(raw, &s)
 	if err == nil {
 		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
 	}
@@ -142,16 +134,20 @@ func (h *host) read(b queue.Batch) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if h.envs = h.opts.Envs; h.envs == nil {
-		if h.envs, err = envs.Open(&h.config, h.log()); err != nil {
+		if h.envs, err = envs.OpenDialled(&h.config, h.dial, h.log()); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
 	if s.State != nil {
-		if err := envs.SetJudge(h.envs, s.State, h.log()); err != nil {
+		err := h.allowJudge(s.State)
+		if err == nil {
+			err = envs.SetJudge(h.envs, s.State, h.log())
+		}
+		if err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}
-	return h.closeModels()
+	return h.unfollow()
 }
 
 func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err error) {
@@ -159,6 +155,9 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 		return h.opts.Policy(ctx, &h.config, version)
 	}
 	if h.follower == nil {
+		if err := h.allowEngine(); err != nil {
+			return nil, err
+		}
 		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Getenv, h.opts.Log); err != nil {
 			return nil, err
 		}
@@ -173,18 +172,17 @@ func (h *host) log() *slog.Logger {
 	return h.opts.Log
 }
 
-// closeModels closes what episodes were played with.
-func (h *host) closeModels() error {
-	err := h.remote.close()
+// unfollow closes the connections to the servers of a run.
+func (h *host) unfollow() error {
 	f := h.follower
-	if h.remote, h.follower = nil, nil; f != nil {
-		err = errors.Join(err, f.Close())
+	if h.follower = nil; f == nil {
+		return nil
 	}
-	return err
+	return f.Close()
 }
 
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.closeModels()
+	return h.unfollow()
 }

@@ -41,6 +41,7 @@ func workerProcess() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := worker.DefaultOptions()
+	o.KeyFile = filepath.Join(os.Getenv("DIR"), "queue", "key")
 	o.URL, o.Slots, o.Log = os.Getenv("URL"), 2, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Policy = func(_ context.Context, _ *config.Config, version []byte) (policy.Policy, error) {
 		b := traintest.Walker()
@@ -155,7 +156,7 @@ func TestTrainingWithWorkersGivesTheBytesOfOneProcess(t *testing.T) {
 		if i == 0 {
 			return traintest.Process(t, roleVariable+"=trainer", append(common, "DIR="+dir, "LISTEN="+listen)...)
 		}
-		return traintest.Process(t, roleVariable+"=worker", append(common, "URL=nats://"+listen, fmt.Sprint("NUMBER=", i))...)
+		return traintest.Process(t, roleVariable+"=worker", append(common, "DIR="+dir, "URL=nats://"+listen, fmt.Sprint("NUMBER=", i))...)
 	}, func([]*exec.Cmd) {})
 	require.GreaterOrEqual(t, deaths, 4)
 	for _, name := range []string{"row:9", "update:2"} {
@@ -182,6 +183,7 @@ func TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes(t *testing.T) {
 		require.NoError(t, err)
 		o := worker.DefaultOptions()
 		o.URL, o.Slots = "nats://"+c.Run.QueueOptions.Listen, 2
+		o.KeyFile = filepath.Join(c.Trainer.Dir, "queue", "key")
 		o.Policy = func(_ context.Context, _ *config.Config, version []byte) (policy.Policy, error) {
 			if batches--; batches < 0 {
 				return nil, errClosed

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"vagen/internal/field"
+	"vagen/internal/jsontext"
 )
 
 var (
@@ -187,7 +188,7 @@ func readJSON(path string, dst any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
+	if err := jsontext.Unmarshal(raw, dst); err != nil {
 		return fmt.Errorf("%s: %w: %w", path, ErrConfig, err)
 	}
 	return nil

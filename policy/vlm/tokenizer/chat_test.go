@@ -207,11 +207,11 @@ func TestContinueEndsATurnThatTheModelDidNot(t *testing.T) {
 func TestRenderRefuses(t *testing.T) {
 	c := chatOf(t, tinyTemplate)
 	for want, messages := range map[string][]Message{
-		`message 0: text cannot be encoded: role "tool"`: {Text("tool", "x")},
-		"message 1: text cannot be encoded: a system":    {Text(RoleUser, "x"), Text(RoleSystem, "y")},
-		"an image in a system message":                   {withImage(RoleSystem, "", "")},
-		"an image in a assistant message":                {Text(RoleUser, "x"), withImage(RoleAssistant, "", "")},
-		"text contains <|image_pad|>":                    {Text(RoleUser, "x<|image_pad|>")},
+		`message 0: text cannot be encoded: role "robot"`: {Text("robot", "x")},
+		"message 1: text cannot be encoded: a system":     {Text(RoleUser, "x"), Text(RoleSystem, "y")},
+		"an image in a system message":                    {withImage(RoleSystem, "", "")},
+		"an image in a assistant message":                 {Text(RoleUser, "x"), withImage(RoleAssistant, "", "")},
+		"text contains <|image_pad|>":                     {Text(RoleUser, "x<|image_pad|>")},
 	} {
 		_, err := c.Open(messages)
 		require.ErrorIs(t, err, ErrText, want)

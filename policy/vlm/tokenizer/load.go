@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"vagen/internal/jsontext"
 )
 
 // The files of a tokenizer, by name. Only the first is required; the others are read
@@ -110,7 +112,7 @@ func unmarshal(all files, name string, dst any) error {
 	if !ok {
 		return nil
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
+	if err := jsontext.Unmarshal(raw, dst); err != nil {
 		return fmt.Errorf("%s: %w: %w", name, ErrFormat, err)
 	}
 	return nil

@@ -1,11 +1,13 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"vagen/internal/endtokens"
+	"vagen/internal/jsontext"
 )
 
 // ErrConfig is wrapped by every error about a config.json.
@@ -27,26 +29,26 @@ type configFile struct {
 }
 
 type configText struct {
-	Tie              *bool       `json:"tie_word_embeddings"`
-	BOS              *int32      `json:"bos_token_id"`
-	EOS              intOrList   `json:"eos_token_id"`
-	Vocab            int         `json:"vocab_size"`
-	Hidden           int         `json:"hidden_size"`
-	FF               int         `json:"intermediate_size"`
-	Layers           int         `json:"num_hidden_layers"`
-	Heads            int         `json:"num_attention_heads"`
-	KVHeads          *int        `json:"num_key_value_heads"`
-	HeadDim          *int        `json:"head_dim"`
-	Act              string      `json:"hidden_act"`
-	Eps              *float64    `json:"rms_norm_eps"`
-	Theta            *float64    `json:"rope_theta"`
-	Scaling          *configRope `json:"rope_scaling"`
-	Rope             *configRope `json:"rope_parameters"`
-	UseSlidingWindow bool        `json:"use_sliding_window"`
-	MaxPositions     int         `json:"max_position_embeddings"`
-	AttentionBias    *bool       `json:"attention_bias"`
-	MLPBias          *bool       `json:"mlp_bias"`
-	InitRange        *float64    `json:"initializer_range"`
+	Tie              *bool         `json:"tie_word_embeddings"`
+	BOS              *int32        `json:"bos_token_id"`
+	EOS              endtokens.IDs `json:"eos_token_id"`
+	Vocab            int           `json:"vocab_size"`
+	Hidden           int           `json:"hidden_size"`
+	FF               int           `json:"intermediate_size"`
+	Layers           int           `json:"num_hidden_layers"`
+	Heads            int           `json:"num_attention_heads"`
+	KVHeads          *int          `json:"num_key_value_heads"`
+	HeadDim          *int          `json:"head_dim"`
+	Act              string        `json:"hidden_act"`
+	Eps              *float64      `json:"rms_norm_eps"`
+	Theta            *float64      `json:"rope_theta"`
+	Scaling          *configRope   `json:"rope_scaling"`
+	Rope             *configRope   `json:"rope_parameters"`
+	UseSlidingWindow bool          `json:"use_sliding_window"`
+	MaxPositions     int           `json:"max_position_embeddings"`
+	AttentionBias    *bool         `json:"attention_bias"`
+	MLPBias          *bool         `json:"mlp_bias"`
+	InitRange        *float64      `json:"initializer_range"`
 }
 
 type configRope struct {
@@ -79,30 +81,11 @@ type configVision struct {
 	Deepstack  []int  `json:"deepstack_visual_indexes"`
 }
 
-// intOrList is a token id, a list of them, or null.
-type intOrList []int32
-
-func (l *intOrList) UnmarshalJSON(raw []byte) error {
-	var one *int32
-	if json.Unmarshal(raw, &one) == nil {
-		if one != nil {
-			*l = intOrList{*one}
-		}
-		return nil
-	}
-	var many []int32
-	if err := json.Unmarshal(raw, &many); err != nil {
-		return fmt.Errorf("found %.40s, must be a token id or a list of them", raw)
-	}
-	*l = many
-	return nil
-}
-
 // ParseConfig reads a config.json, flat or nested. The error lists all problems
 // and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
-	if err := json.Unmarshal(raw, &f); err != nil {
+	if err := jsontext.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
@@ -117,6 +100,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 	c := &Config{
 		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken),
 		VisionStart: id(f.VisionStart), VisionEnd: id(f.VisionEnd), BOS: id(firstNonNil(t.BOS, f.configText.BOS)),
+		Rescale:  1.0 / 255,
 		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
 		InitRange: valueOr(t.InitRange, 0.02),
 	}
