@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/train/config"
@@ -69,7 +69,7 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	case o.keyEnv != "" && o.url == "":
 		return cli.Usagef("--key-env is for a model, which needs --base-url")
 	}
-	file, err := os.Open(c.Args[0])
+	file, err := regular.Open(c.Args[0])
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 const (
@@ -92,7 +94,7 @@ func readIndex(path string) (map[string]string, error) {
 	if info.Size() > maxHeader {
 		return nil, fmt.Errorf("%w: an index of %d bytes, maximum is %d", ErrFormat, info.Size(), maxHeader)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -48,7 +48,7 @@ type textConfig struct {
 // LoadCodec reads config.json, tokenizer, chat template and image processor of a folder in
 // the Hugging Face layout. template holds variables of the chat template; it may be nil.
 func LoadCodec(dir string, template map[string]any) (*Codec, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -93,7 +93,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}

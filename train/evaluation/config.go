@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"vagen/internal/field"
+	"vagen/internal/regular"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
 	"vagen/rollout/evaluate"
@@ -176,7 +176,7 @@ func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faul
 // Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
 func Load(path string, overrides []string, getenv func(string) (string, bool)) (*Plan, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}

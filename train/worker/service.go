@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/reward/judge"
@@ -68,7 +69,7 @@ func (e *Evaluation) options(id string) (queue.Options, error) {
 
 // id reads the id of an evaluation that was interrupted, "" if there is none.
 func (e *Evaluation) id() (string, error) {
-	raw, err := os.ReadFile(filepath.Join(e.Dir, queueFolder, idName))
+	raw, err := regular.ReadFile(filepath.Join(e.Dir, queueFolder, idName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

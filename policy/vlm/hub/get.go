@@ -18,6 +18,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/internal/hub"
 	"vagen/internal/origin"
+	"vagen/internal/regular"
 	"vagen/internal/retry"
 )
 
@@ -179,7 +180,7 @@ func startsAt(resp *http.Response, at int64) bool {
 
 // verify checks the size and checksum of a file.
 func verify(path string, want file, size int64) error {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"vagen/internal/field"
+	"vagen/internal/regular"
 )
 
 var (
@@ -183,7 +184,7 @@ func readJSON(path string, dst any) error {
 	if info.Size() > maxConfigFile {
 		return fmt.Errorf("%s: %w: %d bytes, allowed %d", path, ErrConfig, info.Size(), maxConfigFile)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return err
 	}
