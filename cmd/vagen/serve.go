@@ -193,7 +193,7 @@ func (s *service) allowed() error {
 func (s *service) factory(name string, options map[string]any) (env.Factory, error) {
 	r := registry()
 	k, _ := builtinKind(name)
-	guard := env.Guard{Kinds: k.OptionKinds(), Fixed: options, Allow: s.allow}
+	guard := env.Guard{Kinds: k.OptionKinds(), Complete: k.Defaults != nil, Fixed: options, Allow: s.allow}
 	f := guard.Factory(func(config map[string]any) (env.Env, error) { return r.New(name, config) })
 	e, err := f(nil)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
@@ -157,7 +159,7 @@ func TestClientRepeatsOnlyWhatIsSafe(t *testing.T) {
 		{"step", "hanging", hang, nil, 1, ErrUncertain},
 		{"step", "bad gateway", status(502, "x"), nil, 1, ErrUncertain},
 		{"step", "took too long", status(504, "x"), nil, 1, ErrUncertain},
-		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrUncertain},
+		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrProtocol},
 		{"step", "fails", status(500, "x"), nil, 1, ErrRemote},
 		{"step", "lost", status(404, "Session x not found"), nil, 1, ErrSession},
 		{"step", "cut off, but may be sent again", cut, resend, all, ErrUncertain},
@@ -304,6 +306,43 @@ func TestUnclearStepEndsTheEpisodeUntilReset(t *testing.T) {
 	out, err := client.Step(t.Context(), "x")
 	require.NoError(t, err)
 	assert.Equal(t, 0.5, out.Reward.Of(PartReward))
+}
+
+// TestAnAnswerThatCannotBeUsedIsNoLostSession: the service has answered, so that another
+// attempt would get the same; a cut answer and one that did not arrive are lost. In both cases
+// the episode cannot go on.
+func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
+	webp := []byte("RIFF\x1a\x00\x00\x00WEBPVP8L")
+	paid := func(reward any) answerFunc {
+		return data(Info{{"obs", "turn"}, {"reward", reward}, {"done", false}, {"info", Info{}}})
+	}
+	for name, c := range map[string]struct {
+		answer answerFunc
+		want   error
+		lost   bool
+	}{
+		"NaN":       {paid(math.NaN()), ErrProtocol, false},
+		"infinite":  {paid(math.Inf(1)), ErrProtocol, false},
+		"text":      {paid("high"), ErrProtocol, false},
+		"HTML":      {raw(200, "text/html", "<p>log in</p>"), ErrProtocol, false},
+		"WebP":      {data(Info{{"obs", "<image>"}, {"reward", 1}, {"done", false}, {"info", Info{}}}, webp), ErrProtocol, false},
+		"too large": {raw(200, "text/plain", strings.Repeat("x", 3000)), ErrTooLarge, false},
+		"bad key":   {status(403, "no"), ErrRequest, false},
+		"cut":       {raw(200, "multipart/mixed; boundary=B", "--B\r\nContent-Type: application/json\r\n\r\n{}"), ErrProtocol, true},
+		"silent":    {cut, io.ErrUnexpectedEOF, true},
+	} {
+		client, sc := scripted(t, func(o *ClientOptions) { o.Limits.Body, o.Retries = 2000, 0 }, started, c.answer, turn)
+		_, err := client.Reset(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = client.Step(t.Context(), "x")
+		assert.ErrorIs(t, err, c.want, name)
+		assert.Equal(t, c.lost, errors.Is(err, env.ErrLost), "%s: %v", name, err)
+		if c.want != ErrRequest {
+			_, err = client.Step(t.Context(), "x")
+			assert.ErrorIs(t, err, ErrUncertain, name)
+			assert.Len(t, sc.calls, 2, name)
+		}
+	}
 }
 
 func TestResetOpensALostSessionAgain(t *testing.T) {

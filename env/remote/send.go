@@ -296,8 +296,10 @@ func classify(e *Error) progress {
 	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
 		e.Err = ErrBusy
 		return refused
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case code == http.StatusUnauthorized:
 		e.Err = ErrUnauthorized
+	case code == http.StatusForbidden, code == http.StatusBadRequest: // an option, for example
+		e.Err = ErrRequest
 	case code == http.StatusNotFound && strings.HasPrefix(e.Detail, "Session "):
 		e.Err = ErrSession
 	case code == http.StatusInternalServerError:
