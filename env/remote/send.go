@@ -185,7 +185,9 @@ func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 
 // delay returns the delay after an attempt; see ClientOptions.Backoff.
 func (s *sender) delay(q request, attempt int) time.Duration {
-	b := retry.Backoff{Min: s.o.Backoff, Max: math.MaxInt64, Factor: 2, JitterMin: s.o.JitterMin, JitterRange: s.o.JitterRange}
+	b := retry.Backoff{
+		Min: s.o.Backoff, Max: math.MaxInt64, Factor: 2, JitterMin: s.o.JitterMin, JitterRange: s.o.JitterRange,
+	}
 	d := b.Delay(attempt, s.o.Jitter())
 	if !s.o.Python || q.target != hosts.Call {
 		d = min(d, s.o.MaxDelay)

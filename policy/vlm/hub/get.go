@@ -54,7 +54,8 @@ func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err erro
 	pauses := retry.Doubling(f.Pause, max(f.Pause, time.Minute)).Pauses(retry.Jitter(retry.Seed(f.id), 0))
 	for left := f.Attempts; ; {
 		progress, err := try()
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) || origin.Refused(err) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) ||
+			origin.Refused(err) {
 			return err
 		}
 		if progress {
