@@ -27,7 +27,7 @@ type round struct {
 
 // NewConsole returns a Console that writes to w.
 func NewConsole(w io.Writer) *Console {
-	return &Console{w: w, terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
+	return &Console{w: term.Raw(w), terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
 }
 
 // Event implements Sink.

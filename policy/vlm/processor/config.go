@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 var (
@@ -184,7 +185,7 @@ func readJSON(path string, dst any) error {
 	if info.Size() > maxConfigFile {
 		return fmt.Errorf("%s: %w: %d bytes, allowed %d", path, ErrConfig, info.Size(), maxConfigFile)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return err
 	}
