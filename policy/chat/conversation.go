@@ -78,6 +78,9 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 		if err != nil {
 			return n, fmt.Errorf("message %d: %w", i, err)
 		}
+		if len(parts) == 0 {
+			continue
+		}
 		for _, p := range parts {
 			n.tokens += m.estimate(p)
 			if p.image != nil {
@@ -107,7 +110,8 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 	return n, nil
 }
 
-// split cuts a message at its image marks.
+// split cuts a message at its image marks. A blank response has no parts: it is not sent, as in
+// accept.
 func (m *Model) split(msg policy.Message) ([]part, error) {
 	texts := strings.Split(msg.Text, imageMark)
 	if marks := len(texts) - 1; marks != len(msg.Images) {
@@ -129,7 +133,10 @@ func (m *Model) split(msg policy.Message) ([]part, error) {
 		}
 		parts, blank = append(parts, part{image: pic}), false
 	}
-	if blank {
+	switch {
+	case blank && msg.Role == policy.Assistant:
+		return nil, nil
+	case blank:
 		return nil, fmt.Errorf("the message is empty")
 	}
 	return parts, nil
