@@ -163,8 +163,7 @@ func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	require.Equal(t, []any{
 		map[string]any{"role": "user", "content": []any{text("A map: "), pic("(1,2) ff0000/ff"), pic("(1,2) 0000ff/ff")}},
 		map[string]any{"role": "assistant", "content": []any{text("example")}},
-		map[string]any{"role": "user", "content": []any{text("now")}},
-		map[string]any{"role": "user", "content": []any{text("again")}}, // the blank response is not sent
+		map[string]any{"role": "user", "content": []any{text("now"), text("again")}}, // the blank response is not sent
 	}, server.all()[1].Body["messages"])
 }
 
