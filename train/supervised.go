@@ -81,7 +81,8 @@ func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, 
 			learned++
 		}
 	}
-	m["sft/loss"], m["sft/grad_norm"], m["sft/lr"] = stats.PolicyLoss, stats.GradNorm, o.Rate
+	m["sft/loss"], m["sft/lr"] = stats.PolicyLoss, o.Rate
+	setGradNorm(m, "sft/grad_norm", stats)
 	m["sft/tokens"], m["train/trained_tokens"] = float64(learned), float64(stats.Tokens)
 	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Examples.Epoch(step))
 	clock.write(m)
