@@ -174,7 +174,7 @@ func (d *Dealer) Deal(ctx context.Context, t *evaluate.Task, episodes []rollout.
 	p.Policy, p.Dealer, p.Tag = elsewhere{}, d.queue, t.Tag
 	d.store = done
 	_, _, err := p.Play(ctx, episodes, t.Seed)
-	if errors.Is(err, queue.ErrFailed) { // each episode is stored with its reason
+	if errors.Is(err, queue.ErrFailed) || errors.Is(err, rollout.ErrNotStarted) { // each episode is stored with its reason
 		return nil
 	}
 	return err
