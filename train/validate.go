@@ -126,7 +126,7 @@ func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*
 	}
 	c := rollout.Count(ts)
 	if c.Usable == 0 {
-		return Success{}, ts, fmt.Errorf("train: %w: none of %d validation episodes can be used", ErrNoRows, c.Episodes)
+		return Success{}, ts, noRows(ts, "validation episodes")
 	}
 	p := float64(c.Success) / float64(c.Usable)
 	out := Success{Rate: p, Error: math.Sqrt(p * (1 - p) / float64(c.Usable)), Episodes: c.Usable}

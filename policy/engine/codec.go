@@ -69,6 +69,10 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 	if c.chat, err = c.tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
+	if c.positions < 0 {
+		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
+			dir, c.positions)
+	}
 	if n := c.tok.VocabSize(); n > c.vocab {
 		return nil, fmt.Errorf("engine: %s: the tokenizer has %d ids, config.json has a vocab_size of %d", dir, n, c.vocab)
 	}
