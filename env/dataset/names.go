@@ -16,9 +16,11 @@ var renamed = map[string]string{"remoteenv": "remote"}
 // their folded names.
 var onServices = map[string]string{"alfworld": "ALFWorld", "spatialgym": "SpatialGym"}
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 // fold removes the differences in naming style between the systems.
 func fold(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+	return strings.ToLower(separators.Replace(name))
 }
 
 // registered is the function registered, except that with Open an unknown name is

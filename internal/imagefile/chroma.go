@@ -2,25 +2,22 @@ package imagefile
 
 import "image"
 
-// toRGB converts the planes of a JPEG whose first sample is at 0, 0. With ycc, the first three
-// are Y, Cb and Cr, otherwise red, green and blue. black, if not nil, is the fourth plane, with the layout
-// of Y: the others are then the ink that YCCK and CMYK store.
-func toRGB(m *image.YCbCr, black []byte, ycc bool) *image.RGBA {
-	out := image.NewRGBA(m.Rect)
-	width, height := m.Rect.Dx(), m.Rect.Dy()
-	cb, cr := newPlane(m, m.Cb), newPlane(m, m.Cr)
-	for y := range height {
-		dst, luma := out.Pix[y*out.Stride:][:4*width], m.Y[y*m.YStride:][:width]
-		if u, v := cb.row(y), cr.row(y); ycc {
-			fromYCC(dst, luma, u[:width], v[:width])
+// toRGB converts three planes, which are Y, Cb and Cr with ycc, otherwise red, green and blue. With
+// a fourth plane they are the ink that YCCK and CMYK store, and the fourth is black.
+func toRGB(out *image.RGBA, planes []*plane, ycc bool) {
+	width := out.Rect.Dx()
+	for y := range out.Rect.Dy() {
+		dst := out.Pix[y*out.Stride:][:4*width]
+		a, b, c := planes[0].row(y)[:width], planes[1].row(y)[:width], planes[2].row(y)[:width]
+		if ycc {
+			fromYCC(dst, a, b, c)
 		} else {
-			interleave(dst, luma, u[:width], v[:width])
+			interleave(dst, a, b, c)
 		}
-		if black != nil {
-			fromInk(dst, black[y*m.YStride:][:width], ycc)
+		if len(planes) == 4 {
+			fromInk(dst, planes[3].row(y)[:width], ycc)
 		}
 	}
-	return out
 }
 
 // fromYCC converts a row to opaque RGBA with the integers of libjpeg, jdcolor.c: 1.402, 0.34414,
@@ -76,23 +73,10 @@ type plane struct {
 	line                  []byte // an interpolated row
 }
 
-func newPlane(m *image.YCbCr, pix []byte) *plane {
-	p := &plane{pix: pix, stride: m.CStride, h: 1, v: 1}
-	switch m.SubsampleRatio {
-	case image.YCbCrSubsampleRatio422:
-		p.h = 2
-	case image.YCbCrSubsampleRatio440:
-		p.v = 2
-	case image.YCbCrSubsampleRatio420:
-		p.h, p.v = 2, 2
-	case image.YCbCrSubsampleRatio411:
-		p.h = 4
-	case image.YCbCrSubsampleRatio410:
-		p.h, p.v = 4, 2
-	}
-	p.width, p.height = (m.Rect.Dx()+p.h-1)/p.h, (m.Rect.Dy()+p.v-1)/p.v
-	p.line = make([]byte, p.width*p.h)
-	return p
+func (d *decoder) plane(c *component) *plane {
+	h, v := d.h/c.h, d.v/c.v
+	width, height := ceil(d.width, h), ceil(d.height, v)
+	return &plane{pix: c.pix, stride: 8 * c.wide, width: width, height: height, h: h, v: v, line: make([]byte, width*h)}
 }
 
 func (p *plane) samples(y int) []byte { return p.pix[y*p.stride:][:p.width] }
@@ -110,11 +94,11 @@ func (p *plane) row(y int) []byte {
 	switch {
 	case p.h == 1 && p.v == 1:
 		return near
-	case p.h == 1:
+	case p.h == 1 && p.v == 2:
 		between(p.line, near, far, 1+y%2)
 	case p.h == 2 && p.width > 2 && p.v == 1:
 		widen(p.line, near)
-	case p.h == 2 && p.width > 2:
+	case p.h == 2 && p.width > 2 && p.v == 2:
 		widenBetween(p.line, near, far)
 	default:
 		for x, v := range near {

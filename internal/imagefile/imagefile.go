@@ -1,6 +1,6 @@
 // Package imagefile decodes files of images to the pixels that Pillow shows for them: JPEG with
-// libjpeg's interpolation of chroma, CMYK converted to RGB, the orientation of EXIF applied, and
-// the first frame of a GIF on its canvas.
+// the rounding of libjpeg and its interpolation of chroma, CMYK converted to RGB, the orientation
+// of EXIF applied, and the first frame of a GIF on its canvas.
 package imagefile
 
 import (
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image"
 	"image/gif"
-	"image/jpeg"
 	"image/png"
 )
 
@@ -43,7 +42,7 @@ func Size(raw []byte) (width, height int, err error) {
 	case PNG:
 		c, err = png.DecodeConfig(bytes.NewReader(raw))
 	case JPEG:
-		c, err = jpeg.DecodeConfig(bytes.NewReader(raw))
+		return jpegSize(raw)
 	case GIF:
 		c, err = gif.DecodeConfig(bytes.NewReader(raw))
 	default:
@@ -52,9 +51,8 @@ func Size(raw []byte) (width, height int, err error) {
 	return c.Width, c.Height, err
 }
 
-// Decode decodes a file. PNG and GIF are exact. The pixels of a JPEG are those of
-// libjpeg except for its rounding of the inverse DCT. It allocates memory for as many pixels as
-// Size returns, which the caller checks first.
+// Decode decodes a file. It allocates memory for as many pixels as Size returns, which the
+// caller checks first.
 func Decode(raw []byte) (image.Image, error) {
 	switch FormatOf(raw) {
 	case PNG:

@@ -83,8 +83,9 @@ func index(v any) map[string]leaf {
 }
 
 func isSection(fields map[string]leaf, path string) bool {
+	below := path + "."
 	for known := range fields {
-		if strings.HasPrefix(known, path+".") {
+		if strings.HasPrefix(known, below) {
 			return true
 		}
 	}

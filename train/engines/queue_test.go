@@ -9,8 +9,11 @@ import (
 
 	"vagen/internal/traintest"
 	"vagen/train/config"
+	"vagen/train/internal/pace"
 	"vagen/train/worker"
 )
+
+func init() { pace.Hurry() }
 
 // TestWorkersSampleWithTheWeightsOfTheTrainer: with adapters and with all weights, synchronous
 // and while the learner updates. The episodes are those of a run without a queue, because the

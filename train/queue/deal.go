@@ -13,6 +13,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/rollout"
+	"vagen/train/internal/pace"
 )
 
 // deal is a batch that is being played.
@@ -42,16 +43,6 @@ type deal struct {
 	disturbed time.Time // when the server last did not answer
 	heard     sync.Once // that results cannot be delivered
 }
-
-// Times after which trainers and workers look at other things, or try again. Tests have shorter ones.
-var (
-	tick        = 500 * time.Millisecond // how long a deal waits for results
-	fetchWait   = 2 * time.Second        // how long a worker's request for tasks waits
-	answerWait  = 5 * time.Second        // for an answer of the server
-	storedWait  = 15 * time.Second       // until the server has stored a result
-	connectWait = time.Second            // between a worker's attempts to connect for the first time
-	retryWait   = 5 * time.Second        // at most, between attempts to send results
-)
 
 // newDeal prepares a batch.
 func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) (*deal, error) {
@@ -118,7 +109,7 @@ func (d *deal) run(ctx context.Context) error {
 		if err != nil {
 			d.disturbed = time.Now()
 			d.warn("results cannot be read", err)
-			clock.Wait(ctx, tick)
+			clock.Wait(ctx, pace.Tick)
 		}
 		if n == 0 {
 			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrNoWorkers) {
@@ -165,7 +156,7 @@ func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 			return err
 		}
 		d.warn(what, err)
-		if err := clock.Wait(ctx, tick); err != nil {
+		if err := clock.Wait(ctx, pace.Tick); err != nil {
 			return err
 		}
 	}
@@ -340,9 +331,9 @@ func confirmed(ctx context.Context, f jetstream.PubAckFuture) error {
 	}
 }
 
-// read reads the results that arrive within a tick, and returns the number of messages.
+// read reads the results that arrive within pace.Tick, and returns the number of messages.
 func (d *deal) read(ctx context.Context) (n int, err error) {
-	batch, err := d.consumer.Fetch(256, jetstream.FetchMaxWait(tick))
+	batch, err := d.consumer.Fetch(256, jetstream.FetchMaxWait(pace.Tick))
 	if err != nil {
 		return 0, err
 	}

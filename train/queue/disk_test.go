@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +26,7 @@ func TestADiskThatIsFullEndsTheRun(t *testing.T) {
 	o := f.workerOptions()
 	o.Drain = 0 // its results cannot be sent
 	f.work(t, o)
-	require.Eventually(t, f.log.has("ritical write error"), patience, tick)
+	require.Eventually(t, f.log.has("ritical write error"), patience, 10*time.Millisecond)
 	room()
 	<-f.done
 	require.ErrorIs(t, f.err, ErrServer)

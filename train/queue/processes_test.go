@@ -23,6 +23,7 @@ import (
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
+	"vagen/train/internal/pace"
 	"vagen/train/queue"
 )
 
@@ -30,6 +31,7 @@ import (
 const roleVariable = "VAGEN_QUEUE_ROLE"
 
 func TestMain(m *testing.M) {
+	pace.Hurry()
 	switch os.Getenv(roleVariable) {
 	case "":
 		os.Exit(m.Run())

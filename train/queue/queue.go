@@ -16,6 +16,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/train/internal/pace"
 )
 
 // PolicySource returns what workers need to sample with a policy as it is now.
@@ -62,7 +63,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}
@@ -105,7 +106,7 @@ func (o *Options) attach() (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(answerWait))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer))
 	if err != nil {
 		nc.Close()
 		return nil, access(err)
@@ -185,7 +186,7 @@ func (q *Queue) createResults(ctx context.Context, c jetstream.StreamConfig) err
 		if !errors.As(err, &api) || api.ErrorCode != errCodeCreate || try == createTries {
 			return err
 		}
-		if err := clock.Wait(ctx, tick/5); err != nil {
+		if err := clock.Wait(ctx, pace.Tick/5); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"vagen/internal/clock"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/internal/pace"
 )
 
 // incoming is a message of a worker. Nothing in it is trusted.
@@ -123,7 +124,7 @@ func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]s
 func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, error) {
 	var err error
 	for try := range 3 { // another worker may be writing the same image
-		if try > 0 && clock.Wait(ctx, tick/5) != nil {
+		if try > 0 && clock.Wait(ctx, pace.Tick/5) != nil {
 			return nil, context.Cause(ctx)
 		}
 		var raw []byte

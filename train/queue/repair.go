@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/train/internal/pace"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -86,7 +87,7 @@ func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err err
 // anew is again for a stream that was removed. The server needs a moment: a stream that is
 // created while the files of one with the same name are being removed does not store anything.
 func (d *deal) anew(ctx context.Context) error {
-	if err := clock.Wait(ctx, tick); err != nil {
+	if err := clock.Wait(ctx, pace.Tick); err != nil {
 		return err
 	}
 	return d.again(ctx)

@@ -12,6 +12,7 @@ import (
 	"vagen/internal/retry"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/internal/pace"
 )
 
 // A result waits for others to be sent with it, as long as they come within quietTime of each other,
@@ -69,7 +70,7 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 // deliver sends results of a batch and acknowledges their tasks. While the server takes no
 // results, it tries again, and keeps the tasks.
 func (w *worker) deliver(ctx context.Context, group []outcome) {
-	pauses := retry.Doubling(50*time.Millisecond, retryWait).Pauses(retry.Jitter(retry.Seed(w.id), 0))
+	pauses := retry.Doubling(50*time.Millisecond, pace.Retry).Pauses(retry.Jitter(retry.Seed(w.id), 0))
 	for try := 0; ; try++ {
 		err := w.publish(ctx, group)
 		switch {
@@ -170,7 +171,7 @@ func (w *worker) message(group []outcome) *nats.Msg {
 
 // confirm sends a message and waits until the server has stored it.
 func (w *worker) confirm(ctx context.Context, m *nats.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, storedWait)
+	ctx, cancel := context.WithTimeout(ctx, pace.Stored)
 	defer cancel()
 	_, err := w.js.PublishMsg(ctx, m)
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/train/internal/pace"
 )
 
 // take takes tasks and starts to play them.
@@ -54,7 +55,7 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 
 // fetch takes up to n tasks, and returns how many of them did not come.
 func (w *worker) fetch(ctx context.Context, c jetstream.Consumer, n int, start func(*held)) (left int, err error) {
-	batch, err := c.Fetch(n, jetstream.FetchMaxWait(fetchWait))
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(pace.Fetch))
 	if err != nil {
 		return n, err
 	}

@@ -16,6 +16,7 @@ import (
 	"vagen/internal/field"
 	"vagen/internal/rng"
 	"vagen/rollout"
+	"vagen/train/internal/pace"
 )
 
 // WorkerOptions are those of Work.
@@ -139,11 +140,11 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 			logged = true
 			o.log().Info("waiting for the queue's server", "url", o.URL, "err", err)
 		}
-		if clock.Wait(ctx, connectWait) != nil {
+		if clock.Wait(ctx, pace.Connect) != nil {
 			return nil, nil
 		}
 	}
-	if w.js, err = jetstream.New(w.nc, jetstream.WithDefaultTimeout(answerWait)); err != nil {
+	if w.js, err = jetstream.New(w.nc, jetstream.WithDefaultTimeout(pace.Answer)); err != nil {
 		w.nc.Close()
 		return nil, access(err)
 	}

@@ -90,6 +90,7 @@ func TestCollectingAheadRepeatsItself(t *testing.T) {
 // ReMax's greedy episodes included, are part of a checkpoint, so that a resumed run equals
 // an uninterrupted one.
 func TestARunThatCollectsAheadResumesFromEveryCheckpoint(t *testing.T) {
+	t.Parallel()
 	remax := brisk()
 	remax.Algorithm.Estimator = "remax"
 	for name, c := range map[string]config.Config{"bi_level_gae": ahead(brisk()), "remax": ahead(remax)} {
@@ -131,6 +132,7 @@ func requireResumesAfterEveryEvent(t *testing.T, about string, c config.Config) 
 // TestAnInterruptedRunThatCollectsAheadLeavesNoTrace cancels in the middle of an
 // update and of the episodes that are collected during it.
 func TestAnInterruptedRunThatCollectsAheadLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	c := ahead(brisk())
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, c, nil))

@@ -240,6 +240,7 @@ func pick(first bool, a, b float64) float64 {
 // TestAlarmsKeepTheirCountsWhenARunIsResumed: a run that is stopped anywhere and resumed
 // has the alarms of an uninterrupted one.
 func TestAlarmsKeepTheirCountsWhenARunIsResumed(t *testing.T) {
+	t.Parallel()
 	c := thrifty()
 	c.Trainer.Steps = 6
 	high := 1e6

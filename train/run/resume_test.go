@@ -189,6 +189,7 @@ func outcome(t *testing.T, dir string) map[string]string {
 // and restarts it until it ends. Its files equal those of an uninterrupted run byte for
 // byte.
 func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
+	t.Parallel()
 	for staleness := range 4 {
 		t.Run(fmt.Sprint("staleness ", staleness), func(t *testing.T) { killRuns(t, staleness) })
 	}
@@ -231,6 +232,7 @@ func killRuns(t *testing.T, staleness int) {
 // event, and in every save, and resumes it. The events include both ends of an epoch, a
 // validation and the last step.
 func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
+	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
 	want := outcome(t, whole)
@@ -280,6 +282,7 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 // TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of its
 // steps. Completed work is saved, and the final files do not show the interruption.
 func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
 	want := outcome(t, whole)

@@ -42,6 +42,7 @@ func seedsOf(t *testing.T, c config.Config) map[int]uint64 {
 // checkpoint of the fourth and continues with other seeds from there. Its metrics have each
 // step once, and a run that is stopped anywhere and resumed gives the same result.
 func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
+	t.Parallel()
 	bad := seedsOf(t, spiky())[6]
 	spike := func(tr *train.Trainer) {
 		tr.Learner.(*traintest.Bandit).Alter = func(b *policy.Batch, s *policy.Stats) error {
@@ -116,6 +117,7 @@ func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
 
 // TestARunThatGetsNoBetterStopsAndSaves, wherever it was stopped before.
 func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
+	t.Parallel()
 	c := thrifty()
 	c.Trainer.TestFreq, c.Agent.Actor.Optim.Rate = 1, 0
 	c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 3}

@@ -72,6 +72,7 @@ func execute(ctx context.Context, c config.Config, o Options) error {
 // TestAnInterruptedSupervisedStageEndsWithTheSameBytes, with weights and with adapters; the
 // held-out loss falls.
 func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
+	t.Parallel()
 	for _, rank := range []int{0, 2} {
 		c := taughtRun(t, config.StageSFT)
 		c.Agent.Model.LoRARank = rank
@@ -109,6 +110,7 @@ func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
 // TestBothStagesAreOneCommand: reinforcement learning starts from the result of the supervised
 // stage; interrupted in either stage, the run ends with the same bytes.
 func TestBothStagesAreOneCommand(t *testing.T) {
+	t.Parallel()
 	c := taughtRun(t, config.StageSFTThen)
 	c.Agent.Model.LoRARank, c.Agent.Actor.UseKLLoss = 2, true
 	dir := t.TempDir()

@@ -124,6 +124,7 @@ func TestSeveralStepsAreCollectedAtTheSameTime(t *testing.T) {
 // TestOldEpisodesResumeFromEveryCheckpoint: the episodes of all steps ahead, ReMax's greedy
 // episodes included, are part of a checkpoint.
 func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3} {
 		remax := brisk()
 		remax.Algorithm.Estimator = "remax"
@@ -151,6 +152,7 @@ func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
 // TestAnInterruptedRunWithOldEpisodesLosesNoStep cancels in every phase. Completed steps are
 // saved with the episodes of the steps ahead, and the final files do not show the interruption.
 func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3} {
 		c := stale(brisk(), n)
 		whole := filepath.Join(t.TempDir(), "whole")

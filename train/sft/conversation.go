@@ -1,10 +1,12 @@
 package sft
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"math"
+	"math/big"
 	"strings"
 
 	"vagen/policy"
@@ -300,8 +302,35 @@ func numberOf(v any) (float64, bool) {
 		return float64(v), true
 	case int32:
 		return float64(v), true
+	case uint32:
+		return float64(v), true
+	case *big.Float: // a decimal
+		x, _ := v.Float64()
+		return x, true
+	case []byte: // float16, the only number that parquet reads as bytes
+		if len(v) == 2 {
+			return half(binary.LittleEndian.Uint16(v)), true
+		}
 	}
 	return 0, false
+}
+
+// half converts a float16.
+func half(bits uint16) float64 {
+	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
+	value := math.Ldexp(fraction, -24)
+	switch {
+	case exponent == 0x1f && fraction != 0:
+		value = math.NaN()
+	case exponent == 0x1f:
+		value = math.Inf(1)
+	case exponent > 0:
+		value = math.Ldexp(1024+fraction, exponent-25)
+	}
+	if bits&0x8000 != 0 {
+		return -value
+	}
+	return value
 }
 
 // empty reports whether a value is an empty list or text.

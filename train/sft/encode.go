@@ -37,19 +37,18 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 			rows = []row{r}
 		}
 		for _, r := range rows {
-			r, ok, err := e.fit(r)
-			if err != nil {
-				return nil, fmt.Errorf("sft: %s: %w: %w", r.where, ErrExample, err)
-			}
-			if !ok {
-				continue
-			}
 			if e.selectTurns(&r); !r.learns() {
 				e.idle++
 				continue
 			}
-			r.turn, r.pictures = nil, nil
-			out = append(out, r)
+			r, ok, err := e.fit(r)
+			if err != nil {
+				return nil, fmt.Errorf("sft: %s: %w: %w", r.where, ErrExample, err)
+			}
+			if ok {
+				r.turn, r.pictures = nil, nil
+				out = append(out, r)
+			}
 		}
 	}
 	return out, nil
@@ -172,8 +171,12 @@ func (e *encoding) fit(r row) (_ row, ok bool, err error) {
 		e.dropped++
 		return r, false, nil
 	}
+	if r = r.truncate(to); !r.learns() { // the turns that sft.turns selects are cut off
+		e.dropped++
+		return r, false, nil
+	}
 	e.cut++
-	return r.truncate(to), true, nil
+	return r, true, nil
 }
 
 // truncate returns the first n tokens of a row, which end with a turn.

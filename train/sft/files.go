@@ -132,6 +132,9 @@ func (c *conversations) lines(ctx context.Context, r io.Reader) error {
 
 // table reads conversations in the rows of a parquet file.
 func (c *conversations) table(ctx context.Context, f *parquet.File) error {
+	if f.NumRows() == 0 {
+		return errors.New("it has 0 rows")
+	}
 	wanted, names := parquet.Group{}, []string(nil)
 	for _, field := range f.Schema().Fields() {
 		names = append(names, field.Name())

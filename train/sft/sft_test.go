@@ -165,6 +165,42 @@ func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 	}
 }
 
+type weighed[W any] struct {
+	Role    string `parquet:"role"`
+	Content string `parquet:"content"`
+	Weight  W      `parquet:"weight"`
+}
+
+func weights[W any](t *testing.T, node parquet.Node, three, one W) {
+	t.Helper()
+	type rec struct {
+		Messages []weighed[W] `parquet:"messages,list"`
+	}
+	message := parquet.Group{"role": parquet.String(), "content": parquet.String(), "weight": node}
+	schema := parquet.NewSchema("r", parquet.Group{"messages": parquet.List(message)})
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{{[]weighed[W]{
+		{"user", "a", one}, {"assistant", "x", three}, {"user", "b", one}, {"assistant", "y", one},
+	}}}, schema))
+	d, _ := open(t, settings(path), letters{})
+	require.Equal(t, []float32{0, 0, 0, .375, .375, 0, 0, 0, .125, .125}, batch(t, d, 1).Weight, "%T", one)
+}
+
+// TestWeightsMayHaveAnyNumberType of parquet.
+func TestWeightsMayHaveAnyNumberType(t *testing.T) {
+	for _, bits := range []int{8, 16, 32} {
+		weights(t, parquet.Int(bits), int32(3), 1)
+		weights(t, parquet.Uint(bits), uint32(3), 1)
+	}
+	weights(t, parquet.Int(64), int64(3), 1)
+	weights(t, parquet.Uint(64), uint64(3), 1)
+	weights(t, parquet.Leaf(parquet.FloatType), float32(3), 1)
+	weights(t, parquet.Leaf(parquet.DoubleType), float64(3), 1)
+	weights(t, parquet.Decimal(2, 9, parquet.Int32Type), int32(300), 100)
+	weights(t, parquet.Decimal(2, 18, parquet.Int64Type), int64(300), 100)
+	weights(t, parquet.Leaf(parquet.FixedLenByteArrayType(2)), [2]byte{0x00, 0x42}, [2]byte{0x00, 0x3c}) // float16
+}
+
 // TestImagesComeFromFilesURLsAndBytes: paths relative to the file, data URLs, the record's
 // list of images, and bytes in parquet.
 func TestImagesComeFromFilesURLsAndBytes(t *testing.T) {
@@ -228,6 +264,18 @@ func TestVerlsColumnsAreRead(t *testing.T) {
 	require.Equal(t, "uq\na.", text(batch(t, d, 1).Tokens))
 	d, _ = open(t, settings(write(t, "a.jsonl", `{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`)), letters{})
 	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
+}
+
+func TestAFileWithoutRowsSaysSo(t *testing.T) {
+	type rec struct {
+		Prompt   string `parquet:"prompt"`
+		Response string `parquet:"response"`
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{}))
+	c := settings(path)
+	_, err := sft.Open(t.Context(), &c, nil, nil)
+	require.ErrorContains(t, err, "a.parquet: bad example: it has 0 rows")
 }
 
 // TestTextThatIsNotUTF8IsRefused with file, line and byte. A byte order mark is skipped.
@@ -378,6 +426,22 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	d, err = sft.Open(t.Context(), &c, nil, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
+}
+
+// TestTurnsAreSelectedBeforeTheyAreCut: a cut conversation whose last turn is learned has
+// nothing to learn, rather than another turn.
+func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
+	c := settings(write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`))
+	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
+	d, _ := open(t, c, letters{})
+	rows, _ := d.Rows()
+	require.Equal(t, 1, rows)
+	require.Equal(t, "___b.", learned(batch(t, d, 1), 0))
+	c = settings(write(t, "a.jsonl", chat))
+	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit")
 }
 
 // TestExamplesWithoutWeightsAreNotCalledTooLong.

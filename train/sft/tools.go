@@ -103,7 +103,7 @@ func jsonList(v any, calls bool) (string, error) {
 			return "", nil
 		}
 		if !calls || !textArguments(v) {
-			return "", errors.New("it is a list of mappings in parquet, which keep no order of their keys: store it as a JSON text")
+			return "", errors.New("it has mappings in parquet, which keep no order of their keys: store it as a JSON text")
 		}
 		raw, err := json.Marshal(v)
 		if err != nil {

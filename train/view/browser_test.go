@@ -146,6 +146,13 @@ func (b *tab) open(url, selector string) {
 	b.until("document.querySelector(" + strconv.Quote(selector) + ")")
 }
 
+// follow goes to an address within the page and waits for an element that was not there before.
+func (b *tab) follow(hash, selector string) {
+	b.t.Helper()
+	eval[bool](b, fmt.Sprintf(`(() => { for (const e of document.querySelectorAll(%q)) e.remove(); location.hash = %q; return true })()`, selector, hash))
+	b.until("document.querySelector(" + strconv.Quote(selector) + ")")
+}
+
 // eval returns the value of an expression.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
@@ -167,7 +174,7 @@ func (b *tab) until(expression string) {
 			return
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			require.Fail(b.t, "waited in vain", "for %s; the console has %v, and the page shows\n%s", expression, b.said(), eval[string](b, "document.body.innerText.slice(0, 1500)"))
 		}
@@ -179,6 +186,14 @@ func (b *tab) set(selector, value string) {
 	b.t.Helper()
 	b.until("document.querySelector(" + strconv.Quote(selector) + ")")
 	eval[bool](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); return true })()`, selector, value))
+}
+
+// hurry shortens the times that pages opened after it wait before they ask again.
+func (b *tab) hurry() {
+	b.t.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: "const wait = window.setTimeout; window.setTimeout = (f, ms, ...args) => wait(f, ms >= 500 ? 50 : ms, ...args)",
+	})
 }
 
 // text is the text of an element.

@@ -11,12 +11,13 @@ import (
 const (
 	// maxListeners limits the pages that listen to events at a time.
 	maxListeners = 32
-	// pollEvery is how often the files of runs are looked at for a listener.
-	pollEvery = time.Second
 	// aliveEvery is how often something is sent when nothing changes, so that a closed
 	// connection is noticed.
 	aliveEvery = 15 * time.Second
 )
+
+// pollEvery is how often the files of runs are looked at for a listener. Tests look more often.
+var pollEvery = time.Second
 
 // listeners counts the pages that listen.
 type listeners struct {

@@ -24,6 +24,7 @@ import (
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/internal/pace"
 	"vagen/train/queue"
 	"vagen/train/run"
 	"vagen/train/worker"
@@ -33,6 +34,7 @@ import (
 const roleVariable = "VAGEN_WORKER_ROLE"
 
 func TestMain(m *testing.M) {
+	pace.Hurry()
 	traintest.Main(m, roleVariable, map[string]func() error{"worker": workerProcess, "trainer": trainerProcess})
 }
 

@@ -20,8 +20,8 @@ type Limits struct {
 func DefaultLimits() Limits { return Limits{Bytes: 32 << 20, Side: 1 << 14, Pixels: 1 << 26} }
 
 // DecodeImage reads a PNG or JPEG image as Pillow does, with the orientation that its EXIF data
-// name. It checks the size in the header before it allocates memory for the pixels. PNG is
-// exact. JPEG differs from libjpeg by rounding, up to 3 levels. An error wraps ErrImage.
+// name. It checks the size in the header before it allocates memory for the pixels. An error
+// wraps ErrImage.
 func DecodeImage(r io.Reader, limits Limits) (image.Image, error) {
 	if limits.Bytes < 1 || limits.Side < 1 || limits.Pixels < 1 {
 		return nil, fmt.Errorf("processor: %w: limits %+v, all must be at least 1", ErrConfig, limits)

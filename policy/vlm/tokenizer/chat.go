@@ -37,6 +37,7 @@ type Chat struct {
 
 	hasTool   bool // the template supports messages of tools
 	hasSystem bool // the template supports a system message
+	merges    bool // it puts the system message's text into the user's first message
 	repeats   bool // it supports consecutive messages of the same role
 	leads     bool // it supports a conversation that begins with the assistant
 	rewrites  bool
@@ -164,9 +165,16 @@ func (c *Chat) write(b *strings.Builder, messages []Message, previous string, ge
 		if err := c.check(m, previous); err != nil {
 			return fmt.Errorf("tokenizer: message %d: %w", i, err)
 		}
+		if c.merges && m.Role == RoleSystem && (i+1 == len(messages) || messages[i+1].Role != RoleUser) {
+			return fmt.Errorf("tokenizer: message %d: %w: no user message follows the system message, "+
+				"whose text the chat template puts into it", i, ErrText)
+		}
 		previous = m.Role
 		pads += m.Images()
 		side := c.user
+		if c.merges && i > 0 && messages[i-1].Role == RoleSystem {
+			side.before = "" // it is in that of the system message
+		}
 		switch m.Role {
 		case RoleSystem:
 			side = c.system

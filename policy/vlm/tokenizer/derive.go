@@ -161,16 +161,16 @@ func openedBy(request, before string) string {
 	return ""
 }
 
-// systemPart is optional: some templates support no system message.
+// systemPart is optional: some templates support no system message. Some put its text into the
+// user's first message.
 func (p *probe) systemPart(c *Chat) {
 	parts, err := p.cut(Text(RoleSystem, textA), Text(RoleUser, textB))
 	if err != nil {
 		return
 	}
-	if after, ok := strings.CutSuffix(parts[1], c.user.before); ok {
-		c.system = turn{before: parts[0], after: after}
-		c.hasSystem = true
-	}
+	after, apart := strings.CutSuffix(parts[1], c.user.before)
+	c.system = turn{before: parts[0], after: after}
+	c.hasSystem, c.merges = apart || parts[2] == c.user.after, !apart
 }
 
 // trims determines which roles' texts are trimmed.
@@ -210,16 +210,18 @@ func (p *probe) verify(c *Chat) error {
 		{u("one"), a("two"), u("three")}, {u("one"), a(" two\n"), u("three")}, {u("one"), a(""), u("three")},
 		{u("one"), a("two"), u("three"), a("four"), u("five")},
 	}
-	if c.hasSystem {
-		for _, m := range must[:len(must):len(must)] {
-			must = append(must, append([]Message{s("be brief ")}, m...))
-		}
-		must = append(must, []Message{s(""), u("one")})
-	}
+	system := [][]Message{{s(""), u("one")}}
 	for _, m := range must {
-		if err := p.compare(c, m); err != nil {
-			return err
-		}
+		system = append(system, append([]Message{s("be brief ")}, m...))
+	}
+	if c.merges && p.compareAll(c, system) != nil {
+		c.hasSystem, c.merges = false, false
+	}
+	if c.hasSystem {
+		must = append(must, system...)
+	}
+	if err := p.compareAll(c, must); err != nil {
+		return err
 	}
 	for _, m := range imageProbes(c.hasSystem) {
 		if c.image != "" && p.compare(c, m) != nil {
@@ -264,6 +266,15 @@ func imageProbes(system bool) [][]Message {
 }
 
 var errDiffers = errors.New("the template does more than concatenate messages")
+
+func (p *probe) compareAll(c *Chat, conversations [][]Message) error {
+	for _, m := range conversations {
+		if err := p.compare(c, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // compare renders a conversation with the Chat and with the template, with and without a request for a
 // response.

@@ -115,7 +115,7 @@ func (c *Chat) ToolCalls(text string, calls json.RawMessage) (string, error) {
 	out, okBefore := strings.CutPrefix(out, before+c.assistant.before)
 	out, okAfter := strings.CutSuffix(out, c.assistant.after+c.user.wrap(textC))
 	if !okBefore || !okAfter {
-		return "", fmt.Errorf("tokenizer: %w: the chat template shows tool calls in another place than in the assistant's message", ErrText)
+		return "", fmt.Errorf("tokenizer: %w: the chat template shows tool calls outside of the assistant's message", ErrText)
 	}
 	if !strings.Contains(out, content) {
 		return "", fmt.Errorf("tokenizer: %w: the chat template does not show the text of a message with tool calls", ErrText)

@@ -1,0 +1,5 @@
+package view
+
+import "time"
+
+func init() { pollEvery = 20 * time.Millisecond }
