@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"vagen/env/remote"
 	"vagen/internal/cli"
 	"vagen/internal/nearest"
-	"vagen/internal/regular"
 )
 
 func serveCommand() *cli.Command {
@@ -53,8 +51,7 @@ type service struct {
 	allow     cli.StringList
 	hosts     cli.StringList
 	protocols string
-	keyEnv    string
-	keyFile   string
+	key       *keySource
 	images    string
 }
 
@@ -66,8 +63,7 @@ func (s *service) flags(f *flag.FlagSet) {
 	f.Var(&s.allow, "allow-option", "`name` of an address, path or secret that clients may set; may be repeated")
 	f.Var(&s.hosts, "allow-host", "host `name` that clients may use for the service, and whose web pages may use it; may be repeated")
 	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy or lite,legacy")
-	f.StringVar(&s.keyEnv, "api-key-env", "", "environment `variable` with the API key")
-	f.StringVar(&s.keyFile, "api-key-file", "", "`file` with the API key")
+	s.key = keyFlags(f, "api-key", "API key")
 	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite sessions that are idle for this long; 0 is never")
 	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for this long; 0 is never")
 	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "interval between checks for idle sessions")
@@ -98,7 +94,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	if err := s.host(options); err != nil {
 		return err
 	}
-	if o.APIKey, err = s.key(c.Getenv); err != nil {
+	if o.APIKey, err = s.key.read(c.Getenv); err != nil {
 		return err
 	}
 	server, err := remote.NewServer(*o)
@@ -211,28 +207,4 @@ func legacyOptions(name string, options map[string]any) map[string]any {
 		options["rules"] = k.Rules[len(k.Rules)-1]
 	}
 	return options
-}
-
-// key reads the API key; "" for none.
-func (s *service) key(getenv func(string) (string, bool)) (string, error) {
-	var key, from string
-	switch {
-	case s.keyEnv != "" && s.keyFile != "":
-		return "", cli.Usagef("--api-key-env and --api-key-file are both set: use one of them")
-	case s.keyEnv != "":
-		key, _ = getenv(s.keyEnv)
-		from = "the environment variable " + s.keyEnv
-	case s.keyFile != "":
-		raw, err := regular.ReadFile(s.keyFile)
-		if err != nil {
-			return "", fmt.Errorf("the API key: %w", err)
-		}
-		key, from = string(raw), s.keyFile
-	default:
-		return "", nil
-	}
-	if key = strings.TrimSpace(key); key == "" {
-		return "", cli.Usagef("the API key in %s is empty", from)
-	}
-	return key, nil
 }

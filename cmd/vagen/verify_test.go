@@ -36,11 +36,20 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "error", "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null"}
 	succeed(t, append(args, "--out", out, "trainer.rollout_data_dir="+filepath.Join(out, "rollouts"))...)
-	text := succeed(t, "verify", out, "--steps", "1", "--log", "error")
+	text := succeed(t, "verify", out, "--steps", "1", "--seed", "7", "--log", "error")
 	require.Regexp(t, `replay +ok +step [12]: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`, text)
+	require.Contains(t, text, "1 of 2 steps that can be replayed were drawn with seed 7\n")
 	require.Contains(t, text, "1 other steps; 2 of all steps can be replayed")
 	require.Regexp(t, `inputs +ok +\d+ files that the run read equal the record`, text)
 	require.Contains(t, succeed(t, "verify", out, "--no-replay"), "no step was replayed, as asked for")
+	record := filepath.Join(out, proof.FileName)
+	whole := contents(t, record)
+	cut := whole[:strings.LastIndex(strings.TrimSuffix(whole, "\n"), "\n")+1]
+	require.NoError(t, os.WriteFile(record, []byte(cut), 0o644))
+	_, _, errs := launchRun(t, "", "verify", out, "--no-replay")
+	require.Contains(t, errs, "the record does not reach the end of the run: "+out)
+	succeed(t, "verify", out, "--no-replay", "--unfinished")
+	require.NoError(t, os.WriteFile(record, []byte(whole), 0o644))
 
 	other := out + "-other"
 	succeed(t, append(args, "--out", other, "run.seed=3", "trainer.rollout_data_dir="+filepath.Join(other, "rollouts"))...)
@@ -54,7 +63,7 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 
 	name := filepath.Join(out, "metrics.jsonl")
 	require.NoError(t, os.WriteFile(name, []byte(strings.Replace(contents(t, name), `"train/turns":1`, `"train/turns":2`, 1)), 0o644))
-	code, text, errs := launchRun(t, "", "verify", out, "--steps", "2", "--log", "error", "--json")
+	code, text, errs := launchRun(t, "", "verify", out, "--steps", "2", "--log", "error", "--json") // with a random seed
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "the run does not equal its record")
 	var r proof.Report

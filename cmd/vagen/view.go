@@ -24,17 +24,28 @@ other runs, and its episodes: those of training with trainer.rollout_data_dir, t
 token with trainer.rollout_data_scores, and those of validations. Files are only read,
 and only those of the runs.
 
-Without --key the page can be opened only on this machine. With --key every request must
-have the key; the address that is printed contains it.
+Without a key the page can be opened only on this machine. With one every request must have
+it; the address that is printed contains it. Other users of this machine see the arguments
+of a program: name the key by --key-env or --key-file where there are any.
 
   vagen view runs/quickstart/default-seed0 runs/quickstart/default-seed1`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			addr := f.String("addr", "127.0.0.1:0", "`address` to listen on; port 0 selects a free port")
 			var s view.Server
 			f.StringVar(&s.Key, "key", "", "`key` that every request must have; needed for an address that other machines can reach")
+			key := keyFlags(f, "key", "key")
 			open := f.Bool("open", false, "open the page in the browser")
 			return func(ctx context.Context, c *cli.Call) error {
 				s.Runs, s.Log = c.Args, c.Log
+				named, err := key.read(c.Getenv)
+				switch {
+				case err != nil:
+					return err
+				case named != "" && s.Key != "":
+					return cli.Usagef("--key is set beside --key-env or --key-file: use one of them")
+				case named != "":
+					s.Key = named
+				}
 				return viewRuns(ctx, c, &s, *addr, *open)
 			}
 		},
@@ -62,7 +73,7 @@ func viewRuns(ctx context.Context, c *cli.Call, s *view.Server, addr string, ope
 	}
 	err = s.Serve(ctx, ln)
 	if errors.Is(err, view.ErrKeyNeeded) {
-		return cli.Usagef("%w (--key)", err)
+		return cli.Usagef("%w (--key, --key-env or --key-file)", err)
 	}
 	return err
 }

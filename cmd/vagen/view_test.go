@@ -32,6 +32,35 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile, and from one of them.
+func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
+	dir := filepath.Dir(file(t, "metrics.jsonl", ""))
+	key, empty := file(t, "key", " k\n"), file(t, "empty", "\n")
+	for _, args := range [][]string{{"--key", "k"}, {"--key-env", "K"}, {"--key-file", key}} {
+		ctx, stop := context.WithCancel(t.Context())
+		said := &firstLine{found: make(chan string, 1)}
+		ended := make(chan int, 1)
+		go func() {
+			getenv := func(name string) (string, bool) { return "k", name == "K" }
+			ended <- cli.Main(ctx, program(), cli.Streams{In: strings.NewReader(""), Out: said, Err: io.Discard, Getenv: getenv},
+				append([]string{"view", dir}, args...))
+		}()
+		require.Contains(t, <-said.found, "?key=k", args)
+		stop()
+		<-ended
+	}
+	t.Setenv("VIEW_KEY", "k")
+	for want, args := range map[string][]string{
+		"--key is set beside --key-env or --key-file: use one of them": {"--key", "k", "--key-file", key},
+		"--key-env and --key-file are both set: use one of them":       {"--key-env", "VIEW_KEY", "--key-file", key},
+		"the key in " + empty + " is empty":                            {"--key-file", empty},
+		"no such file":                                                 {"--key-file", empty + "-none"},
+	} {
+		_, _, errs := launchRun(t, "", append([]string{"view", dir}, args...)...)
+		require.Contains(t, errs, want)
+	}
+}
+
 // TestAViewedRunIsTheOneThatWasTrained trains a tiny model with all records on, and asks
 // the server of vagen view for its episodes and their tokens.
 func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {

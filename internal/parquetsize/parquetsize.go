@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -27,79 +28,104 @@ const (
 	ratio = 2048
 )
 
-// Check walks over the headers of all pages, without reading them. It returns an error
+// Column has the sizes of a column in all row groups.
+type Column struct {
+	Values     int64
+	Bytes      int64 // decompressed, with one more for each value
+	Dictionary int64 // decompressed bytes of the largest dictionary; 0 for none
+}
+
+// Check is Measure without its result.
+func Check(f *parquet.File, r io.ReaderAt, size int64) error {
+	_, err := Measure(f, r, size)
+	return err
+}
+
+// Measure walks over the headers of all pages, without reading them, and returns the sizes of
+// the columns by their paths, joined with dots. It returns an error
 // if a page reaches beyond its column, if the number of values differs from the footer's,
 // or if the decompressed size, in all or in values of one column, exceeds both 8 MiB and
 // 2048 times the file's size.
-func Check(f *parquet.File, r io.ReaderAt, size int64) error {
+func Measure(f *parquet.File, r io.ReaderAt, size int64) (map[string]Column, error) {
 	most := least + ratio*size
+	columns := map[string]Column{}
 	var bytes int64
 	m := f.Metadata()
 	rows := int64(0)
 	for g := range m.RowGroups {
 		group := &m.RowGroups[g]
 		if group.NumRows < 0 || group.NumRows > most-rows {
-			return fmt.Errorf("%w: row group %d has %d rows", ErrSize, g, group.NumRows)
+			return nil, fmt.Errorf("%w: row group %d has %d rows", ErrSize, g, group.NumRows)
 		}
 		rows += group.NumRows
 		for c := range group.Columns {
-			decompressed, err := chunk(&group.Columns[c].MetaData, r, size, most)
+			meta := &group.Columns[c].MetaData
+			decompressed, dictionary, err := chunk(meta, r, size, most)
 			if err != nil {
-				return fmt.Errorf("%w: row group %d, column %d: %w", ErrSize, g, c, err)
+				return nil, fmt.Errorf("%w: row group %d, column %d: %w", ErrSize, g, c, err)
 			}
 			if bytes += decompressed; bytes > most {
-				return fmt.Errorf("%w: a file of %d bytes decompresses to %d or more", ErrSize, size, bytes)
+				return nil, fmt.Errorf("%w: a file of %d bytes decompresses to %d or more", ErrSize, size, bytes)
+			}
+			path := strings.Join(meta.PathInSchema, ".")
+			was := columns[path]
+			columns[path] = Column{
+				was.Values + meta.NumValues, was.Bytes + decompressed, max(was.Dictionary, dictionary),
 			}
 		}
 	}
 	if rows != m.NumRows {
-		return fmt.Errorf("%w: %d rows in groups, %d in all", ErrSize, rows, m.NumRows)
+		return nil, fmt.Errorf("%w: %d rows in groups, %d in all", ErrSize, rows, m.NumRows)
 	}
-	return nil
+	return columns, nil
 }
 
-// chunk walks over the pages of one column and returns their decompressed size.
-func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (decompressed int64, err error) {
+// chunk walks over the pages of one column and returns their decompressed size, and that of its
+// dictionary.
+func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (decompressed, dictionary int64, err error) {
 	at := m.DataPageOffset
 	if d := m.DictionaryPageOffset; d > 0 && d < at {
 		at = d
 	}
 	if m.NumValues < 0 || m.NumValues > most {
-		return 0, fmt.Errorf("%d values in a file of %d bytes", m.NumValues, size)
+		return 0, 0, fmt.Errorf("%d values in a file of %d bytes", m.NumValues, size)
 	}
 	if at < 0 || m.TotalCompressedSize < 0 || at > size || m.TotalCompressedSize > size-at {
-		return 0, fmt.Errorf("column of %d bytes at offset %d of a file of %d", m.TotalCompressedSize, at, size)
+		return 0, 0, fmt.Errorf("column of %d bytes at offset %d of a file of %d", m.TotalCompressedSize, at, size)
 	}
 	end := at + m.TotalCompressedSize
 	var values int64
 	for at < end && values < m.NumValues || at == m.DictionaryPageOffset && at < end {
 		h, n, err := header(r, at, end)
 		if err != nil {
-			return 0, fmt.Errorf("page at %d: %w", at, err)
+			return 0, 0, fmt.Errorf("page at %d: %w", at, err)
 		}
 		at += n
 		if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > end-at || h.UncompressedPageSize < 0 {
-			return 0, fmt.Errorf("page at %d: %d bytes, %d decompressed, of %d left in the column", at, h.CompressedPageSize, h.UncompressedPageSize, end-at)
+			return 0, 0, fmt.Errorf("page at %d: %d bytes, %d decompressed, of %d left in the column", at, h.CompressedPageSize, h.UncompressedPageSize, end-at)
 		}
 		count := countOf(h)
 		if count < 0 || count > most {
-			return 0, fmt.Errorf("page at %d: %d values", at, count)
+			return 0, 0, fmt.Errorf("page at %d: %d values", at, count)
+		}
+		if h.Type == format.DictionaryPage {
+			dictionary = max(dictionary, int64(h.UncompressedPageSize))
 		}
 		if h.Type == format.DataPage || h.Type == format.DataPageV2 {
 			values += count
 		}
 		if err := content(r, at, h, m.Codec); err != nil {
-			return 0, fmt.Errorf("page at %d: %w", at, err)
+			return 0, 0, fmt.Errorf("page at %d: %w", at, err)
 		}
 		if decompressed += int64(h.UncompressedPageSize) + count; decompressed > most {
-			return 0, fmt.Errorf("a file of %d bytes decompresses to %d or more", size, decompressed)
+			return 0, 0, fmt.Errorf("a file of %d bytes decompresses to %d or more", size, decompressed)
 		}
 		at += int64(h.CompressedPageSize)
 	}
 	if values != m.NumValues {
-		return 0, fmt.Errorf("%d values in its pages, %d in the footer", values, m.NumValues)
+		return 0, 0, fmt.Errorf("%d values in its pages, %d in the footer", values, m.NumValues)
 	}
-	return decompressed, nil
+	return decompressed, dictionary, nil
 }
 
 // header reads the header of a page and returns its length, too.

@@ -88,18 +88,19 @@ func LoadScores(path string) ([]Scores, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	return ReadScores(f)
+	return ReadScores(f, 0)
 }
 
-// ReadScores is LoadScores of an open file, which it closes.
-func ReadScores(f *os.File) ([]Scores, error) {
+// ReadScores is LoadScores of an open file, which it closes. most limits the memory that its
+// columns take, as Reader.Limit does.
+func ReadScores(f *os.File, most int64) ([]Scores, error) {
 	table, err := readTable(f, scoresKey, scoresVersion, maxScores)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	path := f.Name()
-	in, err := rows[scores](table)
+	in, err := rowsWithin[scores](table, most)
 	var out []Scores
 	for err == nil {
 		var one [1]scores

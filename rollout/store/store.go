@@ -7,8 +7,6 @@ import (
 	"iter"
 	"os"
 
-	"github.com/parquet-go/parquet-go"
-
 	"vagen/internal/regular"
 	"vagen/rollout"
 )
@@ -82,8 +80,9 @@ type Stored struct {
 type Reader struct {
 	path   string
 	file   *os.File
-	table  *parquet.File
+	table  *input
 	images *folder
+	most   int64 // see Limit
 }
 
 // Open opens a file. The error wraps ErrFormat if this package did not write it.
@@ -113,6 +112,11 @@ func (r *Reader) Lenient() { r.images.lenient = true }
 // are those of the file, which may be any texts.
 func (r *Reader) NamesOnly() { r.images.absent = true }
 
+// Limit makes the reader refuse to read columns that take more than about a number of bytes in
+// memory, with an error that wraps ErrFormat: a small file may contain much that is repeated. All
+// and At read all columns, Summaries and Texts only theirs. 0 is no limit.
+func (r *Reader) Limit(bytes int64) { r.most = bytes }
+
 // Len returns the number of trajectories.
 func (r *Reader) Len() int { return int(r.table.NumRows()) }
 
@@ -121,7 +125,7 @@ func (r *Reader) Len() int { return int(r.table.NumRows()) }
 // one value.
 func (r *Reader) All() iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		in, err := rows[record](r.table)
+		in, err := rowsWithin[record](r.table, r.most)
 		for i := 0; ; i++ {
 			var one [1]record
 			n := 0
@@ -156,7 +160,7 @@ func (r *Reader) At(i int) (Stored, error) {
 	if i < 0 || i >= r.Len() {
 		return fail(fmt.Errorf("the file has %d", r.Len()))
 	}
-	in, err := rows[record](r.table)
+	in, err := rowsWithin[record](r.table, r.most)
 	if err == nil {
 		err = seek(in, i)
 	}

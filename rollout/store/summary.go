@@ -47,7 +47,7 @@ type summaryRecord struct {
 // Summaries reads the summaries of all trajectories, in order. It reads no image, and
 // only the columns that it needs.
 func (r *Reader) Summaries() ([]Summary, error) {
-	out := make([]Summary, 0, r.Len())
+	out := make([]Summary, 0, min(r.Len(), 1<<12)) // the footer may claim any number
 	err := project(r, func(one *summaryRecord) {
 		s := Summary{
 			Step: int(one.Step), Env: one.Env, Seed: one.Seed, Group: int(one.Group), Index: int(one.Index),
@@ -82,7 +82,7 @@ type textsRecord struct {
 
 // Texts reads the texts of all trajectories, in order, and no other columns.
 func (r *Reader) Texts() ([]Texts, error) {
-	out := make([]Texts, 0, r.Len())
+	out := make([]Texts, 0, min(r.Len(), 1<<12))
 	err := project(r, func(one *textsRecord) {
 		var t Texts
 		for _, turn := range one.Turns {
@@ -95,7 +95,7 @@ func (r *Reader) Texts() ([]Texts, error) {
 
 // project reads some columns of all trajectories.
 func project[T any](r *Reader, each func(*T)) error {
-	in, err := rows[T](r.table)
+	in, err := rowsWithin[T](r.table, r.most)
 	for i := 0; err == nil; i++ {
 		var one [1]T
 		n := 0

@@ -54,10 +54,10 @@ func (t *table[T]) close(failed error) error {
 
 // readTable reads the footer of a file of createTable with at most limit rows. It closes
 // the file if that fails.
-func readTable(f *os.File, key, version string, limit int64) (*parquet.File, error) {
+func readTable(f *os.File, key, version string, limit int64) (*input, error) {
 	info, err := f.Stat()
 	if err == nil {
-		var in *parquet.File
+		var in *input
 		if in, err = openTable(f, info.Size(), key, version, limit); err == nil {
 			return in, nil
 		}
@@ -65,12 +65,19 @@ func readTable(f *os.File, key, version string, limit int64) (*parquet.File, err
 	return nil, fmt.Errorf("store: %s: %w", f.Name(), errors.Join(err, f.Close()))
 }
 
-func openTable(r io.ReaderAt, size int64, key, version string, limit int64) (in *parquet.File, err error) {
+// input is a file that is read, with the sizes of its columns.
+type input struct {
+	*parquet.File
+	sizes map[string]parquetsize.Column
+}
+
+func openTable(r io.ReaderAt, size int64, key, version string, limit int64) (_ *input, err error) {
 	defer rescue(&err)
 	if err := parquetsize.Footer(r, size); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	if in, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
+	in, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if v, ok := in.Lookup(key); !ok || v != version {
@@ -79,10 +86,11 @@ func openTable(r io.ReaderAt, size int64, key, version string, limit int64) (in 
 	if n := in.NumRows(); n < 0 || n > limit {
 		return nil, fmt.Errorf("%w: it has %d rows, at most %d are allowed", ErrFormat, n, limit)
 	}
-	if err := parquetsize.Check(in, r, size); err != nil {
+	sizes, err := parquetsize.Measure(in, r, size)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	return in, nil
+	return &input{in, sizes}, nil
 }
 
 // rescue converts a panic to an error: the library may panic on a damaged file.
@@ -92,9 +100,9 @@ func rescue(err *error) {
 	}
 }
 
-func rows[T any](in *parquet.File) (out *parquet.GenericReader[T], err error) {
+func rows[T any](in *input) (out *parquet.GenericReader[T], err error) {
 	defer rescue(&err)
-	return parquet.NewGenericReader[T](in), nil
+	return parquet.NewGenericReader[T](in.File), nil
 }
 
 // next reads one record.

@@ -79,7 +79,9 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 		r.Add("checkpoints", Faulty, "step %d is not in the chain", step)
 		return false, nil
 	default:
-		r.Add("checkpoints", Unchecked, "step %d was saved when the run was stopped, and is recorded when it resumes", step)
+		r.Add("checkpoints", Unfinished,
+			"step %d is in no record: it was saved when the run was stopped, and is recorded when it resumes, or it is not the run's",
+			step)
 		return false, nil
 	}
 	sums, err := readManifest(folder)
@@ -104,7 +106,9 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 		}
 		ok = r.file("checkpoints", file, sums[name].SHA256) && ok
 	}
-	return ok, nil
+	listed := func(name string) bool { _, is := sums[name]; return is || name == manifestName }
+	others, err := r.others(folderOf(step), listed)
+	return ok && !others, err
 }
 
 // last returns the last recorded step.

@@ -11,7 +11,9 @@
 // [Verify] compares the chain with the files. [Bisect] compares two runs, also those
 // without a chain. Neither needs a model. vagen/train/run.Verify also replays steps.
 //
-// The chain finds damage and accidental changes. It is not signed: whoever can write to
+// The chain finds damage and accidental changes, and edited runs that were recorded again: a
+// chain that begins with a resume, a resume from another checkpoint than the one that was saved,
+// a missing end, files that no line names. It is not signed: whoever can write to
 // the folder can compute another chain. [Report].Head, the hash of the last line, stands
 // for the whole chain: keep it elsewhere to recognise the same run later.
 //

@@ -17,7 +17,9 @@ type history struct {
 	saves    map[int]Line
 	inputs   map[string]string // hashes
 	paths    map[string]string // of inputs that the configuration does not name
-	ended    bool              // the last line is the end of the run
+	ended    bool              // the run has ended: no step, session or rollback comes after its end
+	named    map[string]bool   // every file that a line names, also those of undone steps
+	reached  int               // the last step that the chain accounts for
 
 	undone   int     // events that a resume or a rollback removed
 	repeated int     // lines that repeat one before a resume, with the same result
@@ -38,13 +40,21 @@ type seen struct {
 }
 
 func newHistory(c *Chain) *history {
-	h := &history{files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{}}
+	h := &history{
+		files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{}, named: map[string]bool{},
+	}
 	before := map[result]seen{}
 	for _, l := range c.Lines {
-		h.ended = l.Kind == KindEnd
+		if l.Kind != KindInputs && l.Kind != KindFile { // these are written in the background
+			h.ended = l.Kind == KindEnd
+		}
+		for name := range l.Files {
+			h.named[name] = true
+		}
 		switch l.Kind {
 		case KindStart, KindResume:
 			h.begin(l)
+			h.reached = l.Step
 		case KindInputs:
 			h.addInputs(l)
 		case KindEnd:
@@ -56,7 +66,9 @@ func newHistory(c *Chain) *history {
 		case track.KindRollback:
 			h.cut(slices.IndexFunc(h.events, func(e Line) bool { return e.Kind != track.KindImitate && e.Step > l.Step }))
 			h.drop(l.Step)
+			h.reached = l.Step
 		default:
+			h.reached = max(h.reached, l.Step)
 			h.repeat(before, result{l.Kind, "metrics", l.Step, l.Rollbacks}, l.Metrics)
 			h.events = append(h.events, l)
 			if l.Kind == track.KindSave && l.Checkpoint != "" {
@@ -73,6 +85,14 @@ func (h *history) begin(l Line) {
 	if len(h.sessions) == 0 {
 		h.older = max(l.Kept, 0)
 		h.events = make([]Line, min(h.older, maxEvents))
+	} else if l.Step > h.reached {
+		h.faults = append(h.faults, fmt.Errorf("%w: the run was resumed after step %d, but the record ends with step %d",
+			ErrChain, l.Step, h.reached))
+	}
+	if was := h.saves[l.Step].Checkpoint; was != "" && l.Checkpoint != was {
+		h.faults = append(h.faults, fmt.Errorf(
+			"the run was resumed from a checkpoint of step %d whose %s has SHA-256 %s, but %s was saved",
+			l.Step, manifestName, short(l.Checkpoint), short(was)))
 	}
 	h.sessions = append(h.sessions, l)
 	if l.Kept > len(h.events) {

@@ -68,6 +68,13 @@ func Open(dir string, log *slog.Logger) (*Recorder, error) {
 	return r, nil
 }
 
+// Empty reports whether the chain has no line yet.
+func (r *Recorder) Empty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.previous == ""
+}
+
 // Begin adds a line of kind start or resume. rollbacks is the number of rollbacks so far.
 func (r *Recorder) Begin(l Line, rollbacks int) error {
 	r.mu.Lock()

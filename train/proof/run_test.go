@@ -2,6 +2,7 @@ package proof_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,13 +47,18 @@ func (l learner) Save(ctx context.Context, dir string) error {
 // train trains in a folder, or resumes the run there. spoil, if not nil, changes the run.
 func train(t *testing.T, dir string, c config.Config, spoil func(r *run.Run, b *traintest.Bandit)) error {
 	t.Helper()
+	return trainLogged(t, dir, c, spoil, nil)
+}
+
+func trainLogged(t *testing.T, dir string, c config.Config, spoil func(r *run.Run, b *traintest.Bandit), log *slog.Logger) error {
+	t.Helper()
 	if c.Trainer.RolloutDir == nil {
 		episodes := filepath.Join(dir, "rollouts")
 		c.Trainer.RolloutDir = &episodes
 	}
 	b := traintest.Guesser()
 	r, err := run.Open(t.Context(), c, run.Options{
-		Dir: dir, Envs: (&traintest.Arena{}).Registry(t),
+		Dir: dir, Envs: (&traintest.Arena{}).Registry(t), Log: log,
 		Learner: func(context.Context, string) (policy.Learner, error) { return learner{b}, nil },
 	})
 	require.NoError(t, err)
@@ -88,7 +94,8 @@ func whole(t *testing.T, c config.Config) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, train(t, dir, c, nil))
-	require.Empty(t, verify(t, dir).Faults())
+	r := verify(t, dir)
+	require.Empty(t, append(r.Faults(), r.Unfinished()...))
 	return dir
 }
 

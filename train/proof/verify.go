@@ -22,7 +22,8 @@ import (
 )
 
 // ErrNoRecord means that a run has no proof.jsonl.
-var ErrNoRecord = errors.New("the run has no " + FileName + ", so nothing can be checked: it was trained by a version of vagen before it, or by a program that does not use train/run")
+var ErrNoRecord = errors.New("the run has no " + FileName + ", so nothing can be checked: " +
+	"the file was removed, or the run was trained by a version of vagen before it or by a program that does not use train/run")
 
 // State is the result of a check.
 type State string
@@ -33,6 +34,9 @@ const (
 	Faulty    State = "fault"
 	Missing   State = "missing" // the file does not exist any more; no fault
 	Unchecked State = "not checked"
+	// Unfinished is what a run leaves that was stopped or is still training, and what a run leaves
+	// whose record was cut off.
+	Unfinished State = "unfinished"
 )
 
 // Check is the result of checking one thing.
@@ -57,6 +61,11 @@ type Report struct {
 // Faults returns the checks that failed.
 func (r *Report) Faults() []Check {
 	return slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.State != Faulty })
+}
+
+// Unfinished returns the checks that are right only for a run that has not ended.
+func (r *Report) Unfinished() []Check {
+	return slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.State != Unfinished })
 }
 
 // Add adds the result of a check.
@@ -99,7 +108,9 @@ func Verify(ctx context.Context, dir string) (*Report, error) {
 		return r, nil
 	}
 	r.Facts = h.sessions[len(h.sessions)-1].Facts
-	for _, f := range []func(context.Context) error{r.configuration, r.metrics, r.episodes, r.checkpoints, r.inputs} {
+	for _, f := range []func(context.Context) error{
+		r.configuration, r.metrics, r.episodes, r.checkpoints, r.unrecorded, r.inputs,
+	} {
 		if err := f(ctx); err != nil {
 			return nil, err
 		}
@@ -118,6 +129,11 @@ func (r *Report) chain(c *Chain) {
 	}
 	if len(c.Lines) > 0 && c.Lines[0].Kind != KindStart && c.Lines[0].Kind != KindResume || len(h.sessions) == 0 {
 		r.Add(FileName, Faulty, "%v: the first line is not the start of a run", ErrChain)
+	} else if first := h.sessions[0]; c.Lines[0].Kind == KindResume {
+		r.Add(FileName, Faulty, "the first line is a resume after step %d: what the run did before is in no record",
+			first.Step)
+	} else if first.Step > 0 {
+		r.Add("session", Unchecked, "the run started after step %d, from a checkpoint of another run", first.Step)
 	}
 	for _, err := range h.faults {
 		r.Add(FileName, Faulty, "%v", err)
@@ -127,6 +143,10 @@ func (r *Report) chain(c *Chain) {
 	}
 	if len(c.Damage) == 0 {
 		r.Add(FileName, Passed, "%d lines are chained; the last has hash %s", len(c.Lines), r.Head)
+	}
+	if !h.ended {
+		r.Add(FileName, Unfinished, "the end of the run is not recorded: the run was stopped or is still training, "+
+			"or the record was cut off after step %d", h.reached)
 	}
 	for _, s := range h.sessions[min(1, len(h.sessions)):] {
 		text := fmt.Sprintf("resumed after step %d", s.Step)

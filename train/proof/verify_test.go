@@ -167,18 +167,19 @@ func TestARollbackIsPartOfTheChain(t *testing.T) {
 }
 
 // TestAnOldRunGetsAClearMessage: a run without a chain cannot be verified. When it is
-// resumed, the chain covers the rest.
+// resumed, the chain covers the rest, and a warning and a fault say so.
 func TestAnOldRunGetsAClearMessage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.ErrorIs(t, train(t, dir, recorded(), stopAt(6)), traintest.ErrBroken)
 	require.NoError(t, os.Remove(filepath.Join(dir, proof.FileName)))
 	_, err := proof.Verify(t.Context(), dir)
 	require.ErrorIs(t, err, proof.ErrNoRecord)
-	require.ErrorContains(t, err, "it was trained by a version of vagen before it")
-	require.NoError(t, train(t, dir, recorded(), nil))
-	r := verify(t, dir)
-	require.Empty(t, r.Faults())
-	require.Regexp(t, `metrics.jsonl: not checked: the first \d events are older than the chain`, text(r))
+	require.ErrorContains(t, err, "the file was removed, or the run was trained by a version of vagen before it")
+	log := resumeLogged(t, dir, recorded())
+	require.Contains(t, log, "the run has metrics, but no record of them")
+	require.Regexp(t, `metrics.jsonl: not checked: the first \d events are older than the chain`, text(verify(t, dir)))
+	require.Contains(t, text(verify(t, dir)), "the first line is a resume after step ")
+	require.NotContains(t, resumeLogged(t, dir, recorded()), "no record", "the second resume")
 	_, err = proof.Verify(t.Context(), t.TempDir())
 	require.ErrorContains(t, err, "contains no run")
 }

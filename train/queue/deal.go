@@ -27,11 +27,12 @@ type deal struct {
 
 	out      []*rollout.Trajectory
 	missing  int
-	attempts []int // of each task
-	todo     []int // tasks to publish
-	pending  int   // tasks that were published and have no result
-	first    error // failure of an episode
-	failed   error // of Options.Done: the batch ends
+	attempts []int       // of each task
+	sent     []time.Time // when this process published each task last; zero if it did not
+	todo     []int       // tasks to publish
+	pending  int         // tasks that were published and have no result
+	first    error       // failure of an episode
+	failed   error       // of Options.Done: the batch ends
 
 	bucket   jetstream.ObjectStore
 	all      jetstream.ObjectStore // settings of deals
@@ -48,7 +49,8 @@ type deal struct {
 func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) (*deal, error) {
 	d := &deal{
 		q: q, nonce: nonce(), episodes: episodes, encoded: make([]json.RawMessage, len(episodes)),
-		out: make([]*rollout.Trajectory, len(episodes)), attempts: make([]int, len(episodes)), missing: len(episodes),
+		out: make([]*rollout.Trajectory, len(episodes)), attempts: make([]int, len(episodes)),
+		sent: make([]time.Time, len(episodes)), missing: len(episodes),
 		progress: time.Now(), warned: time.Now(),
 	}
 	d.settings = settings{Run: q.opts.Run, Tag: p.Tag, Seed: seed, Lease: q.opts.Lease, Tries: q.opts.Tries, Limits: limitsOf(p), Setup: q.opts.Setup}
@@ -284,6 +286,7 @@ func (d *deal) publish(ctx context.Context) {
 		futures := make([]jetstream.PubAckFuture, n)
 		var failed error
 		for k, i := range d.todo[:n] {
+			d.sent[i] = time.Now()
 			raw, err := json.Marshal(&taskOf[json.RawMessage]{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
 			if err == nil {
 				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))

@@ -28,5 +28,6 @@
 // With a result a worker may send a report of what an episode used (Opened.Observe, Options.Done).
 //
 // Results are not trusted: what cannot be a result of its task is counted as a failure of
-// the worker.
+// the worker. So is a report that workers ended which comes before their leases can have ended.
+// Objects whose chunks are missing are not waited for.
 package queue

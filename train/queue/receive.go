@@ -66,7 +66,11 @@ const aheadMessages = 3
 
 // unpack sets the fields of a message that depend on its content.
 func (d *deal) unpack(ctx context.Context, r *incoming) {
-	if r.places, r.invalid = readPlaces(r.Headers().Get(tasksHeader), len(d.out)); r.invalid != nil || r.fault() != "" {
+	r.places, r.invalid = readPlaces(r.Headers().Get(tasksHeader), len(d.out))
+	if r.invalid == nil && r.fault() != "" && len(r.places) > 1 {
+		r.invalid = fmt.Errorf("it reports a failure of %d tasks, must be one", len(r.places))
+	}
+	if r.invalid != nil || r.fault() != "" {
 		return
 	}
 	if r.ts, r.err = d.decode(ctx, r.Msg, r.places); r.err == nil {
@@ -82,9 +86,7 @@ func (d *deal) receive(ctx context.Context, r *incoming) {
 		return
 	}
 	if kind := r.fault(); kind != "" {
-		for _, p := range r.places {
-			d.fault(ctx, p, kind, errors.New(shorten(string(r.Data()))))
-		}
+		d.fault(ctx, r.places[0], d.believed(kind, r.places[0]), errors.New(shorten(string(r.Data()))))
 		return
 	}
 	if ctx.Err() != nil {
@@ -119,8 +121,8 @@ func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]s
 }
 
 // object reads an object of the batch's bucket. The first try has little time, because the chunks
-// of an object that a worker made up may never arrive; later ones suffice for large objects on slow
-// connections.
+// of an object that a worker made up never arrive, which is examined then; later ones suffice for
+// large objects on slow connections.
 func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, error) {
 	var err error
 	for try := range 3 { // another worker may be writing the same image
@@ -128,11 +130,57 @@ func (d *deal) object(ctx context.Context, name string, limit int64) ([]byte, er
 			return nil, context.Cause(ctx)
 		}
 		var raw []byte
-		if raw, err = readObject(ctx, transferTimeout>>(4-2*try), d.bucket, name, limit); err == nil || errors.Is(err, errTooLong) {
+		within := []time.Duration{firstTransfer, transferTimeout / 4, transferTimeout}[try]
+		if raw, err = readObject(ctx, within, d.bucket, name, limit); err == nil || errors.Is(err, errTooLong) {
 			return raw, err
+		}
+		if forged := d.forged(ctx, name); forged != nil {
+			err = forged
+			break
 		}
 	}
 	return nil, fmt.Errorf("object %q: %w", shorten(name), err)
+}
+
+// firstTransfer limits the first try to read an object; tests shorten it.
+var firstTransfer = time.Second
+
+// errForged means that an object is not one that a worker writes.
+var errForged = errors.New("it is no object of a worker")
+
+// forged examines an object that could not be read: an error wraps errForged if waiting for it has no
+// use. A worker writes all chunks of an object before its description, and never links.
+func (d *deal) forged(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	var former string
+	for {
+		info, err := d.bucket.GetInfo(ctx, name)
+		if err != nil {
+			return nil // it may be there soon
+		}
+		if info.Opts != nil && info.Opts.Link != nil {
+			return fmt.Errorf("%w: it is a link", errForged)
+		}
+		chunks := "$O." + d.q.names.bucket(d.batch) + ".C." + info.NUID
+		of, err := d.q.js.Stream(ctx, "OBJ_"+d.q.names.bucket(d.batch))
+		var state *jetstream.StreamInfo
+		if err == nil {
+			state, err = of.Info(ctx, jetstream.WithSubjectFilter(chunks))
+		}
+		switch {
+		case err != nil:
+			return nil
+		case info.Size == 0, state.State.Subjects[chunks] > 0 && state.State.Subjects[chunks] >= uint64(info.Chunks):
+			return nil
+		case info.NUID == former:
+			return fmt.Errorf("%w: %d of its %d chunks are there", errForged, state.State.Subjects[chunks], info.Chunks)
+		}
+		former = info.NUID // when an object is replaced, the chunks of the former one are removed
+		if clock.Wait(ctx, firstTransfer/10) != nil {
+			return nil
+		}
+	}
 }
 
 // transferTimeout limits the transfer of an object. NATS's own limit, 5 s, is too short for a large
@@ -192,6 +240,18 @@ func (d *deal) accept(ctx context.Context, p place, t *rollout.Trajectory, repor
 		err = fmt.Errorf("%w: %w", ErrResult, err)
 	}
 	d.fault(ctx, p, faultFailed, err)
+}
+
+// believed is the kind of a failure that a worker reports. That workers ended is only believed, and
+// the episode given up without further tries, once the leases of so many can have ended; before, it
+// is a failure as others are.
+func (d *deal) believed(kind string, p place) string {
+	sent := d.sent[p.number]
+	if kind == faultDied && (sent.IsZero() || time.Since(sent) < time.Duration(d.q.opts.Tries)*d.q.opts.Lease) {
+		d.q.count.invalid.Add(1)
+		return faultFailed
+	}
+	return kind
 }
 
 // fault counts a failure of a task, and plays it again or gives it up.

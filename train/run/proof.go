@@ -36,7 +36,7 @@ func (r *Run) record(ctx context.Context) (err error) {
 		Kind: proof.KindStart, Facts: proof.NewFacts(stored, r.Config.Run.Seed, backend),
 		Files: map[string]string{configName: config.SHA256}, Kept: len(r.past), Changed: r.changed,
 	}
-	if r.Folder.resumed() {
+	if !r.proof.Empty() || r.from != nil && within(r.Folder.Path, r.from.Path) {
 		l.Kind = proof.KindResume
 	}
 	rollbacks := 0

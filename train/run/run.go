@@ -119,6 +119,10 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 		}
 		r.from, from, r.changed = p, &p.State, lines
 	}
+	if r.Folder.unrecorded() {
+		r.log.Warn("the run has metrics, but no record of them: vagen verify will report it",
+			"in", r.Folder.Path, "missing", proof.FileName)
+	}
 	r.past, err = r.Folder.Rewind(from, r.Config.Trainer.Steps)
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/proof"
 	"vagen/train/run/internal/owner"
 	"vagen/train/track"
 )
@@ -82,6 +83,15 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 
 // resumed reports whether the folder held a run when it was opened.
 func (f *Folder) resumed() bool { return f.read != nil }
+
+// unrecorded reports whether the folder has metrics, but no chain of the lines that a run records.
+func (f *Folder) unrecorded() bool {
+	filled := func(name string) bool {
+		info, err := os.Stat(filepath.Join(f.Path, name))
+		return err == nil && info.Size() > 0
+	}
+	return filled(metricsName) && !filled(proof.FileName)
+}
 
 // Lock locks the folder against other processes until unlock is called or the process
 // ends in any way. If another process has the lock, the error wraps ErrBusy. After

@@ -15,7 +15,10 @@ import (
 
 // VerifyOptions say which steps Verify replays, and with what.
 type VerifyOptions struct {
-	Steps     int      // number of steps to replay; 0 replays none
+	Steps int // number of steps to replay; 0 replays none
+	// Seed draws the steps. Whoever verifies draws it at random: a run whose steps to replay are
+	// known in advance can be forged in the others.
+	Seed      uint64
 	Overrides []string // of the form key=value, which set secrets, as for Replay
 	Envs      *env.Registry
 	Log       *slog.Logger
@@ -25,7 +28,7 @@ type VerifyOptions struct {
 // steps. It changes nothing.
 //
 // A step can be replayed if its episodes are stored and the checkpoint directly before it
-// exists; step 1 needs none. The steps are drawn with the run's seed. On the kind of machine
+// exists; step 1 needs none. The steps are drawn with o.Seed. On the kind of machine
 // that the run was trained on a replay must equal the record bit by bit; elsewhere it must be
 // within proof.LogProbTolerance and proof.MetricTolerance, and the report says so.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, error) {
@@ -59,7 +62,9 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 	if err != nil {
 		return err
 	}
-	steps := proof.Sample(candidates, o.Steps, c.Run.Seed)
+	steps := proof.Sample(candidates, o.Steps, o.Seed)
+	r.Add("replay", proof.Passed, "%d of %d steps that can be replayed were drawn with seed %d",
+		len(steps), len(candidates), o.Seed)
 	for _, step := range steps {
 		x, err := Replay(ctx, path, o.Overrides, step, o.Envs, o.Log)
 		if ctx.Err() != nil {

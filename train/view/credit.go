@@ -184,7 +184,7 @@ func (c *creditCache) scores(r *run, of fileKey) ([]store.Scores, error) {
 	*c = creditCache{read: now, of: of}
 	f, _, err := openFile(dir, name)
 	if err == nil {
-		c.scored, err = store.ReadScores(f)
+		c.scored, err = store.ReadScores(f, maxMemory)
 	}
 	c.err = err
 	return c.scored, c.err
@@ -224,6 +224,7 @@ func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
 		return nil, err
 	}
 	defer in.Close()
+	in.Limit(maxMemory)
 	if in.Lenient(); !images {
 		in.NamesOnly()
 	}

@@ -5,28 +5,15 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 )
 
 // allMetrics are the curves of a run, with a bounded number of points.
 func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error) {
-	series := map[string][]json.RawMessage{}
-	for after := 0; ; {
-		var a struct {
-			Lines  int
-			More   bool
-			Series map[string][]json.RawMessage
-		}
-		if err := answerOf(h, "/api/runs/"+run+"/metrics", url.Values{"after": {fmt.Sprint(after)}}, &a); err != nil {
-			return nil, err
-		}
-		for name, points := range a.Series {
-			series[name] = append(series[name], points...)
-		}
-		if after = a.Lines; !a.More {
-			break
-		}
+	var a struct{ Series map[string][]json.RawMessage }
+	if err := answerOf(h, "/api/runs/"+run+"/metrics", nil, &a); err != nil {
+		return nil, err
 	}
+	series := a.Series
 	for name, points := range series {
 		series[name] = downsample(points)
 	}

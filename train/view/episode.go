@@ -90,6 +90,19 @@ func (r *run) find(root *os.Root, key string) (*entry, error) {
 }
 
 func (r *run) episodeAnswer(req *http.Request) (any, error) {
+	a, err := r.episodeOf(req)
+	if err != nil || len(a.Rows) == 0 {
+		return a, err
+	}
+	// Not while the run is locked: reading a tokenizer may take long.
+	if problem := r.tokenTexts(req.Context(), a.Rows); problem != "" {
+		a.Problems = append(a.Problems, problem)
+	}
+	return a, nil
+}
+
+// episodeOf is the answer without the texts of tokens.
+func (r *run) episodeOf(req *http.Request) (*episodeAnswer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	root, err := r.openRoot()
@@ -147,12 +160,8 @@ func (r *run) detail(req *http.Request, e *entry, a *episodeAnswer) error {
 	if problem != "" {
 		a.Problems = append(a.Problems, problem)
 	}
-	texts, problem := r.tokenTexts(t)
-	if problem != "" {
-		a.Problems = append(a.Problems, problem)
-	}
 	for i := range t.Rows {
-		row, problem := layOutRow(t, i, scores[rowKey{t.Group, t.Index, i}], texts[i])
+		row, problem := layOutRow(t, i, scores[rowKey{t.Group, t.Index, i}])
 		if problem != "" {
 			a.Problems = append(a.Problems, problem)
 		}

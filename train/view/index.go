@@ -31,6 +31,9 @@ const (
 const (
 	// maxFiles limits the files of episodes of a run.
 	maxFiles = 100_000
+	// maxMemory limits what a file of episodes or scores may take in memory when it is read, in
+	// bytes. The scores of 10 million tokens take 310 MB.
+	maxMemory = 512 << 20
 	// maxProblems limits the problems that are listed.
 	maxProblems = 20
 )
@@ -272,6 +275,7 @@ func (s *source) open(folder string) (*store.Reader, error) {
 		return nil, err
 	}
 	r.NamesOnly()
+	r.Limit(maxMemory)
 	return r, nil
 }
 

@@ -82,6 +82,41 @@ func TestMetricsAreFollowed(t *testing.T) {
 	require.Equal(t, []any{0, true}, []any{ask("after=6").Lines, ask("after=6").Reset})
 }
 
+// TestLongMetricsAreThinned: of many lines of a kind at most 2,001 are in an answer, with metrics that
+// only some of them have; other kinds, and lines that are added, are complete.
+func TestLongMetricsAreThinned(t *testing.T) {
+	f := trainRun(t, 1)
+	var text strings.Builder
+	for step := 1; step <= 9_000; step++ {
+		fmt.Fprintf(&text, `{"kind":"step","step":%d,"a":%d`, step, 2*step)
+		if step%10 == 0 {
+			text.WriteString(`,"rare":1`)
+		}
+		text.WriteString("}\n")
+		if step%100 == 0 {
+			fmt.Fprintf(&text, `{"kind":"validate","step":%d,"val/x":3}`+"\n", step)
+		}
+	}
+	text.WriteString("no event\n")
+	f.write(t, "metrics.jsonl", text.String())
+	s := serveRuns(t, "", f.dir)
+	var a metricsAnswer
+	s.get(t, 200, "/api/runs/r0/metrics", &a)
+	require.Equal(t, 9_091, a.Lines)
+	points := a.Series["a"]
+	require.InDelta(t, 2_000, len(points), 1)
+	require.Equal(t, []float64{1, 2, 9_000, 18_000}, []float64{*points[0][0], *points[0][1], *points[len(points)-1][0], *points[len(points)-1][1]})
+	for i := range points[1:] {
+		require.LessOrEqual(t, *points[i+1][0]-*points[i][0], 10.0, "no gap of more than two parts")
+	}
+	require.InDelta(t, 200, len(a.Series["rare"]), 60, "a tenth of them")
+	require.Len(t, a.Series["val/x"], 90)
+	appendTo(t, filepath.Join(f.dir, "metrics.jsonl"), event(9_001, "1")+event(9_002, "2"))
+	s.get(t, 200, "/api/runs/r0/metrics?after=9091", &a)
+	require.Len(t, a.Series["a"], 2)
+	require.Contains(t, problems(t, s), "1 lines of metrics.jsonl are not events")
+}
+
 // TestNewEpisodesAppear, changed ones change, and removed ones go.
 func TestNewEpisodesAppear(t *testing.T) {
 	f := trainRun(t, 1)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,24 +18,30 @@ import (
 )
 
 const (
-	// maxLines is the largest number of lines in an answer; the page asks for the next.
-	maxLines = 20_000
+	// maxPoints is the largest number of lines of one kind in an answer. Of more, one is drawn from
+	// each of maxPoints equal parts, so that metrics that only some lines have are in the answer, too.
+	maxPoints = 2_000
+	// checked is the number of lines at the start of a file that are decoded when they are indexed,
+	// to count those that are not events. Of the others that is decided by their first bytes.
+	checked = maxPoints / 2
 	// maxLine limits a line of metrics.jsonl in bytes.
 	maxLine = 4 << 20
 	// maxRead is how much of metrics.jsonl is read at a time.
-	maxRead = 64 << 20
+	maxRead = 8 << 20
 	// tail is how many bytes before the end are compared to find out whether a file that
 	// did not shrink was rewritten.
 	tail = 512
 )
 
-// metricsFile follows metrics.jsonl, which is appended to, and cut by a rollback.
+// metricsFile follows metrics.jsonl, which is appended to, and cut by a rollback. It is an index of
+// the lines: their metrics are read when they are asked for.
 type metricsFile struct {
 	read       stamp
 	generation int // how many times the file was cut or replaced
 	at         int64
 	end        []byte // the last bytes before at
 	lines      []line
+	kinds      []string
 	steps      int
 	interval   float64 // seconds of the last step
 	torn       bool    // the last line is not complete
@@ -42,10 +49,18 @@ type metricsFile struct {
 	fault      string  // why the file cannot be read
 }
 
-// line is an event.
+// line is the place of an event.
 type line struct {
-	step   int
-	series map[string]number
+	at   int64
+	size int32 // with the line end
+	kind int32 // index of metricsFile.kinds; -1 for a line that is not an event
+}
+
+// event is the content of a line.
+type event struct {
+	kind    string
+	step    int
+	metrics map[string]any
 }
 
 // refresh reads the lines that were added.
@@ -89,66 +104,139 @@ func (m *metricsFile) restart() {
 	*m = metricsFile{generation: m.generation}
 }
 
-// append reads the complete lines after m.at of a file of some size.
+// append indexes the complete lines after m.at of a file of some size.
 func (m *metricsFile) append(f *os.File, size int64) error {
+	raw := make([]byte, min(maxRead, max(0, size-m.at)))
+	var last []byte // line of the last step
 	for {
-		raw := make([]byte, min(maxRead, max(0, size-m.at)))
 		n, err := f.ReadAt(raw, m.at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		raw = raw[:n]
-		whole := bytes.LastIndexByte(raw, '\n') + 1
+		whole := bytes.LastIndexByte(raw[:n], '\n') + 1
 		for text := range bytes.Lines(raw[:whole]) {
-			m.event(bytes.TrimSpace(text))
+			if m.index(text) {
+				last = append(last[:0], text...)
+			}
 		}
-		m.at += int64(whole)
 		if whole > 0 {
 			m.end = bytes.Clone(raw[max(0, whole-tail):whole])
 		}
 		m.torn = whole < n
 		if n < maxRead {
-			return nil
+			break
 		}
 		if whole == 0 {
 			return errors.New("a line is longer than " + strconv.Itoa(maxRead) + " bytes")
 		}
 	}
+	if e, ok := parse(last); ok {
+		m.interval, _ = e.metrics["time/step"].(float64)
+	}
+	return nil
 }
 
-// event adds a line. One that is not an event counts as a line, so that lines keep their
-// numbers.
-func (m *metricsFile) event(text []byte) {
-	l := line{series: map[string]number{}}
-	defer func() { m.lines = append(m.lines, l) }()
-	var all map[string]any
-	if len(text) > maxLine || json.Unmarshal(text, &all) != nil {
-		m.bad++
-		return
+// index adds the next line, and reports whether it is that of a step. One that is not an event counts
+// as a line, so that lines keep their numbers.
+func (m *metricsFile) index(text []byte) (ofStep bool) {
+	kind, step, ok := head(text)
+	if !ok || len(m.lines) < checked {
+		var e event
+		e, ok = parse(text)
+		kind, step = e.kind, e.step
 	}
-	kind, ok := all["kind"].(string)
-	step, ok2 := all["step"].(float64)
+	l := line{m.at, int32(len(text)), -1}
+	m.at += int64(len(text))
+	if l.kind = int32(slices.Index(m.kinds, kind)); ok && l.kind < 0 && len(m.kinds) < maxKinds {
+		l.kind, m.kinds = int32(len(m.kinds)), append(m.kinds, kind)
+	}
+	if !ok || l.kind < 0 {
+		l.kind = -1
+		m.bad++
+	}
+	m.lines = append(m.lines, l)
+	if ofStep = l.kind >= 0 && kind == track.KindStep; ofStep {
+		m.steps = max(m.steps, step)
+	}
+	return ofStep
+}
+
+// maxKinds limits the kinds of events in a file.
+const maxKinds = 64
+
+// head reads kind and step of a line as runs write it. ok is false for another line.
+func head(text []byte) (kind string, step int, ok bool) {
+	rest, is := bytes.CutPrefix(text, []byte(`{"kind":"`))
+	name, rest, is2 := bytes.Cut(rest[:min(len(rest), 128)], []byte(`","step":`))
+	digits, _, is3 := bytes.Cut(rest, []byte(","))
+	n, err := strconv.ParseUint(string(digits), 10, 31)
+	whole := len(text) <= maxLine && bytes.HasSuffix(bytes.TrimRight(text, "\r\n"), []byte("}"))
+	return string(name), int(n), is && is2 && is3 && err == nil && whole && !bytes.ContainsAny(name, `"\`)
+}
+
+// parse reads a line. ok is false if it is not an event.
+func parse(text []byte) (e event, ok bool) {
+	if len(text) > maxLine || json.Unmarshal(text, &e.metrics) != nil {
+		return e, false
+	}
+	kind, ok := e.metrics["kind"].(string)
+	step, ok2 := e.metrics["step"].(float64)
 	if !ok || !ok2 || step < 0 || step > math.MaxInt32 || step != math.Trunc(step) {
-		m.bad++
-		return
+		return e, false
 	}
-	l.step = int(step)
-	if kind == track.KindStep {
-		m.steps = max(m.steps, l.step)
-		m.interval, _ = all["time/step"].(float64)
-	}
-	for name, x := range all {
+	e.kind, e.step = kind, int(step)
+	return e, true
+}
+
+// series adds the metrics of an event.
+func (e *event) series(into map[string][]point) {
+	for name, x := range e.metrics {
 		// Every event has times; only those of steps are counted in training steps.
-		if name == "kind" || name == "step" || kind != track.KindStep && strings.HasPrefix(name, "time/") {
+		if name == "kind" || name == "step" || e.kind != track.KindStep && strings.HasPrefix(name, "time/") {
 			continue
 		}
 		switch x := x.(type) {
 		case float64:
-			l.series[name] = number(x)
+			into[name] = append(into[name], point{e.step, number(x)})
 		case nil:
-			l.series[name] = number(math.NaN())
+			into[name] = append(into[name], point{e.step, number(math.NaN())})
 		}
 	}
+}
+
+// shown are the lines of an answer, of those after some.
+func (m *metricsFile) shown(after int) []line {
+	count := make([]int, len(m.kinds))
+	for _, l := range m.lines[after:] {
+		if l.kind >= 0 {
+			count[l.kind]++
+		}
+	}
+	seen := make([]int, len(m.kinds))
+	var out []line
+	for _, l := range m.lines[after:] {
+		if l.kind < 0 {
+			continue
+		}
+		i, n := seen[l.kind], count[l.kind]
+		if seen[l.kind]++; n <= maxPoints || i == n-1 || drawn(i, n) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// drawn reports whether the ith of n lines is the one that is drawn from its part. Which one of a
+// part it is has no period: metrics that every tenth line has would be lost, or alone be left.
+func drawn(i, n int) bool {
+	part := i * maxPoints / n
+	first := (part*n + maxPoints - 1) / maxPoints
+	next := ((part+1)*n + maxPoints - 1) / maxPoints
+	if part == 0 {
+		return i == 0
+	}
+	mixed := uint32(part) * 2654435761
+	return i-first == int(mixed>>16)%(next-first)
 }
 
 // problems says what is missing.
@@ -180,7 +268,6 @@ type metricsAnswer struct {
 	Lines      int                `json:"lines"`
 	Generation int                `json:"generation"`
 	Reset      bool               `json:"reset"`
-	More       bool               `json:"more"`
 	Series     map[string][]point `json:"series"`
 }
 
@@ -193,24 +280,40 @@ func (r *run) metricsAnswer(req *http.Request) (any, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.metrics
-	if root, err := r.openRoot(); err == nil {
+	root, err := r.openRoot()
+	if err == nil {
 		defer root.Close()
 		m.refresh(root)
 	} else {
 		m.restart()
 	}
-	a := metricsAnswer{Generation: m.generation, Series: map[string][]point{}}
+	a := metricsAnswer{Lines: len(m.lines), Generation: m.generation, Series: map[string][]point{}}
 	if g := q.Get("generation"); after > len(m.lines) || after > 0 && g != "" && g != strconv.Itoa(m.generation) {
 		a.Reset, after = true, 0
 	}
-	a.Lines = min(len(m.lines), after+maxLines)
-	a.More = a.Lines < len(m.lines)
-	for _, l := range m.lines[after:a.Lines] {
-		for name, x := range l.series {
-			a.Series[name] = append(a.Series[name], point{l.step, x})
-		}
+	if err == nil {
+		m.readSeries(root, after, a.Series)
 	}
 	return a, nil
+}
+
+// readSeries reads the metrics of the lines after some. Lines that changed meanwhile are left out.
+func (m *metricsFile) readSeries(root *os.Root, after int, into map[string][]point) {
+	f, _, err := openFile(root, metricsName)
+	if err != nil {
+		return // refresh says why
+	}
+	defer f.Close()
+	var raw []byte
+	for _, l := range m.shown(after) {
+		raw = slices.Grow(raw[:0], int(l.size))[:l.size]
+		if _, err := f.ReadAt(raw, l.at); err != nil {
+			return // the file was cut
+		}
+		if e, ok := parse(raw); ok {
+			e.series(into)
+		}
+	}
 }
 
 // count reads a whole number of a request; "" is 0.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"vagen/mask"
 	"vagen/policy/vlm/tokenizer"
@@ -39,11 +41,12 @@ type pieceAnswer struct {
 // summaryPiece is the kind of a response that closes a conversation.
 const summaryPiece = "summary"
 
-// layOutRow describes a row. problem says why its scores are left out.
-func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores, texts []string) (a rowAnswer, problem string) {
+// layOutRow describes a row without the texts of its tokens. problem says why its scores are left out.
+func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores) (a rowAnswer, problem string) {
 	row := &t.Rows[i]
 	n := row.Len()
-	a = rowAnswer{Tokens: emptyIfNil(row.Tokens()), Texts: texts, Pieces: []pieceAnswer{}, Turn: make([]int, n), Columns: map[string]column{}}
+	a = rowAnswer{Tokens: emptyIfNil(row.Tokens()), Texts: make([]string, n),
+		Pieces: []pieceAnswer{}, Turn: make([]int, n), Columns: map[string]column{}}
 	var turns []int // of the episode, in this row
 	for k := range t.Turns {
 		if t.Turns[k].Row == i {
@@ -123,30 +126,66 @@ func where(x []float32, on func(at int) bool) column {
 
 // tokenizers keeps the tokenizer of a run.
 type tokenizers struct {
-	loaded *tokenizer.Tokenizer
+	mu      sync.Mutex
+	loaded  *tokenizer.Tokenizer
+	loading chan struct{} // closed when the request that reads it has done so; nil if none does
+	// failed are folders whose tokenizer cannot be read, which is not tried again before its file
+	// changes. It belongs to the request that reads.
+	failed map[string]failedTokenizer
 }
 
-// tokenTexts are the texts of the tokens of each row. The run's lock is held.
-func (r *run) tokenTexts(t *rollout.Trajectory) (texts [][]string, problem string) {
-	if r.tokens.loaded == nil {
-		if problem = r.loadTokenizer(); problem != "" {
-			texts = make([][]string, len(t.Rows))
-			for i := range texts {
-				texts[i] = make([]string, t.Rows[i].Len())
-			}
-			return texts, problem
+type failedTokenizer struct {
+	of      stamp
+	problem string
+}
+
+// tokenTexts sets the texts of the tokens of each row. problem says why there are none.
+func (r *run) tokenTexts(ctx context.Context, rows []rowAnswer) (problem string) {
+	loaded, problem := r.tokenizer(ctx)
+	if loaded == nil {
+		return problem
+	}
+	for i := range rows {
+		rows[i].Texts = decode(loaded, rows[i].Tokens)
+	}
+	return ""
+}
+
+// tokenizer returns the run's tokenizer, nil with a problem if there is none. One request at a
+// time reads it; the others wait for that.
+func (r *run) tokenizer(ctx context.Context) (loaded *tokenizer.Tokenizer, problem string) {
+	t := &r.tokens
+	t.mu.Lock()
+	for t.loaded == nil && t.loading != nil {
+		loading := t.loading
+		t.mu.Unlock()
+		select {
+		case <-loading:
+		case <-ctx.Done():
+			return nil, sentence("The tokenizer is being read: %v", ctx.Err())
 		}
+		t.mu.Lock()
 	}
-	for i := range t.Rows {
-		texts = append(texts, r.tokens.decode(t.Rows[i].Tokens()))
+	if t.loaded != nil {
+		defer t.mu.Unlock()
+		return t.loaded, ""
 	}
-	return texts, ""
+	loading := make(chan struct{})
+	t.loading = loading
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.loaded, t.loading = loaded, nil
+		close(loading)
+	}()
+	return r.loadTokenizer()
 }
 
 // decode returns the texts of tokens. A character that several tokens make belongs to the
 // last of them.
-func (t *tokenizers) decode(ids []int32) []string {
-	d := t.loaded.NewDecoder(false)
+func decode(t *tokenizer.Tokenizer, ids []int32) []string {
+	d := t.NewDecoder(false)
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i] = d.Add(id)
@@ -157,17 +196,20 @@ func (t *tokenizers) decode(ids []int32) []string {
 	return out
 }
 
+// readTokenizer reads a tokenizer; tests replace it.
+var readTokenizer = tokenizer.Load
+
 // loadTokenizer reads the tokenizer of the newest policy in the run's folder.
-func (r *run) loadTokenizer() (problem string) {
+func (r *run) loadTokenizer() (_ *tokenizer.Tokenizer, problem string) {
 	root, err := r.openRoot()
 	if err != nil {
-		return sentence("The run's folder cannot be read: %v", err)
+		return nil, sentence("The run's folder cannot be read: %v", err)
 	}
 	defer root.Close()
 	candidates := []string{"best_actor", "model"}
 	entries, err := readDir(root, "checkpoints")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sentence("The folder checkpoints cannot be listed: %v", err)
+		return nil, sentence("The folder checkpoints cannot be listed: %v", err)
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(checkpointStep(b.Name()), checkpointStep(a.Name())) })
 	for _, e := range entries {
@@ -180,21 +222,26 @@ func (r *run) loadTokenizer() (problem string) {
 		}
 	}
 	for _, folder := range candidates {
-		if info, err := root.Stat(path.Join(folder, "tokenizer.json")); err != nil || !info.Mode().IsRegular() {
+		info, err := root.Stat(path.Join(folder, "tokenizer.json"))
+		if err != nil || !info.Mode().IsRegular() || !r.within(folder) {
 			continue
 		}
-		if !r.within(folder) {
+		if was, ok := r.tokens.failed[folder]; ok && was.of == stampOf(info) {
+			problem = was.problem
 			continue
 		}
-		loaded, err := tokenizer.Load(filepath.Join(r.path, folder))
-		if err != nil {
-			problem = sentence("The tokenizer in %s cannot be read: %v", folder, err)
-			continue
+		loaded, err := readTokenizer(filepath.Join(r.path, folder))
+		if err == nil {
+			return loaded, ""
 		}
-		r.tokens.loaded = loaded
-		return ""
+		problem = sentence("The tokenizer in %s cannot be read: %v", folder, err)
+		if r.tokens.failed == nil {
+			r.tokens.failed = map[string]failedTokenizer{}
+		}
+		r.tokens.failed[folder] = failedTokenizer{stampOf(info), problem}
 	}
-	return cmp.Or(problem, "The texts of tokens are not shown: the run's folder has no checkpoint with a tokenizer yet.")
+	return nil, cmp.Or(problem,
+		"The texts of tokens are not shown: the run's folder has no checkpoint with a tokenizer yet.")
 }
 
 // within reports whether all files of a folder are in the run's folder, also through

@@ -63,18 +63,15 @@ export class Metrics {
   }
 
   async more(run) {
-    for (;;) {
-      const had = this.data.get(run);
-      const got = await this.page.source.metrics(run, had?.lines ?? 0, had?.generation);
-      if (!had || got.reset || this.page.source.fixed) {
-        // After a reset the answer has the file from its start.
-        this.data.set(run, { lines: got.lines, generation: got.generation, series: new Map(Object.entries(got.series ?? {})) });
-      } else {
-        had.lines = got.lines;
-        for (const [name, points] of Object.entries(got.series ?? {})) had.series.set(name, [...had.series.get(name) ?? [], ...points]);
-      }
-      if (!got.more) return;
+    const had = this.data.get(run);
+    const got = await this.page.source.metrics(run, had?.lines ?? 0, had?.generation);
+    if (!had || got.reset || this.page.source.fixed) {
+      // After a reset the answer has the file from its start.
+      this.data.set(run, { lines: got.lines, generation: got.generation, series: new Map(Object.entries(got.series ?? {})) });
+      return;
     }
+    had.lines = got.lines;
+    for (const [name, points] of Object.entries(got.series ?? {})) had.series.set(name, [...had.series.get(name) ?? [], ...points]);
   }
 
   live(change) {
