@@ -68,7 +68,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 		}
 		shown = o.Observation
 	}
-	row, err := encodeRow(encode, msgs)
+	row, err := EncodeRow(encode, msgs)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,10 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	return t, nil
 }
 
-// encodeRow tokenises a conversation whose responses are known.
-func encodeRow(encode policy.Encoder, msgs []policy.Message) (Row, error) {
+// EncodeRow tokenises a conversation whose responses are known, into a row that records who
+// wrote which token. An engine.Codec is an encoder in plain Go, a vlm.Model one with the model.
+// LogProbs are 0.
+func EncodeRow(encode policy.Encoder, msgs []policy.Message) (Row, error) {
 	pieces, images, err := encode.Encode(msgs)
 	if err != nil {
 		return Row{}, err

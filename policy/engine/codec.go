@@ -14,6 +14,7 @@ import (
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 	"vagen/policy"
+	"vagen/policy/internal/dialogue"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -192,7 +193,7 @@ func (c *Codec) render(messages []policy.Message, pics []picture, open bool, end
 }
 
 // imageMark marks the position of an image in a message's text.
-const imageMark = "<image>"
+const imageMark = dialogue.ImageMark
 
 // placeholder is the position of an image in a prompt.
 type placeholder struct{ offset, length int }

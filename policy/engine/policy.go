@@ -318,7 +318,7 @@ func (p *Policy) Count(q policy.Prompt) (int, error) {
 }
 
 // Ends implements policy.Aligner. A character of several tokens belongs to the last of them.
-func (p *Policy) Ends(tokens []int32) []int { return p.codec.chat.Ends(p.codec.tok, tokens) }
+func (p *Policy) Ends(tokens []int32) []int { return p.codec.Ends(tokens) }
 
 // Resume implements policy.Resumer.
 func (p *Policy) Resume(conversations ...policy.Recorded) error {

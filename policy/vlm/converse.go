@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"vagen/policy"
+	"vagen/policy/internal/dialogue"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -308,7 +309,7 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 }
 
 // imageMark marks the position of an image in a message's text.
-const imageMark = "<image>"
+const imageMark = dialogue.ImageMark
 
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {

@@ -1,0 +1,123 @@
+// Package dialogue converts conversations to the tokens that a model reads and writes, with
+// its tokenizer and chat template and without its weights.
+package dialogue
+
+import (
+	"errors"
+	"fmt"
+	"image"
+
+	"vagen/policy"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// ImageMark marks the position of an image in a message's text.
+const ImageMark = "<image>"
+
+// Encoder implements policy.Templated and policy.Aligner.
+type Encoder struct {
+	Name      string // the package that errors name
+	Tokenizer *tokenizer.Tokenizer
+	Chat      *tokenizer.Chat
+	Vision    bool // the model has placeholders of images
+
+	// Images prepares the images of messages: for each message references, numbers of
+	// placeholders, and its error, which names the package.
+	Images func(groups [][]image.Image) ([][]policy.Image, [][]int, []error)
+}
+
+var (
+	_ policy.Templated = Encoder{}
+	_ policy.Aligner   = Encoder{}
+)
+
+// Encode implements policy.Encoder: the tokens of a conversation as Generate would have
+// read and written them, turn by turn. Messages after the assistant's last one are
+// ignored.
+func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	var groups [][]image.Image
+	for _, msg := range messages {
+		groups = append(groups, msg.Images)
+	}
+	refs, places, errs := e.Images(groups)
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	var out []policy.Piece
+	var images, fresh []policy.Image // fresh: images since the last response
+	var pending []tokenizer.Message
+	var counts []int
+	for i, msg := range messages {
+		if msg.Role != policy.Assistant {
+			part, err := tokenizer.Marked(string(msg.Role), msg.Text, ImageMark, len(msg.Images))
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
+			}
+			pending, fresh, counts = append(pending, part), append(fresh, refs[i]...), append(counts, places[i]...)
+			continue
+		}
+		if len(msg.Images) > 0 {
+			return nil, nil, fmt.Errorf("%s: message %d: %d images, but the assistant writes text only", e.Name, i, len(msg.Images))
+		}
+		context, err := e.context(pending, counts, len(out) > 0)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: before message %d: %w", e.Name, i, err)
+		}
+		response, err := e.response(msg.Text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
+		}
+		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: response, Response: true})
+		images = append(images, fresh...)
+		pending, counts, fresh = nil, nil, nil
+	}
+	return out, images, nil
+}
+
+// response returns the tokens that the policy would have written, with the end of its turn.
+func (e Encoder) response(text string) ([]int32, error) {
+	written, err := e.Chat.Written(text)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := e.Tokenizer.Encode(written)
+	if err == nil && e.Vision {
+		ids, err = e.Tokenizer.ExpandImages(nil, ids, nil) // rejects placeholders
+	}
+	_, end := e.Chat.EndOfTurn()
+	return append(ids, end), err
+}
+
+// context returns the tokens that the policy reads before a response.
+func (e Encoder) context(msgs []tokenizer.Message, counts []int, opened bool) ([]int32, error) {
+	render := e.Chat.Open
+	if opened {
+		render = func(msgs []tokenizer.Message) (string, error) { return e.Chat.Continue(msgs, tokenizer.EndedTurn) }
+	}
+	text, err := render(msgs)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := e.Tokenizer.Encode(text)
+	if err != nil || len(counts) == 0 {
+		return ids, err
+	}
+	return e.Tokenizer.ExpandImages(nil, ids, counts)
+}
+
+// Opened implements policy.Templated.
+func (e Encoder) Opened() string { return e.Chat.Opened() }
+
+// RewritesHistory implements policy.Templated.
+func (e Encoder) RewritesHistory() bool { return e.Chat.RewritesHistory() }
+
+// Response implements policy.Templated.
+func (e Encoder) Response(tokens []int32) string {
+	if _, end := e.Chat.EndOfTurn(); len(tokens) > 0 && tokens[len(tokens)-1] == end {
+		tokens = tokens[:len(tokens)-1]
+	}
+	return e.Chat.Opened() + e.Tokenizer.Decode(tokens, tokenizer.KeepSpecial)
+}
+
+// Ends implements policy.Aligner.
+func (e Encoder) Ends(tokens []int32) []int { return e.Chat.Ends(e.Tokenizer, tokens) }
