@@ -20,6 +20,7 @@ import (
 // of blocks and numbers of rows, with slots that a row may not see, and rows that
 // may see nothing. So are its products by kernels alone. The same bits come again.
 func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
+	t.Parallel()
 	d := devicetest.Kernels(t)
 	for name, b := range map[string]Block{
 		"llama":          {Hidden: 96, Heads: 6, KVHeads: 2, HeadDim: 16, FF: 88, Eps: 1e-5},
