@@ -105,6 +105,7 @@ func (s setting) pair(seed uint64) pair {
 }
 
 func TestGradientsOfBlocks(t *testing.T) {
+	t.Parallel()
 	// Two bins of five tokens: rows of 3 and 2, and a row of 4 with padding.
 	segments := []int32{0, 0, 0, 1, 1, 0, 0, 0, 0, -1}
 	rows := func(in []*Node) *Layout { return &Layout{Groups: 2, Length: 5, Segment: in[0]} }
@@ -158,6 +159,7 @@ func TestGradientsOfBlocks(t *testing.T) {
 // A token of padding may see only padding; nothing of it may reach real tokens,
 // forward or backward, whatever it holds.
 func TestPaddingDoesNotReachRealTokens(t *testing.T) {
+	t.Parallel()
 	b := Block{Hidden: 6, Heads: 2, KVHeads: 1, HeadDim: 4, FF: 5, Eps: 1e-6, Causal: true, Compute: dtypes.Float32}
 	r := newSource(20)
 	w := blockParams(r, &b)
@@ -199,6 +201,7 @@ func widen(x []float32) []float64 {
 // In bfloat16, which has 8 bits of mantissa, results are within some parts in a
 // hundred of float32's; gradients of parameters stay float32.
 func TestBlocksComputeInBFloat16(t *testing.T) {
+	t.Parallel()
 	r := newSource(21)
 	b := Block{Hidden: 16, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 24, Eps: 1e-6, QKVBias: true, QKNorm: true, Causal: true}
 	w := blockParams(r, &b)

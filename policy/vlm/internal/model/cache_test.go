@@ -16,6 +16,7 @@ import (
 // sees two stretches with holes; and token by token. Keys and values, and what
 // comes out of the block, are the same.
 func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
+	t.Parallel()
 	b := &Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, QKNorm: true, Causal: true, Compute: dtypes.Float32}
 	r := newSource(30)
 	w := blockParams(r, b)
@@ -76,6 +77,7 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 
 // What a row's invalid slots hold does not matter, nor what other rows hold.
 func TestInvalidSlotsAreNotSeen(t *testing.T) {
+	t.Parallel()
 	b := &Block{Hidden: 4, Heads: 2, KVHeads: 1, HeadDim: 2, FF: 3, Eps: 1e-6, Causal: true, Compute: dtypes.Float32}
 	r := newSource(31)
 	w := blockParams(r, b)

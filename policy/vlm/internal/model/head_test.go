@@ -79,6 +79,7 @@ func (c headCase) plain(in []operand) []operand {
 }
 
 func TestGradientsOfHeads(t *testing.T) {
+	t.Parallel()
 	pairs := map[string]pair{}
 	for name, c := range map[string]headCase{
 		"tokens": newHeadCase(true, false), "value": newHeadCase(false, true), "both": newHeadCase(true, true),
@@ -128,6 +129,7 @@ func present(nodes ...*Node) []*Node {
 // The whole objective, policy and value together, as package loss evaluates it
 // on plain float64 scores, and its gradient by every parameter.
 func TestGradientsOfTheWholeObjective(t *testing.T) {
+	t.Parallel()
 	c := newHeadCase(true, true)
 	in := append([]operand{c.x}, c.weights...)
 	n := len(c.at)

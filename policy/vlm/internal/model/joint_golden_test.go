@@ -76,6 +76,7 @@ func compareLoss(t *testing.T, tally *golden.Tally, c golden.Case, got jointResu
 }
 
 func TestTurnLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	const file = "algorithms_next/turn_losses.json"
 	tally := golden.NewTally(t, file)
 	cases := golden.Cases(t, file)
@@ -98,6 +99,7 @@ func TestTurnLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 }
 
 func TestPolicyLossWithoutBoundsAgreesWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	const file = "algorithms/policy_loss.json"
 	tally := golden.NewTally(t, file)
 	cases := golden.Cases(t, file)
@@ -115,6 +117,7 @@ func TestPolicyLossWithoutBoundsAgreesWithRecordedOnes(t *testing.T) {
 // The recordings beside package policy/loss have the losses that the shared
 // ones lack.
 func TestTheOtherPolicyLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "loss", "testdata", "policy_losses.json"))
 	require.NoError(t, err)
 	var file struct{ Cases []golden.Case }

@@ -183,6 +183,7 @@ const (
 
 // One test, so that it compiles every loss once for each device.
 func TestEveryPolicyLossOnTheDeviceIsThatOfPackageLoss(t *testing.T) {
+	t.Parallel()
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		for name, c := range onBothSides {
 			t.Run(name, func(t *testing.T) {

@@ -113,6 +113,7 @@ func TestValueLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 }
 
 func TestKLOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	const file = "algorithms/kl_penalty.json"
 	kinds := map[string]string{"kl": "k1", "k1": "k1", "abs": "abs", "mse": "k2", "k2": "k2", "low_var_kl": "k3", "k3": "k3"}
 	tally := golden.NewTally(t, file)
@@ -156,6 +157,7 @@ func logitHead(vocab int) (Head, []operand) {
 
 // The whole way from logits to the loss and back, at a temperature.
 func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	const file = "algorithms/actor_loss.json"
 	kinds := map[string]string{"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3"}
 	tally := golden.NewTally(t, file)
@@ -197,6 +199,7 @@ func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 }
 
 func TestEntropyAndLogProbOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
+	t.Parallel()
 	const file = "algorithms/entropy_logprob.json"
 	tally := golden.NewTally(t, file)
 	l := newLosses(devicetest.Best(t), 0)

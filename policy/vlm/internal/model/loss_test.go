@@ -119,6 +119,7 @@ func requireNear(t testing.TB, what string, got []float32, want []float64) {
 }
 
 func TestPolicyLossOnTheDeviceIsThatOfPackageLoss(t *testing.T) {
+	t.Parallel()
 	b := actorBatch()
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		l := newLosses(d, len(b.Mask)+3)

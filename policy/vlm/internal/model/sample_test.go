@@ -196,6 +196,7 @@ func drawings(rows, vocab int) drawing {
 // The token is the one that a sort and the same noise in float64 choose, its
 // log-prob that of the plain softmax, whatever the restrictions.
 func TestSamplingAgreesWithASortedReference(t *testing.T) {
+	t.Parallel()
 	const rows, vocab = 96, 61
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		s := newSamplers(d)
