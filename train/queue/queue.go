@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/pace"
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/train/internal/pace"
 )
 
 // PolicySource returns what workers need to sample with a policy as it is now.
