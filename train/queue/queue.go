@@ -63,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer),
+		jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}
