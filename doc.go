@@ -24,7 +24,7 @@
 //	train/engines     trains a model whose responses servers generate
 //	train/run         from a configuration to a run with folder, checkpoints and resume
 //
-// README.md shows which package imports which. This program trains a model from a
+// docs/packages.md shows which package imports which. This program trains a model from a
 // folder in the Hugging Face layout on FrozenLake. The files of the run are in
 // runs/vagen/run; running the program again resumes it:
 //

@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"vagen/mask"
@@ -20,7 +21,7 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Row{Rewards: []float32{0, 0, 0, 0.5, 0, 1}, Values: []float32{9, 9, 0.1, 0.2, 9, 0.3}, Group: row}
-		if err := b.Append(&s, mask.DefaultOptions(), r); err != nil {
+		if err := b.Append(&s, mask.Options{}, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,10 +46,64 @@ func TestAppendRefusesOtherLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b Batch
-	if err := b.Append(&s, mask.DefaultOptions(), Row{Rewards: []float32{1}}); !errors.Is(err, ErrLength) {
+	if err := b.Append(&s, mask.Options{}, Row{Rewards: []float32{1}}); !errors.Is(err, ErrLength) {
 		t.Errorf("one reward for two tokens: got %v, want ErrLength", err)
 	}
 	if b.Rows() != 0 || b.Tokens() != 0 {
 		t.Errorf("a refused row was added: %+v", b)
+	}
+}
+
+// TestAppendRefusesTheRowThatDoesNotFit: a row with other columns than the rows before is
+// named at once, and the batch stays as it was.
+func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
+	var s mask.Sequence
+	if err := s.AppendResponse(1, 2); err != nil {
+		t.Fatal(err)
+	}
+	rewards, values := []float32{0, 1}, []float32{0, 0}
+	for _, c := range []struct {
+		name          string
+		first, second Row
+		options       mask.Options
+		says          string
+	}{
+		{"values lost", Row{Rewards: rewards, Values: values}, Row{Rewards: rewards}, mask.Options{},
+			"row 1: values: the rows before have 2 entries for 2 tokens, this row has 0 for 2"},
+		{"values new", Row{Rewards: rewards}, Row{Rewards: rewards, Values: values}, mask.Options{},
+			"row 1: values: the rows before have 0 entries for 2 tokens, this row has 2 for 2"},
+		{"no loss mask", Row{Rewards: rewards}, Row{Rewards: rewards}, mask.Options{NoLossMask: true}, "row 1: loss"},
+		{"no gae mask", Row{Rewards: rewards}, Row{Rewards: rewards}, mask.Options{NoGAEMask: true}, "row 1: gae"},
+	} {
+		var b Batch
+		if err := b.Append(&s, mask.Options{}, c.first); err != nil {
+			t.Fatal(err)
+		}
+		refuse(t, c.name, b.Append(&s, c.options, c.second), ErrLength, c.says)
+		if b.Rows() != 1 || b.Tokens() != 2 {
+			t.Errorf("%s: a refused row was added: %+v", c.name, b)
+		}
+	}
+}
+
+// TestForcedTokensHaveStepsButNoLoss: Batch.Loss is mask.Sequence.Loss, and the reward on a
+// forced token still reaches the tokens before it.
+func TestForcedTokensHaveStepsButNoLoss(t *testing.T) {
+	var s mask.Sequence
+	if err := errors.Join(s.AppendContext(mask.Prompt, 1), s.AppendResponse(2, 3), s.AddSpan(mask.Forced, 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	if err := b.Append(&s, mask.Options{}, Row{Rewards: []float32{0, 0, 1}, Values: make([]float32, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(b.Loss, s.Loss(nil, mask.Options{})) || !slices.Equal(b.Loss, []bool{false, true, false}) {
+		t.Errorf("loss: %v", b.Loss)
+	}
+	for _, est := range []Estimator{Masked{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1}} {
+		out := run(t, est, &b)
+		if out.Advantages[1] != 1 || out.Advantages[2] != 1 || out.Unread != 0 {
+			t.Errorf("%T: advantages %v, %d rewards unread", est, out.Advantages, out.Unread)
+		}
 	}
 }

@@ -19,9 +19,13 @@ type Batch struct {
 	Values  []float32 // critic's estimate at the state the token was chosen in; nil without a critic
 	// Attention marks real tokens; nil means that all are.
 	Attention []bool
-	// Loss marks the tokens that have a loss, normally those that the model wrote;
-	// nil means without a loss mask.
+	// Loss marks the tokens that train the policy, normally those that the model
+	// wrote and chose; nil means without a loss mask.
 	Loss []bool
+	// Response marks the tokens that the model wrote. Estimators that work under the
+	// loss mask read it in place of Loss, so that a reward on a forced token counts
+	// (see mask.Forced); nil means Loss.
+	Response []bool
 	// GAE marks the tokens that are steps of the masked recursion; nil means
 	// without an advantage mask.
 	GAE []bool
@@ -55,7 +59,8 @@ func (b *Batch) Row(i int) (start, end int) { return b.Offsets[i], b.Offsets[i+1
 func (b *Batch) Reset() {
 	b.Offsets = b.Offsets[:0]
 	b.Rewards, b.Values, b.Baselines = b.Rewards[:0], b.Values[:0], b.Baselines[:0]
-	b.Attention, b.Loss, b.GAE, b.TurnEnd = b.Attention[:0], b.Loss[:0], b.GAE[:0], b.TurnEnd[:0]
+	b.Attention, b.Loss, b.Response = b.Attention[:0], b.Loss[:0], b.Response[:0]
+	b.GAE, b.TurnEnd = b.GAE[:0], b.TurnEnd[:0]
 	b.Group, b.Trajectory, b.Turn = b.Group[:0], b.Trajectory[:0], b.Turn[:0]
 	b.States = b.States[:0]
 }
@@ -72,7 +77,7 @@ func (b *Batch) Check() error {
 		name      string
 		got, want int
 	}{
-		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n},
+		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n}, {"response", len(b.Response), n},
 		{"gae", len(b.GAE), n}, {"turn_end", len(b.TurnEnd), n},
 		{"group", len(b.Group), rows}, {"trajectory", len(b.Trajectory), rows}, {"turn", len(b.Turn), rows},
 		{"baselines", len(b.Baselines), rows},

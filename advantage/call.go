@@ -1,6 +1,9 @@
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // number is the storage type of rewards, values and results. All arithmetic is
 // done in float64, whatever it is.
@@ -42,19 +45,20 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[
 	if err := b.Check(); err != nil {
 		return fmt.Errorf("advantage: %s: %w", name, err)
 	}
-	if dst.mem == nil {
-		dst.mem = new(memory)
-	}
-	mem, n := dst.mem, b.Tokens()
-	dst.Advantages, dst.Returns = resize(dst.Advantages, n), resize(dst.Returns, n)
+	dst.Resize(b.Tokens())
+	mem := dst.mem
 	if err := checkShared(dst, mem.valueMask, b); err != nil {
 		return fmt.Errorf("advantage: %s: %w", name, err)
+	}
+	loss := b.Loss
+	if len(b.Response) > 0 {
+		loss = b.Response
 	}
 	c := &mem.call
 	*c = call[float32]{
 		name: name, offsets: b.Offsets,
 		rewards: b.Rewards, values: b.Values,
-		attention: b.Attention, loss: b.Loss, gae: b.GAE, turnEnds: b.TurnEnd,
+		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
 		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
 		baselines: b.Baselines, states: b.States,
 		adv: dst.Advantages, ret: dst.Returns,
@@ -62,6 +66,9 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[
 	}
 	err := c.run(func() error { return run(e, c) })
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
+	if err == nil {
+		dst.Unread = c.unread()
+	}
 	mem.valueMask, mem.turnID = c.spareMask, c.spareID
 	*c = call[float32]{}
 	return err
@@ -75,6 +82,29 @@ func (c *call[T]) run(core func() error) error {
 		return fmt.Errorf("advantage: %s: %w", c.name, err)
 	}
 	return nil
+}
+
+// unread counts the rewards other than 0 on tokens that the estimator does not read.
+func (c *call[T]) unread() int {
+	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == c.name })
+	var read, also []bool
+	switch s := &specs[i]; {
+	case s.Rewards == SiteAll:
+		return 0
+	case s.Rewards == SiteTurnEnd:
+		read = c.turnEnds
+	case s.TurnEnds:
+		read, also = c.mask, c.turnEnds
+	default:
+		read = c.mask
+	}
+	n := 0
+	for i, r := range c.rewards {
+		if r != 0 && !read[i] && (also == nil || !also[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *call[T]) rows() int { return max(0, len(c.offsets)-1) }

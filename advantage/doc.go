@@ -20,7 +20,7 @@
 //
 //	var b advantage.Batch // reset and filled anew in every step
 //	for _, row := range rows {
-//		err = b.Append(row.sequence, mask.DefaultOptions(), advantage.Row{
+//		err = b.Append(row.sequence, mask.Options{}, advantage.Row{
 //			Rewards: row.rewards, Values: row.values, Group: row.start, Trajectory: row.episode,
 //		})
 //	}
@@ -31,10 +31,9 @@
 // reward of a turn on the turn's last token, that of an episode on its last token.
 // The value at a token is the critic's estimate before that token.
 //
-// The policy is trained with out.Advantages under b.Loss, except on forced tokens;
-// other entries are meaningless. The critic is trained with out.Returns under
-// out.ValueMask if there is one, otherwise under b.Loss, and for turn_wise_gae under
-// b.TurnEnd.
+// The policy is trained with out.Advantages under b.Loss; other entries are meaningless.
+// The critic is trained with out.Returns under out.ValueMask if there is one, otherwise
+// under b.Response, and for turn_wise_gae under b.TurnEnd. out.Unread should be 0.
 //
 // # Which one
 //

@@ -51,11 +51,11 @@ func TestNilBatchesAndResultsAreErrors(t *testing.T) {
 		refuse(t, "no result", est.Estimate(nil, good()), ErrNil, "result: is nil")
 	})
 	var b Batch
-	refuse(t, "no sequence", b.Append(nil, mask.DefaultOptions(), Row{}), ErrNil, "sequence: is nil")
+	refuse(t, "no sequence", b.Append(nil, mask.Options{}, Row{}), ErrNil, "sequence: is nil")
 	if b.Rows() != 0 {
 		t.Errorf("a refused row was added: %+v", b)
 	}
-	refuse(t, "append to no batch", (*Batch)(nil).Append(new(mask.Sequence), mask.DefaultOptions(), Row{}), ErrNil,
+	refuse(t, "append to no batch", (*Batch)(nil).Append(new(mask.Sequence), mask.Options{}, Row{}), ErrNil,
 		"batch: is nil")
 }
 

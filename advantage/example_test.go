@@ -21,7 +21,7 @@ func small() *advantage.Batch {
 	)
 	rewards, placed := s.PlaceTurnRewards(nil, []float64{0.5, 1}, 0)
 	b := new(advantage.Batch)
-	err = errors.Join(err, placed, b.Append(&s, mask.DefaultOptions(), advantage.Row{
+	err = errors.Join(err, placed, b.Append(&s, mask.Options{}, advantage.Row{
 		Rewards: rewards,
 		Values:  []float32{9, 0.2, 0.4, 9, 0.6, 0.8},
 	}))
@@ -39,7 +39,7 @@ func group() *advantage.Batch {
 		if err := errors.Join(s.AppendContext(mask.Prompt, 11), s.AppendResponse(21)); err != nil {
 			panic(err)
 		}
-		if err := b.Append(&s, mask.DefaultOptions(), advantage.Row{Rewards: []float32{0, score}, Trajectory: i}); err != nil {
+		if err := b.Append(&s, mask.Options{}, advantage.Row{Rewards: []float32{0, score}, Trajectory: i}); err != nil {
 			panic(err)
 		}
 	}
@@ -55,7 +55,7 @@ func split() *advantage.Batch {
 			panic(err)
 		}
 		row := advantage.Row{Rewards: []float32{0, 0, reward}, Values: []float32{9, 0.2, 0.4}, Turn: turn}
-		if err := b.Append(&s, mask.DefaultOptions(), row); err != nil {
+		if err := b.Append(&s, mask.Options{}, row); err != nil {
 			panic(err)
 		}
 	}

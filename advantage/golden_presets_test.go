@@ -80,8 +80,10 @@ func newPreset(t *testing.T, c golden.Case) *preset {
 	golden.Need(t, c.Params, "gamma", &p.params.Gamma)
 	golden.Need(t, c.Params, "lam", &p.params.Lambda)
 	golden.Need(t, c.Params, "high_level_gamma", &p.params.TurnGamma)
-	golden.Need(t, c.Params, "use_loss_mask", &p.options.UseLossMask)
-	golden.Need(t, c.Params, "use_gae_mask", &p.options.UseGAEMask)
+	var useLoss, useGAE bool
+	golden.Need(t, c.Params, "use_loss_mask", &useLoss)
+	golden.Need(t, c.Params, "use_gae_mask", &useGAE)
+	p.options.NoLossMask, p.options.NoGAEMask = !useLoss, !useGAE
 	golden.Need(t, c.Params, "critic_use_reward_mask", &p.options.ValueAtTurnEnd)
 	p.values, p.width = flat(t, c.Inputs, "values")
 	p.attended = p.response("attention_mask")
@@ -122,7 +124,7 @@ func (p *preset) rows(wrote []bool) {
 		}
 		loss, gae := s.Loss(nil, p.options), s.Advantage(nil, p.options)
 		value := s.Value(nil, p.options)
-		if !p.options.UseLossMask && !p.options.ValueAtTurnEnd {
+		if p.options.NoLossMask && !p.options.ValueAtTurnEnd {
 			// The original aligns attention with the state before each token:
 			// the row's first token has none, and the token after its end has.
 			value = append(append([]bool{false}, value...), make([]bool, p.width)...)
@@ -131,10 +133,10 @@ func (p *preset) rows(wrote []bool) {
 		p.actor = append(p.actor, widen(loss, p.width)...)
 		p.critic = append(p.critic, widen(value, p.width)...)
 		p.scores = append(p.scores, widen(scores, p.width)...)
-		if p.options.UseLossMask {
+		if !p.options.NoLossMask {
 			p.batch.Loss = append(p.batch.Loss, widen(loss, p.width)...)
 		}
-		if p.options.UseGAEMask {
+		if !p.options.NoGAEMask {
 			p.batch.GAE = append(p.batch.GAE, widen(gae, p.width)...)
 		}
 	}

@@ -128,9 +128,31 @@ func TestRewardsCountWhereTheSpecSays(t *testing.T) {
 			{"context", func(k token) bool { return !k.wrote }, spec.Rewards == SiteAll},
 		}
 		for _, s := range sites {
-			if after := change(s.where); slices.Equal(values(before), values(after)) == s.counts {
+			after := change(s.where)
+			if slices.Equal(values(before), values(after)) == s.counts {
 				t.Errorf("rewards on %s: counted: %v, want %v", s.name, !s.counts, s.counts)
 			}
+		}
+	})
+}
+
+// TestUnreadCountsTheRewardsWithoutEffect: 0 if every reward is where the Spec says.
+func TestUnreadCountsTheRewardsWithoutEffect(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
+		rows := g.episodes(3, 3, true)
+		want := 0
+		for i := range rows {
+			for j := range rows[i].tokens {
+				k := &rows[i].tokens[j]
+				k.reward = 1
+				read := k.turnEnd || k.wrote && spec.Rewards != SiteTurnEnd || spec.Rewards == SiteAll
+				if !read {
+					want++
+				}
+			}
+		}
+		if got := run(t, est, batchOf(rows)).Unread; got != want {
+			t.Errorf("%d rewards unread, want %d", got, want)
 		}
 	})
 }

@@ -43,7 +43,7 @@ const (
 )
 
 // Site names the tokens whose rewards an estimator counts. Rewards on other
-// tokens are silently ignored.
+// tokens have no effect; Result.Unread counts them.
 type Site string
 
 // The sites of Spec.

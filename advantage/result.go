@@ -20,8 +20,21 @@ type Result struct {
 	// Raw describes the advantages before whitening, over the positions that
 	// they were whitened over. It is zero for estimators that do not whiten.
 	Raw Moments
+	// Unread is the number of rewards other than 0 on tokens whose rewards the
+	// estimator does not read (Rewards in its Spec). They have no effect.
+	Unread int
 
 	mem *memory
+}
+
+// Resize gives Advantages and Returns one entry per token, with unspecified contents, and
+// empties everything else. Estimators of other packages call it first.
+func (r *Result) Resize(tokens int) {
+	if r.mem == nil {
+		r.mem = new(memory)
+	}
+	r.Advantages, r.Returns = resize(r.Advantages, tokens), resize(r.Returns, tokens)
+	r.ValueMask, r.TurnID, r.Raw, r.Unread = nil, nil, Moments{}, 0
 }
 
 // memory is what a Result keeps between calls.

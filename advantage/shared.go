@@ -26,7 +26,7 @@ func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 	for _, in := range [...]struct {
 		name string
 		mask []bool
-	}{{"attention", b.Attention}, {"loss", b.Loss}, {"gae", b.GAE}, {"turn_end", b.TurnEnd}} {
+	}{{"attention", b.Attention}, {"loss", b.Loss}, {"response", b.Response}, {"gae", b.GAE}, {"turn_end", b.TurnEnd}} {
 		if overlap(spareMask, in.mask) {
 			return errOverlap("value mask", in.name)
 		}

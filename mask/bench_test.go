@@ -23,7 +23,7 @@ func BenchmarkMasks(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	o := mask.DefaultOptions()
+	o := mask.Options{}
 	var loss, gae, ends, values []bool
 	b.SetBytes(int64(4 * s.Len()))
 	b.ReportAllocs()

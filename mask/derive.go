@@ -1,21 +1,20 @@
 package mask
 
-// Options selects which masks are applied. The switches are independent. Both masks are
-// derived from the response mask; a mask that is off covers every token, as in the
-// original systems, which then use the attention mask.
+// Options switches masks off. The zero value has both masks on: only tokens that the model
+// wrote are trained on and are steps of the recursion. The switches are independent. Both
+// masks are derived from the response mask; a mask that is off covers every token, as in
+// the original systems, which then use the attention mask.
 type Options struct {
-	// UseLossMask excludes context tokens from the policy and value losses.
-	UseLossMask bool
-	// UseGAEMask excludes context tokens from the advantage recursion of the
-	// masked estimator.
-	UseGAEMask bool
+	// NoLossMask includes context tokens in the policy and value losses
+	// (use_loss_mask: false).
+	NoLossMask bool
+	// NoGAEMask includes context tokens in the advantage recursion of the masked
+	// estimator (use_gae_mask: false).
+	NoGAEMask bool
 	// ValueAtTurnEnd trains the critic on turn ends only, as turn-wise advantages
 	// require (critic.use_reward_mask).
 	ValueAtTurnEnd bool
 }
-
-// DefaultOptions returns the options with both masks on.
-func DefaultOptions() Options { return Options{UseLossMask: true, UseGAEMask: true} }
 
 // Kinds appends the kind of every token.
 func (s *Sequence) Kinds(dst []Kind) []Kind {
@@ -52,7 +51,7 @@ func (s *Sequence) Response(dst []bool) []bool {
 // Loss appends the loss mask: the tokens whose policy loss counts. It excludes forced
 // tokens, which the model did not choose.
 func (s *Sequence) Loss(dst []bool, o Options) []bool {
-	if !o.UseLossMask {
+	if o.NoLossMask {
 		return s.Attention(dst)
 	}
 	n := len(dst)
@@ -68,7 +67,7 @@ func (s *Sequence) Loss(dst []bool, o Options) []bool {
 // Advantage appends the advantage (GAE) mask: the tokens that are steps of the
 // masked advantage recursion.
 func (s *Sequence) Advantage(dst []bool, o Options) []bool {
-	if !o.UseGAEMask {
+	if o.NoGAEMask {
 		return s.Attention(dst)
 	}
 	return s.Response(dst)
@@ -82,7 +81,7 @@ func (s *Sequence) Value(dst []bool, o Options) []bool {
 	switch {
 	case o.ValueAtTurnEnd:
 		return s.TurnEnd(dst)
-	case !o.UseLossMask:
+	case o.NoLossMask:
 		return s.Attention(dst)
 	}
 	return s.Response(dst)

@@ -13,12 +13,12 @@
 //	s.AppendResponse(reply...)                     // one turn; its last token is the turn end
 //	s.AppendContext(mask.Observation, answer...)   // what the environment said
 //	s.AppendResponse(reply2...)
-//	loss = s.Loss(loss[:0], mask.Options{UseLossMask: true})
+//	loss = s.Loss(loss[:0], mask.Options{})
 //
 // The masks, one entry per token:
 //
 //	Response    written by the model
-//	Loss        Response, or every token when the loss mask is off
+//	Loss        Response but for forced tokens, or every token when the loss mask is off
 //	Advantage   Response, or every token when the advantage (GAE) mask is off
 //	TurnEnd     last token of each turn, where turn rewards are placed
 //	Value       positions that train the critic

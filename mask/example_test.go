@@ -26,9 +26,9 @@ func ExampleSequence() {
 	_ = s.AppendContext(mask.Observation, 103)
 	_ = s.AppendResponse(7, 9)
 
-	print01("loss", s.Loss(nil, mask.DefaultOptions()))
+	print01("loss", s.Loss(nil, mask.Options{}))
 	print01("turn end", s.TurnEnd(nil))
-	print01("no mask", s.Loss(nil, mask.Options{UseGAEMask: true}))
+	print01("no mask", s.Loss(nil, mask.Options{NoLossMask: true}))
 	// Output:
 	// loss       0 0 1 1 1 0 1 1
 	// turn end   0 0 0 0 1 0 0 1
@@ -57,7 +57,7 @@ func ExampleSequence_Truncate() {
 	_ = s.AppendResponse(4, 5, 6)
 
 	fmt.Println("lost turns:", s.Truncate(5))
-	print01("loss", s.Loss(nil, mask.DefaultOptions()))
+	print01("loss", s.Loss(nil, mask.Options{}))
 	// Output:
 	// lost turns: 1
 	// loss       1 1 0 0 0

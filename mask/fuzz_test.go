@@ -12,7 +12,7 @@ func consistent(t *testing.T, s *mask.Sequence) {
 	t.Helper()
 	n := s.Len()
 	response, ends, turns := s.Response(nil), s.TurnEnd(nil), s.TurnIndex(nil)
-	loss := s.Loss(nil, mask.DefaultOptions())
+	loss := s.Loss(nil, mask.Options{})
 	if len(s.Tokens()) != n || len(response) != n || len(ends) != n || len(turns) != n || len(loss) != n ||
 		len(s.SummaryEnd(nil)) != n || len(s.Attention(nil)) != n || len(s.Kinds(nil)) != n || len(s.Span(nil, "a")) != n {
 		t.Fatalf("masks of %d tokens have other lengths", n)

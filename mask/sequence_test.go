@@ -51,7 +51,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	if s.Len() != 8 || s.Turns() != 2 || !slices.Equal(s.Tokens(), []int32{1, 2, 3, 4, 5, 6, 7, 8}) {
 		t.Errorf("%d tokens %v, %d turns", s.Len(), s.Tokens(), s.Turns())
 	}
-	on, off := mask.DefaultOptions(), mask.Options{}
+	on, off := mask.Options{}, mask.Options{NoLossMask: true, NoGAEMask: true}
 	wantMask(t, "response", s.Response(nil), "00111001")
 	wantMask(t, "loss", s.Loss(nil, on), "00111001")
 	wantMask(t, "loss, off", s.Loss(nil, off), "11111111")
@@ -61,7 +61,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	wantMask(t, "attention", s.Attention(nil), "11111111")
 	wantMask(t, "value", s.Value(nil, on), "00111001")
 	wantMask(t, "value, no loss mask", s.Value(nil, off), "11111111")
-	wantMask(t, "value at turn ends", s.Value(nil, mask.Options{UseLossMask: true, ValueAtTurnEnd: true}), "00001001")
+	wantMask(t, "value at turn ends", s.Value(nil, mask.Options{ValueAtTurnEnd: true}), "00001001")
 	wantMask(t, "seam", s.SummaryEnd(nil), "00000000")
 	if got := fmt.Sprint(s.Kinds(nil)); got != "[prompt prompt response response response observation observation response]" {
 		t.Errorf("kinds: %s", got)
@@ -83,9 +83,9 @@ func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	on := mask.DefaultOptions()
+	on := mask.Options{}
 	wantMask(t, "loss", s.Loss([]bool{true}, on), "100101000")
-	wantMask(t, "loss, off", s.Loss(nil, mask.Options{}), "11111111")
+	wantMask(t, "loss, off", s.Loss(nil, mask.Options{NoLossMask: true}), "11111111")
 	wantMask(t, "response", s.Response(nil), "00111001")
 	wantMask(t, "advantage", s.Advantage(nil, on), "00111001")
 	wantMask(t, "value", s.Value(nil, on), "00111001")
@@ -95,7 +95,7 @@ func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
 // TestLossAndAdvantageSwitchesAreIndependent: each option changes only its mask.
 func TestLossAndAdvantageSwitchesAreIndependent(t *testing.T) {
 	s := twoTurns(t)
-	loss, gae := mask.Options{UseLossMask: true}, mask.Options{UseGAEMask: true}
+	loss, gae := mask.Options{NoGAEMask: true}, mask.Options{NoLossMask: true}
 	wantMask(t, "loss", s.Loss(nil, loss), "00111001")
 	wantMask(t, "advantage", s.Advantage(nil, loss), "11111111")
 	wantMask(t, "loss", s.Loss(nil, gae), "11111111")
@@ -441,7 +441,7 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 	m, turns, kinds, rewards := make([]bool, 64), make([]int32, 64), make([]mask.Kind, 64), make([]float32, 64)
 	perTurn := []float64{1, 2}
 	n := testing.AllocsPerRun(100, func() {
-		o := mask.DefaultOptions()
+		o := mask.Options{}
 		s.Loss(m[:0], o)
 		s.Advantage(m[:0], o)
 		s.Value(m[:0], o)

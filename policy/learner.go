@@ -99,6 +99,9 @@ func DefaultOptimizer() Optimizer {
 
 // Stats are the results of one optimiser step. Losses are the sums of the Objective
 // without coefficients.
+//
+// A learner that does not compute the entropy or the norm of the gradient leaves HasEntropy or
+// HasGradNorm false. Then they are not among the metrics, and no alarm is about them.
 type Stats struct {
 	PolicyLoss  float64
 	ValueLoss   float64
@@ -109,7 +112,9 @@ type Stats struct {
 	ClipFracLow float64 // share of weight limited by dual clip
 	ValueClip   float64 // share of value weight clipped
 	RatioMax    float64
+	HasEntropy  bool    // Entropy was computed
 	GradNorm    float64 // before clipping; of the policy and a shared critic
+	HasGradNorm bool    // GradNorm was computed
 	CriticNorm  float64 // of a separate critic
 	Skipped     bool    // policy or critic was not updated: its norm was not finite, or too large
 	Tokens      int     // tokens in rows
@@ -139,8 +144,22 @@ type Piece struct {
 // tokens that the policy would have read and written.
 type Encoder interface {
 	// Encode returns the pieces in order, responses with their end-of-turn token,
-	// and the images of the conversation.
+	// and the images of the conversation. The text with which the chat template opens a
+	// response belongs to the context; a response that does not begin with it is an error.
 	Encode(messages []Message) ([]Piece, []Image, error)
+}
+
+// Templated is an Encoder whose chat template is known.
+type Templated interface {
+	Encoder
+	// Opened returns the text with which the template begins every response, such as
+	// <think>; "" for none. Completion.Text begins with it.
+	Opened() string
+	// RewritesHistory reports that the template shows earlier responses otherwise than they
+	// were written. The policy reads them as they were written.
+	RewritesHistory() bool
+	// Response returns the text of a response's tokens, as in Completion.Text.
+	Response(tokens []int32) string
 }
 
 // Snapshotter is a Learner whose checkpoints can be written while training continues.

@@ -46,8 +46,9 @@ type Counter interface {
 // Aligner is a policy that maps a response's tokens to positions in its text.
 type Aligner interface {
 	// Ends returns, for each token of a response, the byte position in the response's
-	// text up to which the text is complete after that token. Positions beyond the text
-	// mean an end-of-turn token.
+	// text up to which the text is complete after that token. The text that the chat template
+	// opened (see Completion.Text) comes before that of the first token. Positions beyond the
+	// text mean an end-of-turn token.
 	Ends(tokens []int32) []int
 }
 
@@ -86,7 +87,7 @@ type Sampling struct {
 // continues after it.
 type Thinking struct {
 	Tokens int    // 0 is no limit
-	Open   string // such as <think>; "" means that a response starts inside the tags
+	Open   string // such as <think>, also if the chat template writes it; "" means that a response starts inside the tags
 	Close  string // such as </think>
 }
 
@@ -114,11 +115,17 @@ type Completion struct {
 	Tokens   []int32   // response tokens, including the end-of-turn token if it was written
 	LogProbs []float32 // of Tokens, from the plain softmax at the sampling temperature
 	Forced   []int     // indices in Tokens of tokens inserted by Sampling.Thinking, which the policy did not choose
-	Text     string    // the response without end-of-turn token
-	Stop     Stop
-	Images   []Image // images of the context, in order
-	Usage    Usage   // for policies behind an API, if the service reports it
-	Version  int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
+	// Text is the response without end-of-turn token. It begins with
+	// the text with which the chat template opens every response, such as <think>, if any: its
+	// tokens are at the end of Context, not in Tokens, so they have no log-prob and no loss.
+	Text string
+	// Reasoning is what a service returned as the model's reasoning, apart from the answer in
+	// Text; "" for none. reward.Parser.Rejoin puts the two together.
+	Reasoning string
+	Stop      Stop
+	Images    []Image // images of the context, in order
+	Usage     Usage   // for policies behind an API, if the service reports it
+	Version   int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
 	// has reached the model's context length.
@@ -143,6 +150,6 @@ var ErrNoRoom = errors.New("no room for another response")
 
 // Image is an image as a policy stores it between generation and training.
 type Image struct {
-	Hash  [32]byte    // SHA-256 of size and RGB pixels
+	Hash  [32]byte    // of its size and pixels: see HashImage
 	Image image.Image // as the environment drew it
 }

@@ -120,7 +120,7 @@ func TestAnotherResponseLeadsElsewhere(t *testing.T) {
 	row := &got[0].Rows[0]
 	start, end, _ := row.TurnAt(1)
 	require.Equal(t, []int32{'n', 'o', endToken}, row.Tokens()[start:end])
-	require.Equal(t, []bool{false, false, false}, row.Loss(nil, mask.DefaultOptions())[start:end])
+	require.Equal(t, []bool{false, false, false}, row.Loss(nil, mask.Options{})[start:end])
 }
 
 // TestContinuationsDependOnTheirKeysAlone: neither workers, waves, the order of the batch

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"vagen/advantage"
 	"vagen/env"
 	"vagen/env/frozenlake"
+	"vagen/mask"
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 )
 
@@ -48,4 +51,39 @@ func ExamplePlayer_Play() {
 	// done after 2 turns, success true, return 1.04
 	// done after 1 turns, success false, return 0.02
 	// setup_error after 0 turns, success false, return 0.00
+}
+
+// Rewards over finished trajectories, and the batch that an estimator and a learner take, in
+// a program without a configuration: here an answer is worth more the shorter it is.
+func ExampleNewBatch() {
+	var played []*rollout.Trajectory // as Player.Play returns them
+	for i, reply := range [][]int32{{7, 8, 9}, {7, 9}} {
+		t := &rollout.Trajectory{Episode: rollout.Episode{Index: i}, End: rollout.EndDone}
+		var row rollout.Row
+		must(row.AppendContext(mask.Prompt, 1, 2))
+		must(row.AppendResponse(reply...))
+		row.LogProbs = make([]float32, row.Len())
+		t.Rows, t.Turns = []rollout.Row{row}, []rollout.Turn{{Response: "Right"}}
+		played = append(played, t)
+	}
+	for _, t := range played {
+		for k := range t.Turns {
+			t.Turns[k].Reward = reward.Parts{{Name: "short", Value: 1 / float64(t.Rows[0].Len())}}
+		}
+	}
+	b, err := rollout.NewBatch(played, mask.Options{}, reward.PerTurn)
+	must(err)
+	var out advantage.Result
+	must(advantage.Default[advantage.GRPO]().Estimate(&out, &b.Steps))
+	fmt.Println(b.Rows.Tokens, b.Rows.Offsets)
+	fmt.Printf("%.2f\n", out.Advantages)
+	// Output:
+	// [1 2 7 8 9 1 2 7 9] [0 5 9]
+	// [0.00 0.00 -0.71 -0.71 -0.71 0.00 0.00 0.71 0.71]
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
 }

@@ -33,7 +33,7 @@ func TestForcedTokensAreRecorded(t *testing.T) {
 			continue
 		}
 		n++
-		loss, response := row.Loss(nil, mask.DefaultOptions()), row.Response(nil)
+		loss, response := row.Loss(nil, mask.Options{}), row.Response(nil)
 		require.Equal(t, []bool{true, false, false, true, false}, loss[start:end])
 		require.Equal(t, []bool{true, true, true, true, true}, response[start:end])
 		copy(loss[start:end], response[start:end])

@@ -229,7 +229,7 @@ func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, j
 	var b advantage.Batch
 	add := func(seq *mask.Sequence, rewards []float32, tr *rollout.Trajectory, row int) {
 		r := advantage.Row{Rewards: rewards, Values: make([]float32, len(rewards)), Group: tr.Group, Trajectory: tr.Index, Turn: row}
-		require.NoError(t, b.Append(seq, mask.DefaultOptions(), r))
+		require.NoError(t, b.Append(seq, mask.Options{}, r))
 	}
 	for _, tr := range ts {
 		var whole mask.Sequence

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"time"
 
 	"vagen/env"
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 	"vagen/internal/rng"
 )
 
@@ -61,7 +60,7 @@ func (p *Player) restart(ctx context.Context, l *live) {
 		p.closeEnv(l.Env, l.env)
 		l.env = nil
 	}
-	clock.Wait(ctx, p.Retry.Backoff.Delay(l.Attempt, rand.New(rand.NewPCG(l.seed, uint64(rng.Sample))).Float64(), 0))
+	clock.Wait(ctx, p.Retry.Backoff.Delay(l.Attempt, retry.Jitter(l.seed, uint64(rng.Sample))(), 0))
 	p.open(ctx, l)
 }
 
@@ -96,6 +95,6 @@ func (b Backoff) Delay(attempt int, u float64, after time.Duration) time.Duratio
 	if after > 0 {
 		return min(max(after, b.Min), b.Max)
 	}
-	d := min(float64(b.Max), float64(b.Min)*math.Pow(b.Multiplier, float64(max(0, attempt-1))))
-	return time.Duration(d * (1 + b.Jitter*u))
+	delays := retry.Backoff{Min: b.Min, Max: b.Max, Factor: b.Multiplier, JitterMin: 1, JitterRange: b.Jitter}
+	return delays.Delay(attempt-1, u)
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"vagen/advantage"
@@ -36,49 +37,40 @@ type batch struct {
 
 // newBatch converts usable trajectories to rows, without values and KL shaping.
 func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*batch, error) {
-	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
-	o := masks(c)
-	for _, t := range ts {
-		if !t.End.Usable() {
-			continue
-		}
-		for r := range t.Rows {
-			row := &t.Rows[r]
-			if row.Turns() == 0 {
-				continue
-			}
-			rewards, err := t.Rewards(nil, r, c.Placement())
-			if err != nil {
-				return nil, err
-			}
-			err = b.adv.Append(&row.Sequence, o, advantage.Row{Rewards: rewards, Group: t.Group, Trajectory: t.Index, Turn: r})
-			if err != nil {
-				return nil, fmt.Errorf("train: group %d, episode %d: %w", t.Group, t.Index, err)
-			}
-			b.rows.Tokens = append(b.rows.Tokens, row.Tokens()...)
-			b.rows.Offsets = append(b.rows.Offsets, len(b.rows.Tokens))
-			b.rows.Images = append(b.rows.Images, row.Images)
-			b.loss = row.Loss(b.loss, o)
-			b.value = row.Value(b.value, o)
-			b.written = row.Response(b.written)
-			b.forced = row.Span(b.forced, mask.Forced)
-			b.sampled = append(b.sampled, row.LogProbs...)
-			b.trajectory = append(b.trajectory, len(b.used))
-		}
-		b.kept = append(b.kept, len(b.used))
-		b.used = append(b.used, t)
+	got, err := rollout.NewBatch(ts, masks(c), c.Placement())
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	b := &batch{
+		rows: got.Rows, adv: got.Steps, trajectory: got.Of, used: got.Used,
+		loss: got.Loss, value: got.Value, written: got.Response, forced: got.Forced, sampled: got.LogProbs,
+	}
+	for i := range b.used {
+		b.kept = append(b.kept, i)
 	}
 	if b.rows.Len() == 0 {
-		return nil, fmt.Errorf("train: %w: none of %d episodes can be used", ErrNoRows, len(ts))
+		return nil, noRows(ts, "episodes")
 	}
 	b.chooseTokens(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
 	b.numberTurns()
 	return b, nil
 }
 
+// noRows returns ErrNoRows with the reasons.
+func noRows(ts []*rollout.Trajectory, what string) error {
+	if n := rollout.Count(ts).Usable; n > 0 {
+		return fmt.Errorf("train: %w: the policy returned no tokens in %d usable episodes of %d", ErrNoRows, n, len(ts))
+	}
+	err := fmt.Errorf("train: %w: none of %d %s can be used", ErrNoRows, len(ts), what)
+	if why := rollout.Failures(ts); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
 // masks returns the masks that the configuration enables.
 func masks(c *config.Config) mask.Options {
-	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+	return mask.Options{NoLossMask: !c.Rollout.LossMask, NoGAEMask: !c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
 // chooseTokens selects the tokens that the learner scores: those with a loss and the steps of
@@ -168,9 +160,18 @@ func (b *batch) useSampledLogProbs() {
 	}
 }
 
+func errScores(what string, n, tokens int) error {
+	return fmt.Errorf("train: the learner returned %d %s for %d tokens", n, what, tokens)
+}
+
+var errNoScores = errors.New("train: the learner returned nil scores")
+
 // setScores stores the scores of the requested tokens. Scores of other tokens are set to 0,
 // so that nothing can depend on them.
 func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
+	if s == nil {
+		return errNoScores
+	}
 	for _, column := range []struct {
 		name  string
 		asked bool
@@ -186,7 +187,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 			continue
 		}
 		if len(column.from) != len(b.want) {
-			return fmt.Errorf("train: the learner returned %d %s for %d tokens", len(column.from), column.name, len(b.want))
+			return errScores(column.name, len(column.from), len(b.want))
 		}
 		for i, on := range b.want {
 			if !on {

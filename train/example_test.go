@@ -85,7 +85,7 @@ func Example_embed() {
 	must(err)
 
 	var b advantage.Batch
-	must(b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: rewards, Values: values}))
+	must(b.Append(&row, mask.Options{}, advantage.Row{Rewards: rewards, Values: values}))
 
 	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95} // no Whiten: one row is too little
 	var out advantage.Result                                       // reused from step to step: no allocation

@@ -170,6 +170,11 @@ func (t *Trainer) estimate(b *batch, m track.Metrics) error {
 		return fmt.Errorf("train: %w", err)
 	}
 	b.result = t.methods.result
+	if n := b.result.Unread; n > 0 && !t.methods.unread {
+		t.methods.unread = true
+		t.Log.Warn("rewards without effect: the estimator does not read them where they are", "rewards", n,
+			"estimator", t.methods.spec.Name, "reads", t.methods.spec.Rewards)
+	}
 	if b.result.ValueMask != nil {
 		for i, on := range b.result.ValueMask {
 			b.value[i] = b.value[i] && on

@@ -28,7 +28,7 @@ func styleOf(ctx context.Context, e env.Env, format string, seed int64) (style, 
 		}
 		return composed(p), nil
 	}
-	if p := parserOf(e); p != nil {
+	if p := env.ParserOf(e); p != nil {
 		return composed(p), nil
 	}
 	system, err := e.System(ctx)
@@ -61,20 +61,6 @@ func composed(p *reward.Parser) style {
 			}
 			return "-"
 		})
-	}
-}
-
-// parserOf returns the parser of an environment that has one, nil for others.
-func parserOf(e env.Env) *reward.Parser {
-	for {
-		if known, ok := e.(interface{ Parser() *reward.Parser }); ok {
-			return known.Parser()
-		}
-		inner, ok := e.(interface{ Unwrap() env.Env })
-		if !ok {
-			return nil
-		}
-		e = inner.Unwrap()
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"flag"
 	"image"
 	"io/fs"
-	"os"
 	"strings"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/processor"
@@ -36,7 +36,8 @@ before the prompt.`,
 			f.Float64Var(&s.MinP, "min-p", 0, "drop tokens below this share of the most likely one")
 			f.IntVar(&s.MaxTokens, "max-tokens", 256, "maximum tokens of the response")
 			f.IntVar(&s.Thinking.Tokens, "thinking", 0, "maximum tokens of thinking, after which the closing tag is inserted; 0 is no limit")
-			f.StringVar(&s.Thinking.Open, "think-open", "<think>", "`tag` that opens thinking; empty if the chat template writes it")
+			f.StringVar(&s.Thinking.Open, "think-open", "<think>",
+				"`tag` that opens thinking, also if the chat template writes it; empty if responses start inside it")
 			f.StringVar(&s.Thinking.Close, "think-close", "</think>", "`tag` that closes thinking")
 			seed := f.Uint64("seed", 0, "seed of sampling")
 			options := modelFlags(f)
@@ -87,7 +88,7 @@ func userMessage(text string, files []string) (policy.Message, error) {
 }
 
 func readImage(name string) (image.Image, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
@@ -111,7 +112,11 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 			stop(err) // the output is closed
 		}
 	}
-	out, err := m.Stream(ctx, []policy.Prompt{p}, s, func(_ int, token int32) { show(d.Add(token)) })
+	opened := m.Opened() // by the chat template: the response begins with it
+	out, err := m.Stream(ctx, []policy.Prompt{p}, s, func(_ int, token int32) {
+		show(opened + d.Add(token))
+		opened = ""
+	})
 	show(d.Flush())
 	if written || err == nil && out[0].Err == nil {
 		show("\n")

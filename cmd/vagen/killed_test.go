@@ -27,11 +27,6 @@ const asCommand = "VAGEN_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		if n, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64); err == nil {
-			if err := limitFiles(n); err != nil {
-				panic(err)
-			}
-		}
 		main()
 	}
 	os.Exit(m.Run())

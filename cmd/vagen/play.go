@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"vagen/cmd/vagen/internal/termimage"
 	"vagen/env"
@@ -32,7 +31,7 @@ selects another one, and --wrap sets a text of your own, in which {} is replaced
 answer. A line with a closing tag is sent unchanged. An empty line shows the system
 prompt; the end of the input ends the episode.
 
-Images are shown in the terminal if it supports them (kitty, iTerm2, sixel), otherwise
+Images are shown in the terminal if it supports them (kitty, iTerm2), otherwise
 they are written to files.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var p player
@@ -40,7 +39,7 @@ they are written to files.`,
 			f.IntVar(&p.turns, "turns", 0, "maximum turns; 0 is no limit")
 			f.StringVar(&p.wrap, "wrap", "", "`text` to send, in which {} is replaced by the answer")
 			f.StringVar(&p.format, "format", "", formatUsage)
-			inline := f.String("inline", "auto", "`protocol` to show images: auto, kitty, iterm2, sixel or none")
+			inline := f.String("inline", "auto", "`protocol` to show images: auto, kitty, iterm2 or none")
 			f.StringVar(&p.folder, "images", "", "`folder` for image files; empty uses a temporary folder")
 			return func(ctx context.Context, c *cli.Call) error {
 				if err := p.setProtocol(c, *inline); err != nil {
@@ -91,7 +90,7 @@ func (p *player) setProtocol(c *cli.Call, inline string) error {
 	case inline == "auto":
 		p.protocol = termimage.Detect(c.Getenv)
 	case !slices.Contains(termimage.Protocols(), p.protocol):
-		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2, sixel or none", inline)
+		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2 or none", inline)
 	}
 	return nil
 }
@@ -209,7 +208,7 @@ func (p *player) showOutcome(out env.Outcome) error {
 func (p *player) show(o env.Observation) error {
 	texts := strings.Split(o.Text, env.ImageMark)
 	for i, text := range texts {
-		fmt.Fprint(p.c.Out, printable(text))
+		fmt.Fprint(p.c.Out, term.Escape(text))
 		if i < len(o.Images) && i < len(texts)-1 {
 			if err := p.picture(o.Images[i]); err != nil {
 				return err
@@ -220,22 +219,11 @@ func (p *player) show(o env.Observation) error {
 	return err
 }
 
-// printable removes control characters, with which a service could control the
-// terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
 func (p *player) picture(m image.Image) error {
 	p.pictures++
 	if p.protocol != termimage.None {
 		fmt.Fprintln(p.c.Out)
-		return termimage.Write(p.c.Out, p.protocol, m)
+		return termimage.Write(term.Raw(p.c.Out), p.protocol, m)
 	}
 	if p.folder == "" {
 		dir, err := os.MkdirTemp("", "vagen-play-")

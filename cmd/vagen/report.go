@@ -25,9 +25,8 @@ func reportCommand() *cli.Command {
 		About: "Write the page of vagen view with a sample of a run's data into one HTML file.",
 		Help: `The file opens in a browser without a server and without a network. It contains the
 metrics, the configuration, and a sample of the episodes with their images, tokens and
-credit: the run's estimator and some others, at the run's parameters and at some values of
-each parameter, for the sliders of the page. The numbers for these values are at most 16 MB
-of the file; the log says how many they are.
+credit: the run's estimator and some others, with the run's parameters; vagen view computes
+them with others.
 
 --plots draws curves for papers as well, as PNG and SVG files.
 
@@ -74,7 +73,7 @@ func (r *report) write(c *cli.Call) error {
 		return fmt.Errorf("--out: %w", err)
 	}
 	fmt.Fprintf(c.Out, "%s\n", r.out)
-	c.Log.Info("report written", "file", r.out, "bytes", page.Len(), "bytes_for_other_parameters", r.MovedBytes)
+	c.Log.Info("report written", "file", r.out, "bytes", page.Len())
 	for _, l := range plots {
 		if err := os.MkdirAll(r.plots, 0o755); err != nil {
 			return fmt.Errorf("--plots: %w", err)

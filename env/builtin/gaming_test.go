@@ -283,7 +283,7 @@ func TestStatementsWithoutKnowledgeEarnNoMoreThanChance(t *testing.T) {
 		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, walk},
 		{"sokoban", map[string]any{"render_mode": "text"}, walk},
 		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, walk},
-		{"navigation", map[string]any{"resolution": 32}, []string{"turn_right", "turn_left"}},
+		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
 	} {
 		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
 		mean := func(says func(*scene) (string, string)) float64 {

@@ -109,17 +109,15 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, walk},
 		{"sokoban", map[string]any{"render_mode": "text"}, walk},
 		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, walk},
-		{"navigation", map[string]any{"resolution": 32}, []string{"turn_right", "turn_left"}},
+		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
 		{"primitive_skill", map[string]any{"render_mode": "text"}, []string{"pick(100,-100,20)", "place(120,50,30)", "push(-100,-200,20,150,200,20)"}},
-		{"blackjack", map[string]any{"prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
+		{"blackjack", map[string]any{"render_mode": "text", "prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
 	} {
 		on := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
-		off := &judge.Rules{Scoring: judge.Scoring{Base: 0.334}}
 		mean := func(agent string, says func() func(*scene) (string, string)) float64 {
-			with, share := paidShare(t, 36, w.env, w.config, w.actions, on, says())
-			without, _ := paidShare(t, 36, w.env, w.config, w.actions, off, says())
-			t.Logf("%s %v: %s: %.3f of the %.2f that can earn, without guard %.3f", w.env, w.config, agent, with, share, without)
-			return with
+			paid, share := paidShare(t, 36, w.env, w.config, w.actions, on, says())
+			t.Logf("%s %v: %s: %.3f of the %.2f that can earn", w.env, w.config, agent, paid, share)
+			return paid
 		}
 		of := func(says func(*scene) (string, string)) func() func(*scene) (string, string) {
 			return func() func(*scene) (string, string) { return says }
@@ -132,6 +130,11 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 		// Each mean is of about 60 scores or more whose standard deviation is at most 0.4.
 		require.LessOrEqual(t, old, chance+0.05, w.env)
 		require.LessOrEqual(t, own, chance+0.1, w.env)
+		if w.env != "navigation" { // each turn there changes all
+			off := &judge.Rules{Scoring: judge.Scoring{Base: 0.334}}
+			without, _ := paidShare(t, 36, w.env, w.config, w.actions, off, stale(1))
+			require.Greater(t, without, chance+0.1, w.env)
+		}
 		require.Greater(t, good, fair, w.env)
 		require.Greater(t, fair, poor, w.env)
 		require.Greater(t, fair, old+0.1, w.env)

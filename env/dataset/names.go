@@ -12,6 +12,10 @@ import (
 // more than case and underscores.
 var renamed = map[string]string{"remoteenv": "remote"}
 
+// onServices are environments of the original systems that are not part of this library, by
+// their folded names.
+var onServices = map[string]string{"alfworld": "ALFWorld", "spatialgym": "SpatialGym"}
+
 var separators = strings.NewReplacer("_", "", "-", "")
 
 // fold removes the differences in naming style between the systems.
@@ -53,6 +57,10 @@ func registered(name string, known []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if original, ok := onServices[wanted]; ok {
+			return "", fmt.Errorf("environment %q: %s of the original runs on its own service; serve it and write "+
+				"name: RemoteEnv with config: {base_urls: \"http://HOST:PORT\", …} and the other options unchanged", name, original)
+		}
 		return "", fmt.Errorf("environment %q is unknown%s; known are %s; to use an environment on a service, set the name remote and the service's address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
 	return "", fmt.Errorf("%q is ambiguous: it may be any of %s", name, strings.Join(found, ", "))

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"vagen/internal/field"
+	"vagen/internal/jsontext"
 	"vagen/internal/parquetsize"
 	"vagen/internal/settings"
 )
@@ -253,6 +254,9 @@ func (in *intake) options(v any) (*options, []error) {
 
 // decodeJSON decodes JSON into the types that plain returns.
 func decodeJSON(text string) (any, error) {
+	if err := jsontext.Check([]byte(text)); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var tree any

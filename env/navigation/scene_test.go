@@ -377,3 +377,15 @@ func FuzzTasks(f *testing.F) {
 		}
 	})
 }
+
+func TestTasksThatAreNotUTF8AreRefused(t *testing.T) {
+	for put, want := range map[string]string{"\xe9": "x.json: line 2, byte 28: 0xe9 is not UTF-8", `\ud800`: `x.json: line 2, byte 28: \ud800 is half`} {
+		_, err := parseTasks([]byte("{\"tasks\": [\n{\"instruction\": \"go to the "+put+"\"}]}"), "x.json")
+		require.ErrorIs(t, err, ErrTask)
+		require.ErrorContains(t, err, want)
+	}
+	path := writeTasks(t, "x.json")
+	require.NoError(t, os.WriteFile(path, []byte("\xef\xbb\xbf{}"), 0o644))
+	_, err := ReadTasks(path)
+	require.ErrorContains(t, err, "found no tasks", "a byte order mark is skipped")
+}

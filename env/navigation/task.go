@@ -1,7 +1,6 @@
 package navigation
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 )
 
@@ -106,7 +106,7 @@ func parseTasks(raw []byte, name string) (TaskSet, error) {
 	var file struct {
 		Tasks []Task `json:"tasks"`
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
+	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("navigation: %w: %s: %w", ErrTask, name, err)
 	}
 	return NewTaskSet(file.Tasks, name)

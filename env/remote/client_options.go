@@ -28,7 +28,8 @@ type ClientOptions struct {
 	Timeout time.Duration // of one attempt, from dialling to the last byte
 	Retries int           // attempts after the first
 	// The delay before attempt n+1 is Backoff·2ⁿ·(JitterMin + JitterRange·U), U
-	// uniform in [0, 1), and at most MaxDelay.
+	// uniform in [0, 1), and at most MaxDelay. A longer delay that the service asks for is used
+	// instead; a request that it does not want to see for more than an hour is not retried.
 	Backoff     time.Duration
 	MaxDelay    time.Duration
 	JitterMin   float64
@@ -43,7 +44,7 @@ type ClientOptions struct {
 	// Resend retries every failed request that may succeed the next time, including
 	// steps that the service may have played already.
 	Resend bool
-	// Python makes the client behave like the original client of its protocol. The
+	// Python makes the client behave like the original client of its protocol, which ignores what services ask for. The
 	// original Lite client begins at the first URL and retries every failed request at all
 	// URLs, although only one of them has the session; it ignores Hosts, and MaxDelay limits its delays only while a session is
 	// being opened. The original legacy client never retries. Both ignore errors of

@@ -157,7 +157,7 @@ func TestClientRepeatsOnlyWhatIsSafe(t *testing.T) {
 		{"step", "hanging", hang, nil, 1, ErrUncertain},
 		{"step", "bad gateway", status(502, "x"), nil, 1, ErrUncertain},
 		{"step", "took too long", status(504, "x"), nil, 1, ErrUncertain},
-		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrUncertain},
+		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrProtocol},
 		{"step", "fails", status(500, "x"), nil, 1, ErrRemote},
 		{"step", "lost", status(404, "Session x not found"), nil, 1, ErrSession},
 		{"step", "cut off, but may be sent again", cut, resend, all, ErrUncertain},

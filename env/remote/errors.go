@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"vagen/env"
 )
@@ -12,6 +13,7 @@ import (
 var (
 	ErrBusy         = errors.New("the service is busy")
 	ErrUnauthorized = errors.New("the service refuses the key")
+	ErrRequest      = errors.New("the service refuses the request")
 	ErrRemote       = errors.New("the environment failed") // on the service's side
 	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")
@@ -44,7 +46,8 @@ type Error struct {
 	Detail string // the service's message
 	Err    error  // one of the sentinels, or an error of the network
 
-	broken bool // the connection broke within the answer
+	broken bool          // the connection broke within the answer
+	after  time.Duration // the service asks for no request before; 0 does not ask
 }
 
 // Error returns one line with the fields that are set.

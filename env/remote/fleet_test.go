@@ -115,10 +115,10 @@ func (f *fleet) kill(host string) {
 	}
 }
 
-// 4,000 episodes on 1,000 hosts, 100 of which are dead from the start; 100 more are killed
-// in the middle, 50 at a time, so that some episodes lose two sessions.
+// 800 episodes on 200 hosts, 20 of which are dead from the start; 20 more are killed
+// in the middle, 10 at a time, so that some episodes lose two sessions.
 func TestFleetOfHostsLosesNoEpisode(t *testing.T) {
-	services, dead := 1000, 100
+	services, dead := 200, 20
 	if raceDetector { // which needs a megabyte for each session
 		services, dead = 100, 10
 	}

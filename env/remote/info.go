@@ -60,30 +60,16 @@ type Detailer interface {
 //     Detailer).
 //   - Otherwise it sends the sections found in the response.
 func InformerFor(e env.Env, _ map[string]any) Informer {
-	e = unwrapped(e)
+	e = env.Unwrap(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
-	var t outcomeInformer
-	if p, ok := e.(interface{ Parser() *reward.Parser }); ok {
-		t.parser = p.Parser()
-	}
+	t := outcomeInformer{parser: env.ParserOf(e)}
 	if c, ok := e.(env.Claimant); ok {
 		t.claiming = c.Claiming()
 	}
 	t.details, _ = e.(Detailer)
 	return t
-}
-
-// unwrapped removes wrappers such as env.Judged.
-func unwrapped(e env.Env) env.Env {
-	for {
-		w, ok := e.(interface{ Unwrap() env.Env })
-		if !ok {
-			return e
-		}
-		e = w.Unwrap()
-	}
 }
 
 // outcomeInformer is an Informer that sends the parsed response and the metrics.

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"vagen/env"
 )
 
 // Handlers of batches answer an object with an entry for each id, handlers of single
@@ -57,7 +59,7 @@ func (s *Server) stepBatch(r *http.Request, actions map[string]any) (Info, error
 // rewardBatch returns the final rewards of environments.
 func (s *Server) rewardBatch(r *http.Request, ids []string) (Info, error) {
 	results, err := performBatch(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
-		if e, ok := unwrapped(one.env).(Rewarder); ok {
+		if e, ok := env.Unwrap(one.env).(Rewarder); ok {
 			return e.FinalReward(), nil
 		}
 		return 0, nil

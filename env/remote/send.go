@@ -20,12 +20,12 @@ import (
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 )
 
 // sender sends the requests of one client and retries them where that is allowed.
 type sender struct {
 	o       ClientOptions
-	http    http.Client
 	log     *slog.Logger
 	list    *hosts.List
 	session *hosts.Session
@@ -49,10 +49,6 @@ func newSender(o ClientOptions) (*sender, error) {
 	}
 	o.URLs = list.URLs() // shared by all clients
 	s := &sender{o: o, log: o.Log, list: list}
-	s.http.Transport = o.Transport
-	// The key must not follow a redirection to another host, and the original
-	// client follows none either.
-	s.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -115,7 +111,7 @@ func (s *sender) send(ctx context.Context, q request) (progress, error) {
 			attempt--
 			continue
 		}
-		if attempt >= s.o.Retries || !again {
+		if attempt >= s.o.Retries || !again || err.after > retry.Longest {
 			return worst, err
 		}
 		if at.GiveUp() {
@@ -163,6 +159,9 @@ func (s *sender) sendInOrder(ctx context.Context, q request) (progress, error) {
 // pause logs a retry and waits before it. An error is that of ctx.
 func (s *sender) pause(ctx context.Context, q request, attempt int, next *hosts.Host, err *Error) error {
 	wait := s.delay(q, attempt)
+	if !s.o.Python && next.Name() == err.URL {
+		wait, _ = retry.Honour(wait, err.after)
+	}
 	if s.o.LogRetries {
 		s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait, "next", next.Name())
 	}
@@ -186,11 +185,14 @@ func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 
 // delay returns the delay after an attempt; see ClientOptions.Backoff.
 func (s *sender) delay(q request, attempt int) time.Duration {
-	seconds := math.Ldexp(s.o.Backoff.Seconds(), min(attempt, 64)) * (s.o.JitterMin + s.o.JitterRange*s.o.Jitter())
-	if !s.o.Python || q.target != hosts.Call {
-		seconds = min(seconds, s.o.MaxDelay.Seconds())
+	b := retry.Backoff{
+		Min: s.o.Backoff, Max: math.MaxInt64, Factor: 2, JitterMin: s.o.JitterMin, JitterRange: s.o.JitterRange,
 	}
-	return time.Duration(min(seconds, 1e9) * float64(time.Second))
+	d := b.Delay(attempt, s.o.Jitter())
+	if !s.o.Python || q.target != hosts.Call {
+		d = min(d, s.o.MaxDelay)
+	}
+	return d
 }
 
 func (q request) route() string {
@@ -248,6 +250,7 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("at most %d bytes are allowed", s.o.Limits.Body)
 		return unclear, fail
 	case a.StatusCode != http.StatusOK:
+		fail.after = retry.After(a.Header, time.Now())
 		fail.Detail = explanation(a.Header.Get("Content-Type"), body)
 		return classify(fail), fail
 	}
@@ -295,8 +298,10 @@ func classify(e *Error) progress {
 	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
 		e.Err = ErrBusy
 		return refused
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case code == http.StatusUnauthorized:
 		e.Err = ErrUnauthorized
+	case code == http.StatusForbidden, code == http.StatusBadRequest: // an option, for example
+		e.Err = ErrRequest
 	case code == http.StatusNotFound && strings.HasPrefix(e.Detail, "Session "):
 		e.Err = ErrSession
 	case code == http.StatusInternalServerError:

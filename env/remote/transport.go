@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"vagen/env/remote/hosts"
+	"vagen/internal/origin"
 )
 
 // hostsOf returns the pool of clients with a transport.
@@ -18,11 +19,13 @@ func hostsOf(t http.RoundTripper) *hosts.Pool {
 
 // client returns the HTTP client for a service.
 func (s *sender) client(to *hosts.Host) *http.Client {
-	c := s.http
-	if c.Transport == nil {
-		c.Transport = to.Transport(s.o.KeepIdle)
+	t := s.o.Transport
+	if t == nil {
+		t = to.Transport(s.o.KeepIdle)
 	}
-	return &c
+	// The key must not follow a redirect to another host, and the original client follows
+	// none either.
+	return origin.Client(origin.None, t)
 }
 
 // probe asks whether a service answers.

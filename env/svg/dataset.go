@@ -3,7 +3,6 @@ package svg
 import (
 	"bufio"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/jsontext"
 	"vagen/internal/numpyrand"
 	"vagen/internal/regular"
 )
@@ -119,7 +119,7 @@ func fromLines(name string) (*Dataset, error) {
 		}
 		// encoding/json ignores the case of field names.
 		var record struct{ Svg, Filename string }
-		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+		if err := jsontext.UnmarshalLine(lines.Bytes(), n, &record); err != nil {
 			return nil, fmt.Errorf("svg: %w: %s, line %d: %w", ErrDataset, name, n, err)
 		}
 		if record.Svg == "" {

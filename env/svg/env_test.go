@@ -207,6 +207,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	write("some-set/val.jsonl", `{"Svg":"<svg/>","Filename":"one.svg"}`+"\n\n"+`{"svg":"<svg> </svg>"}`+"\n")
 	write("bad.jsonl", `{"Svg":"<svg/>"}`+"\n{")
 	write("empty.jsonl", `{"Filename":"one"}`)
+	write("latin.jsonl", "\xef\xbb\xbf"+`{"Svg":"<svg/>"}`+"\n"+`{"Svg":"<svg>caf`+"\xe9\"}")
 
 	d, err := Load(filepath.Join(dir, "a"))
 	require.NoError(t, err)
@@ -233,7 +234,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	require.Equal(t, 2, val.data.Len())
 
 	for path, want := range map[string]string{
-		"none": "no such file", "bad.jsonl": "line 2", "empty.jsonl": "line 1: the field Svg", "some-set": "",
+		"none": "no such file", "bad.jsonl": "line 2", "latin.jsonl": "line 2: byte 17: 0xe9 is not UTF-8", "empty.jsonl": "line 1: the field Svg", "some-set": "",
 	} {
 		_, err := Load(filepath.Join(dir, path))
 		if want == "" {

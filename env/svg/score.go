@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
+	"vagen/internal/retry"
 )
 
 // scores holds the similarity of two pictures by each measure, or the weights of the
@@ -47,16 +49,19 @@ var ErrScore = errors.New("no score")
 //	{"metric": "dino", "model": "small", "target": "<PNG in base64>", "attempt": "<PNG in base64>"}
 //
 // and the answer a JSON object {"score": 0.73}. A request that fails for a
-// temporary reason (no connection, timeout, status 429 or 5xx) is repeated. Errors do
+// temporary reason (no connection, timeout, status 429 or 5xx) is repeated, not before the
+// time that the service asks for. Errors do
 // not quote the answer, because they may reach clients that must not see it.
 type HTTPScorer struct {
 	URL     string
 	Metric  string        // name of the measure: dino or dreamsim
 	Model   string        // model of the measure, may be empty
-	Client  *http.Client  // nil follows no redirect to another scheme, host or port
 	Timeout time.Duration // of one try; 0 means 30 s
 	Tries   int           // 0 or less means 3
-	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
+	Pause   time.Duration // longest before the second try, doubled for each further one; 0 means 500 ms
+	// Transport sends the requests; nil is http.DefaultTransport. Redirects are followed
+	// within the scheme, host and port of URL only.
+	Transport http.RoundTripper
 }
 
 var _ Scorer = (*HTTPScorer)(nil)
@@ -85,26 +90,30 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 	if pause == 0 {
 		pause = 500 * time.Millisecond
 	}
+	pauses := retry.Doubling(pause, max(pause, time.Minute)).Pauses(retry.Jitter(retry.Seed(string(body)), 0))
 	for try := 1; ; try++ {
-		score, temporary, err := s.ask(ctx, body)
+		score, temporary, after, err := s.ask(ctx, body)
 		if err == nil {
 			return score, nil
 		}
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, context.Cause(ctx))
 		}
-		if !temporary || try == tries {
+		wait, again := pauses.Next(after)
+		if !again || !temporary || try == tries {
 			return 0, fmt.Errorf("svg: %s score: %w after %d tries: %w", s.Metric, ErrScore, try, err)
 		}
-		if err := clock.Wait(ctx, pause); err != nil {
+		if err := clock.Wait(ctx, wait); err != nil {
 			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, err)
 		}
-		pause *= 2
 	}
 }
 
-// ask sends one request; temporary reports whether a retry may succeed.
-func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, temporary bool, err error) {
+// ask sends one request; temporary reports whether a retry may succeed, and after is the delay
+// before it that the service asks for.
+func (s *HTTPScorer) ask(ctx context.Context, body []byte) (
+	score float64, temporary bool, after time.Duration, err error,
+) {
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = 30 * time.Second
@@ -113,34 +122,31 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, tempo
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
 	if err != nil {
-		return 0, false, err
+		return 0, false, 0, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	client := s.Client
-	if client == nil {
-		client = &http.Client{CheckRedirect: origin.Stay}
-	}
-	response, err := client.Do(request)
+	response, err := origin.Client(origin.Stay, s.Transport).Do(request)
 	if err != nil {
-		return 0, true, err
+		return 0, !origin.Refused(err), 0, err
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return 0, true, err
+		return 0, true, 0, err
 	}
 	if response.StatusCode != http.StatusOK {
 		temporary = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
-		return 0, temporary, fmt.Errorf("the service answered with status %d", response.StatusCode)
+		err = fmt.Errorf("the service answered with status %d", response.StatusCode)
+		return 0, temporary, retry.After(response.Header, time.Now()), err
 	}
 	var answer struct {
 		Score *float64 `json:"score"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return 0, false, errors.New("the answer is not a JSON object with a number as score")
+	if err := jsontext.Unmarshal(raw, &answer); err != nil {
+		return 0, false, 0, errors.New("the answer is not a JSON object with a number as score")
 	}
 	if answer.Score == nil || math.IsNaN(*answer.Score) || math.IsInf(*answer.Score, 0) {
-		return 0, false, errors.New("the answer has no finite score")
+		return 0, false, 0, errors.New("the answer has no finite score")
 	}
-	return *answer.Score, false, nil
+	return *answer.Score, false, 0, nil
 }

@@ -158,7 +158,7 @@ func TestHTTPScorerReportsWhyThereIsNoScore(t *testing.T) {
 	}
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	s := HTTPScorer{URL: "http://127.0.0.1:1/", Metric: "dino", Pause: time.Hour, Client: &http.Client{Transport: failing{cancel, cause}}}
+	s := HTTPScorer{URL: "http://127.0.0.1:1/", Metric: "dino", Pause: time.Hour, Transport: failing{cancel, cause}}
 	_, err := s.Score(ctx, blank(), blank())
 	require.ErrorIs(t, err, cause)
 }
@@ -207,9 +207,9 @@ func TestHTTPScorerFollowsNoRedirectToAnotherService(t *testing.T) {
 	mux.HandleFunc("/score", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"score": 0.25}`) })
 	outside := httptest.NewServer(mux)
 	defer outside.Close()
-	s := HTTPScorer{URL: outside.URL + "/away", Metric: "dino", Tries: 1}
+	s := HTTPScorer{URL: outside.URL + "/away", Metric: "dino", Tries: 2, Pause: time.Hour}
 	_, err := s.Score(t.Context(), blank(), blank())
-	require.ErrorIs(t, err, origin.ErrForeign)
+	require.ErrorIs(t, err, origin.ErrForeign, "and no second try")
 	require.Zero(t, reached.Load())
 	s.URL = outside.URL + "/here"
 	score, err := s.Score(t.Context(), blank(), blank())

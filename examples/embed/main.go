@@ -113,7 +113,7 @@ func (b *batch) play(ctx context.Context, t table, e *frozenlake.Env, seed int64
 	if err != nil {
 		return err
 	}
-	return b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: placed, Values: values})
+	return b.Append(&row, mask.Options{}, advantage.Row{Rewards: placed, Values: values})
 }
 
 // learn does gradient steps on PPO's loss and the value loss.

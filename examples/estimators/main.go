@@ -28,7 +28,7 @@ func main() {
 	values := []float32{0, 0, 0.3, 0.3, 0.4, 2, -2, 1, 0.7, 0.8}
 
 	var b advantage.Batch
-	must(b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: rewards, Values: values}))
+	must(b.Append(&row, mask.Options{}, advantage.Row{Rewards: rewards, Values: values}))
 
 	kinds := row.Kinds(nil)
 	fmt.Printf("%-22s", "token of")

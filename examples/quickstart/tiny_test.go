@@ -18,7 +18,8 @@ func tiny(name string) recipe {
 	for i := range r.lessons {
 		r.lessons[i].Every = 1
 	}
-	r.shape.Layers, r.shape.Hidden = 1, 32
+	r.shape.Layers, r.shape.Hidden, r.shape.FF, r.shape.Heads = 1, 32, 32, 1
+	r.shape.VisionHidden, r.shape.VisionFF, r.shape.VisionHeads = 16, 16, 1
 	inner := r.config
 	r.config = func(c *config.Config) {
 		inner(c)

@@ -77,7 +77,7 @@ func (p *picture) words(e *episode, y float64) {
 
 // drawMasks draws who wrote which token and which masks it is in.
 func drawMasks(e *episode) string {
-	o := mask.DefaultOptions()
+	o := mask.Options{}
 	atEnd := o
 	atEnd.ValueAtTurnEnd = true
 	lines := []struct {
@@ -155,7 +155,7 @@ func drawCredit(e *episode) (string, error) {
 		return "", err
 	}
 	var b advantage.Batch
-	if err := b.Append(&e.row, mask.DefaultOptions(), advantage.Row{Rewards: rewards, Values: e.values}); err != nil {
+	if err := b.Append(&e.row, mask.Options{}, advantage.Row{Rewards: rewards, Values: e.values}); err != nil {
 		return "", err
 	}
 	panels := []struct {

@@ -11,29 +11,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var (
-	clientValue   = regexp.MustCompile(`http\.Client\{[^}]*\}`)
-	defaultClient = regexp.MustCompile(`http\.(DefaultClient|Get|Head|Post|PostForm)\b`)
-)
+// ownClient matches what makes or changes a client of net/http: values of its type, its
+// default client, a rule for redirects, and another name of the package.
+var ownClient = regexp.MustCompile(`[^*]http\.Client\b|\bhttp\.(DefaultClient|Get|Head|Post|PostForm)\b|CheckRedirect|` +
+	`(?m)^(\t|import )[\w.]+ "net/http"`)
 
 // TestEveryHTTPClientHasARuleForRedirects: net/http's own rule sends credentials to
-// subdomains and other ports, and bodies to any host. So each client of the library is
-// built with a rule of its own, and the default client is not used.
+// subdomains and other ports, and bodies to any host. So only internal/origin makes clients,
+// each with a rule.
 func TestEveryHTTPClientHasARuleForRedirects(t *testing.T) {
-	found := 0
+	maker := filepath.Join(root, "internal", "origin") + string(filepath.Separator)
+	made := false
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.Empty(t, defaultClient.FindString(string(raw)), path)
-		for _, c := range clientValue.FindAllString(string(raw), -1) {
-			found++
-			require.Contains(t, c, "CheckRedirect:", path)
+		found := ownClient.FindString(string(raw))
+		if strings.HasPrefix(path, maker) {
+			made = made || found != ""
+			return nil
 		}
+		require.Empty(t, found, "%s: use origin.Client", path)
 		return nil
 	})
 	require.NoError(t, err)
-	require.NotZero(t, found)
+	require.True(t, made, "the pattern finds the clients of internal/origin")
 }

@@ -87,24 +87,12 @@ type rule struct {
 // TestTheDocumentsRun runs every program and every command of the documents. Each document
 // has a folder with the files that its commands name and the files of its YAML blocks.
 func TestTheDocumentsRun(t *testing.T) {
-	bin := t.TempDir()
-	command(t, root, "go", "build", "-o", filepath.Join(bin, "vagen"), "./cmd/vagen")
-	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	t.Setenv("ANTHROPIC_API_KEY", "none")
-	t.Setenv("VAGEN_COMPILE_CACHE", t.TempDir())
-	all := documents(t)
-	m := stranger(t)
-	for _, d := range all {
-		for i, b := range d.blocks {
-			if b.lang == "go" {
-				m.add(t, program(d, i), "main.go", []byte(short(b.text)))
-			}
-		}
-	}
-	m.build(t)
+	t.Parallel()
+	vagen(t)
 	files := examples(t)
-	for _, d := range all {
+	for _, d := range documents(t) {
 		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			require.NoError(t, os.CopyFS(dir, os.DirFS(files)))
 			for _, b := range d.blocks {
@@ -116,7 +104,7 @@ func TestTheDocumentsRun(t *testing.T) {
 			for i, b := range d.blocks {
 				switch b.lang {
 				case "go":
-					command(t, dir, filepath.Join(m.bin, program(d, i)))
+					command(t, dir, programs(t), program(d, i))
 				case "sh":
 					for _, line := range commands(b.text) {
 						shell(t, dir, line)

@@ -59,8 +59,8 @@ func TestLinksBetweenDocumentsExist(t *testing.T) {
 // TestTheTemplatesOfDatasetsCanBeTrainedOn: a run with each pair of docs/templates passes all
 // checks before its first step, and no level is in both files.
 func TestTheTemplatesOfDatasetsCanBeTrainedOn(t *testing.T) {
-	vagen := filepath.Join(t.TempDir(), "vagen")
-	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
+	t.Parallel()
+	vagen := vagen(t)
 	dir := t.TempDir()
 	command(t, dir, vagen, "model", "create", "--shape", "quickstart", "--layers", "1", "DIR")
 	templates, err := filepath.Abs(filepath.Join(root, "docs", "templates"))

@@ -15,8 +15,8 @@ import (
 // TestCommandsInProseExist: commands in backquotes use existing commands and flags of vagen,
 // and existing folders, tests and benchmarks.
 func TestCommandsInProseExist(t *testing.T) {
-	vagen := filepath.Join(t.TempDir(), "vagen")
-	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
+	t.Parallel()
+	vagen(t)
 	setting := regexp.MustCompile(`^([A-Z_]+=\S+ )+`)
 	for _, d := range documents(t) {
 		for _, span := range d.spans {
@@ -24,7 +24,7 @@ func TestCommandsInProseExist(t *testing.T) {
 			words := strings.Fields(line)
 			switch {
 			case strings.HasPrefix(line, "vagen "):
-				help := usage(t, vagen, words[1:])
+				help := usage(t, words[1:])
 				for _, w := range words {
 					if strings.HasPrefix(w, "--") {
 						require.Regexp(t, `(?m)^  `+w+`( |$)`, help, "%s: %s", d.name, span)
@@ -39,19 +39,30 @@ func TestCommandsInProseExist(t *testing.T) {
 	}
 }
 
+// helps has the help of each command of vagen, "" for an unknown one.
+var helps = map[string]string{}
+
 // usage returns the help of the command at the start of words.
-func usage(t *testing.T, vagen string, words []string) string {
+func usage(t *testing.T, words []string) string {
 	name := regexp.MustCompile(`^[a-z]+$`)
 	n := 0
 	for n < len(words) && n < 2 && name.MatchString(words[n]) {
 		n++
 	}
 	if words[0] == "help" {
-		return command(t, root, vagen, "help")
+		return command(t, root, "vagen", "help")
 	}
 	for ; n > 0; n-- { // the second word may be an argument
-		if out, err := exec.Command(vagen, append(append([]string{}, words[:n]...), "--help")...).CombinedOutput(); err == nil {
-			return string(out)
+		line := strings.Join(words[:n], " ")
+		help, asked := helps[line]
+		if !asked {
+			if out, err := exec.Command("vagen", append(words[:n:n], "--help")...).CombinedOutput(); err == nil {
+				help = string(out)
+			}
+			helps[line] = help
+		}
+		if help != "" {
+			return help
 		}
 	}
 	require.Fail(t, "no such command of vagen", "%v", words)

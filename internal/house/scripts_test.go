@@ -32,14 +32,34 @@ def init(project, name, mode, dir):
     return Run()
 `
 
-// TestTheScriptForWandBSendsEveryEvent runs the Python script of docs/results.md. Null stands
-// for a number that is not finite, and the steps of imitation are not those of training.
-func TestTheScriptForWandBSendsEveryEvent(t *testing.T) {
-	python, err := exec.LookPath("python3")
+// python returns the interpreter.
+func python(t *testing.T) string {
+	path, err := exec.LookPath("python3")
 	if err != nil && os.Getenv("VAGEN_REQUIRE_PYTHON") == "" {
 		t.Skip("needs python3")
 	}
 	require.NoError(t, err)
+	return path
+}
+
+// TestScriptsOfDocumentsAreParsed: what they import need not be installed.
+func TestScriptsOfDocumentsAreParsed(t *testing.T) {
+	found := 0
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			if b.lang == "python" {
+				command(t, "", python(t), "-c", "import ast, sys\nast.parse(sys.argv[1])", b.text)
+				found++
+			}
+		}
+	}
+	require.NotZero(t, found)
+}
+
+// TestTheScriptForWandBSendsEveryEvent runs the Python script of docs/results.md. Null stands
+// for a number that is not finite, and the steps of imitation are not those of training.
+func TestTheScriptForWandBSendsEveryEvent(t *testing.T) {
+	python := python(t)
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "results.md"))
 	require.NoError(t, err)
 	var scripts []string

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
+	"vagen/internal/retry"
 )
 
 // Endpoint is the hub's address.
@@ -60,7 +62,7 @@ func New(o Options) (*Client, error) {
 	}
 	return &Client{
 		endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(cmp.Or(o.Token, get("HF_TOKEN"))),
-		stall: cmp.Or(o.Stall, stall), http: &http.Client{CheckRedirect: origin.KeepKeys},
+		stall: cmp.Or(o.Stall, stall), http: origin.Client(origin.KeepKeys, nil),
 	}, nil
 }
 
@@ -79,8 +81,9 @@ func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 
 // StatusError is an answer that is not a success.
 type StatusError struct {
-	Code int
-	text string
+	Code  int
+	After time.Duration // the hub asks for no request before; 0 does not ask
+	text  string
 }
 
 // Error implements error.
@@ -150,7 +153,7 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 		return nil, fmt.Errorf("hub: %s: %w", place(r), err)
 	}
 	if answer != nil {
-		if err := json.Unmarshal(raw, answer); err != nil {
+		if err := jsontext.Unmarshal(raw, answer); err != nil {
 			return nil, fmt.Errorf("hub: %s: the answer is not the expected JSON: %w", place(r), err)
 		}
 	}
@@ -199,7 +202,8 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", at, resp.Status, err)
 	}
-	return nil, &StatusError{resp.StatusCode, fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
+	said := fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))
+	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), said}
 }
 
 // watch cancels a request if no bytes are transferred for some time.

@@ -9,7 +9,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"vagen/internal/jsontext"
 )
 
 const (
@@ -33,8 +34,8 @@ type header struct {
 // parseHeader decodes the JSON and checks it against the number of data bytes. A syntax
 // error is returned immediately; all other problems are listed together.
 func parseHeader(raw []byte, dataBytes int64) (*header, error) {
-	if !utf8.Valid(raw) {
-		return nil, fmt.Errorf("%w: the header is not UTF-8", ErrFormat)
+	if err := jsontext.Check(raw); err != nil {
+		return nil, fmt.Errorf("%w: header: %w", ErrFormat, err)
 	}
 	p := &headerParser{tokens: newTokens(raw)}
 	if err := p.parse(); err != nil {

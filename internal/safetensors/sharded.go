@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 const (
@@ -92,7 +95,7 @@ func readIndex(path string) (map[string]string, error) {
 	if info.Size() > maxHeader {
 		return nil, fmt.Errorf("%w: an index of %d bytes, maximum is %d", ErrFormat, info.Size(), maxHeader)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +103,9 @@ func readIndex(path string) (map[string]string, error) {
 }
 
 func parseIndex(raw []byte) (map[string]string, error) {
+	if err := jsontext.Check(raw); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
 	var weights map[string]string
 	var wrong problems
 	t := newTokens(raw)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -73,13 +74,14 @@ func (anthropic) parse(data []byte) (*answer, error) {
 	var in struct {
 		Error   json.RawMessage `json:"error"`
 		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
+			Type     string `json:"type"`
+			Text     string `json:"text"`
+			Thinking string `json:"thinking"`
 		} `json:"content"`
 		StopReason *string         `json:"stop_reason"`
 		Usage      json.RawMessage `json:"usage"`
 	}
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	switch {
@@ -92,8 +94,11 @@ func (anthropic) parse(data []byte) (*answer, error) {
 	}
 	a := &answer{}
 	for _, block := range in.Content {
-		if block.Type == "text" {
+		switch block.Type {
+		case "text":
 			a.text += block.Text
+		case "thinking":
+			a.reasoning += block.Thinking
 		}
 	}
 	switch *in.StopReason {

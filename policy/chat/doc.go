@@ -18,7 +18,9 @@
 // These APIs are stateless, so a Model stores each conversation with encoded images
 // and sends all of it every time. A call of Generate that fails leaves all
 // conversations unchanged and may be repeated; the cost of its requests still counts.
-// A completion has text but no tokens: Context and Tokens are empty.
+// A completion has text but no tokens: Context and Tokens are empty. Reasoning that a
+// service returns apart from the answer (reasoning_content or reasoning, thinking blocks,
+// thoughts) is in Completion.Reasoning, and is not sent back.
 //
 // # Errors of a conversation and errors of a call
 //

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -97,7 +98,7 @@ type geminiAnswer struct {
 
 func (gemini) parse(data []byte) (*answer, error) {
 	var in geminiAnswer
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	if isSet(in.Error) {
@@ -114,7 +115,9 @@ func (gemini) parse(data []byte) (*answer, error) {
 	}
 	c := in.Candidates[0]
 	for _, part := range c.Content.Parts {
-		if !part.Thought {
+		if part.Thought {
+			a.reasoning += part.Text
+		} else {
 			a.text += part.Text
 		}
 	}

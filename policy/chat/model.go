@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"vagen/internal/origin"
 	"vagen/internal/transport"
 	"vagen/policy"
 )
@@ -61,16 +62,13 @@ func New(o Options) (*Model, error) {
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
-	m.http = &http.Client{
-		Transport: o.Transport,
-		// A redirect would send the key and the conversation to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	if o.Transport == nil {
 		t := transport.Default()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Concurrency, o.Concurrency
-		m.http.Transport = t
+		o.Transport = t
 	}
+	// A redirect would send the key and the conversation to another address.
+	m.http = origin.Client(origin.None, o.Transport)
 	if key.reveal() != "" && m.unencrypted() {
 		m.log.Warn("the key is sent without encryption", "url", m.url)
 	}

@@ -1,11 +1,12 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
+	"vagen/internal/jsontext"
 	"vagen/policy"
 )
 
@@ -79,41 +80,57 @@ type openAIAnswer struct {
 		Error        json.RawMessage `json:"error"`
 		FinishReason *string         `json:"finish_reason"`
 		Message      *struct {
-			Content textParts `json:"content"`
-			Refusal string    `json:"refusal"`
+			Content          textParts `json:"content"`
+			ReasoningContent anyText   `json:"reasoning_content"` // of DeepSeek, SGLang and older vLLM
+			Reasoning        anyText   `json:"reasoning"`         // of OpenRouter and newer vLLM
+			Refusal          string    `json:"refusal"`
 		} `json:"message"`
 		LogProbs json.RawMessage `json:"logprobs"`
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 }
 
-// textParts is a string, or a list of parts of which some are text.
-type textParts string
+// textParts is a string, null, or a list of parts, of which some are text and some reasoning.
+type textParts struct{ text, reasoning string }
 
 func (p *textParts) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '[' {
-		return json.Unmarshal(data, (*string)(p))
+		return json.Unmarshal(data, &p.text)
 	}
 	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type     string  `json:"type"`
+		Text     string  `json:"text"`
+		Thinking anyText `json:"thinking"` // of Mistral
 	}
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return err
 	}
-	var b strings.Builder
 	for _, part := range parts {
-		if part.Type == "text" || part.Type == "output_text" {
-			b.WriteString(part.Text)
+		switch part.Type {
+		case "text", "output_text":
+			p.text += part.Text
+		case "thinking", "reasoning":
+			p.reasoning += part.Text + string(part.Thinking)
 		}
 	}
-	*p = textParts(b.String())
+	return nil
+}
+
+// anyText is a string, or the text of a list of parts. Values of other forms, which some services
+// have, are no reason to lose the answer: they are "".
+type anyText string
+
+func (p *anyText) UnmarshalJSON(data []byte) error {
+	var parts textParts
+	if json.Unmarshal(data, &parts) == nil {
+		*p = anyText(parts.text)
+	}
 	return nil
 }
 
 func (openAI) parse(data []byte) (*answer, error) {
 	var in openAIAnswer
-	if err := json.Unmarshal(data, &in); err != nil {
+	if err := jsontext.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
 	if isSet(in.Error) {
@@ -129,7 +146,8 @@ func (openAI) parse(data []byte) (*answer, error) {
 	if c.Message == nil {
 		return nil, fmt.Errorf("its choice has no message")
 	}
-	a := &answer{text: string(c.Message.Content)}
+	a := &answer{text: c.Message.Content.text}
+	a.reasoning = cmp.Or(string(c.Message.ReasoningContent), string(c.Message.Reasoning), c.Message.Content.reasoning)
 	reason := ""
 	if c.FinishReason != nil {
 		reason = *c.FinishReason

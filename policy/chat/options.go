@@ -49,6 +49,10 @@ type Options struct {
 	// Stop lists texts that end a response. They are not part of it. Stop strings
 	// of a Sampling must be among them.
 	Stop []string
+	// Opened is the text with which the server's chat template begins every response, such as
+	// <think>, if the server leaves it out of its answers: it is put in front of them. It has no
+	// effect on answers with their reasoning apart.
+	Opened string
 	// LogProbs requests the log-probs of the chosen tokens, as the service computes
 	// them, usually before temperature and top-p. Anthropic has none, and other
 	// services may leave them out.
@@ -70,8 +74,9 @@ type Options struct {
 	Timeout time.Duration // of one attempt, from dialling to the last byte
 	Retries int           // attempts after the first
 	// The delay before retry n, counted from 0, is min(MaxDelay, Backoff·2ⁿ)·(1+U)/2
-	// with U uniform in [0, 1). A longer delay that the service asks for is used, up
-	// to MaxDelay; if it asks with status 429, all requests wait.
+	// with U uniform in [0, 1). A longer delay that the service asks for is used instead; if
+	// it asks with status 429, all requests wait. A request that it does not want to see for
+	// more than an hour is not retried. Waiting ends with the context of the call.
 	Backoff    time.Duration
 	MaxDelay   time.Duration
 	JitterSeed uint64 // of U, together with the prompt's seed

@@ -29,7 +29,7 @@ func TestAnswersAreRead(t *testing.T) {
 		{"openai refusal", OpenAI, `{"choices":[{"message":{"content":null,"refusal":"No."},"finish_reason":"stop"}]}`,
 			answer{text: "No.", stop: policy.StopFilter, refusal: "refusal"}},
 		{"parts", OpenAI, `{"choices":[{"message":{"content":[{"type":"thinking","text":"hm"},{"type":"text","text":"a"},{"type":"text","text":"b"}]},"finish_reason":null}]}`,
-			answer{text: "ab", stop: policy.StopEnd}},
+			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd}},
 		{"together", OpenAI, `{"choices":[{"message":{"content":"x"},"finish_reason":"eos","logprobs":{"tokens":["x"],"token_logprobs":[-2]}}],"usage":null}`,
 			answer{text: "x", stop: policy.StopEnd, logProbs: []float32{-2}}},
 		{"broken usage is no reason to lose the answer", OpenAI, `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":-3}}`,
@@ -38,14 +38,14 @@ func TestAnswersAreRead(t *testing.T) {
 			answer{text: "x", stop: policy.StopEnd}},
 		{"anthropic", Anthropic, `{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"},{"type":"text","text":"b"}],"stop_reason":"stop_sequence",
 			"usage":{"input_tokens":5,"output_tokens":7,"cache_read_input_tokens":100,"cache_creation_input_tokens":20}}`,
-			answer{text: "ab", stop: policy.StopEnd, counted: true, used: tokens{prompt: 125, completion: 7, cacheRead: 100, cacheWrite: 20}}},
+			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd, counted: true, used: tokens{prompt: 125, completion: 7, cacheRead: 100, cacheWrite: 20}}},
 		{"anthropic length", Anthropic, said(Anthropic, "cut", "max_tokens", 1, 2), answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
 		{"anthropic window", Anthropic, said(Anthropic, "cut", "model_context_window_exceeded", 1, 2), answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
 		{"anthropic refusal", Anthropic, `{"content":[],"stop_reason":"refusal"}`, answer{stop: policy.StopFilter, refusal: "refusal"}},
 		{"gemini", Gemini, `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":"a"},{"text":"b"}]},"finishReason":"STOP",
 			"logprobsResult":{"chosenCandidates":[{"token":"a","logProbability":-0.25}]}}],"usageMetadata":{"promptTokenCount":300,"candidatesTokenCount":2,
 			"thoughtsTokenCount":9,"cachedContentTokenCount":50,"promptTokensDetails":[{"modality":"TEXT","tokenCount":42},{"modality":"IMAGE","tokenCount":258}]}}`,
-			answer{text: "ab", stop: policy.StopEnd, logProbs: []float32{-0.25}, counted: true,
+			answer{text: "ab", reasoning: "hm", stop: policy.StopEnd, logProbs: []float32{-0.25}, counted: true,
 				used: tokens{prompt: 300, completion: 11, cacheRead: 50, image: 258, reasoning: 9}}},
 		{"gemini length", Gemini, said(Gemini, "cut", "MAX_TOKENS", 1, 2), answer{text: "cut", stop: policy.StopLength, counted: true, used: tokens{prompt: 1, completion: 2}}},
 		{"gemini safety", Gemini, said(Gemini, "par", "SAFETY", 1, 2), answer{text: "par", stop: policy.StopFilter, refusal: "SAFETY", counted: true, used: tokens{prompt: 1, completion: 2}}},
@@ -208,4 +208,20 @@ func FuzzHide(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnswersThatAreNotUTF8AreRefused: the text of a reward must not be one that the model
+// did not write.
+func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
+	for api, reason := range map[API]string{OpenAI: "stop", Anthropic: "end_turn", Gemini: "STOP"} {
+		good := said(api, "Xcaf_", reason, 1, 1)
+		for put, want := range map[string]string{"\xe9": "0xe9 is not UTF-8", `\udc00`: `\udc00 is half of a surrogate pair`} {
+			_, err := providers[api].parse([]byte(strings.Replace(good, "_", put, 1)))
+			require.ErrorContains(t, err, want, api)
+			require.False(t, errors.As(err, new(*fault)), api)
+		}
+		a, err := providers[api].parse([]byte("\xef\xbb\xbf" + strings.Replace(good, "_", `\ud83d\ude00`, 1)))
+		require.NoError(t, err, api)
+		require.Equal(t, "Xcaf😀", a.text)
+	}
 }

@@ -7,18 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 )
 
 // outcome is the result of an attempt.
@@ -33,7 +31,7 @@ type outcome struct {
 // sendWithRetries sends a job's request and retries failures that may be temporary. It
 // returns only errors that concern every conversation; others are stored in the job.
 func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error {
-	jitter := rand.New(rand.NewPCG(m.o.JitterSeed, j.prompt.Seed))
+	pauses := retry.Doubling(m.o.Backoff, m.o.MaxDelay).Pauses(retry.Jitter(m.o.JitterSeed, j.prompt.Seed))
 	for attempt := 0; ; attempt++ {
 		out := m.attempt(ctx, j)
 		m.account(j, start, &out, attempt > 0)
@@ -45,7 +43,8 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 			return context.Cause(ctx)
 		}
 		out.err.Attempts = attempt + 1
-		if !out.retry || attempt >= m.o.Retries {
+		wait, again := pauses.Next(out.after)
+		if !again || !out.retry || attempt >= m.o.Retries {
 			m.log.Warn("request failed, not retrying", "conversation", j.prompt.Conversation, "err", out.err)
 			m.ledger.failed()
 			if out.affectsAll {
@@ -54,7 +53,6 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 			j.err, j.body = out.err, nil
 			return nil
 		}
-		wait := m.delay(attempt, jitter.Float64(), out.after)
 		if out.err.Status == http.StatusTooManyRequests && out.after > 0 {
 			m.pace.pause(wait)
 		}
@@ -84,12 +82,6 @@ func (m *Model) account(j *job, start *event, out *outcome, retry bool) {
 	}
 	m.pace.setTokens(start, used.prompt+used.completion)
 	m.ledger.commit(j.estimate, used, out.bill, j.images, retry)
-}
-
-// delay is how long to wait before a retry; the first retry is number 0.
-func (m *Model) delay(retry int, u float64, after time.Duration) time.Duration {
-	d := min(math.Ldexp(float64(m.o.Backoff), min(retry, 64)), float64(m.o.MaxDelay)) * (1 + u) / 2
-	return max(time.Duration(d), min(after, m.o.MaxDelay))
 }
 
 // attempt sends a request once.
@@ -179,7 +171,7 @@ func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	if v.err == ErrKey && m.key.reveal() == "" {
 		fail.Detail = strings.TrimSpace("no key was sent, see Options.KeyEnv. " + fail.Detail)
 	}
-	fail.RetryAfter = max(f.after, retryAfter(h, time.Now()))
+	fail.RetryAfter = max(f.after, retry.After(h, time.Now()))
 	return outcome{err: fail, verdict: v, after: fail.RetryAfter, bill: free}
 }
 
@@ -210,24 +202,4 @@ func requestID(h http.Header) string {
 		}
 	}
 	return ""
-}
-
-// retryAfter returns the delay before the next request that a service asks for, from
-// headers in milliseconds, seconds or as a date.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	const longest = 1e6 // seconds; MaxDelay bounds it further
-	if x, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && x >= 0 {
-		return time.Duration(min(x/1e3, longest) * float64(time.Second))
-	}
-	text := h.Get("Retry-After")
-	if x, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(x >= 0) {
-			return 0
-		}
-		return time.Duration(min(x, longest) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

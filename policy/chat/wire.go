@@ -240,10 +240,11 @@ func plain(v map[string]any) (map[string]any, error) {
 
 // answer is a decoded answer of the service.
 type answer struct {
-	text     string
-	stop     policy.Stop
-	refusal  string // the service's reason for an empty text, if it gives one
-	logProbs []float32
-	used     tokens
-	counted  bool // the service has counted tokens
+	text      string
+	reasoning string // apart from text
+	stop      policy.Stop
+	refusal   string // the service's reason for an empty text, if it gives one
+	logProbs  []float32
+	used      tokens
+	counted   bool // the service has counted tokens
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/endtokens"
+	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -40,20 +42,20 @@ type modelConfig struct {
 }
 
 type textConfig struct {
-	Vocab     int             `json:"vocab_size"`
-	Positions int             `json:"max_position_embeddings"`
-	EOS       json.RawMessage `json:"eos_token_id"`
+	Vocab     int           `json:"vocab_size"`
+	Positions int           `json:"max_position_embeddings"`
+	EOS       endtokens.IDs `json:"eos_token_id"`
 }
 
-// LoadCodec reads config.json, tokenizer, chat template and image processor of a folder in
-// the Hugging Face layout. template holds variables of the chat template; it may be nil.
+// LoadCodec reads config.json, generation_config.json, tokenizer, chat template and image
+// processor of a folder in the Hugging Face layout. template holds variables of the chat template; it may be nil.
 func LoadCodec(dir string, template map[string]any) (*Codec, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	var file modelConfig
-	if err := json.Unmarshal(raw, &file); err != nil {
+	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
 	}
 	text := file.textConfig
@@ -61,24 +63,32 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 		text = *file.Text
 	}
 	c := &Codec{vocab: text.Vocab, positions: text.Positions, image: -1, video: -1, vars: template}
-	if c.end, err = tokenIDs(text.EOS); err == nil && len(c.end) == 0 {
-		c.end, err = tokenIDs(file.textConfig.EOS)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("engine: %s: config.json: eos_token_id: %w", dir, err)
-	}
 	if c.tok, err = tokenizer.Load(dir); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	if c.chat, err = c.tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	if _, id := c.chat.EndOfTurn(); id >= 0 && !slices.Contains(c.end, id) {
-		c.end = append(c.end, id)
+	if c.positions < 0 {
+		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
+			dir, c.positions)
 	}
 	if n := c.tok.VocabSize(); n > c.vocab {
 		return nil, fmt.Errorf("engine: %s: the tokenizer has %d ids, config.json has a vocab_size of %d", dir, n, c.vocab)
 	}
+	own := text.EOS
+	if len(own) == 0 {
+		own = file.textConfig.EOS
+	}
+	if err := own.Check(c.vocab); err != nil {
+		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
+	}
+	generation, err := endtokens.Generation(dir, c.vocab)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	_, turn := c.chat.EndOfTurn()
+	c.end = endtokens.Union(own, generation, []int32{turn})
 	if file.Vision == nil {
 		return c, nil
 	}
@@ -93,23 +103,6 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 		c.video = *file.Video
 	}
 	return c, nil
-}
-
-// tokenIDs reads a token id, a list of them, or null.
-func tokenIDs(raw json.RawMessage) ([]int32, error) {
-	var one *int32
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	if json.Unmarshal(raw, &one) == nil {
-		if one == nil {
-			return nil, nil
-		}
-		return []int32{*one}, nil
-	}
-	var many []int32
-	err := json.Unmarshal(raw, &many)
-	return many, err
 }
 
 // picture is an image of a conversation.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Sentinels for errors that callers distinguish.
@@ -20,7 +21,8 @@ var (
 	ErrProtocol = errors.New("answer does not follow the protocol")
 	// ErrRefused means that a server rejected a request.
 	ErrRefused = errors.New("request was refused")
-	// ErrAccess means that a server refuses this client, or was started without a needed flag.
+	// ErrAccess means that a server refuses this client, redirects it to another server, or was
+	// started without a needed flag.
 	ErrAccess = errors.New("access was refused")
 	// ErrAborted means that a server stopped a response before its end.
 	ErrAborted = errors.New("response was aborted")
@@ -47,7 +49,8 @@ type serverError struct {
 	status int    // 0 without an answer
 	kind   error  // a sentinel
 	detail string
-	cause  error // may be nil
+	cause  error         // may be nil
+	after  time.Duration // the server asks for no request before; 0 does not ask
 }
 
 func (e *serverError) Error() string {
@@ -70,6 +73,14 @@ func (e *serverError) Unwrap() []error {
 		return []error{e.kind}
 	}
 	return []error{e.kind, e.cause}
+}
+
+// afterOf returns the delay that a server asks for in an error.
+func afterOf(err error) time.Duration {
+	if e, ok := errors.AsType[*serverError](err); ok {
+		return e.after
+	}
+	return 0
 }
 
 // fatal reports whether an error concerns every conversation, so that no other attempt or

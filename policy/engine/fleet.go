@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vagen/internal/clock"
+	"vagen/internal/retry"
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -101,7 +103,7 @@ func (f *Fleet) each(do func(i int, s *server)) {
 // await inspects a server until it answers, for at most Options.Startup. A server with another
 // model, or one that refuses the key, is not waited for.
 func (f *Fleet) await(ctx context.Context, s *server) error {
-	start, delay := time.Now(), f.opts.ProbeMin
+	start, delays := time.Now(), retry.Steady(f.opts.ProbeMin, min(f.opts.ProbeMax, max(f.opts.ProbeMin, startDelay)))
 	for tries := 1; ; tries++ {
 		err := f.inspect(ctx, s)
 		waited := time.Since(start)
@@ -115,12 +117,10 @@ func (f *Fleet) await(ctx context.Context, s *server) error {
 		case tries == 1:
 			f.log.Warn("a server does not answer yet; waiting for it to start", "server", s.base, "at_most", f.opts.Startup, "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		case <-time.After(min(delay, max(0, f.opts.Startup-waited))):
+		delay, _ := retry.Honour(delays.Delay(tries-1, 0), afterOf(err))
+		if ended := clock.Wait(ctx, min(delay, f.opts.Startup-waited)); ended != nil {
+			return fmt.Errorf("%w: %w", err, ended)
 		}
-		delay = min(2*delay, f.opts.ProbeMax, startDelay)
 	}
 }
 

@@ -122,6 +122,7 @@ type turn struct {
 	chat     *conversation // nil if it opens with this turn
 	context  []int32       // tokens since the last response
 	pictures []picture     // of context
+	opened   string        // the response's text that the chat template wrote
 	max      int
 	err      error // why this conversation cannot continue
 
@@ -154,6 +155,10 @@ func (p *Policy) read(prompts []policy.Prompt, s policy.Sampling) ([]*turn, erro
 		}
 		if t.max < 1 {
 			return nil, fmt.Errorf("engine: prompt %d: the response may have %d tokens, must be at least 1", i, t.max)
+		}
+		t.opened = p.codec.chat.Opened()
+		if c := t.chat; c != nil && c.resumed && len(q.Messages) == 0 && !p.codec.chat.Begins(p.codec.tok, c.tokens) {
+			t.opened = "" // the recorded tokens end inside the response
 		}
 		turns[i] = t
 	}
@@ -257,7 +262,8 @@ func (p *Policy) complete(t *turn, s policy.Sampling) policy.Completion {
 		c.dead = errVision
 	}
 	p.chats[t.prompt.Conversation] = c
-	out := policy.Completion{Context: t.context, Tokens: tokens, LogProbs: logProbs, Stop: stop, Text: p.codec.tok.Decode(words, tokenizer.KeepSpecial)}
+	out := policy.Completion{Context: t.context, Tokens: tokens, LogProbs: logProbs, Stop: stop}
+	out.Text = t.opened + p.codec.tok.Decode(words, tokenizer.KeepSpecial)
 	if v := p.fleet.current; v != nil {
 		out.Version = v.Step
 	}
@@ -312,7 +318,7 @@ func (p *Policy) Count(q policy.Prompt) (int, error) {
 }
 
 // Ends implements policy.Aligner. A character of several tokens belongs to the last of them.
-func (p *Policy) Ends(tokens []int32) []int { return p.codec.tok.Ends(tokens) }
+func (p *Policy) Ends(tokens []int32) []int { return p.codec.chat.Ends(p.codec.tok, tokens) }
 
 // Resume implements policy.Resumer.
 func (p *Policy) Resume(conversations ...policy.Recorded) error {

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 )
 
 // send requests a response until a server delivers one that passes all checks. preferred,
 // which may be nil, is tried first. It returns the server that answered.
 func (f *Fleet) send(ctx context.Context, r *request, preferred *server, key uint64) (*response, *server, error) {
 	var avoid *server
+	pauses := retry.Doubling(50*time.Millisecond, 5*time.Second).Pauses(retry.Jitter(key, 0))
 	outdated := 0 // attempts that failed because a server did not have the current weights
 	for attempt := 1; ; attempt++ {
 		s, err := f.acquire(ctx, preferred, avoid, key)
@@ -41,13 +43,14 @@ func (f *Fleet) send(ctx context.Context, r *request, preferred *server, key uin
 		if stale(err) && outdated < staleAttempts*f.opts.Attempts {
 			outdated++
 		}
-		if attempt-outdated >= f.opts.Attempts {
+		wait, _ := pauses.Next(0) // the server itself rests as long as it asks
+		if attempt-outdated >= f.opts.Attempts || afterOf(err) > retry.Longest {
 			f.count.lost.Add(1)
 			return nil, nil, fmt.Errorf("engine: no response after %d attempts: %w", attempt, err)
 		}
 		f.log.Debug("request failed, retrying", "server", s.base, "attempt", attempt, "of", f.opts.Attempts, "err", err)
 		avoid = s
-		if err := clock.Wait(ctx, backoff(attempt)); err != nil {
+		if err := clock.Wait(ctx, wait); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -57,11 +60,6 @@ func (f *Fleet) send(ctx context.Context, r *request, preferred *server, key uin
 // current weights: such a server gets them before it is used again, so that the request is
 // not to blame.
 const staleAttempts = 4
-
-// backoff is the delay after an attempt: 50 ms, doubled each time, at most 5 s.
-func backoff(attempt int) time.Duration {
-	return min(50*time.Millisecond<<min(attempt-1, 10), 5*time.Second)
-}
 
 // attempt requests a response once. If it returns both a response and an error, other
 // weights wrote the response.

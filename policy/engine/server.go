@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 )
 
 // server is the state of one server. The fleet's mutex protects it, except sync and adapters.
@@ -20,17 +21,18 @@ type server struct {
 	inFlight int
 	failures int // in a row
 	reason   error
+	rests    time.Time // it asked for no request before
 }
 
 // choose returns a healthy server with room for a request: the preferred one if possible,
 // otherwise one with the fewest requests in flight, and among those one that depends only on
 // the key. avoid is chosen only if no other server is healthy. waiting reports whether a
-// healthy server exists, which may have no room.
+// healthy server exists, which may have no room or may have asked for no request yet.
 func (f *Fleet) choose(preferred, avoid *server, key uint64) (best *server, waiting bool) {
 	var order uint64
-	others := 0
+	others, now := 0, time.Now()
 	for _, s := range f.servers {
-		if s.healthy && s != avoid {
+		if s.healthy && s != avoid && !now.Before(s.rests) {
 			others++
 		}
 	}
@@ -39,7 +41,7 @@ func (f *Fleet) choose(preferred, avoid *server, key uint64) (best *server, wait
 			continue
 		}
 		waiting = true
-		if s.inFlight >= f.opts.InFlight {
+		if s.inFlight >= f.opts.InFlight || now.Before(s.rests) {
 			continue
 		}
 		if s == preferred {
@@ -130,6 +132,15 @@ func (f *Fleet) release(s *server, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.inFlight--
+	if after := min(afterOf(err), retry.Longest); after > 0 && f.ctx.Err() == nil {
+		s.rests = time.Now().Add(after)
+		f.probes.Go(func() {
+			clock.Wait(f.ctx, after)
+			f.mu.Lock()
+			f.broadcast()
+			f.mu.Unlock()
+		})
+	}
 	switch {
 	case err == nil || errors.Is(err, ErrRefused):
 		s.failures = 0
@@ -164,9 +175,9 @@ func (f *Fleet) probeLater(s *server) {
 
 // probe waits until a server is healthy and has the current weights.
 func (f *Fleet) probe(s *server) {
-	delay := f.opts.ProbeMin
-	for {
-		if clock.Wait(f.ctx, delay) != nil {
+	delays := retry.Steady(f.opts.ProbeMin, f.opts.ProbeMax)
+	for n := 0; ; n++ {
+		if clock.Wait(f.ctx, delays.Delay(n, 0)) != nil {
 			return
 		}
 		f.mu.Lock()
@@ -184,6 +195,5 @@ func (f *Fleet) probe(s *server) {
 		}
 		s.reason = err
 		f.mu.Unlock()
-		delay = min(2*delay, f.opts.ProbeMax)
 	}
 }

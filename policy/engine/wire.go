@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/redact"
+	"vagen/internal/retry"
 	"vagen/internal/transport"
 )
 
@@ -31,7 +33,7 @@ func newWire(o *Options) *wire {
 	t.MaxIdleConnsPerHost, t.MaxIdleConns = o.InFlight, 0
 	t.IdleConnTimeout = 90 * time.Second
 	// The key, prompts and weights stay with the server that was named.
-	return &wire{http: &http.Client{Transport: t, CheckRedirect: origin.Stay}, key: o.Key}
+	return &wire{http: origin.Client(origin.Stay, t), key: o.Key}
 }
 
 // call sends a request and decodes the JSON answer into out, unless out is nil. A body of
@@ -61,7 +63,9 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 	}
 	a, err := w.http.Do(r)
 	if err != nil {
-		fail.cause = shortened(ctx, err)
+		if fail.cause = shortened(ctx, err); origin.Refused(err) {
+			fail.kind = ErrAccess
+		}
 		return fail
 	}
 	defer a.Body.Close()
@@ -75,12 +79,12 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 		return fail
 	case a.StatusCode != http.StatusOK:
 		fail.status, fail.detail = a.StatusCode, w.hide(explain(raw))
-		fail.kind = kindOf(a.StatusCode)
+		fail.kind, fail.after = kindOf(a.StatusCode), retry.After(a.Header, time.Now())
 		return fail
 	case out == nil:
 		return nil
 	}
-	if err := json.Unmarshal(raw, out); err != nil {
+	if err := jsontext.Unmarshal(raw, out); err != nil {
 		fail.kind, fail.cause = ErrProtocol, err
 		return fail
 	}

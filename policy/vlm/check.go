@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"vagen/internal/safetensors"
+	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
@@ -16,6 +17,10 @@ import (
 type Description struct {
 	Family string // see Model.Family
 	Vision bool   // the model reads images
+
+	// Encoder encodes and decodes conversations as the opened model does, without its weights.
+	// It also has the methods Ends, MaxPositions, ToolCalls and WithTools of Model.
+	Encoder policy.Templated
 }
 
 // Check returns the error that Open would return for a model's folder, or for those of its
@@ -28,7 +33,7 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil}
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: encoder{m}}
 	if o.Backend == backendCUDA {
 		if err := plugin.RequireGPU(); err != nil {
 			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)

@@ -125,7 +125,7 @@ func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(r.net, weights, s, m.endTokens(), &m.opts)
+	c, err := newCall(r.net, weights, s, m.cfg.EndOfTurn, &m.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,8 @@ type promptTurn struct {
 	request *request
 	context []int32
 	images  []policy.Image
-	err     error // why this conversation cannot continue
+	opened  string // the response's text that the chat template wrote
+	err     error  // why this conversation cannot continue
 }
 
 // readPrompts converts the prompts' messages to tokens and processed images.
@@ -230,13 +231,17 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		think, err := newThinkingLimiter(m.tok, s.Thinking)
+		opened := m.chat.Opened()
+		if r := m.resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !m.chat.Begins(m.tok, r.tokens) {
+			opened = "" // the recorded tokens end inside the response
+		}
+		think, err := newThinkingLimiter(m.tok, s.Thinking, opened)
 		if err != nil {
 			return nil, err
 		}
 		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
-		turns[i] = promptTurn{request: r, context: ids, images: refs[i]}
+		turns[i] = promptTurn{request: r, context: ids, images: refs[i], opened: opened}
 		m.resumed[p.Conversation].prepend(&turns[i])
 		length := len(r.tokens)
 		if c, ok := m.chats[p.Conversation]; ok {
@@ -305,15 +310,6 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 // imageMark marks the position of an image in a message's text.
 const imageMark = "<image>"
 
-// endTokens are the tokens that end a response.
-func (m *Model) endTokens() []int32 {
-	end := append([]int32(nil), m.cfg.EndOfTurn...)
-	if _, id := m.chat.EndOfTurn(); id >= 0 {
-		end = append(end, id)
-	}
-	return end
-}
-
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
@@ -332,6 +328,6 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = m.tok.Decode(words, tokenizer.KeepSpecial)
+	out.Text = t.opened + m.tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

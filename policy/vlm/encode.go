@@ -9,7 +9,10 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-var _ policy.Encoder = (*Model)(nil)
+var (
+	_ policy.Templated = (*Model)(nil)
+	_ policy.Templated = encoder{}
+)
 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate would have
 // read and written them, turn by turn. Messages after the assistant's last one are
@@ -46,7 +49,11 @@ func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 		if err != nil {
 			return nil, nil, fmt.Errorf("vlm: before message %d: %w", i, err)
 		}
-		response, err := m.tok.Encode(msg.Text)
+		var response []int32
+		written, err := m.chat.Written(msg.Text)
+		if err == nil {
+			response, err = m.tok.Encode(written)
+		}
 		if err == nil && m.cfg.Vision != nil {
 			response, err = m.tok.ExpandImages(nil, response, nil) // rejects placeholders
 		}
@@ -78,7 +85,21 @@ func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened boo
 	return m.tok.ExpandImages(nil, ids, counts)
 }
 
+// Opened implements policy.Templated.
+func (m *Model) Opened() string { return m.chat.Opened() }
+
+// RewritesHistory implements policy.Templated.
+func (m *Model) RewritesHistory() bool { return m.chat.RewritesHistory() }
+
+// Response implements policy.Templated.
+func (m *Model) Response(tokens []int32) string {
+	if _, end := m.chat.EndOfTurn(); len(tokens) > 0 && tokens[len(tokens)-1] == end {
+		tokens = tokens[:len(tokens)-1]
+	}
+	return m.chat.Opened() + m.tok.Decode(tokens, tokenizer.KeepSpecial)
+}
+
 // Ends implements policy.Aligner.
-func (m *Model) Ends(tokens []int32) []int { return m.tok.Ends(tokens) }
+func (m *Model) Ends(tokens []int32) []int { return m.chat.Ends(m.tok, tokens) }
 
 var _ policy.Aligner = (*Model)(nil)

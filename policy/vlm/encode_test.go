@@ -12,7 +12,7 @@ import (
 // characters of several tokens end with their last one.
 func TestEndsFollowTheText(t *testing.T) {
 	tok := tinyTokenizer(t)
-	m := &Model{tok: tok}
+	m := &Model{tok: tok, chat: &tokenizer.Chat{}}
 	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)

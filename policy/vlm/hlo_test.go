@@ -98,13 +98,14 @@ func TestChildForInspection(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 	require.NoError(t, err)
-	_, err = m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("left")}}, policy.Sampling{MaxTokens: 4})
+	_, err = m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("go right")}}, policy.Sampling{MaxTokens: 4})
 	require.NoError(t, err)
 }
 
 // TestProgramsWriteInPlaceAndKeepLogitsSmall inspects what XLA made of a training step, scoring
 // and decoding.
 func TestProgramsWriteInPlaceAndKeepLogitsSmall(t *testing.T) {
+	t.Parallel()
 	const layers, layerWeights = 2, 6 // of tinyObject's Llama
 	all := inspect(t)
 	for _, p := range all {

@@ -3,6 +3,7 @@ package vlm
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,23 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(withExecutables(m.Run))
+}
+
+// withExecutables runs the tests with a folder of executables, unless one is set: what models of several
+// tests, and processes of one test, have in common is compiled once.
+func withExecutables(run func() int) int {
+	if _, set := os.LookupEnv(CompileCacheVariable); set || runtime.GOOS != "linux" { // where executables are not kept
+		return run()
+	}
+	dir, err := os.MkdirTemp("", "executables")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Setenv(CompileCacheVariable, dir)
+	return run()
 }
 
 // testBackend is the backend for tests of numbers. Other tests use backendGo, which

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"vagen/internal/endtokens"
+	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -93,7 +94,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
@@ -111,8 +112,8 @@ func describe(dir string, o Options) (*Model, error) {
 	return m, m.configureAdapters()
 }
 
-// openText loads tokenizer, chat template and image processor, and checks them against
-// the config.
+// openText loads tokenizer, chat template, end tokens of generation and image processor, and
+// checks them against the config.
 func (m *Model) openText(dir string) error {
 	var err error
 	if m.tok, err = tokenizer.Load(dir); err != nil {
@@ -124,6 +125,12 @@ func (m *Model) openText(dir string) error {
 	if n := m.tok.VocabSize(); n > m.cfg.Text.Vocab {
 		return fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, m.cfg.Text.Vocab)
 	}
+	generation, err := endtokens.Generation(dir, m.cfg.Text.Vocab)
+	if err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	_, turn := m.chat.EndOfTurn()
+	m.cfg.EndOfTurn = endtokens.Union(m.cfg.EndOfTurn, generation, []int32{turn})
 	if m.cfg.Vision == nil {
 		return nil
 	}
@@ -138,7 +145,7 @@ func (m *Model) openText(dir string) error {
 	if pad := m.tok.Special().ImagePad; pad != m.cfg.ImageToken {
 		return fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, m.cfg.ImageToken, pad)
 	}
-	m.cfg.NormMean, m.cfg.NormStd = c.Mean, c.Std
+	m.cfg.Rescale, m.cfg.NormMean, m.cfg.NormStd = c.Rescale, c.Mean, c.Std
 	return nil
 }
 

@@ -123,3 +123,60 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		require.InEpsilon(t, want.GradNorm, got.GradNorm, 1e-4)
 	}
 }
+
+// TestToolsAreLearnedAsTheTemplateShowsThem: rows of conversations with definitions, calls and
+// results of tools are the texts of jinja2 3.1.6 (see tokenizer/testdata), and the assistant's
+// calls are learned.
+func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("tokenizer", "testdata", "tools.json"))
+	require.NoError(t, err)
+	var recorded []struct {
+		Template        string
+		Tools, Messages json.RawMessage
+		Text            string
+	}
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	dir := t.TempDir()
+	tiny, err := tokenizer.NewTiny([]string{"<|start|>", "<|stop|>"})
+	require.NoError(t, err)
+	require.NoError(t, tiny.Save(dir))
+	for i, r := range recorded[:3] {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(r.Template), 0o644))
+		m := textModel(t, dir)
+		var line bytes.Buffer
+		require.NoError(t, json.Compact(&line, []byte(`{"tools":`+string(r.Tools)+`,"messages":`+string(r.Messages)+`}`)))
+		b := examples(t, m, "token-mean", line.String())
+		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
+		require.Equal(t, r.Text[:end], m.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
+		var learned []int32
+		for k, w := range b.Weight {
+			if w != 0 {
+				learned = append(learned, b.Tokens[k])
+			}
+		}
+		var want strings.Builder
+		for _, part := range strings.SplitAfter(r.Text, "<|im_start|>assistant\n")[1:] {
+			text, _, _ := strings.Cut(part, "<|im_end|>")
+			want.WriteString(text + "<|im_end|>")
+		}
+		require.Equal(t, want.String(), m.tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
+	}
+	require.NoError(t, tiny.Save(dir)) // the template of Qwen2.5-VL, which has no tools
+	m := textModel(t, dir)
+	_, err = m.ToolCalls("", `[{"name":"f"}]`)
+	require.ErrorContains(t, err, "the chat template does not show tool calls")
+	_, err = m.WithTools(`[{"name":"f"}]`)
+	require.ErrorContains(t, err, "the chat template shows no definitions of tools")
+	_, err = m.WithTools(`{}`)
+	require.ErrorContains(t, err, "must be a JSON list that is not empty")
+}
+
+// textModel is a model of a folder's tokenizer without weights.
+func textModel(t testing.TB, dir string) *Model {
+	t.Helper()
+	tok, err := tokenizer.Load(dir)
+	require.NoError(t, err)
+	chat, err := tok.Chat(nil)
+	require.NoError(t, err)
+	return &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+}

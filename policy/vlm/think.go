@@ -30,8 +30,9 @@ func checkThinking(t policy.Thinking) error {
 	return nil
 }
 
-// newThinkingLimiter returns nil if there is no limit.
-func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinkingLimiter, error) {
+// newThinkingLimiter returns nil if there is no limit. opened is the text with which the chat
+// template began the response.
+func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened string) (*thinkingLimiter, error) {
 	if t.Tokens == 0 {
 		return nil, nil
 	}
@@ -39,7 +40,9 @@ func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinkingL
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w: Thinking.Close: %w", ErrSampling, err)
 	}
-	return &thinkingLimiter{limits: t, closing: closing, decoder: tok.NewDecoder(tokenizer.KeepSpecial), inside: t.Open == ""}, nil
+	inside := strings.Contains(opened, t.Open) // also if Open is empty
+	d := tok.NewDecoder(tokenizer.KeepSpecial)
+	return &thinkingLimiter{limits: t, closing: closing, decoder: d, inside: inside}, nil
 }
 
 // next returns the token that is forced next, −1 if the next token is sampled. t may be

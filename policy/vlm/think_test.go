@@ -60,7 +60,7 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	tok, err := tokenizer.NewTiny([]string{"<think>"})
 	require.NoError(t, err)
 	write := func(text string, limits policy.Thinking) (string, []int) {
-		th, err := newThinkingLimiter(tok, limits)
+		th, err := newThinkingLimiter(tok, limits, "")
 		require.NoError(t, err)
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestThinkersLeaveTokensBeforeTheLimit(t *testing.T) {
 		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc", 4},
 		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc<", 3},
 	} {
-		th, err := newThinkingLimiter(tok, c.limits)
+		th, err := newThinkingLimiter(tok, c.limits, "")
 		require.NoError(t, err)
 		ids, err := tok.Encode(c.text)
 		require.NoError(t, err)

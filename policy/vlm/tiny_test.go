@@ -24,8 +24,12 @@ import (
 
 type object = map[string]any
 
-// tinyWords are texts that tiny models encode as one token each.
-var tinyWords = []string{"left", "right", "goal", " box"}
+// tinyWords are texts that tiny models encode as one token each. The longer ones are the chat template's,
+// so that rows are short.
+var tinyWords = []string{
+	"left", "right", "goal", " box",
+	"system\nYou are a helpful assistant.", "user\n", "assistant\n",
+}
 
 // tinyTokenizer has 256 bytes, the special tokens and tinyWords.
 func tinyTokenizer(t testing.TB) *tokenizer.Tokenizer {

@@ -2,13 +2,13 @@ package judge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 
+	"vagen/internal/jsontext"
 	"vagen/reward"
 	"vagen/reward/judge/internal/read"
 )
@@ -45,7 +45,11 @@ func ReadLabelled(r io.Reader) ([]Labelled, error) {
 	var set struct {
 		Cases []Labelled `json:"cases"`
 	}
-	if err := json.NewDecoder(r).Decode(&set); err != nil {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("judge: %w", err)
+	}
+	if err := jsontext.Unmarshal(raw, &set); err != nil {
 		return nil, fmt.Errorf("judge: %w: %w", ErrLabels, err)
 	}
 	if len(set.Cases) == 0 {

@@ -275,8 +275,8 @@ func (v *validator) contradictions(c *Config, r Registries) {
 			v.Say("{trainer.critic_warmup} is %d, but {trainer.total_training_steps} is %d: the policy would never be trained", warmup, n)
 		}
 	}
-	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {
-		v.Say("{critic.model.path} is set, but {critic.kind} is %s", c.Critic.Kind)
+	if c.Critic.Kind == "shared" && c.Critic.Model.Path != "" {
+		v.Say("{critic.model.path} is set, but {critic.kind} is shared")
 	}
 	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
 		v.Say("{algorithm.use_kl_in_reward} and {actor_rollout_ref.actor.use_kl_loss} both penalise the KL to the reference policy: enable only one")

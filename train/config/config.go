@@ -257,7 +257,7 @@ type SamplingConfig struct {
 	TopP        float64      `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int          `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 	Thinking    int          `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
-	ThinkOpen   string       `yaml:"thinking_open" null:"" doc:"tag that opens thinking; empty if the chat template writes it, so that responses start inside thinking"`
+	ThinkOpen   string       `yaml:"thinking_open" null:"" doc:"tag that opens thinking, also if the chat template writes it; empty if responses start inside thinking without a tag"`
 	ThinkClose  string       `yaml:"thinking_close" doc:"tag that closes thinking"`
 	Val         ValConfig    `yaml:"val_kwargs"`
 }
@@ -268,6 +268,15 @@ type ValConfig struct {
 	Temperature float64 `yaml:"temperature" doc:"divides the logits; 0 is greedy"`
 	TopP        float64 `yaml:"top_p" doc:"as in training"`
 	TopK        int     `yaml:"top_k" doc:"as in training"`
+}
+
+// CriticPath returns the folder of a separate critic's weights: critic.model.path, "" if there is
+// no separate critic.
+func (c *Config) CriticPath() string {
+	if c.Critic.Kind != "separate" {
+		return ""
+	}
+	return c.Critic.Model.Path
 }
 
 // CriticConfig sets the critic.

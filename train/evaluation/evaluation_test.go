@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train/config"
 )
@@ -256,4 +257,29 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 	}
 	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"}, nothing)
 	require.ErrorContains(t, err, "which only a local model has")
+}
+
+// TestAnEvaluationIsCheckedWithASampleTurn: a local model whose template opens a thought cannot
+// be evaluated in a format without one.
+func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
+	text := strings.Replace(evalText, "model: folder", "model: model", 1)
+	text = strings.Replace(text, "text}\nexperiment", "text, prompt_format: FORMAT, rules: next}\nexperiment", 1)
+	for format, refused := range map[string]bool{"wm_think": false, "wm": true} {
+		path := evalFile(t, strings.Replace(text, "FORMAT", format, 1))
+		dir := filepath.Join(filepath.Dir(path), "model")
+		shape := vlm.Shape{Family: "qwen2", Layers: 1, Hidden: 16, FF: 16, Heads: 1, KVHeads: 1, HeadDim: 16, MaxPositions: 4096, RopeTheta: 1e4}
+		require.NoError(t, vlm.Create(dir, shape, nil, 1))
+		template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{%- endfor %}` +
+			`{%- if add_generation_prompt %}{{- '<|im_start|>assistant<think>' }}{%- endif %}`
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
+		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"}, nothing)
+		require.NoError(t, err)
+		if err = e.Check(t.Context(), nil); !refused {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, "tag packed: frozenlake: ")
+		require.ErrorContains(t, err, "has the format wm (<perception>")
+	}
 }

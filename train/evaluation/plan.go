@@ -13,7 +13,7 @@ import (
 
 	"vagen/env/builtin"
 	"vagen/env/dataset"
-	"vagen/internal/modeldir"
+	"vagen/internal/regular"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
 	"vagen/policy"
@@ -89,7 +89,7 @@ func (e *Plan) readFiles() (problems []error) {
 	for _, name := range e.Config.Datasets {
 		path := e.at(name)
 		if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
-			raw, err := os.ReadFile(path)
+			raw, err := regular.ReadFile(path)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("datasets: %w", err))
 				continue
@@ -356,6 +356,7 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		}
 		o.Stop = stop
 	}
+	o.Opened = b.Opens
 	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
 	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
 	if b.Price != (Price{}) {
@@ -366,34 +367,4 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return o, nil
-}
-
-// Check reports, without playing, missing models and environments, and other problems
-// that would prevent the evaluation.
-func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
-	var errs []error
-	if e.Backend.API == local {
-		model, _, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
-		if err == nil {
-			err = modeldir.Check("backends."+e.Config.Run.Backend+".model", model, true)
-		}
-		errs = append(errs, err)
-	} else {
-		_, err := e.chatOptions(log)
-		errs = append(errs, err)
-	}
-	for i := range e.Tasks {
-		t := &e.Tasks[i]
-		first := t.Episodes[0]
-		game, err := t.Player.Envs.New(first.Env, first.Config)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: tag %s: %w", config.ErrConfig, t.Tag, err))
-			continue
-		}
-		_, err = game.Reset(ctx, first.Seed)
-		if err = errors.Join(err, game.Close()); err != nil {
-			errs = append(errs, fmt.Errorf("tag %s: %s: %w", t.Tag, first.Env, err))
-		}
-	}
-	return errors.Join(errs...)
 }

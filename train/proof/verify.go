@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -175,7 +176,7 @@ func (r *Report) file(what, name, want string) bool {
 
 // metrics compares metrics.jsonl line by line.
 func (r *Report) metrics(context.Context) error {
-	raw, err := os.ReadFile(filepath.Join(r.Run, metricsName))
+	raw, err := regular.ReadFile(filepath.Join(r.Run, metricsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("proof: %w", err)
 	}
@@ -292,7 +293,7 @@ func (r *Report) inputs(ctx context.Context) error {
 // inputPaths returns the folders of a configuration's models and its data files, by their use.
 func inputPaths(c *config.Config) map[string]string {
 	paths := dataPaths(c)
-	maps.Copy(paths, map[string]string{"model": c.Agent.Model.Path, "critic": c.Critic.Model.Path, "adapter": c.Agent.Model.Adapter})
+	maps.Copy(paths, map[string]string{"model": c.Agent.Model.Path, "critic": c.CriticPath(), "adapter": c.Agent.Model.Adapter})
 	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
 	return paths
 }

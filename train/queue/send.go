@@ -10,6 +10,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/pace"
+	"vagen/internal/retry"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -69,6 +70,7 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 // deliver sends results of a batch and acknowledges their tasks. While the server takes no
 // results, it tries again, and keeps the tasks.
 func (w *worker) deliver(ctx context.Context, group []outcome) {
+	pauses := retry.Doubling(50*time.Millisecond, pace.Retry).Pauses(retry.Jitter(retry.Seed(w.id), 0))
 	for try := 0; ; try++ {
 		err := w.publish(ctx, group)
 		switch {
@@ -94,7 +96,8 @@ func (w *worker) deliver(ctx context.Context, group []outcome) {
 			w.opts.log().Warn("the server takes no results, trying again", "results", len(group), "err", err)
 			w.nc.Publish(w.names.troubleOf(group[0].task.Batch), []byte(shorten(err.Error()))) // may be lost
 		}
-		clock.Wait(ctx, min(pace.Retry, 50*time.Millisecond<<min(try, 7)))
+		delay, _ := pauses.Next(0)
+		clock.Wait(ctx, delay)
 	}
 }
 

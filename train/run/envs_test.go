@@ -37,14 +37,14 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	require.NoError(t, err)
 	levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	_, err = preflightEnvs(t.Context(), &c, levels, envs)
+	_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
 	require.NoError(t, err)
 	first := levels.First()
 	require.Equal(t, "legacy", first.Config["rules"], "the option is not sent to the service")
 	require.Equal(t, 60, c.Trainer.Steps)
 
 	h.Close()
-	_, err = preflightEnvs(timeout(t), &c, levels, envs)
+	_, err = preflightEnvs(timeout(t), &c, levels, envs, nil)
 	require.Error(t, err)
 }
 
@@ -73,13 +73,13 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		require.NoError(t, err)
 		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		_, err = preflightEnvs(t.Context(), &c, levels, envs)
+		_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
 		require.NoError(t, err)
 
 		c.Rollout.UseService = false
 		if envs, err = environments.Open(&c, slog.New(slog.DiscardHandler)); err == nil {
 			if levels, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
-				_, err = preflightEnvs(t.Context(), &c, levels, envs)
+				_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
 			}
 		}
 		require.ErrorContains(t, err, "alfWorld", "without a service it is unknown")
@@ -100,7 +100,7 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		require.NoError(t, err)
 		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		_, err = preflightEnvs(t.Context(), &c, levels, envs)
+		_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
 		require.NoError(t, err)
 		c.Rollout.UseService = true
 		_, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))

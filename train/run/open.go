@@ -56,6 +56,7 @@ type Options struct {
 	// measuring means that the supervised stage before this one measures kernels in this process, which this
 	// one continues: the file that exists by then is not complete, and this run is not bound to it.
 	measuring bool
+	told      bool // that the chat template rewrites history
 }
 
 // Open builds a run from every key of a configuration: model, environments, start
@@ -78,6 +79,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
+	o.tellHistory(p.dialogue)
 	if p.levels.Shared != nil {
 		o.Log.Warn("validation levels are also trained on", "err", p.levels.Shared)
 	}
@@ -123,7 +125,11 @@ func (o *Options) dir(c *config.Config) string {
 
 func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string) (policy.Learner, error) {
 	if o.Learner != nil {
-		return o.Learner(ctx, dir)
+		l, err := o.Learner(ctx, dir)
+		if err == nil && l == nil {
+			err = errors.New("run: Options.Learner returned nil")
+		}
+		return l, err
 	}
 	m, err := o.openModel(ctx, c)
 	if err != nil {
@@ -141,7 +147,18 @@ type prepared struct {
 	envs   *env.Registry
 	levels *train.Levels // empty in the supervised stage
 
-	examples *sft.Data // of the supervised stage; nil in the other
+	examples *sft.Data        // of the supervised stage; nil in the other
+	dialogue policy.Templated // of the model; nil with a learner given in Options
+}
+
+// tellHistory warns once if the model's chat template rewrites history.
+func (o *Options) tellHistory(d policy.Templated) {
+	if d != nil && d.RewritesHistory() && !o.told {
+		o.Log.Warn("the chat template shows earlier responses otherwise than they were written, for instance without their thoughts; " +
+			"in this run the model reads them as they were written, " +
+			"so a program that renders whole conversations with the template shows it other contexts")
+	}
+	o.told = true
 }
 
 // prepare completes configuration and options, opens environments and start states, and
@@ -168,14 +185,15 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
 		return nil, err
 	}
-	if err := errors.Join(preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv), o.preflightQueue(ctx, c)); err != nil {
+	model, err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv)
+	if err := errors.Join(err, o.preflightQueue(ctx, c)); err != nil {
 		return nil, err
 	}
 	if o.Curve.Title == "" {
 		o.Curve.Title = levels.String() + ", " + c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	return &prepared{envs: envs, levels: levels}, nil
+	return &prepared{envs: envs, levels: levels, dialogue: model.Encoder}, nil
 }
 
 // Preview is the result of Check.
@@ -205,6 +223,7 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.tellHistory(p.dialogue)
 	dir := o.dir(&c)
 	if rows == 0 { // otherwise checkFirst has done it
 		if err := previewFolder(dir, &c, o.MustResume); err != nil {

@@ -23,7 +23,7 @@ type planner interface {
 // the limits on conversations and the model's positions allow. A cache grows with its
 // conversation, so that without limits it may become as long as that.
 func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
-	system, first, err := try(ctx, c, envs, levels.First())
+	system, first, err := try(ctx, c, envs, levels.First(), nil)
 	if err != nil {
 		return vlm.MemoryPlan{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/modeldir"
+	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train"
@@ -19,14 +20,15 @@ import (
 
 // Preflight reports errors outside the configuration that would prevent training or
 // evaluation: a model that cannot be opened, an environment that cannot be created or reset,
-// images for a text-only model.
+// images for a text-only model, a chat template that does not fit the environments' formats.
 func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
-	return preflight(ctx, c, envs, levels, true, nil)
+	_, err := preflight(ctx, c, envs, levels, true, nil)
+	return err
 }
 
-// preflight is Preflight. It checks the model only if own is true: the learner is that of the
-// configuration.
-func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool, getenv func(string) (string, bool)) error {
+// preflight is Preflight. It checks and describes the model only if own is true: the learner is
+// that of the configuration.
+func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool, getenv func(string) (string, bool)) (vlm.Description, error) {
 	model, err1 := vlm.Description{Vision: true}, error(nil)
 	if own {
 		model, err1 = preflightModel(ctx, c)
@@ -34,13 +36,13 @@ func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 			err1 = engines.Check(ctx, c, getenv)
 		}
 	}
-	pictures, err2 := preflightEnvs(ctx, c, levels, envs)
+	pictures, err2 := preflightEnvs(ctx, c, levels, envs, model.Encoder)
 	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
 	if err1 == nil && pictures != "" && !model.Vision {
 		errs = append(errs, fmt.Errorf("%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
 			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
 	}
-	return errors.Join(errs...)
+	return model, errors.Join(errs...)
 }
 
 // preflightLoggers reports missing addresses of services in environment variables.
@@ -65,8 +67,8 @@ func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
 
 // preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
-	const policy, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
-	if err := errors.Join(modeldir.Check(policy, c.Agent.Model.Path, true), modeldir.Check(critic, c.Critic.Model.Path, false)); err != nil {
+	const actor, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
+	if err := errors.Join(modeldir.Check(actor, c.Agent.Model.Path, true), modeldir.Check(critic, c.CriticPath(), false)); err != nil {
 		return vlm.Description{}, err
 	}
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
@@ -77,16 +79,17 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 	case errors.Is(err, vlm.ErrUnavailable):
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, backend, err)
 	default:
-		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, policy, err)
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, actor, err)
 	}
 	return d, err
 }
 
-// preflightEnvs creates and resets an environment for each set of options. It returns the
-// name of one that shows images, if any.
-func preflightEnvs(ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry) (pictures string, err error) {
+// preflightEnvs creates and resets an environment for each set of options, and checks a sample
+// turn with the model's dialogue, which may be nil. It returns the name of an environment that
+// shows images, if any.
+func preflightEnvs(ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry, d policy.Templated) (pictures string, err error) {
 	for _, e := range levels.Samples(maxTried) {
-		system, first, err := try(ctx, c, envs, e)
+		system, first, err := try(ctx, c, envs, e, d)
 		if err != nil {
 			return "", err
 		}
@@ -101,9 +104,9 @@ func preflightEnvs(ctx context.Context, c *config.Config, levels *train.Levels, 
 // may have its own options.
 const maxTried = 32
 
-// try creates and resets an environment. It returns the system prompt and the first
-// observation.
-func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
+// try creates and resets an environment, and checks a sample turn with a model's dialogue, which
+// may be nil. It returns the system prompt and the first observation.
+func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.Episode, d policy.Templated) (system, first env.Observation, err error) {
 	e, err := makeEnv(c, envs, of)
 	if err != nil {
 		return system, first, err
@@ -111,6 +114,11 @@ func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.E
 	system, err = e.System(ctx)
 	if err == nil {
 		first, err = e.Reset(ctx, of.Seed)
+	}
+	if err == nil && d != nil {
+		if err = rollout.CheckTurn(d, env.ParserOf(e), system, first); err != nil {
+			err = fmt.Errorf("%w: %w (env.config.prompt_format, data.apply_chat_template_kwargs)", config.ErrConfig, err)
+		}
 	}
 	if err = errors.Join(err, e.Close()); err != nil {
 		return system, first, fmt.Errorf("env: %s: %w", of.Env, err)

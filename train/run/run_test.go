@@ -32,6 +32,9 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16, c.Model.CompileCache = 7, "critic", true, "/kept"
 	o := ModelOptions(&c, nil)
 	require.Equal(t, []any{uint64(7), "critic", true, "/kept"}, []any{o.Seed, o.CriticPath, o.BFloat16, o.CompileCache})
+	without := c
+	without.Critic.Kind = "none"
+	require.Empty(t, ModelOptions(&without, nil).CriticPath, "the path of a critic that is off")
 	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"q_proj"}}
 	c.Agent.Actor.Freeze = true
 	o = ModelOptions(&c, nil)

@@ -42,6 +42,7 @@ func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, e
 		o.MustResume = false // the run to be resumed is that of the first stage
 	}
 	r, err := Open(ctx, first, s)
+	o.told = true // in that
 	if err != nil {
 		return next, fmt.Errorf("supervised stage: %w", err)
 	}
@@ -99,19 +100,30 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 		}
 	}
 	if o.Learner == nil {
-		if _, err := preflightModel(ctx, c); err != nil {
+		model, err := preflightModel(ctx, c)
+		if err != nil {
 			return nil, err
 		}
+		p.dialogue = model.Encoder
 	}
 	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
 		return nil, err
 	}
-	p.examples, err = sft.Open(ctx, c, p.envs, o.Log)
+	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {
+		return nil, err
+	}
+	if p.dialogue != nil { // otherwise the trainer encodes with the caller's learner
+		if err := p.examples.Encode(ctx, p.dialogue); ctx.Err() != nil {
+			return nil, err
+		} else if err != nil {
+			return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
+		}
+	}
 	if o.Curve.Title == "" {
 		o.Curve.Title = c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "sft/loss", "sft/val_loss", "loss"
-	return p, err
+	return p, nil
 }
 
 // checkFirst checks a supervised stage before reinforcement learning without training. It

@@ -1,13 +1,16 @@
 package sft
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
 	"math"
+	"math/big"
 	"strings"
 
 	"vagen/policy"
+	"vagen/reward"
 )
 
 // ErrExample is wrapped by errors about files of examples and their content.
@@ -24,6 +27,7 @@ type message struct {
 	role     policy.Role
 	text     string // with imageMark for each of pictures
 	pictures []picture
+	calls    string  // of tools, a JSON list; "" for none
 	weight   float64 // of the tokens of an assistant's message
 }
 
@@ -97,7 +101,7 @@ func checkOrder(key string, msgs []message) error {
 		if i == 0 || msgs[i-1].role == policy.Assistant || i == 1 && msgs[0].role == policy.System {
 			return fmt.Errorf("%s[%d].role: it is assistant, but must follow a message of user or tool", key, i)
 		}
-		if m.text == "" {
+		if m.text == "" && m.calls == "" {
 			return fmt.Errorf("%s[%d].content: it is empty, must have the assistant's text", key, i)
 		}
 		if len(m.pictures) > 0 {
@@ -150,8 +154,12 @@ func (r *reader) message(v any) (message, error) {
 	default:
 		return m, fmt.Errorf(".role: it is %q, must be system, user, assistant or tool", role)
 	}
-	if calls := fields["tool_calls"]; calls != nil && !empty(calls) {
-		return m, errors.New(".tool_calls: it is set, but only content is supported: write the calls into content as the chat template would")
+	var err error
+	if m.calls, err = jsonList(fields[callsKey], true); err != nil {
+		return m, fmt.Errorf(".%s: %w", callsKey, err)
+	}
+	if m.calls != "" && m.role != policy.Assistant {
+		return m, fmt.Errorf(".%s: it is set, but only the assistant calls tools", callsKey)
 	}
 	if w := fields["weight"]; w != nil {
 		x, ok := numberOf(w)
@@ -162,10 +170,37 @@ func (r *reader) message(v any) (message, error) {
 			return m, fmt.Errorf(".weight: it is %v, but only messages of the assistant have a loss", w)
 		}
 	}
-	if err := r.content(&m, fields["content"]); err != nil {
-		return m, fmt.Errorf(".content%w", err)
+	reasoning, err := reasoningOf(fields)
+	if err != nil {
+		return m, err
+	}
+	if content := fields["content"]; content != nil || reasoning == "" && m.calls == "" {
+		if err := r.content(&m, content); err != nil {
+			return m, fmt.Errorf(".content%w", err)
+		}
+	}
+	if reasoning != "" && m.role == policy.Assistant {
+		m.text = (*reward.Parser)(nil).Rejoin(reasoning, m.text)
 	}
 	return m, nil
+}
+
+// reasoningOf returns the reasoning of a message in a field of its own, "" for none.
+func reasoningOf(fields map[string]any) (string, error) {
+	for _, key := range []string{"reasoning_content", "reasoning"} {
+		v := fields[key]
+		if v == nil {
+			continue
+		}
+		text, ok := textOf(v)
+		if !ok {
+			return "", fmt.Errorf(".%s: it is %s, must be a text", key, kindOf(v))
+		}
+		if text != "" {
+			return text, nil
+		}
+	}
+	return "", nil
 }
 
 // content converts a text, or a list of parts.
@@ -292,8 +327,35 @@ func numberOf(v any) (float64, bool) {
 		return float64(v), true
 	case int32:
 		return float64(v), true
+	case uint32:
+		return float64(v), true
+	case *big.Float: // a decimal
+		x, _ := v.Float64()
+		return x, true
+	case []byte: // float16, the only number that parquet reads as bytes
+		if len(v) == 2 {
+			return half(binary.LittleEndian.Uint16(v)), true
+		}
 	}
 	return 0, false
+}
+
+// half converts a float16.
+func half(bits uint16) float64 {
+	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
+	value := math.Ldexp(fraction, -24)
+	switch {
+	case exponent == 0x1f && fraction != 0:
+		value = math.NaN()
+	case exponent == 0x1f:
+		value = math.Inf(1)
+	case exponent > 0:
+		value = math.Ldexp(1024+fraction, exponent-25)
+	}
+	if bits&0x8000 != 0 {
+		return -value
+	}
+	return value
 }
 
 // empty reports whether a value is an empty list or text.

@@ -16,6 +16,7 @@ import (
 type source struct {
 	where    string // file and record, for errors
 	messages []message
+	tools    string // definitions, a JSON list; "" for none
 	recorded []row
 }
 
@@ -151,8 +152,15 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 	if e.dropped+e.cut > 0 {
 		d.log.Warn("examples are longer than the limit", "sft.max_length", d.config.SFT.MaxLength, "dropped", e.dropped, "cut", e.cut)
 	}
-	if len(d.rows) == 0 {
+	if e.idle > 0 {
+		d.log.Warn("examples have no token with a weight, and are left out", "examples", e.idle)
+	}
+	switch {
+	case len(d.rows) > 0:
+	case e.idle == 0:
 		return fmt.Errorf("sft: %w: all examples were dropped, because they are longer than the limit", ErrExample)
+	default:
+		return fmt.Errorf("sft: %w: no example is left: %d are longer than the limit, and %d have no token with a weight above 0", ErrExample, e.dropped, e.idle)
 	}
 	return nil
 }

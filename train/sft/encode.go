@@ -13,9 +13,11 @@ import (
 type encoding struct {
 	config  *config.SFTConfig
 	encode  policy.Encoder
-	limit   int // of the model in tokens; 0 is none
-	dropped int // rows
-	cut     int // rows
+	tools   map[string]policy.Encoder // by the definitions of tools
+	limit   int                       // of the model in tokens; 0 is none
+	dropped int                       // rows that are too long
+	cut     int                       // rows
+	idle    int                       // rows without a token to learn
 }
 
 // all tokenises examples.
@@ -35,11 +37,15 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 			rows = []row{r}
 		}
 		for _, r := range rows {
+			if e.selectTurns(&r); !r.learns() {
+				e.idle++
+				continue
+			}
 			r, ok, err := e.fit(r)
 			if err != nil {
 				return nil, fmt.Errorf("sft: %s: %w: %w", r.where, ErrExample, err)
 			}
-			if e.selectTurns(&r); ok && r.learns() {
+			if ok {
 				r.turn, r.pictures = nil, nil
 				out = append(out, r)
 			}
@@ -52,11 +58,15 @@ func (e *encoding) all(ctx context.Context, from []source) ([]row, error) {
 // nothing and left out.
 func (e *encoding) conversation(s *source) (row, error) {
 	r := row{where: s.where}
-	msgs, all, err := load(s.messages)
+	encode, err := e.with(s.tools)
 	if err != nil {
 		return r, err
 	}
-	pieces, images, err := e.encode.Encode(msgs)
+	msgs, all, err := load(encode, s.messages)
+	if err != nil {
+		return r, err
+	}
+	pieces, images, err := encode.Encode(msgs)
 	if err != nil {
 		return r, err
 	}
@@ -86,6 +96,9 @@ func (e *encoding) conversation(s *source) (row, error) {
 	if turn != len(weights) {
 		return r, fmt.Errorf("the encoder returned %d responses for %d messages of the assistant", turn, len(weights))
 	}
+	if len(images) > len(all) {
+		return r, fmt.Errorf("the encoder returned %d images for %d", len(images), len(all))
+	}
 	if len(images) > 0 {
 		hashes := make([][32]byte, len(images))
 		for i := range images {
@@ -96,10 +109,16 @@ func (e *encoding) conversation(s *source) (row, error) {
 	return r, nil
 }
 
-// load reads the images of messages. all are those of the conversation in order.
-func load(msgs []message) (out []policy.Message, all []picture, err error) {
+// load reads the images of messages and renders their calls of tools. all are the images of
+// the conversation in order.
+func load(encode policy.Encoder, msgs []message) (out []policy.Message, all []picture, err error) {
 	for i, m := range msgs {
 		one := policy.Message{Role: m.role, Text: m.text}
+		if m.calls != "" {
+			if one.Text, err = withCalls(encode, &m); err != nil {
+				return nil, nil, fmt.Errorf("message %d: %w", i, err)
+			}
+		}
 		for k, p := range m.pictures {
 			im, err := p()
 			if err != nil {
@@ -155,8 +174,12 @@ func (e *encoding) fit(r row) (_ row, ok bool, err error) {
 		e.dropped++
 		return r, false, nil
 	}
+	if r = r.truncate(to); !r.learns() { // the turns that sft.turns selects are cut off
+		e.dropped++
+		return r, false, nil
+	}
 	e.cut++
-	return r.truncate(to), true, nil
+	return r, true, nil
 }
 
 // truncate returns the first n tokens of a row, which end with a turn.

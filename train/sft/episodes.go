@@ -63,7 +63,7 @@ func (o *opener) learns(t *rollout.Trajectory) bool {
 // recordedRow returns a recorded conversation token by token as it was played.
 func recordedRow(r *rollout.Row, path string, episode, index int) (row, error) {
 	out := row{tokens: r.Tokens(), weight: make([]float32, r.Len())}
-	for i, on := range r.Loss(nil, mask.DefaultOptions()) {
+	for i, on := range r.Loss(nil, mask.Options{}) {
 		if on {
 			out.weight[i] = 1
 		}

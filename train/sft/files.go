@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/parquetsize"
 	"vagen/internal/regular"
 )
@@ -71,7 +71,11 @@ func (c *conversations) add(where string, record map[string]any) bool {
 	if err != nil {
 		return c.fault(where, err)
 	}
-	c.out = append(c.out, source{where: where, messages: msgs})
+	tools, err := jsonList(record[toolsKey], false)
+	if err != nil {
+		return c.fault(where, fmt.Errorf("%s: %w", toolsKey, err))
+	}
+	c.out = append(c.out, source{where: where, messages: msgs, tools: tools})
 	return true
 }
 
@@ -104,16 +108,16 @@ func (c *conversations) lines(ctx context.Context, r io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		text := bytes.TrimSpace(in.Bytes())
-		if len(text) == 0 {
+		if len(bytes.TrimSpace(in.Bytes())) == 0 {
 			continue
 		}
 		where := fmt.Sprintf("line %d", n)
 		var record map[string]any
 		more := true
-		if err := json.Unmarshal(text, &record); err != nil {
+		if err := jsontext.UnmarshalLine(in.Bytes(), n, &record); err != nil {
 			more = c.fault(where, fmt.Errorf("it is not a JSON object: %w", err))
 		} else {
+			keepTools(record, in.Bytes(), n)
 			more = c.add(where, record)
 		}
 		if !more {
@@ -128,17 +132,20 @@ func (c *conversations) lines(ctx context.Context, r io.Reader) error {
 
 // table reads conversations in the rows of a parquet file.
 func (c *conversations) table(ctx context.Context, f *parquet.File) error {
+	if f.NumRows() == 0 {
+		return errors.New("it has 0 rows")
+	}
 	wanted, names := parquet.Group{}, []string(nil)
 	for _, field := range f.Schema().Fields() {
 		names = append(names, field.Name())
-		for _, key := range []string{c.messages, c.prompt, c.response, c.images} {
+		for _, key := range []string{c.messages, c.prompt, c.response, c.images, toolsKey} {
 			outer, _, _ := strings.Cut(key, ".")
 			if field.Name() == key || field.Name() == outer {
 				wanted[field.Name()] = field
 			}
 		}
 	}
-	if len(wanted) == 0 {
+	if _, ok := wanted[toolsKey]; len(wanted) == 0 || ok && len(wanted) == 1 {
 		return fmt.Errorf("the columns are %s, but %s or %s is needed: name them in sft.messages_key, or in sft.prompt_key and sft.response_key",
 			strings.Join(names, ", "), c.messages, c.prompt)
 	}

@@ -1,17 +1,14 @@
 package sft
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif"  // formats that image.Decode reads
-	_ "image/jpeg" // likewise
-	_ "image/png"  // likewise
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/imagefile"
 	"vagen/internal/regular"
 )
 
@@ -104,28 +101,27 @@ func fromText(text, dir string) (picture, error) {
 
 // fromBytes returns the image of a file's bytes, whose header must be readable.
 func fromBytes(raw []byte) (picture, error) {
-	if _, err := header(raw); err != nil {
+	if err := checkSize(raw); err != nil {
 		return nil, err
 	}
 	return func() (image.Image, error) { return decode(raw) }, nil
 }
 
-// header reads the size of an image.
-func header(raw []byte) (image.Config, error) {
-	c, _, err := image.DecodeConfig(bytes.NewReader(raw))
+// checkSize reads the size of an image in the header of its file.
+func checkSize(raw []byte) error {
+	width, height, err := imagefile.Size(raw)
 	if err != nil {
-		return c, fmt.Errorf("%d bytes are not an image in PNG, JPEG or GIF: %w", len(raw), err)
+		return fmt.Errorf("%d bytes are not an image in PNG, JPEG or GIF: %w", len(raw), err)
 	}
-	if c.Width < 1 || c.Height < 1 || c.Width > maxPixels/c.Height {
-		return c, fmt.Errorf("the image has %d by %d pixels, must have from 1 to %d", c.Width, c.Height, maxPixels)
+	if width < 1 || height < 1 || width > maxPixels/height {
+		return fmt.Errorf("the image has %d by %d pixels, must have from 1 to %d", width, height, maxPixels)
 	}
-	return c, nil
+	return nil
 }
 
 func decode(raw []byte) (image.Image, error) {
-	if _, err := header(raw); err != nil {
+	if err := checkSize(raw); err != nil {
 		return nil, err
 	}
-	im, _, err := image.Decode(bytes.NewReader(raw))
-	return im, err
+	return imagefile.Decode(raw)
 }

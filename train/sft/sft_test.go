@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -146,6 +145,24 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 	}
 }
 
+// TestReasoningInAFieldOfItsOwnIsLearned: in front of the answer, as the model is to write it.
+func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"content":"yes","reasoning_content":"hm"`:              "___<think>hm</think>yes.",
+		`"content":"yes","reasoning":"hm"`:                      "___<think>hm</think>yes.",
+		`"content":null,"reasoning":"hm"`:                       "___<think>hm</think>.",
+		`"content":"<think>so</think>yes","reasoning":"hm"`:     "___<think>so</think>yes.",
+		`"content":"yes","reasoning":"","reasoning_content":""`: "___yes.",
+	} {
+		path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant",`+fields+`}]}`)
+		d, _ := open(t, settings(path), letters{})
+		require.Equal(t, want, learned(batch(t, d, 1), 0), fields)
+	}
+	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`))
+	_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
+	require.ErrorContains(t, err, "line 1: messages[1].reasoning: it is a number, must be a text")
+}
+
 // TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 by both aggregations.
 func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 	path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}
@@ -164,6 +181,42 @@ func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 		}
 		require.InDelta(t, 1, sum, 1e-6, "float32 weights")
 	}
+}
+
+type weighed[W any] struct {
+	Role    string `parquet:"role"`
+	Content string `parquet:"content"`
+	Weight  W      `parquet:"weight"`
+}
+
+func weights[W any](t *testing.T, node parquet.Node, three, one W) {
+	t.Helper()
+	type rec struct {
+		Messages []weighed[W] `parquet:"messages,list"`
+	}
+	message := parquet.Group{"role": parquet.String(), "content": parquet.String(), "weight": node}
+	schema := parquet.NewSchema("r", parquet.Group{"messages": parquet.List(message)})
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{{[]weighed[W]{
+		{"user", "a", one}, {"assistant", "x", three}, {"user", "b", one}, {"assistant", "y", one},
+	}}}, schema))
+	d, _ := open(t, settings(path), letters{})
+	require.Equal(t, []float32{0, 0, 0, .375, .375, 0, 0, 0, .125, .125}, batch(t, d, 1).Weight, "%T", one)
+}
+
+// TestWeightsMayHaveAnyNumberType of parquet.
+func TestWeightsMayHaveAnyNumberType(t *testing.T) {
+	for _, bits := range []int{8, 16, 32} {
+		weights(t, parquet.Int(bits), int32(3), 1)
+		weights(t, parquet.Uint(bits), uint32(3), 1)
+	}
+	weights(t, parquet.Int(64), int64(3), 1)
+	weights(t, parquet.Uint(64), uint64(3), 1)
+	weights(t, parquet.Leaf(parquet.FloatType), float32(3), 1)
+	weights(t, parquet.Leaf(parquet.DoubleType), float64(3), 1)
+	weights(t, parquet.Decimal(2, 9, parquet.Int32Type), int32(300), 100)
+	weights(t, parquet.Decimal(2, 18, parquet.Int64Type), int64(300), 100)
+	weights(t, parquet.Leaf(parquet.FixedLenByteArrayType(2)), [2]byte{0x00, 0x42}, [2]byte{0x00, 0x3c}) // float16
 }
 
 // TestImagesComeFromFilesURLsAndBytes: paths relative to the file, data URLs, the record's
@@ -231,6 +284,90 @@ func TestVerlsColumnsAreRead(t *testing.T) {
 	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
 }
 
+func TestAFileWithoutRowsSaysSo(t *testing.T) {
+	type rec struct {
+		Prompt   string `parquet:"prompt"`
+		Response string `parquet:"response"`
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{}))
+	c := settings(path)
+	_, err := sft.Open(t.Context(), &c, nil, nil)
+	require.ErrorContains(t, err, "a.parquet: bad example: it has 0 rows")
+}
+
+// TestTextThatIsNotUTF8IsRefused with file, line and byte. A byte order mark is skipped.
+func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
+	const good = "\xef\xbb\xbf" + `{"prompt":"a","response":"b"}` + "\n"
+	for put, want := range map[string]string{"\xe9": "line 2: it is not a JSON object: byte 31: 0xe9 is not UTF-8", `\ud800x`: `byte 31: \ud800 is half of a surrogate pair`} {
+		path := write(t, "latin.jsonl", good+` {"prompt":"a","response":"caf`+put+`"}`)
+		c := settings(path)
+		_, err := sft.Open(t.Context(), &c, nil, nil)
+		require.ErrorIs(t, err, sft.ErrExample)
+		require.ErrorContains(t, err, path)
+		require.ErrorContains(t, err, want)
+	}
+	d, _ := open(t, settings(write(t, "a.jsonl", good)), letters{})
+	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
+}
+
+// callers is an encoder that shows tools.
+type callers struct {
+	letters
+	tools string
+}
+
+func (c callers) ToolCalls(text, calls string) (string, error)   { return text + calls, nil }
+func (c callers) WithTools(tools string) (policy.Encoder, error) { return callers{tools: tools}, nil }
+
+func (c callers) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	out, images, err := c.letters.Encode(messages)
+	return append([]policy.Piece{{Tokens: tokens(c.tools)}}, out...), images, err
+}
+
+// TestToolsReachTheEncoderInTheirOrder of keys, from lists and from JSON texts; an encoder that
+// shows no tools refuses them.
+func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
+	const tools, calls = `[{"z": 1, "a": {"y": 2, "b": 3}}]`, `[{"name": "f", "arguments": {"z": 1, "a": 2}}]`
+	quoted := func(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
+	for _, shape := range []func(string) string{func(text string) string { return text }, quoted} {
+		line := "\xef\xbb\xbf" + `{"tools": ` + shape(tools) + `, "messages": [{"role": "user", "content": "a"},` +
+			`{"role": "assistant", "content": null, "tool_calls": ` + shape(calls) + `}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "tool_calls": []}]}`
+		path := write(t, "a.jsonl", line)
+		d, _ := open(t, settings(path), callers{})
+		b := batch(t, d, 1)
+		require.Equal(t, tools+"ua\n"+calls+".t7\nb.", text(b.Tokens))
+		require.Equal(t, calls+".___b.", learned(b, 0)[len(tools)+3:])
+		c := settings(path)
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, d.Encode(t.Context(), letters{}), "line 1: bad example: tools: it is set, but the learner shows no tools")
+	}
+	type function struct {
+		Name      string `parquet:"name"`
+		Arguments string `parquet:"arguments"`
+	}
+	type call struct {
+		Function function `parquet:"function"`
+	}
+	type msg struct {
+		Role    string  `parquet:"role"`
+		Content *string `parquet:"content,optional"`
+		Calls   []call  `parquet:"tool_calls,list"`
+	}
+	type rec struct {
+		Tools    string `parquet:"tools"`
+		Messages []msg  `parquet:"messages,list"`
+	}
+	ask := "a"
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{{tools, []msg{
+		{"user", &ask, nil}, {"assistant", nil, []call{{function{"f", `{"z":1,"a":2}`}}}},
+	}}}))
+	d, _ := open(t, settings(path), callers{})
+	require.Equal(t, tools+"ua\n"+`[{"function":{"arguments":"{\"z\":1,\"a\":2}","name":"f"}}].`, text(batch(t, d, 1).Tokens))
+}
+
 // TestBadRecordsAreNamed by file, line or row, and field.
 func TestBadRecordsAreNamed(t *testing.T) {
 	ask := `{"role":"user","content":"a"}`
@@ -249,7 +386,9 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:                                                             "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":[{}]}]}`:                                                         "messages[1].tool_calls: it is set",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`:                                                            "messages[1].tool_calls: it is a number, must be a list",
+		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:                                                                          "messages[0].tool_calls: it is set, but only the assistant calls tools",
+		`{"tools":"hammer","messages":[` + ask + `,{"role":"assistant","content":"b"}]}`:                                                          "tools: it is not a list in JSON",
 		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                                                             `messages[0].content[0].type: it is "video"`,
 		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                                                             "messages[0].content[0]: it shows image 1, but the record has 0 images",
 		`{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/y.png"}]}]}`:                                                   "messages[0].content[0].image: addresses of https are not read",
@@ -272,10 +411,7 @@ func TestBadRecordsAreNamed(t *testing.T) {
 	err = d.Encode(t.Context(), letters{})
 	require.ErrorContains(t, err, "a.jsonl: line 1")
 	require.ErrorContains(t, err, "message 0: image 0: open ")
-	pipe := filepath.Join(t.TempDir(), "p.jsonl")
-	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for path, want := range map[string]string{
-		pipe:                    "not a regular file", // reading it would block
 		write(t, "a.txt", chat): `ends in ".txt", must end in .jsonl or .parquet`, write(t, "a.parquet", chat): "a.parquet: bad example",
 		t.TempDir(): "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl", write(t, "e.jsonl", "\n"): "the file has no conversations",
 	} {
@@ -308,6 +444,37 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	d, err = sft.Open(t.Context(), &c, nil, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
+}
+
+// TestTurnsAreSelectedBeforeTheyAreCut: a cut conversation whose last turn is learned has
+// nothing to learn, rather than another turn.
+func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
+	c := settings(write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`))
+	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
+	d, _ := open(t, c, letters{})
+	rows, _ := d.Rows()
+	require.Equal(t, 1, rows)
+	require.Equal(t, "___b.", learned(batch(t, d, 1), 0))
+	c = settings(write(t, "a.jsonl", chat))
+	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit")
+}
+
+// TestExamplesWithoutWeightsAreNotCalledTooLong.
+func TestExamplesWithoutWeightsAreNotCalledTooLong(t *testing.T) {
+	const idle = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0}]}` + "\n"
+	for text, want := range map[string]string{
+		idle:               "no example is left: 0 are longer than the limit, and 1 have no token with a weight above 0",
+		idle + chat + "\n": "no example is left: 1 are longer than the limit, and 1 have no token with a weight above 0",
+	} {
+		c := settings(write(t, "a.jsonl", text))
+		c.SFT.MaxLength, c.SFT.Truncation = 10, config.TruncationDrop
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, d.Encode(t.Context(), letters{}), want)
+	}
 }
 
 // TestBatchesDependOnTheStepOnly, every epoch has every example once, and epochs follow each

@@ -25,25 +25,21 @@ type param struct {
 	of       func(*advantage.Params) *float64
 	flag     func(*advantage.Params) *bool
 	whole    func(*advantage.Params) *int
-	grid     []float64 // values that a report has
 }
-
-// fractions are values of discounts and of weights of a mixture. Those near 1 differ most.
-var fractions = []float64{0, 0.5, 0.8, 0.9, 0.95, 0.99, 1}
 
 // params are all hyperparameters, in the order in which the page shows them.
 var params = []param{
-	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }, grid: fractions},
-	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }, grid: fractions},
-	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }, grid: fractions},
-	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }, grid: fractions},
-	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }, grid: fractions},
-	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }, grid: fractions},
-	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }, grid: []float64{0, 0.25, 0.5, 1, 1.5, 2}},
-	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }, grid: []float64{1, 2, 4, 8, 16}},
-	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }, grid: []float64{0, 1e-8, 1e-6, 1e-4, 1e-2, 0.1}},
-	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }, grid: []float64{0, 1}},
-	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }, grid: []float64{0, 1}},
+	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }},
+	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }},
+	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }},
+	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }},
+	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }},
+	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }},
+	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }},
+	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }},
+	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }},
+	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }},
+	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }},
 }
 
 func (p *param) get(from *advantage.Params) float64 {

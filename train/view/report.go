@@ -32,14 +32,11 @@ type Report struct {
 	// Episodes is the number of episodes of each run, from 0 to MaxReportEpisodes. They
 	// are spread over the run's episodes evenly: successes and failures, first to last.
 	Episodes int
-	// Estimators are computed for these episodes, beside the run's own: with the parameters
-	// of the run, and with some values of each parameter while there is room. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
+	// Estimators are computed for these episodes, beside the run's own, with the parameters
+	// of the run. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
 	Estimators []string
 	// Log receives faults; nil discards them.
 	Log *slog.Logger
-
-	// MovedBytes is set by Write: how much of the file the numbers for other parameters are.
-	MovedBytes int
 }
 
 // reportData is window.VAGEN_REPORT: answers of the server by run and by episode.
@@ -52,8 +49,6 @@ type reportData struct {
 	Episode    map[string]map[string]any             `json:"episode"`
 	Credit     map[string]map[string]map[string]any  `json:"credit"`
 	Measured   map[string]map[string]json.RawMessage `json:"measured"`
-	Moved      map[string]map[string]*movedEpisode   `json:"moved"`
-	MovedBytes int                                   `json:"moved_bytes"`
 }
 
 // reportList is the sample of a run's episodes, as in the list of the server.
@@ -77,7 +72,6 @@ func (o *Report) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("view: report: %w", err)
 	}
-	o.MovedBytes = data.MovedBytes
 	// Package json writes <, > and & as escapes, so that no text ends the script.
 	raw, err := json.Marshal(data)
 	if err != nil {
@@ -159,13 +153,12 @@ func (o *Report) collect(h *handler) (*reportData, error) {
 		}
 	}
 	d := &reportData{Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{}, Episodes: map[string]reportList{},
-		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}, Moved: map[string]map[string]*movedEpisode{}}
+		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}}
 	var list []struct{ ID, Estimator string }
 	if err := json.Unmarshal(runs.Runs, &list); err != nil {
 		return nil, err
 	}
 	images := pictures{server: h, left: maxReportImages, cached: map[string]string{}}
-	left := maxReportMoved
 	for _, r := range list {
 		metrics, err := allMetrics(h, r.ID)
 		if err != nil {
@@ -182,39 +175,8 @@ func (o *Report) collect(h *handler) (*reportData, error) {
 		if err := d.episodes(h, r.ID, o.Episodes, names, &images); err != nil {
 			return nil, err
 		}
-		if err := d.moved(h, r.ID, names, &left); err != nil {
-			return nil, err
-		}
 	}
-	d.MovedBytes = maxReportMoved - left
 	return d, nil
-}
-
-// moved adds the sliders of a run's episodes. Those that were measured get room first, then
-// the newest.
-func (d *reportData) moved(h *handler, id string, estimators []string, left *int) error {
-	r, err := h.run(id)
-	if err != nil {
-		return err
-	}
-	list := slices.Clone(d.Episodes[id].Episodes)
-	slices.Reverse(list)
-	slices.SortStableFunc(list, func(a, b map[string]any) int {
-		switch measured := a["measured"] == true; {
-		case measured == (b["measured"] == true):
-			return 0
-		case measured:
-			return -1
-		}
-		return 1
-	})
-	var keys []string
-	for _, e := range list {
-		key, _ := e["key"].(string)
-		keys = append(keys, key)
-	}
-	d.Moved[id], err = r.moved(keys, estimators, left)
-	return err
 }
 
 // listAll are all episodes of a run, in the order of the list.

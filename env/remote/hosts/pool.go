@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"vagen/internal/retry"
 )
 
 // Pool is what the clients of a process share about their services.
@@ -192,12 +194,8 @@ func (p *Pool) gone(l *List, h *Host) bool {
 }
 
 func (p *Pool) pause(h *Host) {
-	d := p.o.Pause << min(h.pauses, 32)
-	if d <= 0 || d > p.o.MaxPause {
-		d = p.o.MaxPause
-	}
+	h.due = time.Now().Add(retry.Steady(p.o.Pause, p.o.MaxPause).Delay(h.pauses, 0))
 	h.pauses++
-	h.due = time.Now().Add(d)
 }
 
 func (p *Pool) readmit(s *Session, h *Host) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -15,7 +14,12 @@ import (
 	"os"
 	"time"
 
+	"vagen/internal/clock"
 	"vagen/internal/hub"
+	"vagen/internal/jsontext"
+	"vagen/internal/origin"
+	"vagen/internal/regular"
+	"vagen/internal/retry"
 )
 
 // request requests a path, starting at byte from.
@@ -36,28 +40,36 @@ func statusOf(err error) int {
 	return 0
 }
 
+// afterOf returns the delay that the hub asks for in an error.
+func afterOf(err error) time.Duration {
+	if status, ok := errors.AsType[*hub.StatusError](err); ok {
+		return status.After
+	}
+	return 0
+}
+
 // retry calls try until it succeeds, fails permanently, or has failed Attempts times in a
 // row without progress.
 func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err error)) error {
-	pause := f.Pause
+	pauses := retry.Doubling(f.Pause, max(f.Pause, time.Minute)).Pauses(retry.Jitter(retry.Seed(f.id), 0))
 	for left := f.Attempts; ; {
 		progress, err := try()
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) ||
+			origin.Refused(err) {
 			return err
 		}
 		if progress {
-			left, pause = f.Attempts, f.Pause
+			left = f.Attempts
+			pauses.Reset()
 		}
-		if left--; left <= 0 || ctx.Err() != nil {
+		pause, again := pauses.Next(afterOf(err))
+		if left--; left <= 0 || ctx.Err() != nil || !again {
 			return err
 		}
 		f.Log.Warn("request to the hub failed, retrying", "model", f.id, "pause", pause, "err", err)
-		select {
-		case <-ctx.Done():
+		if clock.Wait(ctx, pause) != nil {
 			return ctx.Err()
-		case <-time.After(pause):
 		}
-		pause *= 2
 	}
 }
 
@@ -74,7 +86,11 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 		}
 		defer resp.Body.Close()
 		*l = listing{}
-		return false, json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(l)
+		raw, err := io.ReadAll(io.LimitReader(resp.Body, most))
+		if err != nil {
+			return false, err
+		}
+		return false, jsontext.Unmarshal(raw, l)
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +185,7 @@ func startsAt(resp *http.Response, at int64) bool {
 
 // verify checks the size and checksum of a file.
 func verify(path string, want file, size int64) error {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

@@ -133,11 +133,6 @@ func startsWithWord(s string) bool {
 	return n > 0 && isWord(r)
 }
 
-// isWord is Unicode's \w (UTS #18, annex C).
-func isWord(r rune) bool {
-	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Other_Alphabetic, unicode.Pc, unicode.Join_Control)
-}
-
 // checkAdded sorts the tokens by id and rejects contradictions.
 func checkAdded(tokens []*added, vocab map[string]int32, byID map[int32]string) error {
 	slices.SortFunc(tokens, func(a, b *added) int { return int(a.ID) - int(b.ID) })

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
 // Chat renders conversations. Its texts are derived from the checkpoint's own
@@ -23,12 +25,19 @@ type Chat struct {
 	user      turn
 	assistant turn
 	generate  string // asks for a response
+	opened    string // the end of generate that begins the response
 	image     string // placeholder of an image, "" if the template supports none
 	pad       string // the token inside image that is repeated per merged patch
 	end       string // token that ends a response, the first of assistant.after
 	endID     int32
 
+	tool     turn   // around a tool's result, or around several in a row
+	nextTool string // between two of them
+	call     *probe // shows responses that call tools
+
+	hasTool   bool // the template supports messages of tools
 	hasSystem bool // the template supports a system message
+	merges    bool // it puts the system message's text into the user's first message
 	repeats   bool // it supports consecutive messages of the same role
 	leads     bool // it supports a conversation that begins with the assistant
 	rewrites  bool
@@ -38,11 +47,15 @@ type Chat struct {
 type turn struct {
 	before, after string
 	trim          bool // white space around the text is dropped
+	quote         bool // the text is written in JSON
 }
 
 func (t turn) wrap(s string) string {
 	if t.trim {
 		s = strings.TrimSpace(s)
+	}
+	if t.quote {
+		s = jinja.Quote(s)
 	}
 	return t.before + s + t.after
 }
@@ -60,6 +73,48 @@ func (c *Chat) TakesImages() bool { return c.image != "" }
 // needs the context in which it wrote them. The result then differs from the
 // template's rendering of the finished conversation.
 func (c *Chat) RewritesHistory() bool { return c.rewrites }
+
+// Opened returns the text with which the template's request for a response begins the
+// response itself: from the first tag on that the request opens and does not close, such as
+// "<think>\n" of templates of reasoning models; "" for none. The model writes what follows
+// it. A tag that the request also closes, such as an empty thought, is not part of it.
+func (c *Chat) Opened() string { return c.opened }
+
+// Ends is Tokenizer.Ends for a response whose text begins with Opened.
+func (c *Chat) Ends(t *Tokenizer, tokens []int32) []int {
+	ends := t.Ends(tokens)
+	for i := range ends {
+		ends[i] += len(c.opened)
+	}
+	return ends
+}
+
+// Begins reports whether the text of the tokens ends with Opened, so that a response follows
+// them. Tokens that end inside a response do not.
+func (c *Chat) Begins(t *Tokenizer, tokens []int32) bool {
+	tail := tokens[max(0, len(tokens)-len(c.opened)):] // a token has at least one byte
+	return strings.HasSuffix(t.Decode(tail, KeepSpecial), c.opened)
+}
+
+// Written returns the part of a response that the model writes: the response without
+// Opened, whose white space may differ. An error wraps ErrText if the response does not
+// begin with it: no text of the model can follow the request to become that response.
+func (c *Chat) Written(response string) (string, error) {
+	if rest, ok := strings.CutPrefix(response, c.opened); ok {
+		return rest, nil
+	}
+	tags := strings.TrimSpace(c.opened)
+	rest, ok := strings.CutPrefix(strings.TrimSpace(response), tags)
+	if !ok {
+		return "", fmt.Errorf("tokenizer: %w: the response must begin with %s, because the chat template begins every response with %q",
+			ErrText, tags, c.opened)
+	}
+	_, rest, _ = strings.Cut(response, tags)
+	if !strings.HasSuffix(c.opened, tags) { // white space of the template follows the tags
+		rest = strings.TrimLeft(rest, " \t\r\n")
+	}
+	return rest, nil
+}
 
 // Render returns a whole conversation, without a request for a response. A system
 // message may only come first. An error wraps ErrText and gives the index of the message.
@@ -110,14 +165,23 @@ func (c *Chat) write(b *strings.Builder, messages []Message, previous string, ge
 		if err := c.check(m, previous); err != nil {
 			return fmt.Errorf("tokenizer: message %d: %w", i, err)
 		}
+		if c.merges && m.Role == RoleSystem && (i+1 == len(messages) || messages[i+1].Role != RoleUser) {
+			return fmt.Errorf("tokenizer: message %d: %w: no user message follows the system message, "+
+				"whose text the chat template puts into it", i, ErrText)
+		}
 		previous = m.Role
 		pads += m.Images()
 		side := c.user
+		if c.merges && i > 0 && messages[i-1].Role == RoleSystem {
+			side.before = "" // it is in that of the system message
+		}
 		switch m.Role {
 		case RoleSystem:
 			side = c.system
 		case RoleAssistant:
 			side = c.assistant
+		case RoleTool:
+			side = c.result(messages, i)
 		}
 		b.WriteString(side.wrap(m.text(c.image)))
 	}
@@ -147,8 +211,15 @@ func (c *Chat) check(m Message, previous string) error {
 		if m.Role == RoleAssistant && (previous == "" || previous == RoleSystem) && !c.leads {
 			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not support", ErrText)
 		}
+	case RoleTool:
+		if !c.hasTool {
+			return fmt.Errorf("%w: the chat template does not support messages of role %s", ErrText, RoleTool)
+		}
+		if previous != RoleAssistant && previous != RoleTool {
+			return fmt.Errorf("%w: a message of role %s, must follow one of the %s or of role %s", ErrText, RoleTool, RoleAssistant, RoleTool)
+		}
 	default:
-		return fmt.Errorf("%w: role %q, want %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant)
+		return fmt.Errorf("%w: role %q, want %s, %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant, RoleTool)
 	}
 	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser) {
 		return fmt.Errorf("%w: an image in a %s message, which the chat template does not support", ErrText, m.Role)

@@ -207,11 +207,11 @@ func TestContinueEndsATurnThatTheModelDidNot(t *testing.T) {
 func TestRenderRefuses(t *testing.T) {
 	c := chatOf(t, tinyTemplate)
 	for want, messages := range map[string][]Message{
-		`message 0: text cannot be encoded: role "tool"`: {Text("tool", "x")},
-		"message 1: text cannot be encoded: a system":    {Text(RoleUser, "x"), Text(RoleSystem, "y")},
-		"an image in a system message":                   {withImage(RoleSystem, "", "")},
-		"an image in a assistant message":                {Text(RoleUser, "x"), withImage(RoleAssistant, "", "")},
-		"text contains <|image_pad|>":                    {Text(RoleUser, "x<|image_pad|>")},
+		`message 0: text cannot be encoded: role "robot"`: {Text("robot", "x")},
+		"message 1: text cannot be encoded: a system":     {Text(RoleUser, "x"), Text(RoleSystem, "y")},
+		"an image in a system message":                    {withImage(RoleSystem, "", "")},
+		"an image in a assistant message":                 {Text(RoleUser, "x"), withImage(RoleAssistant, "", "")},
+		"text contains <|image_pad|>":                     {Text(RoleUser, "x<|image_pad|>")},
 	} {
 		_, err := c.Open(messages)
 		require.ErrorIs(t, err, ErrText, want)
@@ -297,4 +297,73 @@ func FuzzChat(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// gemma is Gemma 3's template with the tokens of the tiny tokenizer.
+const gemma = `{{ bos_token }}
+{%- if messages[0]['role'] == 'system' -%}
+    {%- if messages[0]['content'] is string -%}
+        {%- set first_user_prefix = messages[0]['content'] + '\n\n' -%}
+    {%- else -%}
+        {%- set first_user_prefix = messages[0]['content'][0]['text'] + '\n\n' -%}
+    {%- endif -%}
+    {%- set loop_messages = messages[1:] -%}
+{%- else -%}
+    {%- set first_user_prefix = "" -%}
+    {%- set loop_messages = messages -%}
+{%- endif -%}
+{%- for message in loop_messages -%}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+        {{ raise_exception("Conversation roles must alternate user/assistant/user/assistant/...") }}
+    {%- endif -%}
+    {%- if (message['role'] == 'assistant') -%}
+        {%- set role = "model" -%}
+    {%- else -%}
+        {%- set role = message['role'] -%}
+    {%- endif -%}
+    {{ '<start_of_turn>' + role + '\n' + (first_user_prefix if loop.first else "") }}
+    {%- if message['content'] is string -%}
+        {{ message['content'] | trim }}
+    {%- elif message['content'] is iterable -%}
+        {%- for item in message['content'] -%}
+            {%- if item['type'] == 'image' -%}
+                {{ '<|image_pad|>' }}
+            {%- elif item['type'] == 'text' -%}
+                {{ item['text'] | trim }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- else -%}
+        {{ raise_exception("Invalid content type") }}
+    {%- endif -%}
+    {{ '<|stop|>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{'<start_of_turn>model\n'}}
+{%- endif -%}
+`
+
+// TestASystemTextIsMergedIntoTheUsersFirstMessage as by the template. The expected texts are
+// those of jinja2 3.1.6.
+func TestASystemTextIsMergedIntoTheUsersFirstMessage(t *testing.T) {
+	c := chatOf(t, gemma)
+	system, rest := Text(RoleSystem, " Be brief. "), []Message{Text(RoleAssistant, "two"), Text(RoleUser, "three")}
+	const after = "<|stop|>\n<start_of_turn>model\ntwo<|stop|>\n<start_of_turn>user\nthree<|stop|>\n<start_of_turn>model\n"
+	got, err := c.Open(append([]Message{system, Text(RoleUser, " one\n")}, rest...))
+	require.NoError(t, err)
+	require.Equal(t, "<|start|><start_of_turn>user\n Be brief. \n\none"+after, got)
+	got, err = c.Open(append([]Message{Text(RoleUser, "one")}, rest...))
+	require.NoError(t, err)
+	require.Equal(t, "<|start|><start_of_turn>user\none"+after, got)
+	for _, alone := range [][]Message{{system}, {system, Text(RoleAssistant, "a")}} {
+		_, err = c.Open(alone)
+		require.ErrorIs(t, err, ErrText)
+	}
+	_, err = c.Open([]Message{system})
+	require.ErrorContains(t, err, "no user message follows the system message")
+	// Into the last message, as Mistral's template does, is no concatenation.
+	c = chatOf(t, `{% if messages[0].role == 'system' %}{% set s = messages[0].content ~ '\n' %}{% set messages = messages[1:] %}{% endif %}`+
+		`{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ (s if loop.last and m.role == 'user') ~ m.content ~ '<|stop|>' }}{% endfor %}`+
+		`{% if add_generation_prompt %}<assistant>{% endif %}`)
+	_, err = c.Open([]Message{system, Text(RoleUser, "a")})
+	require.ErrorContains(t, err, "does not support a system message")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 
 	"vagen/policy/vlm/tokenizer/internal/jinja"
@@ -55,6 +56,7 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	if err := p.verify(c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
+	p.tools(c)
 	return c, nil
 }
 
@@ -76,6 +78,11 @@ func (p *probe) render(generate bool, messages ...Message) (string, error) {
 	for i, m := range messages {
 		list[i] = map[string]any{"role": m.Role, "content": m.content()}
 	}
+	return p.run(generate, list)
+}
+
+// run renders messages in the form in which templates get them.
+func (p *probe) run(generate bool, list []any) (string, error) {
 	vars := maps.Clone(p.vars)
 	vars["messages"], vars["add_generation_prompt"] = list, generate
 	return p.template.Render(vars)
@@ -131,21 +138,39 @@ func (p *probe) parts() (*Chat, error) {
 	if c.generate, ok[0] = strings.CutPrefix(asking, plain); !ok[0] || c.generate == "" {
 		return nil, fmt.Errorf("add_generation_prompt changes %q to %q, must only append", plain, asking)
 	}
+	c.opened = openedBy(c.generate, c.assistant.before)
 	p.systemPart(c)
 	p.trims(c)
 	return c, nil
 }
 
-// systemPart is optional: some templates support no system message.
+var openingTag = regexp.MustCompile(`<([A-Za-z][\w:.-]*)>`)
+
+// openedBy returns the end of a request for a response from the first tag on that it opens,
+// beyond what it has in common with the text before a finished response, and does not close.
+func openedBy(request, before string) string {
+	same := 0
+	for same < min(len(request), len(before)) && request[same] == before[same] {
+		same++
+	}
+	for _, at := range openingTag.FindAllStringSubmatchIndex(request, -1) {
+		if at[1] > same && !strings.Contains(request[at[1]:], "</"+request[at[2]:at[3]]+">") {
+			return request[at[0]:]
+		}
+	}
+	return ""
+}
+
+// systemPart is optional: some templates support no system message. Some put its text into the
+// user's first message.
 func (p *probe) systemPart(c *Chat) {
 	parts, err := p.cut(Text(RoleSystem, textA), Text(RoleUser, textB))
 	if err != nil {
 		return
 	}
-	if after, ok := strings.CutSuffix(parts[1], c.user.before); ok {
-		c.system = turn{before: parts[0], after: after}
-		c.hasSystem = true
-	}
+	after, apart := strings.CutSuffix(parts[1], c.user.before)
+	c.system = turn{before: parts[0], after: after}
+	c.hasSystem, c.merges = apart || parts[2] == c.user.after, !apart
 }
 
 // trims determines which roles' texts are trimmed.
@@ -185,16 +210,18 @@ func (p *probe) verify(c *Chat) error {
 		{u("one"), a("two"), u("three")}, {u("one"), a(" two\n"), u("three")}, {u("one"), a(""), u("three")},
 		{u("one"), a("two"), u("three"), a("four"), u("five")},
 	}
-	if c.hasSystem {
-		for _, m := range must[:len(must):len(must)] {
-			must = append(must, append([]Message{s("be brief ")}, m...))
-		}
-		must = append(must, []Message{s(""), u("one")})
-	}
+	system := [][]Message{{s(""), u("one")}}
 	for _, m := range must {
-		if err := p.compare(c, m); err != nil {
-			return err
-		}
+		system = append(system, append([]Message{s("be brief ")}, m...))
+	}
+	if c.merges && p.compareAll(c, system) != nil {
+		c.hasSystem, c.merges = false, false
+	}
+	if c.hasSystem {
+		must = append(must, system...)
+	}
+	if err := p.compareAll(c, must); err != nil {
+		return err
 	}
 	for _, m := range imageProbes(c.hasSystem) {
 		if c.image != "" && p.compare(c, m) != nil {
@@ -217,7 +244,7 @@ func (p *probe) verify(c *Chat) error {
 		[]Message{u("one"), a("<think>\nmull\n</think>\n\ntwo"), u("three")},
 		[]Message{u("one"), a("<think>mull</think>two"), u("three"), a("<think>more</think> four")},
 	)
-	c.rewrites = !faithful || c.generate != c.assistant.before || c.assistant.trim
+	c.rewrites = !faithful || c.generate != c.assistant.before+c.opened || c.assistant.trim
 	return nil
 }
 
@@ -239,6 +266,15 @@ func imageProbes(system bool) [][]Message {
 }
 
 var errDiffers = errors.New("the template does more than concatenate messages")
+
+func (p *probe) compareAll(c *Chat, conversations [][]Message) error {
+	for _, m := range conversations {
+		if err := p.compare(c, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // compare renders a conversation with the Chat and with the template, with and without a request for a
 // response.

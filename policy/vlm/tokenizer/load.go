@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 // The files of a tokenizer, by name. Only the first is required; the others are read
@@ -62,7 +65,7 @@ func readFile(path string) ([]byte, error) {
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%s: %w: found %d bytes, at most %d are allowed", path, ErrFormat, info.Size(), maxFile)
 	}
-	return os.ReadFile(path)
+	return regular.ReadFile(path)
 }
 
 // Save writes the tokenizer's files into dir, which must exist, exactly as they
@@ -110,7 +113,7 @@ func unmarshal(all files, name string, dst any) error {
 	if !ok {
 		return nil
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
+	if err := jsontext.Unmarshal(raw, dst); err != nil {
 		return fmt.Errorf("%s: %w: %w", name, ErrFormat, err)
 	}
 	return nil

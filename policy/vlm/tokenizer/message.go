@@ -10,6 +10,7 @@ const (
 	RoleSystem    = "system"
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
+	RoleTool      = "tool" // the result of a call; see Chat.TakesTools
 )
 
 // Message is one entry of a conversation: texts and images in the order in

@@ -3,17 +3,34 @@ package tokenizer
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizeNFC is Unicode normalization form C. In runs of more than 30 combining
-// marks x/text inserts U+034F, which is not part of the normal form.
+// normalizeNFC is normalization form C of Unicode 9.
 func normalizeNFC(s string) string {
 	if norm.NFC.IsNormalString(s) {
-		return s
+		return s // then its parts are, too
 	}
+	var b strings.Builder
+	for {
+		i := strings.IndexFunc(s, func(r rune) bool { return unicode.Is(inert, r) })
+		if i < 0 {
+			b.WriteString(normalizePart(s))
+			return b.String()
+		}
+		_, size := utf8.DecodeRuneInString(s[i:])
+		b.WriteString(normalizePart(s[:i]))
+		b.WriteString(s[i : i+size])
+		s = s[i+size:]
+	}
+}
+
+// normalizePart is normalization form C. In runs of more than 30 combining marks x/text
+// inserts U+034F, which is not part of the normal form.
+func normalizePart(s string) string {
 	out := norm.NFC.String(s)
 	if strings.Count(out, "\u034f") == strings.Count(s, "\u034f") {
 		return out

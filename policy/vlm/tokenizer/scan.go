@@ -38,10 +38,10 @@ func scanGPT2(s string) int {
 	}
 	if rest != "" {
 		switch r, _ := utf8.DecodeRuneInString(rest); {
-		case unicode.IsLetter(r):
-			return space + span(rest, unicode.IsLetter)
-		case unicode.IsNumber(r):
-			return space + span(rest, unicode.IsNumber)
+		case isLetter(r):
+			return space + span(rest, isLetter)
+		case isNumber(r):
+			return space + span(rest, isNumber)
 		case isOther(r):
 			return space + span(rest, isOther)
 		}
@@ -57,13 +57,13 @@ func scanModern(s string, digits int) int {
 	}
 	r, size := utf8.DecodeRuneInString(s)
 	switch {
-	case unicode.IsLetter(r):
-		return span(s, unicode.IsLetter)
-	case unicode.IsNumber(r):
+	case isLetter(r):
+		return span(s, isLetter)
+	case isNumber(r):
 		n := size
 		for range digits - 1 {
 			r, size := utf8.DecodeRuneInString(s[n:])
-			if !unicode.IsNumber(r) {
+			if !isNumber(r) {
 				break
 			}
 			n += size
@@ -71,8 +71,8 @@ func scanModern(s string, digits int) int {
 		return n
 	}
 	next, _ := utf8.DecodeRuneInString(s[size:])
-	if r != '\r' && r != '\n' && unicode.IsLetter(next) {
-		return size + span(s[size:], unicode.IsLetter)
+	if r != '\r' && r != '\n' && isLetter(next) {
+		return size + span(s[size:], isLetter)
 	}
 	start := 0
 	if r == ' ' {
@@ -106,7 +106,7 @@ func spaces(s string) int {
 }
 
 func isOther(r rune) bool {
-	return !unicode.IsSpace(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r)
+	return !unicode.IsSpace(r) && !isLetter(r) && !isNumber(r)
 }
 
 func isNewline(r rune) bool { return r == '\r' || r == '\n' }
@@ -157,11 +157,11 @@ func scanDigits(individual bool) scanner {
 	return func(s string) int {
 		r, size := utf8.DecodeRuneInString(s)
 		switch {
-		case !unicode.IsNumber(r):
-			return span(s, func(r rune) bool { return !unicode.IsNumber(r) })
+		case !isDigit(r):
+			return span(s, func(r rune) bool { return !isDigit(r) })
 		case individual:
 			return size
 		}
-		return span(s, unicode.IsNumber)
+		return span(s, isDigit)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/clock"
+	"vagen/internal/retry"
 	"vagen/policy"
 	"vagen/policy/chat"
 	"vagen/reward/judge"
@@ -28,7 +28,7 @@ type Client struct {
 	breaker breaker
 	log     *slog.Logger
 
-	backoff, longest time.Duration // the first delay, and the longest
+	backoff retry.Backoff
 
 	mu     sync.Mutex
 	paused time.Time           // the service asked to send nothing before
@@ -112,7 +112,7 @@ func newClient(s judge.Service, ask judge.Completer, log *slog.Logger) *Client {
 	return &Client{
 		service: s, ask: ask, check: judge.CheckAnswer, log: log, logged: make(map[Cause]time.Time),
 		breaker: breaker{failures: s.BreakerFailures, pause: seconds(s.BreakerPause), now: time.Now},
-		backoff: time.Second / 2, longest: 8 * time.Second,
+		backoff: retry.Doubling(time.Second/2, 8*time.Second),
 	}
 }
 
@@ -204,8 +204,10 @@ func withoutLastTenth(ctx context.Context) (context.Context, context.CancelFunc)
 // one returns a valid answer to a prompt.
 func (c *Client) one(ctx context.Context, meter *Meter, prompt string) (string, *Error) {
 	var last error
+	var wait time.Duration
+	pauses := c.backoff.Pauses(retry.Jitter(retry.Seed(prompt), 0))
 	for attempt := 0; ; attempt++ {
-		if !c.delay(ctx, attempt, last) {
+		if !c.delay(ctx, wait) {
 			return "", ended(ctx, attempt, last)
 		}
 		if !c.breaker.allow() {
@@ -221,7 +223,9 @@ func (c *Client) one(ctx context.Context, meter *Meter, prompt string) (string, 
 			c.keep(prompt, answer)
 			return answer, nil
 		}
-		if last = err; !kind.retry || attempt >= c.service.Retries {
+		var again bool
+		wait, again = pauses.Next(afterOf(err))
+		if last = err; !again || !kind.retry || attempt >= c.service.Retries {
 			return "", &Error{kind.cause, attempt + 1, err}
 		}
 	}
@@ -252,9 +256,8 @@ func (c *Client) report(err error) class {
 			r = unknown
 		}
 	}
-	var refusal *chat.Error
-	if kind.cause == Busy && errors.As(err, &refusal) {
-		c.pause(refusal.RetryAfter)
+	if kind.cause == Busy {
+		c.pause(afterOf(err))
 	}
 	switch opened, closed := c.breaker.report(r); {
 	case opened:
@@ -266,6 +269,14 @@ func (c *Client) report(err error) class {
 	return kind
 }
 
+// afterOf returns the delay that the service asks for in an error.
+func afterOf(err error) time.Duration {
+	if refusal, ok := errors.AsType[*chat.Error](err); ok {
+		return refusal.RetryAfter
+	}
+	return 0
+}
+
 // ended is the error of a prompt whose context ended.
 func ended(ctx context.Context, attempts int, last error) *Error {
 	if errors.Is(context.Cause(ctx), errBudget) {
@@ -274,22 +285,18 @@ func ended(ctx context.Context, attempts int, last error) *Error {
 	return &Error{Timeout, attempts, last}
 }
 
-// pause delays the requests of all prompts, at most by the time limit of an attempt.
+// pause delays the requests of all prompts.
 func (c *Client) pause(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if until := time.Now().Add(min(d, seconds(c.service.Timeout))); until.After(c.paused) {
+	if until := time.Now().Add(min(d, retry.Longest)); until.After(c.paused) {
 		c.paused = until
 	}
 }
 
-// delay waits before an attempt, and reports whether ctx is still valid. Before retry n the
-// delay is min(longest, backoff·2ⁿ⁻¹)·(1+U)/2 with U uniform in [0, 1).
-func (c *Client) delay(ctx context.Context, attempt int, last error) bool {
-	var d time.Duration
-	if attempt > 0 {
-		d = time.Duration(float64(min(c.longest, c.backoff<<min(attempt-1, 16))) * (1 + rand.Float64()) / 2)
-	}
+// delay waits at least d before an attempt, and as long as the service asks for. It reports
+// whether ctx is still valid.
+func (c *Client) delay(ctx context.Context, d time.Duration) bool {
 	c.mu.Lock()
 	d = max(d, time.Until(c.paused))
 	c.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/retry"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -74,7 +75,7 @@ func open(t *testing.T, b *judge.StateReward, log *slog.Logger) (*judge.Model, *
 	t.Helper()
 	c, err := New(b, log)
 	require.NoError(t, err)
-	c.backoff, c.longest = time.Millisecond, 5*time.Millisecond
+	c.backoff = retry.Doubling(time.Millisecond, 5*time.Millisecond)
 	return &judge.Model{Complete: c.Complete}, c
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vagen/internal/origin"
+	"vagen/internal/retry"
 	"vagen/internal/transport"
 )
 
@@ -56,8 +57,9 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	c := &client{
 		token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"),
 		// A redirect to another host would get the credentials or the bodies.
-		http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: origin.Stay},
+		http: origin.Client(origin.Stay, nil),
 	}
+	c.http.Timeout = 30 * time.Second
 	if u.User != nil {
 		if c.user == "" {
 			c.user = u.User.Username()
@@ -80,8 +82,9 @@ func (c *client) String() string { return c.base }
 // fault is a server's error response.
 type fault struct {
 	Status  int
-	Code    string `json:"error_code"`
-	Message string `json:"message"`
+	Code    string        `json:"error_code"`
+	Message string        `json:"message"`
+	after   time.Duration // the server asks for no request before; 0 does not ask
 }
 
 func (f *fault) Error() string {
@@ -127,6 +130,9 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	res, err := c.http.Do(req)
+	if origin.Refused(err) {
+		return fmt.Errorf("mlflow: %s: %w: %w", path, errRefused, err)
+	}
 	if err != nil {
 		return fmt.Errorf("mlflow: %s: %w", path, err)
 	}
@@ -140,7 +146,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 		if json.Unmarshal(raw, f) != nil || f.Message == "" {
 			f.Message = string(raw)
 		}
-		f.Status = res.StatusCode
+		f.Status, f.after = res.StatusCode, retry.After(res.Header, time.Now())
 		return fmt.Errorf("mlflow: %s: %w", path, f)
 	}
 	if out == nil {

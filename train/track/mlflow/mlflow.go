@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
+	"vagen/internal/retry"
 	"vagen/train/track"
 )
 
@@ -159,7 +161,8 @@ func (m *Sink) Close() error {
 // work sends waiting metrics until the sink is closed.
 func (m *Sink) work(ctx context.Context) {
 	defer close(m.done)
-	for failed := 0; ; {
+	pauses := retry.Doubling(minDelay, maxDelay).Pauses(retry.Jitter(retry.Seed(m.path), 0))
+	for {
 		closed, err := m.send(ctx)
 		switch {
 		case errors.Is(err, errRefused):
@@ -167,13 +170,13 @@ func (m *Sink) work(ctx context.Context) {
 			<-m.quit
 			return
 		case err != nil:
-			failed++
 			if !m.away {
 				m.away = true
 				m.log.Warn("MLflow does not respond; metrics will be sent later", "server", m.client.String(), "err", err)
 			}
 		case m.away:
-			m.away, failed = false, 0
+			m.away = false
+			pauses.Reset()
 			m.log.Info("MLflow responds again", "server", m.client.String())
 		}
 		if closed && err == nil {
@@ -186,34 +189,42 @@ func (m *Sink) work(ctx context.Context) {
 			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server", m.client.String(), "metrics", lost)
 			return
 		}
-		m.wait(ctx, failed)
+		if err == nil {
+			select {
+			case <-m.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		after := afterOf(err)
+		delay, _ := pauses.Next(after)
+		m.wait(ctx, delay, after)
 	}
 }
 
-// wait waits for new metrics, or after a failure for the time of the next attempt.
-func (m *Sink) wait(ctx context.Context, failed int) {
-	if failed == 0 {
-		select {
-		case <-m.wake:
-		case <-ctx.Done():
-		}
-		return
+// afterOf returns the delay that the server asks for in an error.
+func afterOf(err error) time.Duration {
+	if f, ok := errors.AsType[*fault](err); ok {
+		return f.after
 	}
-	delay := minDelay
-	for n := 1; n < failed && delay < maxDelay; n++ {
-		delay = min(2*delay, maxDelay)
+	return 0
+}
+
+// wait waits before the next attempt. Close shortens an own delay, not one that the server
+// asks for.
+func (m *Sink) wait(ctx context.Context, delay, after time.Duration) {
+	quit := m.quit
+	if after > 0 {
+		quit = nil
 	}
 	select {
 	case <-m.quit: // after Close, retry at short intervals
-		delay = minDelay
+		delay, _ = retry.Honour(minDelay, after)
+		quit = nil
 	default:
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
-	quit := m.quit
-	if delay == minDelay {
-		quit = nil
-	}
 	select {
 	case <-timer.C:
 	case <-quit:
@@ -282,7 +293,7 @@ type serverRun struct {
 // begin creates the run on the server, or finds the existing one of a resumed run.
 func (m *Sink) begin(ctx context.Context) error {
 	var old serverRun
-	if raw, err := os.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil && old.Server == m.client.String() && old.Run != "" {
+	if raw, err := regular.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil && old.Server == m.client.String() && old.Run != "" {
 		have, err := m.client.latestSteps(ctx, old.Run)
 		if err == nil {
 			err = m.client.setStatus(ctx, old.Run, running, time.Time{})

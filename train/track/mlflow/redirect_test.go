@@ -23,5 +23,6 @@ func TestRedirectsLeadToNoOtherServer(t *testing.T) {
 	require.NoError(t, err)
 	err = c.call(t.Context(), http.MethodPost, "runs/update", map[string]int{"n": 1}, nil)
 	require.ErrorIs(t, err, origin.ErrForeign)
+	require.ErrorIs(t, err, errRefused, "it is not sent again")
 	require.False(t, asked)
 }

@@ -62,32 +62,19 @@ export class Credit {
   about(s) { return this.estimators.find((e) => e.name === s.name); }
 
   // fillParams sets the parameters: from the address, else from the configuration of the
-  // run, else the estimator's defaults. A report has some values of one parameter at a time.
+  // run, else the estimator's defaults. A report has only those of the run.
   fillParams(s, given) {
     s.params = {};
-    s.moves = this.page.source.moves(this.run.id, this.episode.key, s.name);
     for (const p of this.about(s)?.params ?? []) {
-      const asked = this.fixed && !s.moves[p.name] ? [] : [given[`${s.id}_${p.name}`], given[p.name]];
+      const asked = this.fixed ? [] : [given[`${s.id}_${p.name}`], given[p.name]];
       const found = [...asked, truth(this.settings.get('algorithm.' + p.name))]
         .find((v) => v !== undefined && v !== null && v !== '' && Number.isFinite(Number(v)));
       s.params[p.name] = found === undefined ? p.default : Number(found);
     }
-    let moved = false;
-    for (const [name, { values, base }] of Object.entries(s.moves ?? {})) {
-      const wanted = s.params[name];
-      const nearest = values.reduce((a, b) => Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a);
-      s.params[name] = moved ? values[base] : nearest;
-      moved ||= nearest !== values[base];
-    }
   }
 
-  // move sets a parameter of a side. In a report the others return to those of the run.
+  // move sets a parameter of a side.
   move(s, name, x) {
-    for (const [other, { values, base }] of Object.entries(s.moves ?? {})) {
-      if (other === name || s.params[other] === values[base]) continue;
-      s.params[other] = values[base];
-      s.show.get(other)?.(values[base]);
-    }
     s.params[name] = x;
     this.remember();
     s.send();
@@ -171,7 +158,6 @@ export class Credit {
   controls(s) {
     const names = [['recorded', 'as recorded in training'], ...this.estimators.map((e) => [e.name, e.name])];
     s.send = later(() => this.compute(s), 60);
-    s.show = new Map(); // of each parameter, sets what its control shows
     const sliders = (this.about(s)?.params ?? []).map((p) => flags.has(p.name) ? this.flag(s, p) : this.slider(s, p));
     const about = this.about(s);
     s.controls.replaceChildren(
@@ -186,47 +172,29 @@ export class Credit {
         }, { 'data-estimator': s.id })),
       about ? el('p', { class: 'muted about' }, about.about) : '',
       el('div', { class: 'sliders' }, sliders),
-      this.fixed && sliders.length ? el('p', { class: 'muted about moves' }, this.aboutMoves(s)) : '');
-  }
-
-  aboutMoves(s) {
-    const size = (this.page.source.movedBytes / 1e6).toPrecision(2) + ' MB';
-    return Object.keys(s.moves).length
-      ? `This report has the values below the sliders, of one parameter at a time: the others are then those of the run. These numbers are ${size} of the file. vagen view computes all values.`
-      : 'This report has this estimator only with the parameters of the run. vagen view computes others.';
+      this.fixed && sliders.length ? el('p', { class: 'muted about' }, 'A report has estimators with the parameters of the run. vagen view computes others.') : '');
   }
 
   // flag is the control of a parameter that is 0 or 1.
   flag(s, p) {
-    const label = checkbox(flags.get(p.name), s.params[p.name] > 0, (on) => this.move(s, p.name, on ? 1 : 0),
-      { disabled: this.fixed && !s.moves[p.name], 'data-param': p.name });
-    s.show.set(p.name, (x) => { label.querySelector('input').checked = x > 0; });
-    return label;
+    return checkbox(flags.get(p.name), s.params[p.name] > 0, (on) => this.move(s, p.name, on ? 1 : 0),
+      { disabled: this.fixed, 'data-param': p.name });
   }
 
-  // slider is the control of a number: over all values, or over those that a report has.
+  // slider is the control of a number.
   slider(s, p) {
-    const values = s.moves?.[p.name]?.values;
     const [min, max] = [p.min ?? 0, p.max ?? Math.max(1, s.params[p.name])];
-    const shown = el('output', { class: 'numeric' });
-    const range = values ? { min: 0, max: values.length - 1, step: 1 } : { min, max, step: whole.has(p.name) ? 1 : (max - min) / 200 || 0.005 };
+    const shown = el('output', { class: 'numeric' }, number(s.params[p.name]));
     const slider = el('input', {
-      type: 'range', ...range, disabled: this.fixed && !values, 'data-param': p.name, 'aria-label': `${greek(p.name)} of estimator ${s.id.toUpperCase()}`,
+      type: 'range', min, max, step: whole.has(p.name) ? 1 : (max - min) / 200 || 0.005,
+      disabled: this.fixed, 'data-param': p.name, 'aria-label': `${greek(p.name)} of estimator ${s.id.toUpperCase()}`,
       oninput: () => {
-        const x = values ? values[slider.value] : Number(slider.value);
-        show(x);
-        this.move(s, p.name, x);
+        shown.value = number(Number(slider.value));
+        this.move(s, p.name, Number(slider.value));
       },
     });
-    const show = (x) => {
-      slider.value = values ? values.indexOf(x) : x;
-      shown.value = number(x);
-      if (values) slider.setAttribute('aria-valuetext', number(x));
-    };
-    show(s.params[p.name]);
-    s.show.set(p.name, show);
-    return el('label', { class: 'field' }, el('span', {}, greek(p.name)), el('span', { class: 'slider' }, slider, shown),
-      values && el('span', { class: 'values numeric' }, values.map((x) => number(x)).join(' ')));
+    slider.value = s.params[p.name];
+    return el('label', { class: 'field' }, el('span', {}, greek(p.name)), el('span', { class: 'slider' }, slider, shown));
   }
 
   // numbers are what a side's tokens are coloured by.

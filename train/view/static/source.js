@@ -39,9 +39,6 @@ class Server {
   async estimators() { return (await this.get('/api/estimators')).estimators ?? []; }
   credit(run, key, estimator, params, signal) { return this.of(run, 'credit', { key, estimator, ...params }, signal); }
 
-  // moves returns null: every value of a parameter can be computed.
-  moves() { return null; }
-
   // measured returns null if the episode was not measured.
   async measured(run, key) {
     try {
@@ -117,7 +114,7 @@ class Server {
 }
 
 // Report answers from the data in a report file, which holds a sample of the episodes, and
-// estimators at the parameters of the run and at some values of each of them.
+// estimators with the parameters of the run.
 class Report {
   fixed = true;
 
@@ -160,51 +157,12 @@ class Report {
     return e;
   }
 
-  // moves are the values of each parameter that the report holds for an estimator: {name:
-  // {values, base}}, where values[base] is that of the run.
-  moves(run, key, estimator) {
-    const params = this.data.moved[run]?.[key]?.params[estimator] ?? [];
-    return Object.fromEntries(params.map((p) => [p.name, p]));
-  }
-
-  // movedBytes is how much of the file the numbers of moved parameters are.
-  get movedBytes() { return this.data.moved_bytes; }
-
-  async credit(run, key, estimator, params) {
-    const own = this.data.credit[run]?.[key]?.[estimator];
-    if (!own) return { rows: [], turns: [], problem: 'This report does not hold this estimator for this episode; vagen view computes it.' };
-    const moved = this.data.moved[run]?.[key];
-    for (const p of moved?.params[estimator] ?? []) {
-      const result = p.results[p.values.indexOf(params[p.name])];
-      if (!result) continue;
-      const length = this.data.episode[run][key].rows.map((r) => r.tokens.length);
-      return {
-        rows: result.rows.map((r, i) => ({ advantage: unpack(r.advantage, moved.spans[i], length[i]), return: unpack(r.return, moved.spans[i], length[i]) })),
-        turns: result.turns.map((claim) => ({ claim })), problem: '',
-      };
-    }
-    return own;
+  async credit(run, key, estimator) {
+    return this.data.credit[run]?.[key]?.[estimator] ??
+      { rows: [], turns: [], problem: 'This report does not hold this estimator for this episode; vagen view computes it.' };
   }
 
   async measured(run, key) { return this.data.measured[run]?.[key] ?? null; }
 
   listen(change, state) { state('report'); }
-}
-
-// unpack reads numbers of 16 bits, one for each token of the spans or one for each span, of
-// a row with n tokens. The others have none.
-function unpack([scale, text], spans, n) {
-  const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const view = new DataView(raw.buffer);
-  const count = raw.length / 2;
-  const all = Array(n).fill(null);
-  let at = 0;
-  for (const [i, [from, to]] of spans.entries()) {
-    for (let t = from; t < to; t++) {
-      const place = count === spans.length ? i : at++;
-      const q = place < count ? view.getInt16(2 * place, true) : -32768;
-      all[t] = q === -32768 ? null : q / 32767 * scale;
-    }
-  }
-  return all;
 }

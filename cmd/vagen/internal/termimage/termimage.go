@@ -1,5 +1,5 @@
 // Package termimage shows pictures in terminals that support it: with the graphics
-// protocol of kitty, the inline images of iTerm2, or sixels.
+// protocol of kitty or the inline images of iTerm2.
 package termimage
 
 import (
@@ -20,11 +20,10 @@ const (
 	None  Protocol = "none"
 	Kitty Protocol = "kitty"
 	ITerm Protocol = "iterm2"
-	Sixel Protocol = "sixel"
 )
 
 // Protocols returns all of them.
-func Protocols() []Protocol { return []Protocol{None, Kitty, ITerm, Sixel} }
+func Protocols() []Protocol { return []Protocol{None, Kitty, ITerm} }
 
 // Detect returns a terminal's protocol, based on its environment variables. For
 // unidentified terminals it returns None: a terminal that does not understand a protocol
@@ -42,8 +41,6 @@ func Detect(getenv func(name string) (string, bool)) Protocol {
 		return Kitty
 	case program == "iterm.app" || program == "wezterm" || program == "vscode" || get("LC_TERMINAL") == "iterm2":
 		return ITerm
-	case strings.Contains(term, "sixel") || strings.HasPrefix(term, "mlterm") || strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "contour"):
-		return Sixel
 	}
 	return None
 }
@@ -62,8 +59,6 @@ func Write(w io.Writer, p Protocol, m image.Image) error {
 			return fmt.Errorf("termimage: %w", err)
 		}
 		fmt.Fprintf(&out, "\x1b]1337;File=inline=1;size=%d:%s\a\n", b.Len(), base64.StdEncoding.EncodeToString(b.Bytes()))
-	case Sixel:
-		sixel(&out, m)
 	default:
 		return fmt.Errorf("termimage: protocol %q cannot show pictures", p)
 	}

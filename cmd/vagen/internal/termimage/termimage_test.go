@@ -18,7 +18,6 @@ func TestTerminalsAreDetected(t *testing.T) {
 	for want, envs := range map[Protocol][]map[string]string{
 		Kitty: {{"TERM": "xterm-kitty"}, {"KITTY_WINDOW_ID": "1"}, {"TERM": "xterm-ghostty"}},
 		ITerm: {{"TERM_PROGRAM": "iTerm.app"}, {"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}},
-		Sixel: {{"TERM": "mlterm"}, {"TERM": "foot-extra"}, {"TERM": "xterm-sixel"}},
 		None:  {{}, {"TERM": "xterm-256color"}, {"TERM": "screen.xterm", "TERM_PROGRAM": "iTerm.app"}, {"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}},
 	} {
 		for _, e := range envs {
@@ -86,28 +85,6 @@ func TestITermGetsThePictureAsAFile(t *testing.T) {
 	require.True(t, found)
 	require.True(t, strings.HasPrefix(head, "\x1b]1337;File=inline=1;size="))
 	requireSame(t, m, data)
-}
-
-// TestSixelsAreBandsOfSixRows with two red columns, and one blue pixel in the second band.
-func TestSixelsAreBandsOfSixRows(t *testing.T) {
-	m := image.NewRGBA(image.Rect(0, 0, 2, 7))
-	for y := range 6 {
-		m.Set(0, y, color.RGBA{255, 0, 0, 255})
-		m.Set(1, y, color.RGBA{255, 0, 0, 255})
-	}
-	m.Set(0, 6, color.RGBA{0, 0, 255, 255})
-	m.Set(1, 6, color.RGBA{255, 255, 255, 255})
-	var out bytes.Buffer
-	require.NoError(t, Write(&out, Sixel, m))
-	text := out.String()
-	require.True(t, strings.HasPrefix(text, "\x1bPq\"1;1;2;7#0;2;0;0;0#1;2;0;0;20"))
-	require.Contains(t, text, "#180;2;100;0;0")
-	_, pixels, _ := strings.Cut(text, "#215;2;100;100;100")
-	require.Equal(t, "#180~~$-#5@?$#215?@$-\x1b\\\n", pixels)
-
-	out.Reset()
-	require.NoError(t, Write(&out, Sixel, image.NewRGBA(image.Rect(0, 0, 9, 1))))
-	require.Contains(t, out.String(), "!9@", "runs of equal characters are compressed")
 }
 
 type broken struct{}

@@ -7,8 +7,9 @@ import (
 	"image/draw"
 	"image/jpeg"
 	"image/png"
-	"io"
 	"sync"
+
+	"vagen/internal/imagefile"
 )
 
 // Format is how images are encoded.
@@ -76,47 +77,30 @@ func quickPNG(img image.Image) ([]byte, bool) {
 	return appendPNG(make([]byte, 0, size.X*size.Y/2+256), pix, stride, size)
 }
 
-// codec reads one format.
-type codec struct {
-	config func(io.Reader) (image.Config, error)
-	decode func(io.Reader) (image.Image, error)
-}
-
 // CheckImage reads the header of a PNG or a JPEG and subtracts the image's number of
 // pixels from *pixels. If it has more than that, the error wraps ErrLimit.
 func CheckImage(data []byte, pixels *int) error {
-	_, err := check(data, pixels)
-	return err
-}
-
-func check(data []byte, pixels *int) (codec, error) {
-	c := codec{png.DecodeConfig, png.Decode}
-	switch {
-	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
-	case bytes.HasPrefix(data, []byte("\xff\xd8")):
-		c = codec{jpeg.DecodeConfig, jpeg.Decode}
-	default:
-		return c, fmt.Errorf("%w: an image is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
+	if f := imagefile.FormatOf(data); f != imagefile.PNG && f != imagefile.JPEG {
+		return fmt.Errorf("%w: an image is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
 	}
-	size, err := c.config(bytes.NewReader(data))
+	width, height, err := imagefile.Size(data)
 	if err != nil {
-		return c, fmt.Errorf("%w: image header: %w", ErrFormat, err)
+		return fmt.Errorf("%w: image header: %w", ErrFormat, err)
 	}
-	if size.Width < 1 || size.Height < 1 || size.Width > *pixels/size.Height {
-		return c, fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, size.Width, size.Height, *pixels)
+	if width < 1 || height < 1 || width > *pixels/height {
+		return fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, width, height, *pixels)
 	}
-	*pixels -= size.Width * size.Height
-	return c, nil
+	*pixels -= width * height
+	return nil
 }
 
 // DecodeImage decodes a PNG or a JPEG to an *image.RGBA if it is opaque, otherwise to an
 // *image.NRGBA. It applies CheckImage before it allocates pixels.
 func DecodeImage(data []byte, pixels *int) (image.Image, error) {
-	c, err := check(data, pixels)
-	if err != nil {
+	if err := CheckImage(data, pixels); err != nil {
 		return nil, err
 	}
-	img, err := c.decode(bytes.NewReader(data))
+	img, err := imagefile.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: image: %w", ErrFormat, err)
 	}

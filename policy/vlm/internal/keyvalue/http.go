@@ -77,8 +77,6 @@ func Authorized(token string, next http.Handler) http.Handler {
 type Client struct {
 	URL   string // of Handler
 	Token string
-	// HTTP sends the requests; nil follows redirects within the origin only.
-	HTTP *http.Client
 }
 
 // Get implements Store. Servers that cannot be reached are an error.
@@ -118,11 +116,7 @@ func (c *Client) do(ctx context.Context, method, key, wait string, body []byte) 
 		return nil, fmt.Errorf("keyvalue: %w", err)
 	}
 	r.Header.Set("Authorization", "Bearer "+c.Token)
-	client := c.HTTP
-	if client == nil {
-		client = &http.Client{CheckRedirect: origin.Stay}
-	}
-	answer, err := client.Do(r)
+	answer, err := origin.Client(origin.Stay, nil).Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("keyvalue: %w", err)
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"vagen/internal/endtokens"
+	"vagen/internal/jsontext"
 )
 
 // ErrConfig is wrapped by every error about a config.json.
@@ -23,36 +26,42 @@ type configFile struct {
 	VideoToken    *int32        `json:"video_token_id"`
 	VisionStart   *int32        `json:"vision_start_token_id"`
 	VisionEnd     *int32        `json:"vision_end_token_id"`
+
+	Quantization json.RawMessage `json:"quantization_config"`
+	Compression  json.RawMessage `json:"compression_config"` // its older name
 	configText
 }
 
 type configText struct {
-	Tie              *bool       `json:"tie_word_embeddings"`
-	BOS              *int32      `json:"bos_token_id"`
-	EOS              intOrList   `json:"eos_token_id"`
-	Vocab            int         `json:"vocab_size"`
-	Hidden           int         `json:"hidden_size"`
-	FF               int         `json:"intermediate_size"`
-	Layers           int         `json:"num_hidden_layers"`
-	Heads            int         `json:"num_attention_heads"`
-	KVHeads          *int        `json:"num_key_value_heads"`
-	HeadDim          *int        `json:"head_dim"`
-	Act              string      `json:"hidden_act"`
-	Eps              *float64    `json:"rms_norm_eps"`
-	Theta            *float64    `json:"rope_theta"`
-	Scaling          *configRope `json:"rope_scaling"`
-	Rope             *configRope `json:"rope_parameters"`
-	UseSlidingWindow bool        `json:"use_sliding_window"`
-	MaxPositions     int         `json:"max_position_embeddings"`
-	AttentionBias    *bool       `json:"attention_bias"`
-	MLPBias          *bool       `json:"mlp_bias"`
-	InitRange        *float64    `json:"initializer_range"`
+	Tie              *bool         `json:"tie_word_embeddings"`
+	BOS              *int32        `json:"bos_token_id"`
+	EOS              endtokens.IDs `json:"eos_token_id"`
+	Vocab            int           `json:"vocab_size"`
+	Hidden           int           `json:"hidden_size"`
+	FF               int           `json:"intermediate_size"`
+	Layers           int           `json:"num_hidden_layers"`
+	Heads            int           `json:"num_attention_heads"`
+	KVHeads          *int          `json:"num_key_value_heads"`
+	HeadDim          *int          `json:"head_dim"`
+	Act              string        `json:"hidden_act"`
+	Eps              *float64      `json:"rms_norm_eps"`
+	Theta            *float64      `json:"rope_theta"`
+	Scaling          *configRope   `json:"rope_scaling"`
+	Rope             *configRope   `json:"rope_parameters"`
+	UseSlidingWindow bool          `json:"use_sliding_window"`
+	LayerTypes       []string      `json:"layer_types"`
+	PartialRotary    *float64      `json:"partial_rotary_factor"`
+	MaxPositions     int           `json:"max_position_embeddings"`
+	AttentionBias    *bool         `json:"attention_bias"`
+	MLPBias          *bool         `json:"mlp_bias"`
+	InitRange        *float64      `json:"initializer_range"`
 }
 
 type configRope struct {
 	Type        string   `json:"type"`
 	RopeType    string   `json:"rope_type"`
 	Theta       *float64 `json:"rope_theta"`
+	Partial     *float64 `json:"partial_rotary_factor"`
 	Sections    []int    `json:"mrope_section"`
 	Interleaved *bool    `json:"mrope_interleaved"`
 	Factor      float64  `json:"factor"`
@@ -79,30 +88,11 @@ type configVision struct {
 	Deepstack  []int  `json:"deepstack_visual_indexes"`
 }
 
-// intOrList is a token id, a list of them, or null.
-type intOrList []int32
-
-func (l *intOrList) UnmarshalJSON(raw []byte) error {
-	var one *int32
-	if json.Unmarshal(raw, &one) == nil {
-		if one != nil {
-			*l = intOrList{*one}
-		}
-		return nil
-	}
-	var many []int32
-	if err := json.Unmarshal(raw, &many); err != nil {
-		return fmt.Errorf("found %.40s, must be a token id or a list of them", raw)
-	}
-	*l = many
-	return nil
-}
-
 // ParseConfig reads a config.json, flat or nested. The error lists all problems
 // and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
-	if err := json.Unmarshal(raw, &f); err != nil {
+	if err := jsontext.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
@@ -115,8 +105,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		t = *f.Text
 	}
 	c := &Config{
-		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken),
-		VisionStart: id(f.VisionStart), VisionEnd: id(f.VisionEnd), BOS: id(firstNonNil(t.BOS, f.configText.BOS)),
+		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken), Rescale: 1.0 / 255,
 		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
 		InitRange: valueOr(t.InitRange, 0.02),
 	}
@@ -138,6 +127,9 @@ func ParseConfig(raw []byte) (*Config, error) {
 	c.Text = t.build(family)
 	var problems []error
 	problems = append(problems, t.check(family, &c.Text)...)
+	if c.Text.Vocab > 0 {
+		problems = append(problems, f.check(&t, c)...)
+	}
 	if family == Qwen25VL || family == Qwen3VL {
 		if f.Vision == nil {
 			problems = append(problems, errors.New("vision_config is missing"))
@@ -163,15 +155,6 @@ func id(p *int32) int32 {
 		return -1
 	}
 	return *p
-}
-
-func firstNonNil[T any](ps ...*T) *T {
-	for _, p := range ps {
-		if p != nil {
-			return p
-		}
-	}
-	return nil
 }
 
 func valueOr[T any](p *T, otherwise T) T {

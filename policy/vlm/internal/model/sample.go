@@ -25,9 +25,13 @@ type Sampler struct {
 }
 
 // bisections is the number of halvings that narrow a threshold from the range of
-// the logits (a few dozen) to below the spacing of float32, so that the set above
-// the threshold is exact.
+// the logits (a few dozen, at most [weightless]) to below the spacing of float32, so that the
+// set above the threshold is exact.
 const bisections = 36
+
+// weightless is the distance below the best logit from which on probabilities are zero in
+// float32: exp(−104) is less than half of its smallest number.
+const weightless = 104
 
 // lowest is the score of tokens that are not drawn.
 const lowest = -1e30
@@ -51,7 +55,6 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int3
 	p := func(k SampleParam) *Node { return Reshape(Slice(params, AxisRange(int(k), int(k)+1))) }
 	z := Div(f32(logits), p(SampleTemperature))
 	top := ReduceAndKeep(z, ReduceMax, -1)
-	low := ReduceAndKeep(z, ReduceMin, -1)
 	weight := Exp(Sub(z, top)) // unnormalised probabilities, 1 for the best token
 	logSum := Reshape(Add(Log(ReduceAndKeep(weight, ReduceSum, -1)), top), n)
 	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
@@ -65,6 +68,8 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int3
 	}
 	score := z
 	if !s.Greedy {
+		// Thresholds are not searched below: masked logits may be −Inf, or nearly.
+		low := Max(ReduceAndKeep(z, ReduceMin, -1), AddScalar(top, -weightless))
 		if s.TopK {
 			k := p(SampleTopK)
 			cut := bisect(low, top, func(t *Node) *Node {

@@ -17,7 +17,7 @@ type PatchInput struct {
 	TableWeight *Node // [patches, 4] float32
 }
 
-// pixels converts bytes to normalised floats: (x/255 − mean) / std per channel.
+// pixels converts bytes to normalised floats: (rescale·x − mean) / std per channel.
 func (c *Config) pixels(bytes *Node) *Node {
 	v := c.Vision
 	area := v.Patch * v.Patch
@@ -26,7 +26,7 @@ func (c *Config) pixels(bytes *Node) *Node {
 		mean[i], std[i] = float32(c.NormMean[i/area]), float32(c.NormStd[i/area])
 	}
 	g := bytes.Graph()
-	x := MulScalar(ConvertDType(bytes, dtypes.Float32), 1.0/255)
+	x := MulScalar(ConvertDType(bytes, dtypes.Float32), c.Rescale)
 	return Div(Sub(x, Const(g, [][]float32{mean})), Const(g, [][]float32{std}))
 }
 

@@ -61,7 +61,7 @@ func TestGradientsOfMergers(t *testing.T) {
 
 // patchConfig is a tower of two-pixel patches.
 func patchConfig(family Family) *Config {
-	return &Config{Family: family, NormMean: [3]float64{0.2, 0.5, 0.7}, NormStd: [3]float64{0.3, 0.2, 0.1},
+	return &Config{Family: family, Rescale: 1.0 / 127.5, NormMean: [3]float64{0.2, 0.5, 0.7}, NormStd: [3]float64{0.3, 0.2, 0.1},
 		Vision: &Vision{Hidden: 8, Heads: 2, Patch: 2, Merge: 2, Temporal: 3, Channels: 3, Positions: 4}}
 }
 
@@ -85,7 +85,7 @@ func TestGradientsOfPatchEmbedding(t *testing.T) {
 				for ch := range 3 {
 					for f := range frames {
 						for k := range area {
-							x := (float64(pixels.b[(p*3+ch)*area+k])/255 - c.NormMean[ch]) / c.NormStd[ch]
+							x := (float64(pixels.b[(p*3+ch)*area+k])*c.Rescale - c.NormMean[ch]) / c.NormStd[ch]
 							y[p*hidden+h] += x * conv[((h*3+ch)*frames+f)*area+k]
 						}
 					}

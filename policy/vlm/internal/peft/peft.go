@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"vagen/internal/jsontext"
 )
 
 // The files of an adapter's folder.
@@ -76,7 +78,7 @@ var (
 func Parse(raw []byte) (Config, error) {
 	var f file
 	var all map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(raw, &all), json.Unmarshal(raw, &f)); err != nil {
+	if err := errors.Join(jsontext.Unmarshal(raw, &all), jsontext.Unmarshal(raw, &f)); err != nil {
 		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
 	var bad []error

@@ -167,7 +167,7 @@ func (r *release) download(ctx context.Context, s *setup, link, file string) err
 	if err != nil {
 		return err
 	}
-	resp, err := (&http.Client{CheckRedirect: origin.KeepKeys}).Do(req)
+	resp, err := origin.Client(origin.KeepKeys, nil).Do(req)
 	if err != nil {
 		return cause(ctx, err)
 	}

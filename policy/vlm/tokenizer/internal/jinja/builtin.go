@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -286,26 +284,6 @@ func defaultFilter(_ *state, _ int, args []any, kw map[string]any) any {
 		return arg(args, kw, 1, "default_value", "")
 	}
 	return args[0]
-}
-
-// toJSON is transformers' tojson without arguments. Lists and dictionaries are not
-// supported, since the order of their keys is not known.
-func toJSON(_ *state, line int, args []any, kw map[string]any) any {
-	if len(args) > 1 || len(kw) > 0 {
-		failAt(line, "tojson with arguments is not supported")
-	}
-	switch args[0].(type) {
-	case nil, bool, int, string:
-	default:
-		failAt(line, "tojson of %s is not supported", typeName(args[0]))
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(args[0]); err != nil {
-		failAt(line, "tojson: %v", err)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 var tests = map[string]func(any) bool{

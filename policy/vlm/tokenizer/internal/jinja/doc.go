@@ -7,6 +7,7 @@
 // nesting, memory and output are limited, so that a hostile template cannot hang the
 // program.
 //
-// Values are nil, bool, int, float64, string, []any and map[string]any. Strings are
-// indexed by code point, as in Python.
+// Values are nil, bool, int, float64, string, []any and map[string]any. A json.RawMessage is
+// the value that it encodes, whose dictionaries keep the order of their keys; that of others
+// is not known. Strings are indexed by code point, as in Python.
 package jinja

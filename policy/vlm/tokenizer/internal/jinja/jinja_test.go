@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -88,40 +89,57 @@ func TestOutputEqualsJinja2(t *testing.T) {
 	}
 }
 
+// The expected outputs are those of jinja2 3.1 with json.dumps, as in transformers.
+func TestJSONKeepsTheOrderOfItsKeys(t *testing.T) {
+	raw := json.RawMessage(`{"b": [1, 2.50, -0.0, 1e20, 1e-7, 123456789.25, true, null, []], "a": {"z": "q\"\\\n\u0001\u007f é\u2028", "y": {}}}`)
+	for src, want := range map[string]string{
+		"{{ v[0]|tojson }}":           "{\"b\": [1, 2.5, -0.0, 1e+20, 1e-07, 123456789.25, true, null, []], \"a\": {\"z\": \"q\\\"\\\\\\n\\u0001\u007f é\u2028\", \"y\": {}}}",
+		"{{ v[0]|tojson(indent=4) }}": "{\n    \"b\": [\n        1,\n        2.5,\n        -0.0,\n        1e+20,\n        1e-07,\n        123456789.25,\n        true,\n        null,\n        []\n    ],\n    \"a\": {\n        \"z\": \"q\\\"\\\\\\n\\u0001\u007f é\u2028\",\n        \"y\": {}\n    }\n}",
+		"{% for k in v[0] %}{{ k }}{% endfor %}{% for k, x in v[0].a.items() %}{{ k }};{% endfor %}": "baz;y;",
+		"{{ v[0].b|length }}{{ v[0].a is mapping }}":                                                 "9True",
+	} {
+		got, err := render(src, map[string]any{"v": []any{raw}})
+		require.NoError(t, err, src)
+		require.Equal(t, want, got, src)
+	}
+	_, err := render("", map[string]any{"v": json.RawMessage(`{"a"`)})
+	require.ErrorContains(t, err, "not JSON")
+}
+
 func TestErrorsNameUnknownConstructs(t *testing.T) {
 	for src, want := range map[string]string{
-		"a\n{% include 'x' %}":         `line 2: statement "include"`,
-		"{% call x() %}{% endcall %}":  `"call"`,
-		"{{ x|selectattr('a') }}":      `filter "selectattr"`,
-		"{{ x is divisibleby 3 }}":     `test "divisibleby"`,
-		"{{ 'a'.zfill(3) }}":           "cannot call .zfill",
-		"{{ strftime_now('%d') }}":     "cannot call strftime_now",
-		"{{ [1] }}":                    "cannot write a list",
-		"{{ {'a': 1} }}":               "cannot write a dictionary",
-		"{{ 1.5 }}":                    "cannot write a number",
-		"{{ [1]|tojson }}":             "tojson of a list",
-		"{{ 1|tojson(indent=2) }}":     "tojson with arguments",
-		"{{ missing.a }}":              `"missing" is undefined`,
-		"{{ missing.a.b }}":            `"missing" is undefined`,
-		"{{ 'a' + 1 }}":                "cannot compute a string + a number",
-		"{{ 'a' * 3 }}":                "cannot compute a string * a number",
-		"{{ 1 // 0 }}":                 "division by zero",
-		"{{ 1 < 'a' }}":                "cannot compare",
-		"{{ 1 in 2 }}":                 "cannot apply in to a number",
-		"{{ 'abc'[::0] }}":             "slice step 0",
-		"{% for x in 3 %}{% endfor %}": "cannot loop over a number",
-		"{% set x.y = 1 %}":            "not a namespace",
-		"{% if x %}":                   "end of the template",
-		"{% if x %}{% endfor %}":       `"endfor"`,
-		"{% endif %}":                  "unexpected",
-		"{{ x":                         "is not closed",
-		"{{ 'x }}":                     "a string is not closed",
-		"{# x":                         "a comment is not closed",
-		"{{ ) }}":                      `unexpected ")"`,
-		"{{ x ! y }}":                  `unexpected "!"`,
-		"{{ 'a' '\\N{DASH}' }}":        "not supported",
-		"{{ '\\ud800' }}":              "not a character",
-		"{{ }}":                        "unexpected",
+		"a\n{% include 'x' %}":           `line 2: statement "include"`,
+		"{% call x() %}{% endcall %}":    `"call"`,
+		"{{ x|selectattr('a') }}":        `filter "selectattr"`,
+		"{{ x is divisibleby 3 }}":       `test "divisibleby"`,
+		"{{ 'a'.zfill(3) }}":             "cannot call .zfill",
+		"{{ strftime_now('%d') }}":       "cannot call strftime_now",
+		"{{ [1] }}":                      "cannot write a list",
+		"{{ {'a': 1} }}":                 "cannot write a dictionary",
+		"{{ 1.5 }}":                      "cannot write a number",
+		"{{ {'a': 1, 'b': 2}|tojson }}":  "whose keys have no known order",
+		"{{ 1|tojson(sort_keys=true) }}": "tojson with sort_keys",
+		"{{ missing.a }}":                `"missing" is undefined`,
+		"{{ missing.a.b }}":              `"missing" is undefined`,
+		"{{ 'a' + 1 }}":                  "cannot compute a string + a number",
+		"{{ 'a' * 3 }}":                  "cannot compute a string * a number",
+		"{{ 1 // 0 }}":                   "division by zero",
+		"{{ 1 < 'a' }}":                  "cannot compare",
+		"{{ 1 in 2 }}":                   "cannot apply in to a number",
+		"{{ 'abc'[::0] }}":               "slice step 0",
+		"{% for x in 3 %}{% endfor %}":   "cannot loop over a number",
+		"{% set x.y = 1 %}":              "not a namespace",
+		"{% if x %}":                     "end of the template",
+		"{% if x %}{% endfor %}":         `"endfor"`,
+		"{% endif %}":                    "unexpected",
+		"{{ x":                           "is not closed",
+		"{{ 'x }}":                       "a string is not closed",
+		"{# x":                           "a comment is not closed",
+		"{{ ) }}":                        `unexpected ")"`,
+		"{{ x ! y }}":                    `unexpected "!"`,
+		"{{ 'a' '\\N{DASH}' }}":          "not supported",
+		"{{ '\\ud800' }}":                "not a character",
+		"{{ }}":                          "unexpected",
 		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "has 1 parameters, found 2 arguments",
 		"{% macro m(a) %}{% endmacro %}{{ m(b=2) }}":  "no parameter b",
 	} {

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -26,27 +25,35 @@ func (e *RaisedError) Error() string { return "the template raised: " + e.Messag
 
 // Render runs the template with the variables, which it does not change.
 func (t *Template) Render(vars map[string]any) (out string, err error) {
-	s := &state{top: &scope{vars: maps.Clone(vars)}}
-	if s.top.vars == nil {
-		s.top.vars = map[string]any{}
-	}
+	s := &state{top: &scope{vars: map[string]any{}}, order: map[uintptr]ordered{}}
 	s.out = &strings.Builder{}
 	defer func() {
 		if r := recover(); r != nil {
 			out, err = "", errorOfPanic(r)
 		}
 	}()
+	for name, v := range vars {
+		s.top.vars[name] = s.decoded(v)
+	}
 	runAll(t.body, s, s.top)
 	return s.out.String(), nil
 }
 
 type state struct {
+	order map[uintptr]ordered // the keys of dictionaries, by the address of the map, where known
 	top   *scope
 	out   *strings.Builder
 	size  int
 	steps int
 	bytes int // memory of the values created so far; see maxMemory
 	calls int
+}
+
+// ordered is a dictionary with its keys in their order. It is referred to, so that no other
+// map gets its address.
+type ordered struct {
+	d    map[string]any
+	keys []string
 }
 
 // scope holds the variables set in a loop's body or a macro. Names that it lacks are

@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -122,8 +123,16 @@ func (s *state) equal(line int, a, b any) bool {
 	return false
 }
 
-// iterate returns the items of a loop over a value. For dictionaries these are the
-// sorted keys, because the order of insertion is not known.
+// keys returns the keys of a dictionary: in the order of its JSON, otherwise sorted, because
+// the order of insertion is not known.
+func (s *state) keys(d map[string]any) (keys []string, known bool) {
+	if o, ok := s.order[reflect.ValueOf(d).Pointer()]; ok {
+		return o.keys, true
+	}
+	return slices.Sorted(maps.Keys(d)), len(d) < 2
+}
+
+// iterate returns the items of a loop over a value. For dictionaries these are the keys.
 func (s *state) iterate(line int, v any) []any {
 	switch v := v.(type) {
 	case undefined:
@@ -141,7 +150,8 @@ func (s *state) iterate(line int, v any) []any {
 		s.countSize(line, v)
 		s.alloc(line, 2*listEntry*len(v))
 		var list []any
-		for _, k := range slices.Sorted(maps.Keys(v)) {
+		keys, _ := s.keys(v)
+		for _, k := range keys {
 			list = append(list, k)
 		}
 		return list

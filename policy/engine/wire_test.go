@@ -22,5 +22,18 @@ func TestRedirectsLeadToNoOtherServer(t *testing.T) {
 	o.Key = "secret"
 	err := newWire(&o).call(t.Context(), server.URL, http.MethodPost, "/generate", map[string]int{"n": 1}, nil)
 	require.ErrorIs(t, err, origin.ErrForeign)
+	require.True(t, fatal(err), "no attempt is repeated")
 	require.False(t, asked)
+}
+
+func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
+	for _, text := range []string{"\"caf\xe9\"", `"caf\ud83d"`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+		o := DefaultOptions()
+		var out string
+		err := newWire(&o).call(t.Context(), server.URL, http.MethodGet, "/generate", nil, &out)
+		server.Close()
+		require.ErrorIs(t, err, ErrProtocol)
+		require.ErrorContains(t, err, "line 1, byte 5")
+	}
 }

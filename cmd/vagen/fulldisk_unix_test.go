@@ -1,0 +1,58 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+)
+
+// fileLimit is the environment variable with the maximum size of a file that a process
+// of the test may write. It simulates a full disk.
+const fileLimit = "VAGEN_TEST_FILE_LIMIT"
+
+func init() {
+	n, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64)
+	if err != nil {
+		return
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+		panic(err)
+	}
+}
+
+// TestAFullDiskCostsNoCheckpoint trains until the disk is full, and resumes when there
+// is space again.
+func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "--log", "error", "--out", out, "trainer.total_training_steps=3"}
+	c, said := command(t, t.TempDir(), args...)
+	c.Env = append(c.Env, fileLimit+"=100000") // enough for metrics, too little for weights
+	require.Error(t, c.Run())
+	require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
+	require.Contains(t, said.String(), "checkpoint: ")
+	require.Contains(t, said.String(), "model.safetensors")
+	require.Contains(t, said.String(), "file too large")
+	require.Empty(t, list(t, filepath.Join(out, "checkpoints")), "no part of a checkpoint remains")
+	require.NotContains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"kind":"save"`)
+
+	whole := filepath.Join(t.TempDir(), "whole")
+	args2 := append(append([]string{}, args...), "--out", whole)
+	succeed(t, args2...)
+	succeed(t, args...)
+	require.Equal(t, []string{"step_1", "step_2", "step_3"}, list(t, filepath.Join(out, "checkpoints")))
+	weights := "checkpoints/step_3/actor/model.safetensors"
+	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)))
+
+	require.NoError(t, os.Truncate(filepath.Join(out, weights), 1000))
+	torn, said := command(t, t.TempDir(), args...)
+	require.NoError(t, torn.Run(), said.String())
+	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)), "the failed checkpoint is repeated from the one before")
+}

@@ -1,0 +1,29 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/signals"
+)
+
+func TestSignalsEndTheContextOnce(t *testing.T) {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		ctx, stop := signals.Until(t.Context())
+		require.NoError(t, syscall.Kill(syscall.Getpid(), signal))
+		<-ctx.Done()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		var by signals.Signal
+		require.ErrorAs(t, context.Cause(ctx), &by)
+		require.Equal(t, want, by.Code())
+		stop()
+	}
+	ctx, stop := signals.Until(t.Context())
+	stop()
+	<-ctx.Done()
+}

@@ -1,0 +1,77 @@
+package vlm
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// thinking is a chat template that opens a thought in every response.
+const thinking = `{%- for m in messages %}` +
+	`{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
+	`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}`
+
+// thinker is a model without a device, whose template opens a thought.
+func thinker(t *testing.T) *Model {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(thinking), 0o644))
+	m, err := describe(dir, Options{})
+	require.NoError(t, err)
+	return m
+}
+
+// Of a response whose thought the template opens, the text has the tag, and the tokens, which
+// are sampled, scored and learned, do not.
+func TestAResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
+	m := thinker(t)
+	const written = "go right</think><answer>right</answer>"
+	tokens, err := m.tok.Encode(written + "<|im_end|>")
+	require.NoError(t, err)
+
+	prompts := []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "where?"}}}}
+	limit := policy.Thinking{Tokens: 3, Open: "<think>", Close: "</think>"}
+	turns, err := m.readPrompts(prompts, policy.Sampling{MaxTokens: 9, Thinking: limit})
+	require.NoError(t, err)
+	require.True(t, turns[0].request.think.inside, "a limit on the thought counts from the first token")
+	m.chats[1] = &conversation{}
+	r := &reply{tokens: tokens, logProbs: make([]float32, len(tokens)), stopped: true}
+	c := m.completion(prompts[0], turns[0], r)
+	require.Equal(t, "<think>\n"+written, c.Text)
+	require.Equal(t, tokens, c.Tokens)
+	require.Len(t, c.LogProbs, len(tokens))
+	require.True(t, m.chat.Begins(m.tok, c.Context))
+
+	ends := m.Ends(c.Tokens)
+	require.Equal(t, len("<think>\ng"), ends[0])
+	require.Equal(t, len(c.Text), ends[len(ends)-2])
+
+	asked := policy.Message{Role: policy.User, Text: "where?"}
+	pieces, _, err := m.Encode([]policy.Message{asked, {Role: policy.Assistant, Text: c.Text}})
+	require.NoError(t, err)
+	want := []policy.Piece{{Tokens: c.Context}, {Tokens: c.Tokens, Response: true}}
+	require.Equal(t, want, pieces, "supervised rows learn no second tag")
+	require.Equal(t, c.Text, m.Response(pieces[1].Tokens))
+	_, _, err = m.Encode([]policy.Message{asked, {Role: policy.Assistant, Text: "<answer>right</answer>"}})
+	require.ErrorIs(t, err, tokenizer.ErrText)
+	require.ErrorContains(t, err, "message 1: ")
+}
+
+// A conversation that is resumed before a response gets what the template opened; one that is
+// resumed within a response, whose beginning is recorded, does not.
+func TestAResumedThoughtIsOpenedOnce(t *testing.T) {
+	m := thinker(t)
+	context, err := m.tok.Encode("<|im_start|>user\nwhere?<|im_end|>\n<|im_start|>assistant\n<think>\n")
+	require.NoError(t, err)
+	before := policy.Recorded{Conversation: 1, Tokens: context}
+	within := policy.Recorded{Conversation: 2, Tokens: append(context[:len(context):len(context)], 'g')}
+	require.NoError(t, m.Resume(before, within))
+	turns, err := m.readPrompts([]policy.Prompt{{Conversation: 1}, {Conversation: 2}}, policy.Sampling{MaxTokens: 9})
+	require.NoError(t, err)
+	require.Equal(t, []string{"<think>\n", ""}, []string{turns[0].opened, turns[1].opened})
+}

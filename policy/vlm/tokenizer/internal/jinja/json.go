@@ -1,0 +1,207 @@
+package jinja
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// decoded returns a value in which each json.RawMessage is replaced by what it encodes.
+func (s *state) decoded(v any) any {
+	switch v := v.(type) {
+	case json.RawMessage:
+		dec := json.NewDecoder(bytes.NewReader(v))
+		dec.UseNumber()
+		s.alloc(0, len(v))
+		return s.decode(dec)
+	case []any:
+		list := make([]any, len(v))
+		for i, x := range v {
+			list[i] = s.decoded(x)
+		}
+		return list
+	case map[string]any:
+		d := make(map[string]any, len(v))
+		for k, x := range v {
+			d[k] = s.decoded(x)
+		}
+		return d
+	}
+	return v
+}
+
+// decode reads the next value and notes the order of keys.
+func (s *state) decode(dec *json.Decoder) any {
+	token, err := dec.Token()
+	if err != nil {
+		failAt(0, "a value is not JSON: %v", err)
+	}
+	switch v := token.(type) {
+	case json.Number:
+		if n, err := strconv.Atoi(v.String()); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil || !strings.ContainsAny(v.String(), ".eE") {
+			failAt(0, "the number %s is too large", v)
+		}
+		return f
+	case json.Delim:
+		if v == '[' {
+			list := []any{}
+			for dec.More() {
+				s.alloc(0, listEntry)
+				list = append(list, s.decode(dec))
+			}
+			_, _ = dec.Token() // the end, or an error that the next token repeats
+			return list
+		}
+		d, keys := map[string]any{}, []string{}
+		for dec.More() {
+			s.alloc(0, dictEntry)
+			key, ok := s.decode(dec).(string)
+			if !ok {
+				failAt(0, "a value is not JSON: a key is not a text")
+			}
+			if _, again := d[key]; !again {
+				keys = append(keys, key)
+			}
+			d[key] = s.decode(dec)
+		}
+		_, _ = dec.Token()
+		s.order[reflect.ValueOf(d).Pointer()] = ordered{d, keys}
+		return d
+	}
+	return token
+}
+
+// toJSON is transformers' tojson: json.dumps with ensure_ascii=False, and with indent.
+func toJSON(s *state, line int, args []any, kw map[string]any) any {
+	for name := range kw {
+		if name != "indent" && name != "ensure_ascii" {
+			failAt(line, "tojson with %s is not supported", name)
+		}
+	}
+	if len(args) > 1 || isTrue(kw["ensure_ascii"]) {
+		failAt(line, "tojson with unnamed arguments or ensure_ascii is not supported")
+	}
+	w := jsonWriter{s: s, line: line}
+	if indent, ok := kw["indent"]; ok && indent != nil {
+		n, ok := indent.(int)
+		if !ok || n < 0 || n > 16 {
+			failAt(line, "tojson with this indent is not supported")
+		}
+		w.indent = "\n" + strings.Repeat(" ", n)
+	}
+	w.value(args[0], "\n")
+	return w.out.String()
+}
+
+// jsonWriter writes a value as Python's json.dumps does.
+type jsonWriter struct {
+	s      *state
+	line   int
+	indent string // a line break and one indentation; "" for a single line
+	out    strings.Builder
+}
+
+func (w *jsonWriter) value(v any, lineBreak string) {
+	w.s.countStep(w.line)
+	switch v := v.(type) {
+	case nil:
+		w.out.WriteString("null")
+	case bool:
+		w.out.WriteString(strconv.FormatBool(v))
+	case int:
+		w.out.WriteString(strconv.Itoa(v))
+	case float64:
+		w.out.WriteString(pythonFloat(v))
+	case string:
+		w.text(v)
+	case []any:
+		w.items("[", "]", len(v), lineBreak, func(i int, inner string) { w.value(v[i], inner) })
+	case map[string]any:
+		keys, known := w.s.keys(v)
+		if !known {
+			failAt(w.line, "tojson of a dictionary whose keys have no known order is not supported")
+		}
+		w.items("{", "}", len(v), lineBreak, func(i int, inner string) {
+			w.text(keys[i])
+			w.out.WriteString(": ")
+			w.value(v[keys[i]], inner)
+		})
+	default:
+		failAt(w.line, "tojson of %s is not supported", typeName(v))
+	}
+	if w.out.Len() > maxOutput {
+		failAt(w.line, "more than %d bytes of output", maxOutput)
+	}
+}
+
+func (w *jsonWriter) items(open, end string, n int, lineBreak string, item func(i int, inner string)) {
+	w.out.WriteString(open)
+	inner, separator := lineBreak, ", "
+	if w.indent != "" {
+		inner, separator = lineBreak+w.indent[1:], ","
+	}
+	for i := range n {
+		if i > 0 {
+			w.out.WriteString(separator)
+		}
+		if w.indent != "" {
+			w.out.WriteString(inner)
+		}
+		item(i, inner)
+	}
+	if n > 0 && w.indent != "" {
+		w.out.WriteString(lineBreak)
+	}
+	w.out.WriteString(end)
+}
+
+func (w *jsonWriter) text(s string) { quote(&w.out, s) }
+
+// Quote returns a string as the filter tojson writes it.
+func Quote(s string) string {
+	var b strings.Builder
+	quote(&b, s)
+	return b.String()
+}
+
+// quote writes a string with Python's escapes.
+func quote(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c >= ' ':
+			b.WriteByte(c)
+		default:
+			if short := strings.IndexByte("\b\f\n\r\t", c); short >= 0 {
+				b.WriteByte('\\')
+				b.WriteByte("bfnrt"[short])
+			} else {
+				fmt.Fprintf(b, "\\u%04x", c)
+			}
+		}
+	}
+	b.WriteByte('"')
+}
+
+// pythonFloat is the repr of a finite float.
+func pythonFloat(v float64) string {
+	if size := math.Abs(v); size != 0 && (size < 1e-4 || size >= 1e16) {
+		return strconv.FormatFloat(v, 'e', -1, 64)
+	}
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}

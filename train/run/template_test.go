@@ -1,0 +1,78 @@
+package run
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env/builtin"
+	"vagen/policy/vlm"
+	"vagen/train/config"
+)
+
+// templateModel is a small model with a chat template that asks for responses with a text.
+func templateModel(t *testing.T, asks string) string {
+	dir := filepath.Join(t.TempDir(), "model")
+	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
+	template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
+		`{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n` + asks + `' }}{%- endif %}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
+	return dir
+}
+
+// A template that opens a thought trains and evaluates with formats that have one; others are
+// refused before anything is written, in the supervised stage by the example.
+func TestATemplateAndAFormatThatDoNotFitAreNamedAtTheStart(t *testing.T) {
+	c := config.Default()
+	c.Agent.Model.Path, c.Env.Name = templateModel(t, `<think>\n`), "frozenlake"
+	for format, refused := range map[string]bool{"free_think": false, "wm": false, "no_think": true} {
+		c.Env.Config = map[string]any{"render_mode": "text", "prompt_format": format, "rules": "legacy"}
+		if format == "wm" {
+			c.Env.Config["rules"] = "lite"
+		}
+		err := preflightOf(t, &c, builtin.Registry())
+		if !refused {
+			require.NoError(t, err, format)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, `env: frozenlake: `)
+		require.ErrorContains(t, err, `no response that begins so has the format no_think (<answer>-</answer>)`)
+		require.ErrorContains(t, err, "env.config.prompt_format, data.apply_chat_template_kwargs")
+	}
+
+	c = config.Default()
+	c.Agent.Model.Path, c.Trainer.Stage = templateModel(t, `<think>\n`), config.StageSFT
+	for response, refused := range map[string]bool{"<think>go</think>Up": false, "Up": true} {
+		path := filepath.Join(t.TempDir(), "chats.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(`{"prompt": "where?", "response": "`+response+`"}`+"\n"), 0o644))
+		c.SFT.TrainFiles = []string{path}
+		supervised := c.Supervised()
+		_, err := prepare(t.Context(), &supervised, &Options{})
+		if !refused {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, "line 1: ")
+		require.ErrorContains(t, err, "must begin with <think>")
+	}
+}
+
+// Whoever trains with a template that rewrites history is told, once for all stages.
+func TestRewrittenHistoryIsToldOnce(t *testing.T) {
+	for asks, want := range map[string]int{`<think>\n`: 0, ``: 0, `<think>\n\n</think>\n`: 1} {
+		d, err := vlm.Check(t.Context(), templateModel(t, asks), vlm.Options{})
+		require.NoError(t, err)
+		var out bytes.Buffer
+		o := Options{Log: slog.New(slog.NewTextHandler(&out, nil))}
+		o.tellHistory(d.Encoder)
+		o.tellHistory(d.Encoder)
+		require.Equal(t, want, strings.Count(out.String(), "the chat template shows earlier responses otherwise"), asks)
+	}
+}
