@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/pace"
 	"vagen/internal/traintest"
 	"vagen/train/config"
-	"vagen/train/internal/pace"
 	"vagen/train/worker"
 )
 

@@ -206,7 +206,8 @@ func TestAnEvaluationHasNoWorkers(t *testing.T) {
 	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"}, nothing)
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(e.Notes, "\n"), "run.queue_options.lease: an evaluation has no queue")
-	_, err = Load(evalFile(t, strings.Replace(evalText, "seed: 3}", "queue: embedded, queue_options: {lease: 3}}", 1)), nil, nothing)
+	text := strings.Replace(evalText, "seed: 3}", "queue: embedded, queue_options: {lease: 3}}", 1)
+	_, err = Load(evalFile(t, text), nil, nothing)
 	require.ErrorContains(t, err, "run.queue is embedded")
 }
 

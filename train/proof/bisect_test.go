@@ -27,6 +27,7 @@ func bisect(t *testing.T, a, b string) *proof.Bisection {
 
 // TestEqualRunsHaveNoDifference, wherever their folders are.
 func TestEqualRunsHaveNoDifference(t *testing.T) {
+	t.Parallel()
 	b := bisect(t, whole(t, recorded()), whole(t, recorded()))
 	require.Nil(t, b.First)
 	require.Nil(t, b.Weights)
@@ -47,6 +48,7 @@ func TestTheSeedIsNamed(t *testing.T) {
 
 // TestTheSettingIsNamed that acts at the stage of the first difference, also among others.
 func TestTheSettingIsNamed(t *testing.T) {
+	t.Parallel()
 	c := recorded()
 	c.Agent.Actor.Optim.Rate = 1.5
 	made := whole(t, recorded())
@@ -99,6 +101,7 @@ func TestTheFirstTokenIsNamed(t *testing.T) {
 
 // TestTheFirstAdvantageIsNamed where runs store the scores of tokens.
 func TestTheFirstAdvantageIsNamed(t *testing.T) {
+	t.Parallel()
 	c := recorded()
 	c.Trainer.RolloutScores = true
 	a := whole(t, c)
@@ -111,6 +114,7 @@ func TestTheFirstAdvantageIsNamed(t *testing.T) {
 
 // TestMetricsAreBisectedWithoutEpisodes: the earliest stage of the first step is named.
 func TestMetricsAreBisectedWithoutEpisodes(t *testing.T) {
+	t.Parallel()
 	spoiled := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, train(t, spoiled, recorded(), func(_ *run.Run, b *traintest.Bandit) {
 		updates := 0
@@ -182,6 +186,7 @@ func TestMachineAndCodeAreCauses(t *testing.T) {
 // TestDataFilesAreInputs: a data file that changed is found in its run, and named as the cause
 // where two runs differ.
 func TestDataFilesAreInputs(t *testing.T) {
+	t.Parallel()
 	entry := "envs: [{name: guess, n_envs: 24, seed: [1, 100, 1], config: {turns: 2}}]"
 	path := traintest.WriteFile(t, entry)
 	c := recorded()

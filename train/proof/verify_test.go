@@ -28,6 +28,7 @@ func text(r *proof.Report) string {
 
 // TestEveryChangedFileIsFoundAndNamed changes each kind of file in turn.
 func TestEveryChangedFileIsFoundAndNamed(t *testing.T) {
+	t.Parallel()
 	made := whole(t, recorded())
 	for _, x := range []struct {
 		path, want string
@@ -92,6 +93,7 @@ func TestKeptPoliciesAreChecked(t *testing.T) {
 // TestAStoppedRunVerifiesBeforeAndAfterItResumes stops a run before each event. Its chain
 // continues when it resumes, and says so.
 func TestAStoppedRunVerifiesBeforeAndAfterItResumes(t *testing.T) {
+	t.Parallel()
 	made := whole(t, recorded())
 	for event := range 14 {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -117,6 +119,7 @@ func TestAStoppedRunVerifiesBeforeAndAfterItResumes(t *testing.T) {
 // TestARepeatedStepMustBeEqual: a resume repeats the steps after the checkpoint. A result
 // that differs is a fault.
 func TestARepeatedStepMustBeEqual(t *testing.T) {
+	t.Parallel()
 	c := recorded()
 	c.Trainer.SaveFreq = 3
 	dir := filepath.Join(t.TempDir(), "run")

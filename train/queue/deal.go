@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/pace"
 	"vagen/rollout"
-	"vagen/train/internal/pace"
 )
 
 // deal is a batch that is being played.

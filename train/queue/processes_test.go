@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/internal/pace"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
-	"vagen/train/internal/pace"
 	"vagen/train/queue"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/pace"
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/train/internal/pace"
 )
 
 // PolicySource returns what workers need to sample with a policy as it is now.
@@ -63,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer), jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer),
+		jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
 		err = said.explain(q.claim(ctx))
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/pace"
 	"vagen/rollout"
 	"vagen/rollout/store"
-	"vagen/train/internal/pace"
 )
 
 // incoming is a message of a worker. Nothing in it is trusted.

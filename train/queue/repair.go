@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"vagen/internal/clock"
-	"vagen/train/internal/pace"
+	"vagen/internal/pace"
 
 	"github.com/nats-io/nats.go/jetstream"
 )

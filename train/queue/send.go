@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
+	"vagen/internal/pace"
 	"vagen/internal/retry"
 	"vagen/rollout"
 	"vagen/rollout/store"
-	"vagen/train/internal/pace"
 )
 
 // A result waits for others to be sent with it, as long as they come within quietTime of each other,

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"vagen/internal/clock"
-	"vagen/train/internal/pace"
+	"vagen/internal/pace"
 )
 
 // take takes tasks and starts to play them.

@@ -53,7 +53,8 @@ func TestAServerMayAskForTheClientsCertificate(t *testing.T) {
 	own, err := tls.LoadX509KeyPair(cert.File, cert.KeyFile)
 	require.NoError(t, err)
 	s := serve(t, &server.Options{TLS: true, TLSTimeout: 5, TLSVerify: true, TLSConfig: &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 	}})
 	f := newFixture(t, func(o *Options) {
 		o.URL, o.CA, o.Cert, o.CertKey = s.ClientURL(), ca.File, client.File, client.KeyFile

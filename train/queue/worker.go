@@ -14,9 +14,9 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/field"
+	"vagen/internal/pace"
 	"vagen/internal/rng"
 	"vagen/rollout"
-	"vagen/train/internal/pace"
 )
 
 // WorkerOptions are those of Work.

@@ -149,7 +149,10 @@ func (b *tab) open(url, selector string) {
 // follow goes to an address within the page and waits for an element that was not there before.
 func (b *tab) follow(hash, selector string) {
 	b.t.Helper()
-	eval[bool](b, fmt.Sprintf(`(() => { for (const e of document.querySelectorAll(%q)) e.remove(); location.hash = %q; return true })()`, selector, hash))
+	eval[bool](b, fmt.Sprintf(`(() => {
+		for (const e of document.querySelectorAll(%q)) e.remove();
+		location.hash = %q;
+		return true })()`, selector, hash))
 	b.until("document.querySelector(" + strconv.Quote(selector) + ")")
 }
 
@@ -192,7 +195,8 @@ func (b *tab) set(selector, value string) {
 func (b *tab) hurry() {
 	b.t.Helper()
 	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: "const wait = window.setTimeout; window.setTimeout = (f, ms, ...args) => wait(f, ms >= 500 ? 50 : ms, ...args)",
+		Source: `const wait = window.setTimeout;
+			window.setTimeout = (f, ms, ...args) => wait(f, ms >= 500 ? 50 : ms, ...args)`,
 	})
 }
 

@@ -248,7 +248,8 @@ func TestHostileTextsStayTexts(t *testing.T) {
 		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.observation')[2].textContent.includes(%q)", text)), "%q is shown as it is", text)
 	}
 	for i, text := range hostile {
-		episode := "#/episode?__proto__=1&constructor=2&run=" + urlEscape(text) + "&key=" + urlEscape(text) + "&view=" + urlEscape(text)
+		escaped := urlEscape(text)
+		episode := "#/episode?__proto__=1&constructor=2&run=" + escaped + "&key=" + escaped + "&view=" + escaped
 		if i == 0 { // the others are reached from a page that is open, which reads an address in the same way
 			b.open(f.URL+"/"+episode, ".turn")
 			b.open(f.URL+"/#/"+urlEscape(text), ".notice")

@@ -34,14 +34,17 @@ func TestAWorkerSendsNoKeyOfServersThatItWasNotTold(t *testing.T) {
 		keys Keys
 		want string
 	}{
-		"nothing":          {nil, "SECRET_KEY for http://gpu1:8000, but this worker may send it nowhere"},
-		"one of two":       {Keys{"SECRET_KEY": {"http://GPU1:8000/"}}, "SECRET_KEY for http://other:8000/v1, but this worker may send it only to http://GPU1:8000/"},
-		"another variable": {Keys{"OTHER": {"http://gpu1:8000", "http://other:8000"}}, "SECRET_KEY for http://gpu1:8000, but this worker may send it nowhere"},
+		"nothing": {nil, "SECRET_KEY for http://gpu1:8000, but this worker may send it nowhere"},
+		"one of two": {Keys{"SECRET_KEY": {"http://GPU1:8000/"}},
+			"SECRET_KEY for http://other:8000/v1, but this worker may send it only to http://GPU1:8000/"},
+		"another variable": {Keys{"OTHER": {"http://gpu1:8000", "http://other:8000"}},
+			"SECRET_KEY for http://gpu1:8000, but this worker may send it nowhere"},
 	} {
 		h, err := hostOf(t, c, nil, test.keys)
 		require.NoError(t, err, about)
 		_, err = h.policy(t.Context(), nil)
-		require.ErrorContains(t, err, "actor_rollout_ref.rollout.engine.api_key_env of the run asks for the environment variable "+test.want, about)
+		const says = "actor_rollout_ref.rollout.engine.api_key_env of the run asks for the environment variable "
+		require.ErrorContains(t, err, says+test.want, about)
 		require.ErrorContains(t, err, "--allow-key SECRET_KEY=http://", about)
 	}
 	h, err := hostOf(t, c, nil, Keys{"SECRET_KEY": {"http://gpu1:8000", "http://other:8000"}})
@@ -87,7 +90,9 @@ func TestKeysAreVariablesWithAddresses(t *testing.T) {
 	require.NoError(t, k.Set("A=http://c"))
 	require.NoError(t, k.Set("B=http://a:1"))
 	require.Equal(t, Keys{"A": {"http://a:1", "https://b", "http://c"}, "B": {"http://a:1"}}, k)
-	for _, bad := range []string{"", "A", "A=", "=http://a", "A B=http://a", "A=a:1", "A=http://u:geheim@h", "A=ftp://a", "A=http://a,"} {
+	for _, bad := range []string{
+		"", "A", "A=", "=http://a", "A B=http://a", "A=a:1", "A=http://u:geheim@h", "A=ftp://a", "A=http://a,",
+	} {
 		err := k.Set(bad)
 		require.ErrorIs(t, err, queue.ErrOption, bad)
 		require.NotContains(t, err.Error(), "geheim")

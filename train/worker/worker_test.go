@@ -19,12 +19,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/pace"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/internal/pace"
 	"vagen/train/queue"
 	"vagen/train/run"
 	"vagen/train/worker"
