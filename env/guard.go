@@ -26,6 +26,9 @@ type Guard struct {
 	// Fixed are the operator's options. They hold where a client gives none of the
 	// same name. A client that chooses an address gets no secret of them.
 	Fixed map[string]any
+	// Complete says that Kinds has all options that exist, so that others are unknown instead
+	// of the operator's. The error about them wraps ErrUnknown instead of ErrRefused.
+	Complete bool
 	// Allow names options that clients may choose whatever their kind, nested ones
 	// with dots.
 	Allow []string
@@ -44,7 +47,7 @@ func (g Guard) Factory(f Factory) Factory {
 }
 
 // Merge returns Fixed with a client's options on top. The error names every option
-// that the client may not choose and wraps ErrOption and ErrRefused.
+// that the client may not choose and wraps ErrOption and ErrRefused or ErrUnknown.
 func (g Guard) Merge(config map[string]any) (map[string]any, error) {
 	var faults []error
 	merged := g.merge("", g.Fixed, config, &faults)
@@ -69,11 +72,14 @@ func (g Guard) merge(prefix string, fixed, config map[string]any, faults *[]erro
 			out[name] = v
 		case declared && empty(v):
 		default:
-			hint := ""
+			why, hint := ErrRefused, ""
 			if !declared {
 				hint = nearest.Hint(path, slices.Collect(maps.Keys(g.Kinds)))
+				if _, own := fixed[name]; g.Complete && !own && !g.nested(path) {
+					why = ErrUnknown
+				}
 			}
-			*faults = append(*faults, fmt.Errorf("env: option %q: %w: %w%s", path, ErrOption, ErrRefused, hint))
+			*faults = append(*faults, fmt.Errorf("env: option %q: %w: %w%s", path, ErrOption, why, hint))
 		}
 	}
 	if address {

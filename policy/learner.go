@@ -99,6 +99,9 @@ func DefaultOptimizer() Optimizer {
 
 // Stats are the results of one optimiser step. Losses are the sums of the Objective
 // without coefficients.
+//
+// A learner that does not compute the entropy or the norm of the gradient leaves HasEntropy or
+// HasGradNorm false. Then they are not among the metrics, and no alarm is about them.
 type Stats struct {
 	PolicyLoss  float64
 	ValueLoss   float64
@@ -109,7 +112,9 @@ type Stats struct {
 	ClipFracLow float64 // share of weight limited by dual clip
 	ValueClip   float64 // share of value weight clipped
 	RatioMax    float64
+	HasEntropy  bool    // Entropy was computed
 	GradNorm    float64 // before clipping; of the policy and a shared critic
+	HasGradNorm bool    // GradNorm was computed
 	CriticNorm  float64 // of a separate critic
 	Skipped     bool    // policy or critic was not updated: its norm was not finite, or too large
 	Tokens      int     // tokens in rows

@@ -150,6 +150,6 @@ var ErrNoRoom = errors.New("no room for another response")
 
 // Image is an image as a policy stores it between generation and training.
 type Image struct {
-	Hash  [32]byte    // SHA-256 of size and RGB pixels
+	Hash  [32]byte    // of its size and pixels: see HashImage
 	Image image.Image // as the environment drew it
 }

@@ -19,6 +19,20 @@ func ExampleParser() {
 	// Output: true [down down] The goal is below.
 }
 
+// A format of your own is one tagged block after another.
+func ExampleNewTagged() {
+	p, err := reward.NewTagged("planner", []string{"plan", "answer"}, reward.ParserOptions{MaxActions: 2})
+	if err != nil {
+		panic(err)
+	}
+	r := p.Parse("<plan>Around the hole.</plan><answer>Left, Down</answer>")
+	fmt.Println(r.FormatCorrect, r.Actions, r.Sections["plan"])
+	fmt.Println(p.Parse("<answer>Left</answer>").FormatCorrect)
+	// Output:
+	// true [left down] Around the hole.
+	// false
+}
+
 // The rewards of two turns sit on the last token of each, the reward of the
 // episode on that of the last. A part that is about a section of a response may
 // sit where the section ends.

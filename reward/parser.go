@@ -64,6 +64,12 @@ func NewParser(name string, o ParserOptions) (*Parser, error) {
 		return nil, fmt.Errorf("reward: format %q of dialect %q: %w%s; known formats are %s",
 			name, o.Dialect, ErrFormat, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
+	return newParser(&formats[i], o)
+}
+
+// newParser returns the parser of a format with the options, which it checks.
+func newParser(f *format, o ParserOptions) (*Parser, error) {
+	name := f.name
 	if o.MaxActions < 0 {
 		return nil, fmt.Errorf("reward: format %q: max_actions is %d, it must not be negative", name, o.MaxActions)
 	}
@@ -76,8 +82,10 @@ func NewParser(name string, o ParserOptions) (*Parser, error) {
 	if (o.KeepCase || o.AnswerBox) && o.Dialect != Next {
 		return nil, fmt.Errorf("reward: format %q: keeping the case and answer boxes belong to the next dialect, the dialect is %q", name, o.Dialect)
 	}
-	p := &Parser{format: &formats[i], sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens),
-		lower: formats[i].lower && !o.KeepCase, box: o.AnswerBox}
+	p := &Parser{
+		format: f, sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens),
+		lower: f.lower && !o.KeepCase, box: o.AnswerBox,
+	}
 	if p.sep == "" {
 		p.sep = ","
 	}

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Dealer plays episodes elsewhere: in other processes, or on other machines.
@@ -16,19 +17,15 @@ type Dealer interface {
 
 // deal plays episodes with the Dealer.
 func (p *Player) deal(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
-	resolved := make([]Episode, len(episodes))
-	for i, e := range episodes {
-		if e.MaxTurns == 0 {
-			e.MaxTurns = p.MaxTurns
-		}
-		resolved[i] = e
-	}
-	ts, took, err := p.Dealer.Deal(ctx, p, resolved, seed)
+	ts, took, err := p.Dealer.Deal(ctx, p, episodes, seed)
 	if err != nil {
 		return nil, took, err
 	}
 	if len(ts) != len(episodes) {
 		return nil, took, fmt.Errorf("rollout: Dealer: %d trajectories for %d episodes, the numbers must be equal", len(ts), len(episodes))
+	}
+	if i := slices.Index(ts, nil); i >= 0 {
+		return nil, took, fmt.Errorf("rollout: Dealer: trajectory %d is nil", i)
 	}
 	p.warn(ts)
 	return ts, took, nil

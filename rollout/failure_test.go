@@ -239,7 +239,7 @@ func TestConversationsFailAlone(t *testing.T) {
 		"error":                 {1, func(c *policy.Completion) { *c = policy.Completion{Err: errBroken} }, rollout.EndPolicy, errBroken.Error(), 1},
 		"no room, first turn":   {0, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} }, rollout.EndPolicy, policy.ErrNoRoom.Error(), 0},
 		"no room later":         {2, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} }, rollout.EndNoRoom, "", 2},
-		"empty generation":      {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = nil, nil, "" }, rollout.EndEmpty, "empty response", 1},
+		"empty generation":      {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = nil, nil, "" }, rollout.EndEmpty, "returned no token", 1},
 		"vision token":          {1, func(c *policy.Completion) { c.Stop = policy.StopVision }, rollout.EndVision, "image placeholder", 2},
 		"too few log-probs":     {0, func(c *policy.Completion) { c.LogProbs = c.LogProbs[1:] }, rollout.EndPolicy, "turn 0: the policy returned ", 0},
 		"log-prob not a number": {1, func(c *policy.Completion) { c.LogProbs[0] = float32(math.NaN()) }, rollout.EndPolicy, "turn 1: the policy returned the log-prob NaN for token 0", 1},

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -15,7 +16,8 @@ type FillOptions struct {
 	// Most limits how many groups are played in total; 0 is 4·(Groups + Extra).
 	Most int
 	// Episodes returns the episodes of the group with this number, counted from 0.
-	// Fill sets their Group to it. An empty result means that there are no more groups.
+	// Fill sets their Group to it, and their Index to their position in it if none has one. An
+	// empty result means that there are no more groups.
 	Episodes func(group int) []Episode
 	// Keep reports whether a group can be used, given its trajectories in order.
 	// nil requires every episode of the group to be usable.
@@ -33,7 +35,7 @@ func (f *FillOptions) check() error {
 // trajectories of these in the order of the groups. It returns the usable groups with
 // the lowest numbers, not those that finish first, so the result depends on the seeds
 // alone. all counts everything that was played. When too few groups are usable, Fill
-// returns these without an error.
+// returns these without an error, unless no episode at all could be started (ErrNotStarted).
 func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
 	all.ByEnd = map[End]int{}
 	if err := f.check(); err != nil {
@@ -44,6 +46,7 @@ func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*
 		most = 4 * (f.Groups + f.Extra)
 	}
 	found := 0
+	var failed error // ErrNotStarted, until an episode has been started
 	for played := 0; found < f.Groups && played < most; {
 		batch, groups := f.next(played, min(f.Groups-found+f.Extra, most-played))
 		if len(batch) == 0 {
@@ -52,8 +55,15 @@ func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*
 		played += groups
 		ts, t, err := p.Play(ctx, batch, seed)
 		took.Generate, took.Env = took.Generate+t.Generate, took.Env+t.Env
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrNotStarted):
+			if all.Episodes == 0 {
+				failed = err
+			}
+		case err != nil:
 			return nil, all, took, err
+		default:
+			failed = nil
 		}
 		all.add(Count(ts))
 		for len(ts) > 0 && found < f.Groups {
@@ -68,7 +78,7 @@ func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*
 			ts = ts[n:]
 		}
 	}
-	return kept, all, took, nil
+	return kept, all, took, failed
 }
 
 // next lists the episodes of up to n groups, starting with group from.
@@ -78,8 +88,12 @@ func (f *FillOptions) next(from, n int) (batch []Episode, groups int) {
 		if len(episodes) == 0 {
 			break
 		}
-		for _, e := range episodes {
+		named := slices.ContainsFunc(episodes, func(e Episode) bool { return e.Index != 0 })
+		for i, e := range episodes {
 			e.Group = from + groups
+			if !named {
+				e.Index = i
+			}
 			batch = append(batch, e)
 		}
 		groups++

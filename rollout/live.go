@@ -242,7 +242,8 @@ func (p *Player) openConversation(l *live) {
 	l.responses, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0
 }
 
-// record appends a completion to the episode's row.
+// record appends a completion to the episode's row. An empty text is a response like any other,
+// of a policy with tokens and of one without: the environment reads it, and it lacks the format.
 func (p *Player) record(l *live, c policy.Completion) {
 	resumed := l.resumes
 	if l.resumes = false; resumed {
@@ -255,8 +256,8 @@ func (p *Player) record(l *live, c policy.Completion) {
 	case c.Err != nil:
 		l.fail(EndPolicy, c.Err)
 		return
-	case len(c.Tokens) == 0 && c.Text == "" && c.Reasoning == "":
-		l.fail(EndEmpty, errors.New("rollout: the policy wrote an empty response"))
+	case len(c.Tokens) == 0 && len(c.Context) > 0 && c.Text == "":
+		l.fail(EndEmpty, errors.New("rollout: the policy returned no token, not even one that ends the turn"))
 		return
 	}
 	row := &l.Rows[len(l.Rows)-1]

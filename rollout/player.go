@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,25 +86,62 @@ type Timing struct {
 	Env      time.Duration // waiting for environments
 }
 
+// ErrNotStarted means that no episode of a batch could be started.
+var ErrNotStarted = errors.New("no episode could be started")
+
 // Play plays the episodes and returns one trajectory for each, in order. All
-// sampling depends on seed and on each episode's Group and Index only. An error
-// means that the whole batch failed: the context ended, the policy failed, or the
-// settings are wrong. The failure of a single episode is in its trajectory.
+// sampling depends on seed and on each episode's Group and Index only, so it is an error
+// if two episodes have the same. An error means that the whole batch failed: the context
+// ended, the policy failed, or the settings are wrong. The failure of a single episode is in
+// its trajectory. If no environment could be created and reset, the error wraps
+// ErrNotStarted, and the trajectories come with it.
 func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
-	if err := errors.Join(p.check(), checkEpisodes(episodes)); err != nil {
+	resolved, err := p.resolve(episodes)
+	if err := errors.Join(p.check(), err); err != nil {
 		return nil, Timing{}, err
 	}
+	var ts []*Trajectory
+	var took Timing
 	if p.Dealer != nil {
-		return p.deal(ctx, episodes, seed)
+		ts, took, err = p.deal(ctx, resolved, seed)
+	} else {
+		lives := make([]*live, len(resolved))
+		for i, e := range resolved {
+			lives[i] = &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
+		}
+		ts, took, err = p.play(ctx, lives)
 	}
-	lives := make([]*live, len(episodes))
-	for i, e := range episodes {
+	if err == nil && len(ts) > 0 && Count(ts).ByEnd[EndSetup] == len(ts) {
+		err = fmt.Errorf("rollout: %w: %w", ErrNotStarted, Failures(ts))
+	}
+	return ts, took, err
+}
+
+// resolve checks episodes and returns them with their turn limits, and with their positions as
+// indices if none has a Group or an Index.
+func (p *Player) resolve(episodes []Episode) ([]Episode, error) {
+	if err := checkEpisodes(episodes); err != nil {
+		return nil, err
+	}
+	out := slices.Clone(episodes)
+	named := slices.ContainsFunc(episodes, func(e Episode) bool { return e.Group != 0 || e.Index != 0 })
+	seen := make(map[[2]int]int, len(out))
+	for i := range out {
+		e := &out[i]
 		if e.MaxTurns == 0 {
 			e.MaxTurns = p.MaxTurns
 		}
-		lives[i] = &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
+		if !named {
+			e.Index = i
+		}
+		id := [2]int{e.Group, e.Index}
+		if first, repeated := seen[id]; repeated {
+			return nil, fmt.Errorf("rollout: episodes %d and %d have the same Group %d and Index %d, with which they would get "+
+				"the same random numbers: every episode of a batch needs its own", first, i, e.Group, e.Index)
+		}
+		seen[id] = i
 	}
-	return p.play(ctx, lives)
+	return out, nil
 }
 
 // play plays episodes from their start, or from their branch point.
@@ -140,19 +176,10 @@ func (p *Player) warn(ts []*Trajectory) {
 		return
 	}
 	args := []any{"unusable", c.Episodes - c.Usable, "of", c.Episodes}
-	var first error
-	for _, end := range slices.Sorted(maps.Keys(c.ByEnd)) {
-		if !end.Usable() {
-			args = append(args, string(end), c.ByEnd[end])
-		}
+	for _, end := range c.failures() {
+		args = append(args, string(end), c.ByEnd[end])
 	}
-	for _, t := range ts {
-		if t.Err != nil {
-			first = t.Err
-			break
-		}
-	}
-	p.Log.Warn("some episodes cannot be used", append(args, "first", first)...)
+	p.Log.Warn("some episodes cannot be used", append(args, "first", firstError(ts))...)
 }
 
 func (p *Player) check() error {

@@ -134,7 +134,7 @@ func TestPermanentFailuresAreNotRetried(t *testing.T) {
 	p := player(t, w, &parrot{})
 	p.Retry = retry(rollout.EndSetup, 5)
 	ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "fike"}}, 7)
-	require.NoError(t, err)
+	require.ErrorIs(t, err, rollout.ErrNotStarted)
 	require.ErrorIs(t, ts[0].Err, env.ErrUnknown)
 	require.Zero(t, ts[0].Attempt)
 }

@@ -1,7 +1,11 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"vagen/env"
 	"vagen/mask"
@@ -15,7 +19,8 @@ type Episode struct {
 	Config map[string]any // options of the environment
 	Seed   int64          // seed of the level
 	// Group is the number of the start state, and Index the number of the episode
-	// among those that share it. Together they identify the episode within a batch.
+	// among those that share it. Together they identify the episode within a batch, where
+	// its Index is its position if all have neither.
 	Group, Index int
 	MaxTurns     int // 0 uses the player's
 	// MaxTokens limits a response, and MaxObservation an observation after the first,
@@ -39,7 +44,7 @@ const (
 	EndLost     End = "session_lost"     // the service that hosted the environment lost it: env.ErrLost
 	EndHang     End = "env_timeout"      // a call of the environment exceeded its time limit
 	EndContract End = "contract_error"   // the environment broke its contract
-	EndEmpty    End = "empty_generation" // the policy wrote nothing
+	EndEmpty    End = "empty_generation" // a policy with tokens returned none, not even an end token
 	EndVision   End = "vision_token"     // the policy wrote an image placeholder
 	EndPolicy   End = "policy_error"     // the policy failed on this conversation
 
@@ -194,4 +199,36 @@ func Count(ts []*Trajectory) Counts {
 		}
 	}
 	return c
+}
+
+// failures returns the ends of unusable episodes, in order.
+func (c *Counts) failures() []End {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ByEnd)), End.Usable)
+}
+
+// Failures describes the unusable ones of some trajectories: their numbers by End, and the first
+// cause, which it wraps. It is nil if all are usable.
+func Failures(ts []*Trajectory) error {
+	c := Count(ts)
+	var parts []string
+	for _, end := range c.failures() {
+		parts = append(parts, fmt.Sprintf("%s %d", end, c.ByEnd[end]))
+	}
+	switch text, first := strings.Join(parts, ", "), firstError(ts); {
+	case text == "":
+		return nil
+	case first == nil:
+		return errors.New(text)
+	default:
+		return fmt.Errorf("%s; the first: %w", text, first)
+	}
+}
+
+func firstError(ts []*Trajectory) error {
+	for _, t := range ts {
+		if t.Err != nil {
+			return t.Err
+		}
+	}
+	return nil
 }

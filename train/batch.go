@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 
 	"vagen/advantage"
@@ -48,11 +49,23 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 		b.kept = append(b.kept, i)
 	}
 	if b.rows.Len() == 0 {
-		return nil, fmt.Errorf("train: %w: none of %d episodes can be used", ErrNoRows, len(ts))
+		return nil, noRows(ts, "episodes")
 	}
 	b.chooseTokens(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
 	b.numberTurns()
 	return b, nil
+}
+
+// noRows returns ErrNoRows with the reasons.
+func noRows(ts []*rollout.Trajectory, what string) error {
+	if n := rollout.Count(ts).Usable; n > 0 {
+		return fmt.Errorf("train: %w: the policy returned no tokens in %d usable episodes of %d", ErrNoRows, n, len(ts))
+	}
+	err := fmt.Errorf("train: %w: none of %d %s can be used", ErrNoRows, len(ts), what)
+	if why := rollout.Failures(ts); why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
 }
 
 // masks returns the masks that the configuration enables.
@@ -147,9 +160,18 @@ func (b *batch) useSampledLogProbs() {
 	}
 }
 
+func errScores(what string, n, tokens int) error {
+	return fmt.Errorf("train: the learner returned %d %s for %d tokens", n, what, tokens)
+}
+
+var errNoScores = errors.New("train: the learner returned nil scores")
+
 // setScores stores the scores of the requested tokens. Scores of other tokens are set to 0,
 // so that nothing can depend on them.
 func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
+	if s == nil {
+		return errNoScores
+	}
 	for _, column := range []struct {
 		name  string
 		asked bool
@@ -165,7 +187,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 			continue
 		}
 		if len(column.from) != len(b.want) {
-			return fmt.Errorf("train: the learner returned %d %s for %d tokens", len(column.from), column.name, len(b.want))
+			return errScores(column.name, len(column.from), len(b.want))
 		}
 		for i, on := range b.want {
 			if !on {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -65,6 +66,9 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 			episodes = append(episodes, c.group(step, g)...)
 		}
 		ts, took, err := p.Play(ctx, episodes, seed)
+		if errors.Is(err, rollout.ErrNotStarted) {
+			err = nil // as if all had failed later: newBatch reports why
+		}
 		describe(m, "train/", ts)
 		describeResponses(m, ts)
 		return ts, took, err
@@ -73,7 +77,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		Groups: d.TrainBatch, Extra: d.GenBatch - d.TrainBatch, Most: d.MaxStartStates(),
 		Episodes: func(g int) []rollout.Episode { return c.group(step, g) },
 	}, seed)
-	if err != nil {
+	if err != nil && !errors.Is(err, rollout.ErrNotStarted) {
 		return nil, took, err
 	}
 	describe(m, "train/", ts)
@@ -102,7 +106,7 @@ func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int
 	k := c.player(p, greedy(c.config))
 	k.Tag = trainingTag(step)
 	ts, took, err := k.Play(ctx, episodes, rng.Derive(seed, rng.Sample, uint64(step), 1))
-	if err != nil {
+	if err != nil && !errors.Is(err, rollout.ErrNotStarted) {
 		return nil, took, err
 	}
 	out := map[int]float64{}

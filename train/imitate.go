@@ -58,7 +58,8 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 			if step%every != 0 && step != total {
 				continue
 			}
-			m := track.Metrics{"imitate/loss": stats.PolicyLoss, "imitate/grad_norm": stats.GradNorm, "imitate/lr": opt.Rate}
+			m := track.Metrics{"imitate/loss": stats.PolicyLoss, "imitate/lr": opt.Rate}
+			setGradNorm(m, "imitate/grad_norm", stats)
 			clock.write(m)
 			for _, s := range sinks {
 				if err := s.Event(track.Event{Kind: track.KindImitate, Step: step, Total: total, Metrics: m}); err != nil {

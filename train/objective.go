@@ -83,8 +83,12 @@ func (f *figures) write(m track.Metrics) {
 func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, c *config.Config) track.Metrics {
 	m := track.Metrics{}
 	if !o.CriticOnly && weighted(b.Weight) {
-		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
-		m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = s.ClipFrac, s.GradNorm, s.RatioMax
+		m["actor/pg_loss"], m["actor/ppo_kl"] = s.PolicyLoss, s.ApproxKL
+		m["actor/pg_clipfrac"], m["actor/ratio_max"] = s.ClipFrac, s.RatioMax
+		if s.HasEntropy {
+			m["actor/entropy"] = s.Entropy
+		}
+		setGradNorm(m, "actor/grad_norm", s)
 		if c.Agent.Actor.ClipDual > 0 {
 			m["actor/pg_clipfrac_lower"] = s.ClipFracLow
 		}
@@ -100,6 +104,13 @@ func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, c *confi
 		}
 	}
 	return m
+}
+
+// setGradNorm writes the norm of the gradient if the learner reports it.
+func setGradNorm(m track.Metrics, name string, s policy.Stats) {
+	if s.HasGradNorm {
+		m[name] = s.GradNorm
+	}
 }
 
 // weighted reports whether any token has a weight.

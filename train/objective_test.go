@@ -13,6 +13,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/reward"
+	"vagen/train"
 	"vagen/train/config"
 )
 
@@ -311,6 +312,7 @@ func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 		*s = policy.Stats{
 			PolicyLoss: n, ValueLoss: 2 * n, Entropy: 3 * n, ApproxKL: 5 * n, ClipFrac: 6 * n, ClipFracLow: 7 * n,
 			ValueClip: 8 * n, RatioMax: 9 * n, GradNorm: 10 * n, CriticNorm: 11 * n, Tokens: 12, Skipped: true,
+			HasEntropy: true, HasGradNorm: true,
 		}
 		return nil
 	}
@@ -322,6 +324,32 @@ func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 	} {
 		require.InDelta(t, want, m[name], 1e-12, name)
 	}
+}
+
+// TestWhatALearnerDoesNotReportIsNoMetric: an entropy that is not known is not 0, and no alarm is on.
+func TestWhatALearnerDoesNotReportIsNoMetric(t *testing.T) {
+	c := traintest.Small()
+	b := traintest.Guesser()
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+		*s = policy.Stats{RatioMax: 1, Tokens: 1, Skipped: true}
+		return nil
+	}
+	c.Trainer.Steps, c.Trainer.MaxSkipped, c.Stability.Alarms.Action = 4, 100, config.ActionStop
+	for _, e := range traintest.Run(t, c, b).Steps() {
+		require.NotContains(t, e.Metrics, "actor/entropy")
+		require.NotContains(t, e.Metrics, "actor/grad_norm")
+		require.Contains(t, e.Metrics, "actor/pg_loss")
+	}
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { // a policy that has collapsed
+		s.Skipped = true
+		return nil
+	}
+	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	require.ErrorIs(t, tr.Run(t.Context()), train.ErrCollapsed)
+	var j traintest.Journal
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { *s = policy.Stats{Skipped: true}; return nil }
+	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 8), lesson(), &j))
+	require.NotContains(t, j[0].Metrics, "imitate/grad_norm")
 }
 
 // short is a learner that returns fewer scores than there are tokens.

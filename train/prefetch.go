@@ -152,6 +152,9 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 		return nil, errNoPolicySnapshots(t.Learner)
 	}
 	snapshot, err := snapshotter.SnapshotPolicy(ctx)
+	if err == nil && snapshot == nil {
+		err = errors.New("train: the learner returned a nil copy of its policy")
+	}
 	if err != nil {
 		return nil, err
 	}

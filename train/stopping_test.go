@@ -207,6 +207,8 @@ func TestEvaluateReportsAShareAndItsError(t *testing.T) {
 	require.InDelta(t, math.Sqrt(2.0/9/30), s.Error, 1e-12)
 	require.Equal(t, 30, s.Episodes)
 	require.Equal(t, "0.67 ± 0.09", s.String())
+	s.Episodes, s.Unusable = 20, 10
+	require.Equal(t, "0.67 ± 0.09 of 20, 10 unusable", s.String(), "it says what it leaves out")
 }
 
 // TestValidationRepeatsItself: the same policy has the same result at every step.

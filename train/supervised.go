@@ -81,7 +81,8 @@ func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, 
 			learned++
 		}
 	}
-	m["sft/loss"], m["sft/grad_norm"], m["sft/lr"] = stats.PolicyLoss, stats.GradNorm, o.Rate
+	m["sft/loss"], m["sft/lr"] = stats.PolicyLoss, o.Rate
+	setGradNorm(m, "sft/grad_norm", stats)
 	m["sft/tokens"], m["train/trained_tokens"] = float64(learned), float64(stats.Tokens)
 	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Examples.Epoch(step))
 	clock.write(m)
@@ -115,11 +116,11 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 		for i, w := range b.Weight {
 			want[i] = w != 0
 		}
-		plain, err := t.Learner.Score(ctx, &b.Rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+		plain, err := t.logProbs(ctx, &b.Rows, want, 1)
 		if err != nil {
 			return err
 		}
-		sharp, err := t.Learner.Score(ctx, &b.Rows, want, policy.ScoreRequest{LogProbs: true}, mostLikely)
+		sharp, err := t.logProbs(ctx, &b.Rows, want, mostLikely)
 		if err != nil {
 			return err
 		}
@@ -127,8 +128,8 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 			if w == 0 {
 				continue
 			}
-			loss -= float64(w) * float64(plain.LogProbs[i])
-			if sharp.LogProbs[i] > -0.5 { // a probability above 0.6
+			loss -= float64(w) * float64(plain[i])
+			if sharp[i] > -0.5 { // a probability above 0.6
 				right += float64(w)
 			}
 			weight += float64(w)
@@ -143,4 +144,20 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 	}
 	t.stability.recordValidation(step, m)
 	return t.progress.compareBest(ctx, &t.Config.Trainer, t.Checkpointer, step, m, t.Log)
+}
+
+// logProbs returns the learner's log-probs of rows.
+func (t *Trainer) logProbs(
+	ctx context.Context, rows *policy.Rows, want []bool, temperature float64,
+) ([]float32, error) {
+	s, err := t.Learner.Score(ctx, rows, want, policy.ScoreRequest{LogProbs: true}, temperature)
+	switch {
+	case err != nil:
+		return nil, err
+	case s == nil:
+		return nil, errNoScores
+	case len(s.LogProbs) != len(want):
+		return nil, errScores("log-probs", len(s.LogProbs), len(want))
+	}
+	return s.LogProbs, nil
 }

@@ -97,8 +97,24 @@ type methods struct {
 
 // Check reports the errors with which Run would end before its first step: settings that
 // contradict each other or have no effect, and parts that the learner, the checkpointer or the
-// start states lack. It trains nothing.
-func (t *Trainer) Check(ctx context.Context) error { return t.prepared(ctx) }
+// start states lack. Then it creates the environment of the first episode and asks the learner
+// for the beginning of a response, unless the episodes are played by a Dealer or recorded. It
+// trains nothing.
+func (t *Trainer) Check(ctx context.Context) error {
+	if err := t.prepared(ctx); err != nil || t.supervises() || t.Dealer != nil || t.Recorded != nil {
+		return err
+	}
+	s := sampling(&t.Config)
+	s.MaxTokens = min(s.MaxTokens, checkedTokens)
+	p := t.collector.player(t.Learner, s)
+	if err := p.Try(ctx, t.collector.episode(1, 0, 0), t.Config.Run.Seed); err != nil {
+		return fmt.Errorf("train: the first episode: %w", err)
+	}
+	return nil
+}
+
+// checkedTokens limits the response that Check asks for, which a large model writes slowly.
+const checkedTokens = 16
 
 // prepared calls prepare unless it has succeeded before.
 func (t *Trainer) prepared(ctx context.Context) error {

@@ -102,11 +102,18 @@ func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling, step in
 type Success struct {
 	Rate     float64
 	Error    float64 // standard error
-	Episodes int
+	Episodes int     // usable ones, of which Rate is
+	Unusable int     // left out
 }
 
-// String shows rate and standard error.
-func (s Success) String() string { return fmt.Sprintf("%.2f ± %.2f", s.Rate, s.Error) }
+// String shows rate and standard error, and the number of episodes if some are left out.
+func (s Success) String() string {
+	text := fmt.Sprintf("%.2f ± %.2f", s.Rate, s.Error)
+	if s.Unusable > 0 {
+		text += fmt.Sprintf(" of %d, %d unusable", s.Episodes, s.Unusable)
+	}
+	return text
+}
 
 // Evaluate plays the validation levels once and returns the success rate of usable episodes.
 func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*rollout.Trajectory, error) {
@@ -119,8 +126,10 @@ func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*
 	}
 	c := rollout.Count(ts)
 	if c.Usable == 0 {
-		return Success{}, ts, fmt.Errorf("train: %w: none of %d validation episodes can be used", ErrNoRows, c.Episodes)
+		return Success{}, ts, noRows(ts, "validation episodes")
 	}
 	p := float64(c.Success) / float64(c.Usable)
-	return Success{Rate: p, Error: math.Sqrt(p * (1 - p) / float64(c.Usable)), Episodes: c.Usable}, ts, nil
+	out := Success{Rate: p, Error: math.Sqrt(p * (1 - p) / float64(c.Usable)), Episodes: c.Usable}
+	out.Unusable = c.Episodes - c.Usable
+	return out, ts, nil
 }

@@ -124,7 +124,7 @@ func TestAnswersAreWrapped(t *testing.T) {
 	}
 	code, out, _ := play("x", "[{}]")
 	require.Equal(t, cli.OK, code)
-	require.Contains(t, out, "a[2Jb\n", "control characters are removed")
+	require.Contains(t, out, `a\x1b[2Jb`+"\n", "control characters are escaped")
 	require.Contains(t, out, "The episode ended (lost) after 1 turns. Total reward: 1.")
 	code, _, errs := play("x", "")
 	require.Equal(t, cli.Failed, code)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/internal/settings"
 	"vagen/policy/vlm"
 	"vagen/rollout/evaluate"
@@ -88,7 +89,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evalJob, error
 		return nil, cli.Usagef("CONFIG is missing: give a file, or --preset")
 	}
 	if path != "" && o.preset == "" {
-		raw, err := os.ReadFile(path)
+		raw, err := regular.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ import (
 type answers struct {
 	asked atomic.Int64
 	until atomic.Int64 // number of requests before it fails; 0 is no limit
-	mute  bool         // its answers are empty
+	mute  bool         // it refuses to answer
 }
 
 func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.mute {
-		fmt.Fprint(w, `{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}`)
+		fmt.Fprint(w, `{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`)
 		return
 	}
 	move := []string{"Right", "Down"}[in.Seed%2]
@@ -107,7 +107,7 @@ func TestAnEvaluationWithoutUsableEpisodesFails(t *testing.T) {
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "nothing was evaluated")
-	require.Contains(t, shown, "12 empty_generation")
+	require.Contains(t, shown, "12 policy_error")
 	require.FileExists(t, filepath.Join(out, "summary.txt"))
 }
 
@@ -123,7 +123,7 @@ func TestAnEvaluationFailsIfAllNewEpisodesFail(t *testing.T) {
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "played episodes can be used")
-	require.NotContains(t, shown, "12 empty_generation", "older results are in the table")
+	require.NotContains(t, shown, "12 policy_error", "older results are in the table")
 }
 
 // TestEvaluationOfARunIsItsValidation: the numbers of vagen eval equal those that

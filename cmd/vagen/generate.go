@@ -6,10 +6,10 @@ import (
 	"flag"
 	"image"
 	"io/fs"
-	"os"
 	"strings"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/processor"
@@ -88,7 +88,7 @@ func userMessage(text string, files []string) (policy.Message, error) {
 }
 
 func readImage(name string) (image.Image, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}

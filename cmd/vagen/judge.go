@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"vagen/internal/cli"
+	"vagen/internal/regular"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/train/config"
@@ -37,7 +37,8 @@ judge.step_budget does not apply. --base-url and --model are short for three of 
 
 F1 is that of relations, equal in object and both directions. "paid more" counts
 descriptions that score higher than their label: what an agent could learn to exploit.
-"unread" counts claims without an answer that can be parsed.`,
+"unread" counts claims without an answer that can be parsed. If a model gave no such
+answer at all, the exit code is 1.`,
 			Setup: func(f *flag.FlagSet) cli.Run {
 				var o judgeEval
 				f.StringVar(&o.config, "config", "", "`file` with the configuration of a run, whose block env.config.state_reward is used")
@@ -69,7 +70,7 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	case o.keyEnv != "" && o.url == "":
 		return cli.Usagef("--key-env is for a model, which needs --base-url")
 	}
-	file, err := os.Open(c.Args[0])
+	file, err := regular.Open(c.Args[0])
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
@@ -93,18 +94,34 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	}
 	c.Log.Info("descriptions scored", "n", len(set), "took", time.Since(began).Round(time.Millisecond))
 	usage := asked.Usage()
+	if err := o.print(c.Out, e, usage); err != nil {
+		return err
+	}
+	return answered(usage)
+}
+
+// print writes the quality of a judge and what it was asked.
+func (o *judgeEval) print(w io.Writer, e *judge.Evaluation, usage client.Usage) error {
 	if o.json {
-		return json.NewEncoder(c.Out).Encode(struct {
+		return json.NewEncoder(w).Encode(struct {
 			*judge.Evaluation
 			Asked client.Usage `json:"asked"`
 		}{e, usage})
 	}
-	if err := printQuality(c.Out, e); err != nil || usage.Claims == 0 {
+	if err := printQuality(w, e); err != nil || usage.Claims == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(c.Out, "\n%d claims, %d answered from the cache, %d requests, %d without a valid answer %v\n",
+	_, err := fmt.Fprintf(w, "\n%d claims, %d answered from the cache, %d requests, %d without a valid answer %v\n",
 		usage.Claims, usage.Cached, usage.Attempts, usage.Missing(), usage.Unscored)
 	return err
+}
+
+// answered returns an error if a model gave no valid answer, so that nothing was measured.
+func answered(u client.Usage) error {
+	if u.Claims > 0 && u.Missing() == u.Claims {
+		return fmt.Errorf("judge: none of %d claims has a valid answer %v", u.Claims, u.Unscored)
+	}
+	return nil
 }
 
 // open returns the judge to measure.

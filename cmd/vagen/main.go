@@ -5,7 +5,8 @@
 //	vagen COMMAND --help  explains a command
 //
 // It exits with 0 on success, 1 on failure, 2 if the command line or a configuration is
-// invalid, and 130 or 143 if SIGINT or SIGTERM ended it. A run that could not save when
+// invalid, 130 or 143 if SIGINT or SIGTERM ended it, and by SIGABRT, 134 in shells, if it
+// crashed, as out of memory. A run that could not save when
 // it was interrupted is a failure. Results are written to the standard output, logs and
 // errors to the standard error.
 package main
@@ -19,6 +20,7 @@ import (
 )
 
 func main() {
+	signals.AbortOnCrash()
 	ctx, stop := signals.Until(context.Background())
 	code := cli.Main(ctx, program(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}, os.Args[1:])
 	stop()
@@ -31,7 +33,7 @@ func program() *cli.Command {
 		Name:  "vagen",
 		About: "Multi-turn reinforcement learning of vision-language-model agents.",
 		Help: `Exit codes: 0 success, 1 failure, 2 invalid command line or file, 130 or 143 ended by
-SIGINT or SIGTERM.`,
+SIGINT or SIGTERM, 134 crashed, as out of memory.`,
 		Commands: []*cli.Command{
 			envCommand(),
 			playCommand(),

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"vagen/cmd/vagen/internal/termimage"
 	"vagen/env"
@@ -209,7 +208,7 @@ func (p *player) showOutcome(out env.Outcome) error {
 func (p *player) show(o env.Observation) error {
 	texts := strings.Split(o.Text, env.ImageMark)
 	for i, text := range texts {
-		fmt.Fprint(p.c.Out, printable(text))
+		fmt.Fprint(p.c.Out, term.Escape(text))
 		if i < len(o.Images) && i < len(texts)-1 {
 			if err := p.picture(o.Images[i]); err != nil {
 				return err
@@ -220,22 +219,11 @@ func (p *player) show(o env.Observation) error {
 	return err
 }
 
-// printable removes control characters, with which a service could control the
-// terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return -1
-		}
-		return r
-	}, text)
-}
-
 func (p *player) picture(m image.Image) error {
 	p.pictures++
 	if p.protocol != termimage.None {
 		fmt.Fprintln(p.c.Out)
-		return termimage.Write(p.c.Out, p.protocol, m)
+		return termimage.Write(term.Raw(p.c.Out), p.protocol, m)
 	}
 	if p.folder == "" {
 		dir, err := os.MkdirTemp("", "vagen-play-")

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"vagen/env/remote"
 	"vagen/internal/cli"
 	"vagen/internal/nearest"
+	"vagen/internal/regular"
 )
 
 func serveCommand() *cli.Command {
@@ -193,7 +193,7 @@ func (s *service) allowed() error {
 func (s *service) factory(name string, options map[string]any) (env.Factory, error) {
 	r := registry()
 	k, _ := builtinKind(name)
-	guard := env.Guard{Kinds: k.OptionKinds(), Fixed: options, Allow: s.allow}
+	guard := env.Guard{Kinds: k.OptionKinds(), Complete: k.Defaults != nil, Fixed: options, Allow: s.allow}
 	f := guard.Factory(func(config map[string]any) (env.Env, error) { return r.New(name, config) })
 	e, err := f(nil)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *service) key(getenv func(string) (string, bool)) (string, error) {
 		key, _ = getenv(s.keyEnv)
 		from = "the environment variable " + s.keyEnv
 	case s.keyFile != "":
-		raw, err := os.ReadFile(s.keyFile)
+		raw, err := regular.ReadFile(s.keyFile)
 		if err != nil {
 			return "", fmt.Errorf("the API key: %w", err)
 		}

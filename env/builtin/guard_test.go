@@ -79,6 +79,17 @@ func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
 			require.NoError(t, err)
 			g.Fixed = nil
 		}
+		if g.Complete = k.Defaults != nil; g.Complete {
+			g.Fixed = map[string]any{"given": 1}
+			_, err := g.Merge(map[string]any{"undeclared": 1, "given": 2})
+			require.ErrorIs(t, err, env.ErrUnknown)
+			require.ErrorContains(t, err, `option "undeclared": bad option: unknown name`)
+			require.ErrorContains(t, err, `option "given": bad option: only the operator`)
+			_, err = g.Merge(map[string]any{"undeclared": 1})
+			require.ErrorIs(t, err, env.ErrOption)
+			require.NotErrorIs(t, err, env.ErrRefused, k.Name)
+			g.Complete, g.Fixed = false, nil
+		}
 		for _, name := range []string{"undeclared", "undeclared.below", judge.Key + ".undeclared"} {
 			_, err := g.Merge(nest(name, "x"))
 			require.ErrorIs(t, err, env.ErrRefused, "%s: %s", k.Name, name)
@@ -122,8 +133,8 @@ func TestAKeyIsNotSentToAJudgeThatAClientChooses(t *testing.T) {
 	}
 }
 
-// In both protocols a client that sets the address of a judge gets status 403, and no
-// judge is called.
+// In both protocols a client that sets the address of a judge gets status 403, one that names
+// an option that does not exist status 400, and no judge is called.
 func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 	var dialled []string
 	all := RegistryWith(func(b *judge.StateReward) (judge.Completer, error) {
@@ -137,7 +148,7 @@ func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 		}
 	}
 	fixed := map[string]any{judge.Key: map[string]any{"judge_base_url": "http://ours/v1", "judge_model": "m"}}
-	h := served(t, "sokoban", env.Guard{Kinds: kinds, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) }))
+	h := served(t, "sokoban", env.Guard{Kinds: kinds, Complete: true, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) }))
 	send := func(path, kind, body string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+path, strings.NewReader(body))
 		require.NoError(t, err)
@@ -149,7 +160,7 @@ func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 		require.NoError(t, a.Body.Close())
 		return a.StatusCode
 	}
-	for url, want := range map[string]int{`"judge_base_url": "http://theirs/v1", `: 403, "": 200} {
+	for url, want := range map[string]int{`"judge_base_url": "http://theirs/v1", `: 403, `"unknwon": 1, `: 400, "": 200} {
 		config := fmt.Sprintf(`{"state_reward": {%s"state_estimation": {"enable": true, "reward": 1}}}`, url)
 		require.Equal(t, want, send("/connect", `multipart/form-data; boundary=b`,
 			"--b\r\nContent-Type: application/json\r\n\r\n"+`{"env_config": `+config+"}\r\n--b--\r\n"))

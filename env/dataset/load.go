@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/regular"
 	"vagen/internal/safeyaml"
 )
 
@@ -24,7 +24,7 @@ func Load(ctx context.Context, path string, base int64, o Options) ([]Episode, e
 }
 
 func load(ctx context.Context, path string, base int64, o Options) (episodes []Episode, err error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", errors.Unwrap(err)) // without the path, which the caller adds
 	}

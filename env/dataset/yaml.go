@@ -31,10 +31,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 	if err != nil {
 		return nil, oneLine(err)
 	}
-	if len(file.Docs) != 1 {
-		return nil, fmt.Errorf("it has %d documents, must have one", len(file.Docs))
-	}
-	if file.Docs[0].Body == nil {
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil, errors.New("it is empty")
 	}
 	body := file.Docs[0].Body

@@ -83,7 +83,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		"envs: 7\n":                         {"must be a list"},
 		"- a\n":                             {"mapping is expected"},
 		"env:\n  - name: a\n":               {"line 1: env: unknown key, did you mean \"envs\"?", "envs: must be a list"},
-		"a: 1\n---\nb: 2\n":                 {"2 documents"},
+		"a: 1\n---\nb: 2\n":                 {"line 2: a second document begins"},
 		"envs: [\n":                         {"bad dataset"},
 		"envs:\n  - 7\n":                    {"line 2: envs[0]: it is 7, must be a mapping"},
 		"envs:\n  - name: a\n":              {"line 2: envs[0]: n_envs is 0"},

@@ -112,12 +112,24 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 	m, what, err := c.call(ctx, "step", Info{{"action_str", response}}, false)
 	if err != nil {
 		if what == unclear {
-			c.unclear = err
-			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+			c.unclear, err = err, uncertain(err)
 		}
 		return env.Outcome{}, err
 	}
 	return m.outcome, nil
+}
+
+// errCut means that an answer may have been cut off.
+var errCut = errors.New("the closing boundary is missing")
+
+// uncertain is the error of a step whose service may have played it. A complete answer that
+// cannot be used is the service's fault: the episode is not lost, and another attempt would
+// get the same answer.
+func uncertain(err error) error {
+	if (errors.Is(err, ErrProtocol) || errors.Is(err, ErrTooLarge)) && !errors.Is(err, errCut) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUncertain, err)
 }
 
 // closing limits how long Close takes when the service does not answer.
@@ -244,7 +256,7 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 		return m, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	if !got.Closed {
-		return m, fmt.Errorf("%w: the closing boundary is missing", ErrProtocol)
+		return m, fmt.Errorf("%w: %w", ErrProtocol, errCut)
 	}
 	if raw, bad := got.Data["_data_raw"].(string); bad {
 		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, clip(raw, 100))

@@ -114,8 +114,7 @@ func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outco
 	out, what, err := c.step(ctx, response)
 	if err != nil {
 		if what == unclear {
-			c.unclear = err
-			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+			c.unclear, err = err, uncertain(err)
 		}
 		return env.Outcome{}, err
 	}

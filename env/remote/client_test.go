@@ -157,7 +157,7 @@ func TestClientRepeatsOnlyWhatIsSafe(t *testing.T) {
 		{"step", "hanging", hang, nil, 1, ErrUncertain},
 		{"step", "bad gateway", status(502, "x"), nil, 1, ErrUncertain},
 		{"step", "took too long", status(504, "x"), nil, 1, ErrUncertain},
-		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrUncertain},
+		{"step", "garbage", raw(200, "text/plain", "hello"), nil, 1, ErrProtocol},
 		{"step", "fails", status(500, "x"), nil, 1, ErrRemote},
 		{"step", "lost", status(404, "Session x not found"), nil, 1, ErrSession},
 		{"step", "cut off, but may be sent again", cut, resend, all, ErrUncertain},
@@ -229,35 +229,6 @@ func TestDelaysAndURLs(t *testing.T) {
 			}
 			assert.Equal(t, c.delays, delays, c.name)
 			assert.Equal(t, c.urls, strings.NewReplacer(":1", "", ":2", "", ":3", "").Replace(strings.Join(sc.urls, " ")), c.name)
-		})
-	}
-}
-
-// TestTheServicesDelayIsHonoured also above MaxDelay, but not by the original client.
-func TestTheServicesDelayIsHonoured(t *testing.T) {
-	busy := func(after string) answerFunc {
-		return func(r *http.Request) (*http.Response, error) {
-			a, err := response(r, http.StatusTooManyRequests, kindJSON, []byte(`{"detail": "busy"}`))
-			a.Header.Set("Retry-After", after)
-			return a, err
-		}
-	}
-	for _, c := range []struct {
-		after  string
-		python bool
-		want   []time.Duration
-	}{
-		{"90", false, []time.Duration{0, 90 * time.Second}},
-		{"Sat, 01 Jan 2000 00:01:30 GMT", false, []time.Duration{0, 90 * time.Second}}, // synctest begins in 2000
-		{"1", false, []time.Duration{0, 2 * time.Second}},
-		{"90", true, []time.Duration{0, 2 * time.Second}},
-		{"86400", false, []time.Duration{0}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			client, sc := scripted(t, func(o *ClientOptions) { o.Python = c.python }, busy(c.after), started)
-			_, err := client.Reset(t.Context(), 1)
-			assert.Equal(t, len(c.want) == 1, errors.Is(err, ErrBusy), c)
-			assert.Equal(t, c.want, sc.at, c)
 		})
 	}
 }

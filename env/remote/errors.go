@@ -13,6 +13,7 @@ import (
 var (
 	ErrBusy         = errors.New("the service is busy")
 	ErrUnauthorized = errors.New("the service refuses the key")
+	ErrRequest      = errors.New("the service refuses the request")
 	ErrRemote       = errors.New("the environment failed") // on the service's side
 	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")

@@ -129,6 +129,6 @@ func checkFailure(t *testing.T, tally *golden.Tally, e exchange, err error) {
 	require.ErrorAs(t, err, &failure, e.ID)
 	golden.Equal(t, tally, e.ID+": status", failure.Status, e.Status)
 	golden.Equal(t, tally, e.ID+": detail", `{"detail":"`+failure.Detail+`"}`, string(e.answer))
-	want := map[int]error{400: ErrProtocol, 401: ErrUnauthorized, 404: ErrSession, 500: ErrRemote, 503: ErrBusy}[e.Status]
+	want := map[int]error{400: ErrRequest, 401: ErrUnauthorized, 404: ErrSession, 500: ErrRemote, 503: ErrBusy}[e.Status]
 	golden.Equal(t, tally, e.ID+": kind", errors.Is(err, want), true)
 }

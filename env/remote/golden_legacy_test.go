@@ -154,6 +154,8 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 		switch {
 		case e.Status == http.StatusInternalServerError:
 			require.ErrorIs(t, err, ErrRemote, e.ID)
+		case e.Status == http.StatusBadRequest:
+			require.ErrorIs(t, err, ErrRequest, e.ID)
 		default:
 			require.ErrorIs(t, err, ErrProtocol, e.ID)
 		}

@@ -148,7 +148,7 @@ func (s *Server) createLegacy(client context.Context, id, name string, order map
 	if err == nil {
 		err = s.createEnv(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
 	}
-	if errors.Is(err, env.ErrRefused) {
+	if errors.Is(err, env.ErrRefused) || unknownOption(err) {
 		listed = true // it must not be registered
 		s.quota.release()
 		return err

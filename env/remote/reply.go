@@ -67,6 +67,13 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, env.ErrRefused):
 		return http.StatusForbidden
+	case unknownOption(err):
+		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError
+}
+
+// unknownOption reports whether a client named an option that does not exist.
+func unknownOption(err error) bool {
+	return errors.Is(err, env.ErrOption) && errors.Is(err, env.ErrUnknown)
 }

@@ -185,7 +185,9 @@ func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 
 // delay returns the delay after an attempt; see ClientOptions.Backoff.
 func (s *sender) delay(q request, attempt int) time.Duration {
-	b := retry.Backoff{Min: s.o.Backoff, Max: math.MaxInt64, Factor: 2, JitterMin: s.o.JitterMin, JitterRange: s.o.JitterRange}
+	b := retry.Backoff{
+		Min: s.o.Backoff, Max: math.MaxInt64, Factor: 2, JitterMin: s.o.JitterMin, JitterRange: s.o.JitterRange,
+	}
 	d := b.Delay(attempt, s.o.Jitter())
 	if !s.o.Python || q.target != hosts.Call {
 		d = min(d, s.o.MaxDelay)
@@ -296,8 +298,10 @@ func classify(e *Error) progress {
 	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
 		e.Err = ErrBusy
 		return refused
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case code == http.StatusUnauthorized:
 		e.Err = ErrUnauthorized
+	case code == http.StatusForbidden, code == http.StatusBadRequest: // an option, for example
+		e.Err = ErrRequest
 	case code == http.StatusNotFound && strings.HasPrefix(e.Detail, "Session "):
 		e.Err = ErrSession
 	case code == http.StatusInternalServerError:

@@ -111,7 +111,9 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 
 // ask sends one request; temporary reports whether a retry may succeed, and after is the delay
 // before it that the service asks for.
-func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, temporary bool, after time.Duration, err error) {
+func (s *HTTPScorer) ask(ctx context.Context, body []byte) (
+	score float64, temporary bool, after time.Duration, err error,
+) {
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = 30 * time.Second
@@ -134,7 +136,8 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, tempo
 	}
 	if response.StatusCode != http.StatusOK {
 		temporary = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
-		return 0, temporary, retry.After(response.Header, time.Now()), fmt.Errorf("the service answered with status %d", response.StatusCode)
+		err = fmt.Errorf("the service answered with status %d", response.StatusCode)
+		return 0, temporary, retry.After(response.Header, time.Now()), err
 	}
 	var answer struct {
 		Score *float64 `json:"score"`

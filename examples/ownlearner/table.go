@@ -138,7 +138,7 @@ func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	if o.EntropyCoef != 0 || o.Imitate {
 		return policy.Stats{}, errors.New("ownlearner: the table has no entropy bonus and does not imitate")
 	}
-	stats := policy.Stats{Tokens: len(b.Tokens)}
+	stats := policy.Stats{Tokens: len(b.Tokens), HasEntropy: true}
 	now := make([]float32, len(b.Tokens))
 	choices(&b.Rows, func(i int, state, word int32) { now[i] = float32(t.at(state).logProbs(o.Temperature)[word]) })
 	e, err := o.Eval(b, now)

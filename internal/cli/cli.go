@@ -2,7 +2,8 @@
 // its flags, writes help and turns errors into exit codes.
 //
 // Flags and arguments may be in any order; "--" ends the flags. A command's result is
-// written to Out, everything else to Err, so that output can be piped.
+// written to Out, everything else to Err, so that output can be piped. Control characters in
+// what reaches Err or a terminal are escaped.
 package cli
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	"vagen/internal/nearest"
 	"vagen/internal/signals"
+	"vagen/internal/term"
 )
 
 // The exit codes of Main.
@@ -75,6 +77,10 @@ type Call struct {
 
 // Main runs the command that args name below root and returns the exit code.
 func Main(ctx context.Context, root *Command, s Streams, args []string) int {
+	s.Err = term.NewWriter(s.Err)
+	if term.IsTerminal(s.Out) { // a file or another program gets the bytes as they are
+		s.Out = term.NewWriter(s.Out)
+	}
 	err := start(ctx, root, s, args)
 	switch {
 	case err == nil:

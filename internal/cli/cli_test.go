@@ -66,6 +66,33 @@ func TestErrorsNameTheProgramOnce(t *testing.T) {
 	}
 }
 
+// TestForeignTextDoesNotControlTheTerminal: errors have paths and answers of services, and
+// logs have values.
+func TestForeignTextDoesNotControlTheTerminal(t *testing.T) {
+	code, _, errs := call(t.Context(), errors.New("open \x1b[2J\u009b1m\r.yaml: no such file"), "fail")
+	require.Equal(t, Failed, code)
+	require.Equal(t, `prog: open \x1b[2J\u009b1m\x0d.yaml: no such file`+"\n", errs)
+	code, _, errs = call(t.Context(), nil, "words", "\x1b[2J")
+	require.Equal(t, Usage, code)
+	require.NotContains(t, errs, "\x1b")
+
+	root := &Command{Name: "prog", Setup: func(*flag.FlagSet) Run {
+		return func(_ context.Context, c *Call) error {
+			c.Log.With("\x1b[1m", 1).Warn("\x1b[2J", "path", "\x1b[3J", "err", errors.New("\x1b[4J"))
+			fmt.Fprint(c.Err, "\x1b[5J")
+			return nil
+		}
+	}}
+	var out, log bytes.Buffer
+	require.Equal(t, OK, Main(t.Context(), root, Streams{Out: &out, Err: &log}, nil))
+	require.Equal(t, 5, strings.Count(log.String(), `\x1b[`), log.String())
+	require.NotContains(t, log.String(), "\x1b")
+
+	code, piped, _ := call(t.Context(), nil, "words", "echo", "\x1b[2J")
+	require.Equal(t, OK, code)
+	require.Contains(t, piped, "\x1b[2J", "what is piped keeps its bytes")
+}
+
 func TestTwoDashesEndTheFlags(t *testing.T) {
 	for _, args := range [][]string{{"--", "--mark", "-h"}, {"--mark", "!", "--", "--mark", "-h"}} {
 		_, out, _ := call(t.Context(), nil, append([]string{"words", "echo"}, args...)...)

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"vagen/internal/regular"
 )
 
 // Sum is the size and checksum of a file.
@@ -37,7 +38,7 @@ func Sums(ctx context.Context, dir, except string) (map[string]Sum, error) {
 
 // SumOf returns the sum of a file.
 func SumOf(path string) (Sum, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Sum{}, err
 	}

@@ -202,7 +202,8 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", at, resp.Status, err)
 	}
-	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
+	said := fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))
+	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), said}
 }
 
 // watch cancels a request if no bytes are transferred for some time.

@@ -10,10 +10,11 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
+
+	"vagen/internal/regular"
 )
 
 const lfsKind = "application/vnd.git-lfs+json"
@@ -29,7 +30,7 @@ type file struct {
 	ignored bool
 }
 
-func (f *file) read() ([]byte, error) { return os.ReadFile(f.name) }
+func (f *file) read() ([]byte, error) { return regular.ReadFile(f.name) }
 
 // list returns the files below a folder, sorted by name.
 func list(dir, to string) (files []*file, err error) {
@@ -53,7 +54,7 @@ func list(dir, to string) (files []*file, err error) {
 
 // measure reads a file once to get its size, checksum and first bytes.
 func (f *file) measure() error {
-	in, err := os.Open(f.name)
+	in, err := regular.Open(f.name)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 
 // put uploads an object, in parts if storage requires it.
 func (c *Client) put(ctx context.Context, f *file, to action) error {
-	in, err := os.Open(f.name)
+	in, err := regular.Open(f.name)
 	if err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}

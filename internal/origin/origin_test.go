@@ -66,7 +66,7 @@ func TestAClientHasARuleForRedirects(t *testing.T) {
 			require.Empty(t, h.seen[1].Header.Values(name), "%s to %s", name, address)
 		}
 	}
-	for _, address := range []string{"/b", "https://here.test:443/b", "https://HERE.test/b"} {
+	for _, address := range []string{"/b", "https://here.test:443/b"} {
 		for _, rule := range []Rule{Stay, KeepKeys} {
 			h, status, err := send(t, rule, address)
 			require.NoError(t, err)

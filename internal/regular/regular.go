@@ -1,11 +1,12 @@
-// Package regular opens files whose paths come from configurations, and refuses anything
-// but regular files: opening a named pipe, for example, would block.
+// Package regular opens files for reading and refuses anything but regular files: opening a
+// named pipe, for example, would block, and a device may have no end. All files of the module
+// that are read are opened here.
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 )
 
@@ -34,6 +35,10 @@ func ReadFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(f)
-	return raw, errors.Join(err, f.Close())
+	var raw bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		raw.Grow(int(min(info.Size(), 1<<30)) + bytes.MinRead) // the size need not be right, as below /proc
+	}
+	_, err = raw.ReadFrom(f)
+	return raw.Bytes(), errors.Join(err, f.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 const (
@@ -94,7 +95,7 @@ func readIndex(path string) (map[string]string, error) {
 	if info.Size() > maxHeader {
 		return nil, fmt.Errorf("%w: an index of %d bytes, maximum is %d", ErrFormat, info.Size(), maxHeader)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

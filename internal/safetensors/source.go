@@ -2,9 +2,12 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"vagen/internal/regular"
 )
 
 // source is one open file. Conversions always use ReadAt: it needs no resident pages,
@@ -19,7 +22,10 @@ type source struct {
 // openSource opens and checks one file. With mapping false, or where the
 // platform has none, views are read into memory instead.
 func openSource(path string, mapping bool) (_ *source, _ *header, err error) {
-	file, err := os.Open(path)
+	file, err := regular.Open(path)
+	if errors.Is(err, regular.ErrNotRegular) {
+		err = fmt.Errorf("%w: %w", ErrFormat, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,9 +38,6 @@ func openSource(path string, mapping bool) (_ *source, _ *header, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%w: %v is not a regular file", ErrFormat, info.Mode())
 	}
 	head, err := s.header(info.Size())
 	if err != nil {

@@ -1,10 +1,14 @@
 // Package safeyaml reads untrusted YAML: it limits size, nesting and the expansion of
-// aliases, so that a small text cannot exhaust time or memory.
+// aliases, so that a small text cannot exhaust time or memory. It refuses what parsers read
+// differently: several documents, bytes that are not UTF-8, and numbers such as 010.
 package safeyaml
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -21,7 +25,7 @@ const (
 // ErrLimit is wrapped by errors about texts beyond the limits.
 var ErrLimit = errors.New("too large to read")
 
-// Parse reads all documents of a text.
+// Parse reads a text with at most one document. A byte order mark is skipped.
 func Parse(data []byte) (file *ast.File, err error) {
 	defer func() { // the parser may panic on malformed input
 		if p := recover(); p != nil {
@@ -30,6 +34,10 @@ func Parse(data []byte) (file *ast.File, err error) {
 	}()
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: it has at least %d bytes, %d are allowed", ErrLimit, len(data), MaxBytes)
+	}
+	data = bytes.TrimPrefix(data, mark)
+	if err := plain(data); err != nil {
+		return nil, err
 	}
 	if deep(data) {
 		return nil, tooDeep()
@@ -59,9 +67,48 @@ func Value(data []byte) (v any, err error) {
 			v, err = nil, fmt.Errorf("it cannot be decoded: %v", p)
 		}
 	}()
-	err = yaml.Unmarshal(data, &v)
+	err = yaml.Unmarshal(bytes.TrimPrefix(data, mark), &v)
 	return v, err
 }
+
+// mark is the byte order mark in UTF-8, which some editors write.
+var mark = []byte("\xef\xbb\xbf")
+
+// plain returns an error if a text is not UTF-8 or has several documents.
+func plain(data []byte) error {
+	number, begun, ended := 0, false, false
+	for line := range bytes.Lines(data) {
+		number++
+		if !utf8.Valid(line) {
+			at := 0
+			for r, n := utf8.DecodeRune(line); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(line[at:]) {
+				at += n
+			}
+			return fmt.Errorf("line %d: byte %d is 0x%02x, which is not UTF-8", number, at+1, line[at])
+		}
+		text := bytes.TrimSpace(line)
+		opens := marks(line, "---")
+		switch {
+		case marks(line, "..."):
+			ended = begun
+		case len(text) == 0, text[0] == '#', line[0] == '%' && !begun:
+		case ended, opens && begun:
+			return fmt.Errorf("line %d: a second document begins, must have one", number)
+		default:
+			begun = true
+		}
+	}
+	return nil
+}
+
+// marks reports whether a line is a marker of documents, alone or before a value.
+func marks(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
+}
+
+// octal matches integers that are of base 8 in YAML 1.1 and of base 10 in YAML 1.2.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 
 func tooDeep() error {
 	return fmt.Errorf("%w: it is nested more than %d levels deep", ErrLimit, MaxDepth)
@@ -119,6 +166,11 @@ func (c *counter) count(n ast.Node, depth int) (int, error) {
 	}
 	var err error
 	switch n := n.(type) {
+	case *ast.IntegerNode:
+		if t := n.GetToken(); octal.MatchString(t.Value) {
+			return 0, fmt.Errorf("line %d: %s is a number of base 8 in YAML 1.1 and of base 10 in YAML 1.2: "+
+				"leave out the leading zeros, write 0o for base 8, or quotes around a text", t.Position.Line, t.Value)
+		}
 	case *ast.MappingNode:
 		for _, pair := range n.Values {
 			if err = add(pair.Key, pair.Value); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,4 +54,71 @@ func TestSmallTextsCannotExpandWithoutLimit(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Value([]byte("a: &x [1, *x]"))
 	require.ErrorContains(t, err, "refers to a value that contains it")
+}
+
+// TestWhatParsersReadDifferentlyIsRefused: several documents, numbers with leading zeros, and
+// bytes that are not UTF-8; the message has the line.
+func TestWhatParsersReadDifferentlyIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: 1\n---\nb: 2":           "line 2: a second document begins",
+		"a: 1\r\n---\r\nb: 2":       "line 2: a second document begins",
+		"---\n---\na: 1":            "line 2: a second document begins",
+		"a: 1\n--- # empty\n":       "line 2: a second document begins",
+		"a: 1\n...\n# no\nb: 2":     "line 4: a second document begins",
+		"a: 1\nb: 010":              "line 2: 010 is a number of base 8 in YAML 1.1",
+		"[1, -007]":                 "line 1: -007 is a number",
+		"00":                        "line 1: 00 is a number",
+		"0_1":                       "line 1: 0_1 is a number",
+		"010: x":                    "line 1: 010 is a number",
+		"a: !!str 010":              "line 1: 010 is a number",
+		"a: 1\nb: x\xff":            "line 2: byte 5 is 0xff, which is not UTF-8",
+		"a: caf\xe9 au lait":        "line 1: byte 7 is 0xe9, which is not UTF-8",
+		"a: \xed\xa0\x80":           "line 1: byte 4 is 0xed, which is not UTF-8",
+		"\xff\xfea\x00:\x00":        "line 1: byte 1 is 0xff, which is not UTF-8",
+		"\xef\xbb\xbfa: 1\nb: \x80": "line 2: byte 4 is 0x80, which is not UTF-8",
+	} {
+		_, err := Value([]byte(text))
+		require.ErrorContains(t, err, want, "%q", text)
+		_, err = Parse([]byte(text))
+		require.ErrorContains(t, err, want, "%q", text)
+	}
+	for text, want := range map[string]any{
+		"%YAML 1.2\n# c\n---\na: 1\n...\n# d\n": map[string]any{"a": uint64(1)},
+		"\xef\xbb\xbfa: 1":                      map[string]any{"a": uint64(1)},
+		"a: |\n  ---\n  x\n":                    map[string]any{"a": "---\nx\n"},
+		"---- a":                                "---- a", "'010'": "010", "010.5": 10.5, "0": uint64(0), "0o10": uint64(8), "0x0a": uint64(10),
+		"a: \uFFFD": map[string]any{"a": "\uFFFD"},
+	} {
+		got, err := Value([]byte(text))
+		require.NoError(t, err, "%q", text)
+		require.Equal(t, want, got, "%q", text)
+	}
+}
+
+// TestAliasesAndMergeKeysAreExpanded as in YAML 1.1: own keys come first, then those of
+// earlier mappings.
+func TestAliasesAndMergeKeysAreExpanded(t *testing.T) {
+	expand := func(text string) (v any, err error) {
+		file, err := Parse([]byte(text))
+		require.NoError(t, err)
+		body, err := Expand(file.Docs[0].Body)
+		if err == nil {
+			err = yaml.NodeToValue(body, &v)
+		}
+		return v, err
+	}
+	for text, want := range map[string]string{
+		"a: &x [1, 2]\nb: *x\nc: [*x]":                                  "map[a:[1 2] b:[1 2] c:[[1 2]]]",
+		"a: &x {p: 1, q: {r: 1}}\nb: {<<: *x, q: {s: 2}}":               "map[a:map[p:1 q:map[r:1]] b:map[p:1 q:map[s:2]]]",
+		"a: &x {p: 1}\nb: &y {p: 2, q: 3}\nc:\n  <<: [*x, *y]\n  z: *x": "map[a:map[p:1] b:map[p:2 q:3] c:map[p:1 q:3 z:map[p:1]]]",
+		"a: &x {p: 1}\nb: &y {<<: *x, q: 2}\nc: {<<: *y}":               "map[a:map[p:1] b:map[p:1 q:2] c:map[p:1 q:2]]",
+	} {
+		v, err := expand(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, fmt.Sprint(v), text)
+	}
+	_, err := expand("a: 1\nb: *x")
+	require.ErrorContains(t, err, "line 2: *x has no anchor before it")
+	_, err = expand("a: &x 1\nb: {<<: *x}")
+	require.ErrorContains(t, err, "line 2: << must have a mapping")
 }

@@ -81,10 +81,16 @@ func (l *Loader) YAML(name string, raw []byte) {
 		l.problems = append(l.problems, at(name, err))
 		return
 	}
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			l.node(name, "", doc.Body)
+	for _, doc := range file.Docs { // one at most
+		if doc.Body == nil {
+			continue
 		}
+		body, err := safeyaml.Expand(doc.Body)
+		if err != nil {
+			l.problems = append(l.problems, at(name, err))
+			return
+		}
+		l.node(name, "", body)
 	}
 	for path := range l.fields {
 		if l.given[path].layer != l.layer {

@@ -100,8 +100,9 @@ func TestLoadSetsWhatTheDocumentNames(t *testing.T) {
 			`"ratio": 0.25, "layers": ["up", "down"], "widths": [7], "extra": {"size": 4, "p": 0.5, "rows": ["SF", "FG"], "deep": {"on": true}}}`,
 		"dotted": "name: a b\ninner.on: true\ninner.count: -3.0\ninner.big: 1099511627776\ninner.seed: 18446744073709551615\ninner.rate: '0.000001'\ninner.deeper: {word: '5'}\n" +
 			"ratio: 0.25\nlayers: [up, down]\nwidths: [7]\nextra.size: 4\nextra.p: 0.5\nextra.rows: [SF, FG]\nextra.deep.on: true\n",
-		"documents": "name: x\ninner: {on: true, count: -3, big: 1099511627776}\n---\nname: a b\ninner: {seed: 18446744073709551615, rate: 0.000001, deeper: {word: '5'}}\n" +
-			"ratio: 0.25\nlayers: [up, down]\nwidths: [7]\nextra: {size: 4, p: 0.5, rows: [SF, FG], deep: {on: true}}\n",
+		"merged": "name: &n a b\ninner:\n  <<: [{on: true, count: 1}, {count: 2, big: 1099511627776}]\n  count: -3\n" +
+			"  seed: 18446744073709551615\n  rate: 0.000001\n  deeper: {word: '5'}\n" +
+			"ratio: 0.25\nlayers: &l [up, down]\nwidths: [7]\nextra: {size: 4, p: 0.5, rows: [SF, FG], deep: {on: true}}\n",
 	} {
 		got, err := load(t, yaml)
 		require.NoError(t, err, name)
@@ -113,7 +114,7 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 	ratio := 0.5
 	s := sample{Name: "kept", Ratio: &ratio, Layers: []string{"a"}, Extra: map[string]any{"a": 1}, Hidden: 3, Loose: 4}
 	before := s
-	for _, yaml := range []string{"", "# nothing\n", "inner:\n", "inner: {}\n", "~", "---\n---\n"} {
+	for _, yaml := range []string{"", "# nothing\n", "inner:\n", "inner: {}\n", "~", "---\n", "\xef\xbb\xbf"} {
 		require.NoError(t, settings.Load(&s, []byte(yaml)), "%q", yaml)
 		require.Equal(t, before, s, "%q", yaml)
 	}

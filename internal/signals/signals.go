@@ -1,4 +1,5 @@
-// Package signals ends a context at the first signal that asks a program to stop.
+// Package signals ends a context at the first signal that asks a program to stop, and a
+// program that crashes by a signal.
 package signals
 
 import (
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
@@ -20,6 +22,10 @@ func (s Signal) Is(target error) bool { return target == context.Canceled }
 
 // Code is the shells' exit code for the signal.
 func (s Signal) Code() int { return 128 + int(s) }
+
+// AbortOnCrash makes a crash of the program, such as out of memory or a panic, end it with
+// SIGABRT: Go's exit code for crashes is 2, as that of programs for a wrong command line.
+func AbortOnCrash() { debug.SetTraceback("crash") }
 
 // Until returns a context that ends at the first SIGINT or SIGTERM, so that work can stop
 // cleanly. The second signal ends the program.

@@ -16,7 +16,7 @@ func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objec
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Updates = append(b.Updates, Update{batch, o, opt})
-	s := policy.Stats{Tokens: len(batch.Tokens)}
+	s := policy.Stats{Tokens: len(batch.Tokens), HasEntropy: true, HasGradNorm: true}
 	if b.Alter != nil {
 		if err := b.Alter(batch, &s); err != nil || s.Skipped {
 			return s, err

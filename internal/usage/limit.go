@@ -2,11 +2,12 @@ package usage
 
 import (
 	"bytes"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 // Limit returns the memory limit of the process in bytes, and the file that sets it: the
@@ -16,7 +17,7 @@ func Limit() (limit int64, says string) { return limitUnder("/") }
 // limitUnder reads the system's files below root.
 func limitUnder(root string) (limit int64, says string) {
 	const machine = "/proc/meminfo"
-	raw, _ := os.ReadFile(filepath.Join(root, machine))
+	raw, _ := regular.ReadFile(filepath.Join(root, machine))
 	for line := range bytes.Lines(raw) {
 		if f := strings.Fields(string(line)); len(f) == 3 && f[0] == "MemTotal:" && f[2] == "kB" {
 			if n, err := strconv.ParseInt(f[1], 10, 53); err == nil {
@@ -26,7 +27,7 @@ func limitUnder(root string) (limit int64, says string) {
 	}
 	for group := controlGroup(root); group != ""; group = parent(group) {
 		file := path.Join("/sys/fs/cgroup", group, "memory.max")
-		raw, err := os.ReadFile(filepath.Join(root, file))
+		raw, err := regular.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			continue
 		}
@@ -40,7 +41,7 @@ func limitUnder(root string) (limit int64, says string) {
 
 // controlGroup returns the process's control group, "" if it has none.
 func controlGroup(root string) string {
-	raw, _ := os.ReadFile(filepath.Join(root, "/proc/self/cgroup"))
+	raw, _ := regular.ReadFile(filepath.Join(root, "/proc/self/cgroup"))
 	for line := range bytes.Lines(raw) {
 		if group, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "0::/"); ok {
 			return path.Clean("/" + group)

@@ -2,14 +2,15 @@ package usage
 
 import (
 	"bytes"
-	"os"
 	"strconv"
+
+	"vagen/internal/regular"
 )
 
 // PeakResident returns the maximum resident memory of the process in bytes. It does not use
 // getrusage, whose value starts with the peak of the parent process.
 func PeakResident() int64 {
-	raw, err := os.ReadFile("/proc/self/status")
+	raw, err := regular.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+
+	"vagen/internal/regular"
 )
 
 // Resident returns the process's resident memory in bytes, 0 if the system does not
 // report it.
 func Resident() int64 {
-	raw, err := os.ReadFile("/proc/self/statm")
+	raw, err := regular.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0
 	}

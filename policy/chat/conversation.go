@@ -19,7 +19,12 @@ type conversation struct {
 	tokens   int64 // of all messages, counted by the service or estimated
 	images   int64
 	busy     bool // in use by a call of Generate
+	// unanswered are the messages after those, to which the response was blank.
+	unanswered []policy.Message
 }
+
+// opens reports whether the conversation has no message yet.
+func (c *conversation) opens() bool { return len(c.messages)+len(c.unanswered) == 0 }
 
 // entry is a message of one role.
 type entry struct {
@@ -78,6 +83,9 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 		if err != nil {
 			return n, fmt.Errorf("message %d: %w", i, err)
 		}
+		if len(parts) == 0 {
+			continue
+		}
 		for _, p := range parts {
 			n.tokens += m.estimate(p)
 			if p.image != nil {
@@ -107,7 +115,8 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 	return n, nil
 }
 
-// split cuts a message at its image marks.
+// split cuts a message at its image marks. A blank response has no parts: it is not sent, as in
+// accept.
 func (m *Model) split(msg policy.Message) ([]part, error) {
 	texts := strings.Split(msg.Text, imageMark)
 	if marks := len(texts) - 1; marks != len(msg.Images) {
@@ -129,7 +138,10 @@ func (m *Model) split(msg policy.Message) ([]part, error) {
 		}
 		parts, blank = append(parts, part{image: pic}), false
 	}
-	if blank {
+	switch {
+	case blank && msg.Role == policy.Assistant:
+		return nil, nil
+	case blank:
 		return nil, fmt.Errorf("the message is empty")
 	}
 	return parts, nil
@@ -148,17 +160,21 @@ func (m *Model) estimate(p part) int64 {
 
 func estimateText(text string) int64 { return 4 + int64(len(text)+2)/3 }
 
-// accept adds a prompt and its answer to the conversation. A blank response adds no
-// message, because some APIs refuse one.
-func (m *Model) accept(c *conversation, n additions, a *answer) {
+// accept adds a prompt and its answer to the conversation. A blank response is not added,
+// because some APIs refuse one; the prompt's messages are sent with the next prompt's, joined,
+// because many models require alternating roles.
+func (m *Model) accept(c *conversation, prompt []policy.Message, n additions, a *answer) {
+	if strings.TrimSpace(a.text) == "" {
+		c.unanswered = slices.Concat(c.unanswered, prompt)
+		return
+	}
+	c.unanswered = nil
 	if len(n.system) > 0 {
 		c.system = n.system
 	}
 	c.messages = append(c.messages, n.messages...)
 	c.images += n.images
-	if strings.TrimSpace(a.text) != "" {
-		c.messages = append(c.messages, m.api.render(entry{policy.Assistant, []part{{text: a.text}}}, &m.o.Pictures))
-	}
+	c.messages = append(c.messages, m.api.render(entry{policy.Assistant, []part{{text: a.text}}}, &m.o.Pictures))
 	if a.counted {
 		c.tokens = a.used.prompt + a.used.completion - min(a.used.reasoning, a.used.completion)
 	} else {

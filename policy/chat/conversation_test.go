@@ -145,8 +145,12 @@ func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	})
 	m := newModel(t, options(t, Anthropic, server.URL))
 	c := one(t, m, prompt(1, system("Rules."), system("A map: <image>", painted(red)), system("More rules."),
-		user("\n<image>\n", painted(blue)), policy.Message{Role: policy.Assistant, Text: "example"}, user("now")))
+		user("\n<image>\n", painted(blue)), policy.Message{Role: policy.Assistant},
+		policy.Message{Role: policy.Assistant, Text: "example"}, user("now")))
 	require.Equal(t, policy.StopEnd, c.Stop)
+	n, err := m.Count(prompt(1, policy.Message{Role: policy.Assistant}))
+	require.NoError(t, err)
+	require.Zero(t, n)
 	one(t, m, prompt(1, user("again")))
 	text := func(s string) any { return map[string]any{"type": "text", "text": s} }
 	pic := func(s string) any {
@@ -159,8 +163,7 @@ func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	require.Equal(t, []any{
 		map[string]any{"role": "user", "content": []any{text("A map: "), pic("(1,2) ff0000/ff"), pic("(1,2) 0000ff/ff")}},
 		map[string]any{"role": "assistant", "content": []any{text("example")}},
-		map[string]any{"role": "user", "content": []any{text("now")}},
-		map[string]any{"role": "user", "content": []any{text("again")}}, // the blank response is not sent
+		map[string]any{"role": "user", "content": []any{text("now"), text("again")}}, // the blank response is not sent
 	}, server.all()[1].Body["messages"])
 }
 

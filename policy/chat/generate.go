@@ -69,7 +69,7 @@ func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error
 		if c.busy {
 			return nil, fmt.Errorf("chat: prompt %d: conversation %d is in use by another call", i, p.Conversation)
 		}
-		if err := checkRoles(len(c.messages) == 0, p.Messages); err != nil {
+		if err := checkRoles(c.opens(), p.Messages); err != nil {
 			return nil, fmt.Errorf("chat: prompt %d: %w", i, err)
 		}
 		j := &job{prompt: p, chat: c, limit: p.MaxTokens}
@@ -94,7 +94,7 @@ func (m *Model) end(jobs []*job) {
 	defer m.mu.Unlock()
 	for _, j := range jobs {
 		j.chat.busy = false
-		if key := j.prompt.Conversation; len(j.chat.messages) == 0 && m.chats[key] == j.chat {
+		if key := j.prompt.Conversation; j.chat.opens() && m.chats[key] == j.chat {
 			delete(m.chats, key)
 		}
 	}
@@ -162,7 +162,7 @@ func (m *Model) admit(ctx context.Context, estimate tokens) (*event, error) {
 // prepare encodes a job's request.
 func (m *Model) prepare(j *job, s policy.Sampling) error {
 	var err error
-	if j.additions, err = m.read(j.prompt.Messages); err != nil {
+	if j.additions, err = m.read(slices.Concat(j.chat.unanswered, j.prompt.Messages)); err != nil {
 		return err
 	}
 	system := j.chat.system
@@ -196,7 +196,7 @@ func (m *Model) complete(j *job) policy.Completion {
 		}
 	}
 	a.text = m.key.strip(a.text)
-	m.accept(j.chat, j.additions, a) // without the reasoning, which services do not read again
+	m.accept(j.chat, j.prompt.Messages, j.additions, a) // without the reasoning, which services do not read again
 	c := policy.Completion{Text: a.text, Reasoning: m.key.strip(a.reasoning), LogProbs: a.logProbs, Stop: a.stop}
 	if c.Reasoning == "" && !strings.HasPrefix(strings.TrimSpace(c.Text), strings.TrimSpace(m.o.Opened)) {
 		c.Text = m.o.Opened + c.Text

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"vagen/internal/endtokens"
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -50,7 +50,7 @@ type textConfig struct {
 // LoadCodec reads config.json, generation_config.json, tokenizer, chat template and image
 // processor of a folder in the Hugging Face layout. template holds variables of the chat template; it may be nil.
 func LoadCodec(dir string, template map[string]any) (*Codec, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -68,6 +68,10 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 	}
 	if c.chat, err = c.tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if c.positions < 0 {
+		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
+			dir, c.positions)
 	}
 	if n := c.tok.VocabSize(); n > c.vocab {
 		return nil, fmt.Errorf("engine: %s: the tokenizer has %d ids, config.json has a vocab_size of %d", dir, n, c.vocab)

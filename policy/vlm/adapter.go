@@ -13,6 +13,7 @@ import (
 
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -279,7 +280,7 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
 		return "", false, nil
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}

@@ -21,6 +21,7 @@ import (
 // gradient of every matrix. In addition: with the adapter off the model is the base model,
 // an exported model is a plain one, and a saved adapter is the same file.
 func TestAdaptersAgreeWithPEFT(t *testing.T) {
+	t.Parallel()
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")
 		base, _ := r.checkpoint()

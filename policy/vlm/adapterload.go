@@ -3,10 +3,10 @@ package vlm
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
@@ -26,7 +26,7 @@ func (s *storedAdapter) close() {
 
 // readAdapterConfig reads the settings of an adapter's folder.
 func (m *Model) readAdapterConfig(dir string) (peft.Config, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
 	if err != nil {
 		return peft.Config{}, fmt.Errorf("vlm: %w", err)
 	}

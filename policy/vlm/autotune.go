@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/plugin"
 )
@@ -106,7 +107,7 @@ func (m *Model) keepMeasured() error {
 	if to == "" {
 		return nil
 	}
-	raw, err := os.ReadFile(m.choices.Measure)
+	raw, err := regular.ReadFile(m.choices.Measure)
 	if errors.Is(err, fs.ErrNotExist) {
 		m.opts.Log.Warn("no matrix products were measured", "autotune", to)
 		return nil

@@ -17,6 +17,7 @@ import (
 // rowDrift and gradLimit bound the differences. There are few shapes, because XLA compiles
 // each of them.
 func TestBackendsAgree(t *testing.T) {
+	t.Parallel()
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	o := Options{Critic: SharedCritic, CacheTokens: 256, MicroTokens: 256}
 	pure := openTiny(t, dir, o)

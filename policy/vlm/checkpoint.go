@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -151,7 +152,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 }
 
 func copyFile(from, to string) error {
-	src, err := os.Open(from)
+	src, err := regular.Open(from)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func useModel(t *testing.T, dir, folder string, devices int) cached {
 	m := openTiny(t, dir, o)
 	h := sha256.New()
 	if devices == 0 { // the programs for generating are the same on several devices
-		prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("<image> box?", drawing(2, 16, 16)), Seed: 2}}
+		prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2}}
 		played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
 		require.NoError(t, err)
 		for _, c := range played {
@@ -98,8 +98,9 @@ func requireStore(t *testing.T) {
 // Responses, scores, weights and moments have the same bytes whether executables are
 // compiled or loaded, and a second process compiles nothing.
 func TestASecondProcessCompilesNothing(t *testing.T) {
+	t.Parallel()
 	requireStore(t)
-	dir, folder := tinyFolder(t, model.Qwen25VL, nil), filepath.Join(t.TempDir(), "executables")
+	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
 	without := useModel(t, dir, CompileCacheOff, 0)
 	require.Equal(t, 0, without.Loaded+without.Compiled, "counted by the store")
 	first, err := keeping(t, dir, folder)
@@ -130,6 +131,7 @@ func TestASecondProcessCompilesNothing(t *testing.T) {
 
 // Executables run on every device of a backend, also when they are loaded.
 func TestSeveralDevicesLoadExecutables(t *testing.T) {
+	t.Parallel()
 	requireStore(t)
 	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
 	first := useModel(t, dir, folder, 2)

@@ -132,6 +132,7 @@ var deviceOptions = map[string]Options{
 }
 
 func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
 		t.Run(name, func(t *testing.T) {
 			dir := tinyFolder(t, model.Qwen25VL, nil)
@@ -208,6 +209,7 @@ func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
 }
 
 func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
+	t.Parallel()
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	o := deviceOptions["adapters"]
 	o.SameBytes = true
@@ -239,6 +241,7 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 
 // TestDevicesShareTheMomentsAndLeakNothing: each trained array has its moments on one device.
 func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
+	t.Parallel()
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: 4})
 	var held [][2]int64
 	for round := range 2 {

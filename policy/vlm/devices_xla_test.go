@@ -13,6 +13,7 @@ import (
 // TestNodesGiveTheBytesOfOneProcess on XLA's CPU devices, which are real devices with memory of their own. Rows have one length, because
 // XLA compiles each shape.
 func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
 	d := testDevice(t)
 	if d.PureGo() || d.Accelerator() {
 		t.Skipf("the backend is %s", d.Name())

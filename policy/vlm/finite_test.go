@@ -107,6 +107,7 @@ func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 
 // One logit that is NaN makes every probability NaN: no token is sampled.
 func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
+	t.Parallel()
 	check := func(m *Model, name string, o policy.Sampling) {
 		t.Helper()
 		o.MaxTokens = 4
@@ -143,6 +144,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 // A conversation whose numbers are not finite ends; the others of its batch get
 // bit-identical results.
 func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
+	t.Parallel()
 	m := newTiny(t, model.Qwen3, Options{Backend: testBackend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	prompts := []policy.Prompt{

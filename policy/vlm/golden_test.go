@@ -38,6 +38,7 @@ const goldenTokens = 1200
 // from transformers: text, positions, vision tower, decoder, scores, greedy decoding with a
 // cache, gradients and three optimiser steps.
 func TestModelsAgreeWithTransformers(t *testing.T) {
+	t.Parallel()
 	recomputed := false
 	eachRecorded(t, func(r *recordedModel) {
 		policyDir, criticDir := r.checkpoint()

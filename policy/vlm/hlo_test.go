@@ -105,6 +105,7 @@ func TestChildForInspection(t *testing.T) {
 // TestProgramsWriteInPlaceAndKeepLogitsSmall inspects what XLA made of a training step, scoring
 // and decoding.
 func TestProgramsWriteInPlaceAndKeepLogitsSmall(t *testing.T) {
+	t.Parallel()
 	const layers, layerWeights = 2, 6 // of tinyObject's Llama
 	all := inspect(t)
 	for _, p := range all {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"vagen/internal/endtokens"
+	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -94,7 +94,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 	"unsafe"
 
+	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
@@ -198,7 +198,7 @@ func (m *Model) leaveGroup() {
 // facts are what must be the same on all nodes, so that they have the bytes of one process.
 func (m *Model) facts() ([]nodes.Fact, error) {
 	o := &m.opts
-	config, err := os.ReadFile(filepath.Join(m.dir, "config.json"))
+	config, err := regular.ReadFile(filepath.Join(m.dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}

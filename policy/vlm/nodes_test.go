@@ -141,6 +141,7 @@ func (n *node) ended(t testing.TB) map[string]string {
 // TestNodesGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
 // in one process and on several nodes, with all weights, adapters, which travel over TLS, and a frozen tower.
 func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
+	t.Parallel()
 	for name, shapes := range map[string][][2]int{ // nodes, devices of each
 		"critic and reference": {{2, 1}, {2, 2}},
 		"adapters":             {{2, 1}, {4, 1}},

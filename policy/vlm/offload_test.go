@@ -18,6 +18,7 @@ func offloaded(o Options) Options {
 // TestOffloadingChangesNoBytes plays, scores, learns, ties and restores with and without
 // moments and reference in host memory.
 func TestOffloadingChangesNoBytes(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]Options{
 		"one device":   {Critic: SeparateCritic, Reference: true},
 		"adapters":     {Critic: SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
@@ -71,6 +72,7 @@ func TestASnapshotKeepsItsMoments(t *testing.T) {
 }
 
 func TestOffloadingFreesTheDevices(t *testing.T) {
+	t.Parallel()
 	for _, devices := range []int{1, 4} {
 		m := newTiny(t, model.Qwen25VL, offloaded(Options{Critic: SeparateCritic, Reference: true, Devices: devices}))
 		for round := range 2 {

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -40,13 +39,14 @@ type perCallCase struct {
 }
 
 // turnsOf are prompts and further turns of their conversations, the last without the first
-// of them.
-func turnsOf(prompts []policy.Prompt, n int) [][]policy.Prompt {
+// of them. The longest responses of the further turns have up to most tokens; if those of the
+// first turn have about as many, one size of programs is enough.
+func turnsOf(prompts []policy.Prompt, n, most int) [][]policy.Prompt {
 	turns := [][]policy.Prompt{prompts}
 	for range n {
 		next := nextTurn(turns[len(turns)-1])
 		for i := range next {
-			next[i].MaxTokens = 4 + 5*i%7
+			next[i].MaxTokens = most - 5*i%7
 		}
 		turns = append(turns, next)
 	}
@@ -103,37 +103,34 @@ func perCallCases() []perCallCase {
 		require.Positive(t, n)
 	}
 	return []perCallCase{
-		{name: "lengths", family: model.Qwen25VL, sampling: plain, turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3)},
-		{name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain, turns: turnsOf(questions(4, true), 2),
+		{name: "lengths", family: model.Qwen25VL, sampling: plain, turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31)},
+		{name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain, turns: turnsOf(questions(4, true), 2, 31),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) }},
-		{name: "stop strings", family: model.Llama, sampling: stopping, turns: turnsOf(questions(4, false), 2),
+		{name: "stop strings", family: model.Llama, sampling: stopping, turns: turnsOf(questions(4, false), 2, 21),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopString)) }},
-		{name: "thinking", family: model.Qwen2, sampling: thinking, turns: turnsOf(questions(4, false), 1), check: forced},
-		{name: "thinking between tags", family: model.Qwen2, sampling: tagged, turns: turnsOf(questions(8, false), 1), check: forced},
-		{name: "greedy, bfloat16", family: model.Qwen2, options: Options{BFloat16: true}, sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1)},
-		{name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain, turns: turnsOf(questions(2, false), 1)},
-		{name: "more rows than kernels support", family: model.Qwen2, sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1)},
+		{name: "thinking", family: model.Qwen2, sampling: thinking, turns: turnsOf(questions(8, false), 1, 31), check: forced},
+		{name: "thinking between tags", family: model.Qwen2, sampling: tagged, turns: turnsOf(questions(8, false), 1, 31), check: forced},
+		{name: "greedy, bfloat16", family: model.Qwen2, options: Options{BFloat16: true}, sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1, 29)},
+		{name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain, turns: turnsOf(questions(2, false), 1, 31)},
+		{name: "more rows than kernels support", family: model.Qwen2, sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1, 13)},
 		{name: "regrouped", family: model.Qwen2, options: Options{MaxRows: 8}, sampling: policy.Sampling{Temperature: 1, MaxTokens: 61},
 			turns: turnsOf(withLimits(questions(12, false), func(i int) int {
 				if i == 3 || i > 8 {
 					return 50
 				}
 				return 3
-			}), 1)},
+			}), 1, 31)},
 	}
 }
 
 // written is what a model writes in all turns, and the tokens in the order in which they
 // were reported.
-func (c *perCallCase) written(t *testing.T, dir, folder string, perCall int) (
+func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 	all []policy.Completion, order []string, m *Model,
 ) {
 	o := c.options
-	o.TokensPerCall, o.CompileCache = perCall, folder
+	o.TokensPerCall = perCall
 	m = openTiny(t, dir, xlaOptions(t, o))
-	if o.LoRA != nil {
-		train(t, m, 1) // adapters that change something
-	}
 	for _, prompts := range c.turns {
 		out, err := m.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) { order = append(order, fmt.Sprint(prompt, " ", token)) })
 		require.NoError(t, err)
@@ -159,14 +156,16 @@ func ran(m *Model, prefix string) bool {
 // bit, also in later turns: where responses end between two calls, by a token, a string or
 // their length, where tokens are forced, where rows move to another batch.
 func TestTokensPerCallChangeNothing(t *testing.T) {
-	folder := CompileCacheOff
-	if runtime.GOOS == "linux" { // elsewhere executables are not kept
-		folder = filepath.Join(t.TempDir(), "executables") // what models have in common is compiled once
-	}
+	t.Parallel()
 	for _, c := range perCallCases() {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tinyFolder(t, c.family, c.changes)
-			want, order, one := c.written(t, dir, folder, 1)
+			if c.options.LoRA != nil { // adapters that change something, trained in pure Go
+				m := openTiny(t, dir, Options{LoRA: c.options.LoRA})
+				train(t, m, 1)
+				c.options = Options{Adapter: filepath.Join(save(t, m), actorFolder)}
+			}
+			want, order, one := c.written(t, dir, 1)
 			require.True(t, ran(one, "step "))
 			require.False(t, ran(one, "8 steps "))
 			require.Equal(t, c.name == "regrouped", regrouped(one))
@@ -178,11 +177,11 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 				perCall = []int{4, 8} // more would compile for long
 			}
 			for _, n := range perCall {
-				got, gotOrder, m := c.written(t, dir, folder, n)
+				got, gotOrder, m := c.written(t, dir, n)
 				require.True(t, ran(m, fmt.Sprint(n, " steps ")))
 				require.Equal(t, want, got, "%d tokens per call", n)
 				require.Equal(t, order, gotOrder, "%d tokens per call", n)
-				if c.name == "lengths" || c.options.LoRA != nil {
+				if c.name == "lengths" || c.options.Adapter != "" {
 					require.False(t, ran(m, "step "), "one kind of executable is enough")
 				}
 			}
@@ -193,6 +192,7 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 // A call that is cancelled between programs leaves nothing behind, and other conversations
 // continue.
 func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
+	t.Parallel()
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o := policy.Sampling{Temperature: 1, MaxTokens: 33}
 	prompts := questions(2, false)
@@ -230,6 +230,7 @@ const stepsDump = "VAGEN_TEST_STEPS_DUMP"
 // instruction copies an array of the cache. XLA writes the optimised programs only if it is
 // asked to when its plugin is loaded, so in another process.
 func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
+	t.Parallel()
 	o := xlaOptions(t, Options{TokensPerCall: 8})
 	if dir := os.Getenv(stepsDump); dir != "" {
 		for _, l := range []*LoRA{nil, lora()} {

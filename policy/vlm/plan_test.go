@@ -89,6 +89,7 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 }
 
 func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
+	t.Parallel()
 	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4, "vocab_size": 2048})
 	for _, n := range []int{1, 2, 4, 8} {
 		m := openTiny(t, dir, Options{Devices: n, SameBytes: true, MicroTokens: 1024, HeadTokens: 32})

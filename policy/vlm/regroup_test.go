@@ -138,6 +138,7 @@ func reversed(s []int) []int {
 // A call that fails at any point, also while rows are in a gathered batch, does not
 // affect other conversations, and leaks no arrays.
 func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
+	t.Parallel()
 	o := policy.Sampling{Temperature: 1, MaxTokens: 40}
 	dir := tinyFolder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{MaxRows: 8})

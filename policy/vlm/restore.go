@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
@@ -153,7 +154,7 @@ func (r *restoration) check() []error {
 // checkAdapter compares the stored adapter's configuration with the model's.
 func (r *restoration) checkAdapter(now *peft.Config) []error {
 	name := filepath.Join(r.folders[0], peft.ConfigFile)
-	raw, err := os.ReadFile(name)
+	raw, err := regular.ReadFile(name)
 	if err != nil {
 		return []error{err}
 	}

@@ -21,6 +21,7 @@ var sharding = map[string]Options{
 // TestDividedWeightsGiveTheSameBytes plays, scores, learns, ties and restores, with all weights
 // on each device and with weights that are divided over the devices.
 func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
 	for name, o := range sharding {
 		t.Run(name, func(t *testing.T) {
 			dir := tinyFolder(t, model.Qwen25VL, nil)
@@ -47,6 +48,7 @@ func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
 // once, and each device about as much as every other. Open conversations need the decoder on
 // their device, until they end.
 func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
+	t.Parallel()
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Devices: 4, ShardWeights: true})
 	held := func() (each []int64, sum int64) {
 		for _, d := range m.devices {

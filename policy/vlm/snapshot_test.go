@@ -16,6 +16,7 @@ import (
 // closing the model, its snapshot saves the bytes that the model would have saved when
 // the snapshot was created.
 func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
+	t.Parallel()
 	adapters := &LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}
 	for _, lora := range []*LoRA{nil, adapters} {
 		for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {

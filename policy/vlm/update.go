@@ -188,7 +188,7 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 	if err := m.runStep(ctx, s, want, opt, opt.Rate); err != nil {
 		return err
 	}
-	stats.GradNorm, stats.Skipped, stats.Metrics = s.norm, s.skipped, s.metrics
+	stats.GradNorm, stats.HasGradNorm, stats.Skipped, stats.Metrics = s.norm, true, s.skipped, s.metrics
 	aux := total(b.Weight)
 	if s.loss.Aux {
 		aux = total(b.AuxWeight)
@@ -297,7 +297,8 @@ func share(part, whole float64) float64 {
 }
 
 func policyStats(s *policy.Stats, sums []float64, weight, aux float64) {
-	s.PolicyLoss, s.Entropy, s.KL = sums[model.StatPolicy], share(sums[model.StatEntropy], aux), sums[model.StatKL]
+	s.PolicyLoss, s.KL = sums[model.StatPolicy], sums[model.StatKL]
+	s.Entropy, s.HasEntropy = share(sums[model.StatEntropy], aux), true
 	s.ApproxKL = share(sums[model.StatApproxKL], weight)
 	s.ClipFrac, s.ClipFracLow = share(sums[model.StatClipped], weight), share(sums[model.StatClippedLow], weight)
 	s.RatioMax = sums[model.StatRatioMax]

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -43,7 +44,7 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 			continue
 		}
 		ts, _, err := p.Play(ctx, batch, seed)
-		if err != nil {
+		if err != nil && !errors.Is(err, rollout.ErrNotStarted) { // failures are counted
 			return err
 		}
 		if err := done(ts); err != nil {
@@ -94,7 +95,7 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 		p.Policy = countingPolicy{l, c}
 	}
 	ts, _, err := p.Play(t.context(ctx), []rollout.Episode{ep}, t.Seed)
-	if err != nil {
+	if err != nil && !errors.Is(err, rollout.ErrNotStarted) {
 		return err
 	}
 	return e.store(t, ts[0], used())

@@ -108,7 +108,7 @@ func (r *Report) tables() (figures, rewards [][]string) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		line := []string{
-			row.Tag, row.Model, fmt.Sprint(row.Episodes), row.failures(), row.Success.String(), row.Score.String(), row.Turns.String(),
+			row.Tag, row.Model, fmt.Sprint(row.Episodes), row.failures(), row.rate(), row.Score.String(), row.Turns.String(),
 			fmt.Sprintf("%.2f", row.FormatCorrect), fmt.Sprintf("%.2f", row.Truncated), row.ResponseTokens.String(), row.PromptTokens.String(),
 		}
 		if costs {
@@ -120,6 +120,14 @@ func (r *Report) tables() (figures, rewards [][]string) {
 		}
 	}
 	return figures, rewards
+}
+
+// rate returns the share of successes, with the number of episodes if some are left out.
+func (r *Row) rate() string {
+	if r.Unusable == 0 {
+		return r.Success.String()
+	}
+	return fmt.Sprintf("%v of %d", r.Success, r.Success.N)
 }
 
 // failures returns how many episodes cannot be used, by reason.

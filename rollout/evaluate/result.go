@@ -16,6 +16,7 @@ import (
 	"vagen/env"
 	"vagen/internal/durable"
 	"vagen/internal/redact"
+	"vagen/internal/regular"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/rollout"
@@ -146,7 +147,7 @@ func readResults(dir string) ([]EpisodeResult, error) {
 			continue // incomplete; will be overwritten
 		}
 		path := filepath.Join(dir, e.Name(), resultName)
-		raw, err := os.ReadFile(path)
+		raw, err := regular.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // not a result
 		}

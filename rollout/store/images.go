@@ -13,6 +13,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"vagen/internal/regular"
 )
 
 // imageFolder is the folder beside the files.
@@ -166,7 +168,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if info.Size() > 8*maxPixels {
 		return nil, fmt.Errorf("%w: image %s has %d bytes, at most %d are allowed", ErrFormat, name, info.Size(), 8*maxPixels)
 	}
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"vagen/internal/regular"
 )
 
 const (
@@ -82,7 +84,7 @@ func encodeScores(step int, s *Scores) scores {
 // LoadScores reads a file of SaveScores. The error wraps ErrFormat if the file is
 // damaged, or not one of SaveScores.
 func LoadScores(path string) ([]Scores, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/regular"
 	"vagen/rollout"
 )
 
@@ -87,7 +88,7 @@ type Reader struct {
 
 // Open opens a file. The error wraps ErrFormat if this package did not write it.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -84,7 +85,7 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	}
 	dir := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), preset)
 	name := filepath.Join(dir, "result.json")
-	raw, err := os.ReadFile(name)
+	raw, err := regular.ReadFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return s.train(ctx, c, preset, dir)
@@ -92,7 +93,7 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 		return result{}, err
 	}
 	used := filepath.Join(dir, "config.yaml")
-	stored, err := os.ReadFile(used)
+	stored, err := regular.ReadFile(used)
 	if err != nil {
 		return result{}, err
 	}

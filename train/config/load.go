@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"vagen/internal/field"
 	"vagen/internal/presets"
+	"vagen/internal/regular"
 	"vagen/internal/settings"
 )
 
@@ -115,7 +115,7 @@ func (s Source) read(system string) (loaded, error) {
 	var raw []byte
 	if s.Path != "" {
 		var err error
-		if raw, err = os.ReadFile(s.Path); err != nil {
+		if raw, err = regular.ReadFile(s.Path); err != nil {
 			return in, err
 		}
 	}

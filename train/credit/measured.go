@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"vagen/internal/regular"
 )
 
 // Folder is the folder of measurements in a run's folder.
@@ -151,7 +153,7 @@ func readJSON(path string, into any) error {
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return fmt.Errorf("credit: %s: %w: it must be a regular file of at most %d bytes", path, ErrFile, maxFile)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("credit: %w", err)
 	}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"vagen/internal/field"
+	"vagen/internal/regular"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
 	"vagen/rollout/evaluate"
@@ -73,7 +73,7 @@ type BackendConfig struct {
 	Tokens      int            `yaml:"tokens_per_minute" doc:"maximum tokens per minute, as far as they are known; 0 is no limit"`
 	Retries     int            `yaml:"max_retries" doc:"number of retries after temporary failures"`
 	MinBackoff  float64        `yaml:"min_backoff" unit:"seconds" doc:"delay before the first retry; it doubles with every retry"`
-	MaxBackoff  float64        `yaml:"max_backoff" unit:"seconds" doc:"maximum delay; a longer one that a service requests is kept, unless it is more than an hour"`
+	MaxBackoff  float64        `yaml:"max_backoff" unit:"seconds" doc:"maximum delay; a longer one that a service requests is kept, up to an hour"`
 	Timeout     float64        `yaml:"timeout" unit:"seconds" doc:"time limit of one attempt"`
 	Omit        []string       `yaml:"omit" doc:"sampling fields that the model does not support, by their names in the API"`
 	Extra       map[string]any `yaml:"extra" doc:"additional fields of every request"`
@@ -176,7 +176,7 @@ func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faul
 // Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
 func Load(path string, overrides []string, getenv func(string) (string, bool)) (*Plan, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"vagen/env/builtin"
 	"vagen/env/dataset"
+	"vagen/internal/regular"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
 	"vagen/policy"
@@ -88,7 +89,7 @@ func (e *Plan) readFiles() (problems []error) {
 	for _, name := range e.Config.Datasets {
 		path := e.at(name)
 		if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
-			raw, err := os.ReadFile(path)
+			raw, err := regular.ReadFile(path)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("datasets: %w", err))
 				continue

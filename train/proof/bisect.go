@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"vagen/internal/regular"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -106,7 +106,7 @@ func openSide(dir string) (*side, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, metricsName))
+	raw, err := regular.ReadFile(filepath.Join(dir, metricsName))
 	if err != nil {
 		return nil, fmt.Errorf("proof: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"vagen/internal/buildinfo"
+	"vagen/internal/regular"
 )
 
 // Facts are what the result of a run depends on, besides the input files.
@@ -28,7 +29,7 @@ type Facts struct {
 // it. backend is "" if unknown.
 func NewFacts(config []byte, seed uint64, backend string) *Facts {
 	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend, XLAFlags: os.Getenv("XLA_FLAGS")}
-	raw, err := os.ReadFile("/proc/cpuinfo") // on other systems the processor stays unknown
+	raw, err := regular.ReadFile("/proc/cpuinfo") // on other systems the processor stays unknown
 	if err == nil {
 		f.Processor, f.Family = processor(string(raw))
 	}

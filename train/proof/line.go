@@ -7,8 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"vagen/internal/regular"
 )
 
 // FileName is the name of the chained file in a run's folder.
@@ -108,7 +109,7 @@ func (c *Chain) Head() string {
 // Read reads the chain of a run's folder. If there is none, the error wraps fs.ErrNotExist.
 // A damaged chain is not an error, see Chain.Damage.
 func Read(dir string) (*Chain, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, FileName))
+	raw, err := regular.ReadFile(filepath.Join(dir, FileName))
 	if err != nil {
 		return nil, fmt.Errorf("proof: %w", err)
 	}

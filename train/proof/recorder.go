@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/train"
 	"vagen/train/track"
 )
@@ -211,7 +212,7 @@ func sumsOf(dir string, step int) (manifest string, files map[string]string, err
 
 // readManifest reads the manifest of a checkpoint.
 func readManifest(folder string) (sums map[string]durable.Sum, err error) {
-	raw, err := os.ReadFile(filepath.Join(folder, manifestName))
+	raw, err := regular.ReadFile(filepath.Join(folder, manifestName))
 	if err == nil {
 		err = json.Unmarshal(raw, &sums)
 	}

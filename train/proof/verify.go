@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -175,7 +176,7 @@ func (r *Report) file(what, name, want string) bool {
 
 // metrics compares metrics.jsonl line by line.
 func (r *Report) metrics(context.Context) error {
-	raw, err := os.ReadFile(filepath.Join(r.Run, metricsName))
+	raw, err := regular.ReadFile(filepath.Join(r.Run, metricsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("proof: %w", err)
 	}

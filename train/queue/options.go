@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -18,6 +17,8 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/natsurl"
+	"vagen/internal/regular"
+	"vagen/internal/transport"
 	"vagen/rollout"
 )
 
@@ -184,7 +185,10 @@ func (o *Connection) dial() ([]nats.Option, *complaints, error) {
 	case o.Creds != "":
 		creds := nats.UserCredentials(o.Creds)
 		var read nats.Options
-		err := creds(&read)
+		_, err := regular.ReadFile(o.Creds)
+		if err == nil {
+			err = creds(&read)
+		}
 		if err == nil {
 			_, err = read.UserJWT()
 		}
@@ -221,7 +225,7 @@ func (o *Connection) clientTLS() (*tls.Config, error) {
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
-		raw, err := os.ReadFile(o.CA)
+		raw, err := regular.ReadFile(o.CA)
 		if err != nil {
 			return nil, fmt.Errorf("queue: %w: CA: %w", ErrOption, err)
 		}
@@ -240,7 +244,7 @@ func (o *Connection) clientTLS() (*tls.Config, error) {
 }
 
 func (o *Connection) certificate() (tls.Certificate, error) {
-	own, err := tls.LoadX509KeyPair(o.Cert, o.CertKey)
+	own, err := transport.KeyPair(o.Cert, o.CertKey)
 	if err != nil {
 		err = fmt.Errorf("queue: %w: Cert, CertKey: %w", ErrOption, err)
 	}

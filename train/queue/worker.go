@@ -286,6 +286,9 @@ func (w *worker) episode(ctx context.Context, of *opened, t *task) (out *rollout
 			ctx, observed = of.Observe(ctx, p)
 		}
 		ts, _, err := p.Play(ctx, []rollout.Episode{e}, of.settings.Seed)
+		if errors.Is(err, rollout.ErrNotStarted) {
+			err = nil // the trajectory has the reason
+		}
 		if err == nil {
 			out, report = ts[0], observed()
 		}

@@ -210,7 +210,7 @@ func TestEveryDefaultAlarmTurnsOn(t *testing.T) {
 			c := traintest.Small()
 			b := traintest.Guesser()
 			b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
-				*s = policy.Stats{Entropy: 1, RatioMax: 1, Tokens: 1, Skipped: true}
+				*s = policy.Stats{Entropy: 1, HasEntropy: true, RatioMax: 1, Tokens: 1, Skipped: true}
 				set(s, beyond)
 				return nil
 			}

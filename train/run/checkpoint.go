@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
@@ -256,7 +257,7 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 // OpenCheckpoint checks a checkpoint's files against its manifest and reads its
 // state. Errors about a missing or changed file wrap ErrTorn and name the file.
 func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
+	raw, err := regular.ReadFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run: %w: %s has no %s", ErrTorn, dir, manifestName)
 	}
@@ -271,7 +272,7 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 		return nil, err
 	}
 	p := &Checkpoint{Path: dir}
-	state, err := os.ReadFile(filepath.Join(dir, stateName))
+	state, err := regular.ReadFile(filepath.Join(dir, stateName))
 	if err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
@@ -281,7 +282,7 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	if err := loadPrefetched(dir, p.State.Prefetched); err != nil {
 		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, prefetchedFolder, dir, err)
 	}
-	if p.Config, err = os.ReadFile(filepath.Join(dir, configName)); err != nil {
+	if p.Config, err = regular.ReadFile(filepath.Join(dir, configName)); err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	return p, nil

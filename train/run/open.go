@@ -125,7 +125,11 @@ func (o *Options) dir(c *config.Config) string {
 
 func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string) (policy.Learner, error) {
 	if o.Learner != nil {
-		return o.Learner(ctx, dir)
+		l, err := o.Learner(ctx, dir)
+		if err == nil && l == nil {
+			err = errors.New("run: Options.Learner returned nil")
+		}
+		return l, err
 	}
 	m, err := o.openModel(ctx, c)
 	if err != nil {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,9 @@ func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s train.State
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	snapshot, err := shot.Snapshot(ctx)
+	if err == nil && snapshot == nil {
+		err = errors.New("the learner returned a nil snapshot")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}

@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -231,7 +231,7 @@ func recorded(c *config.Config, path string, step int) ([]*rollout.Trajectory, e
 // metricsOf reads the metrics of a step.
 func metricsOf(path string, step int) (track.Metrics, error) {
 	name := filepath.Join(path, "metrics.jsonl")
-	raw, err := os.ReadFile(name)
+	raw, err := regular.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}

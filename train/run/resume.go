@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -27,7 +27,7 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	name := filepath.Join(path, configName)
-	raw, err := os.ReadFile(name)
+	raw, err := regular.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("run: no run in %s: %w", path, err)
 	}
@@ -95,7 +95,7 @@ func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
 // saved is not included: the Trainer that resumes from it emits it.
 func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	path := filepath.Join(f.Path, metricsName)
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run: metrics: %w", err)
 	}
@@ -116,7 +116,7 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 // false when it reports none.
 func (f *Folder) lastSave() (step int, ok bool, err error) {
 	path := filepath.Join(f.Path, metricsName)
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/regular"
 	"vagen/train"
 )
 
@@ -73,7 +74,7 @@ func (c *Checkpoints) prune(newest int) error {
 // madeByInterrupt reports whether a checkpoint was saved because of an interruption.
 func madeByInterrupt(dir string) bool {
 	var s train.State
-	raw, err := os.ReadFile(filepath.Join(dir, stateName))
+	raw, err := regular.ReadFile(filepath.Join(dir, stateName))
 	return err == nil && json.Unmarshal(raw, &s) == nil && s.Interrupted
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/filelock"
+	"vagen/internal/regular"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train"
@@ -102,7 +103,7 @@ func (f *Folder) writePending() error {
 		return nil
 	}
 	name := filepath.Join(f.Path, configName)
-	now, err := os.ReadFile(name)
+	now, err := regular.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -151,7 +152,7 @@ func (f *Folder) ID() (string, error) {
 // no metrics, it does nothing.
 func (f *Folder) inherit(from string, at *train.State) error {
 	path := filepath.Join(from, metricsName)
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vagen/policy"
+	"vagen/reward"
 )
 
 // ErrExample is wrapped by errors about files of examples and their content.
@@ -169,13 +170,37 @@ func (r *reader) message(v any) (message, error) {
 			return m, fmt.Errorf(".weight: it is %v, but only messages of the assistant have a loss", w)
 		}
 	}
-	if fields["content"] == nil && m.calls != "" {
-		return m, nil
+	reasoning, err := reasoningOf(fields)
+	if err != nil {
+		return m, err
 	}
-	if err := r.content(&m, fields["content"]); err != nil {
-		return m, fmt.Errorf(".content%w", err)
+	if content := fields["content"]; content != nil || reasoning == "" && m.calls == "" {
+		if err := r.content(&m, content); err != nil {
+			return m, fmt.Errorf(".content%w", err)
+		}
+	}
+	if reasoning != "" && m.role == policy.Assistant {
+		m.text = (*reward.Parser)(nil).Rejoin(reasoning, m.text)
 	}
 	return m, nil
+}
+
+// reasoningOf returns the reasoning of a message in a field of its own, "" for none.
+func reasoningOf(fields map[string]any) (string, error) {
+	for _, key := range []string{"reasoning_content", "reasoning"} {
+		v := fields[key]
+		if v == nil {
+			continue
+		}
+		text, ok := textOf(v)
+		if !ok {
+			return "", fmt.Errorf(".%s: it is %s, must be a text", key, kindOf(v))
+		}
+		if text != "" {
+			return text, nil
+		}
+	}
+	return "", nil
 }
 
 // content converts a text, or a list of parts.

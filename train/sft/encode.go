@@ -96,6 +96,9 @@ func (e *encoding) conversation(s *source) (row, error) {
 	if turn != len(weights) {
 		return r, fmt.Errorf("the encoder returned %d responses for %d messages of the assistant", turn, len(weights))
 	}
+	if len(images) > len(all) {
+		return r, fmt.Errorf("the encoder returned %d images for %d", len(images), len(all))
+	}
 	if len(images) > 0 {
 		hashes := make([][32]byte, len(images))
 		for i := range images {

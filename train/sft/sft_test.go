@@ -145,6 +145,24 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 	}
 }
 
+// TestReasoningInAFieldOfItsOwnIsLearned: in front of the answer, as the model is to write it.
+func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
+	for fields, want := range map[string]string{
+		`"content":"yes","reasoning_content":"hm"`:              "___<think>hm</think>yes.",
+		`"content":"yes","reasoning":"hm"`:                      "___<think>hm</think>yes.",
+		`"content":null,"reasoning":"hm"`:                       "___<think>hm</think>.",
+		`"content":"<think>so</think>yes","reasoning":"hm"`:     "___<think>so</think>yes.",
+		`"content":"yes","reasoning":"","reasoning_content":""`: "___yes.",
+	} {
+		path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant",`+fields+`}]}`)
+		d, _ := open(t, settings(path), letters{})
+		require.Equal(t, want, learned(batch(t, d, 1), 0), fields)
+	}
+	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`))
+	_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
+	require.ErrorContains(t, err, "line 1: messages[1].reasoning: it is a number, must be a text")
+}
+
 // TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 by both aggregations.
 func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 	path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}

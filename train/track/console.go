@@ -27,7 +27,7 @@ type round struct {
 
 // NewConsole returns a Console that writes to w.
 func NewConsole(w io.Writer) *Console {
-	return &Console{w: w, terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
+	return &Console{w: term.Raw(w), terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
 }
 
 // Event implements Sink.
@@ -51,8 +51,13 @@ func (c *Console) Event(e Event) error {
 			return c.line(fmt.Sprintf("validation after step %d: loss %s, token accuracy %s on %d held-out tokens",
 				e.Step, e.show("%.3f", "sft/val_loss"), e.show("%.3f", "sft/val_token_accuracy"), int(e.Metrics["sft/val_tokens"])))
 		}
-		return c.line(fmt.Sprintf("validation after step %d: success %s on %d unseen levels, %s turns, format %s",
-			e.Step, e.show("%.2f", "val/success"), int(e.Metrics["val/episodes"]), e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
+		all, bad := int(e.Metrics["val/episodes"]), int(e.Metrics["val/unusable"])
+		levels := fmt.Sprint(all)
+		if bad > 0 {
+			levels = fmt.Sprintf("%d of %d", all-bad, all)
+		}
+		return c.line(fmt.Sprintf("validation after step %d: success %s on %s unseen levels, %s turns, format %s",
+			e.Step, e.show("%.2f", "val/success"), levels, e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
 	}
 	return nil
 }

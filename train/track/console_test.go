@@ -32,7 +32,7 @@ var shownEvents = []Event{
 	{Kind: "validate", Step: 0, Total: 3, Metrics: Metrics{"val/success": 0.25, "val/episodes": 256, "val/turns": 3.14, "val/format_correct": 0.999}},
 	{Kind: "step", Step: 1, Total: 3, Metrics: Metrics{"train/success": 0.3, "train/score": 0.51, "train/format_correct": 0.9, "actor/entropy": 0.7, "time/step": 9.96}},
 	{Kind: "step", Step: 2, Total: 3, Metrics: Metrics{"train/success": 0.4, "train/score": -0.5, "train/unusable": 3, "time/step": 10}},
-	{Kind: "validate", Step: 2, Total: 3, Metrics: Metrics{"val/success": 0.5, "val/episodes": 256}},
+	{Kind: "validate", Step: 2, Total: 3, Metrics: Metrics{"val/success": 0.5, "val/episodes": 256, "val/unusable": 16}},
 	{Kind: "save", Step: 2, Total: 3},
 	{Kind: "step", Step: 3, Total: 3, Metrics: Metrics{"train/success": 0.6}},
 	{Kind: "other", Step: 3, Total: 3},
@@ -45,7 +45,7 @@ func TestConsoleWritesALinePerEvent(t *testing.T) {
 validation after step 0: success 0.25 on 256 unseen levels, 3.1 turns, format 1.00
 [████████················] 1/3  left --  training  success 0.30  score +0.51  format 0.90  entropy 0.70  10.0 s/step
 [████████████████········] 2/3  left 10s  training  success 0.40  score -0.50  format -  entropy -  10.0 s/step  3 unusable
-validation after step 2: success 0.50 on 256 unseen levels, - turns, format -
+validation after step 2: success 0.50 on 240 of 256 unseen levels, - turns, format -
 [████████████████████████] 3/3  left 0s  training  success 0.60  score -  format -  entropy -  - s/step
 `, show(t, false, shownEvents...))
 }
@@ -56,7 +56,7 @@ func TestConsoleKeepsTheBarInPlace(t *testing.T) {
 	require.Equal(t, []string{
 		"[████████████████████████] 32/32  left 0s  imitation  loss 0.500",
 		"validation after step 0: success 0.25 on 256 unseen levels, 3.1 turns, format 1.00",
-		"validation after step 2: success 0.50 on 256 unseen levels, - turns, format -",
+		"validation after step 2: success 0.50 on 240 of 256 unseen levels, - turns, format -",
 		"[████████████████████████] 3/3  left 0s  training  success 0.60  score -  format -  entropy -  - s/step",
 		"",
 	}, screen(show(t, true, shownEvents...)))

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"vagen/internal/regular"
 )
 
 // Metrics are the named numbers of an event. All except those of time and machine are
@@ -92,7 +94,7 @@ func (j *JSONLines) Event(e Event) error {
 
 // cut removes the events after a step.
 func (j *JSONLines) cut(step int) error {
-	raw, err := os.ReadFile(j.file.Name())
+	raw, err := regular.ReadFile(j.file.Name())
 	if err != nil {
 		return fmt.Errorf("track: metrics: %w", err)
 	}

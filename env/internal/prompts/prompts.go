@@ -18,6 +18,7 @@ import (
 
 	"vagen/env/internal/options"
 	"vagen/internal/field"
+	"vagen/internal/regular"
 	"vagen/reward"
 )
 
@@ -191,7 +192,7 @@ func readFile(path string) (string, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
 		return "", fmt.Errorf("%s: %w: must be a file of at most %d bytes, is %d bytes (%v)", path, fs.ErrInvalid, maxFile, info.Size(), info.Mode())
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	return strings.TrimSuffix(string(raw), "\n"), err
 }
 

@@ -18,6 +18,7 @@ import (
 	"vagen/internal/hub"
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
+	"vagen/internal/regular"
 	"vagen/internal/retry"
 )
 
@@ -53,7 +54,8 @@ func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err erro
 	pauses := retry.Doubling(f.Pause, max(f.Pause, time.Minute)).Pauses(retry.Jitter(retry.Seed(f.id), 0))
 	for left := f.Attempts; ; {
 		progress, err := try()
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) || origin.Refused(err) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) ||
+			origin.Refused(err) {
 			return err
 		}
 		if progress {
@@ -183,7 +185,7 @@ func startsAt(resp *http.Response, at int64) bool {
 
 // verify checks the size and checksum of a file.
 func verify(path string, want file, size int64) error {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return err
 	}

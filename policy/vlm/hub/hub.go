@@ -15,6 +15,7 @@ import (
 
 	"vagen/internal/filelock"
 	"vagen/internal/hub"
+	"vagen/internal/regular"
 )
 
 var (
@@ -159,7 +160,7 @@ func (f *fetcher) storeCommit(commit string) error {
 
 // cached returns the complete folder of an earlier call.
 func (f *fetcher) cached() (dir string, ok bool) {
-	commit, err := os.ReadFile(f.ref())
+	commit, err := regular.ReadFile(f.ref())
 	if err != nil || !commitPattern.Match(commit) {
 		return "", false
 	}

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 var (
@@ -69,8 +70,10 @@ func Qwen3VL() Config {
 	}
 }
 
-// maxFactor bounds P·M and T, so that sizes cannot overflow.
-const maxFactor = 1024
+const (
+	maxFactor = 1024 // bounds P·M and T, so that sizes cannot overflow
+	maxScale  = 1e6  // bounds the numbers of normalisation, so that pixels cannot
+)
 
 // Validate reports all invalid fields of c; the error wraps ErrConfig.
 func (c Config) Validate() error {
@@ -94,11 +97,15 @@ func (c Config) Validate() error {
 	if c.MaxPixels > maxPixels {
 		bad.Say("max_pixels is %d, want at most %d", c.MaxPixels, maxPixels)
 	}
-	bad.Finite("rescale_factor", c.Rescale)
+	if !(c.Rescale > 0 && c.Rescale <= maxScale) {
+		bad.Say("rescale_factor is %v, want more than 0 and at most %.0g", c.Rescale, maxScale)
+	}
 	for i := range 3 {
-		bad.Finite(fmt.Sprintf("image_mean[%d]", i), c.Mean[i])
-		if !finite(c.Std[i]) || c.Std[i] <= 0 {
-			bad.Say("image_std[%d] is %v, want more than 0", i, c.Std[i])
+		if !(math.Abs(c.Mean[i]) <= maxScale) {
+			bad.Say("image_mean[%d] is %v, want at most %.0g in size", i, c.Mean[i], maxScale)
+		}
+		if !(c.Std[i] >= 1/maxScale && c.Std[i] <= maxScale) {
+			bad.Say("image_std[%d] is %v, want %.0g to %.0g", i, c.Std[i], 1/maxScale, maxScale)
 		}
 	}
 	if err := bad.Err(); err != nil {
@@ -106,8 +113,6 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // factor is the number of pixels of which sides are multiples.
 func (c Config) factor() int { return c.PatchSize * c.MergeSize }
@@ -184,7 +189,7 @@ func readJSON(path string, dst any) error {
 	if info.Size() > maxConfigFile {
 		return fmt.Errorf("%s: %w: %d bytes, allowed %d", path, ErrConfig, info.Size(), maxConfigFile)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return err
 	}

@@ -221,6 +221,19 @@ func TestPatchesRefuseWhatHasNoSize(t *testing.T) {
 	require.ErrorIs(t, p.Patches(&out, image.NewGray(image.Rect(0, 0, 1, 300))), ErrImage)
 }
 
+func TestNumbersOfNormalisationThatNoProcessorHasAreNamed(t *testing.T) {
+	for want, set := range map[string]func(*Config){
+		"rescale_factor is 0, want more than 0 and at most 1e+06": func(c *Config) { c.Rescale = 0 },
+		"rescale_factor is 1e+300":                                func(c *Config) { c.Rescale = 1e300 },
+		"image_mean[2] is -1e+300, want at most 1e+06 in size":    func(c *Config) { c.Mean[2] = -1e300 },
+		"image_std[0] is 1e-300, want 1e-06 to 1e+06":             func(c *Config) { c.Std[0] = 1e-300 },
+	} {
+		c := Qwen25VL()
+		set(&c)
+		require.ErrorContains(t, c.Validate(), want)
+	}
+}
+
 func TestValidateReportsEveryFault(t *testing.T) {
 	c := Config{PatchSize: 0, TemporalPatchSize: -1, MergeSize: 2000, MinPixels: 9, MaxPixels: 3, Rescale: math.NaN(), Mean: [3]float64{0, math.Inf(1), 0}}
 	_, err := New(c)

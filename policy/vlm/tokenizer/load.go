@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"vagen/internal/jsontext"
+	"vagen/internal/regular"
 )
 
 // The files of a tokenizer, by name. Only the first is required; the others are read
@@ -64,7 +65,7 @@ func readFile(path string) ([]byte, error) {
 	if info.Size() > maxFile {
 		return nil, fmt.Errorf("%s: %w: found %d bytes, at most %d are allowed", path, ErrFormat, info.Size(), maxFile)
 	}
-	return os.ReadFile(path)
+	return regular.ReadFile(path)
 }
 
 // Save writes the tokenizer's files into dir, which must exist, exactly as they

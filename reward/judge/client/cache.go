@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"vagen/internal/filelock"
+	"vagen/internal/regular"
 )
 
 // cache keeps answers in a folder, one file each, named by the hash of what was asked. Files
@@ -63,7 +64,7 @@ func (c *cache) path(key string) string { return filepath.Join(c.dir, key[:2], k
 // get returns the answer of a key. A file that is damaged counts as missing.
 func (c *cache) get(key string) (string, bool) {
 	path := c.path(key)
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return "", false
 	}

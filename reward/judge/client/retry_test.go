@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/chat"
@@ -26,7 +28,15 @@ func TestTheJudgesDelayIsHonoured(t *testing.T) {
 		}, nil)
 		c.check = func(string, string) error { return nil }
 		begin := time.Now()
+		var other sync.WaitGroup
+		other.Go(func() {
+			time.Sleep(10 * time.Second)
+			_, _, err := c.Complete(t.Context(), []string{"c"})
+			assert.NoError(t, err)
+			assert.Equal(t, time.Minute, time.Since(begin), "another claim waits, too")
+		})
 		answers, errs, err := c.Complete(t.Context(), []string{"a"})
+		other.Wait()
 		require.NoError(t, err)
 		require.NoError(t, errs[0])
 		require.Equal(t, "yes", answers[0])

@@ -4,8 +4,8 @@ import { Chart } from './chart.js';
 import { link, patch } from './route.js';
 
 // Metrics that are shown first, where a run has them.
-const first = ['train/success', 'val/success', 'train/score', 'val/score', 'critic/score/mean', 'train/format_correct', 'actor/entropy',
-  'actor/ppo_kl', 'actor/pg_loss', 'critic/vf_loss', 'critic/vf_explained_var', 'response_length/mean'];
+const first = ['train/success', 'train/unusable', 'val/success', 'val/unusable', 'train/score', 'val/score', 'critic/score/mean',
+  'train/format_correct', 'actor/entropy', 'actor/ppo_kl', 'actor/pg_loss', 'critic/vf_loss', 'critic/vf_explained_var', 'response_length/mean'];
 
 // Metrics draws the runs of the page in the same charts.
 export class Metrics {

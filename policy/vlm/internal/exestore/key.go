@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"vagen/internal/regular"
 )
 
 // version is that of the format of files and of what keys are made of.
@@ -36,7 +38,7 @@ func newKey(parts ...string) (k key) {
 
 // checksumOf returns the SHA-256 of a file.
 func checksumOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", err
 	}
@@ -51,14 +53,14 @@ func checksumOf(path string) (string, error) {
 // machine identifies the processors and the driver of GPUs. XLA generates code for the
 // processor of this machine and divides loops by the number of processors.
 var machine = sync.OnceValue(func() string {
-	list, _ := os.ReadFile("/proc/cpuinfo") // supported has tested it
-	driver, _ := os.ReadFile("/proc/driver/nvidia/version")
+	list, _ := regular.ReadFile("/proc/cpuinfo") // supported has tested it
+	driver, _ := regular.ReadFile("/proc/driver/nvidia/version")
 	return strings.Join(append(processors(string(list)), runtime.GOARCH, strconv.Itoa(runtime.NumCPU()), string(driver)), "\n")
 })
 
 // supported returns why executables cannot be kept on this machine; "" if they can.
 func supported() string {
-	list, err := os.ReadFile("/proc/cpuinfo")
+	list, err := regular.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "the processor cannot be identified: " + err.Error()
 	}

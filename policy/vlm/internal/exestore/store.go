@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"vagen/internal/regular"
 )
 
 // DefaultLimit is the size in bytes above which the least recently used files of a folder
@@ -131,7 +133,7 @@ func (s *Store) path(k key) string { return filepath.Join(s.dir, k.String()+suff
 // read returns the executable of a key, and records that it was used.
 func (s *Store) read(k key) (data []byte, ok bool) {
 	path := s.path(k)
-	raw, err := os.ReadFile(path)
+	raw, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false
 	}

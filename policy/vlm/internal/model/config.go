@@ -36,9 +36,7 @@ type Config struct {
 	LoRA   *LoRA                  // adapters of the blocks; nil without
 	Frozen func(name string) bool // selects parameters without gradient by their parts' names; nil for none
 
-	ImageToken, VideoToken int32 // placeholders, -1 without vision
-	VisionStart, VisionEnd int32
-	BOS                    int32      // -1 when not given
+	ImageToken, VideoToken int32      // placeholders, -1 without vision
 	EndOfTurn              []int32    // any of them ends a response; ParseConfig knows only eos_token_id of config.json
 	Rescale                float64    // of the image processor: pixel values are multiplied by this, then normalised
 	NormMean, NormStd      [3]float64 // of the image processor

@@ -1,9 +1,12 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+
+	"vagen/internal/endtokens"
 )
 
 // sizeLimit is a size of a config with its name and the binary logarithm of its
@@ -46,6 +49,38 @@ func (c *Config) checkSize() []error {
 	return nil
 }
 
+// check checks the settings outside the decoder and the vision tower.
+func (f *configFile) check(t *configText, c *Config) []error {
+	var bad []error
+	vocab := c.Text.Vocab
+	for _, q := range []struct {
+		key   string
+		value json.RawMessage
+	}{{"quantization_config", f.Quantization}, {"compression_config", f.Compression}} {
+		if len(q.value) > 0 && string(q.value) != "null" && string(q.value) != "{}" {
+			bad = append(bad, fmt.Errorf("%s is set: quantised weights are not supported", q.key))
+		}
+	}
+	if err := endtokens.IDs(c.EndOfTurn).Check(vocab); err != nil {
+		bad = append(bad, err)
+	}
+	for _, token := range []struct {
+		key string
+		id  *int32
+	}{
+		{"bos_token_id", t.BOS}, {"video_token_id", f.VideoToken},
+		{"vision_start_token_id", f.VisionStart}, {"vision_end_token_id", f.VisionEnd},
+	} {
+		if id := token.id; id != nil && (*id < 0 || int(*id) >= vocab) {
+			bad = append(bad, fmt.Errorf("%s is %d, must be in [0, %d)", token.key, *id, vocab))
+		}
+	}
+	if !(c.InitRange >= 0 && c.InitRange <= 10) {
+		bad = append(bad, fmt.Errorf("initializer_range is %v, must be in [0, 10]", c.InitRange))
+	}
+	return bad
+}
+
 func (t *configText) check(family Family, x *Text) []error {
 	var bad []error
 	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
@@ -53,8 +88,8 @@ func (t *configText) check(family Family, x *Text) []error {
 		{"vocab_size", x.Vocab, 24}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20},
 		{"num_hidden_layers", x.Layers, 12}, {"num_attention_heads", x.Heads, 12},
 	})
-	if x.MaxPositions < 0 {
-		addf("max_position_embeddings is %d, must not be negative", x.MaxPositions)
+	if x.MaxPositions < 0 || x.MaxPositions > maxPositions {
+		addf("max_position_embeddings is %d, must be in [0, %d]", x.MaxPositions, maxPositions)
 	}
 	if len(bad) > 0 {
 		return bad
@@ -74,8 +109,26 @@ func (t *configText) check(family Family, x *Text) []error {
 	if !(x.Eps > 0 && x.Eps < 1) {
 		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
-	if !(x.Theta > 1) {
-		addf("rope_theta is %v, must be above 1", x.Theta)
+	if i := slices.IndexFunc(t.LayerTypes, func(kind string) bool { return kind != "full_attention" }); i >= 0 {
+		addf("layer_types[%d] is %q, only full_attention is supported", i, t.LayerTypes[i])
+	}
+	t.checkRope(addf, family, x)
+	return bad
+}
+
+// Limits far above any model: beyond them sizes and frequencies lose their meaning.
+const (
+	maxTheta     = 1e12
+	maxPositions = 1 << 30
+)
+
+// checkRope checks the rotary positions.
+func (t *configText) checkRope(addf func(format string, args ...any), family Family, x *Text) {
+	if !(x.Theta > 1 && x.Theta <= maxTheta) {
+		addf("rope_theta is %v, must be in (1, %.0g]", x.Theta, maxTheta)
+	}
+	if part := t.PartialRotary; part != nil && *part != 1 {
+		addf("partial_rotary_factor is %v, only 1 is supported", *part)
 	}
 	for _, r := range []*configRope{t.Scaling, t.Rope} {
 		if r == nil {
@@ -84,9 +137,14 @@ func (t *configText) check(family Family, x *Text) []error {
 		if k := r.kind(); !slices.Contains([]string{"", "default", "mrope", "llama3"}, k) {
 			addf("rope type %q is not supported; supported are default, mrope, llama3", k)
 		}
+		if r.Partial != nil && *r.Partial != 1 {
+			addf("partial_rotary_factor is %v, only 1 is supported", *r.Partial)
+		}
 	}
-	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0) {
-		addf("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, original_max_position_embeddings > 0", *s)
+	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0 &&
+		max(s.Factor, s.HighFreq, float64(s.OriginalContext)) <= maxPositions) {
+		addf("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, "+
+			"original_max_position_embeddings > 0, and none above %d", *s, maxPositions)
 	}
 	vl := family == Qwen25VL || family == Qwen3VL
 	if len(x.Sections) != 3 && (vl || x.Sections != nil) {
@@ -95,8 +153,8 @@ func (t *configText) check(family Family, x *Text) []error {
 	if len(x.Sections) == 3 {
 		sum := 0
 		for _, n := range x.Sections {
-			if n < 0 {
-				addf("mrope_section is %v, must not be negative", x.Sections)
+			if n < 0 || n > x.HeadDim {
+				addf("mrope_section is %v, must not be negative or above head_dim = %d", x.Sections, x.HeadDim)
 			}
 			sum += n
 		}
@@ -104,7 +162,6 @@ func (t *configText) check(family Family, x *Text) []error {
 			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, x.HeadDim/2)
 		}
 	}
-	return bad
 }
 
 func (v *configVision) check(family Family, c *Config) []error {
@@ -127,8 +184,12 @@ func (v *configVision) check(family Family, c *Config) []error {
 	if x.Out != c.Text.Hidden {
 		addf("out_hidden_size is %d, must be the decoder's hidden_size %d", x.Out, c.Text.Hidden)
 	}
-	if family == Qwen25VL && (x.Window < x.Patch*x.Merge) {
-		addf("window_size is %d, must be at least patch_size·spatial_merge_size = %d", x.Window, x.Patch*x.Merge)
+	if family == Qwen25VL && (x.Window < x.Patch*x.Merge || x.Window > 1<<20) {
+		addf("window_size is %d, must be at least patch_size·spatial_merge_size = %d, and at most 2^20",
+			x.Window, x.Patch*x.Merge)
+	}
+	if i := slices.IndexFunc(x.FullBlocks, func(b int) bool { return b < 0 || b >= x.Depth }); i >= 0 {
+		addf("fullatt_block_indexes is %v, must be in [0, %d)", x.FullBlocks, x.Depth)
 	}
 	act := "silu"
 	if family == Qwen3VL {

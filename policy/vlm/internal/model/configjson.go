@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,9 @@ type configFile struct {
 	VideoToken    *int32        `json:"video_token_id"`
 	VisionStart   *int32        `json:"vision_start_token_id"`
 	VisionEnd     *int32        `json:"vision_end_token_id"`
+
+	Quantization json.RawMessage `json:"quantization_config"`
+	Compression  json.RawMessage `json:"compression_config"` // its older name
 	configText
 }
 
@@ -45,6 +49,8 @@ type configText struct {
 	Scaling          *configRope   `json:"rope_scaling"`
 	Rope             *configRope   `json:"rope_parameters"`
 	UseSlidingWindow bool          `json:"use_sliding_window"`
+	LayerTypes       []string      `json:"layer_types"`
+	PartialRotary    *float64      `json:"partial_rotary_factor"`
 	MaxPositions     int           `json:"max_position_embeddings"`
 	AttentionBias    *bool         `json:"attention_bias"`
 	MLPBias          *bool         `json:"mlp_bias"`
@@ -55,6 +61,7 @@ type configRope struct {
 	Type        string   `json:"type"`
 	RopeType    string   `json:"rope_type"`
 	Theta       *float64 `json:"rope_theta"`
+	Partial     *float64 `json:"partial_rotary_factor"`
 	Sections    []int    `json:"mrope_section"`
 	Interleaved *bool    `json:"mrope_interleaved"`
 	Factor      float64  `json:"factor"`
@@ -98,9 +105,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		t = *f.Text
 	}
 	c := &Config{
-		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken),
-		VisionStart: id(f.VisionStart), VisionEnd: id(f.VisionEnd), BOS: id(firstNonNil(t.BOS, f.configText.BOS)),
-		Rescale:  1.0 / 255,
+		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken), Rescale: 1.0 / 255,
 		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
 		InitRange: valueOr(t.InitRange, 0.02),
 	}
@@ -122,6 +127,9 @@ func ParseConfig(raw []byte) (*Config, error) {
 	c.Text = t.build(family)
 	var problems []error
 	problems = append(problems, t.check(family, &c.Text)...)
+	if c.Text.Vocab > 0 {
+		problems = append(problems, f.check(&t, c)...)
+	}
 	if family == Qwen25VL || family == Qwen3VL {
 		if f.Vision == nil {
 			problems = append(problems, errors.New("vision_config is missing"))
@@ -147,15 +155,6 @@ func id(p *int32) int32 {
 		return -1
 	}
 	return *p
-}
-
-func firstNonNil[T any](ps ...*T) *T {
-	for _, p := range ps {
-		if p != nil {
-			return p
-		}
-	}
-	return nil
 }
 
 func valueOr[T any](p *T, otherwise T) T {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
+
+	"vagen/internal/regular"
+	"vagen/internal/transport"
 )
 
 // ErrCertificate is wrapped by errors about TLS: its files, and certificates that are not accepted.
@@ -33,7 +35,7 @@ func (t *TLS) load() (*tls.Config, error) {
 			return bad("%s is not set; Cert, CertKey and CA must all be set, or none", f[0])
 		}
 	}
-	raw, err := os.ReadFile(t.CA)
+	raw, err := regular.ReadFile(t.CA)
 	if err != nil {
 		return bad("CA: %w", err)
 	}
@@ -41,7 +43,7 @@ func (t *TLS) load() (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(raw) {
 		return bad("CA: %s has no certificate in PEM", t.CA)
 	}
-	own, err := tls.LoadX509KeyPair(t.Cert, t.CertKey)
+	own, err := transport.KeyPair(t.Cert, t.CertKey)
 	if err != nil {
 		return bad("Cert, CertKey: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"vagen/internal/filelock"
+	"vagen/internal/regular"
 )
 
 // setup is one search and, if necessary, one installation.
@@ -167,7 +168,7 @@ func (s *setup) installFrom(ctx context.Context, src source, dir string) (Plugin
 
 // verifyAndRecord checks a new plugin, syncs it and writes its sidecar.
 func (s *setup) verifyAndRecord(ctx context.Context, file, source string) (Plugin, error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return Plugin{}, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/gomlx/go-xla/pkg/installer"
+
+	"vagen/internal/regular"
 )
 
 // userDir is go-xla's folder of the user, into which plugins are installed.
@@ -79,7 +81,7 @@ func absoluteDirs(env string) []string {
 // that cannot be read has none.
 func linkerDirs(conf string, depth int) []string {
 	const deepest = 8 // includes may be circular
-	f, err := os.Open(conf)
+	f, err := regular.Open(conf)
 	if err != nil || depth > deepest {
 		return nil
 	}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 // verify checks a file before the dynamic loader opens it. With a sidecar, size and
@@ -28,7 +30,7 @@ func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
 	if err != nil {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
 	}
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
 	}
@@ -171,7 +173,7 @@ func (r record) text(file string) string {
 
 // readRecord reads a sidecar. Its error is fs.ErrNotExist if there is none.
 func readRecord(path string) (record, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return record{}, err
 	}

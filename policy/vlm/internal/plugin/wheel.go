@@ -13,6 +13,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 // wheel is a Python package of which only files are used; its Python code is never
@@ -27,7 +29,7 @@ func (w wheel) String() string { return w.name + " " + w.version }
 
 // check compares the file's SHA-256 with the pinned one.
 func (w wheel) check(ctx context.Context, file string) error {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"unsafe"
 
@@ -29,6 +28,7 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/xla"
 
+	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/pjrttable"
 )
 
@@ -47,7 +47,7 @@ func Describe(b backends.Backend, n int) (kinds []string, version string, err er
 		}
 		kinds = append(kinds, kind)
 	}
-	f, err := os.Open(client.Plugin().Path())
+	f, err := regular.Open(client.Plugin().Path())
 	if err != nil {
 		return nil, "", fmt.Errorf("xla: the plugin's file: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"vagen/internal/regular"
 )
 
 // ErrExists means that a folder belongs to another run.
@@ -36,7 +38,7 @@ func Of(path string) (Run, error) {
 // Recorded returns the run that a folder's episodes belong to. ok is false if it is
 // not recorded.
 func Recorded(dir string) (o Run, ok bool, err error) {
-	raw, err := os.ReadFile(filepath.Join(dir, ownerName))
+	raw, err := regular.ReadFile(filepath.Join(dir, ownerName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, false, nil
 	}
@@ -96,7 +98,7 @@ func sameFile(a, b string) bool {
 
 // IDOf returns the random ID of the run in a folder, "" if it has none.
 func IDOf(path string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(path, IDName))
+	raw, err := regular.ReadFile(filepath.Join(path, IDName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -81,3 +81,15 @@ func TestReasoningApartReachesTheEnvironment(t *testing.T) {
 	tr = playService(t, "no_think", policy.Completion{Text: answer, Reasoning: "hm"}, plain, plain)
 	require.Equal(t, 3.0, tr.Return(), "a format without thoughts has none")
 }
+
+// An empty answer of a service is a response with a bad format, like that of a local model that
+// writes only its end token: the episode goes on, and counts.
+func TestEmptyAnswersCountAsResponses(t *testing.T) {
+	good := policy.Completion{Text: "<think>go</think><answer>Up</answer>"}
+	tr := playService(t, "free_think", policy.Completion{}, good, policy.Completion{Stop: policy.StopLength})
+	require.NoError(t, tr.Err)
+	require.Equal(t, rollout.EndDone, tr.End)
+	require.Len(t, tr.Turns, 3)
+	require.False(t, tr.Turns[0].Parsed.FormatCorrect)
+	require.Equal(t, 1.0, tr.Return())
+}

@@ -1,0 +1,48 @@
+//go:build unix
+
+package regular
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestOnlyRegularFilesAreRead: a pipe without a writer does not block, and a device without
+// an end is not read.
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(pipe, link))
+	for _, path := range []string{pipe, link, dir, "/dev/zero", "/dev/tty", "/dev/null"} {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		_, err := ReadFile(path)
+		if path != "/dev/tty" { // without a terminal it cannot be opened
+			require.ErrorIs(t, err, ErrNotRegular, path)
+		}
+		require.ErrorContains(t, err, path)
+	}
+	_, err := ReadFile(filepath.Join(dir, "absent"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for _, size := range []int{0, 1, 511, 512, 70_000} {
+		want, file := bytes.Repeat([]byte("x"), size), filepath.Join(dir, "file")
+		require.NoError(t, os.WriteFile(file, want, 0o600))
+		raw, err := ReadFile(file)
+		require.NoError(t, err)
+		require.Len(t, raw, size)
+	}
+	if raw, err := os.ReadFile("/proc/version"); err == nil {
+		got, err := ReadFile("/proc/version")
+		require.NoError(t, err)
+		require.Equal(t, raw, got, "a file whose size is given as 0")
+	}
+}

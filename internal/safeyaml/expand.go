@@ -1,0 +1,81 @@
+package safeyaml
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Expand replaces the aliases of a parsed document by the values to which they refer, and its
+// merge keys "<<" by the pairs of the mappings that they name: keys of the mapping itself come
+// first, then those of earlier mappings.
+func Expand(n ast.Node) (ast.Node, error) {
+	return expander{}.node(n)
+}
+
+// expander has the expanded values of the anchors so far. A value with several aliases is
+// shared, so that the expansion takes no memory.
+type expander map[string]ast.Node
+
+func (x expander) node(n ast.Node) (_ ast.Node, err error) {
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		v, err := x.node(n.Value)
+		x[n.Name.String()] = v
+		return v, err
+	case *ast.AliasNode:
+		v, ok := x[n.Value.String()]
+		if !ok {
+			return nil, fmt.Errorf("line %d: *%s has no anchor before it", n.GetToken().Position.Line, n.Value)
+		}
+		return v, nil
+	case *ast.TagNode:
+		n.Value, err = x.node(n.Value)
+		return n, err
+	case *ast.SequenceNode:
+		for i := range n.Values {
+			if n.Values[i], err = x.node(n.Values[i]); err != nil {
+				return nil, err
+			}
+		}
+	case *ast.MappingValueNode:
+		n.Value, err = x.node(n.Value)
+		return n, err
+	case *ast.MappingNode:
+		return n, x.mapping(n)
+	}
+	return n, nil
+}
+
+func (x expander) mapping(n *ast.MappingNode) error {
+	var own, merged []*ast.MappingValueNode
+	known := map[string]bool{}
+	for _, p := range n.Values {
+		v, err := x.node(p.Value)
+		if err != nil {
+			return err
+		}
+		if p.Value = v; p.Key.Type() != ast.MergeKeyType {
+			own, known[p.Key.String()] = append(own, p), true
+			continue
+		}
+		sources := []ast.Node{v}
+		if list, ok := v.(*ast.SequenceNode); ok {
+			sources = list.Values
+		}
+		for _, s := range sources {
+			m, ok := s.(*ast.MappingNode)
+			if !ok {
+				return fmt.Errorf("line %d: << must have a mapping or a list of mappings", p.GetToken().Position.Line)
+			}
+			merged = append(merged, m.Values...)
+		}
+	}
+	for _, p := range merged {
+		if key := p.Key.String(); !known[key] {
+			own, known[key] = append(own, p), true
+		}
+	}
+	n.Values = own
+	return nil
+}

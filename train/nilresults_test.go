@@ -1,0 +1,93 @@
+package train_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/train"
+)
+
+// empty is a learner whose chosen method returns neither a result nor an error.
+type empty struct {
+	*traintest.Bandit
+	method string
+}
+
+func (e empty) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	if e.method == "Generate" {
+		return nil, nil
+	}
+	return e.Bandit.Generate(ctx, prompts, s)
+}
+
+func (e empty) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
+	if e.method == "Score" {
+		return nil, nil
+	}
+	return e.Bandit.Score(ctx, rows, want, what, temperature)
+}
+
+func (e empty) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
+	if e.method == "SnapshotPolicy" {
+		return nil, nil
+	}
+	return e.Bandit.SnapshotPolicy(ctx)
+}
+
+func TestNilResultsOfALearnerAreErrors(t *testing.T) {
+	for method, want := range map[string]string{
+		"Generate":       "rollout: generate: the policy returned 0 completions for 8 prompts",
+		"Score":          "train: the learner returned nil scores",
+		"SnapshotPolicy": "train: the learner returned a nil copy of its policy",
+	} {
+		c := traintest.Small()
+		c.Run.Async = method == "SnapshotPolicy"
+		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr.Learner = empty{traintest.Guesser(), method}
+		require.EqualError(t, tr.Run(t.Context()), want, method)
+	}
+	tr, _ := supervised(t, taught(t), traintest.Guesser())
+	tr.Learner = empty{traintest.Guesser(), "Score"}
+	require.EqualError(t, tr.Run(t.Context()), "train: the learner returned nil scores")
+	tr.Learner = short{traintest.Guesser()}
+	require.ErrorContains(t, tr.Run(t.Context()), "train: the learner returned 23 log-probs for 24 tokens")
+}
+
+func TestCheckTriesTheFirstEpisode(t *testing.T) {
+	b := traintest.Guesser()
+	tr, _ := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	require.NoError(t, tr.Check(t.Context()))
+	require.Empty(t, b.Opened, "its conversation is closed")
+	require.Empty(t, b.Updates)
+
+	typo := traintest.Small()
+	typo.Env.Name = "gess"
+	tr, _ = traintest.Trainer(t, typo, b, &traintest.Arena{})
+	err := tr.Check(t.Context())
+	require.ErrorIs(t, err, env.ErrUnknown)
+	require.ErrorContains(t, err, "train: the first episode: ")
+	tr, _ = traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	tr.Learner = empty{b, "Generate"}
+	require.ErrorContains(t, tr.Check(t.Context()), "the policy returned 0 completions for 1 prompts")
+}
+
+// TestABatchThatCannotBeLearnedFromSaysWhy, also without a Log.
+func TestABatchThatCannotBeLearnedFromSaysWhy(t *testing.T) {
+	typo := traintest.Small()
+	typo.Env.Name = "gess"
+	tr, _ := traintest.Trainer(t, typo, traintest.Guesser(), &traintest.Arena{})
+	err := tr.Run(t.Context())
+	require.ErrorIs(t, err, train.ErrNoRows)
+	require.ErrorIs(t, err, env.ErrUnknown, "the first cause")
+	require.ErrorContains(t, err, "none of 8 episodes can be used: setup_error 8; the first: rollout: reset of gess: ")
+	_, _, err = tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, train.ErrNoRows)
+	require.ErrorContains(t, err, "none of 6 validation episodes can be used: setup_error 6; the first: ")
+}

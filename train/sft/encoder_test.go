@@ -1,0 +1,38 @@
+package sft_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/train/sft"
+)
+
+// faulty is an encoder whose result is wrong.
+type faulty struct {
+	letters
+	harm func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image)
+}
+
+func (f faulty) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	pieces, images, err := f.letters.Encode(messages)
+	pieces, images = f.harm(pieces, images)
+	return pieces, images, err
+}
+
+func TestWrongResultsOfAnEncoderAreErrors(t *testing.T) {
+	for want, harm := range map[string]func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image){
+		"the encoder returned 0 responses for 1 messages of the assistant": func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image) {
+			return nil, nil
+		},
+		"the encoder returned 1 images for 0": func(p []policy.Piece, i []policy.Image) ([]policy.Piece, []policy.Image) {
+			return p, append(i, policy.Image{})
+		},
+	} {
+		c := settings(write(t, "a.jsonl", `{"prompt":"a","response":"b"}`))
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		require.ErrorContains(t, d.Encode(t.Context(), faulty{harm: harm}), want)
+	}
+}
