@@ -2,6 +2,8 @@ package train_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,6 +75,13 @@ func TestCheckTriesTheFirstEpisode(t *testing.T) {
 	err := tr.Check(t.Context())
 	require.ErrorIs(t, err, env.ErrUnknown)
 	require.ErrorContains(t, err, "train: the first episode: ")
+	short := traintest.Small()
+	short.Data.MaxPrompt, short.Rollout.MaxTrajectory = 1, 50
+	tr, _ = traintest.Trainer(t, short, b, &traintest.Arena{})
+	var log strings.Builder
+	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	require.NoError(t, tr.Check(t.Context()), "another episode may fit")
+	require.Contains(t, log.String(), "the first episode does not fit its token limits")
 	tr, _ = traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
 	tr.Learner = empty{b, "Generate"}
 	require.ErrorContains(t, tr.Check(t.Context()), "the policy returned 0 completions for 1 prompts")

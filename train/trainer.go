@@ -98,8 +98,8 @@ type methods struct {
 // Check reports the errors with which Run would end before its first step: settings that
 // contradict each other or have no effect, and parts that the learner, the checkpointer or the
 // start states lack. Then it creates the environment of the first episode and asks the learner
-// for the beginning of a response, unless the episodes are played by a Dealer or recorded. It
-// trains nothing.
+// for the beginning of a response, unless the episodes are played by a Dealer or recorded. That
+// this episode is too long is only a warning. It trains nothing.
 func (t *Trainer) Check(ctx context.Context) error {
 	if err := t.prepared(ctx); err != nil || t.supervises() || t.Dealer != nil || t.Recorded != nil {
 		return err
@@ -107,7 +107,11 @@ func (t *Trainer) Check(ctx context.Context) error {
 	s := sampling(&t.Config)
 	s.MaxTokens = min(s.MaxTokens, checkedTokens)
 	p := t.collector.player(t.Learner, s)
-	if err := p.Try(ctx, t.collector.episode(1, 0, 0), t.Config.Run.Seed); err != nil {
+	switch err := p.Try(ctx, t.collector.episode(1, 0, 0), t.Config.Run.Seed); {
+	case errors.Is(err, rollout.ErrOpening), errors.Is(err, rollout.ErrObservation), errors.Is(err, policy.ErrNoRoom):
+		t.Log.Warn("the first episode does not fit its token limits", "err", err) // others may
+		return nil
+	case err != nil:
 		return fmt.Errorf("train: the first episode: %w", err)
 	}
 	return nil

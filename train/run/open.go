@@ -241,11 +241,15 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 	defer model.Close()
 	trial := &Run{Config: c, Folder: &Folder{Path: dir}, Learner: model, Envs: p.envs, levels: p.levels, names: o.Registries, log: o.Log}
 	trial.Config.Notes = nil // they are part of the result
-	if err := trial.trainer().Check(ctx); err != nil {
+	t := trial.trainer()
+	if _, err := t.Player(ctx); err != nil { // all checks but the first episode, whose programs are not in the plan
 		return nil, err
 	}
 	plan, err := planMemory(ctx, &c, model, p.envs, p.levels)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.Check(ctx); err != nil {
 		return nil, err
 	}
 	out.Memory = &plan
