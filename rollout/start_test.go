@@ -93,7 +93,8 @@ func TestTryGetsOneResponseAndPlaysNoTurn(t *testing.T) {
 	require.ErrorIs(t, player(t, w, q).Try(t.Context(), rollout.Episode{Env: "fike"}, 7), env.ErrUnknown)
 	p := player(t, w, q)
 	p.Policy = nothing{}
-	require.ErrorContains(t, p.Try(t.Context(), rollout.Episode{Env: "fake"}, 7), "the policy returned 0 completions for 1 prompts")
+	err := p.Try(t.Context(), rollout.Episode{Env: "fake"}, 7)
+	require.ErrorContains(t, err, "the policy returned 0 completions for 1 prompts")
 }
 
 // nothing is a policy that returns nothing.

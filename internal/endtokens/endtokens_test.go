@@ -32,9 +32,9 @@ func TestGenerationConfigOfWrongTypesIsRefused(t *testing.T) {
 		`{"eos_token_id": 99999999999}`: {"eos_token_id is 99999999999"},
 		`{"eos_token_id": [1, 10]}`:     {"eos_token_id is 10, must be in [0, 10)"},
 		`{"eos_token_id": -1}`:          {"eos_token_id is -1, must be in [0, 10)"},
-		`{"do_sample": 1, "temperature": "hot", "top_p": [1], "min_p": {}, "repetition_penalty": true, "top_k": 2.5, "max_new_tokens": "2"}`: {
-			"do_sample is 1, must be true or false", `temperature is "hot", must be a number`, "top_p is [1], must be a number", "min_p is {}",
-			"repetition_penalty is true", "top_k is 2.5, must be an integer", `max_new_tokens is "2", must be an integer`,
+		`{"do_sample": 1, "temperature": "hot", "top_p": [1], "min_p": {}, "top_k": 2.5, "max_new_tokens": "2"}`: {
+			"do_sample is 1, must be true or false", `temperature is "hot", must be a number`, "top_p is [1], must be a number",
+			"min_p is {}, must be a number", "top_k is 2.5, must be an integer", `max_new_tokens is "2", must be an integer`,
 		},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -46,7 +46,8 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 }
 
 func TestModelFoldersWithUnusableEndTokensAreRefused(t *testing.T) {
-	_, err := LoadCodec(folderWith(t, map[string]string{"generation_config.json": `{"eos_token_id": 1408, "top_k": "20"}`}), nil)
+	generation := map[string]string{"generation_config.json": `{"eos_token_id": 1408, "top_k": "20"}`}
+	_, err := LoadCodec(folderWith(t, generation), nil)
 	require.ErrorContains(t, err, "generation_config.json: eos_token_id is 1408, must be in [0, 1408)")
 	require.ErrorContains(t, err, `top_k is "20", must be an integer`)
 	config := map[string]string{"config.json": `{"vocab_size": 1408, "eos_token_id": [1297, 1408]}`}

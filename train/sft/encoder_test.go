@@ -9,10 +9,12 @@ import (
 	"vagen/train/sft"
 )
 
+type harm func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image)
+
 // faulty is an encoder whose result is wrong.
 type faulty struct {
 	letters
-	harm func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image)
+	harm harm
 }
 
 func (f faulty) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
@@ -22,8 +24,8 @@ func (f faulty) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 }
 
 func TestWrongResultsOfAnEncoderAreErrors(t *testing.T) {
-	for want, harm := range map[string]func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image){
-		"the encoder returned 0 responses for 1 messages of the assistant": func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image) {
+	for want, harm := range map[string]harm{
+		"returned 0 responses for 1 messages": func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image) {
 			return nil, nil
 		},
 		"the encoder returned 1 images for 0": func(p []policy.Piece, i []policy.Image) ([]policy.Piece, []policy.Image) {

@@ -61,8 +61,10 @@ func TestGradientsOfMergers(t *testing.T) {
 
 // patchConfig is a tower of two-pixel patches.
 func patchConfig(family Family) *Config {
-	return &Config{Family: family, Rescale: 1.0 / 127.5, NormMean: [3]float64{0.2, 0.5, 0.7}, NormStd: [3]float64{0.3, 0.2, 0.1},
-		Vision: &Vision{Hidden: 8, Heads: 2, Patch: 2, Merge: 2, Temporal: 3, Channels: 3, Positions: 4}}
+	return &Config{
+		Family: family, Rescale: 1.0 / 127.5, NormMean: [3]float64{0.2, 0.5, 0.7}, NormStd: [3]float64{0.3, 0.2, 0.1},
+		Vision: &Vision{Hidden: 8, Heads: 2, Patch: 2, Merge: 2, Temporal: 3, Channels: 3, Positions: 4},
+	}
 }
 
 // Every frame of the convolution sees the same picture.
