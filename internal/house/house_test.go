@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -173,36 +171,6 @@ func TestTheLoopDrawsNothing(t *testing.T) {
 		require.True(t, ok, name)
 		for _, dep := range p.Deps {
 			require.NotRegexp(t, `gomlx|nats-io|gonum.org/v1/plot|codeberg.org|font|pdf|fogleman|latex`, dep, name)
-		}
-	}
-}
-
-// TestFilesAndPackagesStaySmall: a file has at most 400 lines, a package without its
-// tests 4,000, except policy/vlm, which is the model.
-func TestFilesAndPackagesStaySmall(t *testing.T) {
-	lines := map[string]int{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root) {
-			return fs.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		raw, err := os.ReadFile(path)
-		n := bytes.Count(raw, []byte("\n"))
-		lines[filepath.Dir(path)] += n
-		if n > 400 {
-			t.Errorf("%s has %d lines, at most 400 are allowed: split it", path, n)
-		}
-		return err
-	})
-	require.NoError(t, err)
-	for dir, n := range lines {
-		if n > 4000 && dir != filepath.Join(root, "policy", "vlm") {
-			t.Errorf("%s has %d lines without tests, at most 4000 are allowed", dir, n)
 		}
 	}
 }

@@ -1,0 +1,146 @@
+package house_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The limits of code without tests.
+const (
+	mostFileLines = 400
+	mostFuncLines = 60
+	mostFields    = 20
+)
+
+// Reasons for functions and types beyond the limits.
+const (
+	table    = "one table, which is read as a whole"
+	grammar  = "rules in the order in which they are tried"
+	settings = "settings under the names that their users know"
+	state    = "the state of one thing, which is read and written together"
+	steps    = "steps in order that share most of their values"
+)
+
+// larger are the functions and types beyond the limits, by file.
+var larger = map[string]map[string]string{
+	"advantage/call.go":                          {"call": state},
+	"cmd/vagen/verify.go":                        {"verifyCommand": settings},
+	"cmd/vagen/worker.go":                        {"workerCommand": settings},
+	"env/remote/server_options.go":               {"ServerOptions": settings},
+	"internal/enginestub/stub.go":                {"vllm": table},
+	"internal/field/set.go":                      {"Set": table},
+	"internal/traintest/tracker.go":              {"ServeHTTP": table},
+	"policy/chat/options.go":                     {"Options": settings},
+	"policy/vlm/converse.go":                     {"readPrompts": steps},
+	"policy/vlm/internal/model/configjson.go":    {"configText": settings},
+	"policy/vlm/limits.go":                       {"timeOf": steps},
+	"policy/vlm/model.go":                        {"Model": state},
+	"policy/vlm/net.go":                          {"trace": state},
+	"policy/vlm/options.go":                      {"Options": settings},
+	"policy/vlm/read.go":                         {"contextInputs": steps},
+	"policy/vlm/shape.go":                        {"Shape": settings},
+	"policy/vlm/tokenizer/internal/jinja/lex.go": {"tag": grammar},
+	"policy/vlm/update.go":                       {"score": steps},
+	"reward/formats.go":                          {"buildFormats": table},
+	"reward/judge/internal/prose/direction.go":   {"direction": grammar, "reference": grammar},
+	"reward/judge/internal/prose/mood.go":        {"assertsNothing": grammar},
+	"reward/judge/internal/prose/noise.go":       {"noise": grammar},
+	"reward/judge/internal/prose/noun.go":        {"noun": grammar},
+	"reward/judge/internal/prose/position.go":    {"equal": grammar, "line": grammar},
+	"reward/judge/internal/prose/read.go":        {"read": grammar},
+	"reward/judge/internal/prose/reader.go":      {"reader": state},
+	"reward/judge/internal/prose/subject.go":     {"playerSubject": grammar},
+	"reward/judge/internal/words/lexicon.go":     {"makeLexicon": table},
+	"rollout/live.go":                            {"live": state},
+	"train/config/check.go":                      {"ranges": table},
+	"train/config/config.go":                     {"ModelConfig": settings, "ActorConfig": settings},
+	"train/config/harness.go":                    {"playing": table},
+	"train/config/sft.go":                        {"SFTConfig": settings},
+	"train/evaluation/config.go":                 {"BackendConfig": settings},
+	"train/evaluation/plan.go":                   {"task": steps},
+	"train/queue/deal.go":                        {"deal": state},
+	"train/run/replay.go":                        {"Replay": steps},
+	"train/run/run.go":                           {"Run": state},
+	"train/run/sinks.go":                         {"open": steps},
+	"train/step.go":                              {"step": steps},
+}
+
+// TestFilesFunctionsAndTypesStaySmall: a file has at most 400 lines, a function 60, a struct 20
+// fields, except those that are listed with a reason.
+func TestFilesFunctionsAndTypesStaySmall(t *testing.T) {
+	left := map[string]map[string]string{}
+	for file, names := range larger {
+		left[file] = maps.Clone(names)
+	}
+	beyond := func(file, name, what string, n, most int) {
+		if n <= most {
+			return
+		}
+		if _, listed := left[file][name]; !listed {
+			t.Errorf("%s: %s has %d %s, at most %d are allowed", file, name, n, what, most)
+		}
+		delete(left[file], name)
+	}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, raw, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		beyond(filepath.ToSlash(name), "the file", "lines", bytes.Count(raw, []byte("\n")), mostFileLines)
+		sizes(files, f, func(of, what string, n, most int) { beyond(filepath.ToSlash(name), of, what, n, most) })
+		return nil
+	})
+	require.NoError(t, err)
+	for _, file := range slices.Sorted(maps.Keys(left)) {
+		require.Empty(t, left[file], "%s: within the limits, or not there: take it off the list", file)
+	}
+}
+
+// sizes reports the functions and structs of a file.
+func sizes(files *token.FileSet, f *ast.File, report func(of, what string, n, most int)) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			lines := files.Position(n.End()).Line - files.Position(n.Pos()).Line + 1
+			report(n.Name.Name, "lines", lines, mostFuncLines)
+		case *ast.TypeSpec:
+			if s, ok := n.Type.(*ast.StructType); ok {
+				fields := 0
+				for _, field := range s.Fields.List {
+					fields += max(1, len(field.Names))
+				}
+				report(n.Name.Name, "fields", fields, mostFields)
+			}
+		}
+		return true
+	})
+}
