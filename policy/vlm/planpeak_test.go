@@ -59,7 +59,7 @@ func plannedCases() map[string]plannedCase {
 		"three models":        {long: true, family: model.Qwen3VL, w: step(4, 64, 1, 36), options: Options{Critic: SeparateCritic, Reference: true}},
 		"two devices":         {long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2}},
 		"a part per device":   {long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2, PartPerDevice: true}},
-		"adapters":            {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}}},
+		"adapters":            {long: true, family: model.Qwen25VL, w: step(4, 64, 1, 36), options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}}},
 		"quickstart, texts":   {w: Workload{Train: true, Rows: 64, Tokens: 256}},
 		"quickstart, its step": {long: true, w: step(32, 200, 4, 64),
 			options: Options{MicroTokens: 2240, CacheTokens: 256, Critic: SharedCritic, Reference: true}},
@@ -172,8 +172,8 @@ func generateRows(t *testing.T, m *Model, w Workload) {
 
 // TestPlannedPeaksAreThoseOfTheProcess: what is planned before the first step is
 // within a fifth of the most memory that a process of its own then takes. The
-// process is this test again, with a case in its environment. What the left out cases add (critic and
-// reference, devices) is planned as TestPlannedWeightsAndMomentsAreThoseThatAreThere and
+// process is this test again, with a case in its environment. What the left out cases add (critic,
+// reference, adapters, devices) is planned as TestPlannedWeightsAndMomentsAreThoseThatAreThere and
 // TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned check without processes.
 func TestPlannedPeaksAreThoseOfTheProcess(t *testing.T) {
 	if name := os.Getenv(planCase); name != "" {
