@@ -23,7 +23,7 @@ var strangers = []struct {
 	{"embed", nil},
 	{"estimators", nil},
 	{"ownenv", nil},
-	{"ownlearner", nil},
+	{"ownlearner", []string{"-steps", "5"}},
 	{"quickstart", []string{"-recipe", "tiny", "-backend", "go"}}, // other recipes train for minutes
 }
 
