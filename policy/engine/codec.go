@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/dialogue"
 	"vagen/internal/endtokens"
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 	"vagen/policy"
-	"vagen/policy/internal/dialogue"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )

@@ -3,8 +3,8 @@ package engine
 import (
 	"image"
 
+	"vagen/internal/dialogue"
 	"vagen/policy"
-	"vagen/policy/internal/dialogue"
 )
 
 var (

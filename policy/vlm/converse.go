@@ -9,8 +9,8 @@ import (
 	"image"
 	"slices"
 
+	"vagen/internal/dialogue"
 	"vagen/policy"
-	"vagen/policy/internal/dialogue"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/tokenizer"
 )

@@ -3,8 +3,8 @@ package vlm
 import (
 	"image"
 
+	"vagen/internal/dialogue"
 	"vagen/policy"
-	"vagen/policy/internal/dialogue"
 )
 
 var (

@@ -31,16 +31,15 @@ func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
 	}
 	f, err := regular.Open(file)
-	if err != nil {
+	if errors.Is(err, regular.ErrNotRegular) {
+		return Plugin{}, damaged("is not a regular file")
+	} else if err != nil {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return Plugin{}, damaged("is not a regular file")
 	}
 	p := Plugin{Path: path, Size: info.Size()}
 	rec, err := readRecord(file + recordSuffix)
