@@ -104,12 +104,11 @@ func (c *Chat) Written(response string) (string, error) {
 		return rest, nil
 	}
 	tags := strings.TrimSpace(c.opened)
-	rest, ok := strings.CutPrefix(strings.TrimSpace(response), tags)
-	if !ok {
-		return "", fmt.Errorf("tokenizer: %w: the response must begin with %s, because the chat template begins every response with %q",
-			ErrText, tags, c.opened)
+	if !strings.HasPrefix(strings.TrimSpace(response), tags) {
+		return "", fmt.Errorf("tokenizer: %w: the response must begin with %s, because the chat template begins every "+
+			"response with %q", ErrText, tags, c.opened)
 	}
-	_, rest, _ = strings.Cut(response, tags)
+	_, rest, _ := strings.Cut(response, tags)
 	if !strings.HasSuffix(c.opened, tags) { // white space of the template follows the tags
 		rest = strings.TrimLeft(rest, " \t\r\n")
 	}
