@@ -462,6 +462,41 @@ func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit")
 }
 
+// opening is an encoder that refuses learned responses without a thought.
+type opening struct{ letters }
+
+func (o opening) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	for i, m := range messages {
+		if m.Role == policy.Assistant && !m.Unlearned && !strings.HasPrefix(m.Text, "<think>") {
+			return nil, nil, fmt.Errorf("message %d has no thought", i)
+		}
+	}
+	return o.letters.Encode(messages)
+}
+
+// TestOnlyLearnedMessagesNeedTheThought: chats keep that of the last message only.
+func TestOnlyLearnedMessagesNeedTheThought(t *testing.T) {
+	const stripped = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"%s},` +
+		`{"role":"user","content":"c"},{"role":"assistant","content":"d","reasoning_content":"e"}]}`
+	for _, o := range []struct{ turns, weight, fault string }{
+		{config.TurnsAll, "", "message 1 has no thought"},
+		{config.TurnsFirst, "", "message 1 has no thought"},
+		{config.TurnsAll, `,"weight":0`, ""},
+		{config.TurnsLast, "", ""},
+	} {
+		c := settings(write(t, "a.jsonl", fmt.Sprintf(stripped, o.weight)))
+		c.SFT.Turns = o.turns
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		if err = d.Encode(t.Context(), opening{}); o.fault != "" {
+			require.ErrorContains(t, err, o.fault)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "________<think>e</think>d.", learned(batch(t, d, 1), 0))
+	}
+}
+
 // TestExamplesWithoutWeightsAreNotCalledTooLong.
 func TestExamplesWithoutWeightsAreNotCalledTooLong(t *testing.T) {
 	const idle = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":0}]}` + "\n"
