@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
@@ -19,7 +20,8 @@ type Encoder struct {
 	Name      string // the package that errors name
 	Tokenizer *tokenizer.Tokenizer
 	Chat      *tokenizer.Chat
-	Vision    bool // the model has placeholders of images
+	Vision    bool    // the model has placeholders of images
+	End       []int32 // tokens that end a response
 
 	// Images prepares the images of messages: for each message references, numbers of
 	// placeholders, and its error, which names the package.
@@ -121,8 +123,8 @@ func (e Encoder) RewritesHistory() bool { return e.Chat.RewritesHistory() }
 
 // Response implements policy.Templated.
 func (e Encoder) Response(tokens []int32) string {
-	if _, end := e.Chat.EndOfTurn(); len(tokens) > 0 && tokens[len(tokens)-1] == end {
-		tokens = tokens[:len(tokens)-1]
+	if n := len(tokens) - 1; n >= 0 && slices.Contains(e.End, tokens[n]) {
+		tokens = tokens[:n]
 	}
 	return e.Chat.Opened() + e.Tokenizer.Decode(tokens, tokenizer.KeepSpecial)
 }
