@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 	"slices"
 	"strconv"
 
@@ -276,6 +277,9 @@ func (c *config) merge(spec fileSpec) ([]*added, error) {
 // precedence over the config, as in transformers.
 func findTemplate(all files, inConfig json.RawMessage) (string, error) {
 	if raw, ok := all[jinjaFile]; ok {
+		if !utf8.Valid(raw) {
+			return "", fmt.Errorf("%s: %w: the text is not UTF-8", jinjaFile, ErrFormat)
+		}
 		return string(raw), nil
 	}
 	var own struct {
