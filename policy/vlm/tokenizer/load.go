@@ -9,9 +9,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"unicode/utf8"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
