@@ -385,6 +385,7 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":"a"}]}`:                                                                                       "messages[0].role: it is assistant, but must follow",
 		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":"0"}]}`:                                                              "messages[1].weight: it is a text, must be a number",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:                                                             "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`:                                                            "messages[1].tool_calls: it is a number, must be a list",
 		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:                                                                          "messages[0].tool_calls: it is set, but only the assistant calls tools",
