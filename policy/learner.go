@@ -145,7 +145,8 @@ type Piece struct {
 type Encoder interface {
 	// Encode returns the pieces in order, responses with their end-of-turn token,
 	// and the images of the conversation. The text with which the chat template opens a
-	// response belongs to the context; a response that does not begin with it is an error.
+	// response belongs to the context; a response that does not begin with it is an error,
+	// unless it is Unlearned: then the context ends as the template shows a finished response.
 	Encode(messages []Message) ([]Piece, []Image, error)
 }
 

@@ -22,6 +22,10 @@ type Message struct {
 	Role   Role
 	Text   string
 	Images []image.Image
+
+	// Unlearned says that an assistant's message has no loss, for Encoder: it may lack the text
+	// with which the chat template opens every response, as in histories without their thoughts.
+	Unlearned bool
 }
 
 // Policy generates responses.

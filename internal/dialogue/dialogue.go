@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/tokenizer"
@@ -19,7 +20,8 @@ type Encoder struct {
 	Name      string // the package that errors name
 	Tokenizer *tokenizer.Tokenizer
 	Chat      *tokenizer.Chat
-	Vision    bool // the model has placeholders of images
+	Vision    bool    // the model has placeholders of images
+	End       []int32 // tokens that end a response
 
 	// Images prepares the images of messages: for each message references, numbers of
 	// placeholders, and its error, which names the package.
@@ -59,11 +61,19 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 		if len(msg.Images) > 0 {
 			return nil, nil, fmt.Errorf("%s: message %d: %d images, but the assistant writes text only", e.Name, i, len(msg.Images))
 		}
-		context, err := e.context(pending, counts, len(out) > 0)
+		written, err := e.Chat.Written(msg.Text)
+		finished := err != nil && msg.Unlearned
+		if finished {
+			written, err = msg.Text, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
+		}
+		context, err := e.context(pending, counts, len(out) > 0, !finished)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: before message %d: %w", e.Name, i, err)
 		}
-		response, err := e.response(msg.Text)
+		response, err := e.response(written)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: message %d: %w", e.Name, i, err)
 		}
@@ -74,12 +84,8 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 	return out, images, nil
 }
 
-// response returns the tokens that the policy would have written, with the end of its turn.
-func (e Encoder) response(text string) ([]int32, error) {
-	written, err := e.Chat.Written(text)
-	if err != nil {
-		return nil, err
-	}
+// response returns the tokens of a response, with the end of its turn.
+func (e Encoder) response(written string) ([]int32, error) {
 	ids, err := e.Tokenizer.Encode(written)
 	if err == nil && e.Vision {
 		ids, err = e.Tokenizer.ExpandImages(nil, ids, nil) // rejects placeholders
@@ -88,8 +94,9 @@ func (e Encoder) response(text string) ([]int32, error) {
 	return append(ids, end), err
 }
 
-// context returns the tokens that the policy reads before a response.
-func (e Encoder) context(msgs []tokenizer.Message, counts []int, opened bool) ([]int32, error) {
+// context returns the tokens before a response: those that the policy reads, or, without a
+// request, those that the chat template shows before a finished response.
+func (e Encoder) context(msgs []tokenizer.Message, counts []int, opened, request bool) ([]int32, error) {
 	render := e.Chat.Open
 	if opened {
 		render = func(msgs []tokenizer.Message) (string, error) { return e.Chat.Continue(msgs, tokenizer.EndedTurn) }
@@ -97,6 +104,9 @@ func (e Encoder) context(msgs []tokenizer.Message, counts []int, opened bool) ([
 	text, err := render(msgs)
 	if err != nil {
 		return nil, err
+	}
+	if !request {
+		text = e.Chat.Finished(text)
 	}
 	ids, err := e.Tokenizer.Encode(text)
 	if err != nil || len(counts) == 0 {
@@ -113,8 +123,8 @@ func (e Encoder) RewritesHistory() bool { return e.Chat.RewritesHistory() }
 
 // Response implements policy.Templated.
 func (e Encoder) Response(tokens []int32) string {
-	if _, end := e.Chat.EndOfTurn(); len(tokens) > 0 && tokens[len(tokens)-1] == end {
-		tokens = tokens[:len(tokens)-1]
+	if n := len(tokens) - 1; n >= 0 && slices.Contains(e.End, tokens[n]) {
+		tokens = tokens[:n]
 	}
 	return e.Chat.Opened() + e.Tokenizer.Decode(tokens, tokenizer.KeepSpecial)
 }

@@ -13,7 +13,8 @@ var (
 )
 
 func (c *Codec) dialogue() dialogue.Encoder {
-	return dialogue.Encoder{Name: "engine", Tokenizer: c.tok, Chat: c.chat, Vision: c.proc != nil, Images: c.placeholders}
+	return dialogue.Encoder{Name: "engine", Tokenizer: c.tok, Chat: c.chat, Vision: c.proc != nil,
+		End: c.end, Images: c.placeholders}
 }
 
 // placeholders prepares the images of messages.

@@ -42,6 +42,7 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	got := p.complete(&turn{prompt: policy.Prompt{Conversation: 1}, response: r}, policy.Sampling{})
 	require.Equal(t, policy.StopEnd, got.Stop)
 	require.Equal(t, c.tok.Decode([]int32{20}, false), got.Text)
+	require.Equal(t, got.Text, c.Response(got.Tokens))
 	require.False(t, p.chats[1].ended, "the template's end of a turn follows")
 }
 

@@ -14,7 +14,8 @@ var (
 )
 
 func (m *Model) dialogue() dialogue.Encoder {
-	return dialogue.Encoder{Name: "vlm", Tokenizer: m.tok, Chat: m.chat, Vision: m.cfg.Vision != nil, Images: m.placeholders}
+	return dialogue.Encoder{Name: "vlm", Tokenizer: m.tok, Chat: m.chat, Vision: m.cfg.Vision != nil,
+		End: m.cfg.EndOfTurn, Images: m.placeholders}
 }
 
 // placeholders prepares the images of messages.

@@ -62,6 +62,28 @@ func TestAResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
 	require.ErrorContains(t, err, "message 1: ")
 }
 
+// A message without a loss is shown as the template shows it, with or without its thought.
+func TestAHistoryWithoutItsThoughtsIsContext(t *testing.T) {
+	m := thinker(t)
+	asked := policy.Message{Role: policy.User, Text: "where?"}
+	before := policy.Message{Role: policy.Assistant, Text: "<answer>left</answer>", Unlearned: true}
+	last := policy.Message{Role: policy.Assistant, Text: "<think>\nwest</think><answer>left</answer>"}
+	shown := func(msgs ...policy.Message) (out []string) {
+		pieces, _, err := m.Encode(msgs)
+		require.NoError(t, err)
+		for _, p := range pieces {
+			out = append(out, m.tok.Decode(p.Tokens, tokenizer.KeepSpecial))
+		}
+		return out
+	}
+	const end, user = "<|im_end|>", "<|im_start|>user\nwhere?<|im_end|>\n<|im_start|>assistant\n"
+	require.Equal(t, []string{user, before.Text + end, "\n" + user + "<think>\n", "west</think><answer>left</answer>" + end},
+		shown(asked, before, asked, last))
+	whole := last
+	whole.Unlearned = true
+	require.Equal(t, shown(asked, last), shown(asked, whole), "a message with its thought stays as it is")
+}
+
 // A conversation that is resumed before a response gets what the template opened; one that is
 // resumed within a response, whose beginning is recorded, does not.
 func TestAResumedThoughtIsOpenedOnce(t *testing.T) {

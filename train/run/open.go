@@ -32,7 +32,8 @@ type Options struct {
 	// A learner with a method Restore(ctx, dir) error, which reads what Save wrote, is
 	// resumed from checkpoints; a learner without one can only start new runs. One that
 	// is an io.Closer is closed by Run.Close. The hashes of its files are part of the run's
-	// proof if it is a policy.InputLister.
+	// proof if it is a policy.InputLister. The chat template of a policy.Templated is checked
+	// with a sample turn of each environment.
 	Learner func(ctx context.Context, dir string) (policy.Learner, error)
 	// Envs are the environments; nil is those of the library, or with
 	// rollout_manager.use_service those of a service.
@@ -109,6 +110,9 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	if r.Learner, err = o.openLearner(ctx, &c, folder.Path); err != nil {
 		return nil, err
 	}
+	if err := o.checkTemplate(ctx, &c, p, r.Learner); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(r.resume(ctx), r.openQueue(ctx, &o)); err != nil {
 		return nil, err
 	}
@@ -153,12 +157,27 @@ type prepared struct {
 
 // tellHistory warns once if the model's chat template rewrites history.
 func (o *Options) tellHistory(d policy.Templated) {
-	if d != nil && d.RewritesHistory() && !o.told {
+	if d == nil {
+		return
+	}
+	if d.RewritesHistory() && !o.told {
 		o.Log.Warn("the chat template shows earlier responses otherwise than they were written, for instance without their thoughts; " +
 			"in this run the model reads them as they were written, " +
 			"so a program that renders whole conversations with the template shows it other contexts")
 	}
 	o.told = true
+}
+
+// checkTemplate checks the chat template of a learner given in Options, if it has one, as
+// prepare does that of a model.
+func (o *Options) checkTemplate(ctx context.Context, c *config.Config, p *prepared, l policy.Learner) error {
+	d, ok := l.(policy.Templated)
+	if !ok || o.Learner == nil {
+		return nil
+	}
+	o.tellHistory(d)
+	_, err := preflightEnvs(ctx, c, p.levels, p.envs, d)
+	return err
 }
 
 // prepare completes configuration and options, opens environments and start states, and

@@ -2,6 +2,8 @@ package run
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env/builtin"
+	"vagen/internal/traintest"
+	"vagen/policy"
 	"vagen/policy/vlm"
+	"vagen/rollout"
 	"vagen/train/config"
 )
 
@@ -74,5 +79,41 @@ func TestRewrittenHistoryIsToldOnce(t *testing.T) {
 		o.tellHistory(d.Encoder)
 		o.tellHistory(d.Encoder)
 		require.Equal(t, want, strings.Count(out.String(), "the chat template shows earlier responses otherwise"), asks)
+	}
+}
+
+// opening is a learner of one's own whose template opens a thought and rewrites history.
+type opening struct {
+	*traintest.Bandit
+	fault error
+}
+
+func (opening) Opened() string          { return "<think>" }
+func (opening) RewritesHistory() bool   { return true }
+func (opening) Response([]int32) string { return "" }
+
+func (o opening) Encode([]policy.Message) ([]policy.Piece, []policy.Image, error) {
+	return nil, nil, o.fault
+}
+
+// The template of a learner given in Options is checked and told like that of a model.
+func TestTheTemplateOfAnOwnLearnerIsChecked(t *testing.T) {
+	for _, fault := range []error{nil, errors.New("no such text")} {
+		var out bytes.Buffer
+		o := guessing(t)
+		o.Log = slog.New(slog.NewTextHandler(&out, nil))
+		o.Learner = func(context.Context, string) (policy.Learner, error) {
+			return opening{traintest.Guesser(), fault}, nil
+		}
+		r, err := Open(t.Context(), traintest.Small(), o)
+		require.Equal(t, 1, strings.Count(out.String(), "the chat template shows earlier responses otherwise"))
+		if fault != nil {
+			require.ErrorIs(t, err, config.ErrConfig)
+			require.ErrorIs(t, err, rollout.ErrTurn)
+			require.ErrorIs(t, err, fault)
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
 	}
 }

@@ -163,7 +163,10 @@ func (r *reader) message(v any) (message, error) {
 	}
 	if w := fields["weight"]; w != nil {
 		x, ok := numberOf(w)
-		if !ok || !(x >= 0 && x <= math.MaxFloat32) {
+		if !ok {
+			return m, fmt.Errorf(".weight: it is %s, must be a number", kindOf(w))
+		}
+		if !(x >= 0 && x <= math.MaxFloat32) {
 			return m, fmt.Errorf(".weight: it is %v, must be a number of 0 or more, and at most %.3g", w, math.MaxFloat32)
 		}
 		if m.weight = x; m.role != policy.Assistant && x != 1 && x != 0 {

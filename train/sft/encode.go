@@ -62,7 +62,7 @@ func (e *encoding) conversation(s *source) (row, error) {
 	if err != nil {
 		return r, err
 	}
-	msgs, all, err := load(encode, s.messages)
+	msgs, all, err := e.load(encode, s.messages)
 	if err != nil {
 		return r, err
 	}
@@ -111,9 +111,20 @@ func (e *encoding) conversation(s *source) (row, error) {
 
 // load reads the images of messages and renders their calls of tools. all are the images of
 // the conversation in order.
-func load(encode policy.Encoder, msgs []message) (out []policy.Message, all []picture, err error) {
+func (e *encoding) load(encode policy.Encoder, msgs []message) (out []policy.Message, all []picture, err error) {
+	turns := 0
+	for _, m := range msgs {
+		if m.role == policy.Assistant {
+			turns++
+		}
+	}
+	turn := 0
 	for i, m := range msgs {
 		one := policy.Message{Role: m.role, Text: m.text}
+		if m.role == policy.Assistant {
+			one.Unlearned = m.weight == 0 || !e.selects(turn, turns-1)
+			turn++
+		}
 		if m.calls != "" {
 			if one.Text, err = withCalls(encode, &m); err != nil {
 				return nil, nil, fmt.Errorf("message %d: %w", i, err)
@@ -202,10 +213,21 @@ func (e *encoding) selectTurns(r *row) {
 		last = max(last, k)
 	}
 	for i, k := range r.turn {
-		if e.config.Turns == config.TurnsFirst && k != 0 || e.config.Turns == config.TurnsLast && k != last {
+		if !e.selects(int(k), int(last)) {
 			r.weight[i] = 0
 		}
 	}
+}
+
+// selects reports whether sft.turns selects a turn.
+func (e *encoding) selects(turn, last int) bool {
+	switch e.config.Turns {
+	case config.TurnsFirst:
+		return turn == 0
+	case config.TurnsLast:
+		return turn == last
+	}
+	return true
 }
 
 // learns reports whether a token after the first one has a weight.

@@ -385,6 +385,7 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":"a"}]}`:                                                                                       "messages[0].role: it is assistant, but must follow",
 		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":"0"}]}`:                                                              "messages[1].weight: it is a text, must be a number",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:                                                             "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
 		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`:                                                            "messages[1].tool_calls: it is a number, must be a list",
 		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:                                                                          "messages[0].tool_calls: it is set, but only the assistant calls tools",
@@ -460,6 +461,41 @@ func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
 	d, err := sft.Open(t.Context(), &c, nil, nil)
 	require.NoError(t, err)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit")
+}
+
+// opening is an encoder that refuses learned responses without a thought.
+type opening struct{ letters }
+
+func (o opening) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	for i, m := range messages {
+		if m.Role == policy.Assistant && !m.Unlearned && !strings.HasPrefix(m.Text, "<think>") {
+			return nil, nil, fmt.Errorf("message %d has no thought", i)
+		}
+	}
+	return o.letters.Encode(messages)
+}
+
+// TestOnlyLearnedMessagesNeedTheThought: chats keep that of the last message only.
+func TestOnlyLearnedMessagesNeedTheThought(t *testing.T) {
+	const stripped = `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"%s},` +
+		`{"role":"user","content":"c"},{"role":"assistant","content":"d","reasoning_content":"e"}]}`
+	for _, o := range []struct{ turns, weight, fault string }{
+		{config.TurnsAll, "", "message 1 has no thought"},
+		{config.TurnsFirst, "", "message 1 has no thought"},
+		{config.TurnsAll, `,"weight":0`, ""},
+		{config.TurnsLast, "", ""},
+	} {
+		c := settings(write(t, "a.jsonl", fmt.Sprintf(stripped, o.weight)))
+		c.SFT.Turns = o.turns
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		require.NoError(t, err)
+		if err = d.Encode(t.Context(), opening{}); o.fault != "" {
+			require.ErrorContains(t, err, o.fault)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "________<think>e</think>d.", learned(batch(t, d, 1), 0))
+	}
 }
 
 // TestExamplesWithoutWeightsAreNotCalledTooLong.

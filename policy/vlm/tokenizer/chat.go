@@ -115,6 +115,12 @@ func (c *Chat) Written(response string) (string, error) {
 	return rest, nil
 }
 
+// Finished replaces the request for a response at the end of a text of Open or Continue by the
+// text that the template shows before a finished response, which does not end with Opened.
+func (c *Chat) Finished(text string) string {
+	return strings.TrimSuffix(text, c.generate) + c.assistant.before
+}
+
 // Render returns a whole conversation, without a request for a response. A system
 // message may only come first. An error wraps ErrText and gives the index of the message.
 func (c *Chat) Render(messages []Message) (string, error) { return c.render(messages, false) }

@@ -275,6 +275,9 @@ func TestTemplateIsFoundWhereTransformersLooks(t *testing.T) {
 		_, err := readConfig(files{configFile: []byte(bad)})
 		require.ErrorIs(t, err, ErrFormat, bad)
 	}
+	_, err := readConfig(files{jinjaFile: []byte("caf\xe9")})
+	require.ErrorIs(t, err, ErrFormat)
+	require.ErrorContains(t, err, "chat_template.jinja")
 }
 
 // A template is refused or gives a Chat that can render.

@@ -147,14 +147,17 @@ func (p *probe) parts() (*Chat, error) {
 var openingTag = regexp.MustCompile(`<([A-Za-z][\w:.-]*)>`)
 
 // openedBy returns the end of a request for a response from the first tag on that it opens,
-// beyond what it has in common with the text before a finished response, and does not close.
+// and does not close. A tag that the text before a finished response opens at the same place, and
+// does not close either, is no part of responses.
 func openedBy(request, before string) string {
 	same := 0
 	for same < min(len(request), len(before)) && request[same] == before[same] {
 		same++
 	}
 	for _, at := range openingTag.FindAllStringSubmatchIndex(request, -1) {
-		if at[1] > same && !strings.Contains(request[at[1]:], "</"+request[at[2]:at[3]]+">") {
+		closing := "</" + request[at[2]:at[3]] + ">"
+		shared := at[1] <= same && !strings.Contains(before[at[1]:], closing)
+		if !shared && !strings.Contains(request[at[1]:], closing) {
 			return request[at[0]:]
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
@@ -276,6 +277,9 @@ func (c *config) merge(spec fileSpec) ([]*added, error) {
 // precedence over the config, as in transformers.
 func findTemplate(all files, inConfig json.RawMessage) (string, error) {
 	if raw, ok := all[jinjaFile]; ok {
+		if !utf8.Valid(raw) {
+			return "", fmt.Errorf("%s: %w: the text is not UTF-8", jinjaFile, ErrFormat)
+		}
 		return string(raw), nil
 	}
 	var own struct {

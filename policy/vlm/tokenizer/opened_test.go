@@ -22,6 +22,9 @@ const (
 	outside = `{%- for m in messages %}{%- if m.role == 'user' %}{{- '<|User|>' + m.content }}` +
 		`{%- else %}{{- '<|Assistant|></think>' + m.content + '<|im_end|>' }}{%- endif %}{%- endfor %}` +
 		ask + `{{- '<|Assistant|><think>' if thinking else '<|Assistant|></think>' }}{%- endif %}`
+	emptied = `{%- for m in messages %}{%- if m.role == 'user' %}{{- '<|User|>' + m.content }}` +
+		`{%- else %}{{- '<|Assistant|><think></think>' + m.content + '<|im_end|>' }}{%- endif %}{%- endfor %}` +
+		ask + `{{- '<|Assistant|><think>\n' }}{%- endif %}`
 	turns = `{%- for m in messages %}{{- '<start_of_turn>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}` +
 		ask + `{{- '<start_of_turn>assistant\n' }}`
 	otherTag  = turns + `{{- '<seed:think>' }}{%- endif %}`
@@ -44,6 +47,7 @@ func TestWhatATemplateOpensIsKnown(t *testing.T) {
 		{dropped, nil, "<|User|>go<|Assistant|><think>\n", "<think>\n", true},
 		{outside, on, "<|User|>go<|Assistant|><think>", "<think>", true},
 		{outside, nil, "<|User|>go<|Assistant|></think>", "", false},
+		{emptied, nil, "<|User|>go<|Assistant|><think>\n", "<think>\n", true},
 		{otherTag, nil, "<start_of_turn>user\ngo<|im_end|>\n<start_of_turn>assistant\n<seed:think>", "<seed:think>", false},
 		{noThought, nil, "<start_of_turn>user\ngo<|im_end|>\n<start_of_turn>assistant\n", "", false},
 		{chatML + "{%- endif %}", nil, "<|im_start|>user\ngo<|im_end|>\n<|im_start|>assistant\n", "", false},
