@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"vagen/internal/regular"
 )
 
 // keyName is the file in Options.Dir with the key of an embedded server that was given none.
@@ -20,7 +22,7 @@ func (o *Connection) secret() (string, error) {
 	if o.KeyFile == "" {
 		return o.Key, nil
 	}
-	raw, err := os.ReadFile(o.KeyFile)
+	raw, err := regular.ReadFile(o.KeyFile)
 	if err != nil {
 		return "", fmt.Errorf("queue: %w: KeyFile: %w", ErrOption, err)
 	}
