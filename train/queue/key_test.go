@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/regular"
 )
 
 // TestAnEmbeddedQueueWithoutAKeyMakesItsOwn: only who can read the file, which is the user, logs in. Every
@@ -67,4 +69,12 @@ func TestAWorkerWaitsForTheFileOfTheKey(t *testing.T) {
 	require.NoError(t, Work(ended, o))
 	require.NoError(t, os.WriteFile(o.KeyFile, []byte("\n"), 0o600))
 	require.ErrorContains(t, Work(t.Context(), o), o.KeyFile+" is empty")
+}
+
+// TestTheFileOfAKeyMustBeRegular: opening a pipe would block a worker, which then ends at no signal.
+func TestTheFileOfAKeyMustBeRegular(t *testing.T) {
+	_, err := (&Connection{KeyFile: os.DevNull}).secret()
+	require.ErrorIs(t, err, regular.ErrNotRegular)
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "KeyFile")
 }
