@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"vagen/env"
 	"vagen/mask"
@@ -81,16 +82,21 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 
 // EncodeRow tokenises a conversation whose responses are known, into a row that records who
 // wrote which token. An engine.Codec is an encoder in plain Go, a vlm.Model one with the model.
-// LogProbs are 0.
+// LogProbs are 0. Messages that are Unlearned are context.
 func EncodeRow(encode policy.Encoder, msgs []policy.Message) (Row, error) {
 	pieces, images, err := encode.Encode(msgs)
 	if err != nil {
 		return Row{}, err
 	}
 	row := Row{Images: images}
+	responses := slices.DeleteFunc(slices.Clone(msgs), func(m policy.Message) bool { return m.Role != policy.Assistant })
 	for _, p := range pieces {
+		learned := p.Response
+		if p.Response && len(responses) > 0 {
+			learned, responses = !responses[0].Unlearned, responses[1:]
+		}
 		switch {
-		case p.Response:
+		case learned:
 			err = row.AppendResponse(p.Tokens...)
 		case row.Turns() == 0:
 			err = row.AppendContext(mask.Prompt, p.Tokens...)

@@ -169,3 +169,19 @@ func TestDemonstrationsEndWithTheContext(t *testing.T) {
 	require.Nil(t, ts)
 	require.Equal(t, 1, played)
 }
+
+// A message without a loss is context of the row, as what the environment said.
+func TestUnlearnedMessagesAreContextOfARow(t *testing.T) {
+	asked := policy.Message{Role: policy.User, Text: "?"}
+	before, last := policy.Message{Role: policy.Assistant, Text: "a"}, policy.Message{Role: policy.Assistant, Text: "b"}
+	whole, err := rollout.EncodeRow(spell{}, []policy.Message{asked, before, asked, last})
+	require.NoError(t, err)
+	before.Unlearned = true
+	row, err := rollout.EncodeRow(spell{}, []policy.Message{asked, before, asked, last})
+	require.NoError(t, err)
+	require.Equal(t, whole.Tokens(), row.Tokens())
+	require.Equal(t, []int{2, 1}, []int{whole.Turns(), row.Turns()})
+	start, end, ok := row.TurnAt(0)
+	require.True(t, ok)
+	require.Equal(t, []int32{'b', endToken}, row.Tokens()[start:end])
+}
