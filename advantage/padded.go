@@ -20,8 +20,10 @@ type Padded[T float32 | float64] struct {
 func FromPadded[T float32 | float64](p Padded[T]) (*Batch, error) {
 	n := len(p.Rewards)
 	if p.Length < 1 || n%p.Length != 0 {
-		return nil, fmt.Errorf("advantage: padded rows: length: %d tokens per row: %w (must be above 0 and divide the %d rewards)",
-			p.Length, ErrLength, n)
+		return nil, fmt.Errorf(
+			"advantage: padded rows: length: %d tokens per row: %w (must be above 0 and divide the %d rewards)",
+			p.Length, ErrLength, n,
+		)
 	}
 	b := &Batch{
 		Offsets: []int{0}, Rewards: convert[float32](p.Rewards), Values: convert[float32](p.Values),

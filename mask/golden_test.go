@@ -77,8 +77,14 @@ func TestGoldenFromMarks(t *testing.T) {
 			}
 			copy(row, s.Tokens())
 			sameRow(t, tally, c.Name+" input_ids", row, matrix(t, c.Expected, "input_ids")[i])
-			sameRow(t, tally, c.Name+" attention_mask", padded(s.Attention(nil), len(row)), matrix(t, c.Expected, "attention_mask")[i])
-			sameRow(t, tally, c.Name+" loss_mask", padded(s.Loss(nil, mask.Options{}), len(row)), matrix(t, c.Expected, "loss_mask")[i])
+			sameRow(
+				t, tally, c.Name+" attention_mask", padded(s.Attention(nil), len(row)),
+				matrix(t, c.Expected, "attention_mask")[i],
+			)
+			sameRow(
+				t, tally, c.Name+" loss_mask", padded(s.Loss(nil, mask.Options{}), len(row)),
+				matrix(t, c.Expected, "loss_mask")[i],
+			)
 			sameRow(t, tally, c.Name+" end_of_response_position_mask", padded(s.TurnEnd(nil), len(row)),
 				matrix(t, c.Expected, "end_of_response_position_mask")[i])
 		}

@@ -36,7 +36,9 @@ func TestReasoningIsPutBackInFrontOfTheAnswer(t *testing.T) {
 	}
 	grounding, err := NewParser("grounding", ParserOptions{Dialect: Legacy})
 	require.NoError(t, err)
-	r := grounding.Parse(grounding.Rejoin("<observation>a</observation><reasoning>b</reasoning>", "<answer>Up</answer>"))
+	r := grounding.Parse(
+		grounding.Rejoin("<observation>a</observation><reasoning>b</reasoning>", "<answer>Up</answer>"),
+	)
 	require.True(t, r.FormatCorrect)
 	require.Equal(t, "a", r.Sections[SectionObservation])
 	require.Equal(t, "<think>hm</think>", (*Parser)(nil).Rejoin("hm", ""))

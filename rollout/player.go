@@ -136,8 +136,14 @@ func (p *Player) resolve(episodes []Episode) ([]Episode, error) {
 		}
 		id := [2]int{e.Group, e.Index}
 		if first, repeated := seen[id]; repeated {
-			return nil, fmt.Errorf("rollout: episodes %d and %d have the same Group %d and Index %d, with which they would get "+
-				"the same random numbers: every episode of a batch needs its own", first, i, e.Group, e.Index)
+			return nil, fmt.Errorf(
+				"rollout: episodes %d and %d have the same Group %d and Index %d, with which they would get "+
+					"the same random numbers: every episode of a batch needs its own",
+				first,
+				i,
+				e.Group,
+				e.Index,
+			)
 		}
 		seen[id] = i
 	}

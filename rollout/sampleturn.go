@@ -32,7 +32,9 @@ func CheckTurn(t policy.Templated, parser *reward.Parser, system, first env.Obse
 		}
 	}
 	read := strings.ReplaceAll(system.Text+"\n"+first.Text, env.ImageMark, "")
-	pieces, _, err := t.Encode([]policy.Message{{Role: policy.User, Text: read}, {Role: policy.Assistant, Text: response}})
+	pieces, _, err := t.Encode(
+		[]policy.Message{{Role: policy.User, Text: read}, {Role: policy.Assistant, Text: response}},
+	)
 	if err != nil {
 		return fmt.Errorf("rollout: %w: %w", ErrTurn, err)
 	}

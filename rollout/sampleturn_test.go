@@ -69,7 +69,9 @@ func TestASampleTurnShowsWhetherTemplateAndFormatFit(t *testing.T) {
 	err := check(templated{opened: "<think>\n", lost: "\x00"}, reward.Next, "wm")
 	require.ErrorContains(t, err, `begins every response with "<think>\n"`)
 	require.ErrorContains(t, err, "no response that begins so has the format wm (<perception>-</perception>")
-	require.ErrorContains(t, err, "one of the formats answer, eval_mode, free_think, free_wm, observe_predict, wm_think,")
+	require.ErrorContains(
+		t, err, "one of the formats answer, eval_mode, free_think, free_wm, observe_predict, wm_think,",
+	)
 	m := templated{opened: "<think>", lost: "\x00"}
 	require.NoError(t, rollout.CheckTurn(m, nil, env.Observation{}, first), "the format is not known")
 }

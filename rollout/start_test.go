@@ -61,7 +61,9 @@ func TestABatchWithoutAnyEnvironmentIsAnError(t *testing.T) {
 	ts, _, err := p.Play(t.Context(), []rollout.Episode{typo, typo}, 7)
 	require.ErrorIs(t, err, rollout.ErrNotStarted)
 	require.ErrorIs(t, err, env.ErrUnknown)
-	require.ErrorContains(t, err, "rollout: no episode could be started: setup_error 2; the first: rollout: reset of fike")
+	require.ErrorContains(
+		t, err, "rollout: no episode could be started: setup_error 2; the first: rollout: reset of fike",
+	)
 	require.Len(t, ts, 2)
 	ts, _, err = p.Play(t.Context(), []rollout.Episode{typo, {Env: "fake"}}, 7)
 	require.NoError(t, err, "an episode was played")

@@ -70,7 +70,9 @@ func noRows(ts []*rollout.Trajectory, what string) error {
 
 // masks returns the masks that the configuration enables.
 func masks(c *config.Config) mask.Options {
-	return mask.Options{NoLossMask: !c.Rollout.LossMask, NoGAEMask: !c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+	return mask.Options{
+		NoLossMask: !c.Rollout.LossMask, NoGAEMask: !c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds,
+	}
 }
 
 // chooseTokens selects the tokens that the learner scores: those with a loss and the steps of

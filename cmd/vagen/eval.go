@@ -181,8 +181,11 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 // because it plays and generates in its own process, and returns notes on them.
 func inThisProcess(c *config.Config) (notes []string) {
 	if c.Run.Queue != "" {
-		notes = append(notes, "run.queue and run.queue_options: no effect on vagen eval with a training configuration, "+
-			"which plays its episodes in this process")
+		notes = append(
+			notes,
+			"run.queue and run.queue_options: no effect on vagen eval with a training configuration, "+
+				"which plays its episodes in this process",
+		)
 	}
 	if c.UsesEngine() {
 		notes = append(notes, "actor_rollout_ref.rollout.engine: no effect on vagen eval with a training configuration, which generates with the model in this process")

@@ -32,7 +32,10 @@ func init() {
 // is space again.
 func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "--log", "error", "--out", out, "trainer.total_training_steps=3"}
+	args := []string{
+		"train", config, "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "--log", "error", "--out",
+		out, "trainer.total_training_steps=3",
+	}
 	c, said := command(t, t.TempDir(), args...)
 	c.Env = append(c.Env, fileLimit+"=100000") // enough for metrics, too little for weights
 	require.Error(t, c.Run())
@@ -54,5 +57,8 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(out, weights), 1000))
 	torn, said := command(t, t.TempDir(), args...)
 	require.NoError(t, torn.Run(), said.String())
-	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)), "the failed checkpoint is repeated from the one before")
+	require.True(
+		t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)),
+		"the failed checkpoint is repeated from the one before",
+	)
 }

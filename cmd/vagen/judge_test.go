@@ -103,7 +103,10 @@ func TestAWrongBlockIsRefusedAlsoWhereTheCommandReplacesIt(t *testing.T) {
 // TestAJudgeWithoutAUsableAnswerFails: nothing was measured. One usable answer is enough.
 func TestAJudgeWithoutAUsableAnswerFails(t *testing.T) {
 	none := map[client.Cause]int{client.Answer: 2, client.Timeout: 1}
-	require.EqualError(t, answered(client.Usage{Claims: 3, Unscored: none}), "judge: none of 3 claims has a valid answer map[answer:2 timeout:1]")
+	require.EqualError(
+		t, answered(client.Usage{Claims: 3, Unscored: none}),
+		"judge: none of 3 claims has a valid answer map[answer:2 timeout:1]",
+	)
 	require.NoError(t, answered(client.Usage{Claims: 4, Unscored: none}))
 	require.NoError(t, answered(client.Usage{}), "fixed rules ask nothing")
 }

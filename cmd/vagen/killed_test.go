@@ -149,7 +149,10 @@ func TestKilledTrainingResumesToTheSameBytes(t *testing.T) {
 				requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", session))
 				r, err := proof.Verify(t.Context(), filepath.Join(home, "run"))
 				require.NoError(t, err)
-				require.Empty(t, append(r.Faults(), r.Unfinished()...), "a run that was stopped and resumed equals its record")
+				require.Empty(
+					t, append(r.Faults(), r.Unfinished()...),
+					"a run that was stopped and resumed equals its record",
+				)
 				t.Logf("%s %d times in %d runs of %v", name, stopped, session, took)
 			}
 		})

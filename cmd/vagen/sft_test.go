@@ -48,7 +48,10 @@ func TestADryRunReadsTheExamplesAsTrainingWould(t *testing.T) {
 		"messages[0].role: it is assistant, but must follow a mes": `{"messages": [{"role": "assistant", "content": "Up"}]}`,
 	} {
 		chats := file(t, "chats.jsonl", record+"\n")
-		args := []string{"sft", config, "--out", out, "sft.train_files=[" + chats + "]", "sft.val_fraction=0", "sft.max_length=200"}
+		args := []string{
+			"sft", config, "--out", out, "sft.train_files=[" + chats + "]", "sft.val_fraction=0",
+			"sft.max_length=200",
+		}
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
 			errs := refuse(t, append(args, flags...)...)
 			require.Contains(t, errs, want)

@@ -62,8 +62,13 @@ func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	require.Equal(t, 1, b.First.Step)
 
 	name := filepath.Join(out, "metrics.jsonl")
-	require.NoError(t, os.WriteFile(name, []byte(strings.Replace(contents(t, name), `"train/turns":1`, `"train/turns":2`, 1)), 0o644))
-	code, text, errs := launchRun(t, "", "verify", out, "--steps", "2", "--log", "error", "--json") // with a random seed
+	require.NoError(
+		t,
+		os.WriteFile(name, []byte(strings.Replace(contents(t, name), `"train/turns":1`, `"train/turns":2`, 1)), 0o644),
+	)
+	code, text, errs := launchRun(
+		t, "", "verify", out, "--steps", "2", "--log", "error", "--json",
+	) // with a random seed
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "the run does not equal its record")
 	var r proof.Report

@@ -44,8 +44,11 @@ may take up to --drain-timeout.
 			f.StringVar(&o.User, "user", "", "user `name`, with the password in --key-env")
 			keyEnv := f.String("key-env", "", "environment `variable` with the token or the password")
 			f.StringVar(&o.KeyFile, "key-file", "", "`file` with the token or the password, for which the worker waits")
-			f.Func("allow-key", "environment variable that may be sent to these addresses: `NAME=ADDRESS,…`; may be repeated",
-				o.Keys.Set)
+			f.Func(
+				"allow-key",
+				"environment variable that may be sent to these addresses: `NAME=ADDRESS,…`; may be repeated",
+				o.Keys.Set,
+			)
 			f.StringVar(&o.CA, "tls-ca", "", "PEM `file` with the authorities that sign the server's certificate")
 			f.StringVar(&o.Cert, "tls-cert", "", "PEM `file` with this client's certificate")
 			f.StringVar(&o.CertKey, "tls-key", "", "PEM `file` with its key")

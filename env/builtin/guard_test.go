@@ -148,7 +148,15 @@ func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 		}
 	}
 	fixed := map[string]any{judge.Key: map[string]any{"judge_base_url": "http://ours/v1", "judge_model": "m"}}
-	h := served(t, "sokoban", env.Guard{Kinds: kinds, Complete: true, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) }))
+	h := served(
+		t,
+		"sokoban",
+		env.Guard{
+			Kinds: kinds, Complete: true, Fixed: fixed,
+		}.Factory(
+			func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) },
+		),
+	)
 	send := func(path, kind, body string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+path, strings.NewReader(body))
 		require.NoError(t, err)

@@ -23,7 +23,12 @@ func TestAnUnknownEnvironmentIsRefusedWithTheWayToAService(t *testing.T) {
 	require.ErrorContains(t, err, lines)
 	_, err = registered("alfworld", o.Known)
 	require.ErrorContains(t, err, lines)
-	_, err = ReadSpecs([]byte(`envs: [{name: RemoteEnv, n_envs: 2, seed: [0, 49, 1], config: {base_urls: "http://127.0.0.1:8000", exp_type: active}}]`), o)
+	_, err = ReadSpecs(
+		[]byte(
+			`envs: [{name: RemoteEnv, n_envs: 2, seed: [0, 49, 1], config: {base_urls: "http://127.0.0.1:8000", exp_type: active}}]`,
+		),
+		o,
+	)
 	require.NoError(t, err, "the lines")
 	o.Open = true
 	f, err := ReadSpecs([]byte(text), o)

@@ -68,7 +68,9 @@ func TestAnAnswerThatCannotBeUsedIsNoLostSession(t *testing.T) {
 		"cut":       {raw(200, "multipart/mixed; boundary=B", "--B\r\nContent-Type: x/json\r\n\r\n{}"), ErrProtocol, true},
 		"silent":    {cut, io.ErrUnexpectedEOF, true},
 	} {
-		client, sc := scripted(t, func(o *ClientOptions) { o.Limits.Body, o.Retries = 2000, 0 }, started, c.answer, turn)
+		client, sc := scripted(
+			t, func(o *ClientOptions) { o.Limits.Body, o.Retries = 2000, 0 }, started, c.answer, turn,
+		)
 		_, err := client.Reset(t.Context(), 1)
 		require.NoError(t, err)
 		_, err = client.Step(t.Context(), "x")

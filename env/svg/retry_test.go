@@ -20,7 +20,12 @@ type busyOnce struct {
 
 func (b *busyOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 	b.at = append(b.at, time.Now())
-	a := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(`{"score": 0.5}`))}
+	a := &http.Response{
+		StatusCode: http.StatusOK,
+		Header:     http.Header{},
+		Request:    r,
+		Body:       io.NopCloser(strings.NewReader(`{"score": 0.5}`)),
+	}
 	if len(b.at) == 1 {
 		a.StatusCode = http.StatusTooManyRequests
 		a.Header.Set("Retry-After", b.after)
@@ -32,13 +37,17 @@ func (b *busyOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTheScorersDelayIsHonoured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busyOnce{after: "60"}
-		score, err := (&HTTPScorer{URL: "http://scorer.test", Metric: "dino", Transport: b}).Score(t.Context(), blank(), blank())
+		score, err := (&HTTPScorer{URL: "http://scorer.test", Metric: "dino", Transport: b}).Score(
+			t.Context(), blank(), blank(),
+		)
 		require.NoError(t, err)
 		require.Equal(t, 0.5, score)
 		require.Equal(t, time.Minute, b.at[1].Sub(b.at[0]))
 
 		b = &busyOnce{after: "86400"}
-		_, err = (&HTTPScorer{URL: "http://scorer.test", Metric: "dino", Transport: b}).Score(t.Context(), blank(), blank())
+		_, err = (&HTTPScorer{URL: "http://scorer.test", Metric: "dino", Transport: b}).Score(
+			t.Context(), blank(), blank(),
+		)
 		require.ErrorIs(t, err, ErrScore)
 		require.Len(t, b.at, 1, "a day is not waited for")
 	})

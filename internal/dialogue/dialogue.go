@@ -59,7 +59,9 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 			continue
 		}
 		if len(msg.Images) > 0 {
-			return nil, nil, fmt.Errorf("%s: message %d: %d images, but the assistant writes text only", e.Name, i, len(msg.Images))
+			return nil, nil, fmt.Errorf(
+				"%s: message %d: %d images, but the assistant writes text only", e.Name, i, len(msg.Images),
+			)
 		}
 		written, err := e.Chat.Written(msg.Text)
 		finished := err != nil && msg.Unlearned

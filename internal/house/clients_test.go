@@ -13,8 +13,10 @@ import (
 
 // ownClient matches what makes or changes a client of net/http: values of its type, its
 // default client, a rule for redirects, and another name of the package.
-var ownClient = regexp.MustCompile(`[^*]http\.Client\b|\bhttp\.(DefaultClient|Get|Head|Post|PostForm)\b|CheckRedirect|` +
-	`(?m)^(\t|import )[\w.]+ "net/http"`)
+var ownClient = regexp.MustCompile(
+	`[^*]http\.Client\b|\bhttp\.(DefaultClient|Get|Head|Post|PostForm)\b|CheckRedirect|` +
+		`(?m)^(\t|import )[\w.]+ "net/http"`,
+)
 
 // TestEveryHTTPClientHasARuleForRedirects: net/http's own rule sends credentials to
 // subdomains and other ports, and bodies to any host. So only internal/origin makes clients,

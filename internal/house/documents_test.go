@@ -95,7 +95,14 @@ func TestEveryBlockIsChecked(t *testing.T) {
 			case "text":
 				require.Regexp(t, arrow, b.text, "%s:%d: a block of text is the arrows between packages", d.name, b.line)
 			case "python":
-				require.Regexp(t, `^# (python )?[a-z_]+\.py`, b.text, "%s:%d: the first line of a script names its file", d.name, b.line)
+				require.Regexp(
+					t,
+					`^# (python )?[a-z_]+\.py`,
+					b.text,
+					"%s:%d: the first line of a script names its file",
+					d.name,
+					b.line,
+				)
 			case "go.mod", "sh":
 			default:
 				require.Fail(t, "block of an unknown language", "%s:%d: %q; known are go, go.mod, python, sh, yaml and text", d.name, b.line, b.lang)

@@ -33,12 +33,15 @@ func TestFilesAreOpenedInOnePlace(t *testing.T) {
 		require.NoError(t, err)
 		name = filepath.ToSlash(name)
 		if d.IsDir() {
-			if slices.Contains([]string{"internal/regular", "internal/golden", "internal/traintest", "examples"}, name) {
+			if slices.Contains(
+				[]string{"internal/regular", "internal/golden", "internal/traintest", "examples"}, name,
+			) {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || slices.Contains(opensFolders, name) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			slices.Contains(opensFolders, name) {
 			return nil
 		}
 		raw, err := os.ReadFile(path)

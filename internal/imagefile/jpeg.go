@@ -127,7 +127,9 @@ func (d *decoder) frame(body []byte) error {
 	}
 	for i, c := range d.components {
 		if d.h%c.h != 0 || d.v%c.v != 0 {
-			return fmt.Errorf("component %d has sampling factors %d, %d, which do not divide %d, %d", i, c.h, c.v, d.h, d.v)
+			return fmt.Errorf(
+				"component %d has sampling factors %d, %d, which do not divide %d, %d", i, c.h, c.v, d.h, d.v,
+			)
 		}
 	}
 	return nil

@@ -81,8 +81,9 @@ func (d *decoder) readScan(body []byte, at int) (end int, err error) {
 
 // check checks that the scan has the tables that it needs, and a valid range of coefficients.
 func (s *scan) check() error {
-	if s.progressive && (s.from > s.to || s.to > 63 || s.from == 0 && s.to != 0 || s.from > 0 && len(s.components) > 1 ||
-		s.low > 13 || s.high != 0 && s.high != s.low+1) {
+	if s.progressive &&
+		(s.from > s.to || s.to > 63 || s.from == 0 && s.to != 0 || s.from > 0 && len(s.components) > 1 ||
+			s.low > 13 || s.high != 0 && s.high != s.low+1) {
 		return fmt.Errorf("a scan has coefficients %d to %d, bits %d to %d", s.from, s.to, s.high, s.low)
 	}
 	blocks := 0

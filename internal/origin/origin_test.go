@@ -42,7 +42,13 @@ func send(t *testing.T, rule Rule, to ...string) (*hops, int, error) {
 }
 
 // foreign are addresses of other origins than https://here.test.
-var foreign = []string{"http://here.test/a", "https://here.test:444/a", "https://sub.here.test/a", "https://else.test/a", "//else.test/a"}
+var foreign = []string{
+	"http://here.test/a",
+	"https://here.test:444/a",
+	"https://sub.here.test/a",
+	"https://else.test/a",
+	"//else.test/a",
+}
 
 // TestAClientHasARuleForRedirects: what each rule follows, and that credentials and bodies
 // never reach another origin that may not have them.

@@ -102,7 +102,10 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (decompres
 		}
 		at += n
 		if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > end-at || h.UncompressedPageSize < 0 {
-			return 0, 0, fmt.Errorf("page at %d: %d bytes, %d decompressed, of %d left in the column", at, h.CompressedPageSize, h.UncompressedPageSize, end-at)
+			return 0, 0, fmt.Errorf(
+				"page at %d: %d bytes, %d decompressed, of %d left in the column", at, h.CompressedPageSize,
+				h.UncompressedPageSize, end-at,
+			)
 		}
 		count := countOf(h)
 		if count < 0 || count > most {

@@ -21,7 +21,10 @@ func TestACodecEncodesAsTheModelDoes(t *testing.T) {
 	require.NoError(t, err)
 	conversation := []policy.Message{
 		{Role: policy.System, Text: "Play."},
-		{Role: policy.User, Text: "See <image> and go.", Images: []image.Image{image.NewGray(image.Rect(0, 0, 60, 56))}},
+		{
+			Role: policy.User, Text: "See <image> and go.",
+			Images: []image.Image{image.NewGray(image.Rect(0, 0, 60, 56))},
+		},
 		{Role: policy.Assistant, Text: "<think>right</think><answer>Right</answer>"},
 		{Role: policy.User, Text: "You fell."},
 		{Role: policy.Assistant, Text: "<answer>Up</answer>"},
@@ -37,6 +40,8 @@ func TestACodecEncodesAsTheModelDoes(t *testing.T) {
 		require.Equal(t, d.Encoder.Response(p.Tokens), codec.Response(p.Tokens))
 	}
 	require.Equal(t, d.Encoder.(policy.Aligner).Ends(got[1].Tokens), codec.Ends(got[1].Tokens))
-	_, _, err = codec.Encode([]policy.Message{{Role: policy.Assistant, Images: []image.Image{image.NewGray(image.Rect(0, 0, 9, 9))}}})
+	_, _, err = codec.Encode(
+		[]policy.Message{{Role: policy.Assistant, Images: []image.Image{image.NewGray(image.Rect(0, 0, 9, 9))}}},
+	)
 	require.ErrorContains(t, err, "engine: message 0: 1 images, but the assistant writes text only")
 }

@@ -33,7 +33,9 @@ func useModel(t *testing.T, dir, folder string, devices int) cached {
 	m := openTiny(t, dir, o)
 	h := sha256.New()
 	if devices == 0 { // on several devices training is enough
-		prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2}}
+		prompts := []policy.Prompt{
+			{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2},
+		}
 		played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
 		require.NoError(t, err)
 		for _, c := range played {

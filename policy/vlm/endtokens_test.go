@@ -39,7 +39,9 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	prompt.Messages = say("right?")
 	next, err := m.Generate(t.Context(), []policy.Prompt{prompt}, o)
 	require.NoError(t, err)
-	require.Equal(t, m.tok.Special().TurnEnd, next[0].Context[0], "it is not the template's end of a turn, which follows")
+	require.Equal(
+		t, m.tok.Special().TurnEnd, next[0].Context[0], "it is not the template's end of a turn, which follows",
+	)
 }
 
 func TestModelFoldersWithUnusableGenerationConfigsAreRefused(t *testing.T) {

@@ -98,7 +98,9 @@ func TestChildForInspection(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 	require.NoError(t, err)
-	_, err = m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("go right")}}, policy.Sampling{MaxTokens: 4})
+	_, err = m.Generate(
+		t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("go right")}}, policy.Sampling{MaxTokens: 4},
+	)
 	require.NoError(t, err)
 }
 

@@ -77,8 +77,10 @@ func TestAHistoryWithoutItsThoughtsIsContext(t *testing.T) {
 		return out
 	}
 	const end, user = "<|im_end|>", "<|im_start|>user\nwhere?<|im_end|>\n<|im_start|>assistant\n"
-	require.Equal(t, []string{user, before.Text + end, "\n" + user + "<think>\n", "west</think><answer>left</answer>" + end},
-		shown(asked, before, asked, last))
+	require.Equal(
+		t, []string{user, before.Text + end, "\n" + user + "<think>\n", "west</think><answer>left</answer>" + end},
+		shown(asked, before, asked, last),
+	)
 	whole := last
 	whole.Unlearned = true
 	require.Equal(t, shown(asked, last), shown(asked, whole), "a message with its thought stays as it is")

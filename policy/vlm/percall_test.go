@@ -103,17 +103,42 @@ func perCallCases() []perCallCase {
 		require.Positive(t, n)
 	}
 	return []perCallCase{
-		{name: "lengths", family: model.Qwen25VL, sampling: plain, turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31)},
-		{name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain, turns: turnsOf(questions(4, true), 2, 31),
-			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) }},
+		{
+			name: "lengths", family: model.Qwen25VL, sampling: plain,
+			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
+		},
+		{
+			name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain,
+			turns: turnsOf(questions(4, true), 2, 31),
+			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
+		},
 		{name: "stop strings", family: model.Llama, sampling: stopping, turns: turnsOf(questions(4, false), 2, 21),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopString)) }},
-		{name: "thinking", family: model.Qwen2, sampling: thinking, turns: turnsOf(questions(8, false), 1, 31), check: forced},
-		{name: "thinking between tags", family: model.Qwen2, sampling: tagged, turns: turnsOf(questions(8, false), 1, 31), check: forced},
-		{name: "greedy, bfloat16", family: model.Qwen2, options: Options{BFloat16: true}, sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1, 29)},
-		{name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain, turns: turnsOf(questions(2, false), 1, 31)},
-		{name: "more rows than kernels support", family: model.Qwen2, sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1, 13)},
-		{name: "regrouped", family: model.Qwen2, options: Options{MaxRows: 8}, sampling: policy.Sampling{Temperature: 1, MaxTokens: 61},
+		{
+			name: "thinking", family: model.Qwen2, sampling: thinking, turns: turnsOf(questions(8, false), 1, 31),
+			check: forced,
+		},
+		{
+			name: "thinking between tags", family: model.Qwen2, sampling: tagged,
+			turns: turnsOf(questions(8, false), 1, 31), check: forced,
+		},
+		{
+			name: "greedy, bfloat16", family: model.Qwen2, options: Options{BFloat16: true},
+			sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1, 29),
+		},
+		{
+			name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain,
+			turns: turnsOf(questions(2, false), 1, 31),
+		},
+		{
+			name: "more rows than kernels support", family: model.Qwen2,
+			sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1, 13),
+		},
+		{
+			name:     "regrouped",
+			family:   model.Qwen2,
+			options:  Options{MaxRows: 8},
+			sampling: policy.Sampling{Temperature: 1, MaxTokens: 61},
 			turns: turnsOf(withLimits(questions(12, false), func(i int) int {
 				if i == 3 || i > 8 {
 					return 50

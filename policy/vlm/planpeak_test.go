@@ -56,11 +56,22 @@ func plannedCases() map[string]plannedCase {
 		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
 		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},
 		"four layers":         {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
-		"three models":        {long: true, family: model.Qwen3VL, w: step(4, 64, 1, 36), options: Options{Critic: SeparateCritic, Reference: true}},
-		"two devices":         {long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2}},
-		"a part per device":   {long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2, PartPerDevice: true}},
-		"adapters":            {long: true, family: model.Qwen25VL, w: step(4, 64, 1, 36), options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}}},
-		"quickstart, texts":   {w: Workload{Train: true, Rows: 64, Tokens: 256}},
+		"three models": {
+			long: true, family: model.Qwen3VL, w: step(4, 64, 1, 36),
+			options: Options{Critic: SeparateCritic, Reference: true},
+		},
+		"two devices": {
+			long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2},
+		},
+		"a part per device": {
+			long: true, w: Workload{Train: true, Rows: 64, Tokens: 256},
+			options: Options{Devices: 2, PartPerDevice: true},
+		},
+		"adapters": {
+			long: true, family: model.Qwen25VL, w: step(4, 64, 1, 36),
+			options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}},
+		},
+		"quickstart, texts": {w: Workload{Train: true, Rows: 64, Tokens: 256}},
 		"quickstart, its step": {long: true, w: step(32, 200, 4, 64),
 			options: Options{MicroTokens: 2240, CacheTokens: 256, Critic: SharedCritic, Reference: true}},
 	}
@@ -204,7 +215,9 @@ func TestPlannedPeaksAreThoseOfTheProcess(t *testing.T) {
 func runPlanCase(t *testing.T, name string) (r plannedRun) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlannedPeaksAreThoseOfTheProcess$")
-	cmd.Env = append(os.Environ(), planCase+"="+name, planResult+"="+file, CompileCacheVariable+"="+CompileCacheOff) // the plan has the compiler
+	cmd.Env = append(
+		os.Environ(), planCase+"="+name, planResult+"="+file, CompileCacheVariable+"="+CompileCacheOff,
+	) // the plan has the compiler
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s: %s", name, out)
 	raw, err := os.ReadFile(file)

@@ -144,7 +144,10 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(r.Template), 0o644))
 		m := textModel(t, dir)
 		var line bytes.Buffer
-		require.NoError(t, json.Compact(&line, []byte(`{"tools":`+string(r.Tools)+`,"messages":`+string(r.Messages)+`}`)))
+		require.NoError(
+			t,
+			json.Compact(&line, []byte(`{"tools":`+string(r.Tools)+`,"messages":`+string(r.Messages)+`}`)),
+		)
 		b := examples(t, m, "token-mean", line.String())
 		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
 		require.Equal(t, r.Text[:end], m.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)

@@ -40,7 +40,9 @@ func (m *Model) ToolCalls(text, calls string) (string, error) {
 func (m *Model) WithTools(tools string) (policy.Encoder, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(tools), &list); err != nil || len(list) == 0 {
-		return nil, fmt.Errorf("vlm: %w: the definitions of tools must be a JSON list that is not empty", tokenizer.ErrText)
+		return nil, fmt.Errorf(
+			"vlm: %w: the definitions of tools must be a JSON list that is not empty", tokenizer.ErrText,
+		)
 	}
 	vars := map[string]any{"tools": json.RawMessage(tools)}
 	maps.Copy(vars, m.opts.Template)

@@ -49,7 +49,9 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 			}
 			sets := strings.Contains(strings.Join(args, " "), "critic.model.path=")
 			for _, got := range checked {
-				noted := slices.ContainsFunc(got.Notes, func(n config.Note) bool { return slices.Contains(n.Keys, "critic.model.path") })
+				noted := slices.ContainsFunc(
+					got.Notes, func(n config.Note) bool { return slices.Contains(n.Keys, "critic.model.path") },
+				)
 				require.Equal(t, sets && got.Critic.Kind == "none", noted, "%s %s", branch, script)
 				require.Equal(t, sets && got.Critic.Kind == "separate", got.CriticPath() != "", "%s %s", branch, script)
 			}

@@ -267,7 +267,10 @@ func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 	for format, refused := range map[string]bool{"wm_think": false, "wm": true} {
 		path := evalFile(t, strings.Replace(text, "FORMAT", format, 1))
 		dir := filepath.Join(filepath.Dir(path), "model")
-		shape := vlm.Shape{Family: "qwen2", Layers: 1, Hidden: 16, FF: 16, Heads: 1, KVHeads: 1, HeadDim: 16, MaxPositions: 4096, RopeTheta: 1e4}
+		shape := vlm.Shape{
+			Family: "qwen2", Layers: 1, Hidden: 16, FF: 16, Heads: 1, KVHeads: 1, HeadDim: 16, MaxPositions: 4096,
+			RopeTheta: 1e4,
+		}
 		require.NoError(t, vlm.Create(dir, shape, nil, 1))
 		template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{%- endfor %}` +
 			`{%- if add_generation_prompt %}{{- '<|im_start|>assistant<think>' }}{%- endif %}`

@@ -20,7 +20,10 @@ import (
 func resumeLogged(t *testing.T, dir string, c config.Config) string {
 	t.Helper()
 	var log strings.Builder
-	require.NoError(t, trainLogged(t, dir, c, nil, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	require.NoError(
+		t,
+		trainLogged(t, dir, c, nil, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))),
+	)
 	return log.String()
 }
 

@@ -50,7 +50,9 @@ func train(t *testing.T, dir string, c config.Config, spoil func(r *run.Run, b *
 	return trainLogged(t, dir, c, spoil, nil)
 }
 
-func trainLogged(t *testing.T, dir string, c config.Config, spoil func(r *run.Run, b *traintest.Bandit), log *slog.Logger) error {
+func trainLogged(
+	t *testing.T, dir string, c config.Config, spoil func(r *run.Run, b *traintest.Bandit), log *slog.Logger,
+) error {
 	t.Helper()
 	if c.Trainer.RolloutDir == nil {
 		episodes := filepath.Join(dir, "rollouts")

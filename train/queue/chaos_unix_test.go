@@ -56,6 +56,8 @@ func TestQueueChaos(t *testing.T) {
 	var use syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_CHILDREN, &use))
 	cpu := time.Duration(use.Utime.Nano() + use.Stime.Nano()).Seconds()
-	t.Logf("%d episodes in %.1f s, %.0f/s, with the starts of all processes; last trainer %.1f s; CPU time of trainers and workers %.1f s; %d processes killed; %v",
-		n, took, float64(n)/took, out.Took, cpu, deaths, out.Gauges)
+	t.Logf(
+		"%d episodes in %.1f s, %.0f/s, with the starts of all processes; last trainer %.1f s; CPU time of trainers and workers %.1f s; %d processes killed; %v",
+		n, took, float64(n)/took, out.Took, cpu, deaths, out.Gauges,
+	)
 }

@@ -97,7 +97,9 @@ func TestObjectsWithoutChunksAreRefusedAtOnce(t *testing.T) {
 	g := newForger(t, f)
 	g.describe("empty", jetstream.ObjectInfo{NUID: "N1", Size: 1 << 20, Chunks: 8})
 	g.describe("none", jetstream.ObjectInfo{NUID: "*", Size: 1})
-	link := &jetstream.ObjectMetaOptions{Link: &jetstream.ObjectLink{Bucket: g.f.q.names.bucket(g.batch), Name: "empty"}}
+	link := &jetstream.ObjectMetaOptions{
+		Link: &jetstream.ObjectLink{Bucket: g.f.q.names.bucket(g.batch), Name: "empty"},
+	}
 	g.describe("link", jetstream.ObjectInfo{ObjectMeta: jetstream.ObjectMeta{Opts: link}, NUID: "N2"})
 	bucket, err := f.q.js.ObjectStore(t.Context(), f.q.names.bucket(g.batch))
 	require.NoError(t, err)

@@ -28,7 +28,9 @@ func (o *Connection) secret() (string, error) {
 	}
 	key := strings.TrimSpace(string(raw))
 	if key == "" {
-		return "", fmt.Errorf("queue: %w: KeyFile: %s is empty, must have the token or the password", ErrOption, o.KeyFile)
+		return "", fmt.Errorf(
+			"queue: %w: KeyFile: %s is empty, must have the token or the password", ErrOption, o.KeyFile,
+		)
 	}
 	return key, nil
 }

@@ -161,9 +161,11 @@ func (o *Options) tellHistory(d policy.Templated) {
 		return
 	}
 	if d.RewritesHistory() && !o.told {
-		o.Log.Warn("the chat template shows earlier responses otherwise than they were written, for instance without their thoughts; " +
-			"in this run the model reads them as they were written, " +
-			"so a program that renders whole conversations with the template shows it other contexts")
+		o.Log.Warn(
+			"the chat template shows earlier responses otherwise than they were written, for instance without their thoughts; " +
+				"in this run the model reads them as they were written, " +
+				"so a program that renders whole conversations with the template shows it other contexts",
+		)
 	}
 	o.told = true
 }

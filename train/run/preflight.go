@@ -28,7 +28,10 @@ func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 
 // preflight is Preflight. It checks and describes the model only if own is true: the learner is
 // that of the configuration.
-func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool, getenv func(string) (string, bool)) (vlm.Description, error) {
+func preflight(
+	ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool,
+	getenv func(string) (string, bool),
+) (vlm.Description, error) {
 	model, err1 := vlm.Description{Vision: true}, error(nil)
 	if own {
 		model, err1 = preflightModel(ctx, c)
@@ -87,7 +90,9 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 // preflightEnvs creates and resets an environment for each set of options, and checks a sample
 // turn with the model's dialogue, which may be nil. It returns the name of an environment that
 // shows images, if any.
-func preflightEnvs(ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry, d policy.Templated) (pictures string, err error) {
+func preflightEnvs(
+	ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry, d policy.Templated,
+) (pictures string, err error) {
 	for _, e := range levels.Samples(maxTried) {
 		system, first, err := try(ctx, c, envs, e, d)
 		if err != nil {
@@ -106,7 +111,9 @@ const maxTried = 32
 
 // try creates and resets an environment, and checks a sample turn with a model's dialogue, which
 // may be nil. It returns the system prompt and the first observation.
-func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.Episode, d policy.Templated) (system, first env.Observation, err error) {
+func try(
+	ctx context.Context, c *config.Config, envs *env.Registry, of rollout.Episode, d policy.Templated,
+) (system, first env.Observation, err error) {
 	e, err := makeEnv(c, envs, of)
 	if err != nil {
 		return system, first, err
@@ -117,7 +124,9 @@ func try(ctx context.Context, c *config.Config, envs *env.Registry, of rollout.E
 	}
 	if err == nil && d != nil {
 		if err = rollout.CheckTurn(d, env.ParserOf(e), system, first); err != nil {
-			err = fmt.Errorf("%w: %w (env.config.prompt_format, data.apply_chat_template_kwargs)", config.ErrConfig, err)
+			err = fmt.Errorf(
+				"%w: %w (env.config.prompt_format, data.apply_chat_template_kwargs)", config.ErrConfig, err,
+			)
 		}
 	}
 	if err = errors.Join(err, e.Close()); err != nil {

@@ -160,7 +160,10 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 	case e.idle == 0:
 		return fmt.Errorf("sft: %w: all examples were dropped, because they are longer than the limit", ErrExample)
 	default:
-		return fmt.Errorf("sft: %w: no example is left: %d are longer than the limit, and %d have no token with a weight above 0", ErrExample, e.dropped, e.idle)
+		return fmt.Errorf(
+			"sft: %w: no example is left: %d are longer than the limit, and %d have no token with a weight above 0",
+			ErrExample, e.dropped, e.idle,
+		)
 	}
 	return nil
 }

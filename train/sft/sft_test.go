@@ -158,7 +158,13 @@ func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
 		d, _ := open(t, settings(path), letters{})
 		require.Equal(t, want, learned(batch(t, d, 1), 0), fields)
 	}
-	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`))
+	c := settings(
+		write(
+			t,
+			"a.jsonl",
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"y","reasoning":7}]}`,
+		),
+	)
 	_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
 	require.ErrorContains(t, err, "line 1: messages[1].reasoning: it is a number, must be a text")
 }
@@ -341,7 +347,10 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 		c := settings(path)
 		d, err := sft.Open(t.Context(), &c, nil, nil)
 		require.NoError(t, err)
-		require.ErrorContains(t, d.Encode(t.Context(), letters{}), "line 1: bad example: tools: it is set, but the learner shows no tools")
+		require.ErrorContains(
+			t, d.Encode(t.Context(), letters{}),
+			"line 1: bad example: tools: it is set, but the learner shows no tools",
+		)
 	}
 	type function struct {
 		Name      string `parquet:"name"`
@@ -365,7 +374,11 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 		{"user", &ask, nil}, {"assistant", nil, []call{{function{"f", `{"z":1,"a":2}`}}}},
 	}}}))
 	d, _ := open(t, settings(path), callers{})
-	require.Equal(t, tools+"ua\n"+`[{"function":{"arguments":"{\"z\":1,\"a\":2}","name":"f"}}].`, text(batch(t, d, 1).Tokens))
+	require.Equal(
+		t,
+		tools+"ua\n"+`[{"function":{"arguments":"{\"z\":1,\"a\":2}","name":"f"}}].`,
+		text(batch(t, d, 1).Tokens),
+	)
 }
 
 // TestBadRecordsAreNamed by file, line or row, and field.
@@ -460,7 +473,9 @@ func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
 	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
 	d, err := sft.Open(t.Context(), &c, nil, nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit")
+	require.ErrorContains(
+		t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit",
+	)
 }
 
 // opening is an encoder that refuses learned responses without a thought.

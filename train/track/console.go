@@ -56,8 +56,11 @@ func (c *Console) Event(e Event) error {
 		if bad > 0 {
 			levels = fmt.Sprintf("%d of %d", all-bad, all)
 		}
-		return c.line(fmt.Sprintf("validation after step %d: success %s on %s unseen levels, %s turns, format %s",
-			e.Step, e.show("%.2f", "val/success"), levels, e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
+		return c.line(fmt.Sprintf(
+			"validation after step %d: success %s on %s unseen levels, %s turns, format %s", e.Step,
+			e.show("%.2f", "val/success"), levels, e.show("%.1f", "val/turns"),
+			e.show("%.2f", "val/format_correct"),
+		))
 	}
 	return nil
 }

@@ -29,10 +29,27 @@ func show(t *testing.T, terminal bool, events ...Event) string {
 var shownEvents = []Event{
 	{Kind: "imitate", Step: 16, Total: 32, Metrics: Metrics{"imitate/loss": 1.23456}},
 	{Kind: "imitate", Step: 32, Total: 32, Metrics: Metrics{"imitate/loss": 0.5}},
-	{Kind: "validate", Step: 0, Total: 3, Metrics: Metrics{"val/success": 0.25, "val/episodes": 256, "val/turns": 3.14, "val/format_correct": 0.999}},
-	{Kind: "step", Step: 1, Total: 3, Metrics: Metrics{"train/success": 0.3, "train/score": 0.51, "train/format_correct": 0.9, "actor/entropy": 0.7, "time/step": 9.96}},
-	{Kind: "step", Step: 2, Total: 3, Metrics: Metrics{"train/success": 0.4, "train/score": -0.5, "train/unusable": 3, "time/step": 10}},
-	{Kind: "validate", Step: 2, Total: 3, Metrics: Metrics{"val/success": 0.5, "val/episodes": 256, "val/unusable": 16}},
+	{
+		Kind: "validate", Step: 0, Total: 3,
+		Metrics: Metrics{"val/success": 0.25, "val/episodes": 256, "val/turns": 3.14, "val/format_correct": 0.999},
+	},
+	{
+		Kind:  "step",
+		Step:  1,
+		Total: 3,
+		Metrics: Metrics{
+			"train/success": 0.3, "train/score": 0.51, "train/format_correct": 0.9,
+			"actor/entropy": 0.7, "time/step": 9.96,
+		},
+	},
+	{
+		Kind: "step", Step: 2, Total: 3,
+		Metrics: Metrics{"train/success": 0.4, "train/score": -0.5, "train/unusable": 3, "time/step": 10},
+	},
+	{
+		Kind: "validate", Step: 2, Total: 3,
+		Metrics: Metrics{"val/success": 0.5, "val/episodes": 256, "val/unusable": 16},
+	},
 	{Kind: "save", Step: 2, Total: 3},
 	{Kind: "step", Step: 3, Total: 3, Metrics: Metrics{"train/success": 0.6}},
 	{Kind: "other", Step: 3, Total: 3},

@@ -105,7 +105,10 @@ func TestLongMetricsAreThinned(t *testing.T) {
 	require.Equal(t, 9_091, a.Lines)
 	points := a.Series["a"]
 	require.InDelta(t, 2_000, len(points), 1)
-	require.Equal(t, []float64{1, 2, 9_000, 18_000}, []float64{*points[0][0], *points[0][1], *points[len(points)-1][0], *points[len(points)-1][1]})
+	require.Equal(
+		t, []float64{1, 2, 9_000, 18_000},
+		[]float64{*points[0][0], *points[0][1], *points[len(points)-1][0], *points[len(points)-1][1]},
+	)
 	for i := range points[1:] {
 		require.LessOrEqual(t, *points[i+1][0]-*points[i][0], 10.0, "no gap of more than two parts")
 	}

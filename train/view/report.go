@@ -152,8 +152,11 @@ func (o *Report) collect(h *handler) (*reportData, error) {
 			return nil, err
 		}
 	}
-	d := &reportData{Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{}, Episodes: map[string]reportList{},
-		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}}
+	d := &reportData{
+		Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{},
+		Episodes: map[string]reportList{}, Episode: map[string]map[string]any{},
+		Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{},
+	}
 	var list []struct{ ID, Estimator string }
 	if err := json.Unmarshal(runs.Runs, &list); err != nil {
 		return nil, err

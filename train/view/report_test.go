@@ -63,9 +63,18 @@ func TestAReportOpensWithoutAServerAndANetwork(t *testing.T) {
 	b.until("document.querySelector('.pictures img')?.naturalWidth > 0")
 	b.keys("c")
 	b.until("document.querySelector('.token.filled')")
-	require.Equal(t, []string{"as recorded in training", "bi_level_gae", "grpo", "masked_gae", "turn_wise_gae"},
-		eval[[]string](b, "[...document.querySelector('select[data-estimator=a]').options].map((o) => o.textContent)"), "the estimators of the report")
-	require.True(t, eval[bool](b, "document.querySelector('.side[data-side=a] input[data-param]').disabled"), "only with the run's parameters")
+	require.Equal(
+		t,
+		[]string{"as recorded in training", "bi_level_gae", "grpo", "masked_gae", "turn_wise_gae"},
+		eval[[]string](
+			b, "[...document.querySelector('select[data-estimator=a]').options].map((o) => o.textContent)",
+		),
+		"the estimators of the report",
+	)
+	require.True(
+		t, eval[bool](b, "document.querySelector('.side[data-side=a] input[data-param]').disabled"),
+		"only with the run's parameters",
+	)
 	b.open("file://"+path+"#/config", ".keys")
 	require.Zero(t, eval[int](b, "document.querySelectorAll('iframe, object, embed, [onerror], [onload], img[src=\"x\"]').length + document.scripts.length - 2"))
 	b.quiet()

@@ -48,11 +48,36 @@ func TestThePageFollowsARunThatTrains(t *testing.T) {
 	shape.Layers, shape.Hidden, shape.FF, shape.Heads = 1, 32, 32, 1
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
 	model := filepath.Join(t.TempDir(), "model")
-	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
-	c, err := config.Load("", "env.name=frozenlake", "env.config.render_mode=vision", "env.config.size=2", "env.config.tile_size=14", "env.config.prompt=brief", "model.backend=go", "model.cache_tokens=256", "model.micro_tokens=512",
-		"actor_rollout_ref.model.path="+model, "actor_rollout_ref.actor.ppo_mini_batch_size=2", "critic.kind=shared", "data.train_batch_size=2", "data.val_batch_size=2",
-		"data.max_response_length=4", "rollout_manager.max_turns=1", "trainer.total_training_steps=3", "trainer.save_freq=-1", "trainer.test_freq=0", "trainer.val_before_train=false",
-		"trainer.rollout_data_dir="+filepath.Join(dir, "rollouts"), "trainer.rollout_data_scores=true", "trainer.log_image.enable=true")
+	require.NoError(
+		t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1),
+	)
+	c, err := config.Load(
+		"",
+		"env.name=frozenlake",
+		"env.config.render_mode=vision",
+		"env.config.size=2",
+		"env.config.tile_size=14",
+		"env.config.prompt=brief",
+		"model.backend=go",
+		"model.cache_tokens=256",
+		"model.micro_tokens=512",
+		"actor_rollout_ref.model.path="+model,
+		"actor_rollout_ref.actor.ppo_mini_batch_size=2",
+		"critic.kind=shared",
+		"data.train_batch_size=2",
+		"data.val_batch_size=2",
+		"data.max_response_length=4",
+		"rollout_manager.max_turns=1",
+		"trainer.total_training_steps=3",
+		"trainer.save_freq=-1",
+		"trainer.test_freq=0",
+		"trainer.val_before_train=false",
+		"trainer.rollout_data_dir="+filepath.Join(
+			dir, "rollouts",
+		),
+		"trainer.rollout_data_scores=true",
+		"trainer.log_image.enable=true",
+	)
 	require.NoError(t, err)
 	g := gate{make(chan struct{}), make(chan struct{}), t.Context().Done()}
 	r, err := run.Open(t.Context(), c, run.Options{Dir: dir, Sinks: []track.Sink{g}})

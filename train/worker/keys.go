@@ -25,8 +25,11 @@ type Keys map[string][]string
 func (k *Keys) Set(text string) error {
 	name, addresses, ok := strings.Cut(text, "=")
 	if !ok {
-		return fmt.Errorf("worker: %w: %q must be of the form NAME=http://host:8000, with commas between several addresses",
-			queue.ErrOption, text)
+		return fmt.Errorf(
+			"worker: %w: %q must be of the form NAME=http://host:8000, with commas between several addresses",
+			queue.ErrOption,
+			text,
+		)
 	}
 	added := Keys{name: strings.Split(addresses, ",")}
 	if err := added.check(); err != nil {
@@ -63,9 +66,16 @@ func (k Keys) allow(setting string, variables []string, addresses ...string) err
 			if k.allows(name, address) {
 				continue
 			}
-			return fmt.Errorf("%s of the run asks for the environment variable %s for %s, but this worker may send it %s: "+
-				"to allow it, use --allow-key %s=%s (in a program Options.Keys)",
-				setting, name, redact.Text(address), k.describe(name), name, redact.Text(address))
+			return fmt.Errorf(
+				"%s of the run asks for the environment variable %s for %s, but this worker may send it %s: "+
+					"to allow it, use --allow-key %s=%s (in a program Options.Keys)",
+				setting,
+				name,
+				redact.Text(address),
+				k.describe(name),
+				name,
+				redact.Text(address),
+			)
 		}
 	}
 	return nil

@@ -158,7 +158,10 @@ func TestTrainingWithWorkersGivesTheBytesOfOneProcess(t *testing.T) {
 		if i == 0 {
 			return traintest.Process(t, roleVariable+"=trainer", append(common, "DIR="+dir, "LISTEN="+listen)...)
 		}
-		return traintest.Process(t, roleVariable+"=worker", append(common, "DIR="+dir, "URL=nats://"+listen, fmt.Sprint("NUMBER=", i))...)
+		return traintest.Process(
+			t,
+			roleVariable+"=worker",
+			append(common, "DIR="+dir, "URL=nats://"+listen, fmt.Sprint("NUMBER=", i))...)
 	}, func([]*exec.Cmd) {})
 	require.GreaterOrEqual(t, deaths, 4)
 	for _, name := range []string{"row:9", "update:2"} {

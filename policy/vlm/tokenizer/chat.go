@@ -221,10 +221,15 @@ func (c *Chat) check(m Message, previous string) error {
 			return fmt.Errorf("%w: the chat template does not support messages of role %s", ErrText, RoleTool)
 		}
 		if previous != RoleAssistant && previous != RoleTool {
-			return fmt.Errorf("%w: a message of role %s, must follow one of the %s or of role %s", ErrText, RoleTool, RoleAssistant, RoleTool)
+			return fmt.Errorf(
+				"%w: a message of role %s, must follow one of the %s or of role %s", ErrText, RoleTool,
+				RoleAssistant, RoleTool,
+			)
 		}
 	default:
-		return fmt.Errorf("%w: role %q, want %s, %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant, RoleTool)
+		return fmt.Errorf(
+			"%w: role %q, want %s, %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant, RoleTool,
+		)
 	}
 	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser) {
 		return fmt.Errorf("%w: an image in a %s message, which the chat template does not support", ErrText, m.Role)

@@ -364,9 +364,12 @@ func TestASystemTextIsMergedIntoTheUsersFirstMessage(t *testing.T) {
 	_, err = c.Open([]Message{system})
 	require.ErrorContains(t, err, "no user message follows the system message")
 	// Into the last message, as Mistral's template does, is no concatenation.
-	c = chatOf(t, `{% if messages[0].role == 'system' %}{% set s = messages[0].content ~ '\n' %}{% set messages = messages[1:] %}{% endif %}`+
-		`{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ (s if loop.last and m.role == 'user') ~ m.content ~ '<|stop|>' }}{% endfor %}`+
-		`{% if add_generation_prompt %}<assistant>{% endif %}`)
+	c = chatOf(
+		t,
+		`{% if messages[0].role == 'system' %}{% set s = messages[0].content ~ '\n' %}{% set messages = messages[1:] %}{% endif %}`+
+			`{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ (s if loop.last and m.role == 'user') ~ m.content ~ '<|stop|>' }}{% endfor %}`+
+			`{% if add_generation_prompt %}<assistant>{% endif %}`,
+	)
 	_, err = c.Open([]Message{system, Text(RoleUser, "a")})
 	require.ErrorContains(t, err, "does not support a system message")
 }

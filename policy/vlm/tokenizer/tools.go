@@ -115,10 +115,14 @@ func (c *Chat) ToolCalls(text string, calls json.RawMessage) (string, error) {
 	out, okBefore := strings.CutPrefix(out, before+c.assistant.before)
 	out, okAfter := strings.CutSuffix(out, c.assistant.after+c.user.wrap(textC))
 	if !okBefore || !okAfter {
-		return "", fmt.Errorf("tokenizer: %w: the chat template shows tool calls outside of the assistant's message", ErrText)
+		return "", fmt.Errorf(
+			"tokenizer: %w: the chat template shows tool calls outside of the assistant's message", ErrText,
+		)
 	}
 	if !strings.Contains(out, content) {
-		return "", fmt.Errorf("tokenizer: %w: the chat template does not show the text of a message with tool calls", ErrText)
+		return "", fmt.Errorf(
+			"tokenizer: %w: the chat template does not show the text of a message with tool calls", ErrText,
+		)
 	}
 	for _, call := range list {
 		if !strings.Contains(out, call.name) {
@@ -169,7 +173,9 @@ func parseCalls(raw json.RawMessage) (toolCalls, error) {
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(f.Arguments, &object); err != nil || object == nil {
-			return nil, fmt.Errorf("tool_calls[%d]: arguments are %.40s, must be an object or its JSON text", i, f.Arguments)
+			return nil, fmt.Errorf(
+				"tool_calls[%d]: arguments are %.40s, must be an object or its JSON text", i, f.Arguments,
+			)
 		}
 		out = append(out, toolCall{c.ID, f.Name, f.Arguments})
 	}

@@ -77,7 +77,9 @@ func TestTemplatesWithoutToolsRefuseThem(t *testing.T) {
 		require.False(t, c.TakesTools())
 		_, err := c.Open([]Message{Text(RoleUser, "a"), Text(RoleAssistant, "b"), Text(RoleTool, "c")})
 		require.ErrorIs(t, err, ErrText)
-		require.ErrorContains(t, err, "message 2: text cannot be encoded: the chat template does not support messages of role tool")
+		require.ErrorContains(
+			t, err, "message 2: text cannot be encoded: the chat template does not support messages of role tool",
+		)
 		_, err = c.ToolCalls("a", json.RawMessage(`[{"name": "f"}]`))
 		require.ErrorContains(t, err, "the chat template does not show tool calls")
 	}

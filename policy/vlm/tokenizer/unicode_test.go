@@ -66,5 +66,7 @@ func TestNormalisationIsThatOfTokenizers(t *testing.T) {
 	} {
 		require.Equal(t, s, normalizeNFC(s), "%+q", s)
 	}
-	require.Equal(t, "é\u07fdé\u07fd", normalizeNFC("e\u0301\u07fde\u0301\u07fd"), "the parts between them are normalised")
+	require.Equal(
+		t, "é\u07fdé\u07fd", normalizeNFC("e\u0301\u07fde\u0301\u07fd"), "the parts between them are normalised",
+	)
 }

@@ -66,7 +66,9 @@ func options(block *judge.StateReward) chat.Options {
 	o := chat.DefaultOptions(chat.OpenAI, block.JudgeModel)
 	o.BaseURL, o.KeyEnv, o.Concurrency = block.JudgeURL, s.KeyEnv, s.Concurrency
 	o.RequestsPerMinute, o.TokensPerMinute = s.RequestsPerMinute, s.TokensPerMinute
-	o.Timeout, o.Retries = seconds(s.Timeout), 0 // retries are this package's, which also repeats answers of a wrong form
+	o.Timeout, o.Retries = seconds(
+		s.Timeout,
+	), 0 // retries are this package's, which also repeats answers of a wrong form
 	return o
 }
 

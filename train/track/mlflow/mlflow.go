@@ -293,7 +293,9 @@ type serverRun struct {
 // begin creates the run on the server, or finds the existing one of a resumed run.
 func (m *Sink) begin(ctx context.Context) error {
 	var old serverRun
-	if raw, err := regular.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil && old.Server == m.client.String() && old.Run != "" {
+	if raw, err := regular.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil &&
+		old.Server == m.client.String() &&
+		old.Run != "" {
 		have, err := m.client.latestSteps(ctx, old.Run)
 		if err == nil {
 			err = m.client.setStatus(ctx, old.Run, running, time.Time{})

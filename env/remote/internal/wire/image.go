@@ -81,14 +81,18 @@ func quickPNG(img image.Image) ([]byte, bool) {
 // pixels from *pixels. If it has more than that, the error wraps ErrLimit.
 func CheckImage(data []byte, pixels *int) error {
 	if f := imagefile.FormatOf(data); f != imagefile.PNG && f != imagefile.JPEG {
-		return fmt.Errorf("%w: an image is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
+		return fmt.Errorf(
+			"%w: an image is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)],
+		)
 	}
 	width, height, err := imagefile.Size(data)
 	if err != nil {
 		return fmt.Errorf("%w: image header: %w", ErrFormat, err)
 	}
 	if width < 1 || height < 1 || width > *pixels/height {
-		return fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, width, height, *pixels)
+		return fmt.Errorf(
+			"%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, width, height, *pixels,
+		)
 	}
 	*pixels -= width * height
 	return nil

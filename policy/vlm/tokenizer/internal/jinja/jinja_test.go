@@ -91,7 +91,9 @@ func TestOutputEqualsJinja2(t *testing.T) {
 
 // The expected outputs are those of jinja2 3.1 with json.dumps, as in transformers.
 func TestJSONKeepsTheOrderOfItsKeys(t *testing.T) {
-	raw := json.RawMessage(`{"b": [1, 2.50, -0.0, 1e20, 1e-7, 123456789.25, true, null, []], "a": {"z": "q\"\\\n\u0001\u007f é\u2028", "y": {}}}`)
+	raw := json.RawMessage(
+		`{"b": [1, 2.50, -0.0, 1e20, 1e-7, 123456789.25, true, null, []], "a": {"z": "q\"\\\n\u0001\u007f é\u2028", "y": {}}}`,
+	)
 	for src, want := range map[string]string{
 		"{{ v[0]|tojson }}":           "{\"b\": [1, 2.5, -0.0, 1e+20, 1e-07, 123456789.25, true, null, []], \"a\": {\"z\": \"q\\\"\\\\\\n\\u0001\u007f é\u2028\", \"y\": {}}}",
 		"{{ v[0]|tojson(indent=4) }}": "{\n    \"b\": [\n        1,\n        2.5,\n        -0.0,\n        1e+20,\n        1e-07,\n        123456789.25,\n        true,\n        null,\n        []\n    ],\n    \"a\": {\n        \"z\": \"q\\\"\\\\\\n\\u0001\u007f é\u2028\",\n        \"y\": {}\n    }\n}",
