@@ -90,7 +90,8 @@ func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
 // forced token still reaches the tokens before it.
 func TestForcedTokensHaveStepsButNoLoss(t *testing.T) {
 	var s mask.Sequence
-	if err := errors.Join(s.AppendContext(mask.Prompt, 1), s.AppendResponse(2, 3), s.AddSpan(mask.Forced, 2, 3)); err != nil {
+	err := errors.Join(s.AppendContext(mask.Prompt, 1), s.AppendResponse(2, 3), s.AddSpan(mask.Forced, 2, 3))
+	if err != nil {
 		t.Fatal(err)
 	}
 	var b Batch
@@ -100,7 +101,9 @@ func TestForcedTokensHaveStepsButNoLoss(t *testing.T) {
 	if !slices.Equal(b.Loss, s.Loss(nil, mask.Options{})) || !slices.Equal(b.Loss, []bool{false, true, false}) {
 		t.Errorf("loss: %v", b.Loss)
 	}
-	for _, est := range []Estimator{Masked{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1}} {
+	for _, est := range []Estimator{
+		Masked{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1},
+	} {
 		out := run(t, est, &b)
 		if out.Advantages[1] != 1 || out.Advantages[2] != 1 || out.Unread != 0 {
 			t.Errorf("%T: advantages %v, %d rewards unread", est, out.Advantages, out.Unread)

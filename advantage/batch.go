@@ -77,8 +77,8 @@ func (b *Batch) Check() error {
 		name      string
 		got, want int
 	}{
-		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n}, {"response", len(b.Response), n},
-		{"gae", len(b.GAE), n}, {"turn_end", len(b.TurnEnd), n},
+		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n},
+		{"response", len(b.Response), n}, {"gae", len(b.GAE), n}, {"turn_end", len(b.TurnEnd), n},
 		{"group", len(b.Group), rows}, {"trajectory", len(b.Trajectory), rows}, {"turn", len(b.Turn), rows},
 		{"baselines", len(b.Baselines), rows},
 	} {

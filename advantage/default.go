@@ -3,7 +3,8 @@ package advantage
 // parametric lists the estimators with hyperparameters.
 type parametric interface {
 	GAE | Masked | Lite | BiLevel | TurnWise | GRPO | PassK | ReinforcePlusPlus | ReinforcePlusPlusBaseline | GiGPO |
-		NoConcat | TrajectoryOutcome | TrajectoryToken | TrajectoryTurn | TrajectoryBiLevel | TrajectoryTwoPass | TrajectoryGRPO
+		NoConcat | TrajectoryOutcome | TrajectoryToken | TrajectoryTurn | TrajectoryBiLevel | TrajectoryTwoPass |
+		TrajectoryGRPO
 }
 
 // Default returns an estimator with the hyperparameters of DefaultParams, which are also

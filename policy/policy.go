@@ -91,7 +91,7 @@ type Sampling struct {
 // continues after it.
 type Thinking struct {
 	Tokens int    // 0 is no limit
-	Open   string // such as <think>, also if the chat template writes it; "" means that a response starts inside the tags
+	Open   string // such as <think>, also if the chat template writes it; "": a response starts inside
 	Close  string // such as </think>
 }
 
@@ -129,7 +129,7 @@ type Completion struct {
 	Stop      Stop
 	Images    []Image // images of the context, in order
 	Usage     Usage   // for policies behind an API, if the service reports it
-	Version   int     // training step whose update made the weights that wrote the response, if the policy is told (StepTracker)
+	Version   int     // training step whose update made the weights that wrote it, if the policy is told (StepTracker)
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
 	// has reached the model's context length.

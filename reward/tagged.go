@@ -27,7 +27,8 @@ func NewTagged(name string, sections []string, o ParserOptions) (*Parser, error)
 	whole := o.Dialect == Legacy
 	sections = slices.Clone(sections)
 	return newParser(&format{
-		dialect: o.Dialect, name: name, shape: blocks(sections...), strict: whole, whole: whole, lower: !whole, rebuild: sections,
+		dialect: o.Dialect, name: name, shape: blocks(sections...), rebuild: sections,
+		strict: whole, whole: whole, lower: !whole,
 	}, o)
 }
 

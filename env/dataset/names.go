@@ -59,7 +59,8 @@ func registered(name string, known []string) (string, error) {
 	case 0:
 		if original, ok := onServices[wanted]; ok {
 			return "", fmt.Errorf("environment %q: %s of the original runs on its own service; serve it and write "+
-				"name: RemoteEnv with config: {base_urls: \"http://HOST:PORT\", …} and the other options unchanged", name, original)
+				"name: RemoteEnv with config: {base_urls: \"http://HOST:PORT\", …} and the other options unchanged",
+				name, original)
 		}
 		return "", fmt.Errorf("environment %q is unknown%s; known are %s; to use an environment on a service, set the name remote and the service's address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
