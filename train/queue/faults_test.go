@@ -412,7 +412,7 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 
 // TestLeasesAreExtendedFromTheBeginning: episodes that take longer are played once.
 func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Lease = 1500 * time.Millisecond }) // long enough for a machine under load
+	f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second }) // long enough for a machine under load
 	f.deal(t)
 	var played atomic.Int64
 	o := f.workerOptions()
