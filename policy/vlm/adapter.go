@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"

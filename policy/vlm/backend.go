@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/backends/simplego"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/gobackend"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/plugin"
@@ -39,7 +39,7 @@ var (
 
 // engine is a backend that all devices of its kind in the process share.
 type engine struct {
-	backend backends.Backend
+	backend compute.Backend
 	name    string // such as "xla:cpu"
 	detail  string // description: the hardware, or why auto chose it
 	slow    bool   // fallback because XLA is not available
@@ -187,7 +187,7 @@ func (e engines) plugin(ctx context.Context, name string) (string, error) {
 // openGo opens the pure-Go backend. Operations must run sequentially: in parallel they
 // can deadlock waiting for workers.
 func openGo(context.Context, *slog.Logger) (*engine, error) {
-	b, err := construct(func() (backends.Backend, error) { return simplego.New("ops_sequential") })
+	b, err := construct(func() (compute.Backend, error) { return gobackend.New("ops_sequential") })
 	if err != nil {
 		return nil, fmt.Errorf("backend go: %w", err)
 	}
@@ -195,7 +195,7 @@ func openGo(context.Context, *slog.Logger) (*engine, error) {
 }
 
 // construct calls a constructor of GoMLX, some of which panic.
-func construct(f func() (backends.Backend, error)) (b backends.Backend, err error) {
+func construct(f func() (compute.Backend, error)) (b compute.Backend, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if e, ok := r.(error); ok {

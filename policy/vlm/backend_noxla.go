@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/compute"
 
 	"vagen/policy/vlm/internal/plugin"
 )
@@ -23,7 +23,7 @@ func cudaOpener(plugin.Choices) opener {
 
 func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
 
-func describeXLA(backends.Backend, int) (kinds []string, version string, err error) {
+func describeXLA(compute.Backend, int) (kinds []string, version string, err error) {
 	_, err = noXLA("xla")
 	return nil, "", err
 }

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/device"
@@ -214,8 +214,8 @@ func TestWaitingForABackendEndsWithTheContext(t *testing.T) {
 }
 
 func TestPanicsOfConstructorsBecomeErrors(t *testing.T) {
-	_, err := construct(func() (backends.Backend, error) { panic(os.ErrInvalid) })
+	_, err := construct(func() (compute.Backend, error) { panic(os.ErrInvalid) })
 	require.ErrorIs(t, err, os.ErrInvalid)
-	_, err = construct(func() (backends.Backend, error) { panic("no such plugin") })
+	_, err = construct(func() (compute.Backend, error) { panic("no such plugin") })
 	require.ErrorContains(t, err, "no such plugin")
 }

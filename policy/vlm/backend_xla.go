@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/compute"
 
 	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/tree"
@@ -39,7 +39,7 @@ func cudaOpener(choices plugin.Choices) opener {
 }
 
 // describeXLA returns the kinds of the first n devices of a backend of XLA, and the version of its plugin.
-func describeXLA(b backends.Backend, n int) (kinds []string, version string, err error) {
+func describeXLA(b compute.Backend, n int) (kinds []string, version string, err error) {
 	return xla.Describe(b, n)
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/go-xla/pjrt"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/plugin"

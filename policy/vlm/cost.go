@@ -3,7 +3,7 @@ package vlm
 import (
 	"fmt"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	"github.com/gomlx/compute/dtypes"
 
 	"vagen/policy/vlm/internal/model"
 )

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
-	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
 )
@@ -75,7 +75,7 @@ func measureLimits(ctx context.Context, d *device.Device, compute dtypes.DType, 
 	if err != nil {
 		return l, err
 	}
-	bytes := float64(table.Memory())
+	bytes := float64(table.ByteSize())
 	l.BytesPerSecond = max(bytes/read.Seconds(), 2*bytes/copied.Seconds())
 	l.FLOPs = 2 * math.Pow(float64(size.side), 3) / product.Seconds()
 	return l, nil

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	"github.com/gomlx/compute/dtypes"
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"

@@ -3,7 +3,7 @@ package vlm
 import (
 	"fmt"
 
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
 )

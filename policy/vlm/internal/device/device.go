@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 
 	"vagen/policy/vlm/internal/exestore"
 )
@@ -29,7 +29,7 @@ var ErrClosed = errors.New("device: closed")
 // not.
 type Device struct {
 	*library
-	num backends.DeviceNum
+	num compute.DeviceNum
 
 	running       sync.Mutex   // held during an execution
 	arrays, bytes atomic.Int64 // live
@@ -38,7 +38,7 @@ type Device struct {
 
 // library holds the programs compiled for a backend, which all of its devices run.
 type library struct {
-	backend backends.Backend
+	backend compute.Backend
 	name    string
 	pure    bool            // GoMLX's pure-Go backend, which lacks some operations
 	store   *exestore.Store // of executables; nil keeps none
@@ -70,7 +70,7 @@ const maxExecutables = 512
 
 // New wraps the first device of a backend, which the caller still owns and may share
 // between devices. The name is for messages, such as "xla:cpu" or "go".
-func New(backend backends.Backend, name string) *Device {
+func New(backend compute.Backend, name string) *Device {
 	return &Device{library: &library{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
 		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}}
 }
@@ -79,7 +79,7 @@ func New(backend backends.Backend, name string) *Device {
 func (d *library) Name() string { return d.name }
 
 // Backend returns GoMLX's backend, to ask what it is.
-func (d *library) Backend() backends.Backend { return d.backend }
+func (d *library) Backend() compute.Backend { return d.backend }
 
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
@@ -185,11 +185,11 @@ func catch(what string, f func()) (err error) {
 // Array is a buffer on the device.
 type Array struct {
 	dev    *Device
-	buffer backends.Buffer
+	buffer compute.Buffer
 	shape  shapes.Shape
 }
 
-func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
+func newArray(d *Device, buffer compute.Buffer, shape shapes.Shape) *Array {
 	a := &Array{dev: d, buffer: buffer, shape: shape}
 	d.arrays.Add(1)
 	now := d.bytes.Add(a.Bytes())
@@ -219,7 +219,7 @@ func (a *Array) Size() int { return a.shape.Size() }
 func (a *Array) Device() *Device { return a.dev }
 
 // Bytes returns the size on the device.
-func (a *Array) Bytes() int64 { return int64(a.shape.Memory()) }
+func (a *Array) Bytes() int64 { return int64(a.shape.ByteSize()) }
 
 // Shape returns type and dimensions.
 func (a *Array) Shape() shapes.Shape { return a.shape }
@@ -237,7 +237,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	if shape.Size() != len(data) {
 		return nil, fmt.Errorf("device: put: %d numbers, shape %v needs another count", len(data), dims)
 	}
-	var buf backends.Buffer
+	var buf compute.Buffer
 	err := catch("put", func() {
 		var err error
 		if buf, err = d.backend.BufferFromFlatData(d.num, data, shape); err != nil {
@@ -253,7 +253,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 // Scalar puts one number on the device as an array without dimensions.
 func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
 	shape := shapes.Make(dtypes.FromGenericsType[T]())
-	var buf backends.Buffer
+	var buf compute.Buffer
 	err := catch("put scalar", func() {
 		var err error
 		if buf, err = d.backend.BufferFromFlatData(d.num, []T{x}, shape); err != nil {
@@ -274,8 +274,11 @@ func Read[T dtypes.Supported](a *Array, dst []T) error {
 	if len(dst) != a.Size() {
 		return fmt.Errorf("device: read: %d numbers, but the slice has length %d", a.Size(), len(dst))
 	}
+	if want := dtypes.FromGenericsType[T](); want != a.DType() {
+		return fmt.Errorf("device: read: numbers are %v, the slice has %v", a.DType(), want)
+	}
 	return catch("read", func() {
-		if err := a.dev.backend.BufferToFlatData(a.buffer, dst); err != nil {
+		if err := a.buffer.ToFlatData(dst); err != nil {
 			panic(err)
 		}
 	})
@@ -296,7 +299,7 @@ func (a *Array) Free() {
 	if a == nil || a.buffer == nil {
 		return
 	}
-	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
+	_ = catch("free", func() { _ = a.buffer.Finalize() })
 	a.untrack()
 }
 

@@ -1,12 +1,11 @@
 package device
 
 import (
-	"reflect"
 	"slices"
 
-	"github.com/gomlx/go-xla/pkg/stablehlo"
-	"github.com/gomlx/gomlx/pkg/core/graph"
-	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/go-xla/stablehlo"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // aliasAttribute is the attribute of an input of a StableHLO function that names the
@@ -19,15 +18,9 @@ const aliasAttribute = "tf.aliasing_output"
 // its shape, so programs should list both in the same order. Where the graph does
 // not permit it, XLA copies.
 //
-// GoMLX v0.26.0 has no API for this, but the function it builds is accessible by
-// reflection. Where it is not (another backend or version), programs run without
-// aliasing.
-func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node) {
+// GoMLX has no API for this.
+func inPlace(f *stablehlo.Function, in []shapes.Shape, donate []int, out []*graph.Node) {
 	if len(donate) == 0 {
-		return
-	}
-	f := function(g)
-	if f == nil || len(f.Inputs) != len(in) {
 		return
 	}
 	taken := make([]bool, len(out))
@@ -69,22 +62,4 @@ func keepUpdates(f *stablehlo.Function, all []*stablehlo.Statement, results []*s
 		out = append(out, barrier)
 	}
 	return out
-}
-
-// function returns the StableHLO function that a graph on XLA is built into, or
-// nil if it is not found. It reads two unexported fields and writes none.
-func function(g *graph.Graph) *stablehlo.Function {
-	builder := reflect.ValueOf(g).Elem().FieldByName("builder")
-	if !builder.IsValid() || builder.Kind() != reflect.Interface {
-		return nil
-	}
-	builder = builder.Elem()
-	if builder.Kind() != reflect.Pointer || builder.IsNil() || builder.Elem().Kind() != reflect.Struct {
-		return nil
-	}
-	f := builder.Elem().FieldByName("fn")
-	if !f.IsValid() || f.Type() != reflect.TypeFor[*stablehlo.Function]() {
-		return nil
-	}
-	return (*stablehlo.Function)(f.UnsafePointer())
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/go-xla/pkg/stablehlo"
-	"github.com/gomlx/go-xla/pkg/types/dtypes"
-	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/go-xla/stablehlo"
+	"github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/fused"
 )
@@ -64,11 +64,10 @@ func (k *Kernel) attributes() map[string]any {
 
 // useKernels inserts calls of kernels into the function that a graph is built into,
 // also for products of few rows, and removes statements on which none of the nodes out
-// depends. It reports whether there are any calls. If the function is not found (see inPlace),
-// or a kernel does not match it, the graph runs unchanged.
-func (d *library) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
-	f := function(g)
-	if f == nil || !fused.Registered() || d.Accelerator() {
+// depends. It reports whether there are any calls. If a kernel does not match the graph, it
+// runs unchanged.
+func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels []Kernel) bool {
+	if !fused.Registered() || d.Accelerator() {
 		return false
 	}
 	all := f.Statements
@@ -77,11 +76,7 @@ func (d *library) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel
 			return false
 		}
 	}
-	roots := values(out)
-	if roots == nil {
-		return false
-	}
-	if all = removeUnused(all, roots); !definedBeforeUse(f, all) {
+	if all = removeUnused(all, values(out)); !definedBeforeUse(f, all) {
 		return false
 	}
 	all, found := replaceProducts(all)
@@ -132,7 +127,7 @@ func plainProduct(s *stablehlo.Statement) bool {
 // kernel does not match.
 func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*stablehlo.Statement {
 	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: values(k.In), Outputs: values(k.Out), Attributes: k.attributes()}
-	if call.Inputs == nil || call.Outputs == nil || !setOp(call, "CustomCall") {
+	if !setOp(call, "CustomCall") {
 		return nil
 	}
 	out := make([]*stablehlo.Statement, 0, len(all))
@@ -216,26 +211,4 @@ func setOp(s *stablehlo.Statement, name string) bool {
 		}
 	}
 	return false
-}
-
-// values returns the values of nodes in the StableHLO function, nil if they are not
-// found. Like function it reads unexported fields.
-func values(nodes []*graph.Node) []*stablehlo.Value {
-	out := make([]*stablehlo.Value, len(nodes))
-	for i, n := range nodes {
-		ops := reflect.ValueOf(n).Elem().FieldByName("outputOps")
-		if !ops.IsValid() || ops.Kind() != reflect.Slice || ops.Len() != 1 {
-			return nil
-		}
-		op := ops.Index(0).Elem()
-		if op.Kind() != reflect.Pointer || op.IsNil() || op.Elem().Kind() != reflect.Struct {
-			return nil
-		}
-		v := op.Elem().FieldByName("value")
-		if !v.IsValid() || v.Type() != reflect.TypeFor[*stablehlo.Value]() {
-			return nil
-		}
-		out[i] = (*stablehlo.Value)(v.UnsafePointer())
-	}
-	return out
 }

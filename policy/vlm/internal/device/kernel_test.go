@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/device"

@@ -4,16 +4,16 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gomlx/go-xla/pkg/stablehlo"
-	"github.com/gomlx/gomlx/pkg/core/graph"
-	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/go-xla/stablehlo"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // Loop is a part of a graph that the device repeats a fixed number of times: everything
 // that Next of the carried values depends on, unless a value outside the loop needs it,
 // too. It can read all values of the graph.
 //
-// GoMLX v0.26.0 has no loops. As with kernels, the statements are moved inside the
+// As with kernels, the statements are moved inside the
 // StableHLO function that the graph is built into. The number of iterations is a constant
 // of the program, which XLA recognises.
 type Loop struct {
@@ -81,19 +81,12 @@ func (l *Loop) roots(out []*graph.Node) []*graph.Node {
 var errLoop = errors.New("this version of GoMLX does not permit loops on the device")
 
 // insert makes the loop in the function that a graph is built into. l may be nil.
-func (l *Loop) insert(g *graph.Graph, out []*graph.Node) error {
+func (l *Loop) insert(f *stablehlo.Function, out []*graph.Node) error {
 	if l == nil {
 		return nil
 	}
-	f := function(g)
-	if f == nil {
-		return errLoop
-	}
 	start, now, next, end := values(l.start()), values(l.now()), values(l.next()), values(l.end())
 	asked, again, roots := values([]*graph.Node{l.asked}), values([]*graph.Node{l.again}), values(out)
-	if start == nil || now == nil || next == nil || end == nil || asked == nil || again == nil || roots == nil {
-		return errLoop
-	}
 	made := slices.Concat(now, end, asked) // by the loop, not by the statements that stand in for it
 	all := slices.DeleteFunc(slices.Clone(f.Statements), func(s *stablehlo.Statement) bool {
 		return len(s.Outputs) == 1 && slices.Contains(made, s.Outputs[0])

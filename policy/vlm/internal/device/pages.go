@@ -2,23 +2,21 @@ package device
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"unsafe"
 )
 
 // hostAddress returns the address of the array in host memory, nil if it has none.
 func (a *Array) hostAddress() unsafe.Pointer {
-	b, ok := a.buffer.(interface {
-		UnsafePointer() (unsafe.Pointer, error)
-	})
-	if !ok || a.dev.Accelerator() {
+	if a.buffer == nil || a.dev.pure || a.dev.Accelerator() {
 		return nil
 	}
-	p, err := b.UnsafePointer()
+	flat, err := a.buffer.Data()
 	if err != nil {
 		return nil
 	}
-	return p
+	return reflect.ValueOf(flat).UnsafePointer()
 }
 
 // span is an address range of the process.

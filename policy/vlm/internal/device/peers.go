@@ -3,7 +3,7 @@ package device
 import (
 	"fmt"
 
-	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/compute"
 )
 
 // Count returns the number of devices of the backend. On the pure-Go backend there is no
@@ -26,7 +26,7 @@ func (d *Device) Peers(n int) ([]*Device, error) {
 	for i := 1; i < n; i++ {
 		p := &Device{library: d.library}
 		if !d.pure {
-			p.num = backends.DeviceNum(i)
+			p.num = compute.DeviceNum(i)
 		}
 		out = append(out, p)
 	}
@@ -45,10 +45,10 @@ func Copy(a *Array, to *Device) (*Array, error) {
 		}
 		return Put(to, x, a.shape.Dimensions...)
 	}
-	var buf backends.Buffer
+	var buf compute.Buffer
 	err := catch("copy", func() {
 		var err error
-		if buf, err = to.backend.BufferCopyToDevice(a.buffer, to.num); err != nil {
+		if buf, err = a.buffer.CopyToDevice(to.num); err != nil {
 			panic(err)
 		}
 	})

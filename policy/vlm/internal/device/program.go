@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/pkg/core/graph"
-	"github.com/gomlx/gomlx/pkg/core/shapes"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 )
 
 // Builder builds the outputs of a graph from its inputs. It may panic, as GoMLX
@@ -54,6 +54,13 @@ func (e *executable) compiled() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// compile compiles the traced graph. It panics if that fails.
+func (e *executable) compile() {
+	if err := e.graph.Compile(e.outputs...); err != nil {
+		panic(err)
 	}
 }
 
@@ -130,7 +137,7 @@ func signature(in []shapes.Shape, donate []int) string {
 // one. Arrays listed in donate (by their index in in) are consumed: outputs of the same
 // shape overwrite them, matched in order, and those without a matching output are freed.
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
-	buffers, dims := make([]backends.Buffer, len(in)), make([]shapes.Shape, len(in))
+	buffers, dims := make([]compute.Buffer, len(in)), make([]shapes.Shape, len(in))
 	for i, a := range in {
 		if a == nil || a.buffer == nil {
 			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
@@ -161,14 +168,12 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	d.running.Lock()
 	defer d.running.Unlock()
 	err = catch("run "+p.name, func() {
-		tensors := exe.graph.RunWithBuffers(buffers, gifts, d.num)
-		out = make([]*Array, len(tensors))
-		for i, t := range tensors {
-			// The tensor only wraps the buffer: extract the buffer.
-			buf, err := t.DonateBuffer(d.backend, d.num)
-			if err != nil {
-				panic(err)
-			}
+		results, err := exe.graph.Executable().Execute(buffers, gifts, d.num)
+		if err != nil {
+			panic(err)
+		}
+		out = make([]*Array, len(results))
+		for i, buf := range results {
 			out[i] = newArray(d, buf, exe.dims[i])
 		}
 	})
@@ -285,12 +290,19 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 		for _, o := range exe.outputs {
 			exe.dims = append(exe.dims, o.Shape())
 		}
-		exe.fused = p.fused && p.dev.useKernels(g, loop.roots(exe.outputs), kernels)
-		if err := loop.insert(g, exe.outputs); err != nil {
+		exe.graph = g
+		if p.dev.pure {
+			if loop != nil {
+				panic(errLoop)
+			}
+			return
+		}
+		f := function(g)
+		exe.fused = p.fused && p.dev.useKernels(f, loop.roots(exe.outputs), kernels)
+		if err := loop.insert(f, exe.outputs); err != nil {
 			panic(err)
 		}
-		inPlace(g, in, donate, exe.outputs)
-		exe.graph = g
+		inPlace(f, in, donate, exe.outputs)
 	})
 }
 
@@ -303,7 +315,7 @@ func (p *Program) finish(exe *executable) {
 	}
 	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
-		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(func() { exe.graph.Compile(exe.outputs...) }) })
+		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(exe.compile) })
 	}
 	exe.outputs = nil
 	stop()

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/backends/simplego"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/gobackend"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"
@@ -41,7 +41,7 @@ func Kind() plugin.Kind {
 // errMissing means that this machine, or this build, has no XLA.
 var errMissing = errors.New("no XLA")
 
-var pure = sync.OnceValues(func() (backends.Backend, error) { return simplego.New("ops_sequential") })
+var pure = sync.OnceValues(func() (compute.Backend, error) { return gobackend.New("ops_sequential") })
 
 // Go opens a device on the pure-Go backend. It is closed when the test ends.
 func Go(t testing.TB) *device.Device {
@@ -53,7 +53,7 @@ func Go(t testing.TB) *device.Device {
 	return open(t, b, "go")
 }
 
-func open(t testing.TB, b backends.Backend, name string) *device.Device {
+func open(t testing.TB, b compute.Backend, name string) *device.Device {
 	d := device.New(b, name)
 	t.Cleanup(d.Close)
 	return d

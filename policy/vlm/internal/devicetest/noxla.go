@@ -5,9 +5,9 @@ package devicetest
 import (
 	"fmt"
 
-	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/compute"
 )
 
-func xlaBackend() (backends.Backend, error) {
+func xlaBackend() (compute.Backend, error) {
 	return nil, fmt.Errorf("%w: this test was built without cgo", errMissing)
 }

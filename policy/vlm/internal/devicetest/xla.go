@@ -9,14 +9,14 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/compute"
 
 	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/xla"
 )
 
 // xlaBackend starts the plugin once for the process.
-var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
+var xlaBackend = sync.OnceValues(func() (b compute.Backend, err error) {
 	find := plugin.Find
 	if Required() {
 		find = func(ctx context.Context, kind plugin.Kind) (plugin.Plugin, error) {

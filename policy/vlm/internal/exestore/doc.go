@@ -1,7 +1,7 @@
 // Package exestore keeps executables that XLA compiled in a folder, so that another
 // process loads them instead of compiling.
 //
-// go-xla v0.1.4 has no call for PJRT's serialisation. Attach therefore gives go-xla a
+// go-xla v0.4.1 has no call for PJRT's serialisation. Attach therefore gives go-xla a
 // copy of the plugin's table of functions in which PJRT_Client_Compile is a function of
 // this package. It receives exactly what decides a compilation, the program and the
 // compile options, and returns a loaded executable, so GoMLX and go-xla need no other

@@ -3,8 +3,8 @@ package model
 import (
 	"math"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // CacheSegment is a segment of the KV cache: keys and values that new tokens may attend to.

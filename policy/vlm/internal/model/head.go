@@ -1,8 +1,8 @@
 package model
 
 import (
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // Head is the end of the decoder: the final norm, then log-probs over the

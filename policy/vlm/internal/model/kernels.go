@@ -3,8 +3,8 @@ package model
 import (
 	"slices"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"

@@ -1,7 +1,7 @@
 package model
 
 import (
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // LoRA adds a low-rank product to linear maps of the blocks (Hu et al.,

@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/loss"
 )

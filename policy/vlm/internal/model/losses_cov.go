@@ -1,7 +1,7 @@
 package model
 
 import (
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // clipCov is PPO's surrogate without the tokens that were drawn at random (PolicyInput.Chosen).

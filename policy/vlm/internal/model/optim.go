@@ -1,7 +1,7 @@
 package model
 
 import (
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // OptParam names an entry of the vector of numbers that an optimiser step reads.

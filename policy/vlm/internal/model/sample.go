@@ -1,8 +1,8 @@
 package model
 
 import (
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // SampleParam names an entry of the vector of numbers that sampling reads.

@@ -1,7 +1,7 @@
 package model
 
 import (
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // Segments groups n tokens into runs of different length, such as rows or turns.

@@ -1,8 +1,8 @@
 package model
 
 import (
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
 )
 
 // EmbedForward looks up tokens [n] int32 in the table [vocab, hidden]. Where

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/go-xla/pjrt"
 
 	"vagen/policy/vlm/internal/keyvalue"
 	"vagen/policy/vlm/internal/pjrttable"

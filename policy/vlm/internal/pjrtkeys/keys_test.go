@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/go-xla/pjrt"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/keyvalue"

@@ -16,14 +16,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomlx/go-xla/pkg/installer"
+	"github.com/gomlx/go-xla/installer"
 
 	"vagen/internal/origin"
 )
 
-// ReleaseVersion is the release of the CPU plugin that go-xla v0.1.4 was tested
+// ReleaseVersion is the release of the CPU plugin that go-xla v0.4.1 was tested
 // with: its pjrt.DefaultCPUVersion, a package that needs cgo.
-const ReleaseVersion = "v0.83.3"
+const ReleaseVersion = "v0.114.0"
 
 // release fetches the plugin that go-xla's installer would install. The installer
 // returns the address and unpacks the file. The download is implemented here, because

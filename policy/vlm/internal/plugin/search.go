@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/go-xla/pkg/installer"
+	"github.com/gomlx/go-xla/installer"
 
 	"vagen/internal/regular"
 )
@@ -22,7 +22,7 @@ func userDir() (string, error) {
 	return filepath.Join(lib, "go-xla"), nil
 }
 
-// searchDirs lists the folders in which go-xla v0.1.4 looks for plugins, in its
+// searchDirs lists the folders in which go-xla v0.4.1 looks for plugins, in its
 // order, then the user's folder if it is not among them: if a search path is set,
 // go-xla would ignore plugins installed there.
 func (s *setup) searchDirs() []string {

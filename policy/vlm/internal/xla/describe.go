@@ -24,9 +24,9 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/backends/xla"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/go-xla/compute/xla"
+	"github.com/gomlx/go-xla/pjrt"
 
 	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/pjrttable"
@@ -35,7 +35,7 @@ import (
 // Describe returns the kinds of the first n devices of a backend that Start has made, such as "NVIDIA
 // H100 80GB HBM3", and the version of its plugin: that of PJRT, what the plugin says about its
 // platform, and the SHA-256 of its file, because plugins for CPUs say no more than "cpu".
-func Describe(b backends.Backend, n int) (kinds []string, version string, err error) {
+func Describe(b compute.Backend, n int) (kinds []string, version string, err error) {
 	client, err := clientOf(b)
 	if err != nil {
 		return nil, "", fmt.Errorf("xla: %w", err)
@@ -61,7 +61,7 @@ func Describe(b backends.Backend, n int) (kinds []string, version string, err er
 }
 
 // clientOf returns GoMLX's client, which it does not export.
-func clientOf(b backends.Backend) (*pjrt.Client, error) {
+func clientOf(b compute.Backend) (*pjrt.Client, error) {
 	made, ok := b.(*xla.Backend)
 	if !ok || made == nil {
 		return nil, fmt.Errorf("%T is no backend of XLA", b)

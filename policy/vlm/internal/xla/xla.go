@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
-	"github.com/gomlx/gomlx/backends"
-	"github.com/gomlx/gomlx/backends/xla"
+	"github.com/gomlx/compute"
+	"github.com/gomlx/go-xla/compute/xla"
+	"github.com/gomlx/go-xla/pjrt"
 
 	"vagen/policy/vlm/internal/exestore"
 	"vagen/policy/vlm/internal/fused"
@@ -42,16 +42,17 @@ const defaultMemoryFraction = 0.9
 //
 // A GPU's client has all visible GPUs. On the CPU, devices is the number of devices, which
 // share its processors; 0 is the plugin's default. choices are for a GPU only.
-func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (b backends.Backend, err error) {
+func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (b compute.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("xla: plugin path %q contains a comma, which GoMLX does not support", p.Path)
 	}
 	name, options := p.Path+",shared_buffers", pjrt.NamedValuesMap(nil)
 	if kind == plugin.CUDA {
-		name = p.Path
 		if options, err = gpuOptions(os.Getenv); err != nil {
 			return nil, err
 		}
+		// GoMLX overwrites the option with false, unless the name has it.
+		name = fmt.Sprintf("%s,preallocate=%v", p.Path, options["preallocate"])
 	}
 	if kind == plugin.CPU && devices > 0 {
 		options = pjrt.NamedValuesMap{"cpu_device_count": int64(devices)}
@@ -94,7 +95,7 @@ func attach(p plugin.Plugin, log *slog.Logger) {
 
 // gpuOptions are the options of the client of a GPU.
 func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
-	out := pjrt.NamedValuesMap{"memory_fraction": float32(defaultMemoryFraction)}
+	out := pjrt.NamedValuesMap{"memory_fraction": float32(defaultMemoryFraction), "preallocate": true}
 	var bad []error
 	if s := getenv(memoryFraction); s != "" {
 		x, err := strconv.ParseFloat(s, 32)

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/go-xla/pjrt"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/plugin"
@@ -17,7 +17,7 @@ func TestMemoryOfAGPUFollowsTheEnvironment(t *testing.T) {
 	get := func(name string) string { return env[name] }
 	o, err := gpuOptions(get)
 	require.NoError(t, err)
-	require.Equal(t, pjrt.NamedValuesMap{"memory_fraction": float32(0.9)}, o)
+	require.Equal(t, pjrt.NamedValuesMap{"memory_fraction": float32(0.9), "preallocate": true}, o)
 
 	env = map[string]string{memoryFraction: "0.25", preallocate: "false", allocator: "cuda_async"}
 	o, err = gpuOptions(get)

@@ -72,7 +72,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/go-xla/pjrt"
 
 	"vagen/policy/vlm/internal/pjrttable"
 )
