@@ -6,6 +6,7 @@ import (
 
 	"vagen/internal/redact"
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // Redacted returns the configuration with secrets replaced by REDACTED: tokens, keys
@@ -39,7 +40,7 @@ func ReadStored(name string, raw []byte) (Config, error) { return readStored(nam
 
 func readStored(name string, raw []byte, unknown func(key string, value any)) (Config, error) {
 	c := Default()
-	l := settings.NewLoader(&c, foreignKeys)
+	l := settings.NewLoader(&c, vagen.Keys())
 	l.Unknown = unknown
 	l.YAML(name, raw)
 	if _, _, problems := l.Finish(); len(problems) > 0 {
