@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,8 +17,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"vagen/policy/vlm/internal/keyvalue"
 )
 
 // Limits on clients that have not shown the token.
@@ -45,6 +45,19 @@ type server struct {
 	attempts atomic.Int64 // to connect to others
 }
 
+// authorized passes only requests that carry the token; an empty token passes all.
+func authorized(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte("Bearer " + token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if token != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 0 {
+			http.Error(w, "wrong token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func newServer(ctx context.Context, c *Config) (*server, error) {
 	s := &server{Config: c, served: make(chan error, 1), accepted: make(chan *Link, maxClients)}
 	s.self.Instance, s.self.Facts = rand.Text(), s.allFacts()
@@ -64,7 +77,7 @@ func newServer(ctx context.Context, c *Config) (*server, error) {
 		l = tls.NewListener(l, s.secure)
 	}
 	mux := http.NewServeMux()
-	mux.Handle(linkPath, keyvalue.Authorized(c.Token, http.HandlerFunc(s.accept)))
+	mux.Handle(linkPath, authorized(c.Token, http.HandlerFunc(s.accept)))
 	var clients atomic.Int64
 	s.http = &http.Server{
 		Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
