@@ -82,7 +82,7 @@ func (d *library) Name() string { return d.name }
 func (d *library) Backend() compute.Backend { return d.backend }
 
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
-// avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
+// avoid DynamicSlice and DynamicUpdateSlice.
 func (d *library) PureGo() bool { return d.pure }
 
 // CompileOneByOne makes compilations wait for each other, where the compiler measures

@@ -43,9 +43,6 @@ func TestOutputsAreWrittenOverDonatedInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			devicetest.Each(t, func(t *testing.T, d *device.Device) {
-				if d.PureGo() && name == "crosswise" {
-					return // it has no Reverse
-				}
 				p := d.Program(name, c.build)
 				for range 2 {
 					in := []*device.Array{put(t, d, numbers(10)), put(t, d, numbers(100)), put(t, d, []float32{1, 2, 3})}

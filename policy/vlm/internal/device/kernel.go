@@ -2,7 +2,6 @@ package device
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -90,9 +89,8 @@ func replaceProducts(all []*stablehlo.Statement) (out []*stablehlo.Statement, fo
 	for _, s := range all {
 		if plainProduct(s) {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: s.Inputs, Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
-			if setOp(call, "CustomCall") {
-				s, found = call, true
-			}
+			setOp(call, "CustomCall")
+			s, found = call, true
 		}
 		out = append(out, s)
 	}
@@ -127,9 +125,7 @@ func plainProduct(s *stablehlo.Statement) bool {
 // kernel does not match.
 func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*stablehlo.Statement {
 	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: values(k.In), Outputs: values(k.Out), Attributes: k.attributes()}
-	if !setOp(call, "CustomCall") {
-		return nil
-	}
+	setOp(call, "CustomCall")
 	out := make([]*stablehlo.Statement, 0, len(all))
 	at, made := 0, 0
 	for _, s := range all {
@@ -199,16 +195,4 @@ func uses(s *stablehlo.Statement, f func(*stablehlo.Value)) {
 			uses(inner, f)
 		}
 	}
-}
-
-// setOp sets the statement's operation by name; its type is internal to go-xla.
-func setOp(s *stablehlo.Statement, name string) bool {
-	op := reflect.ValueOf(&s.OpType).Elem()
-	for i := range int64(256) {
-		op.SetInt(i)
-		if s.OpType.String() == name {
-			return true
-		}
-	}
-	return false
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 )
 
-// This file reads what GoMLX v0.28.2 does not export: the StableHLO function that a graph on
-// XLA is built into, and the value of a node in it. It writes nothing. In another version that
-// has no such fields, compilation fails instead of going on without kernels and aliasing.
+// This file accesses what GoMLX v0.28.2 and go-xla v0.4.1 do not export: the StableHLO function
+// that a graph on XLA is built into, the value of a node in it, and the names of operations. In
+// another version that has no such fields, compilation fails instead of going on without
+// kernels, loops and aliasing.
 
 // function returns the main function of a graph on XLA. It panics if it is not found.
 func function(g *graph.Graph) *stablehlo.Function {
@@ -30,6 +31,19 @@ func values(nodes []*graph.Node) []*stablehlo.Value {
 		out[i] = (*stablehlo.Value)(v.UnsafePointer())
 	}
 	return out
+}
+
+// setOp sets the statement's operation by name; its type is internal to go-xla. It panics if
+// there is none of this name.
+func setOp(s *stablehlo.Statement, name string) {
+	op := reflect.ValueOf(&s.OpType).Elem()
+	for i := range int64(256) {
+		op.SetInt(i)
+		if s.OpType.String() == name {
+			return
+		}
+	}
+	panic(fmt.Errorf("go-xla: no operation is named %s", name))
 }
 
 // unexported returns a field of the struct that v points to, possibly as an interface.

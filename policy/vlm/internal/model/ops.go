@@ -10,8 +10,7 @@ import (
 
 // Every operation here comes as a pair: forward, and a backward written by hand
 // that maps the gradient of the output to those of the inputs and parameters.
-// GoMLX's own gradient of a matrix product is far too slow for training, and
-// pairs let a caller choose what to keep and what to compute again.
+// Pairs let a caller choose what to keep and what to compute again.
 //
 // Matrices of tokens are [tokens, features]. Weights are [out, in], as in the
 // checkpoint, and contracted on their last axis.
