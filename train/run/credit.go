@@ -12,7 +12,6 @@ import (
 
 	"vagen/env"
 	"vagen/internal/durable"
-	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -33,9 +32,6 @@ type Credit struct {
 	model  *vlm.Model
 	unlock func() error
 }
-
-// errScored stops a trainer that has played and scored a step.
-var errScored = errors.New("the step was scored")
 
 // OpenCredit opens the checkpoint of a step of a run and the episodes that its policy
 // played: those of the step after it. They are the recorded ones, with the recorded numbers
@@ -119,55 +115,41 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 	if why == "" && scores == nil && spec.Baselines {
 		why = "the greedy episodes that its estimator needs were not recorded"
 	}
-	r.Step = &credit.Step{Config: &c}
-	s.Interrupted, s.Prefetched = false, nil
+	r.Step = &credit.Step{Config: &c, Episodes: episodes, Scores: scores}
+	t := replayTrainer(c, r.model, envs, r.Log)
+	t.Levels, s.Prefetched = levels, nil
+	t.Config.Run.Async, t.Config.Run.MaxStaleness, t.Config.Run.Partial = false, 1, false // the checkpoint's policy plays
+	if err := t.Restore(s); err != nil {
+		return err
+	}
 	switch {
 	case why != "":
 		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Played, why)
 	case scores == nil:
 		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Played)
-		s.Prefetched = train.PrefetchedSteps{{Step: r.Played, Policy: r.Checkpoint, Episodes: episodes}}
 	default:
 		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Played)
-		r.Step.Episodes, r.Step.Scores = episodes, scores
 	}
-	t := creditTrainer(c, r.Played, r.model, envs, levels, r.Log)
-	if err := t.Restore(s); err != nil {
-		return err
-	}
-	if r.Step.Scores == nil {
-		t.Observer = comparison{
-			step:   r.Played,
-			played: func(ts []*rollout.Trajectory) error { r.Step.Episodes = ts; return nil },
-			estimated: func(scores []store.Scores) error {
-				r.Step.Scores = scores
-				return errScored
-			},
+	if scores == nil {
+		played := train.NewCollected(r.Played, episodes)
+		if why != "" {
+			if played, err = t.Collect(ctx, r.Played); err != nil {
+				return err
+			}
 		}
-		if err := t.Run(ctx); !errors.Is(err, errScored) {
+		r.Step.Episodes = played.Episodes
+		if r.Step.Scores, err = t.Score(ctx, played); err != nil {
 			return err
 		}
 		r.Made = true
 	}
 	for _, e := range r.Step.Episodes {
-		if err := restoreLimits(e, t.Levels.At(r.Played, e.Group)); err != nil {
+		if err := restoreLimits(e, levels.At(r.Played, e.Group)); err != nil {
 			return err
 		}
 	}
 	r.Player, err = t.Player(ctx)
 	return err
-}
-
-// creditTrainer returns a trainer that plays and scores a step.
-func creditTrainer(c config.Config, step int, learner policy.Learner, envs *env.Registry, levels *train.Levels, log *slog.Logger) *train.Trainer {
-	c.Trainer.Steps, c.Run.Async = max(c.Trainer.Steps, step), false
-	if c.Trainer.RolloutScores = true; c.Trainer.RolloutDir == nil {
-		dir := credit.Folder // the trainer itself writes nothing
-		c.Trainer.RolloutDir = &dir
-	}
-	t := replayTrainer(c, learner, envs, log)
-	t.Levels = levels
-	return t
 }
 
 // withImages reports whether recorded episodes have all images of their rows.

@@ -42,9 +42,6 @@ type Replayed struct {
 // Same reports whether nothing differs.
 func (r *Replayed) Same() bool { return r.First == nil && len(r.Metrics) == 0 }
 
-// errReplayed stops the run after the replayed step.
-var errReplayed = errors.New("the step was replayed")
-
 // Replay replays a step of a run from the newest checkpoint before it, and compares all
 // episodes, scores and metrics with those that the run recorded in
 // trainer.rollout_data_dir and metrics.jsonl. It changes nothing in the run's folder. Responses that
@@ -97,8 +94,10 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		}
 	}
 	t := replayTrainer(c, model, envs, log)
+	collect := t.Collect
 	if c.UsesEngine() {
-		t = trainerOfRecorded(&c, path, model, envs, log)
+		t.Learner = sampled{model}
+		collect = func(_ context.Context, step int) (*train.Collected, error) { return collectRecorded(&c, path, step) }
 	}
 	if p != nil {
 		out.From = p.State.Step
@@ -110,76 +109,61 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		if n := int(first["train/rollbacks"]); n != p.State.Stability.Rollbacks {
 			p.State.Stability.Rollbacks, p.State.Prefetched = n, nil
 		}
-		p.State.Interrupted = false
 		if err := errors.Join(model.Restore(ctx, p.Path), t.Restore(p.State)); err != nil {
 			return nil, err
 		}
 	}
-	t.Observer = comparison{
-		step: step,
-		played: func(ts []*rollout.Trajectory) (err error) {
-			out.Closeness.AddEpisodes(episodes, ts)
-			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
-				out.First, err = store.FirstDifference(recordOf(&c, step, stepFile), step, ts)
-			}
-			return err
-		},
-		estimated: func(now []store.Scores) error {
-			if out.First != nil || scores == nil {
-				return nil
-			}
-			if d := store.FirstScoresDifference(scores, now); d != nil {
-				of := func(t *rollout.Trajectory) bool { return t.Group == d.Group && t.Index == d.Index }
-				d.Episode, out.First = slices.IndexFunc(episodes, of), d
-			}
-			return nil
-		},
-	}
-	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
-		if e.Kind == track.KindStep && e.Step == step {
-			out.Metrics = differing(was, e.Metrics)
-			out.Closeness.AddMetrics(was, e.Metrics)
-			return errReplayed
+	var now scoreKeeper
+	t.Observer = &now
+	for s := out.From + 1; s <= step; s++ {
+		played, err := collect(ctx, s)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})}
-	if err := t.Run(ctx); !errors.Is(err, errReplayed) {
-		return nil, err
+		if s == step {
+			out.Closeness.AddEpisodes(episodes, played.Episodes)
+			if out.First = rollout.FirstDifference(episodes, played.Episodes); out.First == nil {
+				out.First, err = store.FirstDifference(recordOf(&c, step, stepFile), step, played.Episodes)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		m, err := t.Step(ctx, played)
+		if err != nil {
+			return nil, err
+		}
+		if s == step {
+			out.Metrics = differing(was, m)
+			out.Closeness.AddMetrics(was, m)
+		}
+	}
+	if out.First == nil && scores != nil {
+		if d := store.FirstScoresDifference(scores, now.scores); d != nil {
+			of := func(t *rollout.Trajectory) bool { return t.Group == d.Group && t.Index == d.Index }
+			d.Episode, out.First = slices.IndexFunc(episodes, of), d
+		}
 	}
 	return out, nil
 }
 
-// comparison is an observer that compares the episodes and scores of a step with others.
-type comparison struct {
-	step      int
-	played    func(ts []*rollout.Trajectory) error
-	estimated func(scores []store.Scores) error
+// scoreKeeper is an observer that keeps the scores of the newest step.
+type scoreKeeper struct{ scores []store.Scores }
+
+var _ train.Observer = (*scoreKeeper)(nil)
+
+func (k *scoreKeeper) Played(int, []*rollout.Trajectory) error { return nil }
+
+func (k *scoreKeeper) Estimated(_ int, scores []store.Scores) error {
+	k.scores = scores
+	return nil
 }
 
-var _ train.Observer = comparison{}
+func (k *scoreKeeper) Validated(int, []*rollout.Trajectory) error { return nil }
 
-func (c comparison) Played(step int, ts []*rollout.Trajectory) error {
-	if step != c.step {
-		return nil
-	}
-	return c.played(ts)
-}
-
-func (c comparison) Estimated(step int, scores []store.Scores) error {
-	if step != c.step {
-		return nil
-	}
-	return c.estimated(scores)
-}
-
-func (c comparison) Validated(int, []*rollout.Trajectory) error { return nil }
-
-// replayTrainer returns a trainer that writes no files and does not validate.
+// replayTrainer returns a trainer that writes no files.
 func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
-	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
-	c.Stability.Early.Metric = "" // there are no validations
-	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
-	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: handledKeys}
+	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: train.OuterKeys()}
 }
 
 // replayed reads the configuration of a run, with the secrets in overrides.

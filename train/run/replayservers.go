@@ -2,16 +2,12 @@ package run
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"strings"
 
-	"vagen/env"
 	"vagen/policy/vlm"
-	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/track"
 )
 
 // checkPlayedByServers refuses to replay a run on servers whose records do not have all that its
@@ -36,28 +32,24 @@ type sampled struct{ *vlm.Model }
 // SampledByEngine implements policy.EngineSampler.
 func (sampled) SampledByEngine() {}
 
-// trainerOfRecorded is replayTrainer for episodes that cannot be played again.
-func trainerOfRecorded(c *config.Config, path string, model *vlm.Model, envs *env.Registry, log *slog.Logger) *train.Trainer {
-	once := *c
-	once.Run.Async, once.Run.MaxStaleness, once.Run.Partial, once.Run.Queue = false, 1, false, ""
-	t := replayTrainer(once, sampled{model}, envs, log)
-	t.Recorded = func(step int) ([]*rollout.Trajectory, track.Metrics, error) {
-		ts, err := recorded(c, path, step)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !withImages(ts) {
-			return nil, nil, fmt.Errorf("run: %w: the recorded episodes of step %d lack images, which the update needs (trainer.log_image)", config.ErrConfig, step)
-		}
-		was, err := metricsOf(path, step)
-		if err != nil {
-			return nil, nil, err
-		}
-		// What playing measured is taken from the record.
-		maps.DeleteFunc(was, func(name string, _ float64) bool { return !measuredByPlaying(name) })
-		return ts, was, nil
+// collectRecorded returns the recorded episodes of a step, which cannot be played again.
+func collectRecorded(c *config.Config, path string, step int) (*train.Collected, error) {
+	ts, err := recorded(c, path, step)
+	if err != nil {
+		return nil, err
 	}
-	return t
+	if !withImages(ts) {
+		return nil, fmt.Errorf("run: %w: the recorded episodes of step %d lack images, which the update needs (trainer.log_image)", config.ErrConfig, step)
+	}
+	was, err := metricsOf(path, step)
+	if err != nil {
+		return nil, err
+	}
+	// What playing measured is taken from the record.
+	maps.DeleteFunc(was, func(name string, _ float64) bool { return !measuredByPlaying(name) })
+	out := train.NewCollected(step, ts)
+	maps.Copy(out.Metrics, was)
+	return out, nil
 }
 
 // measuredByPlaying reports whether a metric is of the playing of episodes, and does not follow from
