@@ -55,5 +55,5 @@
 //
 // Every random draw is keyed by the run's seed and its purpose, so the same configuration
 // gives the same metrics and weights for any number of workers, and after a resume.
-// MachineMetric reports the metrics that differ.
+// track.MachineMetric reports the metrics that differ.
 package train

@@ -16,7 +16,6 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
-	"vagen/train"
 	"vagen/train/track"
 )
 
@@ -164,7 +163,7 @@ func (r *Recorder) Event(e track.Event) error {
 
 // metricsHash is the hash of an event's line in metrics.jsonl without metrics of the
 // machine.
-func metricsHash(e track.Event) string { return sum(track.Line(e, train.MachineMetric)) }
+func metricsHash(e track.Event) string { return sum(track.Line(e, track.MachineMetric)) }
 
 // Ended implements track.Ender: it records the end of a complete run.
 func (r *Recorder) Ended(err error) {

@@ -277,7 +277,7 @@ func differing(was, is track.Metrics) []string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
-		if !train.MachineMetric(name) && (ok1 != ok2 || x != y && !(notFinite(x) && notFinite(y))) {
+		if !track.MachineMetric(name) && (ok1 != ok2 || x != y && !(notFinite(x) && notFinite(y))) {
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}

@@ -3,11 +3,11 @@ package run
 import (
 	"fmt"
 	"maps"
-	"strings"
 
 	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/track"
 )
 
 // checkPlayedByServers refuses to replay a run on servers whose records do not have all that its
@@ -46,18 +46,11 @@ func collectRecorded(c *config.Config, path string, step int) (*train.Collected,
 		return nil, err
 	}
 	// What playing measured is taken from the record.
-	maps.DeleteFunc(was, func(name string, _ float64) bool { return !measuredByPlaying(name) })
+	maps.DeleteFunc(was, func(name string, _ float64) bool {
+		m, _ := track.MetricOf(name)
+		return !m.Playing
+	})
 	out := train.NewCollected(step, ts)
 	maps.Copy(out.Metrics, was)
 	return out, nil
-}
-
-// measuredByPlaying reports whether a metric is of the playing of episodes, and does not follow from
-// what is recorded of them.
-func measuredByPlaying(name string) bool {
-	switch name {
-	case "rollout/staleness_mean", "rollout/staleness_max", "rollout/partial_share", "train/played", "train/played_unusable":
-		return true
-	}
-	return strings.HasPrefix(name, "judge/")
 }
