@@ -7,6 +7,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -41,7 +42,7 @@ func collectRecorded(c *config.Config, path string, step int) (*train.Collected,
 	if !withImages(ts) {
 		return nil, fmt.Errorf("run: %w: the recorded episodes of step %d lack images, which the update needs (trainer.log_image)", config.ErrConfig, step)
 	}
-	was, err := metricsOf(path, step)
+	was, err := rundir.Dir(path).Metrics(step)
 	if err != nil {
 		return nil, err
 	}
