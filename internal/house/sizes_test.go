@@ -70,7 +70,6 @@ var larger = map[string]map[string]string{
 	"train/evaluation/config.go":                 {"BackendConfig": settings},
 	"train/evaluation/plan.go":                   {"task": steps},
 	"train/queue/deal.go":                        {"deal": state},
-	"train/run/replay.go":                        {"Replay": steps},
 	"train/run/run.go":                           {"Run": state},
 	"train/run/sinks.go":                         {"open": steps},
 }

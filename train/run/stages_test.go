@@ -99,7 +99,7 @@ func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
 		require.Less(t, losses[2], losses[0], "rank %d", rank)
 		_, _, err := evaluation.ModelAt(filepath.Join(whole, "run", "checkpoints", "step_6", "actor"), "")
 		require.NoError(t, err, "vagen train can start from it")
-		report, err := Verify(t.Context(), filepath.Join(whole, "run"), VerifyOptions{Steps: 1})
+		report, err := proof.Verify(t.Context(), filepath.Join(whole, "run"))
 		require.NoError(t, err)
 		require.Empty(t, report.Faults())
 	}

@@ -1,4 +1,4 @@
-package run
+package replay
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/credit"
+	"vagen/train/run"
 	"vagen/train/rundir"
 )
 
@@ -40,32 +41,32 @@ type Credit struct {
 // older policy (run.async), they are played as training would play them; numbers that were
 // not recorded are computed with the checkpoint's policy and critic.
 //
-// overrides, of the form key=value, set secrets, as in Replay. If envs is nil, the
+// overrides, of the form key=value, set secrets, as in Step. If envs is nil, the
 // environments of the configuration are used. The folder credit of the run is locked until
 // Close; nothing else in the run's folder changes.
 func OpenCredit(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (_ *Credit, err error) {
-	c, err := replayed(path, overrides, log)
+	rec, err := openRecord(path, overrides, log)
 	if err != nil {
 		return nil, err
 	}
-	envs, levels, err := Prepare(ctx, &c, envs, log)
+	c := &rec.config
+	envs, levels, err := run.Prepare(ctx, c, envs, log)
 	if err != nil {
 		return nil, err
 	}
-	points := (&Folder{Path: path}).Checkpoints(&c, nil)
-	p, err := OpenCheckpoint(ctx, points.path(step))
+	p, err := rec.checkpoint(ctx, step)
 	if err != nil {
-		steps, _ := points.Steps()
+		steps, _ := rec.dir.Steps()
 		return nil, fmt.Errorf("%w; the run has checkpoints of the steps %v", err, steps)
 	}
 	sum, err := durable.SumOf(filepath.Join(p.Path, rundir.ManifestName))
 	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	out := &Credit{Measurement: credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
 	}}
-	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
+	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(c), c.Run.Seed
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -74,13 +75,13 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 	if out.unlock, err = lockCredit(path); err != nil {
 		return nil, err
 	}
-	if out.model, err = vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, log)); err != nil {
+	if out.model, err = vlm.Open(ctx, c.Agent.Model.Path, run.ModelOptions(c, log)); err != nil {
 		return nil, err
 	}
 	if err := out.model.Restore(ctx, p.Path); err != nil {
 		return nil, err
 	}
-	return out, out.open(ctx, c, p.State, envs, levels)
+	return out, out.open(ctx, rec, p.State, envs, levels)
 }
 
 // Close closes the model and unlocks the folder.
@@ -98,26 +99,26 @@ func (r *Credit) Close() error {
 func lockCredit(path string) (unlock func() error, err error) {
 	dir := filepath.Join(path, credit.Folder)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return rundir.Dir(dir).Lock()
 }
 
 // open finds the episodes, their numbers, and the player.
-func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs *env.Registry, levels *train.Levels) error {
-	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
+func (r *Credit) open(ctx context.Context, rec *record, s train.State, envs *env.Registry, levels *train.Levels) error {
+	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(rec.config.Algorithm.Estimator)
 	if err != nil {
 		return err
 	}
-	episodes, scores, why, err := creditRecord(&c, r.Run, r.Played)
+	episodes, scores, why, err := rec.credit(r.Played)
 	if err != nil {
 		return err
 	}
 	if why == "" && scores == nil && spec.Baselines {
 		why = "the greedy episodes that its estimator needs were not recorded"
 	}
-	r.Step = &credit.Step{Config: &c, Episodes: episodes, Scores: scores}
-	t := replayTrainer(c, r.model, envs, r.Log)
+	r.Step = &credit.Step{Config: &rec.config, Episodes: episodes, Scores: scores}
+	t := rec.trainer(r.model, envs, r.Log)
 	t.Levels, s.Prefetched = levels, nil
 	t.Config.Run.Async, t.Config.Run.MaxStaleness, t.Config.Run.Partial = false, 1, false // the checkpoint's policy plays
 	if err := t.Restore(s); err != nil {
@@ -153,30 +154,16 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 	return err
 }
 
-// withImages reports whether recorded episodes have all images of their rows.
-func withImages(episodes []*rollout.Trajectory) bool {
-	for _, t := range episodes {
-		for i := range t.Rows {
-			for _, im := range t.Rows[i].Images {
-				if _, absent := im.Image.(store.Absent); absent || im.Image == nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-// creditRecord reads the episodes of a step and the numbers of their tokens, or says why
+// credit reads the episodes of a step and the numbers of their tokens, or says why
 // the episodes cannot be used. Numbers that were not recorded are nil.
-func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
+func (r *record) credit(step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
 	switch {
-	case c.Trainer.RolloutDir == nil:
+	case r.config.Trainer.RolloutDir == nil:
 		return nil, nil, "trainer.rollout_data_dir was null", nil
-	case c.Run.Async:
+	case r.config.Run.Async:
 		return nil, nil, "with run.async the recorded ones were played by an earlier policy", nil
 	}
-	if episodes, err = recorded(c, path, step); errors.Is(err, fs.ErrNotExist) {
+	if episodes, err = r.episodes(step); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "the run recorded none", nil
 	} else if err != nil {
 		return nil, nil, "", err
@@ -184,18 +171,15 @@ func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.
 	if !withImages(episodes) {
 		return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
 	}
-	scores, err = store.LoadScores(recordOf(c, rundir.ScoresName(step)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, "", err
-	}
-	return episodes, scores, "", nil
+	scores, err = r.scores(step)
+	return episodes, scores, "", err
 }
 
 // restoreLimits sets what files of episodes do not contain: limits, and secrets of the
 // environment's options.
 func restoreLimits(t *rollout.Trajectory, from rollout.Episode) error {
 	if t.Env != from.Env || t.Seed != from.Seed {
-		return fmt.Errorf("run: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
+		return fmt.Errorf("replay: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
 	}
 	t.Config, t.MaxTokens, t.MaxObservation, t.Source = from.Config, from.MaxTokens, from.MaxObservation, from.Source
 	return nil
