@@ -24,17 +24,19 @@ var ErrSetting = errors.New("bad setting")
 
 // Key describes one setting.
 type Key struct {
-	Path  string
-	Doc   string
-	Unit  string // "" for numbers without one, and for other types
-	Value any    // current value; nil where it stands for null
+	Path   string
+	Doc    string
+	Unit   string // "" for numbers without one, and for other types
+	Owner  string // the part of a program that honours the setting, by the tag owner
+	Resume string // when the setting may differ between a run and its continuation, by the tag resume
+	Value  any    // current value; nil where it stands for null
 }
 
 // Keys lists the settings of the struct that v points to, in declaration order.
 func Keys(v any) []Key {
 	var out []Key
 	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) {
-		k := Key{Path: path, Doc: f.tag.Get("doc"), Unit: f.tag.Get("unit"), Value: f.Interface()}
+		k := Key{path, f.tag.Get("doc"), f.tag.Get("unit"), f.tag.Get("owner"), f.tag.Get("resume"), f.Interface()}
 		if f.isNull() {
 			k.Value = nil
 		}

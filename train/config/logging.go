@@ -13,26 +13,26 @@ import (
 
 // LoggingConfig is the part of TrainerConfig that sets what a run logs, and where.
 type LoggingConfig struct {
-	Logger     []string `yaml:"logger" oneof:"console jsonl tensorboard prometheus mlflow wandb" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
-	Prometheus string   `yaml:"prometheus_address" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
+	Logger     []string `yaml:"logger" oneof:"console jsonl tensorboard prometheus mlflow wandb" resume:"free" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
+	Prometheus string   `yaml:"prometheus_address" resume:"free" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
 
-	LogEpisodes int     `yaml:"log_val_generations" count:"0" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
-	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
-	ValRatio    float64 `yaml:"val_log_success_ratio" range:"0,1" doc:"target share of successes for balanced, in [0, 1]"`
+	LogEpisodes int     `yaml:"log_val_generations" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
+	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
-	RolloutScores bool           `yaml:"rollout_data_scores" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
+	RolloutScores bool           `yaml:"rollout_data_scores" resume:"free" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
 	ValDir        *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
 	LogImage      LogImageConfig `yaml:"log_image"`
-	SkipPad       bool           `yaml:"skip_pad_tokens" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
-	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
+	SkipPad       bool           `yaml:"skip_pad_tokens" owner:"" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
+	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" owner:"" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
 }
 
 // LogImageConfig sets whether images are stored with the episodes of
 // rollout_data_dir and validation_data_dir.
 type LogImageConfig struct {
 	Enable     bool `yaml:"enable" doc:"store images as PNG files in the folder images next to the episodes of rollout_data_dir and validation_data_dir, each once, named by a hash of its content; otherwise only the names are stored"`
-	MaxPending int  `yaml:"max_pending" count:"positive" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
+	MaxPending int  `yaml:"max_pending" count:"positive" resume:"free" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
 	Level      int  `yaml:"png_compress_level" range:"0,9" must:"be from 0 to 9" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
 	Quota      int  `yaml:"disk_quota_mb" count:"0" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
 }

@@ -11,7 +11,7 @@ type QueueConfig struct {
 	Name      string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
 	Listen    string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
 	Lease     float64 `yaml:"lease" range:"0.1,1e6" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
-	Tries     int     `yaml:"tries" count:"positive" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
+	Tries     int     `yaml:"tries" count:"positive" resume:"" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
 	NoWorkers float64 `yaml:"no_worker_timeout" range:"0,1e6" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
 	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
