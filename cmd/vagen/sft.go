@@ -6,7 +6,6 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/train/config"
-	"vagen/train/run"
 )
 
 func sftCommand() *cli.Command {
@@ -37,7 +36,7 @@ formats of files.`,
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				o := run.Options{Dir: *out, MustResume: *resume, Console: c.Out, Log: c.Log}
+				o := runOptions(c, *out, *resume)
 				if *dry {
 					return dryRun(ctx, c, cfg, o, s.Name())
 				}

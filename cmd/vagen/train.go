@@ -10,7 +10,9 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/train/config"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
+	"vagen/train/track/curve/plot"
 )
 
 func trainCommand() *cli.Command {
@@ -44,13 +46,21 @@ only number 0 writes the folder. On SIGINT or SIGTERM the current optimiser step
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				o := run.Options{Dir: *out, MustResume: *resume, Console: c.Out, Log: c.Log}
+				o := runOptions(c, *out, *resume)
 				if *dry {
 					return dryRun(ctx, c, cfg, o, s.Name())
 				}
 				return trainModel(ctx, c, cfg, o)
 			}
 		},
+	}
+}
+
+// runOptions are those of a run in a folder, with the server of an embedded queue and the picture
+// of the curve.
+func runOptions(c *cli.Call, dir string, resume bool) run.Options {
+	return run.Options{
+		Dir: dir, MustResume: resume, Console: c.Out, Log: c.Log, QueueServer: embedded.Start, DrawCurve: plot.PNG,
 	}
 }
 

@@ -17,13 +17,14 @@ import (
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/engines"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
 )
 
 // train runs a configuration and returns the metrics of its steps.
 func train(t *testing.T, c config.Config) ([]map[string]float64, error) {
 	t.Helper()
-	r, err := run.Open(t.Context(), c, run.Options{})
+	r, err := run.Open(t.Context(), c, run.Options{QueueServer: embedded.Start})
 	if err != nil {
 		return nil, err
 	}

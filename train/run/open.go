@@ -13,6 +13,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/engines"
+	"vagen/train/queue"
 	"vagen/train/run/internal/upload"
 	"vagen/train/sft"
 	"vagen/train/track"
@@ -44,9 +45,15 @@ type Options struct {
 	// Sinks receive the run's events beside the sinks that trainer.logger names. Close
 	// does not close them.
 	Sinks []track.Sink
-	// Curve sets the title and the reference lines of the plot of success rates, curve.png.
-	// An empty title becomes the start states and the experiment's name.
+	// Curve sets the title and the reference lines of the plot of success rates. An empty title
+	// becomes the start states and the experiment's name.
 	Curve curve.Curve
+	// DrawCurve draws the plot to curve.png: PNG of package train/track/curve/plot. nil draws
+	// nothing.
+	DrawCurve func(c *curve.Curve, path string) error
+	// QueueServer starts the server of run.queue=embedded: Start of package train/queue/embedded.
+	// nil is an error if the configuration asks for that server.
+	QueueServer queue.Starter
 	// Console receives the progress if trainer.logger has console; nil shows nothing.
 	Console io.Writer
 	// Log receives warnings and information; nil discards them.
@@ -93,7 +100,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 		return nil, err
 	}
 	r := &Run{
-		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve,
+		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve, drawCurve: o.DrawCurve,
 		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
 	}
 	defer func() {

@@ -8,6 +8,7 @@ import (
 
 	"vagen/train/config"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 )
 
 // TestAQueueThatCannotBeUsedIsRefusedBeforeTraining: nothing is written, and no secret shown.
@@ -19,6 +20,8 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 	c.Agent.Rollout.Name, c.Agent.Rollout.Engine.Addresses = "vllm", []string{"http://h:1"}
 	c.Agent.Rollout.Engine.Startup = 0 // nothing listens there
 	o.Dir = filepath.Join(t.TempDir(), "run")
+	require.ErrorContains(t, o.Check(t.Context()), "must set Options.QueueServer")
+	o.QueueServer = embedded.Start
 	require.NoError(t, o.Check(t.Context()))
 	require.NoDirExists(t, o.Dir)
 
@@ -29,6 +32,7 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 
 	server := queue.DefaultOptions()
 	server.Listen, server.Dir, server.Run, server.Key = "127.0.0.1:0", t.TempDir(), "other", "hunter2hunter2"
+	server.Server = embedded.Start
 	q, err := queue.Open(t.Context(), server)
 	require.NoError(t, err)
 	defer q.Close()
@@ -54,7 +58,7 @@ func TestAQueueThatCannotBeUsedIsRefusedBeforeTraining(t *testing.T) {
 func TestEveryKeyOfQueuesIsHonoured(t *testing.T) {
 	convert := func(overrides ...string) queue.Options {
 		c := config.Default()
-		for _, set := range append([]string{"run.queue=embedded"}, overrides...) {
+		for _, set := range append([]string{"run.queue=nats://h:1"}, overrides...) {
 			require.NoError(t, c.Override(set))
 		}
 		o := &Trainer{Config: &c, Dir: "dir", Getenv: func(name string) (string, bool) { return "value of " + name, true }}
@@ -64,7 +68,7 @@ func TestEveryKeyOfQueuesIsHonoured(t *testing.T) {
 	}
 	published := convert()
 	defaults := queue.DefaultOptions()
-	defaults.Dir, defaults.Run = published.Dir, published.Run
+	defaults.URL, defaults.Dir, defaults.Run = "nats://h:1", published.Dir, published.Run
 	require.Equal(t, defaults, published)
 	for set, change := range map[string]func(q *queue.Options){
 		"name=n": func(q *queue.Options) { q.Name = "n" }, "listen=127.0.0.1:9": func(q *queue.Options) { q.Listen = "127.0.0.1:9" },

@@ -26,6 +26,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
 	"vagen/train/worker"
 )
@@ -97,7 +98,10 @@ func lake(dir, server, listen string) config.Config {
 }
 
 func trainRun(ctx context.Context, c config.Config) error {
-	r, err := run.Open(ctx, c, run.Options{Learner: newLearner, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	r, err := run.Open(ctx, c, run.Options{
+		Learner: newLearner, QueueServer: embedded.Start,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		return err
 	}
@@ -184,7 +188,7 @@ func TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes(t *testing.T) {
 	c.Run.QueueOptions.NoWorkers = 0.5
 	errClosed := errors.New("the servers are closed today")
 	play := func(batches int) (played, worked error) {
-		r, err := run.Open(t.Context(), c, run.Options{Learner: newLearner})
+		r, err := run.Open(t.Context(), c, run.Options{Learner: newLearner, QueueServer: embedded.Start})
 		require.NoError(t, err)
 		o := worker.DefaultOptions()
 		o.URL, o.Slots = "nats://"+c.Run.QueueOptions.Listen, 2

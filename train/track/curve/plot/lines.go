@@ -1,11 +1,9 @@
-package curve
+package plot
 
 import (
 	"fmt"
 	"image/color"
-	"math"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 )
@@ -35,23 +33,15 @@ var (
 
 // Write draws to a file, in the format that its name ends with: .png, .svg or .pdf.
 func (l *Lines) Write(path string) error {
-	p := plot.New()
-	sansSerif(p)
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = l.Title, "training step", l.Label
-	p.Add(plotter.NewGrid())
+	p := newPlot(l.Title, l.Label)
 	for i, line := range l.Lines {
-		var xys plotter.XYs
-		for _, at := range line.Points {
-			if !math.IsNaN(at[1]) && !math.IsInf(at[1], 0) {
-				xys = append(xys, plotter.XY{X: at[0], Y: at[1]})
-			}
-		}
+		xys := finite(line.Points)
 		if len(xys) == 0 {
 			continue
 		}
 		drawn, err := plotter.NewLine(xys)
 		if err != nil {
-			return fmt.Errorf("curve: %s: %w", line.Name, err)
+			return fmt.Errorf("plot: %s: %w", line.Name, err)
 		}
 		drawn.Color, drawn.Width = lineInks[i%len(lineInks)], 1.8
 		for _, d := range lineDashes[i%len(lineDashes)] {
@@ -63,7 +53,7 @@ func (l *Lines) Write(path string) error {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-4)
 	if err := p.Save(6*vg.Inch, 3.6*vg.Inch, path); err != nil {
-		return fmt.Errorf("curve: %w", err)
+		return fmt.Errorf("plot: %w", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package curve_test
+package plot_test
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/train/track/curve"
+	"vagen/train/track/curve/plot"
 )
 
 // TestLinesAreDrawnInTheFormatOfTheName: PNG and SVG, equal bytes for equal lines, and an
 // error for a format that does not exist.
 func TestLinesAreDrawnInTheFormatOfTheName(t *testing.T) {
-	l := curve.Lines{Title: "success", Label: "share", Lines: []curve.Line{
+	l := plot.Lines{Title: "success", Label: "share", Lines: []plot.Line{
 		{Name: "first run", Points: [][2]float64{{1, 0.2}, {2, math.NaN()}, {3, 0.6}}},
 		{Name: "second run", Points: [][2]float64{{1, 0.1}, {2, 0.4}}},
 		{Name: "nothing finite", Points: [][2]float64{{1, math.Inf(1)}}},
