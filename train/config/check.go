@@ -38,7 +38,7 @@ func (c *Config) problems(r Registries) []error {
 	v.stability(c)
 	settings.CheckCounts(&v.Checks, c) // for all stages, because another one may use a stored configuration
 	if v.Err() == nil {                // the estimator's own check needs valid settings
-		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
+		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params); err != nil {
 			v.Say("{algorithm.adv_estimator}: %w", err)
 		}
 	}

@@ -105,23 +105,14 @@ type ModelConfig struct {
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.
 type AlgorithmConfig struct {
-	Estimator   string           `yaml:"adv_estimator" doc:"advantage estimator by name"`
-	Gamma       float64          `yaml:"gamma" range:"0,1" doc:"discount per token, in [0, 1]"`
-	Lambda      float64          `yaml:"lam" range:"0,1" doc:"GAE's lambda, in [0, 1]"`
-	TurnGamma   float64          `yaml:"high_level_gamma" range:"0,1" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	TurnLambda  float64          `yaml:"lambda_turn" range:"0,1" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
-	TokenLambda float64          `yaml:"lambda_token" range:"0,1" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
-	Mix         float64          `yaml:"bi_level_mix" range:"0,1" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 is bi-level GAE; in [0, 1]"`
-	StepWeight  float64          `yaml:"step_advantage_w" range:"0,1e+12" doc:"gigpo: weight of the comparison between turns from one state"`
-	PassK       int              `yaml:"pass_k" doc:"grpo_passk: k of pass@k, the number of episodes whose maximum reward counts; 0 is the whole group"`
-	Epsilon     float64          `yaml:"epsilon" range:"0,1" doc:"added to the standard deviation of a group; 0 is 1e-6"`
-	Whiten      bool             `yaml:"whiten" doc:"whiten advantages, for estimators that whiten"`
-	NormByStd   bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
-	KLPenalty   string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
-	KLInReward  bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
-	KLMask      string           `yaml:"kl_mask" oneof:"response attention" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
-	KLCtrl      KLConfig         `yaml:"kl_ctrl"`
-	Correction  CorrectionConfig `yaml:"rollout_correction"`
+	Estimator        string `yaml:"adv_estimator" doc:"advantage estimator by name"`
+	advantage.Params `yaml:",inline"`
+
+	KLPenalty  string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
+	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
+	KLMask     string           `yaml:"kl_mask" oneof:"response attention" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
+	KLCtrl     KLConfig         `yaml:"kl_ctrl"`
+	Correction CorrectionConfig `yaml:"rollout_correction"`
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.
@@ -333,14 +324,17 @@ func Default() Config {
 	adam := policy.DefaultOptimizer()
 	own := loss.DefaultOptions()
 	return Config{
-		Run:       RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
-		Env:       EnvConfig{Seed: 1_000_000},
-		Model:     ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
-		Algorithm: defaultAlgorithm(),
-		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
-		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
-		Data:      DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
-		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
+		Run:   RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
+		Env:   EnvConfig{Seed: 1_000_000},
+		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
+		Algorithm: AlgorithmConfig{
+			Estimator: "gae", Params: advantage.DefaultParams(), KLPenalty: "kl", KLMask: KLResponse,
+			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
+		},
+		Reward:  RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
+		Filter:  FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
+		Data:    DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
+		Rollout: RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
@@ -363,23 +357,4 @@ func Default() Config {
 func defaultOptim(rate float64) OptimConfig {
 	adam := policy.DefaultOptimizer()
 	return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: adam.Beta1, Beta2: adam.Beta2, Decay: adam.WeightDecay}
-}
-
-// defaultAlgorithm has the defaults of package advantage.
-func defaultAlgorithm() AlgorithmConfig {
-	p := advantage.DefaultParams()
-	return AlgorithmConfig{
-		Estimator: "gae", Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: p.Mix,
-		StepWeight: p.StepWeight, PassK: p.PassK, Epsilon: p.Epsilon, Whiten: p.Whiten, NormByStd: p.NormByStd,
-		KLPenalty: "kl", KLMask: KLResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
-	}
-}
-
-// Params are the estimator's hyperparameters.
-func (c *Config) Params() advantage.Params {
-	a := &c.Algorithm
-	return advantage.Params{
-		Gamma: a.Gamma, Lambda: a.Lambda, TurnGamma: a.TurnGamma, TurnLambda: a.TurnLambda, TokenLambda: a.TokenLambda, Mix: a.Mix,
-		StepWeight: a.StepWeight, PassK: a.PassK, Epsilon: a.Epsilon, Whiten: a.Whiten, NormByStd: a.NormByStd,
-	}
 }
