@@ -102,7 +102,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evalJob, error
 
 // ofEval prepares an evaluation configuration.
 func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evalJob, error) {
-	plan, err := evaluation.Load(path, overrides, c.Getenv)
+	plan, err := evaluation.Load(path, overrides)
 	if err != nil {
 		return nil, err
 	}
