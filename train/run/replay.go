@@ -179,7 +179,7 @@ func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, 
 	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
 	c.Stability.Early.Metric = "" // there are no validations
 	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
-	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: handledKeys}
+	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: train.OuterKeys()}
 }
 
 // replayed reads the configuration of a run, with the secrets in overrides.
