@@ -105,7 +105,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		entry("config: {state_reward: {scorrer: judge}}"):                                  {`unknown key "scorrer", did you mean "scorer"?`},
 		entry("config: {state_reward: {state_estimation: 3}}"):                             {"state_estimation is 3", "must be a mapping"},
 		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"):     {"judge_base_url", "judge_model is missing"},
-		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"):                                           {"line 4: the environment variable VAGEN_TEST_PORT is not set"},
+		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"):                                {"line 4: the environment variable VAGEN_TEST_PORT is not set"},
 		entry("config: {url: '${a.b}'}"):                                                   {"${a.b is not of the form"},
 		entry("config: {when: !!timestamp 2020-01-01}"):                                    {"bad dataset"},
 		"envs:\n  - name: soko\n    n_envs: 1\n":                                           {`environment "soko" is unknown, did you mean "sokoban"?`},
