@@ -194,7 +194,7 @@ func (s *service) factory(name string, options map[string]any) (env.Factory, err
 	f := guard.Factory(func(config map[string]any) (env.Env, error) { return r.New(name, config) })
 	e, err := f(nil)
 	if err != nil {
-		return nil, wrongUse(err)
+		return nil, asUsage(err, badEnv...)
 	}
 	return f, e.Close()
 }
