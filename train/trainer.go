@@ -150,7 +150,7 @@ func (t *Trainer) prepare(ctx context.Context, runs bool) error {
 	c.LogNotes(t.Log)
 	ctrl := &c.Algorithm.KLCtrl
 	var errs [6]error
-	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
 	k.spec, errs[1] = k.names.Estimators.Describe(c.Algorithm.Estimator)
 	kl, err := reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
 	errs[2] = err
