@@ -121,63 +121,46 @@ func (c *Config) unreadByEstimator(r Registries) []unread {
 	return out
 }
 
-// lossSettings are the keys of policy losses, each with a function that changes its field.
-var lossSettings = []struct {
-	key    string
-	change func(*ActorConfig)
-}{
-	{"clip_ratio", func(a *ActorConfig) { a.Clip /= 2 }},
-	{"clip_ratio_low", func(a *ActorConfig) { a.ClipLow = half(a.ClipLow) }},
-	{"clip_ratio_high", func(a *ActorConfig) { a.ClipHigh = half(a.ClipHigh) }},
-	{"clip_ratio_c", func(a *ActorConfig) { a.ClipDual += 2 }},
-	{"tau_pos", func(a *ActorConfig) { a.TauPos++ }},
-	{"tau_neg", func(a *ActorConfig) { a.TauNeg++ }},
-	{"policy_loss.clamp_log_ratio", func(a *ActorConfig) { a.Loss.ClampRatio = !a.Loss.ClampRatio }},
-	{"policy_loss.clip_cov_ratio", func(a *ActorConfig) { a.Loss.ClipCovRatio /= 2 }},
-	{"policy_loss.clip_cov_lb", func(a *ActorConfig) { a.Loss.ClipCovLow /= 2 }},
-	{"policy_loss.clip_cov_ub", func(a *ActorConfig) { a.Loss.ClipCovHigh++ }},
-	{"policy_loss.kl_cov_ratio", func(a *ActorConfig) { a.Loss.KLCovRatio /= 2 }},
-	{"policy_loss.ppo_kl_coef", func(a *ActorConfig) { a.Loss.KLCovCoef /= 2 }},
-}
-
-func half(x *float64) *float64 {
-	y := 0.05
-	if x != nil {
-		y = *x / 2
-	}
-	return &y
-}
-
-// unreadByLoss lists the settings that the policy loss does not have.
+// unreadByLoss lists the settings that only other policy losses have.
 func (c *Config) unreadByLoss(r Registries) []unread {
 	const actor = "actor_rollout_ref.actor."
-	mode := c.Agent.Actor.Loss.Mode
-	published := Default().Agent.Actor
-	build := func(mode string, a ActorConfig) (any, error) {
-		return r.Losses.New(mode, a.lossOptions())
-	}
-	reads := func(mode string, change func(*ActorConfig)) (bool, error) {
-		was, err := build(mode, published)
-		if err != nil {
-			return false, err
-		}
-		a := published
-		change(&a)
-		is, err := build(mode, a)
-		return err != nil || !reflect.DeepEqual(was, is), nil
-	}
+	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
 	var out []unread
-	for _, s := range lossSettings {
-		if read, err := reads(mode, s.change); read || err != nil { // an unknown loss is reported elsewhere
-			continue
+	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
+		return nil
+	}
+	for _, k := range settings.Keys(&published) {
+		a := published
+		if altered := other(k.Value); altered == nil || settings.Set(&a, k.Path, altered) != nil ||
+			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
+			continue // not a number of a loss
 		}
-		var others []string
-		for _, other := range r.Losses.Names() {
-			if read, err := reads(other, s.change); read && err == nil {
-				others = append(others, other)
-			}
+		reads := func(name string) bool {
+			was, err := r.Losses.New(name, published.lossOptions())
+			is, failed := r.Losses.New(name, a.lossOptions())
+			return err == nil && (failed != nil || !reflect.DeepEqual(was, is))
 		}
-		out = append(out, unread{key: actor + s.key, by: actor + "policy_loss.loss_mode", why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(others, ", "))})
+		if !reads(mode) {
+			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name) })
+			out = append(out, unread{key: actor + k.Path, by: actor + "policy_loss.loss_mode",
+				why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))})
+		}
 	}
 	return out
+}
+
+// other is another value of a setting that is a number or a switch; nil for other settings.
+func other(value any) any {
+	switch x := value.(type) {
+	case bool:
+		return !x
+	case float64:
+		if x == 0 {
+			return 2
+		}
+		return x / 2
+	case *float64:
+		return 0.05
+	}
+	return nil
 }
