@@ -5,6 +5,7 @@ import (
 	"vagen/internal/field"
 	"vagen/internal/settings"
 	"vagen/reward"
+	"vagen/train/config/internal/vagen"
 )
 
 // Validate reports all values out of range and all contradictions between settings,
@@ -98,7 +99,7 @@ func (v *validator) optim(group string, o *OptimConfig, key string, steps int) {
 }
 
 func (v *validator) names(c *Config, r Registries) {
-	v.OneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
+	v.OneOf("system", c.System, append([]string{""}, vagen.Generations()...)...)
 	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
 		v.Say("{algorithm.adv_estimator}: %w", err)
 	}

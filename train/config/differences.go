@@ -33,20 +33,6 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
-// StoredDifferences reads a configuration that Stored wrote, as ReadStored does, and lists how another one differs
-// from it, as Differences does. A key that the stored one lacks, because it was added since, is
-// equal if it has its default; one that was removed since is "key: value → no such key".
-func StoredDifferences(name string, raw []byte, c *Config) (stored Config, lines []string, err error) {
-	var removed []string
-	stored, err = readStored(name, raw, func(key string, value any) {
-		removed = append(removed, fmt.Sprintf("%s: %s → no such key", key, ValueText(redact.Value(key[strings.LastIndexByte(key, '.')+1:], value))))
-	})
-	if err != nil {
-		return stored, nil, err
-	}
-	return stored, append(Differences(&stored, c), removed...), nil
-}
-
 // SafeKeys lists the settings of a configuration with secrets redacted.
 func SafeKeys(c *Config) []settings.Key {
 	keys := settings.Keys(c)
@@ -59,6 +45,15 @@ func SafeKeys(c *Config) []settings.Key {
 // safeValue returns a setting's value with secrets redacted.
 func safeValue(k settings.Key) any {
 	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
+}
+
+// valueText returns a setting's value on one line, as YAML.
+func valueText(v any) string {
+	text, err := settings.Text(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return text
 }
 
 // ValueText returns a setting's value on one line.
