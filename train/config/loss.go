@@ -17,10 +17,10 @@ type PolicyLossConfig struct {
 // those of training.
 type CorrectionConfig struct {
 	Level      *string `yaml:"rollout_is" doc:"importance weights for the difference between sampling and training log-probs: token, sequence, or null for none"`
-	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
-	Normalize  bool    `yaml:"rollout_is_batch_normalize" doc:"divide importance weights by their mean"`
+	Threshold  string  `yaml:"rollout_is_threshold" number:"" idle:"algorithm.rollout_correction.rollout_is is null" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
+	Normalize  bool    `yaml:"rollout_is_batch_normalize" idle:"algorithm.rollout_correction.rollout_is is null" doc:"divide importance weights by their mean"`
 	Reject     *string `yaml:"rollout_rs" doc:"drop tokens or rows whose sampling and training log-probs differ too much: token_k1, seq_mean_k3, …, separated by commas; null for none"`
-	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
+	Thresholds *string `yaml:"rollout_rs_threshold" number:"" idle:"algorithm.rollout_correction.rollout_rs is null" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
 	Bypass     bool    `yaml:"bypass_mode" doc:"use the log-probs of sampling as old log-probs instead of computing them: the ratios of the loss then include the difference between sampling and training"`
 }
 
