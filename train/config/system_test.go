@@ -31,10 +31,10 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	}
 	c := load("system=legacy", "actor_rollout_ref.rollout.temperature=0.7")
 	require.Equal(t, []any{"gae", true, "attention", 0.001, 0.0, 0.7, false}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Algorithm.KLMask,
-		c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.ClampRatio})
+		c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=gae")
 	require.Equal(t, []any{"lite_gae", false, 0.0, 3.0, 0.0, true}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Agent.Actor.Entropy,
-		c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.ClampRatio})
+		c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=8")
 	require.Equal(t, []any{"lite_grpo", "none"}, []any{c.Algorithm.Estimator, c.Critic.Kind})
 	require.Equal(t, "default_gae", load("system=next").Algorithm.Estimator)
