@@ -138,7 +138,7 @@ type DataConfig struct {
 	MaxResponse int            `yaml:"max_response_length" unit:"tokens" doc:"maximum response length of a turn; with response_length_per_turn, the maximum length of everything after a conversation's initial prompt, observations included"`
 	PerTurn     int            `yaml:"response_length_per_turn" null:"0" unit:"tokens" doc:"maximum response length of a turn when max_response_length limits whole conversations; null uses that of train_files if they have one"`
 	Truncation  string         `yaml:"truncation" doc:"handling of an initial prompt longer than max_prompt_length: error drops the episode, right truncates the end of its observation, left the beginning"`
-	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking"`
+	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking; strftime_now is the time that it is told, such as 2026-01-31"`
 	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step, reset every environment of train_files and val_files once and drop those whose initial prompt is longer than max_prompt_length; otherwise their episodes fail when they are played. total_epochs counts steps before this filter"`
 	MaxPrompt   int            `yaml:"max_prompt_length" doc:"maximum length of a conversation's initial prompt (instructions and first observation) in tokens; 0 is no limit"`
 	GenBatch    int            `yaml:"gen_batch_size" null:"0" doc:"start states played in the first round of a step; further rounds replace those that cannot be used. 0 plays train_batch_size and replaces none"`

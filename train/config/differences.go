@@ -50,20 +50,6 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
-// StoredDifferences reads a configuration that Stored wrote, as ReadStored does, and lists how another one differs
-// from it, as Differences does. A key that the stored one lacks, because it was added since, is
-// equal if it has its default; one that was removed since is "key: value → no such key".
-func StoredDifferences(name string, raw []byte, c *Config) (stored Config, lines []string, err error) {
-	var removed []string
-	stored, err = readStored(name, raw, func(key string, value any) {
-		removed = append(removed, fmt.Sprintf("%s: %s → no such key", key, ValueText(redact.Value(key[strings.LastIndexByte(key, '.')+1:], value))))
-	})
-	if err != nil {
-		return stored, nil, err
-	}
-	return stored, append(Differences(&stored, c), removed...), nil
-}
-
 // SafeKeys lists the settings of a configuration with secrets redacted.
 func SafeKeys(c *Config) []settings.Key {
 	keys := settings.Keys(c)

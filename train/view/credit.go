@@ -2,7 +2,6 @@ package view
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/credit"
+	"vagen/train/rundir"
 )
 
 // param is a hyperparameter of estimators, by the name that configurations use.
@@ -170,14 +170,14 @@ func (c *creditCache) scores(r *run, of fileKey) ([]store.Scores, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	name, now := fmt.Sprintf("step_%d.scores.parquet", of.step), map[string]stamp{}
-	for _, name := range []string{name, fmt.Sprintf("step_%d.parquet", of.step)} {
+	name, now := rundir.ScoresName(of.step), map[string]stamp{}
+	for _, name := range []string{name, rundir.EpisodesName(of.step)} {
 		if info, err := dir.Stat(name); err == nil {
 			now[name] = stampOf(info)
 		}
 	}
 	if c.of == of && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
-		if other := fmt.Sprintf("step_%d.parquet", of.step); now[other] == c.read[other] {
+		if other := rundir.EpisodesName(of.step); now[other] == c.read[other] {
 			return c.scored, c.err
 		}
 	}
@@ -215,7 +215,7 @@ func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	f, _, err := openFile(dir, s.fileName())
+	f, _, err := openFile(dir, rundir.EpisodesName(s.step))
 	if err != nil {
 		return nil, err
 	}
