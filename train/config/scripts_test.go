@@ -110,6 +110,7 @@ func meaning(t *testing.T, c config.Config) []string {
 		same, err := again.YAML()
 		require.NoError(t, err)
 		require.Equal(t, string(raw), string(same))
+		require.Empty(t, config.Differences(&c, &again), "a run resumes with either")
 	}
 	return lines
 }
