@@ -70,7 +70,8 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 	require.Equal(t, string(recorded), list(meanings))
 }
 
-const paths = " data.train_files=t.yaml data.val_files=v.yaml trainer.default_local_dir=d trainer.rollout_data_dir=r trainer.validation_data_dir=v"
+const paths = " data.train_files=t.yaml data.val_files=v.yaml" +
+	" trainer.default_local_dir=d trainer.rollout_data_dir=r trainer.validation_data_dir=v"
 
 func scripts(t *testing.T) (branches map[string]map[string]string) {
 	raw, err := os.ReadFile("testdata/scripts.yaml")
