@@ -21,9 +21,10 @@ var ErrConfig = errors.New("bad configuration")
 // changes no result, and resume:"devices" if work is divided as for several devices; idle and noted
 // are sentences about other settings with which it has no effect, see settings.Idle.
 type Config struct {
-	// System is the generation of VAGEN that keys and names come from; "" is this
-	// library. It selects defaults and estimators when a Source is loaded.
-	System string `yaml:"system" null:"" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, the rules of environments, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
+	// System is the generation of VAGEN that keys and names come from; "" is this library. It selects
+	// defaults and estimators where a file or an override is read, and has no effect on the run, which
+	// resumes also with the configuration that vagen config import writes.
+	System string `yaml:"system" null:"" resume:"free" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, the rules of environments, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
 
 	Run       RunConfig       `yaml:"run"`
 	Env       EnvConfig       `yaml:"env"`
