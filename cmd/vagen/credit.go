@@ -54,7 +54,7 @@ run, so that relative paths have the same meaning.`,
 				}
 				table, source, err := o.measure(ctx, c)
 				if err != nil {
-					return configErrorAsUsage(err)
+					return asUsage(err)
 				}
 				if *asJSON {
 					return c.JSON(table)

@@ -7,6 +7,7 @@ import (
 
 	"vagen/internal/redact"
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // Redacted returns the configuration with secrets replaced by REDACTED: tokens, keys
@@ -39,7 +40,7 @@ func (c *Config) Stored() ([]byte, error) {
 // "key: value → no such key" without secrets; they have no effect. name stands before the lines of errors.
 func ReadStored(name string, raw []byte) (c Config, removed []string, err error) {
 	c = Default()
-	l := settings.NewLoader(&c, foreignKeys)
+	l := settings.NewLoader(&c, vagen.Keys())
 	l.Unknown = func(key string, value any) {
 		value = redact.Value(key[strings.LastIndexByte(key, '.')+1:], value)
 		removed = append(removed, fmt.Sprintf("%s: %s → no such key", key, ValueText(value)))

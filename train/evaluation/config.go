@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -159,10 +160,10 @@ func splitEnvs(raw []byte) (envs, rest []byte, names []string) {
 var fromEnv = regexp.MustCompile(`\$\{oc\.env:([A-Za-z_]\w*)(?:,([^}\n]*))?\}`)
 
 // expandEnv replaces ${oc.env:NAME} and ${oc.env:NAME,default} by environment variables.
-func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faults []error) {
+func expandEnv(raw []byte) (out []byte, faults []error) {
 	out = fromEnv.ReplaceAllFunc(raw, func(text []byte) []byte {
 		m := fromEnv.FindSubmatch(text)
-		if v, ok := getenv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
+		if v, ok := os.LookupEnv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
 			return []byte(v)
 		}
 		if !bytes.Contains(text, []byte(",")) {
@@ -175,15 +176,15 @@ func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faul
 
 // Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
-func Load(path string, overrides []string, getenv func(string) (string, bool)) (*Plan, error) {
+func Load(path string, overrides []string) (*Plan, error) {
 	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
 	envs, rest, _ := splitEnvs(raw)
-	e := &Plan{Config: Default(), dir: filepath.Dir(path), getenv: getenv}
+	e := &Plan{Config: Default(), dir: filepath.Dir(path)}
 	l := settings.NewLoader(&e.Config, foreign)
-	rest, faults := expandEnv(rest, getenv)
+	rest, faults := expandEnv(rest)
 	l.YAML(path, rest)
 	l.Overrides(overrides)
 	notes, _, problems := l.Finish()

@@ -69,7 +69,7 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 	out := &Credit{Measurement: credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
 	}}
-	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
+	out.Params, out.Gamma, out.Seed = c.Algorithm.Params, credit.TurnDiscount(&c), c.Run.Seed
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -231,6 +231,6 @@ func (r *Credit) Set(assignments []string) error {
 			return err
 		}
 	}
-	r.Params, r.Gamma = c.Params(), credit.TurnDiscount(&c)
+	r.Params, r.Gamma = c.Algorithm.Params, credit.TurnDiscount(&c)
 	return nil
 }
