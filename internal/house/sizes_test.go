@@ -63,7 +63,6 @@ var larger = map[string]map[string]string{
 	"reward/judge/internal/prose/subject.go":     {"playerSubject": grammar},
 	"reward/judge/internal/words/lexicon.go":     {"makeLexicon": table},
 	"rollout/live.go":                            {"live": state},
-	"train/config/check.go":                      {"ranges": table},
 	"train/config/config.go":                     {"ModelConfig": settings, "ActorConfig": settings},
 	"train/config/harness.go":                    {"playing": table},
 	"train/config/sft.go":                        {"SFTConfig": settings},
