@@ -64,7 +64,6 @@ var larger = map[string]map[string]string{
 	"reward/judge/internal/words/lexicon.go":     {"makeLexicon": table},
 	"rollout/live.go":                            {"live": state},
 	"train/config/config.go":                     {"ModelConfig": settings, "ActorConfig": settings},
-	"train/config/harness.go":                    {"playing": table},
 	"train/config/sft.go":                        {"SFTConfig": settings},
 	"train/evaluation/config.go":                 {"BackendConfig": settings},
 	"train/evaluation/plan.go":                   {"task": steps},
