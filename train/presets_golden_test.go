@@ -107,7 +107,7 @@ func (p *presetRun) prepare() {
 	k.names = t.Registries.WithBuiltins()
 	c := &t.Config
 	var err error
-	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
 	require.NoError(p.t, err)
 	k.spec, err = k.names.Estimators.Describe(c.Algorithm.Estimator)
 	require.NoError(p.t, err)

@@ -147,7 +147,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	c.LogNotes(t.Log)
 	ctrl := &c.Algorithm.KLCtrl
 	var errs [6]error
-	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
 	k.spec, errs[1] = k.names.Estimators.Describe(c.Algorithm.Estimator)
 	t.progress.kl, errs[2] = reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
 	k.filter, errs[3] = k.names.NewFilter(c)

@@ -12,20 +12,20 @@ type EngineConfig struct {
 	Model     string   `yaml:"model" null:"" doc:"name under which vLLM serves the base model; null is the only one that it serves"`
 	KeyEnv    string   `yaml:"api_key_env" null:"" doc:"environment variable with the servers' API key; null sends none"`
 
-	Timeout     float64 `yaml:"timeout" unit:"seconds" doc:"time limit of a response; one that takes longer is aborted and generated again"`
-	SyncTimeout float64 `yaml:"sync_timeout" unit:"seconds" doc:"time limit for a server to load new weights"`
-	Attempts    int     `yaml:"attempts" doc:"how often a response is requested before its episode is lost"`
-	InFlight    int     `yaml:"max_in_flight" doc:"requests that a server gets at a time; further ones wait"`
-	EjectAfter  int     `yaml:"eject_after" doc:"failures in a row after which a server is not used until a probe succeeds"`
-	Startup     float64 `yaml:"start_timeout" unit:"seconds" doc:"how long the run waits at its start for servers that do not answer yet or are not ready, such as those that are loading a model; 0 asks them once"`
-	Outage      float64 `yaml:"outage_timeout" unit:"seconds" doc:"how long requests wait when no server is healthy before the run ends"`
+	Timeout     float64 `yaml:"timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit of a response; one that takes longer is aborted and generated again"`
+	SyncTimeout float64 `yaml:"sync_timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"time limit for a server to load new weights"`
+	Attempts    int     `yaml:"attempts" count:"positive" doc:"how often a response is requested before its episode is lost"`
+	InFlight    int     `yaml:"max_in_flight" count:"positive" doc:"requests that a server gets at a time; further ones wait"`
+	EjectAfter  int     `yaml:"eject_after" count:"positive" doc:"failures in a row after which a server is not used until a probe succeeds"`
+	Startup     float64 `yaml:"start_timeout" range:"0,1e+06" unit:"seconds" doc:"how long the run waits at its start for servers that do not answer yet or are not ready, such as those that are loading a model; 0 asks them once"`
+	Outage      float64 `yaml:"outage_timeout" range:">0,1e6" must:"be above 0 and at most 1e6" unit:"seconds" doc:"how long requests wait when no server is healthy before the run ends"`
 
-	Mixed     string `yaml:"mixed_versions" doc:"what becomes of a response that other weights than the current ones wrote, wholly or in part: drop generates it again, keep uses it, correct uses it and needs algorithm.rollout_correction.rollout_is, whose importance weights correct its tokens"`
+	Mixed     string `yaml:"mixed_versions" oneof:"drop keep correct" doc:"what becomes of a response that other weights than the current ones wrote, wholly or in part: drop generates it again, keep uses it, correct uses it and needs algorithm.rollout_correction.rollout_is, whose importance weights correct its tokens"`
 	SyncDir   string `yaml:"sync_dir" null:"" doc:"folder for weights on their way to the servers, shared with them; null is the folder engine of the run"`
 	ServerDir string `yaml:"server_sync_dir" null:"" doc:"path of sync_dir as the servers see it; null is the same path"`
 
-	CheckResponses int     `yaml:"check_responses" doc:"responses whose log-probs are compared with the learner's before training; 0 compares none"`
-	CheckLimit     float64 `yaml:"check_limit" doc:"largest mean absolute difference of these log-probs with which the run starts"`
+	CheckResponses int     `yaml:"check_responses" count:"0" doc:"responses whose log-probs are compared with the learner's before training; 0 compares none"`
+	CheckLimit     float64 `yaml:"check_limit" range:"0,1e+12" doc:"largest mean absolute difference of these log-probs with which the run starts"`
 }
 
 // The values of mixed_versions.
@@ -50,21 +50,6 @@ const engineKey = "actor_rollout_ref.rollout.engine"
 // engine checks the settings of servers.
 func (v *validator) engine(c *Config) {
 	e, r := &c.Agent.Rollout.Engine, &c.Agent.Rollout
-	for _, limit := range []struct {
-		key     string
-		seconds float64
-	}{{"timeout", e.Timeout}, {"sync_timeout", e.SyncTimeout}, {"outage_timeout", e.Outage}} {
-		if !(limit.seconds > 0 && limit.seconds <= 1e6) {
-			v.Bad(engineKey+"."+limit.key, "%v, must be above 0 and at most 1e6", limit.seconds)
-		}
-	}
-	v.Within(engineKey+".start_timeout", e.Startup, 0, 1e6)
-	v.Positive(engineKey+".attempts", e.Attempts)
-	v.Positive(engineKey+".max_in_flight", e.InFlight)
-	v.Positive(engineKey+".eject_after", e.EjectAfter)
-	v.Count(engineKey+".check_responses", e.CheckResponses)
-	v.Within(engineKey+".check_limit", e.CheckLimit, 0, large)
-	v.OneOf(engineKey+".mixed_versions", e.Mixed, mixedDrop, mixedKeep, mixedCorrect)
 	if !c.UsesEngine() {
 		return
 	}

@@ -64,3 +64,11 @@ func TestErrorsOfEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(recorded), out.String())
 }
+
+func TestOwnersAndRulesOfResumingAreKnown(t *testing.T) {
+	c := config.Default()
+	for _, k := range config.SafeKeys(&c) {
+		require.Contains(t, []string{"", "checkpoint", "learner", "run"}, k.Owner, k.Path)
+		require.Contains(t, []string{"", "free", "devices"}, k.Resume, k.Path)
+	}
+}

@@ -147,11 +147,6 @@ func (v *validator) losses(c *Config, r Registries) {
 	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
 		v.Say("{actor_rollout_ref.actor.kl_loss_type}: %w", err)
 	}
-	modes := []string{string(loss.TokenMean), string(loss.SeqMeanTokenSum), string(loss.SeqMeanTokenMean), string(loss.SeqMeanTokenSumNorm)}
-	v.OneOf("actor_rollout_ref.actor.loss_agg_mode", a.Aggregation, modes...)
-	if a.ScaleFactor != nil && !(*a.ScaleFactor > 0 && *a.ScaleFactor <= large) {
-		v.Say("{actor_rollout_ref.actor.loss_scale_factor} is %v, must be above 0", *a.ScaleFactor)
-	}
 	if v.Err() != nil {
 		return
 	}

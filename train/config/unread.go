@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/internal/settings"
 )
 
@@ -92,25 +91,6 @@ func (c *Config) unreadNotes() []unread {
 	return out
 }
 
-// hyperparameters are the keys of advantage.Params, each with a function that changes
-// its field.
-var hyperparameters = []struct {
-	key    string
-	change func(*advantage.Params)
-}{
-	{"algorithm.gamma", func(p *advantage.Params) { p.Gamma /= 2 }},
-	{"algorithm.lam", func(p *advantage.Params) { p.Lambda /= 2 }},
-	{"algorithm.high_level_gamma", func(p *advantage.Params) { p.TurnGamma /= 2 }},
-	{"algorithm.lambda_turn", func(p *advantage.Params) { p.TurnLambda /= 2 }},
-	{"algorithm.lambda_token", func(p *advantage.Params) { p.TokenLambda /= 2 }},
-	{"algorithm.bi_level_mix", func(p *advantage.Params) { p.Mix /= 2 }},
-	{"algorithm.step_advantage_w", func(p *advantage.Params) { p.StepWeight /= 2 }},
-	{"algorithm.pass_k", func(p *advantage.Params) { p.PassK++ }},
-	{"algorithm.epsilon", func(p *advantage.Params) { p.Epsilon++ }},
-	{"algorithm.whiten", func(p *advantage.Params) { p.Whiten = !p.Whiten }},
-	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NormByStd = !p.NormByStd }},
-}
-
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
 func (c *Config) unreadByEstimator(r Registries) []unread {
 	name := c.Algorithm.Estimator
@@ -119,28 +99,24 @@ func (c *Config) unreadByEstimator(r Registries) []unread {
 		return nil
 	}
 	var out []unread
-	for _, h := range hyperparameters {
-		if spec.Reads(h.change) || spec.Undiscounted && h.key == "algorithm.gamma" {
+	for _, h := range settings.Keys(&c.Algorithm.Params) {
+		if spec.Reads(h.Path) || spec.Undiscounted && h.Path == "gamma" {
 			continue
 		}
-		u := unread{key: h.key, by: "algorithm.adv_estimator", why: fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(r.readers(h.change), ", "))}
-		if slices.Contains([]string{"algorithm.lambda_turn", "algorithm.lambda_token", "algorithm.bi_level_mix"}, h.key) {
+		var readers []string
+		for _, other := range r.Estimators.Names() {
+			if spec, err := r.Estimators.Describe(other); err == nil && spec.Reads(h.Path) {
+				readers = append(readers, other)
+			}
+		}
+		u := unread{key: "algorithm." + h.Path, by: "algorithm.adv_estimator"}
+		u.why = fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(readers, ", "))
+		if slices.Contains([]string{"lambda_turn", "lambda_token", "bi_level_mix"}, h.Path) {
 			u.why += " (bi_level_gae of system: next)"
 		}
 		// The scripts of the full system set it for all of its estimators.
-		u.note = h.key == "algorithm.high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
+		u.note = h.Path == "high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
 		out = append(out, u)
-	}
-	return out
-}
-
-// readers lists the estimators that have a hyperparameter.
-func (r Registries) readers(change func(*advantage.Params)) []string {
-	var out []string
-	for _, name := range r.Estimators.Names() {
-		if spec, err := r.Estimators.Describe(name); err == nil && spec.Reads(change) {
-			out = append(out, name)
-		}
 	}
 	return out
 }

@@ -12,13 +12,15 @@ import (
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
 // compareEpisodes compares the stored episodes of a step; nil if they are equal, or not
 // stored by both runs.
 func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
-	p, q := x.stored(step, "step_%d.parquet"), y.stored(step, "step_%d.parquet")
+	name := rundir.EpisodesName(step)
+	p, q := x.stored(name), y.stored(name)
 	if p == "" || q == "" {
 		b.note("episodes are not compared: a run does not store them (trainer.rollout_data_dir)")
 		return nil, nil
@@ -50,13 +52,13 @@ func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
 // compareScores compares the stored scores of a step: log-probs, values, rewards and
 // advantages of tokens. It returns nil if they are equal, or not stored by both runs.
 func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
-	const name = "step_%d.scores.parquet"
 	if !x.config.Trainer.RolloutScores || !y.config.Trainer.RolloutScores {
 		b.note("scores of tokens are not compared: a run does not store them (trainer.rollout_data_scores)")
 		return nil, nil
 	}
-	was, err1 := store.LoadScores(x.stored(step, name))
-	is, err2 := store.LoadScores(y.stored(step, name))
+	name := rundir.ScoresName(step)
+	was, err1 := store.LoadScores(x.stored(name))
+	is, err2 := store.LoadScores(y.stored(name))
 	switch err := errors.Join(err1, err2); {
 	case errors.Is(err, fs.ErrNotExist):
 		b.note("scores of step %d are not compared: %v", step, err)
@@ -71,14 +73,13 @@ func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
 	return nil, nil
 }
 
-// stored is the file of a step with this name, "" if the run stores no episodes. Folders in
+// stored is the file of episodes or scores with this name, "" if the run stores no episodes. Folders in
 // the run's folder are found where the folder is now.
-func (s *side) stored(step int, format string) string {
-	name := fmt.Sprintf(format, step)
+func (s *side) stored(name string) string {
 	if s.history != nil {
 		for file := range s.history.files {
 			if (file == name || strings.HasSuffix(file, "/"+name)) && !s.validation(file) {
-				return placeOf(s.dir, file)
+				return s.dir.Path(file)
 			}
 		}
 	}
@@ -91,7 +92,7 @@ func (s *side) stored(step int, format string) string {
 // validation reports whether a file has the episodes of a validation.
 func (s *side) validation(file string) bool {
 	dir := s.config.Trainer.ValDir
-	return dir != nil && filepath.Base(filepath.Dir(placeOf(s.dir, file))) == filepath.Base(*dir)
+	return dir != nil && filepath.Base(filepath.Dir(s.dir.Path(file))) == filepath.Base(*dir)
 }
 
 // equalFiles reports whether two files have the same content.

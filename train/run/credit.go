@@ -19,6 +19,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/credit"
+	"vagen/train/rundir"
 )
 
 // Credit is a checkpoint of a run that is open for a measurement of credit. The fields of
@@ -47,7 +48,7 @@ var errScored = errors.New("the step was scored")
 // environments of the configuration are used. The folder credit of the run is locked until
 // Close; nothing else in the run's folder changes.
 func OpenCredit(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (_ *Credit, err error) {
-	c, err := replayed(filepath.Join(path, configName), overrides)
+	c, err := replayed(path, overrides, log)
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +62,14 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 		steps, _ := points.Steps()
 		return nil, fmt.Errorf("%w; the run has checkpoints of the steps %v", err, steps)
 	}
-	sum, err := durable.SumOf(filepath.Join(p.Path, manifestName))
+	sum, err := durable.SumOf(filepath.Join(p.Path, rundir.ManifestName))
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	out := &Credit{Measurement: credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
 	}}
-	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
+	out.Params, out.Gamma, out.Seed = c.Algorithm.Params, credit.TurnDiscount(&c), c.Run.Seed
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -103,7 +104,7 @@ func lockCredit(path string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	return lockFolder(dir)
+	return rundir.Dir(dir).Lock()
 }
 
 // open finds the episodes, their numbers, and the player.
@@ -201,7 +202,7 @@ func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.
 	if !withImages(episodes) {
 		return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
 	}
-	scores, err = store.LoadScores(recordOf(c, step, scoresFile))
+	scores, err = store.LoadScores(recordOf(c, rundir.ScoresName(step)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "", err
 	}
@@ -230,6 +231,6 @@ func (r *Credit) Set(assignments []string) error {
 			return err
 		}
 	}
-	r.Params, r.Gamma = c.Params(), credit.TurnDiscount(&c)
+	r.Params, r.Gamma = c.Algorithm.Params, credit.TurnDiscount(&c)
 	return nil
 }

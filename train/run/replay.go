@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"strings"
 
 	"vagen/env"
-	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -23,6 +21,7 @@ import (
 	"vagen/train/config"
 	environments "vagen/train/envs"
 	"vagen/train/proof"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -53,7 +52,7 @@ var errReplayed = errors.New("the step was replayed")
 // key=value, set secrets, which files of a run do not contain; they must not change
 // other settings. If envs is nil, the environments of the configuration are used.
 func Replay(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
-	c, err := replayed(filepath.Join(path, "config.yaml"), overrides)
+	c, err := replayed(path, overrides, log)
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +71,12 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	if err != nil {
 		return nil, err
 	}
-	scores, err := store.LoadScores(recordOf(&c, step, scoresFile))
+	scores, err := store.LoadScores(recordOf(&c, rundir.ScoresName(step)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	c.Trainer.RolloutScores = scores != nil
-	was, err := metricsOf(path, step)
+	was, err := rundir.Dir(path).Metrics(step)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	}
 	if p != nil {
 		out.From = p.State.Step
-		first, err := metricsOf(path, out.From+1)
+		first, err := rundir.Dir(path).Metrics(out.From + 1)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +119,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		played: func(ts []*rollout.Trajectory) (err error) {
 			out.Closeness.AddEpisodes(episodes, ts)
 			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
-				out.First, err = store.FirstDifference(recordOf(&c, step, stepFile), step, ts)
+				out.First, err = store.FirstDifference(recordOf(&c, rundir.EpisodesName(step)), step, ts)
 			}
 			return err
 		},
@@ -182,25 +181,32 @@ func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, 
 	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: train.OuterKeys()}
 }
 
-// replayed reads the configuration of a run, with the secrets in overrides.
-func replayed(path string, overrides []string) (config.Config, error) {
-	c, err := config.Load(path, overrides...)
+// replayed reads the configuration of a run, with the secrets in overrides. Keys that do not exist any more are
+// logged.
+func replayed(path string, overrides []string, log *slog.Logger) (config.Config, error) {
+	was, removed, err := rundir.Dir(path).Config()
 	if err != nil {
-		return c, err
+		return was, err
 	}
-	was, err := config.Load(path)
-	if err != nil {
-		return c, err
+	logChanges(log, "keys of the run's configuration do not exist any more", path, removed)
+	c := was
+	for _, o := range overrides {
+		if err := c.Override(o); err != nil {
+			return c, err
+		}
 	}
 	if lines := config.Differences(&was, &c); len(lines) > 0 {
 		return c, fmt.Errorf("%w: a step is replayed with the configuration of its run, and overrides may only set secrets:\n  %s", ErrOtherConfig, strings.Join(lines, "\n  "))
 	}
+	if err := (config.Registries{}).Validate(&c); err != nil {
+		return c, err
+	}
 	return c.OneNode(), c.CheckSecrets()
 }
 
-// recordOf returns the file of a step with its episodes or scores.
-func recordOf(c *config.Config, step int, name string) string {
-	return filepath.Join(*c.Trainer.RolloutDir, fmt.Sprintf(name, step))
+// recordOf returns a file with episodes or scores.
+func recordOf(c *config.Config, name string) string {
+	return filepath.Join(*c.Trainer.RolloutDir, name)
 }
 
 // recorded reads the episodes of a step.
@@ -209,7 +215,7 @@ func recorded(c *config.Config, path string, step int) ([]*rollout.Trajectory, e
 	if dir == nil {
 		return nil, fmt.Errorf("run: trainer.rollout_data_dir is null: the run in %s recorded no episodes", path)
 	}
-	r, err := store.Open(recordOf(c, step, stepFile))
+	r, err := store.Open(recordOf(c, rundir.EpisodesName(step)))
 	if err != nil {
 		return nil, err
 	}
@@ -228,33 +234,6 @@ func recorded(c *config.Config, path string, step int) ([]*rollout.Trajectory, e
 	return out, nil
 }
 
-// metricsOf reads the metrics of a step.
-func metricsOf(path string, step int) (track.Metrics, error) {
-	name := filepath.Join(path, "metrics.jsonl")
-	raw, err := regular.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(raw)) {
-		var all map[string]any
-		if json.Unmarshal([]byte(line), &all) != nil || all["kind"] != track.KindStep || all["step"] != float64(step) {
-			continue
-		}
-		m := track.Metrics{}
-		for key, x := range all {
-			switch x := x.(type) {
-			case float64:
-				m[key] = x
-			case nil:
-				m[key] = math.NaN()
-			}
-		}
-		delete(m, "step")
-		return m, nil
-	}
-	return nil, fmt.Errorf("run: %s has no metrics of step %d", name, step)
-}
-
 // before finds the newest complete checkpoint before a step; nil means that the replay
 // starts at the beginning of the run.
 func before(ctx context.Context, c *config.Config, path string, step int) (*Checkpoint, error) {
@@ -267,7 +246,7 @@ func before(ctx context.Context, c *config.Config, path string, step int) (*Chec
 		if s >= step {
 			continue
 		}
-		p, err := OpenCheckpoint(ctx, filepath.Join(points.Dir, fmt.Sprint("step_", s)))
+		p, err := OpenCheckpoint(ctx, points.path(s))
 		if err == nil || !errors.Is(err, ErrTorn) {
 			return p, err
 		}

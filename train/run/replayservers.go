@@ -11,6 +11,7 @@ import (
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -49,7 +50,7 @@ func trainerOfRecorded(c *config.Config, path string, model *vlm.Model, envs *en
 		if !withImages(ts) {
 			return nil, nil, fmt.Errorf("run: %w: the recorded episodes of step %d lack images, which the update needs (trainer.log_image)", config.ErrConfig, step)
 		}
-		was, err := metricsOf(path, step)
+		was, err := rundir.Dir(path).Metrics(step)
 		if err != nil {
 			return nil, nil, err
 		}

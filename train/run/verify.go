@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 
 	"vagen/env"
@@ -46,7 +45,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, e
 
 // replay replays a sample of the steps.
 func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report) error {
-	c, err := replayed(filepath.Join(path, configName), o.Overrides)
+	c, err := replayed(path, o.Overrides, o.Log)
 	if err != nil {
 		return err
 	}

@@ -117,9 +117,13 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 // read opens the environments of a run.
 func (h *host) read(raw []byte) error {
 	var s setup
+	var removed []string
 	err := json.Unmarshal(raw, &s)
 	if err == nil {
-		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
+		h.config, removed, err = config.ReadStored("configuration of the run", []byte(s.Config))
+	}
+	for _, key := range removed {
+		h.log().Warn("a key of the run's configuration does not exist in this version", "key", key)
 	}
 	if err != nil {
 		return fmt.Errorf("worker: the run cannot be read: %w", err)
