@@ -25,6 +25,8 @@
 package english
 
 import (
+	"sync"
+
 	"vagen/reward"
 	"vagen/reward/judge/internal/plain"
 )
@@ -62,11 +64,16 @@ type reader struct {
 	numbered map[int]*[2]int // rows and columns, from 1
 }
 
+// readers are kept for their memory.
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
 // Read returns the relations that a text states in words about objects with these names. truth
 // is used for the number of objects in phrases such as "all holes".
 func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
-	r := &reader{truth: truth}
-	r.tokens = tokenize(plain.Text(text), names)
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], saved: r.saved[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
+	r.tokens = tokenize(r.tokens[:0], plain.Text(text), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
 		for end < len(r.tokens)-1 && end-i < maxSentence && !r.tokens[end].ends() {
@@ -219,7 +226,7 @@ func sign(n int) int {
 // Asserts reports whether a sentence states something: it is no question, condition, guess or
 // alternative, and has no negation if it is to be positive.
 func Asserts(sentence string, names Names, positive bool) bool {
-	for _, t := range tokenize(plain.Text(sentence), names) {
+	for _, t := range tokenize(nil, plain.Text(sentence), names) {
 		switch t.class {
 		case ask, or, hedge, silent, condition, past:
 			return false

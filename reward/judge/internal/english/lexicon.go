@@ -96,15 +96,15 @@ type place [2]uint8
 type word struct {
 	class  class
 	at     place
-	n      int      // of a number
-	option string   // "ref", "counted", "several"
-	says   []string // the words that it stands for
+	n      int    // of a number
+	option string // "ref", "counted", "several"
 }
 
 // phrase is what several words mean that start with the same two.
 type phrase struct {
 	rest []string
 	word word
+	says []string // the words that it stands for
 }
 
 // lexicon maps the first two words of a phrase, of which the second may be missing, to the phrases,
@@ -125,8 +125,9 @@ func readLexicon(text string) map[[2]string][]phrase {
 			panic(fmt.Sprintf("english: words.txt: class %q is not known", name))
 		}
 		w := word{class: class(c), at: placeOf(options), option: options[strings.LastIndexByte(options, ' ')+1:]}
+		var says []string
 		if w.class == say {
-			w.says = strings.Fields(options)
+			says = strings.Fields(options)
 		}
 		for n, p := range strings.Split(list, ", ") {
 			if w.n = n; w.class == ordinal {
@@ -139,7 +140,7 @@ func readLexicon(text string) map[[2]string][]phrase {
 				for at < len(m[key]) && len(m[key][at].rest) >= len(rest) {
 					at++ // of phrases of the same length the first one holds
 				}
-				m[key] = slices.Insert(m[key], at, phrase{rest, w})
+				m[key] = slices.Insert(m[key], at, phrase{rest, w, says})
 			}
 		}
 	}
@@ -195,7 +196,7 @@ func value(s string, axis int, names *[8]string) string {
 	if s == "" {
 		return ""
 	}
-	switch w, n := longest([]string{s}); {
+	switch w, _, n := longest([]string{s}); {
 	case n == 1 && w.class == dir:
 		return names[w.at[axis]]
 	case n == 1 && w.class == same:

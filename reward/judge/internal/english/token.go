@@ -32,12 +32,11 @@ func (o Names) Kind(s string) (kind string, many, ok bool) {
 }
 
 // tokenize gives the words of a plain text their meaning.
-func tokenize(text string, names Names) []token {
-	words := plain.Words(text)
-	dst := make([]token, 0, len(words)+1)
+func tokenize(dst []token, text string, names Names) []token {
+	words := plain.Words(make([]string, 0, len(text)/4+8), text)
 	for i := 0; i < len(words); {
 		w := words[i]
-		meaning, n := longest(words[i:])
+		meaning, says, n := longest(words[i:])
 		kind, many, ok := names.Kind(w)
 		switch {
 		case w == "\n":
@@ -47,7 +46,7 @@ func tokenize(text string, names Names) []token {
 		case n == 0:
 			dst, n = append(dst, number(w)), 1
 		case meaning.class == say:
-			words = slices.Insert(words, i+n, meaning.says...)
+			words = slices.Insert(words, i+n, says...)
 			words = words[:min(len(words), maxWords)]
 		default:
 			dst = append(dst, token{word: meaning, text: w})
@@ -60,19 +59,20 @@ func tokenize(text string, names Names) []token {
 // maxWords limits how many words of a text are read.
 const maxWords = 1 << 14
 
-// longest returns the meaning of the longest phrase at the start of words, and its length.
-func longest(words []string) (word, int) {
+// longest returns the meaning of the longest phrase at the start of words, the words that it stands
+// for, and its length.
+func longest(words []string) (word, []string, int) {
 	if len(words) > 1 {
 		for _, p := range lexicon[[2]string(words)] {
 			if n := len(p.rest) + 2; n <= len(words) && slices.Equal(p.rest, words[2:n]) {
-				return p.word, n
+				return p.word, p.says, n
 			}
 		}
 	}
-	for _, p := range lexicon[[2]string{words[0]}] {
-		return p.word, 1
+	if list := lexicon[[2]string{words[0]}]; len(list) > 0 {
+		return list[0].word, list[0].says, 1
 	}
-	return word{}, 0
+	return word{}, nil, 0
 }
 
 // number returns the token of digits, of a row or column such as r3, or of a word that is not known.
@@ -89,17 +89,17 @@ func number(w string) token {
 // inContext completes the tokens whose meaning depends on those beside them, and removes those
 // without meaning.
 func inContext(tokens []token) []token {
-	out, none := tokens[:0], token{word: word{class: stop}}
+	out, none := tokens[:0], &token{word: word{class: stop}}
 	for i, t := range tokens {
 		before, next, second := none, none, none
 		if len(out) > 0 {
-			before = out[len(out)-1]
+			before = &out[len(out)-1]
 		}
 		if i+1 < len(tokens) {
-			next = tokens[i+1]
+			next = &tokens[i+1]
 		}
 		if i+2 < len(tokens) {
-			second = tokens[i+2]
+			second = &tokens[i+2]
 		}
 		starts := before.class == stop || before.class == line
 		switch {
@@ -117,8 +117,8 @@ func inContext(tokens []token) []token {
 				t.class = dir
 			}
 		case t.class == clock && before.class == num:
-			out = out[:len(out)-1]
 			t = token{word: word{class: dir, at: clockFace[before.n%12]}, text: t.text}
+			out = out[:len(out)-1]
 		case t.class == poss && (before.class == pron || i > 0 && tokens[i-1].class == skip):
 			t.class = be
 		case t.class == ask && before.text == "(":

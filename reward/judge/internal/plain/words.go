@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Words splits plain text into words and marks. Hyphens split words, apostrophes split what is
+// Words appends the words and marks of a plain text to dst. Hyphens split words, apostrophes split what is
 // contracted: "isn't" is "is" and "n't".
-func Words(text string) []string {
-	dst := make([]string, 0, len(text)/4+8)
+func Words(dst []string, text string) []string {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		switch {
@@ -53,7 +52,10 @@ func wordEnd(text string, i int) int {
 // contracted appends the parts of a word with an apostrophe, or of digits and a letter as in "2n".
 func contracted(dst []string, w string) []string {
 	at := strings.LastIndexByte(w, '\'')
-	digits := len(w) - len(strings.TrimLeft(w, "0123456789"))
+	digits := 0
+	for digits < len(w) && w[digits] >= '0' && w[digits] <= '9' {
+		digits++
+	}
 	switch {
 	case strings.HasSuffix(w, "n't"):
 		at = len(w) - len("n't")
