@@ -58,8 +58,6 @@ type Options struct {
 	Console io.Writer
 	// Log receives warnings and information; nil discards them.
 	Log *slog.Logger
-	// Getenv looks up addresses and keys of services; nil is os.LookupEnv.
-	Getenv func(name string) (string, bool)
 
 	// measuring means that the supervised stage before this one measures kernels in this process, which this
 	// one continues: the file that exists by then is not complete, and this run is not bound to it.
@@ -108,7 +106,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.uploads, err = upload.New(&c, o.Getenv, o.Log); err != nil {
+	if r.uploads, err = upload.New(&c, o.Log); err != nil {
 		return nil, err
 	}
 	if err := r.claimArchives(); err != nil {
@@ -146,7 +144,7 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 	if err != nil {
 		return nil, err // not a nil *vlm.Model in an interface
 	}
-	l, err := engines.Wrap(ctx, m, c, dir, o.Getenv, o.Log)
+	l, err := engines.Wrap(ctx, m, c, dir, o.Log)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -213,7 +211,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
 		return nil, err
 	}
-	model, err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv)
+	model, err := preflight(ctx, c, envs, levels, o.Learner == nil)
 	if err := errors.Join(err, o.preflightQueue(ctx, c)); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 		}
 		p.dialogue = model.Encoder
 	}
-	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
+	if err := errors.Join(preflightLoggers(c), preflightHub(c)); err != nil {
 		return nil, err
 	}
 	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {

@@ -27,8 +27,7 @@ type Trainer struct {
 	Own bool
 	// QueueServer starts the server of run.queue=embedded: see queue.Options.Server.
 	QueueServer queue.Starter
-	Getenv      func(name string) (string, bool) // looks up keys; nil is os.LookupEnv
-	Log         *slog.Logger                     // nil discards
+	Log         *slog.Logger // nil discards
 }
 
 // queueFolder is the folder of an embedded queue in that of the run.
@@ -49,11 +48,7 @@ func (t *Trainer) options() (queue.Options, error) {
 	out.Sync, out.Tries = k.Sync, k.Tries
 	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
-		look := t.Getenv
-		if look == nil {
-			look = os.LookupEnv
-		}
-		if out.Key, _ = look(k.KeyEnv); out.Key == "" {
+		if out.Key = os.Getenv(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
 		}
 	}

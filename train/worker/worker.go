@@ -41,8 +41,6 @@ type Options struct {
 	Registries config.Registries
 	// Keys are the environment variables with keys of services that this worker may send.
 	Keys Keys
-	// Getenv looks up keys of servers; nil is os.LookupEnv.
-	Getenv func(name string) (string, bool)
 }
 
 // DefaultOptions returns those of queue.DefaultWorkerOptions.
@@ -162,7 +160,7 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 		if err := h.allowEngine(); err != nil {
 			return nil, err
 		}
-		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Getenv, h.opts.Log); err != nil {
+		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Log); err != nil {
 			return nil, err
 		}
 	}
