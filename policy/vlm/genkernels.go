@@ -178,8 +178,7 @@ func (n *net) steps(s model.Sampler, tokens int) *device.Program {
 		id, logProb, cache, kernels := p.next(s, token.Now, l.Index)
 		token.Next = id
 		store := func(c *device.Carried, x *Node) {
-			at := []*Node{Const(g, int32(0)), l.Index}
-			c.Next = OptimizationBarrier(DynamicUpdateSlice(c.Now, Reshape(x, rows, 1), at))
+			c.Next = DynamicUpdateSlice(c.Now, Reshape(x, rows, 1), []*Node{Const(g, int32(0)), l.Index})
 		}
 		store(ids, id)
 		store(logProbs, logProb)

@@ -99,7 +99,7 @@ func (l *Loop) insert(f *stablehlo.Function, out []*graph.Node) error {
 		return without(removeUnused(all, roots), outside)
 	}
 	condition := region(f, asked, inside(again), again)
-	body := region(f, now, inside(next), next)
+	body := region(f, now, keepUpdates(f, inside(next), next), next)
 	while := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: start, Outputs: end}
 	setOp(while, "While")
 	for _, v := range now[1:] { // the condition reads the index only

@@ -99,14 +99,12 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 }
 
 // Write copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
-// int32. pure restricts it to operations that GoMLX's pure-Go backend has. If c is donated, XLA
-// writes in place: without the barrier it would compute the update again for each of its users,
-// only one of them in place, and the others would copy c.
+// int32. pure restricts it to operations that GoMLX's pure-Go backend has.
 func Write(c, x, at *Node, pure bool) *Node {
 	x = cast(x, c.DType())
 	if !pure {
 		zero := ScalarZero(c.Graph(), dtypes.Int32)
-		return OptimizationBarrier(DynamicUpdateSlice(c, x, []*Node{zero, zero, at, zero}))
+		return DynamicUpdateSlice(c, x, []*Node{zero, zero, at, zero})
 	}
 	g, length, m := c.Graph(), dim(c, 2), dim(x, 2)
 	if m == 1 {
