@@ -299,9 +299,9 @@ func (p *Player) measure(l *live, c policy.Completion) {
 
 // append adds a completion's tokens to the row; said is the number of its responses
 // so far. Either all responses of a conversation have tokens, or none has.
-func (row *Row) append(c policy.Completion, said int, summary bool) error {
-	if has := len(c.Tokens) > 0; said > 0 && has != (row.Turns() > 0) {
-		return fmt.Errorf("the policy returned %d tokens after %d responses, %d of them with tokens; either all or none must have tokens", len(c.Tokens), said, row.Turns())
+func (row *Row) append(c policy.Completion, responses int, summary bool) error {
+	if has := len(c.Tokens) > 0; responses > 0 && has != (row.Turns() > 0) {
+		return fmt.Errorf("the policy returned %d tokens after %d responses, %d of them with tokens; either all or none must have tokens", len(c.Tokens), responses, row.Turns())
 	} else if !has {
 		return nil
 	}

@@ -183,14 +183,14 @@ func (b *batch) play(ctx context.Context) ([][]*rollout.Trajectory, error) {
 // written counts the response tokens of an episode from a turn on. One that could not be
 // repeated has turns without rows.
 func written(t *rollout.Trajectory, from int) int64 {
-	said, n := make([]int, len(t.Rows)), 0
+	turns, n := make([]int, len(t.Rows)), 0
 	for k := range t.Turns {
 		row := t.Turns[k].Row
 		if row >= len(t.Rows) {
 			break
 		}
-		start, end, _ := t.Rows[row].TurnAt(said[row])
-		if said[row]++; k >= from {
+		start, end, _ := t.Rows[row].TurnAt(turns[row])
+		if turns[row]++; k >= from {
 			n += end - start
 		}
 	}
