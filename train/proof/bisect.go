@@ -8,22 +8,13 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
-// Stages of a training step, in their order. Imitation comes before the first step: its
-// steps are counted from 1, too.
-const (
-	StageImitation  = "imitation"
-	StageEpisodes   = "episodes"
-	StageAdvantages = "scores, rewards and advantages"
-	StageUpdate     = "update"
-	StageWeights    = "weights"
-	StageValidation = "validation"
-)
+// StageWeights is the stage, after those of package track, at which the weights of a checkpoint are.
+const StageWeights = "weights"
 
 // Finding is the first difference between two runs.
 type Finding struct {
@@ -74,7 +65,7 @@ func Bisect(ctx context.Context, a, b string) (*Bisection, error) {
 	if out.Weights, err = out.compareWeights(ctx, runs[0], runs[1]); err != nil {
 		return nil, err
 	}
-	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != StageImitation) {
+	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != track.StageImitation) {
 		out.First = w
 	}
 	out.explain()
@@ -221,7 +212,7 @@ func (b *Bisection) stepsOnly(x, y *side, from int) error {
 
 // event compares an event of both runs.
 func (b *Bisection) event(x, y *side, e, f track.Event) (err error) {
-	differs := string(track.Line(e, train.MachineMetric)) != string(track.Line(f, train.MachineMetric))
+	differs := string(track.Line(e, track.MachineMetric)) != string(track.Line(f, track.MachineMetric))
 	if e.Kind == track.KindStep {
 		if b.First, err = b.compareEpisodes(x, y, e.Step); err != nil || b.First != nil {
 			return err

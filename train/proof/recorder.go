@@ -15,7 +15,6 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
-	"vagen/train"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
@@ -155,7 +154,7 @@ func (r *Recorder) Event(e track.Event) error {
 
 // metricsHash is the hash of an event's line in metrics.jsonl without metrics of the
 // machine.
-func metricsHash(e track.Event) string { return sum(track.Line(e, train.MachineMetric)) }
+func metricsHash(e track.Event) string { return sum(track.Line(e, track.MachineMetric)) }
 
 // Ended implements track.Ender: it records the end of a complete run.
 func (r *Recorder) Ended(err error) {

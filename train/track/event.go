@@ -7,6 +7,7 @@
 //	NewJSONLines   writes metrics.jsonl; KeepLines and ParseEvent read it
 //	NewConsole     prints progress
 //	Prometheus     serves the newest metrics
+//	MetricOf       says of a metric in which stage it is computed, and whether it depends on the machine
 package track
 
 import (

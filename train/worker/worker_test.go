@@ -23,11 +23,11 @@ import (
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/queue"
 	"vagen/train/queue/embedded"
 	"vagen/train/run"
+	"vagen/train/track"
 	"vagen/train/worker"
 )
 
@@ -135,7 +135,7 @@ func files(t *testing.T, dir string) map[string]string {
 			m := map[string]any{}
 			require.NoError(t, json.Unmarshal(line, &m))
 			for k := range m {
-				if train.MachineMetric(k) || k == "t" {
+				if track.MachineMetric(k) || k == "t" {
 					delete(m, k)
 				}
 			}

@@ -1,4 +1,4 @@
-package run
+package replay
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"vagen/train/proof"
 )
 
-// VerifyOptions say which steps Verify replays, and with what.
+// VerifyOptions says which steps Verify replays, and with what.
 type VerifyOptions struct {
 	Steps int // number of steps to replay; 0 replays none
 	// Seed draws the steps. Whoever verifies draws it at random: a run whose steps to replay are
 	// known in advance can be forged in the others.
 	Seed      uint64
-	Overrides []string // of the form key=value, which set secrets, as for Replay
+	Overrides []string // of the form key=value, which set secrets, as for Step
 	Envs      *env.Registry
 	Log       *slog.Logger
 }
@@ -45,10 +45,11 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, e
 
 // replay replays a sample of the steps.
 func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report) error {
-	c, err := replayed(path, o.Overrides, o.Log)
+	rec, err := openRecord(path, o.Overrides, o.Log)
 	if err != nil {
 		return err
 	}
+	c := rec.config
 	candidates, err := r.Replayable(&c)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 	r.Add("replay", proof.Passed, "%d of %d steps that can be replayed were drawn with seed %d",
 		len(steps), len(candidates), o.Seed)
 	for _, step := range steps {
-		x, err := Replay(ctx, path, o.Overrides, step, o.Envs, o.Log)
+		x, err := Step(ctx, path, o.Overrides, step, o.Envs, o.Log)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -82,7 +83,7 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 }
 
 // report adds the result of a replay.
-func report(r *proof.Report, x *Replayed, exact, bfloat16 bool) {
+func report(r *proof.Report, x *Result, exact, bfloat16 bool) {
 	switch {
 	case x.Same():
 		r.Add("replay", proof.Passed, "step %d: %d episodes with %d tokens, and all metrics, are equal bit by bit", x.Step, x.Episodes, x.Tokens)

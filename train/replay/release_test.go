@@ -1,4 +1,4 @@
-package run_test
+package replay_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"vagen/internal/durable"
 	"vagen/internal/traintest"
 	"vagen/train/proof"
+	"vagen/train/replay"
 	"vagen/train/run"
 	"vagen/train/rundir"
 	"vagen/train/view"
@@ -45,7 +46,8 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 		r, err := proof.Open(dir, nil)
 		require.NoError(t, err)
 		require.NoError(t, r.Begin(proof.Line{
-			Kind: proof.KindStart, Facts: proof.NewFacts([]byte(text), c.Run.Seed, ""), Files: map[string]string{rundir.ConfigName: sum.SHA256},
+			Kind: proof.KindStart, Facts: proof.NewFacts([]byte(text), c.Run.Seed, ""),
+			Files: map[string]string{rundir.ConfigName: sum.SHA256},
 		}, 0))
 		require.NoError(t, r.Close())
 		return dir
@@ -58,18 +60,18 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 		},
 		"replay": func(t *testing.T, dir string) string {
 			var log bytes.Buffer
-			_, err := run.Replay(t.Context(), dir, nil, 1, nil, slog.New(slog.NewTextHandler(&log, nil)))
+			_, err := replay.Step(t.Context(), dir, nil, 1, nil, slog.New(slog.NewTextHandler(&log, nil)))
 			require.ErrorContains(t, err, "recorded no episodes")
 			return log.String()
 		},
 		"credit": func(t *testing.T, dir string) string {
 			var log bytes.Buffer
-			_, err := run.OpenCredit(t.Context(), dir, nil, 1, nil, slog.New(slog.NewTextHandler(&log, nil)))
+			_, err := replay.OpenCredit(t.Context(), dir, nil, 1, nil, slog.New(slog.NewTextHandler(&log, nil)))
 			require.ErrorIs(t, err, run.ErrTorn, "there is no checkpoint")
 			return log.String()
 		},
 		"verify": func(t *testing.T, dir string) string {
-			r, err := run.Verify(t.Context(), dir, run.VerifyOptions{Steps: 1})
+			r, err := replay.Verify(t.Context(), dir, replay.VerifyOptions{Steps: 1})
 			require.NoError(t, err)
 			require.Empty(t, r.Faults())
 			raw, err := json.Marshal(r.Checks)

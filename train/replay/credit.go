@@ -1,4 +1,4 @@
-package run
+package replay
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 
 	"vagen/env"
 	"vagen/internal/durable"
-	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/credit"
+	"vagen/train/run"
 	"vagen/train/rundir"
 )
 
@@ -35,41 +35,38 @@ type Credit struct {
 	unlock func() error
 }
 
-// errScored stops a trainer that has played and scored a step.
-var errScored = errors.New("the step was scored")
-
 // OpenCredit opens the checkpoint of a step of a run and the episodes that its policy
 // played: those of the step after it. They are the recorded ones, with the recorded numbers
 // of their tokens. Where they were not recorded, or without images, or were played by an
 // older policy (run.async), they are played as training would play them; numbers that were
 // not recorded are computed with the checkpoint's policy and critic.
 //
-// overrides, of the form key=value, set secrets, as in Replay. If envs is nil, the
+// overrides, of the form key=value, set secrets, as in Step. If envs is nil, the
 // environments of the configuration are used. The folder credit of the run is locked until
 // Close; nothing else in the run's folder changes.
 func OpenCredit(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (_ *Credit, err error) {
-	c, err := replayed(path, overrides, log)
+	rec, err := openRecord(path, overrides, log)
 	if err != nil {
 		return nil, err
 	}
-	envs, levels, err := Prepare(ctx, &c, envs, log)
+	c := &rec.config
+	envs, levels, err := run.Prepare(ctx, c, envs, log)
 	if err != nil {
 		return nil, err
 	}
-	points := (&Folder{Path: path}).Checkpoints(&c, nil)
-	p, err := OpenCheckpoint(ctx, points.path(step))
+	p, err := rec.checkpoint(ctx, step)
 	if err != nil {
-		steps, _ := points.Steps()
+		steps, _ := rec.dir.Steps()
 		return nil, fmt.Errorf("%w; the run has checkpoints of the steps %v", err, steps)
 	}
 	sum, err := durable.SumOf(filepath.Join(p.Path, rundir.ManifestName))
 	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	out := &Credit{Measurement: credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
 	}}
-	out.Params, out.Gamma, out.Seed = c.Algorithm.Params, credit.TurnDiscount(&c), c.Run.Seed
+	out.Params, out.Gamma, out.Seed = c.Algorithm.Params, credit.TurnDiscount(c), c.Run.Seed
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -78,13 +75,13 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 	if out.unlock, err = lockCredit(path); err != nil {
 		return nil, err
 	}
-	if out.model, err = vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, log)); err != nil {
+	if out.model, err = vlm.Open(ctx, c.Agent.Model.Path, run.ModelOptions(c, log)); err != nil {
 		return nil, err
 	}
 	if err := out.model.Restore(ctx, p.Path); err != nil {
 		return nil, err
 	}
-	return out, out.open(ctx, c, p.State, envs, levels)
+	return out, out.open(ctx, rec, p.State, envs, levels)
 }
 
 // Close closes the model and unlocks the folder.
@@ -102,56 +99,54 @@ func (r *Credit) Close() error {
 func lockCredit(path string) (unlock func() error, err error) {
 	dir := filepath.Join(path, credit.Folder)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return rundir.Dir(dir).Lock()
 }
 
 // open finds the episodes, their numbers, and the player.
-func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs *env.Registry, levels *train.Levels) error {
-	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
+func (r *Credit) open(ctx context.Context, rec *record, s train.State, envs *env.Registry, levels *train.Levels) error {
+	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(rec.config.Algorithm.Estimator)
 	if err != nil {
 		return err
 	}
-	episodes, scores, why, err := creditRecord(&c, r.Run, r.Played)
+	episodes, scores, why, err := rec.credit(r.Played)
 	if err != nil {
 		return err
 	}
 	if why == "" && scores == nil && spec.Baselines {
 		why = "the greedy episodes that its estimator needs were not recorded"
 	}
-	r.Step = &credit.Step{Config: &c}
-	s.Interrupted, s.Prefetched = false, nil
+	r.Step = &credit.Step{Config: &rec.config, Episodes: episodes, Scores: scores}
+	t := rec.trainer(r.model, envs, r.Log)
+	t.Levels, s.Prefetched = levels, nil
+	t.Config.Run.Async, t.Config.Run.MaxStaleness, t.Config.Run.Partial = false, 1, false // the checkpoint's policy plays
+	if err := t.Restore(s); err != nil {
+		return err
+	}
 	switch {
 	case why != "":
 		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Played, why)
 	case scores == nil:
 		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Played)
-		s.Prefetched = train.PrefetchedSteps{{Step: r.Played, Policy: r.Checkpoint, Episodes: episodes}}
 	default:
 		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Played)
-		r.Step.Episodes, r.Step.Scores = episodes, scores
 	}
-	t := creditTrainer(c, r.Played, r.model, envs, levels, r.Log)
-	if err := t.Restore(s); err != nil {
-		return err
-	}
-	if r.Step.Scores == nil {
-		t.Observer = comparison{
-			step:   r.Played,
-			played: func(ts []*rollout.Trajectory) error { r.Step.Episodes = ts; return nil },
-			estimated: func(scores []store.Scores) error {
-				r.Step.Scores = scores
-				return errScored
-			},
+	if scores == nil {
+		played := train.NewCollected(r.Played, episodes)
+		if why != "" {
+			if played, err = t.Collect(ctx, r.Played); err != nil {
+				return err
+			}
 		}
-		if err := t.Run(ctx); !errors.Is(err, errScored) {
+		r.Step.Episodes = played.Episodes
+		if r.Step.Scores, err = t.Score(ctx, played); err != nil {
 			return err
 		}
 		r.Made = true
 	}
 	for _, e := range r.Step.Episodes {
-		if err := restoreLimits(e, t.Levels.At(r.Played, e.Group)); err != nil {
+		if err := restoreLimits(e, levels.At(r.Played, e.Group)); err != nil {
 			return err
 		}
 	}
@@ -159,42 +154,16 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 	return err
 }
 
-// creditTrainer returns a trainer that plays and scores a step.
-func creditTrainer(c config.Config, step int, learner policy.Learner, envs *env.Registry, levels *train.Levels, log *slog.Logger) *train.Trainer {
-	c.Trainer.Steps, c.Run.Async = max(c.Trainer.Steps, step), false
-	if c.Trainer.RolloutScores = true; c.Trainer.RolloutDir == nil {
-		dir := credit.Folder // the trainer itself writes nothing
-		c.Trainer.RolloutDir = &dir
-	}
-	t := replayTrainer(c, learner, envs, log)
-	t.Levels = levels
-	return t
-}
-
-// withImages reports whether recorded episodes have all images of their rows.
-func withImages(episodes []*rollout.Trajectory) bool {
-	for _, t := range episodes {
-		for i := range t.Rows {
-			for _, im := range t.Rows[i].Images {
-				if _, absent := im.Image.(store.Absent); absent || im.Image == nil {
-					return false
-				}
-			}
-		}
-	}
-	return true
-}
-
-// creditRecord reads the episodes of a step and the numbers of their tokens, or says why
+// credit reads the episodes of a step and the numbers of their tokens, or says why
 // the episodes cannot be used. Numbers that were not recorded are nil.
-func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
+func (r *record) credit(step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
 	switch {
-	case c.Trainer.RolloutDir == nil:
+	case r.config.Trainer.RolloutDir == nil:
 		return nil, nil, "trainer.rollout_data_dir was null", nil
-	case c.Run.Async:
+	case r.config.Run.Async:
 		return nil, nil, "with run.async the recorded ones were played by an earlier policy", nil
 	}
-	if episodes, err = recorded(c, path, step); errors.Is(err, fs.ErrNotExist) {
+	if episodes, err = r.episodes(step); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "the run recorded none", nil
 	} else if err != nil {
 		return nil, nil, "", err
@@ -202,18 +171,15 @@ func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.
 	if !withImages(episodes) {
 		return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
 	}
-	scores, err = store.LoadScores(recordOf(c, rundir.ScoresName(step)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, "", err
-	}
-	return episodes, scores, "", nil
+	scores, err = r.scores(step)
+	return episodes, scores, "", err
 }
 
 // restoreLimits sets what files of episodes do not contain: limits, and secrets of the
 // environment's options.
 func restoreLimits(t *rollout.Trajectory, from rollout.Episode) error {
 	if t.Env != from.Env || t.Seed != from.Seed {
-		return fmt.Errorf("run: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
+		return fmt.Errorf("replay: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
 	}
 	t.Config, t.MaxTokens, t.MaxObservation, t.Source = from.Config, from.MaxTokens, from.MaxObservation, from.Source
 	return nil
