@@ -16,7 +16,7 @@ import (
 
 // unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []settings.Unused {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r), settings.Idle(c))
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
 	noted := false
 	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
@@ -53,7 +53,7 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
 		optim("sft.optim", &s.Optim)
 	}
-	return out
+	return append(out, settings.Idle(c)...)
 }
 
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
