@@ -16,9 +16,11 @@ import (
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "config",
-		About:    "Show, explain and check training configurations.",
-		Commands: []*cli.Command{configShow(), configDefaults(), configExplain(), configCheck(), configImport(), configPresets(), configDoc()},
+		Name:  "config",
+		About: "Show, explain, check and import training configurations.",
+		Commands: []*cli.Command{
+			configShow(), configDefaults(), configExplain(), configCheck(), configImport(), configPresets(), configDoc(),
+		},
 	}
 }
 

@@ -47,8 +47,9 @@ func TestConfigurationsAreChecked(t *testing.T) {
 // TestConfigurationsOfGenerationsAreImported: the output has the settings of the input under their
 // names here, and system has no part in it; remarks are not part of the output.
 func TestConfigurationsOfGenerationsAreImported(t *testing.T) {
+	const script = "system: lite\ntrainer: {concat_multi_turn: true, nnodes: 1}\nalgorithm: {adv_estimator: gae}\n"
 	lite := []string{
-		"config", "import", file(t, "c.yaml", "system: lite\ntrainer: {concat_multi_turn: true, nnodes: 1}\nalgorithm: {adv_estimator: gae}\n"),
+		"config", "import", file(t, "c.yaml", script),
 		"env=sokoban", "actor_rollout_ref.actor.ppo_mini_batch_size=32",
 	}
 	code, out, errs := launchRun(t, "", lite...)
@@ -63,7 +64,8 @@ func TestConfigurationsOfGenerationsAreImported(t *testing.T) {
 	require.Equal(t, out, succeed(t, "config", "show", native))
 	lite[1] = "show"
 	require.Equal(t, strings.Replace(out, "system: null", "system: lite", 1), succeed(t, lite...))
-	require.Contains(t, refuse(t, "config", "import", "env=sokoban", "algorithm.gama=1"), `did you mean "algorithm.gamma"?`)
+	typo := refuse(t, "config", "import", "env=sokoban", "algorithm.gama=1")
+	require.Contains(t, typo, `did you mean "algorithm.gamma"?`)
 	require.Contains(t, refuse(t, "config", "import", "env=sokoban", "algorithm.gamma=2"), "algorithm.gamma is 2")
 }
 

@@ -37,3 +37,25 @@ kind is "txt", must be one of ["text" "vision"], did you mean "text"?
 kinds is "", must be one of ["text" "vision"]
 size is 0, must be positive`)
 }
+
+func TestSettingsAreIdleByTheFirstTrueSentence(t *testing.T) {
+	type engine struct {
+		Addresses []string `yaml:"addresses" idle:""`
+		Timeout   float64  `yaml:"timeout"`
+		Key       string   `yaml:"key" noted:"queue is null; mode is off, so that nothing reads it"`
+	}
+	c := struct {
+		Queue  string `yaml:"queue" null:""`
+		Mode   string `yaml:"mode"`
+		Engine engine `yaml:"engine" idle:"engine.addresses is empty"`
+	}{Mode: "off"}
+	require.Equal(t, []settings.Unused{
+		{Path: "engine.timeout", By: "engine.addresses", Why: "is empty"},
+		{Path: "engine.key", By: "engine.addresses", Why: "is empty"},
+		{Path: "engine.key", By: "queue", Why: "is null", Noted: true},
+	}, settings.Idle(&c))
+	c.Queue, c.Engine.Addresses = "nats://h:1", []string{"http://h:1"}
+	require.Equal(t, []settings.Unused{
+		{Path: "engine.key", By: "mode", Why: "is off, so that nothing reads it", Noted: true},
+	}, settings.Idle(&c))
+}

@@ -3,7 +3,8 @@
 //
 // Fields with a yaml tag are settings; nested structs make dotted keys.
 // Every fault is reported, with its line and, for an unknown key, the
-// nearest known one. The doc tag of a field says what it means.
+// nearest known one. The doc tag of a field says what it means, other tags which values are
+// allowed (Check), and when it has no effect (Idle).
 package settings
 
 import (

@@ -32,7 +32,8 @@ func (s Source) generation(in loaded) (*Note, error) {
 	ours, theirs := settings.Keys(&in.config), settings.Keys(&other.config)
 	for i, k := range ours {
 		if k.Path != "system" && !reflect.DeepEqual(k.Value, theirs[i].Value) {
-			differ = append(differ, fmt.Sprintf("%s is %s (%s: %s)", k.Path, valueText(k.Value), system, valueText(theirs[i].Value)))
+			here, there := valueText(k.Value), valueText(theirs[i].Value)
+			differ = append(differ, fmt.Sprintf("%s is %s (%s: %s)", k.Path, here, system, there))
 		}
 	}
 	if len(differ) == 0 {
@@ -85,7 +86,7 @@ type Compared struct {
 	Value   any            `json:"value"`
 	Default any            `json:"default"`           // of this library
 	Systems map[string]any `json:"systems,omitempty"` // the generations' defaults, where they are others
-	From    string         `json:"from,omitempty"`    // what gave the value: a preset, a line, an override; "" for a default
+	From    string         `json:"from,omitempty"`    // a preset, a line or an override; "" for a default
 }
 
 // Compare lists the settings of a source that differ from this library's defaults, and those
@@ -113,7 +114,8 @@ func (s Source) Compare() ([]Compared, error) {
 	}
 	var out []Compared
 	for i, k := range SafeKeys(&c) {
-		d := Compared{Key: k.Path, Value: k.Value, Default: ours[i].Value, Systems: map[string]any{}, From: in.given[k.Path].Where}
+		d := Compared{Key: k.Path, Value: k.Value, Default: ours[i].Value, From: in.given[k.Path].Where}
+		d.Systems = map[string]any{}
 		for system, keys := range theirs {
 			if value := keys[i].Value; k.Path != "system" && !reflect.DeepEqual(value, d.Default) {
 				d.Systems[system] = value
@@ -147,6 +149,7 @@ func (s Source) otherSystem(in *loaded) (*Note, error) {
 	if follows == "" {
 		follows = "this library"
 	}
-	return &Note{Keys: []string{"system"}, Warn: true, About: fmt.Sprintf("the preset %s belongs to %s; what it does not set follows %s: %s",
-		s.Preset, own.config.System, follows, strings.Join(keys, ", "))}, nil
+	about := fmt.Sprintf("the preset %s belongs to %s; what it does not set follows %s: %s",
+		s.Preset, own.config.System, follows, strings.Join(keys, ", "))
+	return &Note{Keys: []string{"system"}, Warn: true, About: about}, nil
 }

@@ -71,12 +71,3 @@ func (v *validator) queue(c *Config) {
 		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
 	}
 }
-
-// queueKeys are the settings that have no effect without a queue.
-func queueKeys() []string {
-	var out []string
-	for _, k := range []string{"name", "listen", "lease", "tries", "no_worker_timeout", "sync", "creds", "user", "key_env", "tls_ca", "tls_cert", "tls_key"} {
-		out = append(out, queueKey+"."+k)
-	}
-	return out
-}

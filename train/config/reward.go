@@ -12,8 +12,8 @@ import (
 // package rollout/filter.
 type FilterConfig struct {
 	Enable   bool           `yaml:"enable" doc:"drop groups of episodes with little learning signal before the update"`
-	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
-	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
+	Name     string         `yaml:"name" noted:"filter.enable is false" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
+	Settings map[string]any `yaml:"filter_kwargs" noted:"filter.enable is false" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
 }
 
 // RewardConfig sets how rewards are clipped and normalised before the estimator gets
@@ -26,10 +26,10 @@ type RewardConfig struct {
 	ClipLow   *float64 `yaml:"clip_low" range:"-1e+12,1e+12" doc:"smallest reward; null is no bound"`
 	ClipHigh  *float64 `yaml:"clip_high" range:"-1e+12,1e+12" doc:"largest reward; null is no bound"`
 	Normalize string   `yaml:"normalize" oneof:"none batch group environment" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
-	Center    bool     `yaml:"center" doc:"also subtract the mean"`
-	Running   bool     `yaml:"running" doc:"use the statistics of all steps so far instead of the current step's"`
-	Epsilon   float64  `yaml:"epsilon" range:"0,1e+12" doc:"added to the standard deviation"`
-	Limit     float64  `yaml:"limit" range:"0,1e+12" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
+	Center    bool     `yaml:"center" idle:"reward.normalize is none" doc:"also subtract the mean"`
+	Running   bool     `yaml:"running" idle:"reward.normalize is none" doc:"use the statistics of all steps so far instead of the current step's"`
+	Epsilon   float64  `yaml:"epsilon" range:"0,1e+12" idle:"reward.normalize is none" doc:"added to the standard deviation"`
+	Limit     float64  `yaml:"limit" range:"0,1e+12" idle:"reward.normalize is none" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
 }
 
 // The values of credit_site.

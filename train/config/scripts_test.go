@@ -62,6 +62,7 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 	for _, p := range config.Presets() {
 		c, err := config.Source{Preset: p.Name, Overrides: []string{"env=sokoban"}}.Load()
 		require.NoError(t, err, p.Name)
+		require.Empty(t, warnings(c), p.Name)
 		record(meanings, "presets of "+c.System+" with env=sokoban", p.Name, meaning(t, c))
 	}
 	recorded, err := os.ReadFile("testdata/meanings.txt")
@@ -69,7 +70,8 @@ func TestEveryOriginalScriptLoadsWithItsSystemItsBaseFileAndWithout(t *testing.T
 	require.Equal(t, string(recorded), list(meanings))
 }
 
-const paths = " data.train_files=t.yaml data.val_files=v.yaml trainer.default_local_dir=d trainer.rollout_data_dir=r trainer.validation_data_dir=v"
+const paths = " data.train_files=t.yaml data.val_files=v.yaml" +
+	" trainer.default_local_dir=d trainer.rollout_data_dir=r trainer.validation_data_dir=v"
 
 func scripts(t *testing.T) (branches map[string]map[string]string) {
 	raw, err := os.ReadFile("testdata/scripts.yaml")
@@ -78,8 +80,8 @@ func scripts(t *testing.T) (branches map[string]map[string]string) {
 	return branches
 }
 
-// meaning lists the settings of a configuration that differ from the defaults, and its notes. Its native
-// form, as vagen config import writes it, has the same and no notes.
+// meaning lists the settings of a configuration that differ from the defaults, and its notes. What a run
+// stores, and the native form that vagen config import writes, mean the same and have no notes.
 func meaning(t *testing.T, c config.Config) []string {
 	t.Helper()
 	published := config.Default()
@@ -97,15 +99,20 @@ func meaning(t *testing.T, c config.Config) []string {
 		}
 		lines = append(lines, kind+": "+strings.Join(n.Keys, ", "))
 	}
-	native := c
-	native.System = ""
-	raw, err := native.YAML()
-	require.NoError(t, err)
-	again, err := config.Load(traintest.WriteFile(t, string(raw)))
-	require.NoError(t, err)
-	require.Empty(t, again.Notes)
-	again.System = c.System
-	require.Empty(t, config.Differences(&c, &again))
+	require.NotEmpty(t, c.System)
+	for _, system := range []string{c.System, ""} {
+		stored := c
+		stored.System = system
+		raw, err := stored.YAML()
+		require.NoError(t, err)
+		again, err := config.Load(traintest.WriteFile(t, string(raw)))
+		require.NoError(t, err)
+		require.Empty(t, again.Notes)
+		same, err := again.YAML()
+		require.NoError(t, err)
+		require.Equal(t, string(raw), string(same))
+		require.Empty(t, config.Differences(&c, &again), "a run resumes with either")
+	}
 	return lines
 }
 

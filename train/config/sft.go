@@ -1,11 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"vagen/internal/settings"
 	"vagen/policy/loss"
 )
 
@@ -16,19 +11,19 @@ type SFTConfig struct {
 	ValFiles    []string `yaml:"val_files" doc:"files of examples that only sft/val_loss is computed on"`
 	ValFraction float64  `yaml:"val_fraction" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty; 0 holds out none"`
 
-	Messages string `yaml:"messages_key" doc:"column with the messages of a conversation"`
-	Prompt   string `yaml:"prompt_key" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
-	Response string `yaml:"response_key" doc:"column with the response to prompt_key"`
-	Images   string `yaml:"images_key" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
+	Messages string `yaml:"messages_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
+	Prompt   string `yaml:"prompt_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
+	Response string `yaml:"response_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the response to prompt_key"`
+	Images   string `yaml:"images_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
 
-	Episodes  string   `yaml:"episodes" oneof:"success all" doc:"recorded episodes to learn from: success or all"`
-	MinReturn *float64 `yaml:"min_return" range:"-1.7976931348623157e308,1.7976931348623157e308" must:"be finite" doc:"minimum return of recorded episodes to learn from; null is no minimum"`
+	Episodes  string   `yaml:"episodes" oneof:"success all" noted:"trainer.stage is rl; sft.train_files is empty" doc:"recorded episodes to learn from: success or all"`
+	MinReturn *float64 `yaml:"min_return" range:"-1.7976931348623157e308,1.7976931348623157e308" must:"be finite" noted:"trainer.stage is rl; sft.train_files is empty" doc:"minimum return of recorded episodes to learn from; null is no minimum"`
 
-	Lessons LessonConfig `yaml:"lessons"`
+	Lessons LessonConfig `yaml:"lessons" noted:"trainer.stage is rl; sft.lessons.teacher is empty"`
 
 	Turns      string `yaml:"turns" oneof:"all first last" doc:"assistant messages that are learned: all, first or last of a conversation. The others, and the messages of other roles, are context without a loss"`
 	MaxLength  int    `yaml:"max_length" count:"0" unit:"tokens" doc:"maximum length of an example; 0 is no limit besides the model's"`
-	Truncation string `yaml:"truncation" oneof:"error drop right" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
+	Truncation string `yaml:"truncation" oneof:"error drop right" noted:"trainer.stage is rl; sft.max_length is 0" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
 
 	Batch       int         `yaml:"train_batch_size" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
 	Shuffle     bool        `yaml:"shuffle" doc:"shuffle the examples in every epoch"`
@@ -43,7 +38,7 @@ type SFTConfig struct {
 
 // LessonConfig sets episodes of env.name that a script plays.
 type LessonConfig struct {
-	Teacher   string  `yaml:"teacher" null:"" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
+	Teacher   string  `yaml:"teacher" null:"" noted:"trainer.stage is rl" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
 	Episodes  int     `yaml:"episodes" count:"positive,4194304" doc:"number of episodes"`
 	Noise     float64 `yaml:"noise" range:"0,1" doc:"probability that a move is random instead, so that the lessons also show how to continue from poor states; in [0, 1]"`
 	MaxTurns  int     `yaml:"max_turns" count:"0" doc:"maximum turns of a lesson; 0 uses rollout_manager.max_turns"`
@@ -155,31 +150,4 @@ func (v *validator) lessons(c *Config) {
 	if n := int64(c.Data.ValBatch); len(c.Data.ValFiles) == 0 && from < c.Env.ValSeed+n && c.Env.ValSeed < to {
 		v.Say("lessons are on levels [%d, %d), which overlap the validation levels [%d, %d): move {sft.lessons.first_seed} or {env.val_seed}", from, to, c.Env.ValSeed, c.Env.ValSeed+n)
 	}
-}
-
-// unreadBySFT lists settings of group sft without effect.
-func (c *Config) unreadBySFT() []unread {
-	var out []unread
-	when := func(idle bool, by, why string, keys ...string) {
-		for _, key := range keys {
-			if idle {
-				out = append(out, unread{key: key, by: by, why: why, note: true})
-			}
-		}
-	}
-	s := &c.SFT
-	if c.Trainer.Stage == StageRL {
-		for _, k := range settings.Keys(c) {
-			when(strings.HasPrefix(k.Path, "sft."), "trainer.stage", "is rl", k.Path)
-		}
-		return out
-	}
-	when(len(s.TrainFiles) == 0, "sft.train_files", "is empty", "sft.messages_key", "sft.prompt_key", "sft.response_key", "sft.images_key", "sft.episodes", "sft.min_return")
-	when(s.Lessons.Teacher == "", "sft.lessons.teacher", "is empty", "sft.lessons.episodes", "sft.lessons.noise", "sft.lessons.max_turns", "sft.lessons.first_seed")
-	when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
-	when(s.MaxLength == 0, "sft.max_length", "is 0", "sft.truncation")
-	when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
-	when(s.Optim.Style == "constant", "sft.optim.warmup_style", "is constant", "sft.optim.min_lr_ratio")
-	when(s.Optim.WarmupSteps > 0, "sft.optim.lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", s.Optim.WarmupSteps), "sft.optim.lr_warmup_steps_ratio")
-	return slices.Clip(out)
 }

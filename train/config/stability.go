@@ -2,8 +2,11 @@ package config
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+
+	"vagen/internal/field"
 )
 
 // StabilityConfig sets how a run reacts to spikes and collapse, when it stops early,
@@ -42,18 +45,18 @@ type EarlyConfig struct {
 type AlarmConfig struct {
 	Action       string   `yaml:"action" oneof:"warn stop" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
 	Patience     int      `yaml:"patience" count:"positive" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
-	MinEntropy   *float64 `yaml:"min_entropy" range:"0,1e+12" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
-	MinFormat    *float64 `yaml:"min_format" range:"0,1" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
-	MaxTruncated *float64 `yaml:"max_truncated" range:"0,1" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
-	MaxEqual     *float64 `yaml:"max_equal_groups" range:"0,1" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
-	MaxKL        *float64 `yaml:"max_kl" range:"0,1e+12" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
-	MaxRatio     *float64 `yaml:"max_ratio" range:"0,1e+12" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
-	MinLength    *float64 `yaml:"min_length" range:"0,1e+12" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
-	MaxGradNorm  *float64 `yaml:"max_grad_norm" range:"0,1e+12" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
-	MaxIdentical *float64 `yaml:"max_identical" range:"0,1" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
-	MaxStateGap  *float64 `yaml:"max_state_without_success" range:"0,1" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
-	MaxUnscored  *float64 `yaml:"max_unscored" range:"0,1" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
-	MaxRepeated  *float64 `yaml:"max_repeated" range:"0,1" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
+	MinEntropy   *float64 `yaml:"min_entropy" alarm:"<actor/entropy" range:"0,1e+12" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
+	MinFormat    *float64 `yaml:"min_format" alarm:"<train/format_correct" range:"0,1" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
+	MaxTruncated *float64 `yaml:"max_truncated" alarm:">train/truncated" range:"0,1" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
+	MaxEqual     *float64 `yaml:"max_equal_groups" alarm:">reward_variance/zero_share" range:"0,1" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
+	MaxKL        *float64 `yaml:"max_kl" alarm:">actor/ppo_kl" range:"0,1e+12" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
+	MaxRatio     *float64 `yaml:"max_ratio" alarm:">actor/ratio_max" range:"0,1e+12" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
+	MinLength    *float64 `yaml:"min_length" alarm:"<trend/response_length" range:"0,1e+12" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
+	MaxGradNorm  *float64 `yaml:"max_grad_norm" alarm:">trend/grad_norm" range:"0,1e+12" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
+	MaxIdentical *float64 `yaml:"max_identical" alarm:">train/most_frequent_response" range:"0,1" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
+	MaxStateGap  *float64 `yaml:"max_state_without_success" alarm:">trend/state_without_success" range:"0,1" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
+	MaxUnscored  *float64 `yaml:"max_unscored" alarm:">judge/unscored" range:"0,1" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
+	MaxRepeated  *float64 `yaml:"max_repeated" alarm:">template/repeated" range:"0,1" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
 }
 
 // ScheduleConfig changes a number over the training steps.
@@ -114,22 +117,18 @@ type Threshold struct {
 	above       bool     // the alarm is on when the absolute metric is above the limit; else when it is below
 }
 
-// Thresholds lists the alarms.
+// Thresholds lists the alarms: the fields with a tag alarm, which has the metric, and whether it
+// must not be above or below the limit.
 func (c *AlarmConfig) Thresholds() []Threshold {
-	return []Threshold{
-		{"min_entropy", "actor/entropy", c.MinEntropy, false},
-		{"min_format", "train/format_correct", c.MinFormat, false},
-		{"max_truncated", "train/truncated", c.MaxTruncated, true},
-		{"max_equal_groups", "reward_variance/zero_share", c.MaxEqual, true},
-		{"max_kl", "actor/ppo_kl", c.MaxKL, true},
-		{"max_ratio", "actor/ratio_max", c.MaxRatio, true},
-		{"min_length", "trend/response_length", c.MinLength, false},
-		{"max_grad_norm", "trend/grad_norm", c.MaxGradNorm, true},
-		{"max_identical", "train/most_frequent_response", c.MaxIdentical, true},
-		{"max_state_without_success", "trend/state_without_success", c.MaxStateGap, true},
-		{"max_unscored", "judge/unscored", c.MaxUnscored, true},
-		{"max_repeated", "template/repeated", c.MaxRepeated, true},
+	var out []Threshold
+	of := reflect.ValueOf(c).Elem()
+	for key, f := range field.Named(of.Type(), "yaml") {
+		if metric := f.Tag.Get("alarm"); metric != "" {
+			limit, _ := of.FieldByIndex(f.Index).Interface().(*float64)
+			out = append(out, Threshold{key, metric[1:], limit, metric[0] == '>'})
+		}
 	}
+	return out
 }
 
 // Beyond reports whether a metric is beyond the limit. NaN always is.

@@ -25,7 +25,7 @@ import (
 type Config struct {
 	FileRoot   string         `yaml:"fileroot" doc:"a folder, which other values refer to as ${fileroot}"`
 	Datasets   []string       `yaml:"datasets" doc:"files of environments in addition to envs, YAML or parquet as vagen dataset reads them, relative to this file; episodes without tag_id use data_source as their tag"`
-	Split      string         `yaml:"split" doc:"split of legacy files to play: train or test"`
+	Split      string         `yaml:"split" oneof:"train test" doc:"split of legacy files to play: train or test"`
 	Experiment Experiment     `yaml:"experiment"`
 	Run        Run            `yaml:"run"`
 	Chat       map[string]any `yaml:"default_chat_config" doc:"sampling of responses for entries without chat_config: temperature, top_p, top_k, min_p, max_tokens, stop"`
@@ -35,7 +35,7 @@ type Config struct {
 // Experiment sets where results are written.
 type Experiment struct {
 	DumpDir  string `yaml:"dump_dir" doc:"folder for results, relative to this file"`
-	MaxTurns int    `yaml:"default_max_turns" doc:"maximum turns of an episode for entries without max_turns"`
+	MaxTurns int    `yaml:"default_max_turns" count:"positive" doc:"maximum turns of an episode for entries without max_turns"`
 }
 
 // Run sets how episodes are played.
@@ -43,10 +43,10 @@ type Run struct {
 	Backend        string  `yaml:"backend" doc:"name of the backend to evaluate"`
 	BaseSeed       int64   `yaml:"base_seed" doc:"offset of the seeds that entries generate"`
 	Seed           uint64  `yaml:"seed" doc:"seed of sampling; APIs give no or weak guarantees of determinism"`
-	Jobs           int     `yaml:"max_concurrent_jobs" doc:"concurrent episodes: independent of each other on an API, in batches on a local model"`
-	Resume         string  `yaml:"resume" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
+	Jobs           int     `yaml:"max_concurrent_jobs" count:"positive" doc:"concurrent episodes: independent of each other on an API, in batches on a local model"`
+	Resume         string  `yaml:"resume" oneof:"skip_completed off force_rerun" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
 	Live           bool    `yaml:"live_summary" doc:"also update the summary every few seconds, not only at the end"`
-	Workers        int     `yaml:"workers" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
+	Workers        int     `yaml:"workers" count:"0" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
 	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" doc:"time limit of one call of an environment; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
 	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
@@ -215,14 +215,10 @@ func Load(path string, overrides []string) (*Plan, error) {
 func (e *Plan) check() []error {
 	var bad field.Checks
 	c := &e.Config
-	bad.Positive("run.max_concurrent_jobs", c.Run.Jobs)
-	bad.Count("run.workers", c.Run.Workers)
-	bad.Positive("experiment.default_max_turns", c.Experiment.MaxTurns)
+	settings.Check(&bad, c)
 	if !(c.Run.EnvTimeout >= 0 && c.Run.EpisodeTimeout >= 0) {
 		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout, c.Run.EpisodeTimeout)
 	}
-	bad.OneOf("run.resume", c.Run.Resume, string(evaluate.SkipCompleted), string(evaluate.ResumeOff), string(evaluate.ForceRerun))
-	bad.OneOf("split", c.Split, "train", "test")
 	if c.Experiment.DumpDir == "" {
 		bad.Say("experiment.dump_dir is empty")
 	}

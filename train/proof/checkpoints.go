@@ -74,7 +74,8 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 		return false, nil
 	case slices.Contains(known, manifest):
 	case strings.Join(known, "") != "":
-		r.Add("checkpoints", Faulty, "%s of step %d has SHA-256 %s, but %s was recorded", rundir.ManifestName, step, short(manifest), short(known[0]))
+		r.Add("checkpoints", Faulty, "%s of step %d has SHA-256 %s, but %s was recorded",
+			rundir.ManifestName, step, short(manifest), short(known[0]))
 		return false, nil
 	case r.history.ended || step < r.last():
 		r.Add("checkpoints", Faulty, "step %d is not in the chain", step)
@@ -95,7 +96,8 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 			return false, context.Cause(ctx)
 		}
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			r.Add("checkpoints", Faulty, "%s of step %d lists %q, which is outside the folder", rundir.ManifestName, step, name)
+			r.Add("checkpoints", Faulty, "%s of step %d lists %q, which is outside the folder",
+				rundir.ManifestName, step, name)
 			ok = false
 			continue
 		}

@@ -210,20 +210,25 @@ func (r *Report) metrics(context.Context) error {
 			r.Add(rundir.MetricsName, Faulty, "line %d: %v", n, err)
 		case want[n-1].Metrics == "":
 		case e.Kind != want[n-1].Kind || e.Step != want[n-1].Step || metricsHash(e) != want[n-1].Metrics || !bytes.Equal(track.Line(e, nil), line):
-			r.Add(rundir.MetricsName, Faulty, "line %d is not the recorded event: %s of step %d", n, want[n-1].Kind, want[n-1].Step)
+			r.Add(rundir.MetricsName, Faulty, "line %d is not the recorded event: %s of step %d",
+				n, want[n-1].Kind, want[n-1].Step)
 		}
 	}
 	switch lost := len(want) - n; {
 	case lost == 1 && !r.history.ended:
-		r.Add(rundir.MetricsName, Missing, "the last event, %s of step %d, was not written: the process stopped before", want[n].Kind, want[n].Step)
+		r.Add(rundir.MetricsName, Missing, "the last event, %s of step %d, was not written: the process stopped before",
+			want[n].Kind, want[n].Step)
 	case lost > 0:
-		r.Add(rundir.MetricsName, Faulty, "%d events are missing at the end, the first is %s of step %d", lost, want[n].Kind, want[n].Step)
+		r.Add(rundir.MetricsName, Faulty, "%d events are missing at the end, the first is %s of step %d",
+			lost, want[n].Kind, want[n].Step)
 	}
 	if older := r.history.older; older > 0 {
-		r.Add(rundir.MetricsName, Unchecked, "the first %d events are older than the chain: from the run of the checkpoint, or from another version of vagen", older)
+		r.Add(rundir.MetricsName, Unchecked, "the first %d events are older than the chain: "+
+			"from the run of the checkpoint, or from another version of vagen", older)
 	}
 	if len(r.Faults()) == faults {
-		r.Add(rundir.MetricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded", n-min(n, r.history.older))
+		r.Add(rundir.MetricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded",
+			n-min(n, r.history.older))
 	}
 	return nil
 }

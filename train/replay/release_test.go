@@ -46,7 +46,8 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 		r, err := proof.Open(dir, nil)
 		require.NoError(t, err)
 		require.NoError(t, r.Begin(proof.Line{
-			Kind: proof.KindStart, Facts: proof.NewFacts([]byte(text), c.Run.Seed, ""), Files: map[string]string{rundir.ConfigName: sum.SHA256},
+			Kind: proof.KindStart, Facts: proof.NewFacts([]byte(text), c.Run.Seed, ""),
+			Files: map[string]string{rundir.ConfigName: sum.SHA256},
 		}, 0))
 		require.NoError(t, r.Close())
 		return dir

@@ -125,10 +125,13 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 // verify compares the files of a checkpoint with its manifest, which must list the run's
 // state, its configuration and at least one file of the learner. Links are followed.
 func verify(ctx context.Context, dir string, want map[string]durable.Sum) error {
-	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return name != stateName && name != rundir.ConfigName })
+	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
+		return name != stateName && name != rundir.ConfigName
+	})
 	_, state := want[stateName]
 	if _, cfg := want[rundir.ConfigName]; !state || !cfg || !learner {
-		return fmt.Errorf("run: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files", ErrTorn, rundir.ManifestName, dir, stateName, rundir.ConfigName, len(want))
+		return fmt.Errorf("run: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files",
+			ErrTorn, rundir.ManifestName, dir, stateName, rundir.ConfigName, len(want))
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if err := ctx.Err(); err != nil {
@@ -137,7 +140,8 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 		sum := want[name]
 		local := filepath.FromSlash(name)
 		if !filepath.IsLocal(local) {
-			return fmt.Errorf("run: %w: %s of %s lists %q, which is outside the folder", ErrTorn, rundir.ManifestName, dir, name)
+			return fmt.Errorf("run: %w: %s of %s lists %q, which is outside the folder",
+				ErrTorn, rundir.ManifestName, dir, name)
 		}
 		switch got, err := durable.SumOf(filepath.Join(dir, local)); {
 		case errors.Is(err, fs.ErrNotExist):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,10 @@ func leaves(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if base := filepath.Base(path); err != nil || d.IsDir() || base == proof.FileName || base == ".lock" || base == "curve.png" || base == rundir.ConfigName || base == rundir.ManifestName || base == "adapter_config.json" {
+		others := []string{
+			proof.FileName, ".lock", "curve.png", rundir.ConfigName, rundir.ManifestName, "adapter_config.json",
+		}
+		if err != nil || d.IsDir() || slices.Contains(others, filepath.Base(path)) {
 			return err
 		}
 		raw, err := os.ReadFile(path)

@@ -20,7 +20,8 @@ func TestEventsAreThoseOfCompleteLines(t *testing.T) {
 		t.Error("a run without metrics.jsonl has no events")
 	}
 	text := `{"kind":"step","step":1,"a":2,"b":null}` + "\n" + `{"kind":"step","step":1.5}` + "\n" +
-		`{"kind":"save","step":2,"c":"no number"}` + "\n" + `{"kind":"save","step":2}` + "\n" + `{"kind":"step","step":3}`
+		`{"kind":"save","step":2,"c":"no number"}` + "\n" +
+		`{"kind":"save","step":2}` + "\n" + `{"kind":"step","step":3}`
 	require.NoError(t, os.WriteFile(dir.Path(rundir.MetricsName), []byte(text), 0o644))
 	var all []track.Event
 	var faults []error
@@ -35,7 +36,8 @@ func TestEventsAreThoseOfCompleteLines(t *testing.T) {
 	require.True(t, math.IsNaN(all[0].Metrics["b"]))
 	delete(all[0].Metrics, "b")
 	require.Equal(t, []track.Event{
-		{Kind: track.KindStep, Step: 1, Metrics: track.Metrics{"a": 2}}, {Kind: track.KindSave, Step: 2, Metrics: track.Metrics{}},
+		{Kind: track.KindStep, Step: 1, Metrics: track.Metrics{"a": 2}},
+		{Kind: track.KindSave, Step: 2, Metrics: track.Metrics{}},
 	}, all)
 	require.Len(t, faults, 3)
 	require.ErrorContains(t, faults[0], "line 2: step is 1.5, must be a whole number")
@@ -77,7 +79,8 @@ func TestNamesWithNumbers(t *testing.T) {
 
 	for name, want := range map[string]string{
 		rundir.EpisodesName(12): "12 false true", rundir.ScoresName(0): "0 true true",
-		"step_1.parquet.tmp": "false", "step_01.parquet": "false", "step_x.scores.parquet": "false", "step_1.log": "false",
+		"step_1.parquet.tmp": "false", "step_01.parquet": "false", "step_x.scores.parquet": "false",
+		"step_1.log": "false",
 	} {
 		step, scores, ok := rundir.StepOf(name)
 		require.Contains(t, fmt.Sprint(step, scores, ok), want, name)

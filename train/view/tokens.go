@@ -195,8 +195,8 @@ func decode(t *tokenizer.Tokenizer, ids []int32) []string {
 // readTokenizer reads a tokenizer; tests replace it.
 var readTokenizer = tokenizer.Load
 
-// loadTokenizer reads the tokenizer of a policy in the run's folder: the best, that of the newest checkpoint or, without
-// checkpoints, the newest that was kept.
+// loadTokenizer reads the tokenizer of a policy in the run's folder: the best, that of
+// the newest checkpoint or, without checkpoints, the newest that was kept.
 func (r *run) loadTokenizer() (_ *tokenizer.Tokenizer, problem string) {
 	root, err := r.openRoot()
 	if err != nil {
@@ -204,7 +204,9 @@ func (r *run) loadTokenizer() (_ *tokenizer.Tokenizer, problem string) {
 	}
 	defer root.Close()
 	candidates := []string{rundir.BestName, "model"}
-	for _, kept := range []struct{ prefix, policy string }{{rundir.StepPrefix, rundir.ActorName}, {rundir.ActorPrefix, ""}} {
+	for _, kept := range []struct{ prefix, policy string }{
+		{rundir.StepPrefix, rundir.ActorName}, {rundir.ActorPrefix, ""},
+	} {
 		steps, err := rundir.Numbered(rundir.Dir(r.path).Path(rundir.Checkpoints), kept.prefix, "")
 		if err != nil {
 			return nil, sentence("The folder checkpoints cannot be listed: %v", err)

@@ -1,10 +1,5 @@
 // Package vagen has what package config needs to read files and overrides of VAGEN's generations:
-// their keys, defaults and names, as tables in YAML.
-//
-// It is below package config, not above it: a file of a generation is read by every function of
-// package config that reads files, so that a program that calls config.Load can always load one, and
-// a stored configuration of an older release, whose keys may be other names now, has one reader.
-// What is read are settings with one meaning each; nothing after the reading depends on a generation.
+// their keys, defaults and names, as tables in YAML. See package config for why it is below that one.
 package vagen
 
 import (

@@ -55,7 +55,8 @@ func (o Run) Check(dir string) error {
 	if !ok {
 		found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
 		if err == nil && len(found) > 0 {
-			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, or move the episodes away", ErrExists, dir, rundir.OwnerName)
+			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, "+
+				"or move the episodes away", ErrExists, dir, rundir.OwnerName)
 		}
 		return err
 	}
