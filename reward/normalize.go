@@ -143,6 +143,16 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 	return nil
 }
 
+// Clone returns a Normalizer with the same settings and its own copy of the statistics; nil of nil.
+func (n *Normalizer) Clone() *Normalizer {
+	if n == nil {
+		return nil
+	}
+	out := *n
+	out.seen = maps.Clone(n.seen)
+	return &out
+}
+
 func (n *Normalizer) scale(x float64, m Moments) float64 {
 	if m.Count < 2 {
 		return x

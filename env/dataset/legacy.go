@@ -55,7 +55,7 @@ type LegacyFile struct {
 // All errors are reported at once, each with the line of its entry; the error wraps
 // ErrFile.
 func ReadLegacy(data []byte, o Options) (*LegacyFile, error) {
-	doc, err := parse(data, o.Getenv)
+	doc, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"vagen/rollout"
-	"vagen/train"
 	"vagen/train/track"
 )
 
@@ -84,7 +83,7 @@ func (c *Closeness) addRow(was, is *rollout.Row) bool {
 func (c *Closeness) AddMetrics(was, is track.Metrics) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		x, y := was[name], is[name]
-		if train.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
+		if track.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
 			continue
 		}
 		ratio := math.Abs(x-y) / max(math.Abs(x), math.Abs(y), 0.1)

@@ -25,6 +25,7 @@ import (
 	"vagen/reward"
 	"vagen/rollout"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 )
 
 // The test binary is also the program of workers and trainers: this variable has the role.
@@ -78,7 +79,7 @@ type job struct {
 func (j *job) options() queue.Options {
 	o := queue.DefaultOptions()
 	o.Run, o.Dir, o.Listen, o.Key, o.Lease = "run-1", j.Dir, j.Listen, testKey, time.Second
-	o.Tries = cmp.Or(j.Tries, o.Tries)
+	o.Tries, o.Server = cmp.Or(j.Tries, o.Tries), embedded.Start
 	return o
 }
 
