@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/reward/judge"
+
 	"vagen/internal/safeyaml"
 )
 
@@ -55,7 +57,7 @@ func TestSpecsAreTyped(t *testing.T) {
 	zero := 0
 	require.Equal(t, Limits{MaxTurns: 5, ResponseTokens: 512, ObserveTokens: 64, ThinkTokens: &zero, Stop: []string{"</answer>"}}, s.Limits)
 	require.Equal(t, map[string]any{"render_mode": "vision", "dim_room": []any{int64(6), int64(6)}, "format_reward": 0.5}, s.Config)
-	want := DefaultStateReward()
+	want := judge.DefaultStateReward()
 	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.1}, "exact"
 	require.Equal(t, &want, s.StateReward)
 
@@ -209,7 +211,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 	require.ErrorContains(t, err, `split is "val", must be train or test`)
 	f, err := ReadLegacy([]byte("a: {env_name: x, train_size: 3}"), Options{Legacy: LegacyOptions{Seeders: map[string]Seeder{}}})
 	require.NoError(t, err)
-	f.options.Seeders["x"] = SokobanSeeds
+	f.options.Seeders["x"] = sokobanSeeds
 	f.Entries[0].Config["boxes"] = 3
 	_, err = f.Episodes(t.Context())
 	require.ErrorContains(t, err, "line 1: a: ")

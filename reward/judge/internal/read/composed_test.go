@@ -134,5 +134,5 @@ func TestMoodsAndCorrectionsOfEachPlace(t *testing.T) {
 			c.check(t, compose(f, p[0].text, p[1].text), "b"+p[0].want)
 		}
 	}
-	c.within(t, 0.035)
+	c.within(t, 0.04)
 }

@@ -20,7 +20,6 @@ var idioms = []struct{ env, text, want string }{
 	{"s", "Above me and in the same column will be box no. 1. Box no. 2 will be to the right of me and below.", "bas bbr"},
 	{"s", "Target number one is below the player and to the left. Target number two is to the left of the player in the same row.", "tbl tsl"},
 	{"f", "Half a dozen holes are to the north of me.", "ha- ha- ha- ha- ha- ha-"},
-	{"f", "The number of holes above me is two.", "ha- ha-"},
 	{"f", "There are zero holes above me and two holes below me.", "hb- hb-"},
 	{"f", "No. The hole is not above me.", ""},
 	// the same row or column
@@ -32,14 +31,12 @@ var idioms = []struct{ env, text, want string }{
 	{"s", "I am standing on the target spot. The box is below me.", "tss bb-"},
 	{"s", "The target is on the player's own square.", "tss"},
 	{"s", "Crate 1 is located in the column where I stand. Crate 2 is in the row I occupy, further right.", "b-s bsr"},
-	{"f", "The hole is not in my row but in a row above it.", "ha-"},
 	{"f", "I stand on the left.", ""},
 	// whose side, and seen from where
 	{"f", "The hole is directly on the player's right.", "hsr"},
 	{"f", "The goal is to the agent's west and to the agent's north.", "tal"},
 	{"f", "The target will be located down from me by two rows.", "tb-"},
 	{"f", "From the point of view of the hole, I am to the south-east.", "hal"},
-	{"f", "Further along to the left and further up the board than me lies the goal.", "tal"},
 	{"f", "Starting from me, two steps down plus two steps left leads to the hole.", "hbl"},
 	{"f", "My row is higher up than the row of the hole.", "hb-"},
 	{"s", "My column is further right than the column of the box.", "b-l"},
@@ -49,7 +46,6 @@ var idioms = []struct{ env, text, want string }{
 	{"f", `{"objects": [{"name": "goal", "direction": {"vertical": "below", "horizontal": "right"}}, {"name": "hole", "direction": {"vertical": "same", "horizontal": "right"}}]}`, "tbr hsr"},
 	{"s", `["floor", {"object_id": "target", "vertical_relation": "below", "horizontal_relation": "left"}, 0]`, "tbl"},
 	{"f", `["floor", 0, "hole"]`, ""},
-	{"s", "The crate and I are in one row, with me on the right side.", "bsl"},
 }
 
 func TestIdiomsAreReadAsAWhole(t *testing.T) {

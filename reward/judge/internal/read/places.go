@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"vagen/reward"
-	"vagen/reward/judge/internal/words"
+	"vagen/reward/judge/internal/english"
 )
 
 // places reads a dictionary of positions, as in the original systems' structured
@@ -189,7 +189,7 @@ func pairOf(object string, v any) (r reward.Relation, ok bool) {
 	}
 	first, _ := pair[0].(string)
 	second, _ := pair[1].(string)
-	r = reward.Relation{Object: object, Vertical: words.Vertical(strings.ToLower(first)), Horizontal: words.Horizontal(strings.ToLower(second))}
+	r = reward.Relation{Object: object, Vertical: english.Vertical(strings.ToLower(first)), Horizontal: english.Horizontal(strings.ToLower(second))}
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 
@@ -242,9 +242,9 @@ func relationIn(entry map[string]any, key string) string {
 		text, _ = entry[key].(string)
 	}
 	if key == "vertical" {
-		return words.Vertical(strings.ToLower(strings.TrimSpace(text)))
+		return english.Vertical(strings.ToLower(strings.TrimSpace(text)))
 	}
-	return words.Horizontal(strings.ToLower(strings.TrimSpace(text)))
+	return english.Horizontal(strings.ToLower(strings.TrimSpace(text)))
 }
 
 func sign(v float64) int {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"vagen/reward"
-	"vagen/reward/judge/internal/words"
+	"vagen/reward/judge/internal/english"
 )
 
 // records reads a claim that is written as several dictionaries, as YAML or as a table.
@@ -36,7 +36,7 @@ func enclosed(text string, names map[string]string) ([]reward.Relation, bool) {
 		return nil, false
 	}
 	list, ok := stated(literal(text[from:from+n]), names)
-	if ok && words.Offers(text[:from]+" "+text[from+n:], names) {
+	if ok && !english.Asserts(text[:from]+" "+text[from+n:], names, false) {
 		return []reward.Relation{}, true
 	}
 	return list, ok

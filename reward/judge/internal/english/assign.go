@@ -1,0 +1,388 @@
+package english
+
+// given is what places a sentence gives a noun.
+type given struct {
+	noun chunk
+	run  []chunk
+}
+
+// joins reports whether a chunk may stand between the places of one noun.
+func (c *chunk) joins() bool {
+	switch c.class {
+	case and, comma, but, like:
+		return true
+	}
+	return false
+}
+
+// runAt returns the places from k that one noun has, and the index after them.
+func (r *reader) runAt(k int) (run []chunk, next int) {
+	next = k
+	for m := k; m < len(r.chunks); m++ {
+		switch c := &r.chunks[m]; {
+		case c.class == dir && c.travel != r.chunks[k].travel && !r.leads:
+			return run, next
+		case c.class == dir:
+			p := *c
+			p.part = m > k && next < m
+			p.fresh = p.part && r.chunks[m-1].class == and && r.chunks[m-2].class == comma
+			run = append(run, p)
+			next = m + 1
+		case !c.joins():
+			return run, next
+		}
+	}
+	return run, next
+}
+
+// shareReferences gives a place without a reference that of the places beside it: "above and to the
+// left of me".
+func (r *reader) shareReferences() {
+	for k := 0; k < len(r.chunks); k++ {
+		if r.chunks[k].class != dir {
+			continue
+		}
+		_, next := r.runAt(k)
+		run, ref := r.chunks[k:next], nothing
+		share := func(c *chunk) {
+			if c.class == dir && c.ref == nothing {
+				c.ref = ref
+			}
+			if c.class == dir {
+				ref = c.ref
+			}
+		}
+		for m := len(run) - 1; m >= 0; m-- {
+			if share(&run[m]); run[m].class == but || run[m].class == comma && run[m+1].class == dir {
+				ref = nothing
+			}
+		}
+		ref = nothing
+		for m := range run {
+			share(&run[m])
+		}
+		k = next - 1
+	}
+}
+
+// offers silences the places that "or" joins.
+func (r *reader) offers() {
+	for k := range r.chunks {
+		for _, step := range []int{-1, 1} {
+			found := r.chunks[k].class != or
+			for m := k + step; r.chunks[k].class == or && m >= 0 && m < len(r.chunks); m += step {
+				c := &r.chunks[m]
+				if c.class == but || c.class == colon || found && c.class != dir && c.class != comma {
+					break
+				}
+				if c.class == dir && !c.denied {
+					c.mute, found = true, true
+				}
+			}
+		}
+	}
+}
+
+// subject is what the places of a sentence are given to, from left to right.
+type subject struct {
+	noun    *chunk
+	front   []chunk // places that the noun after them has
+	scope   []chunk // "in my row, …": places of each noun that follows
+	given   []chunk // the places given last
+	fronted bool    // places precede their nouns
+	used    bool    // front was given to a noun
+	bare    bool    // the noun has no place yet
+	alike   bool    // "so is …"
+	equals  bool    // after a verb
+	own     bool    // the sentence has a noun
+}
+
+// assign gives the places of a sentence to its nouns.
+func (r *reader) assign(ends class) {
+	s := subject{noun: r.topic, front: r.front, given: r.last}
+	topic := r.topic
+	r.front, r.topic = nil, nil
+	if topic == nil && r.replace && len(r.recent) > 0 {
+		s.noun = &chunk{class: object, who: r.recent}
+	}
+	if r.follows(0, respectively) {
+		r.zip()
+		return
+	}
+	for k := 0; k < len(r.chunks); k++ {
+		switch c := &r.chunks[k]; c.class {
+		case dir:
+			k = r.placed(&s, k)
+		case object:
+			s.own = true
+			r.likewise(&s)
+			r.named(&s, c, k)
+			s.equals = false
+		case be:
+			s.equals = true
+		case reach:
+			r.leads = true
+		case like:
+			s.alike = s.alike || s.given != nil
+		case fix:
+			r.replace, s.front, s.given = true, nil, nil
+		case but:
+			r.likewise(&s)
+		}
+	}
+	r.likewise(&s)
+	r.last = s.given
+	r.carry(&s, topic, ends)
+}
+
+// carry keeps the noun of a question or a heading, and the places of one, for the next sentence.
+func (r *reader) carry(s *subject, topic *chunk, ends class) {
+	n := len(r.chunks)
+	if n == 0 {
+		return
+	}
+	if s.noun != nil && s.bare && s.own {
+		noun := *s.noun
+		r.topic = &noun
+	} else if topic != nil && !s.own && ends == line {
+		r.topic = topic
+	}
+	if s.front != nil && !s.used && (r.asking || r.chunks[n-1].class == colon || ends == line) {
+		r.front = s.front
+	}
+	r.replace = r.replace && (!s.own || r.asking)
+}
+
+// placed reads the places at k and returns the last of them: they are of the subject, or of a noun
+// that follows.
+func (r *reader) placed(s *subject, k int) int {
+	run, next := r.runAt(k)
+	c := &r.chunks[k]
+	switch n := len(run) - 1; {
+	case c.travel && !r.leads && c.ref != player: // a plan
+	case r.inverts(k, next, s, run):
+		for m := n; m > 0; m-- {
+			if run[m].fresh {
+				n = m
+				break
+			}
+		}
+		if s.noun != nil && !s.fronted && n > 0 && run[n].part {
+			r.give(*s.noun, run[:n])
+			run = run[n:]
+		}
+		s.front, s.used, s.fronted = run, false, true
+		if plainOnly(run) && next < len(r.chunks) && r.chunks[next].class == comma {
+			s.scope = run
+		}
+	case s.noun != nil:
+		r.give(*s.noun, run)
+		s.given, s.bare, s.front = run, false, nil
+	}
+	return next - 1
+}
+
+// named reads the noun c at k: it has the places before it, joins the subject or replaces it.
+func (r *reader) named(s *subject, c *chunk, k int) {
+	after := k > 0 && (r.chunks[k-1].joins() || r.chunks[k-1].class == object)
+	row := chunk{class: dir, at: c.at, ref: player, plain: true}
+	if s.noun != nil {
+		row.place = s.noun.axis
+	}
+	switch has := row.place != (place{}) && c.who[0] != foreign; {
+	case has && s.equals && c.who[0] == player && (c.axis == (place{}) || c.axis == row.place): // its row is mine
+		r.give(*s.noun, []chunk{row})
+	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) && k > 0 && (r.chunks[k-1].class == be || r.chunks[k-1].class == see):
+		r.give(*c, []chunk{row}) // my row contains the box
+		s.noun, s.bare, s.front, s.fronted = c, false, nil, false
+	case s.front != nil && (!s.used || after && !r.placeNext(k)):
+		r.give(*c, s.front)
+		s.given, s.used, s.noun, s.bare = s.front, true, c, false
+	case s.scope != nil:
+		r.give(*c, s.scope)
+		s.noun, s.bare, s.front, s.fronted = c, true, nil, false
+	case s.noun != nil && r.joined(k) && !s.used:
+		both := *s.noun
+		both.who, both.loose = append(append([]int{}, both.who...), c.who...), false
+		s.noun, s.bare = &both, true
+	default:
+		s.noun, s.bare, s.front, s.fronted = c, true, nil, false
+	}
+}
+
+// likewise gives the places that were given last to a noun without places: "so is the box".
+func (r *reader) likewise(s *subject) {
+	if s.bare && s.alike && s.given != nil && s.noun != nil {
+		r.give(*s.noun, s.given)
+		s.bare, s.alike = false, false
+	}
+}
+
+// joined reports whether only "and" and commas stand between the noun at k and the one before it.
+func (r *reader) joined(k int) bool {
+	m := k - 1
+	for m > 0 && (r.chunks[m].class == and || r.chunks[m].class == comma) {
+		m--
+	}
+	return m >= 0 && m < k-1 && r.chunks[m].class == object
+}
+
+// plainOnly reports whether places are only "in the same row" and the like.
+func plainOnly(run []chunk) bool {
+	for _, p := range run {
+		if !p.plain {
+			return false
+		}
+	}
+	return true
+}
+
+// follows reports whether a chunk of a class follows.
+func (r *reader) follows(k int, c class) bool {
+	for ; k < len(r.chunks); k++ {
+		if r.chunks[k].class == c {
+			return true
+		}
+	}
+	return false
+}
+
+// placeNext reports whether a place follows the noun at k before the next noun.
+func (r *reader) placeNext(k int) bool {
+	for k++; k < len(r.chunks) && r.chunks[k].class != object; k++ {
+		if r.chunks[k].class == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// inverts reports whether the places from k to next are those of the noun after them: "to my left
+// is the box".
+func (r *reader) inverts(k, next int, s *subject, run []chunk) bool {
+	if s.noun != nil && k > 0 && r.chunks[k-1].class == be && !run[len(run)-1].part {
+		return false
+	}
+	verb, mark := false, false
+	for m := next; m < len(r.chunks); m++ {
+		switch r.chunks[m].class {
+		case object:
+			return s.noun == nil || verb && !mark || s.fronted && k > 0 && r.chunks[k-1].class != object
+		case be, see, colon:
+			verb = true
+		case comma, and:
+			mark = true
+		case dir, but:
+			return s.noun == nil && r.chunks[m].class == dir
+		}
+	}
+	return s.noun == nil
+}
+
+// zip gives each noun the place of its number: "are above and below me, respectively".
+func (r *reader) zip() {
+	var nouns, places []chunk
+	for _, c := range r.chunks {
+		switch {
+		case c.class == object && c.who[0] >= 0:
+			for _, w := range c.who {
+				n := c
+				n.who = []int{w}
+				nouns = append(nouns, n)
+			}
+		case c.class == dir:
+			places = append(places, c)
+		}
+	}
+	if len(nouns) != len(places) {
+		return
+	}
+	for k := range nouns {
+		r.give(nouns[k], places[k:k+1])
+	}
+}
+
+// give states places of a noun. A plural without a number has as many things as places.
+func (r *reader) give(n chunk, run []chunk) {
+	if r.asking {
+		r.held = append(r.held, given{n, run})
+		return
+	}
+	parts := [][]chunk{}
+	for k := range run {
+		if k == 0 || run[k].part {
+			parts = append(parts, nil)
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], run[k])
+	}
+	switch {
+	case n.loose && (len(parts) > 1 || r.started(n.who[0])):
+		for k, part := range parts {
+			who := n.who[0]
+			if k > 0 || r.started(who) {
+				who = r.add(n.kind, 0)
+			}
+			r.state(who, part)
+		}
+		return
+	case n.many == len(parts) && len(parts) > 1 && conflicts(run):
+		for k, part := range parts {
+			r.state(n.who[k], part)
+		}
+		return
+	}
+	mine, things := false, 0
+	for _, w := range n.who {
+		if mine = mine || w == player; w >= 0 {
+			things++
+		}
+	}
+	for _, w := range n.who {
+		for _, p := range run {
+			switch {
+			case mine && p.ref >= 0 && w != player,
+				mine && p.ref < 0 && w == player && len(n.who) > 1,
+				w != player && mine && p.ref == nothing && !p.plain,
+				!mine && things > 1 && n.many == 0 && p.plain && p.ref == nothing: // they share a row
+				continue
+			}
+			r.state(w, []chunk{p})
+		}
+	}
+}
+
+// conflicts reports whether places exclude each other.
+func conflicts(run []chunk) bool {
+	var at place
+	for _, p := range run {
+		for a := range at {
+			if at[a] != 0 && p.place[a] != 0 && at[a] != p.place[a] {
+				return true
+			}
+			at[a] |= p.place[a]
+		}
+	}
+	return false
+}
+
+// state states places of a thing, or of the player relative to a thing.
+func (r *reader) state(who int, run []chunk) {
+	for _, p := range run {
+		ref := p.ref
+		if ref == nothing {
+			ref = r.base
+		}
+		switch {
+		case p.mute:
+		case who >= 0 && ref == player:
+			r.assert(who, p.place, p.exact, p.denied)
+		case who == player && ref >= 0:
+			for a, v := range p.place {
+				if v == less || v == after {
+					p.place[a] = less + after - v
+				}
+			}
+			r.assert(ref, p.place, p.exact, p.denied)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package english
+
+import "slices"
+
+// placePhrase is what a phrase for a place has before its direction.
+type placePhrase struct {
+	c                              chunk
+	within, towards, owned, counts bool
+}
+
+// placeAt reads the phrase for a place at i; the next index is i if there is none.
+func (r *reader) placeAt(i, end int) (chunk, int) {
+	p := placePhrase{c: chunk{class: dir, at: i, ref: nothing}}
+	for j := i; j < end; {
+		next := r.beforePlace(&p, i, j, end)
+		if next == j {
+			next = r.placeWord(&p, i, j, end)
+			return p.c, next
+		}
+		j = next
+	}
+	return p.c, i
+}
+
+// placeWord reads the word that states a direction, and what it is relative to.
+func (r *reader) placeWord(p *placePhrase, i, j, end int) int {
+	switch t := &r.tokens[j]; t.class {
+	case axis:
+		return r.lineAt(p, i, j, end)
+	case along:
+		return r.alongAt(p, i, j, end)
+	case same:
+		return r.sameAt(p, i, j, end)
+	case align:
+		return r.alignedAt(p, i, j, end)
+	case level:
+		p.c.place, p.c.plain = t.at, true
+		return r.reference(&p.c, j+1, end)
+	case more:
+		return r.moreAt(p, i, j, end)
+	case dir:
+		return r.directionsAt(&p.c, i, j, end)
+	}
+	return i
+}
+
+// beforePlace reads a word before the direction, and returns the next index: j if it is none.
+func (r *reader) beforePlace(p *placePhrase, i, j, end int) int {
+	t, c := &r.tokens[j], &p.c
+	switch t.class {
+	case det, indefinite, unit, both:
+	case num:
+		p.counts = true
+	case in, share:
+		p.within = true
+	case of, from:
+		if p.towards = true; !slices.Contains(linking, t.text) && !r.is(j+1, end, from) {
+			return j
+		}
+	case exact:
+		// "Exactly two rows up" and "the column directly left" leave the other direction open.
+		c.exact = !(j == i && r.is(i-1, end, axis)) && !(t.option == "counted" && r.is(j+1, end, num, indefinite))
+	case my:
+		c.ref, p.owned = player, true
+	case its:
+		c.ref, p.owned = r.recall(false)[0], true
+	case object, me: // the player's left
+		if !p.within && !p.towards && t.class != me || !r.is(j+1, end, poss) || !r.is(j+2, end, dir, axis, exact, my, same) {
+			return j
+		}
+		if c.ref, p.owned = player, true; t.class == object {
+			c.ref = r.find(t.kind, 0)
+		}
+		return j + 2
+	case near: // directly next to me on the right
+		if !c.exact || !r.is(j+1, end, of) || !r.is(j+2, end, me) {
+			return j
+		}
+		if j += 2; r.is(j+1, end, comma) {
+			j++
+		}
+	case cell:
+		if j == i || r.is(j-1, end, det) && !p.within {
+			return j
+		}
+	case axis:
+		if r.is(j+1, end, of) || !r.isDistance(p, i, j, end) {
+			return j
+		}
+		p.counts = false
+	default:
+		return j
+	}
+	return j + 1
+}
+
+// linking are the words of "of" and "from" that may start a phrase for a place.
+var linking = []string{"to", "from", "with", "towards"}
+
+// isDistance reports whether the row or column at j counts or names a step: "two rows up", "in the row above".
+func (r *reader) isDistance(p *placePhrase, i, j, end int) bool {
+	if r.is(i, end, share) {
+		return false
+	}
+	return j+1 < end && (p.counts || j > i && r.is(j+1, end, dir)) || j > i && r.is(j-1, end, unit, indefinite) && !r.is(j+1, end, more) && r.text(j+1, end) != "with"
+}
+
+// lineAt reads "in my row", "in the row of the player" and "a row with".
+func (r *reader) lineAt(p *placePhrase, i, j, end int) int {
+	t := &r.tokens[j]
+	switch link := r.text(j+1, end); {
+	case r.is(j+1, end, of) && r.isDistance(p, i, j, end): // two rows of
+		return i
+	case r.is(j+1, end, more): // a row number larger than mine
+		p.c.place = t.at.scaled(r.tokens[j+1].at[0])
+		return r.reference(&p.c, j+2, end)
+	case r.is(j+1, end, colon, comma) && r.is(j+2, end, same): // row: same
+		j += 2
+	case link == "with" && j > i, r.is(i, end, share), p.within && (p.owned || link == "of"):
+	default:
+		return i
+	}
+	p.c.place, p.c.plain = t.at, true
+	return r.reference(&p.c, j+1, end)
+}
+
+// scaled returns a direction of the axis that p has.
+func (p place) scaled(v uint8) place { return place{v * (p[0] / equal), v * (p[1] / equal)} }
+
+// alongAt reads "vertically aligned" and "vertical: same"; before other words it says nothing.
+func (r *reader) alongAt(p *placePhrase, i, j, end int) int {
+	t, k := &r.tokens[j], j+1
+	for r.is(k, end, colon, comma) {
+		k++
+	}
+	switch p.c.plain = true; {
+	case r.is(k, end, align):
+		p.c.place = t.at
+	case r.is(k, end, same) && !r.is(k+1, end, axis, level):
+		p.c.place = place{t.at[1], t.at[0]}
+	default:
+		p.c.plain = false
+		if c, next := r.placeAt(j+1, end); next > j+1 && k == j+1 {
+			c.at = i
+			p.c = c
+			return next
+		}
+		return i
+	}
+	return r.reference(&p.c, k+1, end)
+}
+
+// sameAt reads "in the same row as me" and "at the same place as the box".
+func (r *reader) sameAt(p *placePhrase, i, j, end int) int {
+	c, k := &p.c, j+1
+	for r.is(k, end, cell, unknown) {
+		k++
+	}
+	c.plain = true
+	if r.is(k, end, axis, level, along) {
+		c.place = r.tokens[k].at
+		return r.reference(c, k+1, end)
+	}
+	if p.within && k > j+1 && r.is(k-1, end, cell) {
+		c.place = place{equal, equal}
+		if next := r.reference(c, k, end); c.ref != nothing {
+			return next
+		}
+	}
+	return i
+}
+
+// alignedAt reads "aligned with me vertically".
+func (r *reader) alignedAt(p *placePhrase, i, j, end int) int {
+	next := r.reference(&p.c, j+1, end)
+	for k := j + 1; k <= next && k < end; k++ {
+		if r.tokens[k].class == along {
+			p.c.place, p.c.plain = r.tokens[k].at, true
+			return max(next, k+1)
+		}
+	}
+	return i
+}
+
+// moreAt reads "a larger row index than me", and "larger" of a row.
+func (r *reader) moreAt(p *placePhrase, i, j, end int) int {
+	v := r.tokens[j].at[0]
+	for k := j + 1; k < min(end, j+3); k++ {
+		if t := &r.tokens[k]; t.class == axis {
+			for p.c.place = t.at.scaled(v); r.is(k+1, end, cell); k++ {
+			}
+			return r.reference(&p.c, k+1, end)
+		}
+	}
+	for k := len(r.chunks) - 1; k >= 0; k-- {
+		if a := r.chunks[k].axis; a != (place{}) {
+			p.c.place = a.scaled(v)
+			return r.reference(&p.c, j+1, end)
+		}
+	}
+	return i
+}
+
+// directionsAt reads directions such as "upper right", "up 1" and "above me".
+func (r *reader) directionsAt(c *chunk, i, j, end int) int {
+	takes, first := false, j
+	for ; r.is(j, end, dir); j++ {
+		a := r.tokens[j].at
+		if c.place[0]&^a[0] != 0 && a[0] != 0 || c.place[1]&^a[1] != 0 && a[1] != 0 {
+			break
+		}
+		c.place[0] |= a[0]
+		c.place[1] |= a[1]
+		takes = r.tokens[j].option == "ref"
+		if r.is(j+1, end, num) && !r.is(j+2, end, dir, object, unit, axis) {
+			j++
+		}
+	}
+	if r.is(j, end, unknown) && r.is(first-1, end, det) && first > i && !takes && regions[r.tokens[j].text] {
+		c.mute = true // in the upper left corner
+		j++
+	}
+	for r.is(j, end, cell) {
+		j++
+	}
+	if takes && c.ref == nothing {
+		if n, k := r.nounAt(j, end); k > j {
+			c.ref = n.who[0]
+			return k
+		}
+		if r.is(j, end, unknown) && (j+1 == end || r.is(j+1, end, comma)) {
+			c.ref = foreign // below expectations
+		}
+	}
+	return r.reference(c, j, end)
+}
+
+// regions are parts of the board, which are not relative to the player.
+var regions = map[string]bool{"corner": true, "edge": true, "half": true, "wall": true, "border": true, "answer": true, "time": true, "quadrant": true}
+
+// reference reads what a place is relative to, and returns the next index.
+func (r *reader) reference(c *chunk, j, end int) int {
+	k := j
+	for r.is(k, end, of, from, unit) {
+		k++
+	}
+	if c.ref != nothing || k == j || r.is(k-1, end, unit) {
+		return j
+	}
+	if n, after := r.nounAt(k, end); after > k && (!r.is(after, end, poss) || !r.is(after+1, end, dir)) {
+		c.ref = n.who[0]
+		return after
+	}
+	return j
+}
