@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // A setting is unread if it has no effect with the rest of the configuration: the
@@ -76,11 +77,10 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 		}
 		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
 		u.Why = fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(readers, ", "))
-		if slices.Contains([]string{"lambda_turn", "lambda_token", "bi_level_mix"}, h.Path) {
+		if ofNext(u.Path) {
 			u.Why += " (bi_level_gae of system: next)"
 		}
-		// The scripts of the full system set it for all of its estimators.
-		u.Noted = h.Path == "high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
+		u.Noted = vagen.Given(u.Path, name)
 		out = append(out, u)
 	}
 	return out
