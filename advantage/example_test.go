@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"vagen/advantage"
 	"vagen/mask"
@@ -62,31 +63,61 @@ func split() *advantage.Batch {
 	return b
 }
 
-// show prints advantages and returns with two digits.
+// show prints a batch, token by token and with | between its rows, and what an estimator makes of
+// it.
 func show(est advantage.Estimator, b *advantage.Batch) {
+	written := make([]float32, len(b.Loss))
+	for i, w := range b.Loss {
+		if w {
+			written[i] = 1
+		}
+	}
+	fmt.Println("written   ", two(written, b.Offsets...))
+	fmt.Println("rewards   ", two(b.Rewards, b.Offsets...))
+	if b.Values != nil {
+		fmt.Println("values    ", two(b.Values, b.Offsets...))
+	}
 	var out advantage.Result
 	if err := est.Estimate(&out, b); err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("advantages", two(out.Advantages))
-	fmt.Println("returns   ", two(out.Returns))
+	fmt.Println("advantages", two(out.Advantages, b.Offsets...))
+	fmt.Println("returns   ", two(out.Returns, b.Offsets...))
 }
 
-func two(x []float32) string {
+// two prints numbers with two digits, and | before those at the offsets of rows.
+func two(x []float32, offsets ...int) string {
 	line := ""
 	for i, v := range x {
 		if i > 0 {
 			line += " "
+		}
+		if i > 0 && slices.Contains(offsets, i) {
+			line += "| "
 		}
 		line += fmt.Sprintf("%.2f", math.Round(float64(v)*100)/100+0) // + 0 turns −0 into 0
 	}
 	return line
 }
 
-// An embedding trainer needs three lines per step.
+// An embedding trainer needs three lines per step. The row is a prompt token, a turn of two tokens
+// that is paid 0.5, an observation, and a turn of two tokens that is paid 1.
 func Example() {
-	batch := small()
+	var s mask.Sequence
+	err := errors.Join(
+		s.AppendContext(mask.Prompt, 11), s.AppendResponse(21, 22),
+		s.AppendContext(mask.Observation, 12), s.AppendResponse(23, 24),
+	)
+	batch := new(advantage.Batch)
+	err = errors.Join(err, batch.Append(&s, mask.Options{}, advantage.Row{
+		Rewards: []float32{0, 0, 0.5, 0, 0, 1},
+		Values:  []float32{9, 0.2, 0.4, 9, 0.6, 0.8},
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 
 	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Whiten: true}
 	var out advantage.Result
@@ -104,6 +135,9 @@ func Example() {
 func ExampleGAE() {
 	show(advantage.GAE{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages -7.85 2.16 4.44 -8.37 0.21 0.20
 	// returns    1.15 2.36 4.84 0.63 0.81 1.00
 }
@@ -111,6 +145,9 @@ func ExampleGAE() {
 func ExampleMasked() {
 	show(advantage.Masked{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 0.00 0.49 0.73 0.00 0.21 0.20
 	// returns    0.00 0.69 1.13 0.00 0.81 1.00
 }
@@ -118,6 +155,9 @@ func ExampleMasked() {
 func ExampleBiLevel() {
 	show(advantage.BiLevel{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 0.00 0.41 0.55 0.00 0.21 0.20
 	// returns    0.00 0.61 0.95 0.00 0.81 1.00
 }
@@ -125,6 +165,9 @@ func ExampleBiLevel() {
 func ExampleTurnWise() {
 	show(advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 0.00 0.55 0.55 0.00 0.20 0.20
 	// returns    0.00 0.00 0.95 0.00 0.00 1.00
 }
@@ -132,6 +175,9 @@ func ExampleTurnWise() {
 func ExampleLite() {
 	show(advantage.Lite{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 0.49 0.49 0.73 0.21 0.21 0.20
 	// returns    9.49 0.69 1.13 9.21 0.81 1.00
 }
@@ -139,50 +185,65 @@ func ExampleLite() {
 func ExampleGRPO() {
 	show(advantage.GRPO{NormByStd: true}, group())
 	// Output:
-	// advantages 0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
-	// returns    0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.22 | 0.00 0.00 | 0.00 0.00 | 0.00 1.22
+	// returns    0.00 -1.22 | 0.00 0.00 | 0.00 0.00 | 0.00 1.22
 }
 
 func ExampleRLOO() {
 	show(advantage.RLOO{}, group())
 	// Output:
-	// advantages 0.00 -1.33 0.00 0.00 0.00 0.00 0.00 1.33
-	// returns    0.00 -1.33 0.00 0.00 0.00 0.00 0.00 1.33
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.33 | 0.00 0.00 | 0.00 0.00 | 0.00 1.33
+	// returns    0.00 -1.33 | 0.00 0.00 | 0.00 0.00 | 0.00 1.33
 }
 
 func ExampleOPO() {
 	show(advantage.OPO{}, group())
 	// Output:
-	// advantages 0.00 -1.00 0.00 0.00 0.00 0.00 0.00 1.00
-	// returns    0.00 -1.00 0.00 0.00 0.00 0.00 0.00 1.00
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.00 | 0.00 0.00 | 0.00 0.00 | 0.00 1.00
+	// returns    0.00 -1.00 | 0.00 0.00 | 0.00 0.00 | 0.00 1.00
 }
 
 // One row in four scored nothing, so the others count for 4/3.
 func ExampleGPG() {
 	show(advantage.GPG{}, group())
 	// Output:
-	// advantages 0.00 -1.33 0.00 0.00 0.00 0.00 0.00 1.33
-	// returns    0.00 -1.33 0.00 0.00 0.00 0.00 0.00 1.33
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.33 | 0.00 0.00 | 0.00 0.00 | 0.00 1.33
+	// returns    0.00 -1.33 | 0.00 0.00 | 0.00 0.00 | 0.00 1.33
 }
 
 // The best of two rows, whichever two of the four they are.
 func ExamplePassK_two() {
 	show(advantage.PassK{K: 2}, group())
 	// Output:
-	// advantages 0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
-	// returns    0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 0.00 | 0.00 0.17 | 0.00 0.17 | 0.00 0.67
+	// returns    0.00 0.00 | 0.00 0.17 | 0.00 0.17 | 0.00 0.67
 }
 
 func ExamplePassK() {
 	show(advantage.PassK{}, group())
 	// Output:
-	// advantages 0.00 0.00 0.00 0.00 0.00 0.00 0.00 1.00
-	// returns    0.00 0.00 0.00 0.00 0.00 0.00 0.00 1.00
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 0.00 | 0.00 0.00 | 0.00 0.00 | 0.00 1.00
+	// returns    0.00 0.00 | 0.00 0.00 | 0.00 0.00 | 0.00 1.00
 }
 
 func ExampleReinforcePlusPlus() {
 	show(advantage.ReinforcePlusPlus{Gamma: 0.5}, small())
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 0.00 0.25 0.50 0.00 0.50 1.00
 	// returns    0.13 0.25 0.50 0.25 0.50 1.00
 }
@@ -190,8 +251,10 @@ func ExampleReinforcePlusPlus() {
 func ExampleReinforcePlusPlusBaseline() {
 	show(advantage.ReinforcePlusPlusBaseline{Whiten: true}, group())
 	// Output:
-	// advantages 0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
-	// returns    0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.22 | 0.00 0.00 | 0.00 0.00 | 0.00 1.22
+	// returns    0.00 -1.22 | 0.00 0.00 | 0.00 0.00 | 0.00 1.22
 }
 
 func ExampleReMax() {
@@ -199,6 +262,9 @@ func ExampleReMax() {
 	b.Baselines = []float32{0.25}
 	show(advantage.ReMax{}, b)
 	// Output:
+	// written    0.00 1.00 1.00 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 9.00 0.60 0.80
 	// advantages 1.50 1.25 1.25 1.00 0.75 0.75
 	// returns    1.50 1.50 1.50 1.00 1.00 1.00
 }
@@ -209,57 +275,79 @@ func ExampleGiGPO() {
 	b.States = []uint64{5, 6, 5, 6}
 	show(advantage.GiGPO{Gamma: 1, StepWeight: 1}, b)
 	// Output:
-	// advantages 0.00 -1.50 0.00 -0.50 0.00 0.50 0.00 1.50
-	// returns    0.00 -1.50 0.00 -0.50 0.00 0.50 0.00 1.50
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.50 | 0.00 -0.50 | 0.00 0.50 | 0.00 1.50
+	// returns    0.00 -1.50 | 0.00 -0.50 | 0.00 0.50 | 0.00 1.50
 }
 
 func ExampleNoConcat() {
 	show(advantage.NoConcat{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
-	// advantages 0.00 0.84 0.84 0.00 0.80 0.80
-	// returns    -100.00 1.04 -100.00 -100.00 1.00 -100.00
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 0.84 0.84 | 0.00 0.80 0.80
+	// returns    -100.00 1.04 -100.00 | -100.00 1.00 -100.00
 }
 
 func ExampleTrajectoryOutcome() {
 	show(advantage.TrajectoryOutcome{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
-	// advantages 0.00 0.19 0.07 0.00 0.65 1.10
-	// returns    0.00 0.39 0.47 0.00 0.86 1.50
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 0.19 0.07 | 0.00 0.65 1.10
+	// returns    0.00 0.39 0.47 | 0.00 0.86 1.50
 }
 
 func ExampleTrajectoryToken() {
 	show(advantage.TrajectoryToken{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
-	// advantages 0.00 0.37 0.47 0.00 0.43 0.60
-	// returns    0.00 0.57 0.87 0.00 0.63 1.00
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 0.37 0.47 | 0.00 0.43 0.60
+	// returns    0.00 0.57 0.87 | 0.00 0.63 1.00
 }
 
 func ExampleTrajectoryTurn() {
 	show(advantage.TrajectoryTurn{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
-	// advantages 0.00 0.84 0.84 0.00 0.80 0.80
-	// returns    -100.00 1.04 -100.00 -100.00 1.00 -100.00
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 0.84 0.84 | 0.00 0.80 0.80
+	// returns    -100.00 1.04 -100.00 | -100.00 1.00 -100.00
 }
 
 func ExampleTrajectoryBiLevel() {
 	show(advantage.TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75}, split())
 	// Output:
-	// advantages 0.00 1.23 1.03 0.00 0.80 0.60
-	// returns    0.00 1.43 1.43 0.00 1.00 1.00
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 1.23 1.03 | 0.00 0.80 0.60
+	// returns    0.00 1.43 1.43 | 0.00 1.00 1.00
 }
 
 func ExampleTrajectoryTwoPass() {
 	show(advantage.TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5}, split())
 	// Output:
-	// advantages 0.00 0.36 0.45 0.00 0.43 0.60
-	// returns    0.00 0.56 0.85 0.00 0.63 1.00
+	// written    0.00 1.00 1.00 | 0.00 1.00 1.00
+	// rewards    0.00 0.00 0.50 | 0.00 0.00 1.00
+	// values     9.00 0.20 0.40 | 9.00 0.20 0.40
+	// advantages 0.00 0.36 0.45 | 0.00 0.43 0.60
+	// returns    0.00 0.56 0.85 | 0.00 0.63 1.00
 }
 
 func ExampleTrajectoryGRPO() {
 	show(advantage.TrajectoryGRPO{NormByStd: true}, group())
 	// Output:
-	// advantages 0.00 -1.41 0.00 0.00 0.00 0.00 0.00 1.41
-	// returns    0.00 -1.41 0.00 0.00 0.00 0.00 0.00 1.41
+	// written    0.00 1.00 | 0.00 1.00 | 0.00 1.00 | 0.00 1.00
+	// rewards    0.00 0.00 | 0.00 1.00 | 0.00 1.00 | 0.00 2.00
+	// advantages 0.00 -1.41 | 0.00 0.00 | 0.00 0.00 | 0.00 1.41
+	// returns    0.00 -1.41 | 0.00 0.00 | 0.00 0.00 | 0.00 1.41
 }
 
 func ExampleNew() {

@@ -63,7 +63,7 @@ func (p *Player) Continue(ctx context.Context, branches []Branch, seed uint64) (
 	if err := p.check(); err != nil {
 		return nil, Timing{}, err
 	}
-	if _, ok := p.Policy.(policy.Resumer); !ok {
+	if _, ok := policy.As[policy.Resumer](p.Policy); !ok {
 		return nil, Timing{}, fmt.Errorf("rollout: continue: %w: the policy is a %T, which cannot resume recorded conversations", ErrBranch, p.Policy)
 	}
 	lives := make([]*live, len(branches))
@@ -80,14 +80,14 @@ func (p *Player) Continue(ctx context.Context, branches []Branch, seed uint64) (
 // branch is a Branch with what is derived from it.
 type branch struct {
 	Branch
-	episode Episode
-	rows    []Row          // before the turn's context
-	said    int            // responses of the turn's conversation before the turn
-	tokens  []int32        // of the conversation, up to the turn's response
-	read    int            // how many of tokens are the turn's context
-	images  []policy.Image // of tokens
-	seen    int            // how many of images are before the turn's context
-	total   int            // responses of the episode before the turn, with summaries
+	episode   Episode
+	rows      []Row          // before the turn's context
+	responses int            // responses of the turn's conversation before the turn
+	tokens    []int32        // of the conversation, up to the turn's response
+	read      int            // how many of tokens are the turn's context
+	images    []policy.Image // of tokens
+	seen      int            // how many of images are before the turn's context
+	total     int            // responses of the episode before the turn, with summaries
 
 	averaged bool // the player averages rewards over the episode
 
@@ -131,14 +131,14 @@ func (f *branch) find() error {
 	row := &t.Rows[n]
 	for _, turn := range t.Turns[:f.Turn] {
 		if turn.Row == n {
-			f.said++
+			f.responses++
 		}
 	}
-	start, _, ok := row.TurnAt(f.said)
+	start, _, ok := row.TurnAt(f.responses)
 	if !ok || len(row.LogProbs) != row.Len() {
 		return fmt.Errorf("%w: turn %d has no recorded tokens", ErrBranch, f.Turn)
 	}
-	f.tokens, f.read, f.total = row.Tokens()[:start], start, f.said
+	f.tokens, f.read, f.total = row.Tokens()[:start], start, f.responses
 	for i := range t.Rows[:n] {
 		f.rows = append(f.rows, t.Rows[i].upTo(t.Rows[i].Turns(), len(t.Rows[i].Images)))
 		f.total += t.Rows[i].Turns()
@@ -150,7 +150,7 @@ func (f *branch) find() error {
 			shown -= len(turn.Observation.Images)
 		}
 	}
-	if f.said > 0 {
+	if f.responses > 0 {
 		f.seen = shown - len(t.Turns[f.Turn].Observation.Images)
 	}
 	if f.seen < 0 || shown < f.seen {
@@ -162,10 +162,10 @@ func (f *branch) find() error {
 			return fmt.Errorf("%w: image %d of conversation %d was not stored", ErrBranch, i, n)
 		}
 	}
-	if f.said > 0 {
-		_, end, _ := row.TurnAt(f.said - 1)
+	if f.responses > 0 {
+		_, end, _ := row.TurnAt(f.responses - 1)
 		f.read -= end
-		f.rows = append(f.rows, row.upTo(f.said, f.seen))
+		f.rows = append(f.rows, row.upTo(f.responses, f.seen))
 	}
 	return nil
 }
@@ -211,7 +211,8 @@ func (p *Player) resume(l *live, c policy.Recorded) error {
 		return nil
 	}
 	c.Conversation = l.key
-	if err := p.Policy.(policy.Resumer).Resume(c); err != nil {
+	resumer, _ := policy.As[policy.Resumer](p.Policy) // Continue has checked it
+	if err := resumer.Resume(c); err != nil {
 		return fmt.Errorf("rollout: turn %d: %w", len(l.Turns), err)
 	}
 	return nil
@@ -234,8 +235,8 @@ func (p *Player) rejoin(l *live) (policy.Prompt, bool) {
 	switch {
 	case a.Summary:
 		err = errors.New("the harness asks for a summary")
-	case a.Open != (f.said == 0):
-		err = fmt.Errorf("the harness opens a conversation: %t, the recorded one: %t", a.Open, f.said == 0)
+	case a.Open != (f.responses == 0):
+		err = fmt.Errorf("the harness opens a conversation: %t, the recorded one: %t", a.Open, f.responses == 0)
 	case images != len(f.images)-f.seen:
 		err = fmt.Errorf("the harness shows %d images, the recorded one %d", images, len(f.images)-f.seen)
 	case f.Response != nil && limit > 0 && len(f.Response.Tokens) > limit:
@@ -279,18 +280,18 @@ func (l *live) join() {
 
 // lengths returns the number of responses of a row, and the lengths that State has of a
 // conversation.
-func (r *Row) lengths() (said, opening, spent, growth int) {
+func (r *Row) lengths() (responses, opening, spent, growth int) {
 	end := 0
-	for start, next, ok := r.TurnAt(0); ok; start, next, ok = r.TurnAt(said) {
-		if said == 0 {
+	for start, next, ok := r.TurnAt(0); ok; start, next, ok = r.TurnAt(responses) {
+		if responses == 0 {
 			opening, spent = start, next-start
 		} else {
 			growth = next - end
 			spent += growth
 		}
-		said, end = said+1, next
+		responses, end = responses+1, next
 	}
-	return said, opening, spent, growth
+	return responses, opening, spent, growth
 }
 
 // Recorded returns the response of a turn as it was recorded, for Branch.Response.
@@ -303,7 +304,7 @@ func (t *Trajectory) Recorded(turn int) (*policy.Completion, error) {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	row := &t.Rows[t.Turns[turn].Row]
-	start, end, _ := row.TurnAt(f.said)
+	start, end, _ := row.TurnAt(f.responses)
 	c := &policy.Completion{Tokens: slices.Clone(row.Tokens()[start:end]), LogProbs: slices.Clone(row.LogProbs[start:end]),
 		Text: t.Turns[turn].Response, Stop: t.Turns[turn].Stop, Version: t.Turns[turn].Version}
 	for i, forced := range row.Span(nil, mask.Forced)[start:end] {

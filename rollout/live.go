@@ -78,7 +78,7 @@ func (p *Player) state(l *live) *State {
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
 	s.Budget.perTurn = l.longest(p)
-	if counter, ok := p.Policy.(policy.Counter); ok {
+	if counter, ok := policy.As[policy.Counter](p.Policy); ok {
 		s.count = func(a Request) (int, error) { return counter.Count(l.prompt(a)) }
 	}
 	if l.closed {
@@ -284,7 +284,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 // measure adds the length of a completion to those of the conversation.
 func (p *Player) measure(l *live, c policy.Completion) {
 	read, wrote := len(c.Context), len(c.Tokens)
-	if counter, ok := p.Policy.(policy.Counter); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
+	if counter, ok := policy.As[policy.Counter](p.Policy); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
 		// A length that cannot be estimated counts as 0: the policy itself ends a
 		// conversation that exceeds its context.
 		read, _ = counter.Count(l.prompt(l.request))
@@ -299,9 +299,9 @@ func (p *Player) measure(l *live, c policy.Completion) {
 
 // append adds a completion's tokens to the row; said is the number of its responses
 // so far. Either all responses of a conversation have tokens, or none has.
-func (row *Row) append(c policy.Completion, said int, summary bool) error {
-	if has := len(c.Tokens) > 0; said > 0 && has != (row.Turns() > 0) {
-		return fmt.Errorf("the policy returned %d tokens after %d responses, %d of them with tokens; either all or none must have tokens", len(c.Tokens), said, row.Turns())
+func (row *Row) append(c policy.Completion, responses int, summary bool) error {
+	if has := len(c.Tokens) > 0; responses > 0 && has != (row.Turns() > 0) {
+		return fmt.Errorf("the policy returned %d tokens after %d responses, %d of them with tokens; either all or none must have tokens", len(c.Tokens), responses, row.Turns())
 	} else if !has {
 		return nil
 	}

@@ -44,14 +44,14 @@ func (r *Retry) check() error {
 	return r.Backoff.check()
 }
 
-// again reports whether a trajectory will be played again. An unknown environment and
+// repeats reports whether a trajectory will be played again. An unknown environment and
 // a snapshot that cannot be restored are not retried, because they fail every time.
-func (r *Retry) again(t *Trajectory) bool {
+func (r *Retry) repeats(t *Trajectory) bool {
 	return !t.End.Usable() && t.Attempt < r.Times[t.End] && !errors.Is(t.Err, env.ErrUnknown) && !errors.Is(t.Err, env.ErrSnapshot) && !errors.Is(t.Err, env.ErrNoSnapshot)
 }
 
 // decideRetry sets whether an episode that has ended will be played again.
-func (p *Player) decideRetry(l *live) { l.retry = l.ended && p.Retry.again(l.Trajectory) }
+func (p *Player) decideRetry(l *live) { l.retry = l.ended && p.Retry.repeats(l.Trajectory) }
 
 // restart waits for the backoff and starts an episode again.
 func (p *Player) restart(ctx context.Context, l *live) {

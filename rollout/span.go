@@ -16,11 +16,11 @@ import (
 // for each episode.
 func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
 	for _, t := range ts {
-		said := make([]int, len(t.Rows)) // turns of each row so far
+		turns := make([]int, len(t.Rows)) // turns of each row so far
 		for k, turn := range t.Turns {
 			row := &t.Rows[turn.Row]
-			start, end, ok := row.TurnAt(said[turn.Row])
-			said[turn.Row]++
+			start, end, ok := row.TurnAt(turns[turn.Row])
+			turns[turn.Row]++
 			if !ok || len(turn.Parsed.Sections) == 0 {
 				continue
 			}

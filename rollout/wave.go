@@ -68,7 +68,7 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 			begin := time.Now()
 			w.wait(p.Patience)
 			took.Env += time.Since(begin)
-			ready, again := p.partition(w)
+			ready, restarting := p.partition(w)
 			if len(ready) > 0 {
 				begin = time.Now()
 				err := p.generate(ctx, ready)
@@ -78,11 +78,11 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 				}
 			}
 			begin = time.Now()
-			for _, l := range append(again, ready...) {
+			for _, l := range append(restarting, ready...) {
 				p.dispatch(envs, w, l, slots)
 			}
 			took.Env += time.Since(begin)
-			busy = busy || len(ready)+len(again) > 0 || w.running > 0
+			busy = busy || len(ready)+len(restarting) > 0 || w.running > 0
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 
 // partition returns the episodes of a wave that wait for the policy, and those that
 // will be played again. It makes the policy forget the episodes that have ended.
-func (p *Player) partition(w *wave) (ready, again []*live) {
+func (p *Player) partition(w *wave) (ready, restarting []*live) {
 	var ended []uint64
 	for _, l := range w.episodes {
 		switch {
@@ -104,7 +104,7 @@ func (p *Player) partition(w *wave) (ready, again []*live) {
 			ended = append(ended, l.key)
 			l.Attempt++
 			p.prepare(l)
-			again = append(again, l)
+			restarting = append(restarting, l)
 		case l.ended:
 			ended = append(ended, l.key)
 		default:
@@ -112,7 +112,7 @@ func (p *Player) partition(w *wave) (ready, again []*live) {
 		}
 	}
 	p.Policy.Forget(ended...)
-	return ready, again
+	return ready, restarting
 }
 
 // dispatch starts the call of an episode's environment as soon as a worker is free. The call of

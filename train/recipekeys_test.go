@@ -40,7 +40,7 @@ var known = map[string]string{
 	"trainer": `total_epochs total_training_steps project_name experiment_name logger val_generations_to_log_to_wandb log_val_generations val_log_select save_freq test_freq
 		critic_warmup val_before_train resume_mode resume_from_path default_local_dir remove_previous_ckpt_in_save max_actor_ckpt_to_keep max_critic_ckpt_to_keep
 		save_best_actor nnodes n_gpus_per_node balance_batch concat_multi_turn harness compact_budget compact_summary_budget rollout_data_dir validation_data_dir
-		log_image.enable log_image.max_pending log_image.png_compress_level skip_pad_tokens replace_image_tokens_for_logging [val_only]false [default_hdfs_dir]null
+		log_image.enable log_image.max_pending log_image.png_compress_level skip_pad_tokens [replace_image_tokens_for_logging]true [val_only]false [default_hdfs_dir]null
 		[del_local_ckpt_after_load]false`,
 	"rollout_manager": `max_turns window_size n_trajectory max_trajectory_length use_multi_turn_reward use_loss_mask use_gae_mask special_token_for_loss_mask truncation
 		use_service base_url timeout max_workers n_gpus_per_node mini_batch_size [use_turn_update]false`,

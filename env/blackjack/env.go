@@ -156,25 +156,25 @@ func (e *Env) playDealer() (parts reward.Parts, won bool) {
 
 func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) env.Outcome {
 	e.acted = valid
-	said := "That was no action. This is the table:"
+	event := "That was no action. This is the table:"
 	switch {
 	case e.over:
-		said = "The game is over. This is the table:"
+		event = "The game is over. This is the table:"
 	case valid:
-		said = "You took " + e.player[len(e.player)-1].String() + ". This is the table now:"
+		event = "You took " + e.player[len(e.player)-1].String() + ". This is the table now:"
 	}
 	return env.Outcome{
-		Observation: e.observe(said), Response: r, Reward: parts, Done: e.over, Success: won,
+		Observation: e.observe(event), Response: r, Reward: parts, Done: e.over, Success: won,
 		Turn:       env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(valid)},
 		Trajectory: env.Metrics{"success": words.Number(won)},
 	}
 }
 
-func (e *Env) observe(said string) env.Observation {
+func (e *Env) observe(event string) env.Observation {
 	if e.o.RenderMode == env.Vision {
-		return env.Observation{Text: e.observationText(said, env.ImageMark), Images: []image.Image{e.picture()}}
+		return env.Observation{Text: e.observationText(event, env.ImageMark), Images: []image.Image{e.picture()}}
 	}
-	return env.Observation{Text: e.observationText(said, e.tableText())}
+	return env.Observation{Text: e.observationText(event, e.tableText())}
 }
 
 // Hands returns the cards on the table. They must not be changed.

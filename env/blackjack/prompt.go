@@ -60,13 +60,13 @@ func (e *Env) example() string {
 
 // observationText is the text of an observation; table describes the table or is the
 // mark of its picture.
-func (e *Env) observationText(said, table string) string {
+func (e *Env) observationText(event, table string) string {
 	text := e.texts.Later
-	if said == opening {
+	if event == opening {
 		text = e.texts.First
 	}
-	return text(func() string { return said + "\n" + table + "\nWhat do you do?\n" + e.formatText() }, func() prompts.Values {
-		return prompts.Values{prompts.Observation: table, "event": said, prompts.Format: e.formatText()}
+	return text(func() string { return event + "\n" + table + "\nWhat do you do?\n" + e.formatText() }, func() prompts.Values {
+		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.formatText()}
 	})
 }
 

@@ -142,22 +142,31 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.closed = true
-	if c.session == "" {
+	return c.send.end(&c.session, ErrSession, func(ctx context.Context) error {
+		_, _, err := c.call(ctx, "close", Info{}, true)
+		return err
+	})
+}
+
+// end ends a session with a call, if it has an id, which is removed. unknown is the error of a
+// service that does not know it any more. Python's clients ignore all errors.
+func (s *sender) end(id *string, unknown error, call func(ctx context.Context) error) error {
+	if *id == "" {
 		return nil
 	}
 	ctx := context.Background()
-	if !c.send.o.Python {
+	if !s.o.Python {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, closing)
 		defer cancel()
 	}
-	defer c.send.session.Leave()
-	if c.send.session.Gone() { // the session has ended, or the service will close it
+	defer s.session.Leave()
+	if s.session.Gone() { // the session has ended, or the service will close it
 		return nil
 	}
-	_, _, err := c.call(ctx, "close", Info{}, true)
-	c.session = ""
-	if c.send.o.Python || errors.Is(err, ErrSession) {
+	err := call(ctx)
+	*id = ""
+	if s.o.Python || errors.Is(err, unknown) {
 		return nil
 	}
 	return err

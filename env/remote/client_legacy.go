@@ -161,31 +161,18 @@ func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error)
 	return sum, err
 }
 
-// Close ends the environment, see Client.Close.
+// Close ends the environment, see Client.Close. A service that does not know the environment any
+// more reports an internal error.
 func (c *LegacyClient) Close() error {
 	if c.closed {
 		return nil
 	}
 	c.closed = true
-	if c.id == "" {
-		return nil
-	}
-	ctx := context.Background()
-	if !c.send.o.Python {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, closing)
-		defer cancel()
-	}
-	defer c.send.session.Leave()
-	if c.send.session.Gone() { // the environment has ended, or the service will close it
-		return nil
-	}
-	_, err := c.exchange(ctx, request{path: "/batch/close", repeatable: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
-	// A service that does not know the environment any more reports an internal error.
-	if c.send.o.Python || errors.Is(err, ErrRemote) {
-		return nil
-	}
-	return err
+	return c.send.end(&c.id, ErrRemote, func(ctx context.Context) error {
+		q := request{path: "/batch/close", repeatable: true}
+		_, err := c.exchange(ctx, q, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
+		return err
+	})
 }
 
 // create creates the environment if it does not exist yet.

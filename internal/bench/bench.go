@@ -245,7 +245,7 @@ func (r *runner) prefill(ctx context.Context) error {
 	return r.repeat(ctx, func(ctx context.Context) error {
 		out, err := r.model.Generate(ctx, prompts, policy.Sampling{MaxTokens: 1})
 		if err == nil {
-			err = complaints(out)
+			err = firstError(out)
 		}
 		forget(r.model, prompts)
 		return err
@@ -285,7 +285,7 @@ func (r *runner) decode(ctx context.Context) error {
 		})
 		forget(r.model, prompts)
 		if err == nil {
-			err = complaints(out)
+			err = firstError(out)
 		}
 		if err != nil {
 			return err
@@ -309,7 +309,7 @@ func forget(m *vlm.Model, prompts []policy.Prompt) {
 	}
 }
 
-func complaints(out []policy.Completion) error {
+func firstError(out []policy.Completion) error {
 	for _, c := range out {
 		if c.Err != nil {
 			return c.Err

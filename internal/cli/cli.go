@@ -92,8 +92,8 @@ func Main(ctx context.Context, root *Command, s Streams, args []string) int {
 		}
 		return Interrupted
 	}
-	said := root.Name + ": " // errors of a library of that name already have this prefix
-	fmt.Fprintln(s.Err, said+strings.TrimPrefix(err.Error(), said))
+	prefix := root.Name + ": " // errors of a library of that name already have this prefix
+	fmt.Fprintln(s.Err, prefix+strings.TrimPrefix(err.Error(), prefix))
 	if errors.Is(err, ErrUsage) {
 		return Usage
 	}

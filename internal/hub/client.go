@@ -196,8 +196,8 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", at, resp.Status, err)
 	}
-	said := fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))
-	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), said}
+	message := fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))
+	return nil, &StatusError{resp.StatusCode, retry.After(resp.Header, time.Now()), message}
 }
 
 // watch cancels a request if no bytes are transferred for some time.

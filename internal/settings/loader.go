@@ -143,7 +143,7 @@ func (l *Loader) node(name, prefix string, node ast.Node) {
 	}
 	for _, p := range pairs {
 		path := prefix + key(p.Key)
-		if l.below(path, p.Value) {
+		if l.isParent(path, p.Value) {
 			l.node(name, path+".", p.Value)
 			continue
 		}
@@ -160,9 +160,9 @@ func (l *Loader) node(name, prefix string, node ast.Node) {
 	}
 }
 
-// below reports whether a value holds the keys below a path, rather than being
+// isParent reports whether a value holds the keys below a path, rather than being
 // that key's own.
-func (l *Loader) below(path string, value ast.Node) bool {
+func (l *Loader) isParent(path string, value ast.Node) bool {
 	short := FindForeign(l.foreign, path)
 	switch value.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

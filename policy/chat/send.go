@@ -43,8 +43,8 @@ func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error
 			return context.Cause(ctx)
 		}
 		out.err.Attempts = attempt + 1
-		wait, again := pauses.Next(out.after)
-		if !again || !out.retry || attempt >= m.o.Retries {
+		wait, more := pauses.Next(out.after)
+		if !more || !out.retry || attempt >= m.o.Retries {
 			m.log.Warn("request failed, not retrying", "conversation", j.prompt.Conversation, "err", out.err)
 			m.ledger.failed()
 			if out.affectsAll {

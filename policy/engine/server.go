@@ -181,9 +181,9 @@ func (f *Fleet) probe(s *server) {
 			return
 		}
 		f.mu.Lock()
-		again := !s.healthy
+		recovered := !s.healthy
 		f.mu.Unlock()
-		if !again { // Publish was faster
+		if !recovered { // Publish was faster
 			return
 		}
 		err := f.bringUp(f.ctx, s)

@@ -27,25 +27,22 @@ type cached struct {
 }
 
 // useModel generates, scores and trains with a folder of executables, or without one.
-func useModel(t *testing.T, dir, folder string, devices int) cached {
+func useModel(t *testing.T, dir, folder string) cached {
 	t.Helper()
-	o := Options{Backend: testBackend(), CompileCache: folder, Critic: SharedCritic, Reference: true, MicroTokens: 64, Devices: devices}
-	m := openTiny(t, dir, o)
+	m := openTiny(t, dir, Options{Backend: testBackend(), CompileCache: folder, MicroTokens: 64})
 	h := sha256.New()
-	if devices == 0 { // on several devices training is enough
-		prompts := []policy.Prompt{
-			{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2},
-		}
-		played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
-		require.NoError(t, err)
-		for _, c := range played {
-			fmt.Fprintln(h, c.Tokens, c.LogProbs)
-		}
-		rows, want := fourRows(t, m)
-		scores, err := m.Score(t.Context(), &rows, want, everything, 1)
-		require.NoError(t, err)
-		fmt.Fprintln(h, scores)
+	prompts := []policy.Prompt{
+		{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2},
 	}
+	played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
+	require.NoError(t, err)
+	for _, c := range played {
+		fmt.Fprintln(h, c.Tokens, c.LogProbs)
+	}
+	rows, want := fourRows(t, m)
+	scores, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Entropy: true}, 1)
+	require.NoError(t, err)
+	fmt.Fprintln(h, scores)
 	train(t, m, 2)
 	saved := files(t, save(t, m))
 	for _, name := range slices.Sorted(maps.Keys(saved)) {
@@ -68,7 +65,7 @@ func TestProcessThatKeepsExecutables(t *testing.T) {
 	if out == "" {
 		t.Skip("part of TestASecondProcessCompilesNothing")
 	}
-	got := useModel(t, os.Getenv(cachedModel), "", 0) // the folder is in the environment
+	got := useModel(t, os.Getenv(cachedModel), "") // the folder is in the environment
 	raw, err := json.Marshal(got)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(out, raw, 0o600))
@@ -103,7 +100,7 @@ func TestASecondProcessCompilesNothing(t *testing.T) {
 	t.Parallel()
 	requireStore(t)
 	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
-	without := useModel(t, dir, CompileCacheOff, 0)
+	without := useModel(t, dir, CompileCacheOff)
 	require.Equal(t, 0, without.Loaded+without.Compiled, "counted by the store")
 	first, err := keeping(t, dir, folder)
 	require.NoError(t, err)
@@ -125,21 +122,10 @@ func TestASecondProcessCompilesNothing(t *testing.T) {
 			require.NoError(t, os.Truncate(path, 100))
 		}
 	}
-	require.Equal(t, cached{Hash: without.Hash, Loaded: executables - 4, Compiled: 4}, useModel(t, dir, folder, 0))
+	require.Equal(t, cached{Hash: without.Hash, Loaded: executables - 4, Compiled: 4}, useModel(t, dir, folder))
 	after, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, after, len(list))
-}
-
-// Executables run on every device of a backend, also when they are loaded.
-func TestSeveralDevicesLoadExecutables(t *testing.T) {
-	t.Parallel()
-	requireStore(t)
-	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
-	first := useModel(t, dir, folder, 2)
-	require.Positive(t, first.Compiled)
-	second := useModel(t, dir, folder, 2)
-	require.Equal(t, cached{Hash: first.Hash, Loaded: first.Loaded + first.Compiled}, second)
 }
 
 func TestCompileCacheIsChosen(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // TestCPUDevicesGiveTheSameBytes is TestAnyNumberOfDevicesGivesTheSameBytes and
 // TestNodesGiveTheBytesOfOneProcess on XLA's CPU devices, which are real devices with memory of their own. Rows have one length, because
-// XLA compiles each shape.
+// XLA compiles each shape. A model that is opened again loads the executables of all of its devices.
 func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 	t.Parallel()
 	d := testDevice(t)
@@ -23,10 +23,10 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 		name   string
 		lora   *LoRA
 		shapes [][2]int // nodes, devices of each
-	}{{"all weights", nil, [][2]int{{1, 1}, {1, 4}, {2, 2}}}, {"adapters", &LoRA{Rank: 2, Alpha: 4}, [][2]int{{1, 1}, {1, 2}, {2, 1}}}} {
+	}{{"all weights", nil, [][2]int{{1, 1}, {1, 4}, {1, 4}, {2, 2}}}, {"adapters", &LoRA{Rank: 2, Alpha: 4}, [][2]int{{1, 1}, {1, 2}, {2, 1}}}} {
 		name := c.name
 		var want, state any
-		for _, shape := range c.shapes {
+		for i, shape := range c.shapes {
 			nodes, n := shape[0], shape[1]
 			o := Options{Backend: backendXLA, Devices: n, SameBytes: true, LoRA: c.lora}
 			var others []*node
@@ -59,6 +59,10 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			}
 			require.Equal(t, want, got, "%s on %v nodes and devices", name, shape)
 			require.Equal(t, state, stateOf(t, m), "%s on %v nodes and devices", name, shape)
+			if s := m.dev.Store(); s != nil && i > 0 && shape == c.shapes[i-1] {
+				loaded, compiled := s.Counts()
+				require.Equal(t, []int{m.dev.Executables(), 0}, []int{loaded, compiled})
+			}
 			if nodes*n > 1 {
 				g := m.Gauges()
 				require.Equal(t, float64(n), g["devices"])

@@ -101,7 +101,7 @@ type recordedModel struct {
 }
 
 // eachRecorded runs f on every recorded model that can be loaded and has the
-// parts.
+// parts, beside each other.
 func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
@@ -115,6 +115,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 		}
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
 			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}}
 			raw, err := os.ReadFile(path)
 			require.NoError(t, err)

@@ -118,9 +118,8 @@ func (v *validator) names(c *Config, r Registries) {
 	v.environments(c)
 }
 
-// levels checks where start states come from.
 // MaxEpisodes is the largest number of episodes of a step, of a validation and of lessons, as
-// of the entries of a data file: they are listed in memory.
+// of the entries of a data file: they are listed in memory. Tags of group sft have it, too.
 const MaxEpisodes = 1 << 22
 
 // episodes checks that the product of two numbers is at most MaxEpisodes.
@@ -130,6 +129,7 @@ func (v *validator) episodes(what, key string, n int, times string, k int) {
 	}
 }
 
+// levels checks where start states come from.
 func (v *validator) levels(c *Config) {
 	v.episodes("a step", "data.train_batch_size", c.Data.TrainBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)
 	v.episodes("the rounds of a step", "data.gen_batch_size", c.Data.GenBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)

@@ -45,7 +45,7 @@ type Config struct {
 }
 
 // MaxStaleness is the largest value of run.max_staleness: every step that is collected ahead
-// needs a copy of the weights.
+// needs a copy of the weights. The tag of the setting has it, too.
 const MaxStaleness = 8
 
 // RunConfig has the settings of the run as a whole.

@@ -24,8 +24,6 @@ type LoggingConfig struct {
 	RolloutScores bool           `yaml:"rollout_data_scores" resume:"free" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
 	ValDir        *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
 	LogImage      LogImageConfig `yaml:"log_image"`
-	SkipPad       bool           `yaml:"skip_pad_tokens" owner:"" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
-	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" owner:"" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
 }
 
 // LogImageConfig sets whether images are stored with the episodes of
@@ -41,7 +39,7 @@ func defaultLogging() LoggingConfig {
 	return LoggingConfig{
 		Logger: []string{LogConsole, LogJSONL}, Prometheus: "localhost:9464",
 		LogEpisodes: 4, ValSelect: string(rollout.ChooseBalanced), ValRatio: 0.5,
-		LogImage: LogImageConfig{MaxPending: 2}, SkipPad: true, ImageMarks: true,
+		LogImage: LogImageConfig{MaxPending: 2},
 	}
 }
 
@@ -106,8 +104,5 @@ func (v *validator) logging(c *Config) {
 	}
 	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
 		v.Say("{trainer.rollout_data_dir} and {trainer.validation_data_dir} are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)
-	}
-	if !t.ImageMarks {
-		v.Say("{trainer.replace_image_tokens_for_logging} is false, must be true: logged texts have <image>; the placeholder tokens are in rows[].tokens of the files in {trainer.rollout_data_dir}")
 	}
 }

@@ -183,14 +183,14 @@ func (b *batch) play(ctx context.Context) ([][]*rollout.Trajectory, error) {
 // written counts the response tokens of an episode from a turn on. One that could not be
 // repeated has turns without rows.
 func written(t *rollout.Trajectory, from int) int64 {
-	said, n := make([]int, len(t.Rows)), 0
+	turns, n := make([]int, len(t.Rows)), 0
 	for k := range t.Turns {
 		row := t.Turns[k].Row
 		if row >= len(t.Rows) {
 			break
 		}
-		start, end, _ := t.Rows[row].TurnAt(said[row])
-		if said[row]++; k >= from {
+		start, end, _ := t.Rows[row].TurnAt(turns[row])
+		if turns[row]++; k >= from {
 			n += end - start
 		}
 	}
@@ -272,7 +272,7 @@ func alternatives(k *workTurn, drawn []*rollout.Trajectory, most int) (out []wor
 
 // forced is the response of a turn with another text between its answer tags.
 func (m *Measurement) forced(t *rollout.Trajectory, turn int, answer string) (*policy.Completion, error) {
-	encoder, ok := m.Player.Policy.(policy.Encoder)
+	encoder, ok := policy.As[policy.Encoder](m.Player.Policy)
 	if !ok {
 		return nil, fmt.Errorf("the policy is a %T, which does not implement policy.Encoder", m.Player.Policy)
 	}

@@ -132,13 +132,13 @@ func (s *Step) Estimate(name string, p advantage.Params) (*Estimated, error) {
 // claims are those for the turns of a row.
 func claims(r train.LayoutRow, advantages []float32, counted []bool) []Turn {
 	var out []Turn
-	seq, said := &r.Episode.Rows[r.Row].Sequence, 0
+	seq, turns := &r.Episode.Rows[r.Row].Sequence, 0
 	for k := range r.Episode.Turns {
 		if r.Episode.Turns[k].Row != r.Row {
 			continue
 		}
-		start, end, ok := seq.TurnAt(said)
-		said++
+		start, end, ok := seq.TurnAt(turns)
+		turns++
 		if !ok {
 			continue
 		}

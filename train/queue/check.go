@@ -75,12 +75,12 @@ func checkResult(t *rollout.Trajectory, e *rollout.Episode, check RowCheck) erro
 
 // checkRow checks a row with a number of turns.
 func checkRow(r *rollout.Row, turns int, usable bool, check RowCheck) error {
-	said := r.Turns()
+	responses := r.Turns()
 	if r.EndsWithSummary() {
-		said--
+		responses--
 	}
-	if usable && r.Len() > 0 && said != turns {
-		return fmt.Errorf("it has %d responses for %d turns", said, turns)
+	if usable && r.Len() > 0 && responses != turns {
+		return fmt.Errorf("it has %d responses for %d turns", responses, turns)
 	}
 	if len(r.LogProbs) != r.Len() {
 		return fmt.Errorf("it has %d log-probs for %d tokens", len(r.LogProbs), r.Len())

@@ -114,7 +114,7 @@ func (d *deal) run(ctx context.Context) error {
 			clock.Wait(ctx, pace.Tick)
 		}
 		if n == 0 {
-			if err := d.look(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrNoWorkers) {
+			if err := d.findLost(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrNoWorkers) {
 				return err
 			} else if err != nil {
 				d.disturbed = time.Now()
@@ -147,7 +147,7 @@ func (d *deal) restart() {
 // change is returned.
 func (d *deal) retry(ctx context.Context, what string, f func() error) error {
 	for {
-		err := d.q.said.explain(f())
+		err := d.q.reported.explain(f())
 		if err == nil || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrAccess) || errors.Is(err, ErrOption) {
 			return err
 		}
@@ -293,17 +293,17 @@ func (d *deal) publish(ctx context.Context) {
 			}
 			failed = errors.Join(failed, err)
 		}
-		var left []int
+		var unsent []int
 		within, cancel := context.WithTimeoutCause(ctx, confirmTimeout, nats.ErrTimeout)
 		for k, i := range d.todo[:n] {
 			if err := confirmed(within, futures[k]); err != nil {
-				left, failed = append(left, i), err
+				unsent, failed = append(unsent, i), err
 				continue
 			}
 			d.pending++
 		}
 		cancel()
-		d.todo = append(left, d.todo[n:]...)
+		d.todo = append(unsent, d.todo[n:]...)
 		if failed != nil {
 			d.warn("the server takes no tasks", failed)
 			return

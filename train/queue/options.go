@@ -179,12 +179,12 @@ func (o *Options) Check() error {
 	return c.Err()
 }
 
-// dial returns the options of a connection, and where complaints of its server are collected.
-func (o *Connection) dial() ([]nats.Option, *complaints, error) {
-	said := &complaints{name: o.Name, log: o.log()}
+// dial returns the options of a connection, and where errors of its server are collected.
+func (o *Connection) dial() ([]nats.Option, *serverErrors, error) {
+	reported := &serverErrors{name: o.Name, log: o.log()}
 	out := []nats.Option{
 		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
-		nats.PingInterval(20 * time.Second), nats.ErrorHandler(said.hear),
+		nats.PingInterval(20 * time.Second), nats.ErrorHandler(reported.hear),
 	}
 	switch {
 	case o.Creds != "":
@@ -211,7 +211,7 @@ func (o *Connection) dial() ([]nats.Option, *complaints, error) {
 	if err == nil && t != nil {
 		out = append(out, nats.Secure(t))
 	}
-	return out, said, err
+	return out, reported, err
 }
 
 // ended returns an error if a connection has been given up, which the client does when a server

@@ -90,10 +90,10 @@ func (a *attendance) hear(m *nats.Msg) {
 	a.failed, a.last, a.why = a.failed+1, now, text
 }
 
-// left reports, for a batch that made progress at a time, whether workers that ended with an error
+// whyNone reports, for a batch that made progress at a time, whether workers that ended with an error
 // are the reason why it makes no more: for the time of Options.NoWorkers there was no result, and now
 // there is no worker.
-func (a *attendance) left(progress time.Time) error {
+func (a *attendance) whyNone(progress time.Time) error {
 	limit := a.q.opts.NoWorkers
 	now := time.Now()
 	a.mu.Lock()

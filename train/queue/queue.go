@@ -25,14 +25,14 @@ type PolicySource func(ctx context.Context, p policy.Policy) ([]byte, error)
 // Queue gives episodes to workers. It is a rollout.Dealer; batches are played one after the
 // other.
 type Queue struct {
-	opts   Options
-	names  names
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	server *embedded // nil for one by URL
-	said   *complaints
-	count  counters
-	seen   attendance
+	opts     Options
+	names    names
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	server   *embedded // nil for one by URL
+	reported *serverErrors
+	count    counters
+	seen     attendance
 
 	mu    sync.Mutex
 	deals int // number of batches so far
@@ -57,16 +57,16 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	nc, s, said, err := o.connect()
+	nc, s, reported, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, said: said}
+	q := &Queue{opts: o, names: namesOf(o.Name), nc: nc, server: s, reported: reported}
 	q.seen = attendance{q: q, live: map[string]time.Time{}}
 	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(pace.Answer),
 		jetstream.WithPublishAsyncMaxPending(1024), jetstream.WithPublishAsyncTimeout(confirmTimeout))
 	if err == nil {
-		err = said.explain(q.claim(ctx))
+		err = reported.explain(q.claim(ctx))
 	}
 	if err == nil {
 		_, err = nc.Subscribe(q.names.presence(), q.seen.hear)
@@ -98,12 +98,12 @@ func Probe(ctx context.Context, o Options) error {
 	}
 	defer q.nc.Close()
 	_, err = q.owner(ctx)
-	return q.said.explain(err)
+	return q.reported.explain(err)
 }
 
 // attach connects to a server that runs already, and creates nothing.
 func (o *Options) attach() (*Queue, error) {
-	nc, _, said, err := o.connect()
+	nc, _, reported, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (o *Options) attach() (*Queue, error) {
 		nc.Close()
 		return nil, access(err)
 	}
-	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js, said: said}, nil
+	return &Queue{opts: *o, names: namesOf(o.Name), nc: nc, js: js, reported: reported}, nil
 }
 
 // URL returns the address for workers.
@@ -317,7 +317,7 @@ func Discard(ctx context.Context, c Connection, run string) error {
 	exists, err := q.owner(ctx)
 	switch {
 	case err != nil:
-		return q.said.explain(err)
+		return q.reported.explain(err)
 	case !exists:
 		return fmt.Errorf("queue: %w: there is no queue %q on %s", ErrServer, o.Name, o.URL)
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// look finds out, when no results arrive, what the server has lost: because it was started
+// findLost finds out, when no results arrive, what the server has lost: because it was started
 // again, lost power, or was replaced by an empty one.
-func (d *deal) look(ctx context.Context) error {
+func (d *deal) findLost(ctx context.Context) error {
 	q := d.q
 	if q.server.failed() {
 		return d.stopped(ErrServer)
 	}
 	results, err := q.js.Stream(ctx, q.names.results())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return d.anew(ctx)
+		return d.redealLater(ctx)
 	}
 	if err != nil {
 		return err
@@ -34,26 +34,26 @@ func (d *deal) look(ctx context.Context) error {
 	}
 	tasks, err := q.js.Stream(ctx, q.names.tasks())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return d.anew(ctx)
+		return d.redealLater(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	left, err := d.left(ctx, tasks)
+	waiting, err := d.countTasks(ctx, tasks)
 	// Workers that are alive may not have been heard of while the server was not there.
 	if err == nil && time.Since(d.disturbed) > q.opts.Lease {
-		err = q.seen.left(d.progress)
+		err = q.seen.whyNone(d.progress)
 	}
 	if err != nil || time.Since(d.progress) < 2*q.opts.Lease || len(d.todo) > 0 {
 		return err
 	}
 	// A task that is not on the server has a result, which would have arrived. A server that lost
 	// its memory numbers tasks anew, so that a worker may acknowledge one that it never had.
-	if left < d.pending {
-		return d.again(ctx)
+	if waiting < d.pending {
+		return d.redeal(ctx)
 	}
 	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		return d.again(ctx)
+		return d.redeal(ctx)
 	}
 	c, err := tasks.Consumer(ctx, tasks.CachedInfo().Config.Metadata[consumerKey])
 	if err != nil {
@@ -65,10 +65,10 @@ func (d *deal) look(ctx context.Context) error {
 	return nil
 }
 
-// left returns the number of tasks of this deal on the server. It removes those of other deals,
+// countTasks returns the number of tasks of this deal on the server. It removes those of other deals,
 // which workers of an earlier process gave back: their settings are not on the server any more,
 // so no worker can play them.
-func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err error) {
+func (d *deal) countTasks(ctx context.Context, tasks jetstream.Stream) (n int, err error) {
 	info, err := tasks.Info(ctx, jetstream.WithSubjectFilter(d.q.names.taskOf("*", "*")))
 	if err != nil {
 		return 0, err
@@ -84,17 +84,17 @@ func (d *deal) left(ctx context.Context, tasks jetstream.Stream) (n int, err err
 	return n, nil
 }
 
-// anew is again for a stream that was removed. The server needs a moment: a stream that is
+// redealLater is redeal for a stream that was removed. The server needs a moment: a stream that is
 // created while the files of one with the same name are being removed does not store anything.
-func (d *deal) anew(ctx context.Context) error {
+func (d *deal) redealLater(ctx context.Context) error {
 	if err := clock.Wait(ctx, pace.Tick); err != nil {
 		return err
 	}
-	return d.again(ctx)
+	return d.redeal(ctx)
 }
 
-// again reads all results once more, and has what is still missing played again.
-func (d *deal) again(ctx context.Context) (err error) {
+// redeal reads all results once more, and has what is still missing played again.
+func (d *deal) redeal(ctx context.Context) (err error) {
 	q := d.q
 	if err := q.claim(ctx); err != nil {
 		return err

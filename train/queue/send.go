@@ -44,9 +44,9 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 	if first.fault != "" {
 		return group, outcome{}, true
 	}
-	late, quiet := time.NewTimer(gatherTime), time.NewTimer(quietTime)
+	late, idle := time.NewTimer(gatherTime), time.NewTimer(quietTime)
 	defer late.Stop()
-	defer quiet.Stop()
+	defer idle.Stop()
 	for len(group) < maxGrouped {
 		select {
 		case more, ok := <-w.finished:
@@ -57,8 +57,8 @@ func (w *worker) gather(first outcome) (group []outcome, next outcome, ok bool) 
 				return group, more, true
 			}
 			group = append(group, more)
-			quiet.Reset(quietTime)
-		case <-quiet.C:
+			idle.Reset(quietTime)
+		case <-idle.C:
 			return group, outcome{}, true
 		case <-late.C:
 			return group, outcome{}, true

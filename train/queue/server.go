@@ -108,7 +108,7 @@ func (o *Options) serverOptions(host string, port int) (ServerOptions, error) {
 }
 
 // connect connects to the server, which it starts if it is embedded.
-func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
+func (o *Options) connect() (*nats.Conn, *embedded, *serverErrors, error) {
 	var s *embedded
 	if o.URL == Embedded {
 		var err error
@@ -118,7 +118,7 @@ func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
 	} else if _, err := o.secret(); err != nil {
 		return nil, nil, nil, err
 	}
-	options, said, err := o.dial()
+	options, reported, err := o.dial()
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, s.stop())
 	}
@@ -130,7 +130,7 @@ func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
 	if err != nil {
 		return nil, nil, nil, errors.Join(access(err), s.stop())
 	}
-	return nc, s, said, nil
+	return nc, s, reported, nil
 }
 
 // probeListen checks that an embedded server can listen.

@@ -15,7 +15,7 @@ import (
 // take takes tasks and starts to play them.
 func (w *worker) take(ctx context.Context, start func(*held)) error {
 	var c jetstream.Consumer
-	for said := false; ; {
+	for warned := false; ; {
 		n, ok := w.free(ctx)
 		if !ok {
 			return nil
@@ -31,7 +31,7 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 			return err
 		}
 		if err == nil {
-			said = false
+			warned = false
 			n, err = w.fetch(ctx, c, n, start)
 		}
 		w.release(n)
@@ -41,11 +41,11 @@ func (w *worker) take(ctx context.Context, start func(*held)) error {
 		if err := ended(w.nc); err != nil {
 			return err
 		}
-		if err := w.said.explain(err); errors.Is(err, ErrAccess) {
+		if err := w.reported.explain(err); errors.Is(err, ErrAccess) {
 			return err
 		}
-		if !said {
-			said = true
+		if !warned {
+			warned = true
 			w.opts.log().Info("waiting for the queue", "queue", w.opts.Name, "err", err)
 		}
 		c = nil

@@ -57,12 +57,12 @@ func Work(ctx context.Context, o WorkerOptions) error {
 
 // worker is a running Work.
 type worker struct {
-	opts  WorkerOptions
-	id    string // of this call of Work
-	names names
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	said  *complaints
+	opts     WorkerOptions
+	id       string // of this call of Work
+	names    names
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	reported *serverErrors
 
 	limit int64 // of the body of a message, if the server allows more
 
@@ -118,12 +118,12 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	options, said, err := o.dial()
+	options, reported, err := o.dial()
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{
-		opts: o, id: nonce(), said: said, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		opts: o, id: nonce(), reported: reported, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for logged := false; ; {

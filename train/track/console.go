@@ -78,7 +78,7 @@ func (e Event) show(format, name string) string {
 func (c *Console) bar(e Event, text string) error {
 	const cells = 24
 	full := min(max(0, cells*e.Step/max(1, e.Total)), cells)
-	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, c.left(e), text)
+	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, c.remaining(e), text)
 	if !c.terminal {
 		_, err := fmt.Fprintln(c.w, line)
 		return err
@@ -93,9 +93,9 @@ func (c *Console) bar(e Event, text string) error {
 	return err
 }
 
-// left estimates the time of the remaining steps from that of the previous ones. The
+// remaining estimates the time of the remaining steps from that of the previous ones. The
 // first event of a round only starts the clock.
-func (c *Console) left(e Event) string {
+func (c *Console) remaining(e Event) string {
 	r, ok := c.rounds[e.Kind]
 	if !ok || e.Step <= r.last { // the steps start again: a new round
 		r = round{begin: c.now(), first: e.Step}

@@ -125,9 +125,9 @@ func get(h http.Handler, path string, q url.Values) ([]byte, error) {
 	if r.status == http.StatusOK {
 		return r.body.Bytes(), nil
 	}
-	var said struct{ Error string }
-	_ = json.Unmarshal(r.body.Bytes(), &said)
-	return nil, errAnswer{r.status, said.Error}
+	var answer struct{ Error string }
+	_ = json.Unmarshal(r.body.Bytes(), &answer)
+	return nil, errAnswer{r.status, answer.Error}
 }
 
 // answerOf reads an answer into a value.

@@ -46,7 +46,7 @@ type truth struct{ before, after string }
 func replay(ctx context.Context, t *rollout.Trajectory) (out []truth, problem string) {
 	speaks := false
 	for k := range t.Turns {
-		speaks = speaks || len(said(&t.Turns[k])) > 0
+		speaks = speaks || len(statements(&t.Turns[k])) > 0
 	}
 	if !speaks {
 		return nil, ""
@@ -116,8 +116,8 @@ func sameObservation(was *rollout.Turn, is env.Observation) bool {
 	return true
 }
 
-// said are what a turn's response says about the state, by section.
-func said(t *rollout.Turn) map[string]string {
+// statements are what a turn's response says about the state, by section.
+func statements(t *rollout.Turn) map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{reward.SectionObservation, reward.SectionPrediction} {
 		if text, ok := t.Parsed.Sections[name]; ok {
@@ -132,7 +132,7 @@ func said(t *rollout.Turn) map[string]string {
 func claims(t *rollout.Trajectory, k int, truths []truth) []claimAnswer {
 	out := []claimAnswer{}
 	turn := &t.Turns[k]
-	text := said(turn)
+	text := statements(turn)
 	for _, c := range []struct{ section, kind string }{{reward.SectionObservation, "grounding"}, {reward.SectionPrediction, "worldmodeling"}} {
 		words, ok := text[c.section]
 		if !ok {

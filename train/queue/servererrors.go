@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// complaints are what a server reports about a connection beside its answers, such as a missing
+// serverErrors are what a server reports about a connection beside its answers, such as a missing
 // permission: a call without the permission gets no answer at all.
-type complaints struct {
+type serverErrors struct {
 	name string // of the queue
 	log  *slog.Logger
 
@@ -26,8 +26,8 @@ type complaints struct {
 	when   time.Time // when denied was reported
 }
 
-// hear logs a complaint; the same at most twice a minute. NATS's own handler would print it.
-func (c *complaints) hear(_ *nats.Conn, _ *nats.Subscription, err error) {
+// hear logs an error; the same at most twice a minute. NATS's own handler would print it.
+func (c *serverErrors) hear(_ *nats.Conn, _ *nats.Subscription, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := err.Error()
@@ -43,7 +43,7 @@ func (c *complaints) hear(_ *nats.Conn, _ *nats.Subscription, err error) {
 // explain returns an ErrAccess that names the missing permission if that is why a call got no
 // answer, and other errors as they are. A call without an answer ends after 5 s at least, so that a
 // permission reported long before does not concern it.
-func (c *complaints) explain(err error) error {
+func (c *serverErrors) explain(err error) error {
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return fmt.Errorf("queue: %w: %w: enable JetStream for the account of this user", ErrAccess, err)
 	}
