@@ -26,7 +26,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 	}
 	defer t.progress.stopPrefetches(nil)
 	err := t.loop(ctx)
-	t.progress.stopPrefetches(t.progress.belonging)
+	t.progress.stopPrefetches(t.progress.inSnapshots)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = t.saveInterrupted(ctx, err)
 	}

@@ -167,7 +167,7 @@ func (p *progress) stopPrefetches(except []*prefetch) {
 // withPrefetched returns a state with the episodes that belong to it, for which it waits.
 func (p *progress) withPrefetched(s State) (State, error) {
 	s.Prefetched = nil
-	for _, e := range p.belonging {
+	for _, e := range p.inSnapshots {
 		collected, err := e.wait()
 		if err != nil {
 			return s, fmt.Errorf("train: state after step %d: %w: step %d: %w", s.Step, ErrIncompleteState, e.step, err)

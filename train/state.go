@@ -32,14 +32,14 @@ type State struct {
 
 // progress holds the changing State of a run, and the snapshots of it for checkpoints.
 type progress struct {
-	from       State       // state in which Run starts
-	done       int         // training steps
-	skipped    int         // optimiser steps skipped in a row
-	ahead      []*prefetch // collections of the next steps, in order, without gaps
-	belonging  []*prefetch // those that are part of current and finished
-	best       *Best       // validation so far; nil for none
-	kl         reward.Controller
-	normalizer *reward.Normalizer // nil for none
+	from        State       // state in which Run starts
+	done        int         // training steps
+	skipped     int         // optimiser steps skipped in a row
+	ahead       []*prefetch // collections of the next steps, in order, without gaps
+	inSnapshots []*prefetch // those that are part of current and finished
+	best        *Best       // validation so far; nil for none
+	kl          reward.Controller
+	normalizer  *reward.Normalizer // nil for none
 
 	begun    bool   // steps were done since Restore or the start
 	updating bool   // an update is running, so the weights belong to no finished step
@@ -67,7 +67,7 @@ func (p *progress) state(stability *StabilityState) (State, error) {
 func (p *progress) snapshot(stability *StabilityState) error {
 	s, err := p.state(stability)
 	if err == nil {
-		p.current, p.belonging = &s, slices.Clone(p.ahead)
+		p.current, p.inSnapshots = &s, slices.Clone(p.ahead)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (p *progress) checkWeights() error {
 // episodes that are older than a number of updates are not used.
 func (p *progress) resume(oldest int) error {
 	p.done, p.skipped, p.best, p.ahead = p.from.Step, p.from.Skipped, p.from.Best, restored(p.from.Prefetched, oldest)
-	p.belonging = p.ahead
+	p.inSnapshots = p.ahead
 	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
 		a.Value = p.from.KLCoef
 	}

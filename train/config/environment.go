@@ -12,9 +12,9 @@ import (
 	"vagen/train/config/internal/vagen"
 )
 
-// below has the sources below a file and overrides: the defaults of a generation, a preset
+// baseSources has the sources below a file and overrides: the defaults of a generation, a preset
 // with its settings for an environment, and env.defaults of that environment.
-type below struct {
+type baseSources struct {
 	preset, system string
 	played         string // the environment; "" if data files name it
 	layers         []presets.Layer
@@ -23,7 +23,7 @@ type below struct {
 }
 
 // read reads the preset's documents for an environment, "" for none.
-func (b *below) read(environment string) (err error) {
+func (b *baseSources) read(environment string) (err error) {
 	if b.preset != "" {
 		b.layers, err = presets.Layers(b.preset, environment)
 	}
@@ -31,7 +31,7 @@ func (b *below) read(environment string) (err error) {
 }
 
 // loader returns a loader of c that has read the sources.
-func (b *below) loader(c *Config) *settings.Loader {
+func (b *baseSources) loader(c *Config) *settings.Loader {
 	l := settings.NewLoader(c, vagen.Keys())
 	if raw := vagen.Document(b.system, b.played); raw != nil {
 		l.Base("system "+b.system, raw)
@@ -51,11 +51,11 @@ func (b *below) loader(c *Config) *settings.Loader {
 
 // environment reads the settings for the environment that a configuration names. If
 // environments are named by data files, it reads the options of all.
-func (b *below) environment(c *Config) (err error) {
+func (b *baseSources) environment(c *Config) (err error) {
 	options := map[string]any{}
 	if c.Env.Name == "" || len(c.Data.TrainFiles) > 0 || len(c.Data.ValFiles) > 0 {
 		for _, name := range presets.Environments(b.preset) {
-			part := below{preset: b.preset}
+			part := baseSources{preset: b.preset}
 			if err := part.read(name); err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func (s Source) Compare() ([]Compared, error) {
 	theirs := map[string][]settings.Key{}
 	for _, system := range vagen.Generations() {
 		g := Default()
-		under := below{system: system, played: c.Env.Name}
+		under := baseSources{system: system, played: c.Env.Name}
 		under.loader(&g).Finish()
 		g.Algorithm.Estimator = g.estimatorName()
 		theirs[system] = SafeKeys(&g)

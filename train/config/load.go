@@ -132,7 +132,7 @@ func (s Source) read(system string) (loaded, error) {
 			return in, err
 		}
 	}
-	fill := func(c *Config, b below) *settings.Loader {
+	fill := func(c *Config, b baseSources) *settings.Loader {
 		l := b.loader(c)
 		if s.Path != "" {
 			l.YAML(s.Path, raw)
@@ -140,7 +140,7 @@ func (s Source) read(system string) (loaded, error) {
 		l.Overrides(s.Overrides)
 		return l
 	}
-	probe, under := Default(), below{preset: s.Preset, system: system}
+	probe, under := Default(), baseSources{preset: s.Preset, system: system}
 	if err := under.read(""); err != nil {
 		return in, err
 	}
