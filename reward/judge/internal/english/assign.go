@@ -1,5 +1,7 @@
 package english
 
+import "slices"
+
 // given is what places a sentence gives a noun.
 type given struct {
 	noun chunk
@@ -105,7 +107,7 @@ func (r *reader) assign(ends class) {
 	if topic == nil && r.replace && len(r.recent) > 0 {
 		s.noun = &chunk{class: object, who: r.recent}
 	}
-	if r.follows(0, respectively) {
+	if slices.ContainsFunc(r.chunks, func(c chunk) bool { return c.class == respectively }) {
 		r.zip()
 		return
 	}
@@ -172,7 +174,7 @@ func (r *reader) placed(s *subject, k int) int {
 			run = run[n:]
 		}
 		s.front, s.used, s.fronted = run, false, true
-		if plainOnly(run) && next < len(r.chunks) && r.chunks[next].class == comma {
+		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && next < len(r.chunks) && r.chunks[next].class == comma {
 			s.scope = run
 		}
 	case s.noun != nil:
@@ -225,26 +227,6 @@ func (r *reader) joined(k int) bool {
 		m--
 	}
 	return m >= 0 && m < k-1 && r.chunks[m].class == object
-}
-
-// plainOnly reports whether places are only "in the same row" and the like.
-func plainOnly(run []chunk) bool {
-	for _, p := range run {
-		if !p.plain {
-			return false
-		}
-	}
-	return true
-}
-
-// follows reports whether a chunk of a class follows.
-func (r *reader) follows(k int, c class) bool {
-	for ; k < len(r.chunks); k++ {
-		if r.chunks[k].class == c {
-			return true
-		}
-	}
-	return false
 }
 
 // placeNext reports whether a place follows the noun at k before the next noun.
@@ -308,26 +290,20 @@ func (r *reader) give(n chunk, run []chunk) {
 		r.held = append(r.held, given{n, run})
 		return
 	}
-	parts := [][]chunk{}
-	for k := range run {
-		if k == 0 || run[k].part {
-			parts = append(parts, nil)
-		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], run[k])
-	}
-	switch {
-	case n.loose && (len(parts) > 1 || r.started(n.who[0])):
-		for k, part := range parts {
-			who := n.who[0]
-			if k > 0 || r.started(who) {
-				who = r.add(n.kind, 0)
-			}
-			r.state(who, part)
+	if n.many == len(run) && len(run) > 1 && conflict(run) {
+		for k := range run {
+			r.state(n.who[k], run[k])
 		}
 		return
-	case n.many == len(parts) && len(parts) > 1 && conflicts(run):
-		for k, part := range parts {
-			r.state(n.who[k], part)
+	}
+	isPart := func(p chunk) bool { return p.part }
+	if n.loose && (slices.ContainsFunc(run, isPart) || r.started(n.who[0])) {
+		who := n.who[0]
+		for k := range run {
+			if run[k].part || k == 0 && r.started(who) {
+				who = r.add(n.kind, 0)
+			}
+			r.state(who, run[k])
 		}
 		return
 	}
@@ -346,43 +322,36 @@ func (r *reader) give(n chunk, run []chunk) {
 				!mine && things > 1 && n.many == 0 && p.plain && p.ref == nothing: // they share a row
 				continue
 			}
-			r.state(w, []chunk{p})
+			r.state(w, p)
 		}
 	}
 }
 
-// conflicts reports whether places exclude each other.
-func conflicts(run []chunk) bool {
-	var at place
+// conflict reports whether places exclude each other, as those of "two holes, left and right of me".
+func conflict(run []chunk) bool {
+	var all place
 	for _, p := range run {
-		for a := range at {
-			if at[a] != 0 && p.place[a] != 0 && at[a] != p.place[a] {
-				return true
-			}
-			at[a] |= p.place[a]
-		}
+		all[0], all[1] = all[0]|p.place[0], all[1]|p.place[1]
 	}
-	return false
+	return all[0]&(all[0]-1) != 0 || all[1]&(all[1]-1) != 0
 }
 
-// state states places of a thing, or of the player relative to a thing.
-func (r *reader) state(who int, run []chunk) {
-	for _, p := range run {
-		ref := p.ref
-		if ref == nothing {
-			ref = r.base
-		}
-		switch {
-		case p.mute:
-		case who >= 0 && ref == player:
-			r.assert(who, p.place, p.exact, p.denied)
-		case who == player && ref >= 0:
-			for a, v := range p.place {
-				if v == less || v == after {
-					p.place[a] = less + after - v
-				}
+// state states a place of a thing, or of the player relative to a thing.
+func (r *reader) state(who int, p chunk) {
+	ref := p.ref
+	if ref == nothing {
+		ref = r.base
+	}
+	switch {
+	case p.mute:
+	case who >= 0 && ref == player:
+		r.assert(who, p.place, p.exact, p.denied)
+	case who == player && ref >= 0:
+		for a, v := range p.place {
+			if v == less || v == after {
+				p.place[a] = less + after - v
 			}
-			r.assert(ref, p.place, p.exact, p.denied)
 		}
+		r.assert(ref, p.place, p.exact, p.denied)
 	}
 }

@@ -25,6 +25,7 @@
 package english
 
 import (
+	"cmp"
 	"sync"
 
 	"vagen/reward"
@@ -189,7 +190,7 @@ func (r *reader) relations() []reward.Relation {
 		t := &r.things[k]
 		for a := range t.said {
 			if mine, its := r.numbered[player], r.numbered[k]; mine != nil && its != nil && mine[a] > 0 && its[a] > 0 {
-				t.said[a] = [3]uint8{less, equal, after}[sign(its[a]-mine[a])+1]
+				t.said[a] = [3]uint8{less, equal, after}[cmp.Compare(its[a], mine[a])+1]
 			}
 			if t.said[a] == 0 && t.denied[a]&(less|after) == less|after {
 				t.said[a] = equal
@@ -211,16 +212,6 @@ func (r *reader) relations() []reward.Relation {
 		}
 	}
 	return list
-}
-
-func sign(n int) int {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	}
-	return 0
 }
 
 // Asserts reports whether a sentence states something: it is no question, condition, guess or
