@@ -6,8 +6,7 @@ import (
 )
 
 // touch is the minimum work of an estimator: one pass in order over the arrays that
-// it reads and writes. It is plain Go, with rows spread over goroutines as in the
-// estimators. Arrays are those of the estimator's Spec: rewards, values, mask and turn
+// it reads and writes, in plain Go. Arrays are those of the estimator's Spec: rewards, values, mask and turn
 // ends in, 4, 4, 1 and 1 bytes a token; advantages, returns, turn ids and value
 // mask out, 4, 4, 4 and 1. Whitening has to read and write the advantages once more,
 // as their moments are known only after the last row; the pass does not include that.
@@ -107,14 +106,13 @@ func BenchmarkBeside(b *testing.B) {
 
 func beside(b *testing.B, batch *Batch, spec Spec, est Estimator) {
 	var (
-		c    workerPool
 		out  Result
 		pass = newTouch(batch, spec)
 		best = [2]time.Duration{time.Hour, time.Hour}
 	)
 	for b.Loop() {
 		start := time.Now()
-		c.run(pass, batch.Rows(), batch.Tokens())
+		pass.do(0, batch.Rows())
 		middle := time.Now()
 		if err := est.Estimate(&out, batch); err != nil {
 			b.Fatal(err)

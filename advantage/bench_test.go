@@ -2,7 +2,6 @@ package advantage
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 )
 
@@ -112,25 +111,6 @@ func BenchmarkEstimate(b *testing.B) {
 						}
 					}
 				})
-			}
-		})
-	}
-}
-
-// BenchmarkWorkers shows the speed-up by more processors.
-func BenchmarkWorkers(b *testing.B) {
-	batch := shape{1024, 8192, false}.batch()
-	est := BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95, Whiten: true}
-	all := runtime.GOMAXPROCS(0)
-	defer runtime.GOMAXPROCS(all)
-	for n := 1; n <= all; n *= 2 {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			runtime.GOMAXPROCS(n)
-			var out Result
-			for b.Loop() {
-				if err := est.Estimate(&out, batch); err != nil {
-					b.Fatal(err)
-				}
 			}
 		})
 	}

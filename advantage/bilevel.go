@@ -35,80 +35,35 @@ type BiLevel struct {
 
 // Estimate implements [Estimator].
 func (l BiLevel) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "bi_level_gae", l, runBiLevel[float32])
+	return estimate(dst, b, "bi_level_gae", l, BiLevel.run)
 }
 
-func runBiLevel[T number](l BiLevel, c *call[T]) error {
+func (l BiLevel) run(c *call) error {
 	if err := firstError(unit("gamma", l.Gamma), unit("lambda", l.Lambda), unit("turn gamma", l.TurnGamma),
 		c.needValues(), c.needTurnEnds()); err != nil {
 		return err
 	}
 	c.mask = c.lossMask()
-	p := slot[biLevelPass[T]](c.scratch, mainSlot)
-	*p = biLevelPass[T]{
-		c:     c,
-		token: recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda},
-		turn:  recursion{gamma: l.TurnGamma, decay: l.TurnGamma * l.Lambda},
-	}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !l.Whiten {
-		return err
-	}
-	return c.whiten(Whitening{}, mapKnown)
-}
-
-type biLevelPass[T number] struct {
-	c           *call[T]
-	token, turn recursion // state at the start of every row
-}
-
-func (p *biLevelPass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, hi := c.offsets[row], c.offsets[row+1]
+	for row := range c.rows() {
+		lo, hi := c.row(row)
 		last, end := lastTrue(c.mask[lo:hi]), lastTrue(c.turnEnds[lo:hi])
 		if end > last || last >= 0 && !c.turnEnds[lo+last] {
-			c.scratch.fail(row, fmt.Errorf("turn_end: row %d: last token under the mask at %d, last turn end at %d: %w", row, last, end, ErrNoTurnEnd))
-			continue
+			return fmt.Errorf("turn_end: row %d: last token under the mask at %d, last turn end at %d: %w",
+				row, last, end, ErrNoTurnEnd)
 		}
-		p.row(row)
-	}
-}
-
-func (p *biLevelPass[T]) row(row int) {
-	c := p.c
-	lo, ok := c.offsets[row], true
-	token, turn := p.token, p.turn
-	token.spread.shift = c.firstDelta(row, c.mask)
-	for end := c.offsets[row+1]; end > lo; {
-		start, in := runBefore(c.mask, lo, end)
-		if in {
-			p.run(start, end, &token, &turn)
-		} else {
-			ok = c.skip(start, end, 0) && ok
-			// Turn ends outside the mask also end turns.
-			for t := lastTrue(c.turnEnds[start:end]); t >= 0; t = lastTrue(c.turnEnds[start : start+t]) {
-				turn.step(float64(c.rewards[start+t]), float64(c.values[start+t]))
+		token := recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda}
+		turn := recursion{gamma: l.TurnGamma, decay: l.TurnGamma * l.Lambda}
+		for t := hi - 1; t >= lo; t-- {
+			switch {
+			case c.turnEnds[t] && c.mask[t]:
+				c.token(t, &turn)
+				token.acc, token.next = turn.acc, turn.next
+			case c.turnEnds[t]: // turn ends outside the mask also end turns
+				turn.step(float64(c.rewards[t]), float64(c.values[t]))
+			case c.mask[t]:
+				c.token(t, &token)
 			}
 		}
-		end = start
 	}
-	c.close(row, &token.spread, ok)
-}
-
-// run applies the recursions to a run of tokens under the mask.
-func (p *biLevelPass[T]) run(start, end int, token, turn *recursion) {
-	c := p.c
-	for end > start {
-		e := start + lastTrue(c.turnEnds[start:end]) // start − 1 if there is none
-		advance(token, c.rewards[e+1:end], c.values[e+1:end], c.adv[e+1:end], c.ret[e+1:end])
-		if e < start {
-			return
-		}
-		value := float64(c.values[e])
-		h := turn.step(float64(c.rewards[e]), value)
-		token.acc, token.next = h, value
-		token.spread.add(h, 1)
-		c.adv[e], c.ret[e] = T(h), T(h+value)
-		end = e
-	}
+	return c.whiten(l.Whiten, Whitening{}, c.mask, false)
 }

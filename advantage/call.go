@@ -5,37 +5,48 @@ import (
 	"slices"
 )
 
-// number is the storage type of rewards, values and results. All arithmetic is
-// done in float64, whatever it is.
-type number interface{ float32 | float64 }
-
-// call is one call of Estimate: inputs, outputs and scratch memory in one
-// place. Batch and Result fix the storage to float32; tests also run the same
-// code on float64 storage, to compare at full precision.
-type call[T number] struct {
-	name    string
+// call is one call of Estimate: inputs, outputs and memory that calls reuse, in one place.
+// Numbers are stored in float32; all arithmetic is in float64.
+type call struct {
+	spec    *Spec
 	offsets []int
 
-	rewards, values                []T
+	rewards, values                []float32
 	attention, loss, gae, turnEnds []bool
 	group, trajectory, turn        []int
-	baselines                      []T
+	baselines                      []float32
 	states                         []uint64
 
-	adv, ret  []T
+	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
 	valueMask []bool  // set by publishValueMask
 	turnID    []int32 // set by publishTurnID
+	source    []int   // row whose results each row gets, nil if there are no copies
 	raw       Moments
+	zero      float32 // what whitening maps the zeros outside the mask to
 
-	spareMask []bool
-	spareID   []int32
-	scratch   *scratch
+	*memory
 }
 
-// estimate runs an estimator's core on a batch. The core gets
-// the estimator as an argument instead of capturing it, so that a call allocates nothing.
-func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[float32]) error) error {
+// memory is what a Result keeps between calls.
+type memory struct {
+	call           call
+	spareValueMask []bool
+	spareTurnID    []int32
+	ones           []bool // all true
+	counted        []bool // see whiten
+
+	groups   groups
+	episodes episodes
+	scores   []float64 // one per row or episode
+	perRow   []float64
+	ids      []int // one per episode
+	steps    steps
+}
+
+// estimate runs an estimator's core on a batch. The core gets the estimator as an argument
+// instead of capturing it, so that a call allocates nothing.
+func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call) error) error {
 	if dst == nil {
 		return fmt.Errorf("advantage: %s: result: %w", name, ErrNil)
 	}
@@ -46,54 +57,53 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[
 		return fmt.Errorf("advantage: %s: %w", name, err)
 	}
 	dst.Resize(b.Tokens())
-	mem := dst.mem
-	if err := checkShared(dst, mem.valueMask, b); err != nil {
+	if err := checkShared(dst, dst.mem.spareValueMask, b); err != nil {
 		return fmt.Errorf("advantage: %s: %w", name, err)
 	}
-	loss := b.Loss
-	if len(b.Response) > 0 {
-		loss = b.Response
+	c := &dst.mem.call
+	*c = callOf(b, dst.mem)
+	c.spec = &specs[slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })]
+	c.adv, c.ret = dst.Advantages, dst.Returns
+	if !c.spec.Critic {
+		c.values = nil // not read, so not checked either
 	}
-	c := &mem.call
-	*c = call[float32]{
-		name: name, offsets: b.Offsets,
-		rewards: b.Rewards, values: b.Values,
-		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
-		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
-		baselines: b.Baselines, states: b.States,
-		adv: dst.Advantages, ret: dst.Returns,
-		spareMask: mem.valueMask, spareID: mem.turnID, scratch: &mem.scratch,
-	}
-	err := c.run(func() error { return run(e, c) })
+	clear(c.adv)
+	clear(c.ret)
+	err := run(e, c)
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
 	if err == nil {
 		dst.Unread = c.unread()
 	}
-	mem.valueMask, mem.turnID = c.spareMask, c.spareID
-	*c = call[float32]{}
-	return err
-}
-
-// run prepares the scratch memory, runs the core and names the estimator in its
-// error.
-func (c *call[T]) run(core func() error) error {
-	c.scratch.begin(c.rows())
-	if err := core(); err != nil {
-		return fmt.Errorf("advantage: %s: %w", c.name, err)
+	*c = call{}
+	if err != nil {
+		return fmt.Errorf("advantage: %s: %w", name, err)
 	}
 	return nil
 }
 
+// callOf returns a call with the columns of a batch.
+func callOf(b *Batch, mem *memory) call {
+	loss := b.Loss
+	if len(b.Response) > 0 {
+		loss = b.Response
+	}
+	return call{
+		offsets: b.Offsets, rewards: b.Rewards, values: b.Values,
+		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
+		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
+		baselines: b.Baselines, states: b.States, memory: mem,
+	}
+}
+
 // unread counts the rewards other than 0 on tokens that the estimator does not read.
-func (c *call[T]) unread() int {
-	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == c.name })
+func (c *call) unread() int {
 	var read, also []bool
-	switch s := &specs[i]; {
-	case s.Rewards == SiteAll:
+	switch {
+	case c.spec.Rewards == SiteAll:
 		return 0
-	case s.Rewards == SiteTurnEnd:
+	case c.spec.Rewards == SiteTurnEnd:
 		read = c.turnEnds
-	case s.TurnEnds:
+	case c.spec.TurnEnds:
 		read, also = c.mask, c.turnEnds
 	default:
 		read = c.mask
@@ -107,32 +117,45 @@ func (c *call[T]) unread() int {
 	return n
 }
 
-func (c *call[T]) rows() int { return max(0, len(c.offsets)-1) }
+func (c *call) rows() int { return max(0, len(c.offsets)-1) }
 
-func (c *call[T]) tokens() int { return len(c.rewards) }
+func (c *call) tokens() int { return len(c.rewards) }
 
-// publishValueMask allocates a value mask.
-func (c *call[T]) publishValueMask() {
-	c.spareMask = resize(c.spareMask, c.tokens())
-	c.valueMask = c.spareMask
+// row returns the start and end of a row.
+func (c *call) row(i int) (lo, hi int) { return c.offsets[i], c.offsets[i+1] }
+
+// publishValueMask allocates a value mask, all false, and sets all returns to IgnoreReturn.
+func (c *call) publishValueMask() {
+	c.spareValueMask = resize(c.spareValueMask, c.tokens())
+	clear(c.spareValueMask)
+	c.valueMask = c.spareValueMask
+	for t := range c.ret {
+		c.ret[t] = IgnoreReturn
+	}
 }
 
-// publishTurnID allocates turn ids.
-func (c *call[T]) publishTurnID() {
-	c.spareID = resize(c.spareID, c.tokens())
-	c.turnID = c.spareID
+// publishTurnID publishes the turns of all episodes.
+func (c *call) publishTurnID(e *episodes) {
+	c.spareTurnID = resize(c.spareTurnID, c.tokens())
+	c.turnID = c.spareTurnID
+	for k := range e.count() {
+		c.numberTurns(e.rows(k))
+	}
 }
 
 // attentionMask returns Attention, or a mask of all tokens.
-func (c *call[T]) attentionMask() []bool {
+func (c *call) attentionMask() []bool {
 	if len(c.attention) > 0 {
 		return c.attention
 	}
-	return c.scratch.allTrue(c.tokens())
+	for len(c.ones) < c.tokens() {
+		c.ones = append(c.ones, true)
+	}
+	return c.ones[:c.tokens()]
 }
 
 // lossMask returns Loss, or attention without a loss mask.
-func (c *call[T]) lossMask() []bool {
+func (c *call) lossMask() []bool {
 	if len(c.loss) > 0 {
 		return c.loss
 	}
@@ -140,7 +163,7 @@ func (c *call[T]) lossMask() []bool {
 }
 
 // needValues returns an error for a non-empty batch without values.
-func (c *call[T]) needValues() error {
+func (c *call) needValues() error {
 	if len(c.values) == 0 && c.tokens() > 0 {
 		return fmt.Errorf("values: %w", ErrNoCritic)
 	}
@@ -148,7 +171,7 @@ func (c *call[T]) needValues() error {
 }
 
 // needTurnEnds returns an error for a batch without turn ends.
-func (c *call[T]) needTurnEnds() error {
+func (c *call) needTurnEnds() error {
 	if len(c.turnEnds) == 0 && c.tokens() > 0 {
 		return fmt.Errorf("turn_end: %w", ErrNoMask)
 	}
@@ -177,45 +200,135 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// skip sets the advantages of tokens that do not count to 0 and their returns to unset,
-// and reports whether their rewards and values are finite. A NaN there is an error, too,
-// because it shows that the input is wrong.
-func (c *call[T]) skip(start, end int, unset T) bool {
-	return prepare(c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end], unset)
+// token moves the recursion over a token and stores its advantage and return.
+func (c *call) token(t int, s *recursion) { c.step(t, float64(c.rewards[t]), s) }
+
+// step is token with another reward.
+func (c *call) step(t int, reward float64, s *recursion) {
+	value := float64(c.values[t])
+	a := s.step(reward, value)
+	c.adv[t], c.ret[t] = float32(a), float32(a+value)
 }
 
-// open applies skip to all tokens of a row.
-func (c *call[T]) open(row int, unset T) bool {
-	return c.skip(c.offsets[row], c.offsets[row+1], unset)
-}
+// turnEnds separate adjacent runs of tokens under the mask.
+func (c *call) endsTurn(t int) bool { return len(c.turnEnds) > 0 && c.turnEnds[t] }
 
-// close records the row's advantages for whitening. If ok is false because an input was
-// not finite, or the results may not fit their storage, it examines the row.
-func (c *call[T]) close(row int, s *spread, ok bool) {
-	c.scratch.parts[row] = s.moments()
-	if !ok || !s.safe() {
-		c.examine(row, len(c.values) > 0)
+// nextTurn returns the first turn at t or later: its first token and the token after its
+// last one, both hi if there is none. A turn is a run of tokens under the mask; if the batch
+// has TurnEnd, turn ends separate adjacent runs.
+func (c *call) nextTurn(t, hi int) (start, end int) {
+	for t < hi && !c.mask[t] {
+		t++
 	}
-}
-
-// examine records an error for the row's first number that is not finite:
-// among rewards, then values where the estimator reads them, then results.
-func (c *call[T]) examine(row int, values bool) {
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	look := func(field string, x []T) bool {
-		for t, v := range x[lo:hi] {
-			if v-v != 0 {
-				c.scratch.fail(row, fmt.Errorf("%s: row %d, position %d: %v: %w", field, row, t, v, ErrNotFinite))
-				return true
-			}
+	start = t
+	for t < hi && c.mask[t] {
+		t++
+		if c.endsTurn(t - 1) {
+			break
 		}
-		return false
 	}
-	switch {
-	case look("rewards", c.rewards):
-	case values && look("values", c.values):
-	case look("advantages", c.adv):
-	default:
-		look("returns", c.ret)
+	return start, t
+}
+
+// previousTurn returns the last turn before t, as nextTurn does; both are lo if there is none.
+func (c *call) previousTurn(lo, t int) (start, end int) {
+	for t > lo && !c.mask[t-1] {
+		t--
+	}
+	end = t
+	for t > lo && c.mask[t-1] && (t == end || !c.endsTurn(t-1)) {
+		t--
+	}
+	return t, end
+}
+
+// sum adds the numbers in order.
+func sum(x []float32) float64 {
+	total := 0.0
+	for _, v := range x {
+		total += float64(v)
+	}
+	return total
+}
+
+// maskedSum returns the sum of the row's rewards under the mask.
+func (c *call) maskedSum(row int) float64 {
+	total := 0.0
+	for t := c.offsets[row]; t < c.offsets[row+1]; t++ {
+		if c.mask[t] {
+			total += float64(c.rewards[t])
+		}
+	}
+	return total
+}
+
+// spread gives the tokens from lo to hi under the mask the advantage.
+func (c *call) spread(lo, hi int, a float32) {
+	for t := lo; t < hi; t++ {
+		if c.mask[t] {
+			c.adv[t] = a
+		}
 	}
 }
+
+// lastTrue returns the last position with the mask set, -1 when there is none.
+func lastTrue(mask []bool) int {
+	for t := len(mask) - 1; t >= 0; t-- {
+		if mask[t] {
+			return t
+		}
+	}
+	return -1
+}
+
+// count returns how many entries are true.
+func count(mask []bool) int {
+	n := 0
+	for _, in := range mask {
+		if in {
+			n++
+		}
+	}
+	return n
+}
+
+// check fills the results of copies and returns an error for the first number that is not
+// finite, among rewards, then values where the estimator reads them, then results. Tokens that
+// do not count are checked, too, because a NaN there shows that the input is wrong. It also
+// returns the moments of the advantages over a mask, none without one.
+func (c *call) check(over []bool) (Moments, error) {
+	c.copyBack()
+	values := c.values
+	if len(values) == 0 {
+		values = c.rewards
+	}
+	var bad float32 // x − x is 0 for finite numbers and NaN for others
+	var s shifted
+	for t, a := range c.adv {
+		bad += (c.rewards[t] - c.rewards[t]) + (values[t] - values[t]) + (a - a) + (c.ret[t] - c.ret[t])
+		if over != nil && over[t] {
+			s.add(float64(a))
+		}
+	}
+	if bad == 0 {
+		return s.moments(), nil
+	}
+	return Moments{}, firstError(c.finite("rewards", c.rewards), c.finite("values", c.values),
+		c.finite("advantages", c.adv), c.finite("returns", c.ret))
+}
+
+// finite returns an error for the first number of a column that is not finite.
+func (c *call) finite(name string, x []float32) error {
+	at := notFinite(x)
+	if at < 0 {
+		return nil
+	}
+	row := 0
+	for c.offsets[row+1] <= at {
+		row++
+	}
+	return fmt.Errorf("%s: row %d, position %d: %v: %w", name, row, at-c.offsets[row], x[at], ErrNotFinite)
+}
+
+// notFinite returns the position of the first number that is not finite, -1 if there is none.
+func notFinite(x []float32) int { return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }) }

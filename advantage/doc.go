@@ -10,11 +10,9 @@
 // which tokens they use.
 //
 // A [Batch] holds rows one after another without padding, in float32. Recursions and
-// sums are in float64 and in one fixed order, so results do not depend on the number
-// or kind of processors, to the last bit: the vector kernels for amd64 round as the Go
-// code does, and the build tag purego disables them. A [Result] is reused from step to
-// step without allocation. Bad input is an error that names field, row and position;
-// no result is ever NaN or infinite.
+// sums are in float64 and in one fixed order, so results do not depend on the processor, to
+// the last bit. A [Result] is reused from step to step without allocation.
+// Bad input is an error that names field, row and position; no result is ever NaN or infinite.
 //
 // # Use
 //

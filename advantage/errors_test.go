@@ -266,7 +266,7 @@ func TestParametersOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestLowestBadRowIsReported, whichever goroutine finds one first.
+// TestLowestBadRowIsReported, of several.
 func TestLowestBadRowIsReported(t *testing.T) {
 	b := shape{96, 2048, true}.batch()
 	for _, row := range []int{90, 60, 5, 40} {

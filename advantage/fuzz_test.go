@@ -147,7 +147,7 @@ func check(t *testing.T, name string, out *Result, b *Batch) {
 		t.Fatalf("%s: results for %d, %d, %d, %d of %d tokens", name,
 			len(out.Advantages), len(out.Returns), len(out.ValueMask), len(out.TurnID), n)
 	}
-	if !finite(out.Advantages) || !finite(out.Returns) {
+	if notFinite(out.Advantages) >= 0 || notFinite(out.Returns) >= 0 {
 		t.Fatalf("%s: results %v, %v", name, out.Advantages, out.Returns)
 	}
 }
@@ -208,7 +208,7 @@ func FuzzWhitening(f *testing.F) {
 			}
 			return
 		}
-		if !finite(dst) || m != momentsOf(x, in) {
+		if notFinite(dst) >= 0 || m != momentsOf(x, in) {
 			t.Fatalf("whitened %v to %v with %+v", x, dst, m)
 		}
 	})

@@ -20,43 +20,19 @@ type GAE struct {
 
 // Estimate implements [Estimator].
 func (g GAE) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gae", g, runGAE[float32])
+	return estimate(dst, b, "gae", g, GAE.run)
 }
 
-func runGAE[T number](g GAE, c *call[T]) error {
+func (g GAE) run(c *call) error {
 	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
 		return err
 	}
 	c.mask = c.attentionMask()
-	p := slot[gaePass[T]](c.scratch, mainSlot)
-	*p = gaePass[T]{c: c, gamma: g.Gamma, decay: g.Gamma * g.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !g.Whiten {
-		return err
-	}
-	return c.whiten(Whitening{}, mapAll)
-}
-
-type gaePass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-}
-
-func (p *gaePass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, ok := c.offsets[row], true
-		s := recursion{gamma: p.gamma, decay: p.decay}
-		s.spread.shift = c.firstDelta(row, c.mask)
-		for end := c.offsets[row+1]; end > lo; {
-			start, attended := runBefore(c.mask, lo, end)
-			before := s.spread
-			advance(&s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
-			if !attended {
-				s.spread = before
-				ok = ok && finite(c.adv[start:end]) && finite(c.ret[start:end])
-			}
-			end = start
+	for row := range c.rows() {
+		s := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
+		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+			c.token(t, &s)
 		}
-		c.close(row, &s.spread, ok)
 	}
+	return c.whiten(g.Whiten, Whitening{}, c.mask, false)
 }

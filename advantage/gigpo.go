@@ -40,10 +40,10 @@ type GiGPO struct {
 
 // Estimate implements [Estimator].
 func (g GiGPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gigpo", g, runGiGPO[float32])
+	return estimate(dst, b, "gigpo", g, GiGPO.run)
 }
 
-func runGiGPO[T number](g GiGPO, c *call[T]) error {
+func (g GiGPO) run(c *call) error {
 	eps, err := epsilon(g.Epsilon)
 	if err = firstError(err, unit("gamma", g.Gamma)); err != nil {
 		return err
@@ -68,14 +68,20 @@ func runGiGPO[T number](g GiGPO, c *call[T]) error {
 	for i, r := range steps.returns {
 		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NormByStd, eps, 0))
 	}
-	c.publishTurnID()
-	p := slot[stepPass[T]](c.scratch, secondSlot)
-	*p = stepPass[T]{c: c, episode: episodeScores, steps: steps}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
+	c.publishTurnID(e)
+	for k := range e.count() {
+		turn := steps.start[k]
+		for _, row := range e.rows(k) {
+			lo, hi := c.row(row)
+			for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
+				c.spread(start, end, float32(episodeScores[k]+steps.returns[turn]))
+				turn++
+			}
+		}
 	}
-	c.copyBack(e)
-	return nil
+	copy(c.ret, c.adv)
+	_, err = c.check(nil)
+	return err
 }
 
 // steps are the turns of the distinct rows, row by row in stitched order.
@@ -95,8 +101,8 @@ type stepKey struct {
 }
 
 // steps computes the discounted returns of all turns and groups them by state.
-func (c *call[T]) steps(e *episodes, gamma float64) (*steps, error) {
-	s := &c.scratch.steps
+func (c *call) steps(e *episodes, gamma float64) (*steps, error) {
+	s := &c.memory.steps
 	s.first = append(s.first[:0], 0)
 	for row := range c.rows() {
 		s.first = append(s.first, s.first[row]+c.countTurns(row))
@@ -141,59 +147,19 @@ func (s *steps) id(key stepKey) int {
 }
 
 // countTurns returns the number of turns in a row.
-func (c *call[T]) countTurns(row int) int {
-	n, hi := 0, c.offsets[row+1]
-	for t := c.offsets[row]; t < hi; {
-		end, in := c.turnFrom(t, hi)
-		if in {
-			n++
-		}
-		t = end
+func (c *call) countTurns(row int) int {
+	n := 0
+	lo, hi := c.row(row)
+	for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
+		n++
 	}
 	return n
 }
 
 // turnRewards appends the summed reward of each turn of the row.
-func (c *call[T]) turnRewards(row int, s *steps) {
-	hi := c.offsets[row+1]
-	for t := c.offsets[row]; t < hi; {
-		end, in := c.turnFrom(t, hi)
-		if in {
-			s.returns = append(s.returns, sum(c.rewards[t:end]))
-		}
-		t = end
-	}
-}
-
-// stepPass gives each token the sum of episode and step advantage.
-type stepPass[T number] struct {
-	c       *call[T]
-	episode []float64
-	steps   *steps
-}
-
-func (p *stepPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		c.numberTurns(rows)
-		turn := p.steps.start[k]
-		for _, row := range rows {
-			lo, hi := c.offsets[row], c.offsets[row+1]
-			for t := lo; t < hi; {
-				end, in := c.turnFrom(t, hi)
-				a := T(0)
-				if in {
-					a = T(p.episode[k] + p.steps.returns[turn])
-					turn++
-				}
-				fill(c.adv[t:end], a)
-				t = end
-			}
-			copy(c.ret[lo:hi], c.adv[lo:hi])
-			if !finite(c.adv[lo:hi]) {
-				c.examine(row, false)
-			}
-		}
+func (c *call) turnRewards(row int, s *steps) {
+	lo, hi := c.row(row)
+	for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
+		s.returns = append(s.returns, sum(c.rewards[start:end]))
 	}
 }

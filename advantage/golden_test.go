@@ -8,12 +8,10 @@ import (
 	"vagen/internal/golden"
 )
 
-// recorded is one recorded case as a batch, in the precision of the file.
+// recorded is one recorded case as a batch.
 type recorded struct {
 	golden.Case
-	batch                      Batch
-	rewards, values, baselines []float64
-	width                      int
+	batch Batch
 }
 
 // flat reads a matrix as one row-major vector and returns its width.
@@ -74,24 +72,13 @@ func ids(t testing.TB, fields map[string]json.RawMessage, name string) []int {
 func record(t testing.TB, c golden.Case, rewards string) *recorded {
 	t.Helper()
 	r := &recorded{Case: c}
-	r.rewards, r.width = flat(t, c.Inputs, rewards)
-	r.values, _ = flat(t, c.Inputs, "values")
-	if c.DType == "float32" {
-		// The recorded inputs are short decimals that the original rounded.
-		round(r.rewards)
-		round(r.values)
-	}
-	r.batch.Rewards, r.batch.Values = narrow(r.rewards), narrow(r.values)
-	for i := 0; i <= len(r.rewards); i += r.width {
+	scores, width := flat(t, c.Inputs, rewards)
+	values, _ := flat(t, c.Inputs, "values")
+	r.batch.Rewards, r.batch.Values = narrow(scores), narrow(values)
+	for i := 0; i <= len(scores); i += width {
 		r.batch.Offsets = append(r.batch.Offsets, i)
 	}
 	return r
-}
-
-func round(x []float64) {
-	for i, v := range x {
-		x[i] = float64(float32(v))
-	}
 }
 
 func (r *recorded) mask(t testing.TB, name string) []bool {
@@ -125,73 +112,56 @@ func storage(tol golden.Tolerance, scale float64) golden.Tolerance {
 	return golden.Tolerance{Abs: tol.Abs + 2e-5*math.Max(1, scale), Rel: tol.Rel + 2e-5}
 }
 
-// compare runs an estimator on float64 storage, with the recorded tolerance unchanged,
-// and through the public float32 interface. The raw variant, if given, must return
-// raw_advantages.
+// compare runs an estimator on a case. The raw variant, if given, must return raw_advantages.
 func (r *recorded) compare(t *testing.T, tally *golden.Tally, est, raw Estimator) {
 	t.Helper()
 	tally.Case()
-	wide64 := wide(r.Name, &r.batch, r.rewards, r.values, r.baselines)
-	if err := call64(est, wide64); err != nil {
-		t.Errorf("%s: %v", r.Name, err)
-		return
-	}
 	var out Result
 	if err := est.Estimate(&out, &r.batch); err != nil {
 		t.Errorf("%s: %v", r.Name, err)
 		return
 	}
-	tol := storage(r.Tolerance, r.rawScale(wide64))
+	tol := storage(r.Tolerance, r.rawScale(&out))
 	if r.DType == "float32" {
 		// The recorded tolerance was made for float32 arithmetic.
 		tol = r.Tolerance
 	}
-	pair := func(name string, full []float64, stored []float32) {
-		want, _ := flat(t, r.Expected, name)
-		if want == nil {
-			return
+	pair := func(name string, got []float32) {
+		if want, _ := flat(t, r.Expected, name); want != nil {
+			golden.Floats(t, tally, r.Name+" "+name, got, want, tol)
 		}
-		golden.Floats(t, tally, r.Name+" "+name, full, want, r.Tolerance)
-		golden.Floats(t, tally, r.Name+" "+name+" (stored)", stored, want, tol)
 	}
-	pair("advantages", wide64.adv, out.Advantages)
-	pair("returns", wide64.ret, out.Returns)
+	pair("advantages", out.Advantages)
+	pair("returns", out.Returns)
 	if want, _ := flat(t, r.Expected, "value_mask"); want != nil {
-		same(t, tally, r.Name+" value_mask", wide64.valueMask, bools(want))
-		same(t, tally, r.Name+" value_mask (stored)", out.ValueMask, bools(want))
+		same(t, tally, r.Name+" value_mask", out.ValueMask, bools(want))
 	}
 	if want, _ := flat(t, r.Expected, "turn_id"); want != nil {
-		same(t, tally, r.Name+" turn_id", wide64.turnID, ints(want))
-		same(t, tally, r.Name+" turn_id (stored)", out.TurnID, ints(want))
+		same(t, tally, r.Name+" turn_id", out.TurnID, ints(want))
 	}
 	if _, ok := r.Expected["raw_advantages"]; !ok || raw == nil {
-		return
-	}
-	wideRaw := wide(r.Name, &r.batch, r.rewards, r.values, r.baselines)
-	if err := call64(raw, wideRaw); err != nil {
-		t.Errorf("%s: raw: %v", r.Name, err)
 		return
 	}
 	if err := raw.Estimate(&out, &r.batch); err != nil {
 		t.Errorf("%s: raw: %v", r.Name, err)
 		return
 	}
-	pair("raw_advantages", wideRaw.adv, out.Advantages)
+	pair("raw_advantages", out.Advantages)
 }
 
 // rawScale bounds how much larger than one the numbers are, relative to the standard
 // deviation that whitening divides by.
-func (r *recorded) rawScale(c *call[float64]) float64 {
+func (r *recorded) rawScale(out *Result) float64 {
 	big := 1.0
-	for _, x := range [][]float64{r.rewards, r.values, c.ret} {
+	for _, x := range [][]float32{r.batch.Rewards, r.batch.Values, out.Returns} {
 		for _, v := range x {
 			if v != IgnoreReturn {
-				big = math.Max(big, math.Abs(v))
+				big = math.Max(big, math.Abs(float64(v)))
 			}
 		}
 	}
-	if c.raw.N > 1 {
-		big = math.Max(big, big/math.Sqrt(c.raw.Variance()+whitenEpsilon))
+	if out.Raw.N > 1 {
+		big = math.Max(big, big/math.Sqrt(out.Raw.Variance()+whitenEpsilon))
 	}
 	return big
 }

@@ -19,10 +19,10 @@ type GPG struct{}
 
 // Estimate implements [Estimator].
 func (g GPG) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "gpg", g, runGPG[float32])
+	return estimate(dst, b, "gpg", g, GPG.run)
 }
 
-func runGPG[T number](_ GPG, c *call[T]) error {
+func (GPG) run(c *call) error {
 	g, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
@@ -44,5 +44,5 @@ func runGPG[T number](_ GPG, c *call[T]) error {
 		scores[row] = alpha * s
 	}
 	c.mask = c.lossMask()
-	return c.broadcast(scores)
+	return c.finishBroadcast(scores)
 }

@@ -58,65 +58,33 @@ func (g *groups) score(scores []float64) {
 // scoredGroups sorts the batch's rows into their groups, and returns these and
 // the sum of each row's rewards over all its tokens. The caller may overwrite
 // the scores.
-func (c *call[T]) scoredGroups() (*groups, []float64, error) {
+func (c *call) scoredGroups() (*groups, []float64, error) {
 	if len(c.group) == 0 && c.rows() > 0 {
 		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
-	g := &c.scratch.groups
+	g := &c.groups
 	g.assign(c.group)
-	scores, err := c.rowScores()
-	if err != nil {
-		return nil, nil, err
+	c.scores = resize(c.scores, c.rows())
+	for row := range c.scores {
+		lo, hi := c.row(row)
+		c.scores[row] = sum(c.rewards[lo:hi])
 	}
-	g.score(scores)
-	return g, scores, nil
+	g.score(c.scores)
+	return g, c.scores, nil
 }
 
-// rowScores returns the sum of each row's rewards, over all its tokens.
-func (c *call[T]) rowScores() ([]float64, error) {
-	c.scratch.scores = resize(c.scratch.scores, c.rows())
-	p := slot[scorePass[T]](c.scratch, mainSlot)
-	p.c = c
-	return c.scratch.scores, c.scratch.each(p, c.rows(), c.tokens())
-}
-
-type scorePass[T number] struct{ c *call[T] }
-
-func (p *scorePass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		s := sum(c.rewards[c.offsets[row]:c.offsets[row+1]])
-		if s-s != 0 {
-			c.examine(row, false)
-		}
-		c.scratch.scores[row] = s
-	}
-}
-
-// broadcast sets advantage and return of every token under the mask to its row's
-// advantage, and to 0 elsewhere. With whiten set it also records the moments.
-func (c *call[T]) broadcast(advantages []float64) error {
+// broadcast sets advantage and return of every token under the mask to its row's advantage.
+func (c *call) broadcast(advantages []float64) {
 	for row, a := range advantages {
-		if x := T(a); x-x != 0 {
-			return fmt.Errorf("row %d: advantage %v: %w", row, a, ErrNotFinite)
-		}
-	}
-	p := slot[broadcastPass[T]](c.scratch, secondSlot)
-	*p = broadcastPass[T]{c: c, advantages: advantages}
-	return c.scratch.each(p, c.rows(), c.tokens())
-}
-
-type broadcastPass[T number] struct {
-	c          *call[T]
-	advantages []float64
-}
-
-func (p *broadcastPass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, hi := c.offsets[row], c.offsets[row+1]
-		clear(c.adv[lo:hi])
-		c.spreadOver(lo, hi, T(p.advantages[row]))
+		lo, hi := c.row(row)
+		c.spread(lo, hi, float32(a))
 		copy(c.ret[lo:hi], c.adv[lo:hi])
 	}
+}
+
+// finishBroadcast is broadcast and check.
+func (c *call) finishBroadcast(advantages []float64) error {
+	c.broadcast(advantages)
+	_, err := c.check(nil)
+	return err
 }

@@ -31,10 +31,10 @@ const DefaultEpsilon = 1e-6
 
 // Estimate implements [Estimator].
 func (g GRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo", g, runGRPO[float32])
+	return estimate(dst, b, "grpo", g, GRPO.run)
 }
 
-func runGRPO[T number](g GRPO, c *call[T]) error {
+func (g GRPO) run(c *call) error {
 	eps, err := epsilon(g.Epsilon)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func runGRPO[T number](g GRPO, c *call[T]) error {
 		scores[row] = groups.compare(row, s, g.NormByStd, eps, s)
 	}
 	c.mask = c.lossMask()
-	return c.broadcast(scores)
+	return c.finishBroadcast(scores)
 }
 
 // compare returns the advantage of an item over its group, and alone for the

@@ -1,7 +1,6 @@
 package advantage
 
 import (
-	"runtime"
 	"slices"
 	"testing"
 )
@@ -188,28 +187,6 @@ func TestPermutedRowsPermuteResults(t *testing.T) {
 		g.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		bothSame(t, run(t, est, batchOf(shuffled)), run(t, est, batchOf(rows)), shuffled, rows)
 	})
-}
-
-// TestWorkerCountChangesNothing compares bits: a batch that is spread over
-// goroutines gives what one goroutine gives.
-func TestWorkerCountChangesNothing(t *testing.T) {
-	batch := shape{96, 2048, true}.batch()
-	if workers := batch.Tokens() / tokensPerWorker; workers < 2 {
-		t.Fatalf("the batch has work for %d goroutines, want several", workers)
-	}
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for _, name := range Names() {
-		est := named(t, name, testParams())
-		runtime.GOMAXPROCS(1)
-		want := run(t, est, batch)
-		for _, n := range []int{2, 3, 8} {
-			runtime.GOMAXPROCS(n)
-			got := run(t, est, batch)
-			if !slices.Equal(got.Advantages, want.Advantages) || !slices.Equal(got.Returns, want.Returns) {
-				t.Errorf("%s: other bits on %d processors", name, n)
-			}
-		}
-	}
 }
 
 // TestCopiesAreHarmless appends copies of rows, as trainers do to fill a batch.

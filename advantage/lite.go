@@ -25,46 +25,23 @@ type Lite struct {
 
 // Estimate implements [Estimator].
 func (l Lite) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "lite_gae", l, runLite[float32])
+	return estimate(dst, b, "lite_gae", l, Lite.run)
 }
 
-func runLite[T number](l Lite, c *call[T]) error {
+func (l Lite) run(c *call) error {
 	if err := firstError(unit("gamma", l.Gamma), unit("lambda", l.Lambda), c.needValues()); err != nil {
 		return err
 	}
 	c.mask = c.lossMask()
-	p := slot[litePass[T]](c.scratch, mainSlot)
-	*p = litePass[T]{c: c, gamma: l.Gamma, decay: l.Gamma * l.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !l.Whiten {
-		return err
-	}
-	return c.whiten(GuardedWhitening(), mapKnown)
-}
-
-type litePass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-}
-
-func (p *litePass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, hi := c.offsets[row], c.offsets[row+1]
-		ok := true
-		s := recursion{gamma: p.gamma, decay: p.decay}
-		s.spread.shift = c.firstDelta(row, c.mask)
-		for end := hi; end > lo; {
-			start, in := runBefore(c.mask, lo, end)
-			r, v, adv, ret := c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end]
-			if in {
-				advance(&s, r, v, adv, ret)
+	for row := range c.rows() {
+		s := recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda}
+		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+			if c.mask[t] {
+				c.token(t, &s)
 			} else {
-				ok = c.skip(start, end, 0) && ok
-				fill(adv, T(s.acc))
-				scale(ret, v, -s.acc, 1) // fits where the advantage is safe
+				c.adv[t], c.ret[t] = float32(s.acc), float32(s.acc+float64(c.values[t]))
 			}
-			end = start
 		}
-		c.close(row, &s.spread, ok)
 	}
+	return c.whiten(l.Whiten, GuardedWhitening(), c.mask, false)
 }

@@ -27,10 +27,10 @@ type Masked struct {
 
 // Estimate implements [Estimator].
 func (m Masked) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "masked_gae", m, runMasked[float32])
+	return estimate(dst, b, "masked_gae", m, Masked.run)
 }
 
-func runMasked[T number](m Masked, c *call[T]) error {
+func (m Masked) run(c *call) error {
 	if err := firstError(unit("gamma", m.Gamma), unit("lambda", m.Lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -38,53 +38,18 @@ func runMasked[T number](m Masked, c *call[T]) error {
 		return fmt.Errorf("gae: %w", ErrNoMask)
 	}
 	c.mask = c.gae
-	p := slot[maskedPass[T]](c.scratch, mainSlot)
-	*p = maskedPass[T]{c: c, gamma: m.Gamma, decay: m.Gamma * m.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !m.Whiten {
-		return err
+	for row := range c.rows() {
+		s := recursion{gamma: m.Gamma, decay: m.Gamma * m.Lambda}
+		c.maskedRow(row, &s)
 	}
-	return c.whiten(Whitening{}, mapKnown)
+	return c.whiten(m.Whiten, Whitening{}, c.mask, false)
 }
 
-type maskedPass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-}
-
-func (p *maskedPass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		s := recursion{gamma: p.gamma, decay: p.decay}
-		s.spread.shift = c.firstDelta(row, c.mask)
-		ok := c.advanceRow(row, &s)
-		c.close(row, &s.spread, ok)
-	}
-}
-
-// advanceRow applies the recursion to the tokens of a row under the mask, gives
-// the others zeros, and reports whether all of them were finite.
-func (c *call[T]) advanceRow(row int, s *recursion) bool {
-	lo, ok := c.offsets[row], true
-	for end := c.offsets[row+1]; end > lo; {
-		start, in := runBefore(c.mask, lo, end)
-		if in {
-			advance(s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
-		} else {
-			ok = c.skip(start, end, 0) && ok
+// maskedRow applies the recursion to the tokens of a row under the mask.
+func (c *call) maskedRow(row int, s *recursion) {
+	for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+		if c.mask[t] {
+			c.token(t, s)
 		}
-		end = start
 	}
-	return ok
-}
-
-// firstDelta returns reward minus value of the row's last token under the mask,
-// which is its advantage when nothing comes after it. It is close enough to the
-// others to serve as a shift.
-func (c *call[T]) firstDelta(row int, mask []bool) float64 {
-	lo := c.offsets[row]
-	t := lastTrue(mask[lo:c.offsets[row+1]])
-	if t < 0 {
-		return 0
-	}
-	return float64(c.rewards[lo+t]) - float64(c.values[lo+t])
 }

@@ -9,26 +9,40 @@ type Moments struct {
 	M2   float64 // sum of squared distances to the mean
 }
 
-func momentsOf[T number](x []T, mask []bool) Moments {
-	var m Moments
-	sum := 0.0
+// momentsOf returns the moments of the numbers under the mask, or of all without one.
+func momentsOf(x []float32, mask []bool) Moments {
+	var s shifted
 	for t, v := range x {
 		if mask == nil || mask[t] {
-			m.N++
-			sum += float64(v)
+			s.add(float64(v))
 		}
 	}
-	if m.N == 0 {
-		return m
+	return s.moments()
+}
+
+// shifted sums numbers and their squares relative to the first of them. As no member of a set
+// of n is further than √n deviations from the mean, the variance loses at most n roundings.
+type shifted struct {
+	n             int
+	shift, s1, s2 float64
+}
+
+func (s *shifted) add(x float64) {
+	if s.n == 0 {
+		s.shift = x
 	}
-	m.Mean = sum / float64(m.N)
-	for t, v := range x {
-		if mask == nil || mask[t] {
-			d := float64(v) - m.Mean
-			m.M2 += float64(d * d)
-		}
+	d := x - s.shift
+	s.n++
+	s.s1 += d
+	s.s2 += float64(d * d)
+}
+
+func (s *shifted) moments() Moments {
+	if s.n == 0 {
+		return Moments{}
 	}
-	return m
+	n := float64(s.n)
+	return Moments{N: s.n, Mean: s.shift + s.s1/n, M2: max(0, s.s2-s.s1*(s.s1/n))}
 }
 
 // Variance returns the unbiased variance, M2/(N−1), and NaN for fewer than two
@@ -38,17 +52,4 @@ func (m Moments) Variance() float64 {
 		return math.NaN()
 	}
 	return m.M2 / float64(m.N-1)
-}
-
-// merge adds the moments of another set (Chan, Golub and LeVeque 1979). Merging
-// in row order gives one result for any number of workers.
-func (m *Moments) merge(o Moments) {
-	if o.N == 0 {
-		return
-	}
-	a, b := float64(m.N), float64(o.N)
-	d := o.Mean - m.Mean
-	m.N += o.N
-	m.Mean += d * (b / (a + b))
-	m.M2 += o.M2 + d*d*(a*b/(a+b))
 }

@@ -1,5 +1,7 @@
 package advantage
 
+import "slices"
+
 // NoConcat is advantage estimation with rows as steps: each row is one turn of
 // an episode, as written by a harness that opens a conversation per turn.
 //
@@ -32,10 +34,10 @@ type NoConcat struct {
 
 // Estimate implements [Estimator].
 func (g NoConcat) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "no_concat_gae", g, runNoConcat[float32])
+	return estimate(dst, b, "no_concat_gae", g, NoConcat.run)
 }
 
-func runNoConcat[T number](g NoConcat, c *call[T]) error {
+func (g NoConcat) run(c *call) error {
 	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -45,65 +47,29 @@ func runNoConcat[T number](g NoConcat, c *call[T]) error {
 		return err
 	}
 	c.publishValueMask()
-	p := slot[noConcatPass[T]](c.scratch, mainSlot)
-	*p = noConcatPass[T]{c: c, gamma: g.Gamma, decay: g.Gamma * g.Lambda, last: g.Last}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
-	}
-	if g.Whiten {
-		if err := c.whiten(GuardedWhitening(), mapKnown); err != nil {
-			return err
-		}
-	}
-	c.copyBack(e)
-	return nil
-}
-
-type noConcatPass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-	last         bool
-}
-
-func (p *noConcatPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
+	for k := range e.count() {
+		s := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
+		rows := e.rows(k)
 		for i := len(rows) - 1; i >= 0; i-- {
-			ok = p.row(rows[i], &s) && ok
+			g.row(c, rows[i], &s)
 		}
-		c.closeEpisode(k, rows, &s.spread, ok)
 	}
+	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, false)
 }
 
-func (p *noConcatPass[T]) row(row int, s *recursion) bool {
-	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	ok := c.open(row, IgnoreReturn)
-	clear(c.valueMask[lo:hi])
+func (g NoConcat) row(c *call, row int, s *recursion) {
+	lo, hi := c.row(row)
 	m := c.rowMask(row)
-	anchor, value := p.anchor(m), 0.0
+	anchor, value := slices.Index(m, true), 0.0
+	if g.Last {
+		anchor = lastTrue(m)
+	}
 	if anchor >= 0 {
 		value = float64(c.values[lo+anchor])
 	}
 	a := s.step(c.maskedSum(row), value)
-	n := count(m)
-	if s.spread.n == 0 {
-		s.spread.shift = a
-	}
-	s.spread.add(a, n)
-	c.spreadOver(lo, hi, T(a))
+	c.spread(lo, hi, float32(a))
 	if anchor >= 0 {
-		c.ret[lo+anchor], c.valueMask[lo+anchor] = T(a+value), true
+		c.ret[lo+anchor], c.valueMask[lo+anchor] = float32(a+value), true
 	}
-	return ok
-}
-
-// anchor returns the position whose value is used as the row's value, -1 for none.
-func (p *noConcatPass[T]) anchor(m []bool) int {
-	if p.last {
-		return lastTrue(m)
-	}
-	return firstTrue(m)
 }

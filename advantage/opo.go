@@ -20,10 +20,10 @@ type OPO struct{}
 
 // Estimate implements [Estimator].
 func (o OPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "opo", o, runOPO[float32])
+	return estimate(dst, b, "opo", o, OPO.run)
 }
 
-func runOPO[T number](_ OPO, c *call[T]) error {
+func (OPO) run(c *call) error {
 	g, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
@@ -43,5 +43,5 @@ func runOPO[T number](_ OPO, c *call[T]) error {
 			scores[row] = s - weighted[k]/lengths[k]
 		}
 	}
-	return c.broadcast(scores)
+	return c.finishBroadcast(scores)
 }

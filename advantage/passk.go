@@ -34,10 +34,10 @@ type PassK struct {
 
 // Estimate implements [Estimator].
 func (k PassK) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "grpo_passk", k, runPassK[float32])
+	return estimate(dst, b, "grpo_passk", k, PassK.run)
 }
 
-func runPassK[T number](pk PassK, c *call[T]) error {
+func (pk PassK) run(c *call) error {
 	eps, err := epsilon(pk.Epsilon)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 		rows = rows[n:]
 	}
 	c.mask = c.lossMask()
-	return c.broadcast(scores)
+	return c.finishBroadcast(scores)
 }
 
 // advantages replaces the scores of a group's rows, in rising order, by their

@@ -8,21 +8,21 @@ import (
 	"vagen/internal/byname"
 )
 
-// Params holds the hyperparameters of all estimators under the names that
-// configurations use. Each estimator uses its own fields. Every field is used literally;
-// start from DefaultParams.
+// Params holds the hyperparameters of all estimators. Their tags have the names, bounds and
+// meanings that configurations use. Each estimator uses its own fields. Every field is used
+// literally; start from DefaultParams.
 type Params struct {
-	Gamma       float64 // gamma: discount per token
-	Lambda      float64 // lam
-	TurnGamma   float64 // high_level_gamma, gamma_turn: discount per turn
-	TurnLambda  float64 // lambda_turn
-	TokenLambda float64 // lambda_token
-	Mix         float64 // bi_level_mix
-	NormByStd   bool    // norm_adv_by_std_in_grpo: divide by the group's standard deviation
-	Epsilon     float64 // added to standard deviations; 0 is DefaultEpsilon
-	StepWeight  float64 // weight of the step level in GiGPO
-	PassK       int     // pass_k: rows of which the best counts; 0 is the whole group
-	Whiten      bool    // whiten: advantages of estimators that do
+	Gamma       float64 `yaml:"gamma" range:"0,1" doc:"discount per token, in [0, 1]"`
+	Lambda      float64 `yaml:"lam" range:"0,1" doc:"GAE's lambda, in [0, 1]"`
+	TurnGamma   float64 `yaml:"high_level_gamma" range:"0,1" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
+	TurnLambda  float64 `yaml:"lambda_turn" range:"0,1" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
+	TokenLambda float64 `yaml:"lambda_token" range:"0,1" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
+	Mix         float64 `yaml:"bi_level_mix" range:"0,1" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 is bi-level GAE; in [0, 1]"`
+	StepWeight  float64 `yaml:"step_advantage_w" range:"0,1e+12" doc:"gigpo: weight of the comparison between turns from one state"`
+	PassK       int     `yaml:"pass_k" doc:"grpo_passk: k of pass@k, the number of episodes whose maximum reward counts; 0 is the whole group"`
+	Epsilon     float64 `yaml:"epsilon" range:"0,1" doc:"added to the standard deviation of a group; 0 is 1e-6"`
+	Whiten      bool    `yaml:"whiten" doc:"whiten advantages, for estimators that whiten"`
+	NormByStd   bool    `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
 }
 
 // DefaultParams returns the defaults, also those of configurations: no discount per
@@ -84,11 +84,25 @@ type Spec struct {
 	New func(Params) Estimator
 }
 
-// Reads reports whether the estimator depends on a hyperparameter, which change alters.
+// Reads reports whether the estimator depends on a hyperparameter, by its name in configurations.
 // Estimators that are not plain values, such as functions, are assumed to read all.
-func (s Spec) Reads(change func(*Params)) bool {
+func (s Spec) Reads(name string) bool {
 	was, is := DefaultParams(), DefaultParams()
-	change(&is)
+	all := reflect.ValueOf(&is).Elem()
+	for i := range all.NumField() {
+		if all.Type().Field(i).Tag.Get("yaml") == name {
+			switch p := all.Field(i); {
+			case p.CanInt():
+				p.SetInt(p.Int() + 1)
+			case p.CanFloat() && p.Float() > 0:
+				p.SetFloat(p.Float() / 2)
+			case p.CanFloat():
+				p.SetFloat(1)
+			default:
+				p.SetBool(!p.Bool())
+			}
+		}
+	}
 	return !reflect.DeepEqual(s.New(was), s.New(is))
 }
 

@@ -21,59 +21,25 @@ type ReinforcePlusPlus struct {
 
 // Estimate implements [Estimator].
 func (r ReinforcePlusPlus) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "reinforce_plus_plus", r, runReinforce[float32])
+	return estimate(dst, b, "reinforce_plus_plus", r, ReinforcePlusPlus.run)
 }
 
-func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
+func (r ReinforcePlusPlus) run(c *call) error {
 	if err := unit("gamma", r.Gamma); err != nil {
 		return err
 	}
 	c.mask = c.lossMask()
-	c.values = nil // not read, so not checked either
-	p := slot[reinforcePass[T]](c.scratch, mainSlot)
-	*p = reinforcePass[T]{c: c, gamma: r.Gamma}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !r.Whiten {
-		return err
-	}
-	return c.whiten(Whitening{}, keepZeros)
-}
-
-type reinforcePass[T number] struct {
-	c     *call[T]
-	gamma float64
-}
-
-func (p *reinforcePass[T]) do(from, to int) {
-	for row := from; row < to; row++ {
-		p.row(row)
-	}
-}
-
-func (p *reinforcePass[T]) row(row int) {
-	c := p.c
-	lo, ok := c.offsets[row], true
-	s := recursion{decay: p.gamma}
-	after := 0.0 // return of the following token, 0 if it is outside the mask
-	for end := c.offsets[row+1]; end > lo; {
-		start, in := runBefore(c.mask, lo, end)
-		r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
-		if in {
-			if s.spread.n == 0 {
-				s.spread.shift = float64(r[len(r)-1])
+	for row := range c.rows() {
+		after := 0.0 // return of the following token, 0 if it is outside the mask
+		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+			g := float64(c.rewards[t]) + float64(r.Gamma*after)
+			c.ret[t], after = float32(g), 0
+			if c.mask[t] {
+				c.adv[t], after = float32(g), g
 			}
-			s.acc = 0
-			advanceWithoutValues(&s, r, adv, ret)
-			after = s.acc
-		} else {
-			ok = prepare(r, r, adv, ret, 0) && ok
-			copy(ret, r)
-			last := len(r) - 1
-			ret[last] = T(float64(r[last]) + float64(p.gamma*after)) // fits where the spread is safe
-			after = 0
 		}
-		end = start
 	}
-	c.close(row, &s.spread, ok)
+	return c.whiten(r.Whiten, Whitening{}, c.mask, true)
 }
 
 // ReinforcePlusPlusBaseline is REINFORCE++ with the group's mean as baseline:
@@ -92,10 +58,10 @@ type ReinforcePlusPlusBaseline struct {
 
 // Estimate implements [Estimator].
 func (r ReinforcePlusPlusBaseline) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "reinforce_plus_plus_baseline", r, runReinforceBaseline[float32])
+	return estimate(dst, b, "reinforce_plus_plus_baseline", r, ReinforcePlusPlusBaseline.run)
 }
 
-func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) error {
+func (r ReinforcePlusPlusBaseline) run(c *call) error {
 	g, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
@@ -106,19 +72,8 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 		}
 	}
 	c.mask = c.lossMask()
-	if r.Whiten {
-		// Whitening numbers that are constant per row needs no pass over tokens.
-		for row, s := range scores {
-			n := count(c.mask[c.offsets[row]:c.offsets[row+1]])
-			c.raw.merge(Moments{N: n, Mean: s})
-		}
-		l, err := GuardedWhitening().line(c.raw)
-		if err != nil {
-			return err
-		}
-		for row, s := range scores {
-			scores[row] = l.at(s)
-		}
-	}
-	return c.broadcast(scores)
+	c.broadcast(scores)
+	err = c.whiten(r.Whiten, GuardedWhitening(), c.mask, true)
+	copy(c.ret, c.adv)
+	return err
 }

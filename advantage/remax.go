@@ -16,10 +16,10 @@ type ReMax struct{}
 
 // Estimate implements [Estimator].
 func (r ReMax) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "remax", r, runReMax[float32])
+	return estimate(dst, b, "remax", r, ReMax.run)
 }
 
-func runReMax[T number](_ ReMax, c *call[T]) error {
+func (ReMax) run(c *call) error {
 	if len(c.baselines) == 0 && c.rows() > 0 {
 		return fmt.Errorf("baselines: %w", ErrNoGroup)
 	}
@@ -29,32 +29,17 @@ func runReMax[T number](_ ReMax, c *call[T]) error {
 		}
 	}
 	c.mask = c.lossMask()
-	p := slot[remaxPass[T]](c.scratch, mainSlot)
-	p.c = c
-	return c.scratch.each(p, c.rows(), c.tokens())
-}
-
-type remaxPass[T number] struct{ c *call[T] }
-
-func (p *remaxPass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, ok := c.offsets[row], true
-		s := recursion{decay: 1}
-		for end := c.offsets[row+1]; end > lo; {
-			start, in := runBefore(c.mask, lo, end)
-			r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
-			if in {
-				advanceWithoutValues(&s, r, adv, ret)
-				scale(adv, adv, float64(c.baselines[row]), 1)
-			} else {
-				ok = prepare(r, r, adv, ret, T(s.acc)) && ok
-				copy(adv, ret)
+	for row := range c.rows() {
+		after := 0.0
+		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+			baseline := 0.0
+			if c.mask[t] {
+				after += float64(c.rewards[t])
+				baseline = float64(c.baselines[row])
 			}
-			end = start
-		}
-		if !ok || !s.spread.safe() { // with safe sums every baseline can be subtracted
-			c.examine(row, false)
+			c.ret[t], c.adv[t] = float32(after), float32(after-baseline)
 		}
 	}
+	_, err := c.check(nil)
+	return err
 }

@@ -37,14 +37,6 @@ func (r *Result) Resize(tokens int) {
 	r.ValueMask, r.TurnID, r.Raw, r.Unread = nil, nil, Moments{}, 0
 }
 
-// memory is what a Result keeps between calls.
-type memory struct {
-	call      call[float32]
-	scratch   scratch
-	valueMask []bool
-	turnID    []int32
-}
-
 // IgnoreReturn is the value of Returns at positions that the critic is not trained on.
 const IgnoreReturn = -100
 

@@ -17,10 +17,10 @@ type RLOO struct{}
 
 // Estimate implements [Estimator].
 func (r RLOO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "rloo", r, runRLOO[float32])
+	return estimate(dst, b, "rloo", r, RLOO.run)
 }
 
-func runRLOO[T number](_ RLOO, c *call[T]) error {
+func (RLOO) run(c *call) error {
 	g, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
@@ -32,5 +32,5 @@ func runRLOO[T number](_ RLOO, c *call[T]) error {
 		}
 	}
 	c.mask = c.lossMask()
-	return c.broadcast(scores)
+	return c.finishBroadcast(scores)
 }

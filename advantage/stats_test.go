@@ -3,7 +3,6 @@ package advantage
 import (
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -23,37 +22,6 @@ func TestMomentsByHand(t *testing.T) {
 	}
 	if !math.IsNaN(one.Variance()) {
 		t.Errorf("of one: got %v", one.Variance())
-	}
-}
-
-// TestMergedMomentsAreThoseOfTheWhole, also for parts of very different sizes.
-func TestMergedMomentsAreThoseOfTheWhole(t *testing.T) {
-	g := newGenerator(1)
-	x := make([]float32, 40)
-	for i := range x {
-		x[i] = 100 + g.number()
-	}
-	whole := momentsOf(x, nil)
-	for cut := range len(x) + 1 {
-		m := momentsOf(x[:cut], nil)
-		m.merge(momentsOf(x[cut:], nil))
-		// Sums in another order: a few roundings of float64.
-		if m.N != whole.N || math.Abs(m.Mean-whole.Mean) > 1e-11 || math.Abs(m.M2-whole.M2) > 1e-9 {
-			t.Errorf("cut at %d: got %+v, want %+v", cut, m, whole)
-		}
-	}
-}
-
-// TestSpreadKeepsDigitsFarFromZero: the shift keeps the sum of squares exact where
-// squares of the numbers themselves would lose the spread to rounding.
-func TestSpreadKeepsDigitsFarFromZero(t *testing.T) {
-	s := spread{shift: 1e9}
-	for _, x := range []float64{1e9, 1e9 + 1, 1e9 + 2} {
-		s.add(x, 1)
-	}
-	s.add(1e9+1, 3)
-	if m := s.moments(); m.N != 6 || m.Mean != 1e9+1 || math.Abs(m.M2-2) > 1e-12 {
-		t.Errorf("got %+v, want mean 1e9+1 and 2", m)
 	}
 }
 
@@ -119,98 +87,6 @@ func TestWhiteningRefusesBadInput(t *testing.T) {
 	}
 }
 
-func TestRunsAreFoundByBlocks(t *testing.T) {
-	g := newGenerator(2)
-	for range 300 {
-		var mask []bool
-		in := g.IntN(2) == 0
-		for len(mask) < 150 {
-			for range 1 + g.IntN(1+g.IntN(100)) {
-				mask = append(mask, in)
-			}
-			in = !in
-		}
-		mask = mask[:g.IntN(len(mask))+1]
-		lo := g.IntN(len(mask))
-		hi := lo + 1 + g.IntN(len(mask)-lo)
-		start := hi - 1
-		for start > lo && mask[start-1] == mask[hi-1] {
-			start--
-		}
-		if got, in := runBefore(mask, lo, hi); got != start || in != mask[hi-1] {
-			t.Fatalf("runBefore(%v, %d, %d) = %d, %v, want %d", mask, lo, hi, got, in, start)
-		}
-		end := lo + 1
-		for end < hi && mask[end] == mask[lo] {
-			end++
-		}
-		if got, in := runFrom(mask, lo, hi); got != end || in != mask[lo] {
-			t.Fatalf("runFrom(%v, %d, %d) = %d, %v, want %d", mask, lo, hi, got, in, end)
-		}
-		part := mask[lo:hi]
-		last, n := -1, 0
-		for t, in := range part {
-			if in {
-				last = t
-				n++
-			}
-		}
-		if lastTrue(part) != last || firstTrue(part) != slices.Index(part, true) || count(part) != n {
-			t.Fatalf("%v: last %d, first %d, count %d", part, lastTrue(part), firstTrue(part), count(part))
-		}
-	}
-	if lastTrue(nil) != -1 || firstTrue(nil) != -1 || count(nil) != 0 {
-		t.Error("an empty mask has no entries")
-	}
-}
-
-func TestFillSetsEveryEntry(t *testing.T) {
-	for n := range 70 {
-		dst := make([]int, n+1)
-		fill(dst[:n], 7)
-		for i, x := range dst {
-			if (x == 7) != (i < n) {
-				t.Fatalf("length %d: entry %d is %d", n, i, x)
-			}
-		}
-	}
-}
-
-func TestFiniteFindsEveryPosition(t *testing.T) {
-	for n := range 40 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = math.MaxFloat32
-		}
-		if !finite(x) {
-			t.Errorf("%d finite numbers were called otherwise", n)
-		}
-		for i := range x {
-			for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-				x[i] = bad
-				if finite(x) {
-					t.Errorf("%v at %d of %d was missed", bad, i, n)
-				}
-				x[i] = 0
-			}
-		}
-	}
-}
-
-func TestSumAddsEverything(t *testing.T) {
-	for n := range 50 { // as many bits as a float64 adds without rounding
-		x := make([]float32, n)
-		want := 0.0
-		for i := range x {
-			x[i] = float32(int64(1) << i)
-			want += float64(x[i])
-		}
-		if got := sum(x); got != want {
-			t.Errorf("sum of %v = %v, want %v", x, got, want)
-		}
-	}
-}
-
 // TestWhiteningNeverStoresInfinity: if the numbers in the mask are equal, all numbers,
 // also those outside it, are multiplied by ten thousand.
 func TestWhiteningNeverStoresInfinity(t *testing.T) {
@@ -263,37 +139,5 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 		if math.Abs(got.M2/want.M2-1) > 1e-6 || math.Abs(got.Mean/want.Mean-1) > 1e-7 {
 			t.Errorf("%s: mean %v, squares %v, want %v and %v", name, got.Mean, got.M2, want.Mean, want.M2)
 		}
-	}
-}
-
-// TestUnpaidAndUnvaluedStretchesMayBeLong: longer than the shared array of zeros that
-// replaces missing rewards or values.
-func TestUnpaidAndUnvaluedStretchesMayBeLong(t *testing.T) {
-	t.Run("unpaid", func(t *testing.T) {
-		longStretch(t, advanceWithoutRewards[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
-	})
-	t.Run("unvalued", func(t *testing.T) {
-		longStretch(t, advanceWithoutValues[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
-	})
-}
-
-func longStretch(t *testing.T, short func(s *recursion, x, adv, ret []float32), whole func(s *recursion, x, zeros, adv, ret []float32)) {
-	g := newGenerator(1)
-	n := 2*len(zeros.f32) + 5
-	v := make([]float32, n)
-	for i := range v {
-		v[i] = g.number()
-	}
-	adv, ret, wantAdv, wantRet := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
-	got, want := recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}, recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}
-	short(&got, v, adv, ret)
-	whole(&want, v, make([]float32, n), wantAdv, wantRet)
-	for i := range v {
-		if abs(adv[i]-wantAdv[i]) > 1e-6 || abs(ret[i]-wantRet[i]) > 1e-6 {
-			t.Fatalf("position %d: %v and %v, want %v and %v", i, adv[i], ret[i], wantAdv[i], wantRet[i])
-		}
-	}
-	if got.spread.n != n || math.Abs(got.spread.s2-want.spread.s2) > 1e-9*want.spread.s2 {
-		t.Errorf("spread %+v, want %+v", got.spread, want.spread)
 	}
 }

@@ -31,8 +31,8 @@ func (e *episodes) rows(k int) []int { return e.order[e.starts[k]:e.starts[k+1]]
 // The first is processed, the others get its results. If their masks differ, the error is
 // an ErrConflict. Without Trajectory every row is an episode, without Turn all rows are
 // turn 0.
-func (c *call[T]) stitch() (*episodes, error) {
-	e := &c.scratch.episodes
+func (c *call) stitch() (*episodes, error) {
+	e := &c.episodes
 	rows := c.rows()
 	e.of, e.source, e.order = resize(e.of, rows), resize(e.source, rows), resize(e.order, rows)
 	for row := range rows {
@@ -62,6 +62,9 @@ func (c *call[T]) stitch() (*episodes, error) {
 	}
 	e.starts = append(e.starts, len(kept))
 	e.order = kept
+	if e.copied {
+		c.source = e.source
+	}
 	return e, nil
 }
 
@@ -71,7 +74,7 @@ func (id identity) compare(o identity) int {
 }
 
 // ordinal returns the row's place in its trajectory.
-func (c *call[T]) ordinal(row int) int {
+func (c *call) ordinal(row int) int {
 	if len(c.turn) == 0 {
 		return 0
 	}
@@ -80,7 +83,7 @@ func (c *call[T]) ordinal(row int) int {
 
 // identity returns the identity of the row's trajectory. Rows without Trajectory are
 // distinct, even in the same Group.
-func (c *call[T]) identity(row int) identity {
+func (c *call) identity(row int) identity {
 	var id identity
 	if len(c.trajectory) == 0 {
 		id.trajectory = row
@@ -94,14 +97,11 @@ func (c *call[T]) identity(row int) identity {
 }
 
 // rowMask returns the row's part of the mask.
-func (c *call[T]) rowMask(row int) []bool { return c.mask[c.offsets[row]:c.offsets[row+1]] }
+func (c *call) rowMask(row int) []bool { return c.mask[c.offsets[row]:c.offsets[row+1]] }
 
 // copyBack sets the results of copies to those of their source rows.
-func (c *call[T]) copyBack(e *episodes) {
-	if !e.copied {
-		return
-	}
-	for row, from := range e.source {
+func (c *call) copyBack() {
+	for row, from := range c.source {
 		if from == row {
 			continue
 		}
@@ -117,78 +117,22 @@ func (c *call[T]) copyBack(e *episodes) {
 	}
 }
 
-// closeEpisode is close for an episode.
-func (c *call[T]) closeEpisode(k int, rows []int, s *spread, ok bool) {
-	c.scratch.parts[k] = s.moments()
-	if ok && s.safe() {
-		return
-	}
-	for _, row := range rows {
-		c.examine(row, true)
-	}
-}
-
-// lastOf returns the row and position of an episode's last token under the
-// mask, and false when there is none.
-func (c *call[T]) lastOf(rows []int) (row, t int, ok bool) {
-	for i := len(rows) - 1; i >= 0; i-- {
-		if t := lastTrue(c.rowMask(rows[i])); t >= 0 {
-			return rows[i], t, true
-		}
-	}
-	return 0, 0, false
-}
-
-// numberTurns publishes the turns of an episode: 0, 1, … over its rows, -1 off
-// the mask. A turn is a run of tokens under the mask; if the batch has TurnEnd, turn ends
-// separate adjacent runs.
-func (c *call[T]) numberTurns(rows []int) {
+// numberTurns publishes the turns of an episode: 0, 1, … over its rows, -1 off the mask.
+func (c *call) numberTurns(rows []int) {
 	turn := int32(0)
 	for _, row := range rows {
-		hi := c.offsets[row+1]
-		for t := c.offsets[row]; t < hi; {
-			end, in := c.turnFrom(t, hi)
-			if in {
-				fill(c.turnID[t:end], turn)
-				turn++
-			} else {
-				fill(c.turnID[t:end], -1)
+		lo, hi := c.row(row)
+		for t := lo; t < hi; turn++ {
+			start, end := c.nextTurn(t, hi)
+			for ; t < start; t++ {
+				c.turnID[t] = -1
 			}
-			t = end
+			for ; t < end; t++ {
+				c.turnID[t] = turn
+			}
+			if start == hi {
+				break
+			}
 		}
 	}
-}
-
-// turnFrom returns the end of the turn, or of the run of tokens off the mask, that starts
-// at t, and whether it is a turn.
-func (c *call[T]) turnFrom(t, hi int) (end int, in bool) {
-	end, in = runFrom(c.mask, t, hi)
-	if in && len(c.turnEnds) > 0 {
-		if e := firstTrue(c.turnEnds[t:end]); e >= 0 {
-			end = t + e + 1
-		}
-	}
-	return end, in
-}
-
-// turnBefore returns the start of the turn, or of the run of tokens off the mask, that
-// ends before end, and whether it is a turn.
-func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
-	start, in = runBefore(c.mask, lo, end)
-	if in && len(c.turnEnds) > 0 {
-		start += lastTrue(c.turnEnds[start:end-1]) + 1
-	}
-	return start, in
-}
-
-// finish whitens the advantages of a stitched batch over its distinct tokens
-// and fills the copies.
-func (c *call[T]) finish(e *episodes, whiten bool) error {
-	if whiten {
-		if err := c.whiten(GuardedWhitening(), keepZeros); err != nil {
-			return err
-		}
-	}
-	c.copyBack(e)
-	return nil
 }

@@ -42,20 +42,17 @@ func (b *Batch) TurnIDs(dst []int32) ([]int32, error) {
 }
 
 // stitched joins the rows of each trajectory.
-func (b *Batch) stitched() (*call[float32], *episodes, error) {
+func (b *Batch) stitched() (*call, *episodes, error) {
 	if err := b.Check(); err != nil {
 		return nil, nil, fmt.Errorf("advantage: %w", err)
 	}
-	c := &call[float32]{
-		offsets: b.Offsets, rewards: b.Rewards, attention: b.Attention, loss: b.Loss, turnEnds: b.TurnEnd,
-		group: b.Group, trajectory: b.Trajectory, turn: b.Turn, scratch: new(scratch),
-	}
+	c := callOf(b, new(memory))
 	c.mask = c.lossMask()
 	e, err := c.stitch()
 	if err != nil {
 		return nil, nil, fmt.Errorf("advantage: %w", err)
 	}
-	return c, e, nil
+	return &c, e, nil
 }
 
 // MaskFromReturns appends the value mask that returns imply: false where they

@@ -1,9 +1,7 @@
 package advantage
 
-import "math"
-
 // TrajectoryBiLevel is the bi-level estimation of VAGEN next: a recursion
-// over the tokens of an episode that discounts only between turns, mixed with the
+// over the tokens of an episode that discounts only between turns, bilevel with the
 // plain one.
 //
 // Over the tokens p1 < … < pn that the model wrote in an episode,
@@ -36,83 +34,41 @@ type TrajectoryBiLevel struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryBiLevel) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "trajectory_bi_level_gae", g, runTrajectoryBiLevel[float32])
+	return estimate(dst, b, "trajectory_bi_level_gae", g, TrajectoryBiLevel.run)
 }
 
-func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
+func (g TrajectoryBiLevel) run(c *call) error {
 	if err := firstError(unit("turn gamma", g.TurnGamma), unit("turn lambda", g.TurnLambda),
 		unit("token lambda", g.TokenLambda), unit("mix", g.Mix), c.needValues()); err != nil {
 		return err
-	}
-	if g.Mix == 0 {
-		return runTokens(c, 1, g.TokenLambda, g.Whiten, false) // the same to the bit
 	}
 	c.mask = c.lossMask()
 	e, err := c.stitch()
 	if err != nil {
 		return err
 	}
-	c.publishTurnID()
-	p := slot[mixPass[T]](c.scratch, mainSlot)
-	*p = mixPass[T]{
-		c: c, lambda: g.TokenLambda, mix: g.Mix,
-		turnGamma: g.TurnGamma, turnDecay: g.TurnGamma * g.TurnLambda,
-	}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
-	}
-	return c.finish(e, g.Whiten)
-}
-
-type mixPass[T number] struct {
-	c                                 *call[T]
-	lambda, mix, turnGamma, turnDecay float64
-}
-
-// mixState is the state of the recursions between two turns. Within a turn A and B follow
-// the same recursion, and so does their mixture; B − A shrinks by λ per token. So only the
-// mixture is computed inside a turn, and A and B are recovered at its first token.
-type mixState struct {
-	mixed          recursion // of the mixture
-	plain, bilevel float64   // A and B of the following token under the mask
-}
-
-func (p *mixPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		c.numberTurns(rows)
-		s := mixState{mixed: recursion{gamma: 1, decay: p.lambda}}
-		if row, _, some := c.lastOf(rows); some {
-			s.mixed.spread.shift = c.firstDelta(row, c.mask)
-		}
-		ok := true
+	c.publishTurnID(e)
+	for k := range e.count() {
+		plain := recursion{gamma: 1, decay: g.TokenLambda}
+		var bilevel recursion
+		rows := e.rows(k)
 		for i := len(rows) - 1; i >= 0; i-- {
-			lo := c.offsets[rows[i]]
-			for end := c.offsets[rows[i]+1]; end > lo; {
-				start, in := c.turnBefore(lo, end)
-				if in {
-					p.turn(start, end-1, &s)
-				} else {
-					ok = c.skip(start, end, 0) && ok
+			lo, hi := c.row(rows[i])
+			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
+				bilevel.gamma, bilevel.decay = g.TurnGamma, g.TurnGamma*g.TurnLambda
+				for t := end - 1; t >= start; t-- {
+					g.mixToken(c, t, &plain, &bilevel)
+					bilevel.gamma, bilevel.decay = 1, g.TokenLambda
 				}
-				end = start
 			}
 		}
-		c.closeEpisode(k, rows, &s.mixed.spread, ok)
 	}
+	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }
 
-// turn applies the recursions to one turn, from start to its last token.
-func (p *mixPass[T]) turn(start, last int, s *mixState) {
-	c, m := p.c, &s.mixed
-	reward, value := float64(c.rewards[last]), float64(c.values[last])
-	plain := reward + m.next - value + float64(p.lambda*s.plain)
-	bilevel := reward + float64(p.turnGamma*m.next) - value + float64(p.turnDecay*s.bilevel)
-	m.acc, m.next = float64((1-p.mix)*plain)+float64(p.mix*bilevel), value
-	m.spread.add(m.acc, 1)
-	c.adv[last], c.ret[last] = T(m.acc), T(m.acc+value)
-	advance(m, c.rewards[start:last], c.values[start:last], c.adv[start:last], c.ret[start:last])
-	difference := (bilevel - plain) * math.Pow(p.lambda, float64(last-start))
-	s.plain, s.bilevel = m.acc-float64(p.mix*difference), m.acc+float64((1-p.mix)*difference)
+// mixToken moves both recursions over a token and stores their mixture.
+func (g TrajectoryBiLevel) mixToken(c *call, t int, plain, bilevel *recursion) {
+	reward, value := float64(c.rewards[t]), float64(c.values[t])
+	a := float64((1-g.Mix)*plain.step(reward, value)) + float64(g.Mix*bilevel.step(reward, value))
+	c.adv[t], c.ret[t] = float32(a), float32(a+value)
 }

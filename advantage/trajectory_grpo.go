@@ -28,10 +28,10 @@ type TrajectoryGRPO struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryGRPO) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "trajectory_grpo", g, runTrajectoryGRPO[float32])
+	return estimate(dst, b, "trajectory_grpo", g, TrajectoryGRPO.run)
 }
 
-func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
+func (tg TrajectoryGRPO) run(c *call) error {
 	eps, err := epsilon(tg.Epsilon)
 	if err != nil {
 		return err
@@ -50,12 +50,12 @@ func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
 		}
 		scores[k] = a
 	}
-	return c.broadcast(c.perRow(e, scores))
+	return c.finishBroadcast(c.byRow(e, scores))
 }
 
 // episodeScores stitches the rows and returns the sum of each episode's rewards
 // under the mask. The caller may overwrite it.
-func (c *call[T]) episodeScores() (*episodes, []float64, error) {
+func (c *call) episodeScores() (*episodes, []float64, error) {
 	if len(c.group) == 0 && c.rows() > 0 {
 		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
@@ -63,44 +63,32 @@ func (c *call[T]) episodeScores() (*episodes, []float64, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.scratch.scores = resize(c.scratch.scores, e.count())
-	p := slot[episodeScorePass[T]](c.scratch, mainSlot)
-	p.c = c
-	return e, c.scratch.scores, c.scratch.each(p, e.count(), c.tokens())
-}
-
-type episodeScorePass[T number] struct{ c *call[T] }
-
-func (p *episodeScorePass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		total := 0.0
-		for _, row := range c.scratch.episodes.rows(k) {
-			total += c.maskedSum(row)
-			if !finite(c.rewards[c.offsets[row]:c.offsets[row+1]]) {
-				c.examine(row, false)
-			}
+	c.scores = resize(c.scores, e.count())
+	for k := range c.scores {
+		c.scores[k] = 0
+		for _, row := range e.rows(k) {
+			c.scores[k] += c.maskedSum(row)
 		}
-		c.scratch.scores[k] = total
 	}
+	return e, c.scores, nil
 }
 
 // episodeGroups sorts the episodes into their groups.
-func (c *call[T]) episodeGroups(e *episodes) *groups {
-	c.scratch.ids = resize(c.scratch.ids, e.count())
-	for k := range c.scratch.ids {
-		c.scratch.ids[k] = c.group[e.rows(k)[0]]
+func (c *call) episodeGroups(e *episodes) *groups {
+	c.ids = resize(c.ids, e.count())
+	for k := range c.ids {
+		c.ids[k] = c.group[e.rows(k)[0]]
 	}
-	g := &c.scratch.groups
-	g.assign(c.scratch.ids)
+	g := &c.groups
+	g.assign(c.ids)
 	return g
 }
 
-// perRow gives each row its episode's number.
-func (c *call[T]) perRow(e *episodes, x []float64) []float64 {
-	c.scratch.perRow = resize(c.scratch.perRow, c.rows())
+// byRow gives each row its episode's number.
+func (c *call) byRow(e *episodes, x []float64) []float64 {
+	c.perRow = resize(c.perRow, c.rows())
 	for row, k := range e.of {
-		c.scratch.perRow[row] = x[k]
+		c.perRow[row] = x[k]
 	}
-	return c.scratch.perRow
+	return c.perRow
 }

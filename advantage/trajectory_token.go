@@ -27,11 +27,11 @@ type TrajectoryToken struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryToken) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "token_level_gae", g, runTrajectoryToken[float32])
+	return estimate(dst, b, "token_level_gae", g, TrajectoryToken.run)
 }
 
-func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, false)
+func (g TrajectoryToken) run(c *call) error {
+	return c.tokenLevel(g.Gamma, g.Lambda, g.Whiten, false)
 }
 
 // TrajectoryOutcome is [TrajectoryToken] with all of an episode's reward moved
@@ -47,14 +47,14 @@ type TrajectoryOutcome struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryOutcome) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "default_gae", g, runTrajectoryOutcome[float32])
+	return estimate(dst, b, "default_gae", g, TrajectoryOutcome.run)
 }
 
-func runTrajectoryOutcome[T number](g TrajectoryOutcome, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, true)
+func (g TrajectoryOutcome) run(c *call) error {
+	return c.tokenLevel(g.Gamma, g.Lambda, g.Whiten, true)
 }
 
-func runTokens[T number](c *call[T], gamma, lambda float64, whiten, outcome bool) error {
+func (c *call) tokenLevel(gamma, lambda float64, whiten, outcome bool) error {
 	if err := firstError(unit("gamma", gamma), unit("lambda", lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -63,83 +63,32 @@ func runTokens[T number](c *call[T], gamma, lambda float64, whiten, outcome bool
 	if err != nil {
 		return err
 	}
-	c.publishTurnID()
-	p := slot[tokenPass[T]](c.scratch, mainSlot)
-	*p = tokenPass[T]{c: c, gamma: gamma, decay: gamma * lambda, outcome: outcome}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
-	}
-	return c.finish(e, whiten)
-}
-
-type tokenPass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-	outcome      bool
-}
-
-func (p *tokenPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		c.numberTurns(rows)
-		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
-		if p.outcome {
-			ok = p.outcomeRows(rows, &s)
-		} else {
-			if row, _, some := c.lastOf(rows); some {
-				s.spread.shift = c.firstDelta(row, c.mask)
-			}
-			for i := len(rows) - 1; i >= 0; i-- {
-				ok = c.advanceRow(rows[i], &s) && ok
-			}
+	c.publishTurnID(e)
+	for k := range e.count() {
+		s, rows := recursion{gamma: gamma, decay: gamma * lambda}, e.rows(k)
+		if outcome {
+			c.outcome(rows, &s)
+			continue
 		}
-		c.closeEpisode(k, rows, &s.spread, ok)
+		for i := len(rows) - 1; i >= 0; i-- {
+			c.maskedRow(rows[i], &s)
+		}
 	}
+	return c.whiten(whiten, GuardedWhitening(), c.mask, true)
 }
 
-// outcomeRows places the sum of the episode's rewards on its last token.
-func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
-	c, ok, paid := p.c, true, false
+// outcome applies the recursion to an episode, with the sum of its rewards on its last token.
+func (c *call) outcome(rows []int, s *recursion) {
 	reward := 0.0
 	for _, row := range rows {
-		// Reading rewards sequentially is faster than reading only those under the mask.
-		ok = finite(c.rewards[c.offsets[row]:c.offsets[row+1]]) && ok
 		reward += c.maskedSum(row)
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
-		lo := c.offsets[rows[i]]
-		for end := c.offsets[rows[i]+1]; end > lo; {
-			start, in := runBefore(c.mask, lo, end)
-			if in && !paid {
-				paid = true
-				end--
-				value := float64(c.values[end])
-				a := s.step(reward, value)
-				s.spread.shift = a
-				s.spread.add(a, 1)
-				c.adv[end], c.ret[end] = T(a), T(a+value)
+		for lo, t := c.offsets[rows[i]], c.offsets[rows[i]+1]-1; t >= lo; t-- {
+			if c.mask[t] {
+				c.step(t, reward, s)
+				reward = 0
 			}
-			if in {
-				advanceWithoutRewards(s, c.values[start:end], c.adv[start:end], c.ret[start:end])
-			} else {
-				ok = c.skip(start, end, 0) && ok
-			}
-			end = start
 		}
 	}
-	return ok
-}
-
-// maskedSum returns the sum of the row's rewards under the mask, in order.
-func (c *call[T]) maskedSum(row int) float64 {
-	total, hi := 0.0, c.offsets[row+1]
-	for t := c.offsets[row]; t < hi; {
-		end, in := runFrom(c.mask, t, hi)
-		if in {
-			total += sum(c.rewards[t:end])
-		}
-		t = end
-	}
-	return total
 }

@@ -27,10 +27,10 @@ type TrajectoryTurn struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryTurn) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "turn_level_gae", g, runTrajectoryTurn[float32])
+	return estimate(dst, b, "turn_level_gae", g, TrajectoryTurn.run)
 }
 
-func runTrajectoryTurn[T number](g TrajectoryTurn, c *call[T]) error {
+func (g TrajectoryTurn) run(c *call) error {
 	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -39,54 +39,19 @@ func runTrajectoryTurn[T number](g TrajectoryTurn, c *call[T]) error {
 	if err != nil {
 		return err
 	}
-	c.publishTurnID()
+	c.publishTurnID(e)
 	c.publishValueMask()
-	p := slot[turnPass[T]](c.scratch, mainSlot)
-	*p = turnPass[T]{c: c, gamma: g.Gamma, decay: g.Gamma * g.Lambda}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
-	}
-	return c.finish(e, g.Whiten)
-}
-
-type turnPass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-}
-
-func (p *turnPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		c.numberTurns(rows)
-		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
+	for k := range e.count() {
+		s, rows := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}, e.rows(k)
 		for i := len(rows) - 1; i >= 0; i-- {
-			ok = p.row(rows[i], &s) && ok
+			lo, hi := c.row(rows[i])
+			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
+				value := float64(c.values[start])
+				a := s.step(sum(c.rewards[start:end]), value)
+				c.spread(start, end, float32(a))
+				c.ret[start], c.valueMask[start] = float32(a+value), true
+			}
 		}
-		c.closeEpisode(k, rows, &s.spread, ok)
 	}
-}
-
-func (p *turnPass[T]) row(row int, s *recursion) bool {
-	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	ok := c.open(row, IgnoreReturn)
-	clear(c.valueMask[lo:hi])
-	for end := hi; end > lo; {
-		start, in := c.turnBefore(lo, end)
-		if !in {
-			end = start
-			continue
-		}
-		value := float64(c.values[start])
-		a := s.step(sum(c.rewards[start:end]), value)
-		if s.spread.n == 0 {
-			s.spread.shift = a
-		}
-		s.spread.add(a, end-start)
-		fill(c.adv[start:end], T(a))
-		c.ret[start], c.valueMask[start] = T(a+value), true
-		end = start
-	}
-	return ok
+	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }

@@ -29,10 +29,10 @@ type TrajectoryTwoPass struct {
 
 // Estimate implements [Estimator].
 func (g TrajectoryTwoPass) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "bi_level_gae_published", g, runTrajectoryTwoPass[float32])
+	return estimate(dst, b, "bi_level_gae_published", g, TrajectoryTwoPass.run)
 }
 
-func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
+func (g TrajectoryTwoPass) run(c *call) error {
 	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), unit("turn gamma", g.TurnGamma), c.needValues()); err != nil {
 		return err
 	}
@@ -41,56 +41,21 @@ func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
 	if err != nil {
 		return err
 	}
-	c.publishTurnID()
-	p := slot[twoPass[T]](c.scratch, mainSlot)
-	*p = twoPass[T]{
-		c:     c,
-		token: recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda},
-		turn:  recursion{gamma: g.TurnGamma, decay: g.TurnGamma * g.Lambda},
-	}
-	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
-		return err
-	}
-	return c.finish(e, g.Whiten)
-}
-
-type twoPass[T number] struct {
-	c           *call[T]
-	token, turn recursion // as they start in every episode
-}
-
-func (p *twoPass[T]) do(from, to int) {
-	c := p.c
-	for k := from; k < to; k++ {
-		rows := c.scratch.episodes.rows(k)
-		c.numberTurns(rows)
-		token, turn, ok := p.token, p.turn, true
+	c.publishTurnID(e)
+	for k := range e.count() {
+		token := recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda}
+		turn := recursion{gamma: g.TurnGamma, decay: g.TurnGamma * g.Lambda}
+		rows := e.rows(k)
 		for i := len(rows) - 1; i >= 0; i-- {
-			lo := c.offsets[rows[i]]
-			for end := c.offsets[rows[i]+1]; end > lo; {
-				start, in := c.turnBefore(lo, end)
-				if in {
-					p.one(start, end-1, &token, &turn)
-				} else {
-					ok = c.skip(start, end, 0) && ok
+			lo, hi := c.row(rows[i])
+			for start, end := c.previousTurn(lo, hi); start < end; start, end = c.previousTurn(lo, start) {
+				c.step(end-1, sum(c.rewards[start:end]), &turn)
+				token.acc, token.next = turn.acc, turn.next
+				for t := end - 2; t >= start; t-- {
+					c.step(t, 0, &token)
 				}
-				end = start
 			}
 		}
-		c.closeEpisode(k, rows, &token.spread, ok)
 	}
-}
-
-// one applies the recursions to one turn, from start to its last token.
-func (p *twoPass[T]) one(start, last int, token, turn *recursion) {
-	c := p.c
-	value := float64(c.values[last])
-	h := turn.step(sum(c.rewards[start:last+1]), value)
-	if token.spread.n == 0 {
-		token.spread.shift = h
-	}
-	token.acc, token.next = h, value
-	token.spread.add(h, 1)
-	c.adv[last], c.ret[last] = T(h), T(h+value)
-	advanceWithoutRewards(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
+	return c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
 }

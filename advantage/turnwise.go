@@ -27,59 +27,29 @@ type TurnWise struct {
 
 // Estimate implements [Estimator].
 func (w TurnWise) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "turn_wise_gae", w, runTurnWise[float32])
+	return estimate(dst, b, "turn_wise_gae", w, TurnWise.run)
 }
 
-func runTurnWise[T number](w TurnWise, c *call[T]) error {
+func (w TurnWise) run(c *call) error {
 	if err := firstError(unit("turn gamma", w.TurnGamma), unit("lambda", w.Lambda), c.needValues(), c.needTurnEnds()); err != nil {
 		return err
 	}
 	c.mask = c.lossMask()
-	p := slot[turnWisePass[T]](c.scratch, mainSlot)
-	*p = turnWisePass[T]{c: c, gamma: w.TurnGamma, decay: w.TurnGamma * w.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !w.Whiten {
-		return err
-	}
-	return c.whiten(Whitening{}, mapKnown)
-}
-
-type turnWisePass[T number] struct {
-	c            *call[T]
-	gamma, decay float64
-}
-
-func (p *turnWisePass[T]) do(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		lo, hi := c.offsets[row], c.offsets[row+1]
-		ok := c.open(row, 0)
-		s := recursion{gamma: p.gamma, decay: p.decay}
-		s.spread.shift = c.firstDelta(row, c.turnEnds)
-		for end := hi; ; {
-			// The tokens after the last turn end before end belong to the
-			// turn that was stepped over last.
-			e := lo + lastTrue(c.turnEnds[lo:end]) // lo − 1 if there is none
-			c.spreadOver(e+1, min(end+1, hi), T(s.acc))
-			if e < lo {
-				break
+	for row := range c.rows() {
+		s := recursion{gamma: w.TurnGamma, decay: w.TurnGamma * w.Lambda}
+		for lo, t := c.offsets[row], c.offsets[row+1]-1; t >= lo; t-- {
+			if c.turnEnds[t] {
+				c.token(t, &s)
+			} else if c.mask[t] {
+				c.adv[t] = float32(s.acc)
 			}
-			value := float64(c.values[e])
-			h := s.step(float64(c.rewards[e]), value)
-			s.spread.add(h, 1)
-			c.ret[e] = T(h + value)
-			end = e
 		}
-		c.close(row, &s.spread, ok)
 	}
-}
-
-// spreadOver gives the tokens under the mask the advantage.
-func (c *call[T]) spreadOver(from, to int, a T) {
-	for t := from; t < to; {
-		end, in := runFrom(c.mask, t, to)
-		if in {
-			fill(c.adv[t:end], a)
+	err := c.whiten(w.Whiten, Whitening{}, c.turnEnds, false)
+	for t, end := range c.turnEnds {
+		if end && !c.mask[t] {
+			c.adv[t] = c.zero
 		}
-		t = end
 	}
+	return err
 }

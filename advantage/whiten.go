@@ -35,20 +35,18 @@ func (w Whitening) Apply(dst, x []float32, mask []bool) (Moments, error) {
 	if len(dst) != len(x) || mask != nil && len(mask) != len(x) {
 		return Moments{}, fmt.Errorf("advantage: whiten: %d numbers, %d in mask, %d in dst: %w", len(x), len(mask), len(dst), ErrLength)
 	}
-	if !finite(x) {
-		for t, v := range x {
-			if v-v != 0 {
-				return Moments{}, fmt.Errorf("advantage: whiten: position %d: %v: %w", t, v, ErrNotFinite)
-			}
-		}
+	if at := notFinite(x); at >= 0 {
+		return Moments{}, fmt.Errorf("advantage: whiten: position %d: %v: %w", at, x[at], ErrNotFinite)
 	}
 	m := momentsOf(x, mask)
 	s, err := w.line(m)
 	if err != nil {
 		return m, fmt.Errorf("advantage: whiten: %w", err)
 	}
-	applyLine(s, dst, x)
-	if !finite(dst) {
+	for t, v := range x {
+		dst[t] = float32(s.at(float64(v)))
+	}
+	if notFinite(dst) >= 0 {
 		// Under the mask nothing is further out than √n deviations.
 		return m, fmt.Errorf("advantage: whiten: a position outside the mask: its distance to the mask's mean %v is too large: %w", m.Mean, ErrNotFinite)
 	}
@@ -88,78 +86,52 @@ type line struct{ shift, scale, add float64 }
 
 func (l line) at(x float64) float64 { return float64((x-l.shift)*l.scale) + l.add }
 
-// applyLine maps all of x into dst, which may be x.
-func applyLine[T number](l line, dst, x []T) {
-	if l.add != 0 {
-		for t, v := range x {
-			dst[t] = T(l.at(float64(v)))
-		}
-		return
+// whiten checks the numbers and, if the estimator is asked to, replaces the raw advantages by
+// those whitened over a mask, copies of rows not counted. Positions outside the mask are
+// mapped as well, but for keepZeros, where the zeros stay.
+func (c *call) whiten(asked bool, w Whitening, over []bool, keepZeros bool) error {
+	if !asked {
+		over = nil
 	}
-	scale(dst, x, l.shift, l.scale)
-}
-
-// offMask is the treatment of positions outside the mask in whitening.
-type offMask int
-
-const (
-	mapAll    offMask = iota // they have any value and are mapped
-	mapKnown                 // they are 0 or other tokens' advantages, and are mapped
-	keepZeros                // they are 0 and are not changed
-)
-
-// whiten replaces the raw advantages by whitened ones, from the moments that
-// the rows' passes recorded. No estimator keeps the mean.
-func (c *call[T]) whiten(w Whitening, off offMask) error {
-	for _, part := range c.scratch.parts {
-		c.raw.merge(part)
+	raw, err := c.check(c.distinct(over))
+	if err != nil || !asked {
+		return err
 	}
+	c.raw = raw
 	l, err := w.line(c.raw)
 	if err != nil {
 		return err
 	}
-	zero := T(l.at(0))
-	if zero-zero != 0 {
-		return fmt.Errorf("advantage outside the mask: 0 becomes %v after whitening: %w", zero, ErrNotFinite)
+	if c.zero = float32(l.at(0)); keepZeros {
+		c.zero = 0
 	}
-	p := slot[whitenPass[T]](c.scratch, whitenSlot)
-	*p = whitenPass[T]{c: c, line: l, off: off}
-	return c.scratch.each(p, c.rows(), c.tokens())
+	bad := c.zero - c.zero
+	for t, v := range c.adv {
+		if keepZeros && !over[t] {
+			continue
+		}
+		c.adv[t] = float32(l.at(float64(v)))
+		bad += c.adv[t] - c.adv[t]
+	}
+	if bad == 0 {
+		return nil
+	}
+	if c.zero-c.zero != 0 {
+		return fmt.Errorf("advantage outside the mask: 0 becomes %v after whitening: %w", c.zero, ErrNotFinite)
+	}
+	return c.finite("advantages", c.adv)
 }
 
-type whitenPass[T number] struct {
-	c    *call[T]
-	line line
-	off  offMask
-}
-
-func (p *whitenPass[T]) do(from, to int) {
-	c := p.c
-	lo, hi := c.offsets[from], c.offsets[to]
-	adv := c.adv[lo:hi]
-	if p.off == keepZeros {
-		scaleWhere(adv, c.mask[lo:hi], p.line.shift, p.line.scale)
-		return
+// distinct returns the mask without copies of rows.
+func (c *call) distinct(over []bool) []bool {
+	if c.source == nil || over == nil {
+		return over
 	}
-	scale(adv, adv, p.line.shift, p.line.scale)
-	if p.off == mapAll {
-		p.check(from, to)
-	}
-}
-
-// check checks that the mapped numbers off the mask are finite. Under the mask no number
-// is further out than √n deviations, but a critic's values of padding are arbitrary.
-func (p *whitenPass[T]) check(from, to int) {
-	c := p.c
-	for row := from; row < to; row++ {
-		hi := c.offsets[row+1]
-		for t := c.offsets[row]; t < hi; {
-			end, in := runFrom(c.mask, t, hi)
-			if !in && !finite(c.adv[t:end]) {
-				c.examine(row, true)
-				break
-			}
-			t = end
+	c.counted = append(c.counted[:0], over...)
+	for row, from := range c.source {
+		if from != row {
+			clear(c.counted[c.offsets[row]:c.offsets[row+1]])
 		}
 	}
+	return c.counted
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 )
 
 // ErrScript means that an environment has no script of a name.
@@ -20,32 +19,6 @@ type Teacher interface {
 	// probability noise, in [0, 1]. r is the only source of randomness. The environment
 	// does not change. An error about the name wraps ErrScript.
 	Teach(script string, noise float64, r *rand.Rand) (string, error)
-}
-
-// Scripted returns the entry of a table of scripts; the error lists their names.
-func Scripted[T any](owner string, scripts []Script[T], name string) (T, error) {
-	for _, s := range scripts {
-		if s.Name == name {
-			return s.Player, nil
-		}
-	}
-	var none T
-	return none, fmt.Errorf("%s: teacher: %w: %q, must be one of %s", owner, ErrScript, name, strings.Join(ScriptNames(scripts), ", "))
-}
-
-// Script is a scripted player with the name by which configurations select it.
-type Script[T any] struct {
-	Name   string
-	Player T
-}
-
-// ScriptNames lists the names of scripts.
-func ScriptNames[T any](scripts []Script[T]) []string {
-	var names []string
-	for _, s := range scripts {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 var _ Teacher = Judged{}

@@ -84,7 +84,7 @@ func compareBipartite(t *testing.T, tally *golden.Tally, f *stateFile) {
 func compareMatching(t *testing.T, tally *golden.Tally, f *stateFile) {
 	for i, c := range f.Matching {
 		tally.Case()
-		n := ExactMatches(c.Predicted, c.GroundTruth)
+		n := exactMatches(c.Predicted, c.GroundTruth)
 		golden.Equal(t, tally, fmt.Sprintf("case %d: matches", i), n, c.Expected.Matches)
 		f1 := 0.0 // where both are empty, this one of the original's two formulas has 0
 		if len(c.Predicted)+len(c.GroundTruth) > 0 {
@@ -153,7 +153,7 @@ func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 	}
 	for i, c := range f.TopStrings {
 		tally.Case()
-		var top TopStrings
+		var top topStrings
 		for k, op := range c.Ops {
 			what := fmt.Sprintf("case %d op %d (%s %s)", i, k, op.Op, op.Arg)
 			switch op.Op {
@@ -161,35 +161,35 @@ func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 				var texts []string
 				decode(op.Arg, &texts)
 				for _, text := range texts {
-					top.Add(text, 1)
+					top.add(text, 1)
 				}
 			case "add_string_dict":
 				var counts map[string]int
 				decode(op.Arg, &counts)
 				for text, n := range counts {
-					top.Add(text, n)
+					top.add(text, n)
 				}
 			case "trim_to_m":
-				top.Trim(c.M)
+				top.trim(c.M)
 			case "get_top_k":
 				var n int
 				var want []string
 				decode(op.Arg, &n)
 				decode(op.Expected, &want)
 				tally.Add(1)
-				if got := slices.Sorted(slices.Values(top.Top(n))); !slices.Equal(got, want) {
+				if got := slices.Sorted(slices.Values(top.top(n))); !slices.Equal(got, want) {
 					t.Errorf("%s: got %q, want %q", what, got, want)
 				}
 			case "size":
 				var want int
 				decode(op.Expected, &want)
-				golden.Equal(t, tally, what, top.Len(), want)
+				golden.Equal(t, tally, what, len(top.seen), want)
 			case "counts":
 				var want map[string]int
 				decode(op.Expected, &want)
-				golden.Equal(t, tally, what+": number", top.Len(), len(want))
+				golden.Equal(t, tally, what+": number", len(top.seen), len(want))
 				for text, n := range want {
-					golden.Equal(t, tally, what+": "+text, top.Count(text), n)
+					golden.Equal(t, tally, what+": "+text, top.seen[text].count, n)
 				}
 			default:
 				t.Fatalf("%s: unknown operation", what)

@@ -92,7 +92,7 @@ func (s *AssignmentScorer) matches(n float64, said, truth []Relation) float64 {
 }
 
 // RepetitionScorer compares objects exactly and penalises repeated texts. The score is
-// the mean over Objects of the F1 of ExactMatches, where an object that is neither
+// the mean over Objects of the F1 of exactMatches, where an object that is neither
 // claimed nor true counts 0. A claim whose text is among the TopK most frequent of
 // its section so far, and whose F1 values sum to less than Enough, scores −Penalty.
 type RepetitionScorer struct {
@@ -102,7 +102,7 @@ type RepetitionScorer struct {
 	Enough  float64  // sum of F1 values from which a frequent text is not penalised
 	Penalty float64  // subtracted score, positive
 
-	texts map[string]*TopStrings // by section
+	texts map[string]*topStrings // by section
 }
 
 // SokobanScorer returns the settings that the legacy system used for Sokoban:
@@ -144,7 +144,7 @@ func (s *RepetitionScorer) sum(said, truth []Relation) float64 {
 	for _, name := range s.Objects {
 		said, truth := named(said, name), named(truth, name)
 		if len(said)+len(truth) > 0 {
-			sum += F1(float64(ExactMatches(said, truth)), len(said), len(truth))
+			sum += F1(float64(exactMatches(said, truth)), len(said), len(truth))
 		}
 	}
 	return sum
@@ -153,18 +153,18 @@ func (s *RepetitionScorer) sum(said, truth []Relation) float64 {
 // frequent stores the texts of a step and returns the most frequent ones, by section.
 func (s *RepetitionScorer) frequent(step []Reading) map[string][]string {
 	if s.texts == nil {
-		s.texts = make(map[string]*TopStrings)
+		s.texts = make(map[string]*topStrings)
 	}
 	for _, r := range step {
 		if s.texts[r.Claim.Section] == nil {
-			s.texts[r.Claim.Section] = new(TopStrings)
+			s.texts[r.Claim.Section] = new(topStrings)
 		}
-		s.texts[r.Claim.Section].Add(r.Claim.Text, 1)
+		s.texts[r.Claim.Section].add(r.Claim.Text, 1)
 	}
 	stock := make(map[string][]string)
 	for section, texts := range s.texts {
-		texts.Trim(s.Keep)
-		stock[section] = texts.Top(s.TopK)
+		texts.trim(s.Keep)
+		stock[section] = texts.top(s.TopK)
 	}
 	return stock
 }

@@ -20,10 +20,10 @@ func F1(matches float64, said, truth int) float64 {
 	return 2 * matches / float64(said+truth)
 }
 
-// ExactMatches counts the pairs of one claimed and one true object that agree in
+// exactMatches counts the pairs of one claimed and one true object that agree in
 // both directions; unstated directions agree with unstated ones. Names are ignored,
 // and each object is in one pair at most.
-func ExactMatches(said, truth []Relation) int {
+func exactMatches(said, truth []Relation) int {
 	type place struct{ vertical, horizontal string }
 	open := make(map[place]int, len(truth))
 	for _, t := range truth {

@@ -47,26 +47,26 @@ type Normalizer struct {
 	Epsilon float64 // keeps equal values from being divided by zero; 1e-8 is usual
 	Limit   float64 // results are clipped to ±Limit; 0 is no limit
 
-	seen map[string]Moments
+	seen map[string]moments
 }
 
-// Moments are a count, a mean and a sum of squared distances from the mean.
-type Moments struct {
+// moments are a count, a mean and a sum of squared distances from the mean.
+type moments struct {
 	Count float64 `json:"count"` // how many numbers
 	Mean  float64 `json:"mean"`  // 0 for none
 	M2    float64 `json:"m2"`    // sum of squared distances from Mean
 }
 
-// Add adds one value (Welford, 1962).
-func (m *Moments) Add(x float64) {
+// add adds one value (Welford, 1962).
+func (m *moments) add(x float64) {
 	m.Count++
 	d := x - m.Mean
 	m.Mean += d / m.Count
 	m.M2 += d * (x - m.Mean)
 }
 
-// Merge adds the values of other (Chan, Golub and LeVeque, 1979).
-func (m *Moments) Merge(other Moments) {
+// merge adds the values of other (Chan, Golub and LeVeque, 1979).
+func (m *moments) merge(other moments) {
 	if other.Count == 0 {
 		return
 	}
@@ -77,9 +77,9 @@ func (m *Moments) Merge(other Moments) {
 	m.Count = n
 }
 
-// Deviation returns the standard deviation with n−1 in the denominator, 0 for
+// deviation returns the standard deviation with n−1 in the denominator, 0 for
 // fewer than two values.
-func (m Moments) Deviation() float64 {
+func (m moments) deviation() float64 {
 	if m.Count < 2 {
 		return 0
 	}
@@ -110,19 +110,19 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 		}
 		return keys[i]
 	}
-	now := make(map[string]Moments)
+	now := make(map[string]moments)
 	for i, x := range values {
 		if !finite(x) {
 			return fmt.Errorf("reward: normalise: value %d is %v, it must be finite", i, x)
 		}
 		m := now[key(i)]
-		m.Add(x)
+		m.add(x)
 		now[key(i)] = m
 	}
 	if n.Running {
 		for k, m := range now {
 			all := n.seen[k]
-			all.Merge(m)
+			all.merge(m)
 			now[k] = all
 		}
 	}
@@ -133,7 +133,7 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 	}
 	if n.Running {
 		if n.seen == nil {
-			n.seen = make(map[string]Moments)
+			n.seen = make(map[string]moments)
 		}
 		maps.Copy(n.seen, now)
 	}
@@ -143,7 +143,17 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 	return nil
 }
 
-func (n *Normalizer) scale(x float64, m Moments) float64 {
+// Clone returns a Normalizer with the same settings and its own copy of the statistics; nil of nil.
+func (n *Normalizer) Clone() *Normalizer {
+	if n == nil {
+		return nil
+	}
+	out := *n
+	out.seen = maps.Clone(n.seen)
+	return &out
+}
+
+func (n *Normalizer) scale(x float64, m moments) float64 {
 	if m.Count < 2 {
 		return x
 	}
@@ -151,7 +161,7 @@ func (n *Normalizer) scale(x float64, m Moments) float64 {
 		x -= m.Mean
 	}
 	// Equal values have no deviation; without Epsilon they are not divided.
-	if d := m.Deviation() + n.Epsilon; d > 0 {
+	if d := m.deviation() + n.Epsilon; d > 0 {
 		x /= d
 	}
 	if n.Limit > 0 {
@@ -175,7 +185,7 @@ func (n *Normalizer) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON restores statistics that MarshalJSON returned. Settings do not change.
 func (n *Normalizer) UnmarshalJSON(data []byte) error {
-	var seen map[string]Moments
+	var seen map[string]moments
 	if err := json.Unmarshal(data, &seen); err != nil {
 		return fmt.Errorf("reward: normaliser state: %w", err)
 	}

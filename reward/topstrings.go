@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// TopStrings counts texts. Among equal counts, the text that was added first ranks
+// topStrings counts texts. Among equal counts, the text that was added first ranks
 // first. The zero value is empty and ready to use.
-type TopStrings struct {
+type topStrings struct {
 	seen map[string]*stringCount
 	next int
 }
@@ -18,8 +18,8 @@ type stringCount struct {
 	order int // order in which the text was first added
 }
 
-// Add counts a text n more times. Nothing happens for n ≤ 0.
-func (t *TopStrings) Add(text string, n int) {
+// add counts a text n more times. Nothing happens for n ≤ 0.
+func (t *topStrings) add(text string, n int) {
 	if n <= 0 {
 		return
 	}
@@ -33,8 +33,8 @@ func (t *TopStrings) Add(text string, n int) {
 	t.seen[text].count += n
 }
 
-// Trim removes all but the m most frequent texts.
-func (t *TopStrings) Trim(m int) {
+// trim removes all but the m most frequent texts.
+func (t *topStrings) trim(m int) {
 	if len(t.seen) <= max(0, m) {
 		return
 	}
@@ -43,25 +43,14 @@ func (t *TopStrings) Trim(m int) {
 	}
 }
 
-// Top returns the k most frequent texts, most frequent first; all of them when
+// top returns the k most frequent texts, most frequent first; all of them when
 // there are fewer.
-func (t *TopStrings) Top(k int) []string {
+func (t *topStrings) top(k int) []string {
 	ranked := t.ranked()
 	return ranked[:min(max(0, k), len(ranked))]
 }
 
-// Len returns how many texts are known.
-func (t *TopStrings) Len() int { return len(t.seen) }
-
-// Count returns how often a text was counted.
-func (t *TopStrings) Count(text string) int {
-	if s := t.seen[text]; s != nil {
-		return s.count
-	}
-	return 0
-}
-
-func (t *TopStrings) ranked() []string {
+func (t *topStrings) ranked() []string {
 	return slices.SortedFunc(maps.Keys(t.seen), func(a, b string) int {
 		x, y := t.seen[a], t.seen[b]
 		return cmp.Or(cmp.Compare(y.count, x.count), cmp.Compare(x.order, y.order))

@@ -31,8 +31,8 @@ type collector struct {
 }
 
 // collect plays a step's episodes with a policy.
-func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Prefetched, rollout.Timing, error) {
-	out := &Prefetched{Step: step, Metrics: track.Metrics{}}
+func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Collected, rollout.Timing, error) {
+	out := &Collected{Step: step, Metrics: track.Metrics{}}
 	ctx, judged := client.WithMeter(ctx)
 	ts, took, err := c.play(ctx, p, step, seed, out.Metrics)
 	if err != nil {
@@ -50,6 +50,7 @@ func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed
 		out.Metrics["train/baselines"] = float64(len(out.Baselines))
 	}
 	out.Episodes = ts
+	out.describe()
 	judged.Usage().Write(out.Metrics, "judge/")
 	return out, took, nil
 }
@@ -69,8 +70,6 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		if errors.Is(err, rollout.ErrNotStarted) {
 			err = nil // as if all had failed later: newBatch reports why
 		}
-		describe(m, "train/", ts)
-		describeResponses(m, ts)
 		return ts, took, err
 	}
 	ts, all, took, err := p.Fill(ctx, rollout.FillOptions{
@@ -80,8 +79,6 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 	if err != nil && !errors.Is(err, rollout.ErrNotStarted) {
 		return nil, took, err
 	}
-	describe(m, "train/", ts)
-	describeResponses(m, ts)
 	m["train/played"], m["train/played_unusable"] = float64(all.Episodes), float64(all.Episodes-all.Usable)
 	if want := d.TrainBatch * c.config.Rollout.Trajectories; len(ts) < want {
 		c.log.Warn("too few usable start states", "episodes", len(ts), "of", want, "played", all.Episodes)

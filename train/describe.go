@@ -88,3 +88,24 @@ func describe(m track.Metrics, prefix string, ts []*rollout.Trajectory) {
 		m[prefix+"format_correct"], m[prefix+"truncated"] = format/float64(c.Turns), cut/float64(c.Turns)
 	}
 }
+
+// describeResponses writes the share of the turns of usable episodes whose response is the
+// most frequent one, word for word.
+func describeResponses(m track.Metrics, ts []*rollout.Trajectory) {
+	count := map[string]int{}
+	turns, most := 0, 0
+	for _, t := range ts {
+		if !t.End.Usable() {
+			continue
+		}
+		for i := range t.Turns {
+			turns++
+			text := t.Turns[i].Response
+			count[text]++
+			most = max(most, count[text])
+		}
+	}
+	if turns > 0 {
+		m["train/most_frequent_response"] = float64(most) / float64(turns)
+	}
+}

@@ -3,7 +3,9 @@
 //
 // The most important names are:
 //
-//	Trainer       the training loop: Run, Validate, Evaluate, State, Restore
+//	Trainer       the training loop: Run, or its steps Collect, Score and Step; Validate,
+//	              Evaluate, State, Restore
+//	Collected     the episodes of a step before its update
 //	Checkpointer  saves a run; a Rollbacker can also restore its newest checkpoint
 //	Observer      receives the episodes that were played
 //	State         the part of a checkpoint beside the weights
@@ -30,7 +32,17 @@
 //	t := train.Trainer{Config: c, Learner: learner, Envs: envs, Sinks: sinks}
 //	err := t.Run(ctx)
 //
-// It refuses settings that only train/run honours, such as trainer.logger, unless
+// With a loop of its own it does the steps one by one, and decides itself when to validate, save
+// or stop:
+//
+//	for step := 1; step <= 100; step++ {
+//		episodes, err := t.Collect(ctx, step)
+//		…
+//		metrics, err := t.Step(ctx, episodes)
+//		…
+//	}
+//
+// A Trainer refuses settings that only train/run honours, such as trainer.logger, unless
 // Trainer.Handled lists them.
 //
 // # A step
@@ -43,5 +55,5 @@
 //
 // Every random draw is keyed by the run's seed and its purpose, so the same configuration
 // gives the same metrics and weights for any number of workers, and after a resume.
-// MachineMetric reports the metrics that differ.
+// track.MachineMetric reports the metrics that differ.
 package train

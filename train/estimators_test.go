@@ -13,6 +13,7 @@ import (
 	"vagen/advantage"
 	"vagen/internal/traintest"
 	"vagen/policy"
+	"vagen/train"
 	"vagen/train/config"
 )
 
@@ -133,6 +134,7 @@ func TestAnEpisodeWithoutBaselineIsExcluded(t *testing.T) {
 		return nil
 	}
 	a.Seeds = nil
+	require.NoError(t, tr.Restore(train.State{}))
 	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 }
 

@@ -63,6 +63,34 @@ func Example() {
 	// train: bad configuration: a Trainer does not honour model.bfloat16, trainer.project_name: use train/run.Open, or list them in Trainer.Handled if your program honours them
 }
 
+// A loop of one's own: collect the episodes of a step, look at what the update would learn from, and
+// update. It ends if no episode can be used.
+func ExampleTrainer_Step() {
+	ctx := context.Background()
+	t := train.Trainer{Config: traintest.Small(), Learner: traintest.Guesser(), Envs: games()}
+	for t.Done() < 3 {
+		episodes, err := t.Collect(ctx, t.Done()+1)
+		must(err)
+		if episodes.Metrics["train/episodes"] == episodes.Metrics["train/unusable"] {
+			break
+		}
+		rows, err := t.Score(ctx, episodes)
+		must(err)
+		metrics, err := t.Step(ctx, episodes)
+		must(err)
+		fmt.Printf("step %d: %d rows, %.0f tokens, learning rate %v\n",
+			t.Done(), len(rows), metrics["train/trained_tokens"], metrics["actor/lr"])
+	}
+	state, err := t.State() // to be saved beside the weights
+	must(err)
+	fmt.Println("state after step", state.Step)
+	// Output:
+	// step 1: 8 rows, 80 tokens, learning rate 2
+	// step 2: 8 rows, 80 tokens, learning rate 2
+	// step 3: 8 rows, 80 tokens, learning rate 2
+	// state after step 3
+}
+
 // games is a registry with the guessing game.
 func games() *env.Registry {
 	envs, err := (&traintest.Arena{}).Open()

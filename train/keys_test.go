@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -117,25 +116,6 @@ var otherValues = map[string]string{
 	"trainer.max_critic_ckpt_to_keep":      "2 with trainer.max_actor_ckpt_to_keep=2",
 	"huggingface_hub.hf_save_freq":         "2 with trainer.save_freq=2",
 	"huggingface_hub.upload_contents":      "[adapter] with actor_rollout_ref.model.lora_rank=2",
-}
-
-// TestEveryKeyHasAnOwner: each setting is implemented either by the Trainer or by the code
-// around it. Other keys have no effect, and reading them gives a note.
-func TestEveryKeyHasAnOwner(t *testing.T) {
-	inner, outer := train.TrainerKeys(), train.OuterKeys()
-	known := map[string]bool{}
-	for _, s := range config.Settings() {
-		if s.Kind != "setting" {
-			require.Contains(t, []string{"refused", "noted", "alias"}, s.Kind, s.Key)
-			continue
-		}
-		known[s.Key] = true
-		require.NotEqual(t, slices.Contains(inner, s.Key), slices.Contains(outer, s.Key), "%s: list it once in keys.go", s.Key)
-	}
-	for _, key := range slices.Concat(inner, outer) {
-		require.True(t, known[key], "%s is no setting", key)
-	}
-	require.Len(t, slices.Concat(inner, outer), len(known))
 }
 
 // TestABareTrainerRefusesKeysThatNothingHonours sets every key of OuterKeys.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
 		var all []dataset.Episode
 		for _, path := range files {
-			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
+			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Legacy: dataset.LegacyOptions{Split: split}}
 			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", key, err))

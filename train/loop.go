@@ -8,12 +8,17 @@ import (
 	"vagen/train/track"
 )
 
-// Run trains for the configured number of steps. If the context ends, it returns early with
+// Run trains until the configured number of steps is done: for each step it calls Collect and
+// Step, sends the step's event to the sinks, and then validates and saves if that is due. It
+// returns an error, or rolls back, if stability.spike or stability.alarms say so. If the context ends, it returns early with
 // the context's error, after all events so far were sent to the sinks. With
 // trainer.save_on_interrupt the finished steps are saved first; if this fails, its error is
 // returned instead.
 func (t *Trainer) Run(ctx context.Context) error {
-	if err := t.prepare(ctx); err != nil {
+	if err := t.prepare(ctx, true); err != nil {
+		return err
+	}
+	if err := t.progress.checkWeights(); err != nil {
 		return err
 	}
 	if t.Config.Trainer.SaveFreq < 0 && t.Checkpointer != nil {
@@ -38,6 +43,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 func (t *Trainer) loop(ctx context.Context) error {
 	c, p := &t.Config.Trainer, &t.progress
 	switch {
+	case p.begun: // by Step
 	case p.from.Interrupted:
 		if err := t.afterStep(ctx, p.done); err != nil {
 			return err
@@ -53,7 +59,11 @@ func (t *Trainer) loop(ctx context.Context) error {
 	}
 	for p.done < c.Steps && !t.stability.stopEarly() {
 		step := p.done + 1
-		m, err := t.step(ctx, step)
+		collected, err := t.Collect(ctx, step)
+		if err != nil {
+			return err
+		}
+		m, err := t.Step(ctx, collected)
 		if err != nil {
 			return err
 		}
@@ -72,12 +82,9 @@ func (t *Trainer) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		p.done = step
-		t.announce()
-		if err := p.snapshot(&t.stability.state); err != nil {
+		if err := p.finish(&t.stability.state); err != nil { // with the values that spikes are compared with
 			return err
 		}
-		p.finished = p.current
 		if err := t.afterStep(ctx, step); err != nil {
 			return err
 		}

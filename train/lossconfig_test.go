@@ -284,7 +284,7 @@ func TestImportanceWeightsCanBeNormalised(t *testing.T) {
 func TestTheLogRatioIsClampedByDefault(t *testing.T) {
 	for _, clamp := range []bool{true, false} {
 		c := traintest.Whole()
-		c.Agent.Actor.Loss.ClampRatio = clamp
+		c.Agent.Actor.Loss.Clamp = clamp
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)
 		require.Equal(t, loss.PPO{Low: 0.2, High: 0.2, Clamp: clamp}, b.Updates[0].Objective.Policy)

@@ -2,23 +2,12 @@ package train
 
 import (
 	"runtime/metrics"
-	"slices"
-	"strings"
 
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/train/track"
 )
-
-// MachineMetric reports whether a metric depends on the machine: its name starts with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
-// "perf/", which are megabytes of memory, tokens per second and the like. All others
-// are the same in every run of one configuration.
-func MachineMetric(name string) bool {
-	return slices.ContainsFunc([]string{"time/", "timing_s/", "timing_per_token_ms/", "perf/"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	})
-}
 
 // measureMachine writes the memory use of the process, and the own metrics of learner and
 // dealer. Values that the system does not report are omitted.

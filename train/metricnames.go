@@ -10,25 +10,9 @@ import (
 	"vagen/train/track"
 )
 
-// stepNames are additional names of a step's metrics, as in VAGEN and verl.
-var stepNames = []struct{ name, of string }{
-	{"custom_metrics/train/reward_variance", "reward_variance"},
-	{"custom_metrics/train/traj_success", "train/success"},
-	{"critic/kl", "actor/reward_kl_penalty"},
-	{"critic/kl_coeff", "actor/reward_kl_penalty_coeff"},
-	{"timing_s/old_log_prob", "time/logprobs"},
-	{"timing_s/adv", "time/advantages"},
-	{"timing_s/step", "time/step"},
-	{"perf/time_per_step", "time/step"},
-}
-
 // addDashboardNames adds the metrics of a step under the names of VAGEN and verl. docs/results.md has all of them with their meaning.
 func (b *batch) addDashboardNames(c *config.Config, epoch, step int, m track.Metrics) {
-	for _, n := range stepNames {
-		if x, ok := m[n.of]; ok {
-			m[n.name] = x
-		}
-	}
+	m.AddAliases(track.KindStep)
 	m["training/global_step"], m["training/epoch"] = float64(step), float64(epoch)
 	var turns, scores []float64
 	for _, e := range b.used {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
-	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/track"
 )
 
 // unmet are metrics that need a model of package policy/vlm, servers, a judge, more steps, a failure, or another harness than
@@ -85,6 +85,14 @@ func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
 		}
 	}
 	table := documented(t)
+	for name := range all {
+		_, ok := track.MetricOf(name)
+		require.True(t, ok, "%s is not in the table of package track", name)
+	}
+	for name := range table {
+		_, ok := track.MetricOf(name)
+		require.True(t, ok, "%s is not in the table of package track", name)
+	}
 	names := slices.Sorted(maps.Keys(all))
 	for _, name := range names {
 		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(table)), func(p *regexp.Regexp) bool { return p.MatchString(name) }), "%s is not in the table", name)
@@ -167,7 +175,7 @@ func TestFamiliarNamesAgreeWithOurs(t *testing.T) {
 		require.InDelta(t, m["perf/total_num_tokens"]/m["time/step"], m["perf/throughput"], 1e-9)
 	}
 	for _, name := range []string{"timing_s/gen", "timing_per_token_ms/gen", "perf/throughput", "time/step"} {
-		require.True(t, train.MachineMetric(name), name)
+		require.True(t, track.MachineMetric(name), name)
 	}
-	require.False(t, train.MachineMetric("training/epoch"))
+	require.False(t, track.MachineMetric("training/epoch"))
 }

@@ -8,45 +8,16 @@ import (
 	"slices"
 
 	"vagen/policy"
-	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// Prefetched contains a step's episodes that were collected during the updates of earlier
-// steps (run.async). They are part of a run's State and must not be changed.
-type Prefetched struct {
-	Step int // the step that the episodes are for
-	// Policy is the step after whose update the policy was copied that played them; 0 is the
-	// policy at the start of the run. With run.partial_rollouts it is the policy that began
-	// them, and turns have their own.
-	Policy    int
-	Metrics   track.Metrics
-	Baselines map[int]float64 // return of the greedy episode of each group
-	// Checkpoints store the episodes in a file of package rollout/store.
-	Episodes []*rollout.Trajectory
-}
-
-// staleness is the number of updates between the policy that played the episodes and the one
-// that learns from them.
-func (p *Prefetched) staleness() int { return p.Step - 1 - p.Policy }
-
-// measureStaleness adds the number of updates between the policies that played the episodes and
-// the one that learns from them. With partial rollouts each response has its own.
-func (p *Prefetched) measureStaleness(m track.Metrics, partial bool) {
-	mean, most := float64(p.staleness()), float64(p.staleness())
-	if partial {
-		mean, most, m["rollout/partial_share"] = rollout.Staleness(p.Episodes, p.Step-1)
-	}
-	m["rollout/staleness_mean"], m["rollout/staleness_max"] = mean, most
-}
-
 // PrefetchedSteps are the episodes of the steps after a State's, one entry for each step, in
 // order. As JSON, one entry is an object and several are an array. An entry without the key
 // policy has a staleness of one.
-type PrefetchedSteps []*Prefetched
+type PrefetchedSteps []*Collected
 
-// prefetchedJSON is Prefetched as JSON.
+// prefetchedJSON is an entry as JSON.
 type prefetchedJSON struct {
 	Step      int             `json:"step"`
 	Policy    *int            `json:"policy,omitempty"`
@@ -79,7 +50,7 @@ func (s *PrefetchedSteps) UnmarshalJSON(raw []byte) error {
 	}
 	*s = nil
 	for _, p := range in {
-		e := &Prefetched{Step: p.Step, Policy: p.Step - 2, Metrics: p.Metrics, Baselines: p.Baselines}
+		e := &Collected{Step: p.Step, Policy: p.Step - 2, Metrics: p.Metrics, Baselines: p.Baselines}
 		if p.Policy != nil {
 			e.Policy = *p.Policy
 		}
@@ -106,7 +77,7 @@ type prefetch struct {
 	step      int
 	cancel    context.CancelFunc
 	done      chan struct{}
-	collected *Prefetched // valid, like err, once done is closed
+	collected *Collected // valid, like err, once done is closed
 	err       error
 }
 
@@ -124,16 +95,16 @@ func restored(s PrefetchedSteps, oldest int) (out []*prefetch) {
 	return out
 }
 
-// startPrefetches starts to collect the episodes of the run.max_staleness steps after a step,
-// except those that are being collected already, each with an own copy of the current policy.
-// Which policy plays a step is so a function of the numbers of the steps alone. It returns
-// when the learner may change.
-func (t *Trainer) startPrefetches(ctx context.Context, step int) error {
+// startPrefetches starts to collect the episodes of the run.max_staleness steps after the next
+// one, except those that are being collected already, each with an own copy of the current
+// policy. So the numbers of the steps alone decide which policy plays a step. It returns when the
+// learner may change.
+func (t *Trainer) startPrefetches(ctx context.Context) error {
 	c, p := &t.Config, &t.progress
 	if !c.Run.Async {
 		return nil
 	}
-	for s := step + 1 + len(p.ahead); s <= min(step+c.Run.MaxStaleness, c.Trainer.Steps); s++ {
+	for s := p.done + 2 + len(p.ahead); s <= min(p.done+1+c.Run.MaxStaleness, c.Trainer.Steps); s++ {
 		e, err := t.startPrefetch(ctx, s)
 		if err != nil {
 			return err
@@ -174,7 +145,7 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 }
 
 // wait waits for the collection and returns its result.
-func (p *prefetch) wait() (*Prefetched, error) {
+func (p *prefetch) wait() (*Collected, error) {
 	<-p.done
 	return p.collected, p.err
 }
@@ -207,11 +178,15 @@ func (p *progress) withPrefetched(s State) (State, error) {
 }
 
 // next returns the collected episodes of a step, for which it waits; nil if there are none.
-func (p *progress) next(step int) (*Prefetched, error) {
+func (p *progress) next(ctx context.Context, step int) (*Collected, error) {
 	if len(p.ahead) == 0 || p.ahead[0].step != step {
 		return nil, nil
 	}
-	return p.ahead[0].wait()
+	c, err := p.ahead[0].wait()
+	if ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		err = fmt.Errorf("train: step %d: the context with which its episodes were collected has ended: %w", step, err)
+	}
+	return c, err
 }
 
 func errNoPolicySnapshots(l policy.Learner) error {

@@ -96,7 +96,7 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 	require.NoError(t, p.batch.setScores(&policy.Scores{
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
 	}, what))
-	require.NoError(t, p.trainer.estimate(p.batch, p.metrics))
+	require.NoError(t, p.trainer.estimate(p.batch, p.trainer.progress.normalizer, 1, p.metrics))
 	p.trainer.methods.measure(p.batch, c.PerTurn(), p.metrics, p.trainer.Log)
 	return p
 }
@@ -107,7 +107,7 @@ func (p *presetRun) prepare() {
 	k.names = t.Registries.WithBuiltins()
 	c := &t.Config
 	var err error
-	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
 	require.NoError(p.t, err)
 	k.spec, err = k.names.Estimators.Describe(c.Algorithm.Estimator)
 	require.NoError(p.t, err)

@@ -41,6 +41,7 @@ type progress struct {
 	kl         reward.Controller
 	normalizer *reward.Normalizer // nil for none
 
+	begun    bool   // steps were done since Restore or the start
 	updating bool   // an update is running, so the weights belong to no finished step
 	finished *State // directly after the last finished step; nil before the first one
 	current  *State // the same, with the validation after the step
@@ -69,6 +70,23 @@ func (p *progress) snapshot(stability *StabilityState) error {
 		p.current, p.belonging = &s, slices.Clone(p.ahead)
 	}
 	return err
+}
+
+// finish records the state directly after a step.
+func (p *progress) finish(stability *StabilityState) error {
+	err := p.snapshot(stability)
+	if err == nil {
+		p.finished = p.current
+	}
+	return err
+}
+
+// checkWeights returns an error if the learner's weights belong to no step.
+func (p *progress) checkWeights() error {
+	if !p.updating {
+		return nil
+	}
+	return fmt.Errorf("train: step %d: %w: restore a checkpoint and its State", p.done+1, ErrUnfinishedUpdate)
 }
 
 // resume sets the progress to a restored state; the zero state is the start of a run. Prefetched
@@ -114,13 +132,14 @@ func (t *Trainer) State() (State, error) {
 // Done returns the number of finished training steps.
 func (t *Trainer) Done() int { return t.progress.done }
 
-// Restore makes Run continue after the step of a state. The configuration must be the one of
-// the state's run.
+// Restore makes the Trainer continue after the step of a state, of which the learner must have the
+// weights. The configuration must be the one of the state's run.
 func (t *Trainer) Restore(s State) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("train: state: %w", err)
 	}
-	t.progress.from = s
+	t.progress.stopPrefetches(nil)
+	t.progress, t.ready = progress{from: s}, false
 	return nil
 }
 
@@ -167,20 +186,19 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Restore(s); err != nil {
-		return err
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("train: state: %w", err)
 	}
-	p.normalizer = t.Config.Reward.Normalizer()
+	p.from, p.normalizer = s, t.Config.Reward.Normalizer()
 	if err := t.resume(); err != nil {
 		return err
 	}
 	p.updating = false
 	t.stability.state.Rollbacks, p.best = rollbacks, best
 	p.ahead = nil // with the prefetched episodes the spike would occur again
-	if err := p.snapshot(&t.stability.state); err != nil {
+	if err := p.finish(&t.stability.state); err != nil {
 		return err
 	}
-	p.finished = p.current
 	t.Log.Warn("rolled back", "from", step, "to", s.Step, "rollbacks", rollbacks)
 	return t.publisher.publish(track.Event{Kind: track.KindRollback, Step: s.Step, Total: t.Config.Trainer.Steps, Metrics: track.Metrics{
 		"train/rollbacks": float64(rollbacks), "train/rolled_back_from": float64(step),

@@ -2,135 +2,176 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"vagen/policy"
 	"vagen/reward"
-	"vagen/rollout"
+	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// step does one training step: it collects episodes, scores them, estimates advantages and
-// updates the learner. It returns the step's metrics.
-func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
+// ErrUnfinishedUpdate means that an update began and did not finish, so that the learner's weights
+// belong to no step. Training goes on after the weights and the State of a checkpoint are restored.
+var ErrUnfinishedUpdate = errors.New("an update did not finish, so that the weights belong to no step")
+
+// Score computes what Step would learn from, without an update: log-probs, values, rewards and
+// advantages of the tokens, one entry for each row. It changes nothing. Episodes of any step can
+// be scored; the error wraps ErrNoRows if there is nothing to learn from.
+func (t *Trainer) Score(ctx context.Context, c *Collected) ([]store.Scores, error) {
+	if err := t.prepared(ctx); err != nil {
+		return nil, err
+	}
 	if t.supervises() {
-		return t.supervisedStep(ctx, step)
+		return nil, errNoEpisodes
 	}
-	clock, m := newClock(), track.Metrics{}
-
-	// The episodes of this step. With run.async collecting those of later ones starts here.
-	episodes, took, err := t.episodes(ctx, step)
+	if err := t.progress.checkWeights(); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, errNilCollected
+	}
+	b, _, err := t.assess(ctx, c, true, track.Metrics{}, newClock())
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(m, episodes.Metrics)
-	if t.Config.Run.Async {
-		episodes.measureStaleness(m, t.Config.Run.Partial)
+	return b.scores(), nil
+}
+
+var errNilCollected = errors.New("train: the collected episodes are nil")
+
+// Step does the training step after the last finished one with its episodes, and returns its
+// metrics: it scores them, estimates advantages and updates the learner. State is then the state
+// after this step. Validations, checkpoints, events, spikes and the actions of alarms are Run's.
+//
+// After an error before the update nothing has changed, and Step can be called again with the same
+// episodes; the Observer then receives them again. After an error during the update Collect, Score,
+// Step and Run return ErrUnfinishedUpdate until Restore is called. If ctx ends during the update,
+// this is such an error, unless trainer.save_on_interrupt lets the update finish.
+func (t *Trainer) Step(ctx context.Context, c *Collected) (track.Metrics, error) {
+	if err := t.prepared(ctx); err != nil {
+		return nil, err
 	}
-	b, err := t.layOut(episodes)
+	p := &t.progress
+	if err := p.checkWeights(); err != nil {
+		return nil, err
+	}
+	switch {
+	case c == nil:
+		return nil, errNilCollected
+	case c.Step != p.done+1:
+		return nil, fmt.Errorf("train: step: the episodes are of step %d, must be of step %d", c.Step, p.done+1)
+	}
+	step := t.step
+	if t.supervises() {
+		step = t.supervisedStep
+	}
+	m, err := step(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.startPrefetches(ctx, step); err != nil {
-		return nil, err
-	}
-	clock.parts["rollout"], clock.parts["env"] = took.Generate, took.Env
-	clock.last = time.Now()
+	p.done = c.Step
+	t.announce()
+	return m, p.finish(&t.stability.state)
+}
 
-	// Log-probs and values before the update, and importance weights.
-	if err := b.score(ctx, t.Learner, &t.Config, t.recordsScores()); err != nil {
-		return nil, err
+// step is Step with episodes.
+func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error) {
+	clock, m := newClock(), maps.Clone(c.Metrics)
+	if m == nil {
+		m = track.Metrics{}
 	}
-	b.measureMismatch(t.Learner, &t.Config, m)
-	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
-		return nil, err
+	clock.start = clock.start.Add(-c.elapsed)
+	clock.parts["rollout"], clock.parts["env"] = c.took.Generate, c.took.Env
+	if t.Observer != nil {
+		if err := t.Observer.Played(c.Step, c.Episodes); err != nil {
+			return nil, err
+		}
 	}
-	clock.lap("logprobs")
 
-	// Rewards, KL and advantages; then the group filter.
-	if err := t.estimate(b, m); err != nil {
+	// Log-probs, values, rewards and advantages; then the group filter.
+	b, normalizer, err := t.assess(ctx, c, t.recordsScores(), m, clock)
+	if err != nil {
 		return nil, err
 	}
-	clock.lap("advantages")
-	if err := t.showScores(b, step); err != nil {
+	if err := t.showScores(b, c.Step); err != nil {
 		return nil, err
 	}
 	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
 	if err := t.methods.applyFilter(b, t.Config.Filter.Name, m, t.Log); err != nil {
 		return nil, err
 	}
+	p := &t.progress
+	if err := p.adapt(b, &t.Config, m); err != nil {
+		return nil, err
+	}
+	p.normalizer = normalizer
 	clock.last = time.Now()
 
 	// The update. The weights belong to no finished step until the next episodes are collected.
-	t.progress.updating = true
-	if err := t.learn(t.updateContext(ctx), b, step, m); err != nil {
+	p.begun, p.updating = true, true
+	if err := t.learn(t.updateContext(ctx), b, c.Step, m); err != nil {
 		return nil, err
 	}
 	clock.lap("update")
-	if _, err = t.progress.next(step + 1); err != nil {
+	if _, err = p.next(ctx, c.Step+1); err != nil {
 		return nil, err
 	}
 	clock.lap("rollout")
-	t.progress.updating = false
+	p.updating = false
 
 	// The metrics that describe the whole step.
 	clock.write(m)
 	measureMachine(t.Learner, t.Dealer, m)
-	b.addDashboardNames(&t.Config, t.Levels.epochOf(step), step, m)
+	b.addDashboardNames(&t.Config, t.Levels.epochOf(c.Step), c.Step, m)
 	if n := t.stability.state.Rollbacks; n > 0 {
 		m["train/rollbacks"] = float64(n)
 	}
 	t.stability.state.Trends.addTrends(m)
-	t.stability.updateAlarms(step, m)
+	t.stability.updateAlarms(c.Step, m)
 	return m, nil
 }
 
-// episodes returns a step's episodes: recorded ones, prefetched ones, or new ones.
-func (t *Trainer) episodes(ctx context.Context, step int) (*Prefetched, rollout.Timing, error) {
-	p := &t.progress
-	if t.Recorded != nil {
-		ts, m, err := t.Recorded(step)
-		if err == nil {
-			describe(m, "train/", ts)
-			describeResponses(m, ts)
-		}
-		return &Prefetched{Step: step, Policy: p.done, Metrics: m, Episodes: ts}, rollout.Timing{}, err
-	}
-	e, err := p.next(step)
+// assess converts a step's episodes to rows, scores them before the update, and estimates
+// advantages. It returns the statistics of rewards after them, nil for none.
+func (t *Trainer) assess(
+	ctx context.Context, c *Collected, entropy bool, m track.Metrics, clock *clock,
+) (*batch, *reward.Normalizer, error) {
+	b, err := t.layOut(c)
 	if err != nil {
-		return nil, rollout.Timing{}, err
+		return nil, nil, err
 	}
-	if e != nil {
-		p.ahead = p.ahead[1:]
-		return e, rollout.Timing{}, nil
+	clock.last = time.Now()
+	if err := b.score(ctx, t.Learner, &t.Config, entropy); err != nil {
+		return nil, nil, err
 	}
-	e, took, err := t.collector.collect(ctx, t.Learner, step, t.stability.seed())
-	if err != nil {
-		return nil, took, err
+	b.measureMismatch(t.Learner, &t.Config, m)
+	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
+		return nil, nil, err
 	}
-	e.Policy = p.done
-	return e, took, nil
+	clock.lap("logprobs")
+	normalizer := t.progress.normalizer.Clone()
+	if err := t.estimate(b, normalizer, c.Step, m); err != nil {
+		return nil, nil, err
+	}
+	clock.lap("advantages")
+	return b, normalizer, nil
 }
 
-// layOut passes a step's episodes to the observer and converts them to rows.
-func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
-	if t.Observer != nil {
-		if err := t.Observer.Played(episodes.Step, episodes.Episodes); err != nil {
-			return nil, err
-		}
-	}
-	ts, spec := episodes.Episodes, t.methods.spec
+// layOut converts a step's episodes to rows.
+func (t *Trainer) layOut(c *Collected) (*batch, error) {
+	ts, spec := c.Episodes, t.methods.spec
 	if spec.Baselines {
-		ts = withBaseline(ts, episodes.Baselines)
+		ts = withBaseline(ts, c.Baselines)
 	}
 	b, err := newBatch(ts, &t.Config, spec)
 	if err != nil {
 		return nil, err
 	}
-	b.addComparisons(spec, episodes.Baselines)
+	b.addComparisons(spec, c.Baselines)
 	return b, nil
 }
 
@@ -157,12 +198,12 @@ func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Con
 }
 
 // estimate shapes rewards and computes advantages.
-func (t *Trainer) estimate(b *batch, m track.Metrics) error {
-	if err := shapeRewards(b, &t.Config, t.progress.normalizer, m); err != nil {
+func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m track.Metrics) error {
+	if err := shapeRewards(b, &t.Config, normalizer, m); err != nil {
 		return err
 	}
 	if t.Config.Algorithm.KLInReward {
-		if err := t.progress.chargeKL(b, &t.Config, m); err != nil {
+		if err := t.progress.chargeKL(b, &t.Config, step, m); err != nil {
 			return fmt.Errorf("train: %w", err)
 		}
 	}
@@ -183,15 +224,25 @@ func (t *Trainer) estimate(b *batch, m track.Metrics) error {
 	return nil
 }
 
-// chargeKL subtracts the KL to the reference policy from rewards, and adapts its
-// coefficient.
-func (p *progress) chargeKL(b *batch, c *config.Config, m track.Metrics) error {
+// chargeKL subtracts the KL to the reference policy from rewards.
+func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
 	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
-	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, p.done+1, c.Trainer.Steps)
+	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
 	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
 	if err != nil {
 		return err
 	}
 	m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
-	return p.kl.Update(kl, b.rows.Len())
+	return nil
+}
+
+// adapt adapts the coefficient of the KL in the reward to the measured KL.
+func (p *progress) adapt(b *batch, c *config.Config, m track.Metrics) error {
+	if !c.Algorithm.KLInReward {
+		return nil
+	}
+	if err := p.kl.Update(m["actor/reward_kl_penalty"], b.rows.Len()); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
 }

@@ -18,7 +18,7 @@ var errNoEpisodes = fmt.Errorf("train: %w: trainer.stage is sft, which plays no 
 func (t *Trainer) supervises() bool { return t.Config.Trainer.Stage == config.StageSFT }
 
 // prepareSupervised is prepare for the supervised stage, which plays no episodes.
-func (t *Trainer) prepareSupervised(ctx context.Context) error {
+func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
@@ -29,7 +29,7 @@ func (t *Trainer) prepareSupervised(ctx context.Context) error {
 	if err := t.methods.names.Validate(&t.Config); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	if err := t.checkParts(); err != nil {
+	if err := t.checkParts(runs); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	encode, ok := t.Learner.(policy.Encoder)
@@ -46,18 +46,12 @@ func (t *Trainer) prepareSupervised(ctx context.Context) error {
 	if err := t.Examples.Encode(ctx, encode); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	t.stability = stabilityMonitor{config: &t.Config, log: t.Log}
-	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log}
-	if err := t.resume(); err != nil {
-		return err
-	}
-	t.ready = true
-	return nil
+	return t.begin()
 }
 
 // supervisedStep does one optimiser step on examples and returns its metrics.
-func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, error) {
-	clock, m, c := newClock(), track.Metrics{}, &t.Config
+func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metrics, error) {
+	clock, m, c, step := newClock(), track.Metrics{}, &t.Config, of.Step
 	b, err := t.Examples.Batch(step)
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
@@ -65,7 +59,7 @@ func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, 
 	clock.lap("data")
 	o := adamW(&c.SFT.Optim, c.SFT.GradClip, c.Agent.Actor.NormLimit)
 	o.Rate = rate(&c.SFT.Optim, step, c.Trainer.Steps)
-	t.progress.updating = true
+	t.progress.begun, t.progress.updating = true, true
 	stats, err := t.Learner.Update(t.updateContext(ctx), b, policy.Objective{Imitate: true, Temperature: 1}, o)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,11 @@ var (
 // advantages and does optimiser steps. With trainer.stage sft it trains the policy on examples
 // instead, one optimiser step in each step.
 //
+// Run does all steps, with validations and checkpoints between them. A program with a loop of its
+// own calls Collect and Step for each step, and Validate, State and Score where it needs them; Run
+// continues after such steps. Methods must not be called at the same time. The first call checks
+// the fields, which must not change afterwards until Run or Restore is called.
+//
 // The caller owns the learner, the environments and the sinks, and closes them.
 type Trainer struct {
 	Config  config.Config
@@ -45,8 +50,6 @@ type Trainer struct {
 	// of the Learner; nil plays them here. Its metrics are among those of steps if it is a
 	// policy.MetricsReporter.
 	Dealer rollout.Dealer
-	// Recorded returns a step's recorded episodes, and metrics of playing them; nil plays new ones.
-	Recorded func(step int) ([]*rollout.Trajectory, track.Metrics, error)
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
 	// Registries resolve the configuration's names. The zero value contains the built-in
@@ -98,10 +101,10 @@ type methods struct {
 // Check reports the errors with which Run would end before its first step: settings that
 // contradict each other or have no effect, and parts that the learner, the checkpointer or the
 // start states lack. Then it creates the environment of the first episode and asks the learner
-// for the beginning of a response, unless the episodes are played by a Dealer or recorded. That
-// this episode is too long is only a warning. It trains nothing.
+// for the beginning of a response, unless the episodes are played by a Dealer. That this episode is
+// too long is only a warning. It trains nothing.
 func (t *Trainer) Check(ctx context.Context) error {
-	if err := t.prepared(ctx); err != nil || t.supervises() || t.Dealer != nil || t.Recorded != nil {
+	if err := t.prepare(ctx, true); err != nil || t.supervises() || t.Dealer != nil {
 		return err
 	}
 	s := sampling(&t.Config)
@@ -125,49 +128,60 @@ func (t *Trainer) prepared(ctx context.Context) error {
 	if t.ready {
 		return nil
 	}
-	return t.prepare(ctx)
+	return t.prepare(ctx, false)
 }
 
-// prepare checks the configuration and builds the parts of the loop.
-func (t *Trainer) prepare(ctx context.Context) error {
+// prepare checks the configuration and builds the parts of the loop. runs means for Run.
+func (t *Trainer) prepare(ctx context.Context, runs bool) error {
 	t.ready = false
 	switch t.Config.Trainer.Stage {
 	case config.StageSFT:
-		return t.prepareSupervised(ctx)
+		return t.prepareSupervised(ctx, runs)
 	case config.StageSFTThen:
 		return fmt.Errorf("train: %w: trainer.stage is sft+rl, but a Trainer does one stage, rl or sft: use train/run.Open", config.ErrConfig)
 	}
 	if err := t.prepareEpisodes(ctx); err != nil {
 		return err
 	}
-	if err := t.checkParts(); err != nil {
+	if err := t.checkParts(runs); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	c, k := &t.Config, &t.methods
 	c.LogNotes(t.Log)
 	ctrl := &c.Algorithm.KLCtrl
 	var errs [6]error
-	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params)
 	k.spec, errs[1] = k.names.Estimators.Describe(c.Algorithm.Estimator)
-	t.progress.kl, errs[2] = reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
+	kl, err := reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
+	errs[2] = err
 	k.filter, errs[3] = k.names.NewFilter(c)
 	k.metrics, errs[4] = k.names.MetricNames(c)
 	errs[5] = checkBudget(c, k.harness, t.Learner, t.Log)
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	t.progress.normalizer = c.Reward.Normalizer()
+	if !t.progress.begun {
+		t.progress.kl, t.progress.normalizer = kl, c.Reward.Normalizer()
+	}
 	t.collector.baselines = k.spec.Baselines
 	if c.Placement() == reward.PerSpan {
 		t.collector.aligner, _ = t.Learner.(policy.Aligner)
 	}
-	t.stability = stabilityMonitor{config: c, log: t.Log}
-	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log}
 	if err := t.collector.dropOverlong(ctx, t.Learner); err != nil {
 		return err
 	}
-	if err := t.resume(); err != nil {
-		return err
+	return t.begin()
+}
+
+// begin is the end of prepare: it sets the loop to the restored state, unless steps were done
+// since.
+func (t *Trainer) begin() error {
+	t.stability.config, t.stability.log, t.stability.missing = &t.Config, t.Log, nil
+	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log, saved: t.publisher.saved}
+	if !t.progress.begun {
+		if err := t.resume(); err != nil {
+			return err
+		}
 	}
 	t.ready = true
 	return nil
@@ -199,8 +213,8 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 }
 
 // checkParts checks that learner and checkpointer implement what the configuration requires,
-// and that every setting has an effect.
-func (t *Trainer) checkParts() error {
+// and that every setting has an effect. Only Run rolls back.
+func (t *Trainer) checkParts(runs bool) error {
 	c := &t.Config
 	if t.Learner == nil {
 		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
@@ -211,7 +225,7 @@ func (t *Trainer) checkParts() error {
 	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && !t.supervises() && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}
-	if _, ok := t.Checkpointer.(Rollbacker); !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
+	if _, ok := t.Checkpointer.(Rollbacker); runs && !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
 		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) does not implement train.Rollbacker", config.ErrConfig, t.Checkpointer)
 	}
 	return t.checkKeys()

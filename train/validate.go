@@ -34,7 +34,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	describeValidation(m, ts, max(1, c.Agent.Rollout.Val.Episodes))
 	clock.lap("validate")
 	clock.write(m)
-	m["timing_s/testing"] = m["time/validate"]
+	m.AddAliases(track.KindValidate)
 	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ reached in the same run, and "used" the step's share of both.`,
 				defer m.Close()
 				r, err := bench.Run(ctx, m, c)
 				if err != nil {
-					return inputErrorAsUsage(err)
+					return asUsage(err, badInput...)
 				}
 				if *asJSON {
 					return json.NewEncoder(call.Out).Encode(r)
@@ -108,7 +108,7 @@ func openModel(ctx context.Context, c *cli.Call, dir string, o *vlm.Options) (*v
 	}
 	m, err := vlm.Open(ctx, dir, *o)
 	if err != nil {
-		return nil, inputErrorAsUsage(err)
+		return nil, asUsage(err, badInput...)
 	}
 	return m, nil
 }

@@ -16,9 +16,11 @@ import (
 
 func configCommand() *cli.Command {
 	return &cli.Command{
-		Name:     "config",
-		About:    "Show, explain and check training configurations.",
-		Commands: []*cli.Command{configShow(), configDefaults(), configExplain(), configCheck(), configPresets(), configDoc()},
+		Name:  "config",
+		About: "Show, explain, check and import training configurations.",
+		Commands: []*cli.Command{
+			configShow(), configDefaults(), configExplain(), configCheck(), configImport(), configPresets(), configDoc(),
+		},
 	}
 }
 
@@ -285,6 +287,29 @@ asking services.`,
 				printNotes(c.Out, append(cfg.Notes, notes...))
 				_, err = fmt.Fprintf(c.Out, "%s is valid\n", s.Name())
 				return err
+			}
+		},
+	}
+}
+
+func configImport() *cli.Command {
+	return &cli.Command{
+		Name: "import", Args: "[FILE] [key=value …]", Max: -1,
+		About: "Write a configuration of a generation of VAGEN as one of this library.",
+		Help: `FILE and the overrides are what a script of VAGEN gives, with system legacy, lite or next,
+or with the --preset of one. The output is YAML for vagen train with the same settings, each
+under its one name, and with system: null, so that it depends on no generation's names and
+defaults. Keys without effect and warnings are printed to stderr.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			preset := presetFlag(f)
+			return func(_ context.Context, c *cli.Call) error {
+				cfg, err := source(*preset, c.Args).Load()
+				if err != nil {
+					return cli.Usagef("%w", err)
+				}
+				printNotes(c.Err, cfg.Notes)
+				cfg.System = ""
+				return showConfig(c, &cfg, false)
 			}
 		},
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
 )
 
 func TestConfigurationsAreShownWithEveryKey(t *testing.T) {
@@ -39,6 +42,31 @@ func TestConfigurationsAreChecked(t *testing.T) {
 	errs := refuse(t, "config", "check", good, "algorithm.gamma=2", "data.train_batch_size=0")
 	require.Contains(t, errs, "algorithm.gamma is 2")
 	require.Contains(t, errs, "data.train_batch_size is 0")
+}
+
+// TestConfigurationsOfGenerationsAreImported: the output has the settings of the input under their
+// names here, and system has no part in it; remarks are not part of the output.
+func TestConfigurationsOfGenerationsAreImported(t *testing.T) {
+	const script = "system: lite\ntrainer: {concat_multi_turn: true, nnodes: 1}\nalgorithm: {adv_estimator: gae}\n"
+	lite := []string{
+		"config", "import", file(t, "c.yaml", script),
+		"env=sokoban", "actor_rollout_ref.actor.ppo_mini_batch_size=32",
+	}
+	code, out, errs := launchRun(t, "", lite...)
+	require.Equal(t, cli.OK, code)
+	require.True(t, strings.HasPrefix(out, "system: null\n"))
+	require.Contains(t, out, "\n  adv_estimator: lite_gae\n")
+	require.Contains(t, out, "\n    clip_ratio_c: 3.0\n")
+	require.NotContains(t, out, "concat_multi_turn")
+	require.Contains(t, errs, "no effect: trainer.nnodes: ")
+	native := file(t, "native.yaml", out)
+	require.Equal(t, native+" is valid\n", succeed(t, "config", "check", native))
+	require.Equal(t, out, succeed(t, "config", "show", native))
+	lite[1] = "show"
+	require.Equal(t, strings.Replace(out, "system: null", "system: lite", 1), succeed(t, lite...))
+	typo := refuse(t, "config", "import", "env=sokoban", "algorithm.gama=1")
+	require.Contains(t, typo, `did you mean "algorithm.gamma"?`)
+	require.Contains(t, refuse(t, "config", "import", "env=sokoban", "algorithm.gamma=2"), "algorithm.gamma is 2")
 }
 
 // TestOptionsOfEnvironmentsAreChecked, composed of a preset, a file and overrides: errors name

@@ -15,7 +15,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/train/credit"
-	"vagen/train/run"
+	"vagen/train/replay"
 )
 
 func creditCommand() *cli.Command {
@@ -54,7 +54,7 @@ run, so that relative paths have the same meaning.`,
 				}
 				table, source, err := o.measure(ctx, c)
 				if err != nil {
-					return configErrorAsUsage(err)
+					return asUsage(err)
 				}
 				if *asJSON {
 					return c.JSON(table)
@@ -129,7 +129,7 @@ func turnList(text string) ([]int, error) {
 
 // measure opens the checkpoint and measures.
 func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.Table, source string, err error) {
-	r, err := run.OpenCredit(ctx, c.Args[0], c.Args[1:], o.step, nil, c.Log)
+	r, err := replay.OpenCredit(ctx, c.Args[0], c.Args[1:], o.step, nil, c.Log)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, "", cli.Usagef("%w", err)
 	}

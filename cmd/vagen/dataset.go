@@ -38,7 +38,6 @@ func (r *reading) flags(f *flag.FlagSet) {
 
 func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset.Episode, error) {
 	r.options.Legacy.Split = dataset.Split(r.split)
-	r.options.Getenv = c.Getenv
 	if !r.any {
 		r.options.Known = builtin.Registry().Names()
 	}

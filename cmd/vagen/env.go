@@ -120,18 +120,13 @@ func newEnv(args []string) (env.Env, map[string]any, error) {
 	}
 	e, err := registry().New(args[0], config)
 	if err != nil {
-		return nil, nil, wrongUse(err)
+		return nil, nil, asUsage(err, badEnv...)
 	}
 	return e, config, nil
 }
 
-// wrongUse makes an error about an environment's name or options a usage error.
-func wrongUse(err error) error {
-	if errors.Is(err, env.ErrUnknown) || errors.Is(err, env.ErrOption) {
-		return cli.Usagef("%w", err)
-	}
-	return err
-}
+// badEnv are the errors about an environment's name or options.
+var badEnv = []error{env.ErrUnknown, env.ErrOption}
 
 // describe lists the options of an environment: the defaults of its rules, overridden by
 // the given ones.

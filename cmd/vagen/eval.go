@@ -102,7 +102,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evalJob, error
 
 // ofEval prepares an evaluation configuration.
 func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evalJob, error) {
-	plan, err := evaluation.Load(path, overrides, c.Getenv)
+	plan, err := evaluation.Load(path, overrides)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func inThisProcess(c *config.Config) (notes []string) {
 func (e *evalJob) printPlan(c *cli.Call) error {
 	missing, err := e.Missing()
 	if err != nil {
-		return configErrorAsUsage(err)
+		return asUsage(err)
 	}
 	rows := [][]string{{"tag", "env", "episodes", "missing"}}
 	for i, t := range e.Tasks {
@@ -215,7 +215,7 @@ func (e *evalJob) printPlan(c *cli.Call) error {
 func (e *evalJob) run(ctx context.Context, c *cli.Call, format string) error {
 	var err error
 	if e.shut, err = e.open(ctx); err != nil {
-		return configErrorAsUsage(err)
+		return asUsage(err)
 	}
 	e.Done = func(done, all int) {
 		if step := max(1, all/20); done%step == 0 || done == all {
@@ -224,7 +224,7 @@ func (e *evalJob) run(ctx context.Context, c *cli.Call, format string) error {
 	}
 	report, err := e.Run(ctx)
 	if report == nil {
-		return configErrorAsUsage(err)
+		return asUsage(err)
 	}
 	var shown error
 	switch format {
@@ -237,14 +237,6 @@ func (e *evalJob) run(ctx context.Context, c *cli.Call, format string) error {
 	}
 	c.Log.Info("results written", "folder", e.Dir)
 	return errors.Join(err, shown)
-}
-
-// configErrorAsUsage makes an error about a configuration a usage error.
-func configErrorAsUsage(err error) error {
-	if errors.Is(err, config.ErrConfig) {
-		return cli.Usagef("%w", err)
-	}
-	return err
 }
 
 // explainEval lists the keys of an evaluation.

@@ -125,21 +125,14 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 		return cause
 	}
 	if err != nil {
-		return inputErrorAsUsage(err)
+		return asUsage(err, badInput...)
 	}
 	if err := out[0].Err; err != nil {
-		return inputErrorAsUsage(err)
+		return asUsage(err, badInput...)
 	}
 	c.Log.Info("response ended", "reason", out[0].Stop, "tokens", len(out[0].Tokens), "context", len(out[0].Context))
 	return nil
 }
 
-// inputErrorAsUsage makes errors about the caller's input usage errors.
-func inputErrorAsUsage(err error) error {
-	for _, mistake := range []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist} {
-		if errors.Is(err, mistake) {
-			return cli.Usagef("%w", err)
-		}
-	}
-	return err
-}
+// badInput are the errors about the caller's input.
+var badInput = []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist}

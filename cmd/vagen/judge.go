@@ -13,6 +13,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/regular"
+	"vagen/internal/settings"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/train/config"
@@ -136,7 +137,7 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 		if !ok {
 			return nil, cli.Usagef("%s has no block env.config.%s", o.config, judge.Key)
 		}
-		block = maps.Clone(given)
+		block = given
 	}
 	keys := c.Args[1:]
 	if o.url != "" {
@@ -152,11 +153,11 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	merge(block, given)
+	block = settings.Merge(block, given, "")
 	if _, _, err := judge.TakeStateReward(map[string]any{judge.Key: block}); err != nil { // before any of it is replaced
 		return nil, cli.Usagef("%w", err)
 	}
-	merge(block, map[string]any{"enabled": true, "state_estimation": map[string]any{"enable": true}})
+	block = settings.Merge(block, map[string]any{"enabled": true, "state_estimation": map[string]any{"enable": true}}, "")
 	s, _, err := judge.TakeStateReward(map[string]any{judge.Key: block})
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
@@ -170,19 +171,6 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 		return nil, cli.Usagef("%w", err)
 	}
 	return &judge.Model{Complete: m.Complete}, nil
-}
-
-// merge adds settings to those of a block; nested mappings are copied first.
-func merge(into, add map[string]any) {
-	for name, v := range add {
-		below, ok := v.(map[string]any)
-		if have, both := into[name].(map[string]any); ok && both {
-			have = maps.Clone(have)
-			merge(have, below)
-			v = have
-		}
-		into[name] = v
-	}
 }
 
 func printQuality(w io.Writer, e *judge.Evaluation) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 
 	"vagen/internal/cli"
@@ -21,13 +22,13 @@ func keyFlags(f *flag.FlagSet, name, what string) *keySource {
 }
 
 // read returns the key; "" for none.
-func (k *keySource) read(getenv func(string) (string, bool)) (string, error) {
+func (k *keySource) read() (string, error) {
 	var key, from string
 	switch {
 	case k.env != "" && k.file != "":
 		return "", cli.Usagef("%s-env and %s-file are both set: use one of them", k.flag, k.flag)
 	case k.env != "":
-		key, _ = getenv(k.env)
+		key = os.Getenv(k.env)
 		from = "the environment variable " + k.env
 	case k.file != "":
 		raw, err := regular.ReadFile(k.file)

@@ -22,7 +22,7 @@ import (
 func main() {
 	signals.AbortOnCrash()
 	ctx, stop := signals.Until(context.Background())
-	code := cli.Main(ctx, program(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}, os.Args[1:])
+	code := cli.Main(ctx, program(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -18,7 +18,7 @@ func launchRun(t *testing.T, in string, args ...string) (code int, stdout, stder
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Main(t.Context(), program(), cli.Streams{
-		In: strings.NewReader(in), Out: &out, Err: &errs, Getenv: func(string) (string, bool) { return "", false },
+		In: strings.NewReader(in), Out: &out, Err: &errs,
 	}, args)
 	return code, out.String(), errs.String()
 }

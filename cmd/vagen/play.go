@@ -88,7 +88,7 @@ func (p *player) setProtocol(c *cli.Call, inline string) error {
 	case inline == "auto" && (p.folder != "" || !term.IsTerminal(c.Out)):
 		p.protocol = termimage.None
 	case inline == "auto":
-		p.protocol = termimage.Detect(c.Getenv)
+		p.protocol = termimage.Detect()
 	case !slices.Contains(termimage.Protocols(), p.protocol):
 		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2 or none", inline)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"vagen/internal/cli"
-	"vagen/train/run"
+	"vagen/train/replay"
 )
 
 // errDiffers makes the command fail if a replay differs from the record.
@@ -32,7 +32,7 @@ differs, which can happen on another processor or backend.`,
 				if *step < 1 {
 					return cli.Usagef("--step is %d, must be 1 or more", *step)
 				}
-				r, err := run.Replay(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
+				r, err := replay.Step(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
 				if err != nil {
 					return err
 				}
@@ -48,7 +48,7 @@ differs, which can happen on another processor or backend.`,
 	}
 }
 
-func show(c *cli.Call, r *run.Replayed, asJSON bool) error {
+func show(c *cli.Call, r *replay.Result, asJSON bool) error {
 	if asJSON {
 		return c.JSON(r)
 	}

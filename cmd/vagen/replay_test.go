@@ -12,7 +12,7 @@ import (
 	"vagen/internal/cli"
 	"vagen/rollout"
 	"vagen/rollout/store"
-	"vagen/train/run"
+	"vagen/train/replay"
 )
 
 // TestReplayReportsTheFirstDifference replays steps of a run, then changes the record in
@@ -63,7 +63,7 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, text)
 	require.Contains(t, text, "metric train/turns: 5 → 2\n")
 	_, text, _ = launchRun(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
-	var r run.Replayed
+	var r replay.Result
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	require.Equal(t, []int{3, 2, 1, 1, start}, []int{r.Step, r.From, r.First.Episode, r.First.Turn, r.First.Token})
 

@@ -12,7 +12,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/durable"
-	"vagen/train/track/curve"
+	"vagen/train/track/curve/plot"
 	"vagen/train/view"
 )
 
@@ -90,7 +90,7 @@ func (r *report) write(c *cli.Call) error {
 }
 
 // lines are the plots to draw, one metric of all runs each.
-func (r *report) lines() (all []curve.Lines, err error) {
+func (r *report) lines() (all []plot.Lines, err error) {
 	if r.plots == "" {
 		return nil, nil
 	}
@@ -103,10 +103,10 @@ func (r *report) lines() (all []curve.Lines, err error) {
 		names = plotted
 	}
 	for _, name := range names {
-		l := curve.Lines{Title: name, Label: name}
+		l := plot.Lines{Title: name, Label: name}
 		for _, run := range runs {
 			if points := run.Series[name]; len(points) > 0 {
-				l.Lines = append(l.Lines, curve.Line{Name: run.Run, Points: points})
+				l.Lines = append(l.Lines, plot.Line{Name: run.Run, Points: points})
 			}
 		}
 		if len(l.Lines) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"maps"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	if err := s.host(options); err != nil {
 		return err
 	}
-	if o.APIKey, err = s.key.read(c.Getenv); err != nil {
+	if o.APIKey, err = s.key.read(); err != nil {
 		return err
 	}
 	server, err := remote.NewServer(*o)
@@ -103,7 +104,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	}
 	// A session needs about a kilobyte, and a request allocates several: fewer garbage
 	// collections cost little memory and keep the highest latencies low.
-	if _, set := c.Getenv("GOGC"); !set {
+	if _, set := os.LookupEnv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(serveGC))
 	}
 	err = server.ListenAndServe(ctx, s.addr)
@@ -193,7 +194,7 @@ func (s *service) factory(name string, options map[string]any) (env.Factory, err
 	f := guard.Factory(func(config map[string]any) (env.Env, error) { return r.New(name, config) })
 	e, err := f(nil)
 	if err != nil {
-		return nil, wrongUse(err)
+		return nil, asUsage(err, badEnv...)
 	}
 	return f, e.Close()
 }

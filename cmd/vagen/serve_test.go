@@ -31,13 +31,13 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 // serve starts a service and returns its URL and a function that stops it.
-func serve(t *testing.T, getenv func(string) (string, bool), args ...string) (url string, stop func() (code int, log string)) {
+func serve(t *testing.T, args ...string) (url string, stop func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watched{address: make(chan string, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, program(), cli.Streams{Out: io.Discard, Err: w, Getenv: getenv}, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...))
+		ended <- cli.Main(ctx, program(), cli.Streams{Out: io.Discard, Err: w}, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...))
 	}()
 	stop = func() (int, string) {
 		cancel()
@@ -52,10 +52,8 @@ func serve(t *testing.T, getenv func(string) (string, bool), args ...string) (ur
 	}
 }
 
-func unset(string) (string, bool) { return "", false }
-
 func TestServedEnvironmentsArePlayed(t *testing.T) {
-	url, stop := serve(t, unset, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
+	url, stop := serve(t, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
 	code, out, errs := launchRun(t, "right,down\n", "play", "remote", "base_urls="+url)
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "The episode ended (solved) after 1 turns. Total reward: 1.02.")
@@ -80,9 +78,9 @@ func TestServedEnvironmentsArePlayed(t *testing.T) {
 func TestServedWithAKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
-	getenv := func(name string) (string, bool) { return "secret", name == "KEY" }
-	for _, flags := range [][]string{{"--api-key-env", "KEY"}, {"--api-key-file", file}} {
-		url, stop := serve(t, getenv, append(flags, "--env", "sokoban")...)
+	t.Setenv("VAGEN_TEST_KEY", "secret")
+	for _, flags := range [][]string{{"--api-key-env", "VAGEN_TEST_KEY"}, {"--api-key-file", file}} {
+		url, stop := serve(t, append(flags, "--env", "sokoban")...)
 		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0")
 		require.Equal(t, cli.Failed, code)
 		require.Contains(t, errs, "refuses the key")
@@ -98,7 +96,7 @@ func TestClientsOfAServiceSetPathsOnlyIfAllowed(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
 	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
-		url, stop := serve(t, unset, append([]string{"--env", "svg"}, args...)...)
+		url, stop := serve(t, append([]string{"--env", "svg"}, args...)...)
 		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0", "data_dir="+dir)
 		if args == nil {
 			require.Equal(t, cli.Failed, code)
@@ -116,7 +114,7 @@ func TestServiceRefusesWebPagesOfOtherHosts(t *testing.T) {
 		args []string
 		want int
 	}{{nil, http.StatusForbidden}, {[]string{"--allow-host", "evil.example"}, http.StatusOK}} {
-		url, stop := serve(t, unset, append([]string{"--env", "sokoban"}, c.args...)...)
+		url, stop := serve(t, append([]string{"--env", "sokoban"}, c.args...)...)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/sessions", nil)
 		require.NoError(t, err)
 		r.Host = "evil.example"

@@ -6,11 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"vagen/internal/cli"
 	"vagen/train/config"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
+	"vagen/train/track/curve/plot"
 )
 
 func trainCommand() *cli.Command {
@@ -30,27 +33,35 @@ same final bytes as an uninterrupted run; trainer.resume_mode selects other beha
 With model.num_nodes above 1, start the same command once for each model.node_id;
 only number 0 writes the folder. On SIGINT or SIGTERM the current optimiser steps are finished and the run is saved
 (trainer.save_on_interrupt); a second signal ends the program immediately.`,
-		Setup: func(f *flag.FlagSet) cli.Run {
-			out := f.String("out", "", "`folder` of the run; empty uses trainer.default_local_dir")
-			resume := f.Bool("resume", false, "resume an existing run; fail if there is none")
-			preset := presetFlag(f)
-			dry := f.Bool("dry-run", false, "check configuration, environments, folders and model, and print the memory plan, without training")
-			return func(ctx context.Context, c *cli.Call) error {
-				s := source(*preset, c.Args)
-				if len(c.Args) == 0 && *preset == "" {
-					return cli.Usagef("a configuration is needed: a file, --preset or key=value")
-				}
-				cfg, err := s.Load()
-				if err != nil {
-					return cli.Usagef("%w", err)
-				}
-				o := run.Options{Dir: *out, MustResume: *resume, Console: c.Out, Log: c.Log}
-				if *dry {
-					return dryRun(ctx, c, cfg, o, s.Name())
-				}
-				return trainModel(ctx, c, cfg, o)
+		Setup: training("check configuration, environments, folders and model, and print the memory plan, without training"),
+	}
+}
+
+// training returns the flags and the work of a command that trains, with overrides of its own.
+func training(dryUsage string, own ...string) func(f *flag.FlagSet) cli.Run {
+	return func(f *flag.FlagSet) cli.Run {
+		out := f.String("out", "", "`folder` of the run; empty uses trainer.default_local_dir")
+		resume := f.Bool("resume", false, "resume an existing run; fail if there is none")
+		preset := presetFlag(f)
+		dry := f.Bool("dry-run", false, dryUsage)
+		return func(ctx context.Context, c *cli.Call) error {
+			s := source(*preset, c.Args)
+			if len(c.Args) == 0 && *preset == "" {
+				return cli.Usagef("a configuration is needed: a file, --preset or key=value")
 			}
-		},
+			s.Overrides = append(s.Overrides, own...)
+			cfg, err := s.Load()
+			if err != nil {
+				return cli.Usagef("%w", err)
+			}
+			o := run.Options{
+				Dir: *out, MustResume: *resume, Console: c.Out, Log: c.Log, QueueServer: embedded.Start, DrawCurve: plot.PNG,
+			}
+			if *dry {
+				return dryRun(ctx, c, cfg, o, s.Name())
+			}
+			return trainModel(ctx, c, cfg, o)
+		}
 	}
 }
 
@@ -116,9 +127,9 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 	return err
 }
 
-// asUsage makes an error about a configuration a usage error.
-func asUsage(err error) error {
-	if errors.Is(err, config.ErrConfig) {
+// asUsage makes an error about a configuration, or one of those given, a usage error.
+func asUsage(err error, mistakes ...error) error {
+	if slices.ContainsFunc(append(mistakes, config.ErrConfig), func(m error) bool { return errors.Is(err, m) }) {
 		return cli.Usagef("%w", err)
 	}
 	return err

@@ -155,7 +155,7 @@ func TestTheMemoryPlanIsLoggedFirst(t *testing.T) {
 	config, out := setup(t)
 	var both lockedBuffer
 	code := cli.Main(t.Context(), program(), cli.Streams{
-		In: strings.NewReader(""), Out: &both, Err: &both, Getenv: func(string) (string, bool) { return "", false },
+		In: strings.NewReader(""), Out: &both, Err: &both,
 	}, []string{"train", config, "--out", out})
 	require.Zero(t, code, both.text.String())
 	plan, validated := strings.Index(both.text.String(), "memory plan of the run"), strings.Index(both.text.String(), "validation after step 0")

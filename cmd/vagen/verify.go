@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 
 	"vagen/internal/cli"
-	"vagen/train/run"
+	"vagen/train/replay"
 )
 
 // errFaults makes the command fail if a run does not equal its record.
@@ -52,7 +52,7 @@ trains: a record that was cut off looks the same.`,
 				if drawn {
 					*seed = uint64(rand.Uint32())
 				}
-				r, err := run.Verify(ctx, c.Args[0], run.VerifyOptions{
+				r, err := replay.Verify(ctx, c.Args[0], replay.VerifyOptions{
 					Steps: *steps, Seed: *seed, Overrides: c.Args[1:], Log: c.Log,
 				})
 				if err != nil {

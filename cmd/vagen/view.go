@@ -37,7 +37,7 @@ of a program: name the key by --key-env or --key-file where there are any.
 			open := f.Bool("open", false, "open the page in the browser")
 			return func(ctx context.Context, c *cli.Call) error {
 				s.Runs, s.Log = c.Args, c.Log
-				named, err := key.read(c.Getenv)
+				named, err := key.read()
 				switch {
 				case err != nil:
 					return err

@@ -36,20 +36,19 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
 	dir := filepath.Dir(file(t, "metrics.jsonl", ""))
 	key, empty := file(t, "key", " k\n"), file(t, "empty", "\n")
-	for _, args := range [][]string{{"--key", "k"}, {"--key-env", "K"}, {"--key-file", key}} {
+	t.Setenv("VIEW_KEY", "k")
+	for _, args := range [][]string{{"--key", "k"}, {"--key-env", "VIEW_KEY"}, {"--key-file", key}} {
 		ctx, stop := context.WithCancel(t.Context())
 		said := &firstLine{found: make(chan string, 1)}
 		ended := make(chan int, 1)
 		go func() {
-			getenv := func(name string) (string, bool) { return "k", name == "K" }
-			ended <- cli.Main(ctx, program(), cli.Streams{In: strings.NewReader(""), Out: said, Err: io.Discard, Getenv: getenv},
+			ended <- cli.Main(ctx, program(), cli.Streams{In: strings.NewReader(""), Out: said, Err: io.Discard},
 				append([]string{"view", dir}, args...))
 		}()
 		require.Contains(t, <-said.found, "?key=k", args)
 		stop()
 		<-ended
 	}
-	t.Setenv("VIEW_KEY", "k")
 	for want, args := range map[string][]string{
 		"--key is set beside --key-env or --key-file: use one of them": {"--key", "k", "--key-file", key},
 		"--key-env and --key-file are both set: use one of them":       {"--key-env", "VIEW_KEY", "--key-file", key},
@@ -71,7 +70,7 @@ func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	said := &firstLine{found: make(chan string, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, program(), cli.Streams{In: strings.NewReader(""), Out: said, Err: io.Discard, Getenv: func(string) (string, bool) { return "", false }},
+		ended <- cli.Main(ctx, program(), cli.Streams{In: strings.NewReader(""), Out: said, Err: io.Discard},
 			[]string{"view", out, "--key", "k"})
 	}()
 	address, query, ok := strings.Cut(<-said.found, "?")

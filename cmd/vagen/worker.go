@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 
 	"vagen/internal/cli"
 	"vagen/train/queue"
@@ -55,12 +56,12 @@ may take up to --drain-timeout.
 			f.DurationVar(&o.Drain, "drain-timeout", o.Drain, "time for episodes being played when the worker stops")
 			discard := f.String("discard", "", "remove the queue of the run with this `id`, which will not be resumed, and exit")
 			return func(ctx context.Context, c *cli.Call) error {
-				o.Log, o.Getenv = c.Log, c.Getenv
+				o.Log = c.Log
 				if o.URL == "" {
 					return cli.Usagef("--queue is missing, must be a URL such as nats://host:4222")
 				}
 				if *keyEnv != "" {
-					if o.Key, _ = c.Getenv(*keyEnv); o.Key == "" {
+					if o.Key = os.Getenv(*keyEnv); o.Key == "" {
 						return cli.Usagef("--key-env: the environment variable %s is not set", *keyEnv)
 					}
 				}

@@ -18,7 +18,7 @@ type LegacyOptions struct {
 	// training seeds.
 	Separate bool
 	// Seeders select seeds, by the environment's name in the file. Nil is
-	// DefaultSeeders(). Environments without a seeder use SampleSeeds.
+	// defaultSeeders(). Environments without a seeder use sampleSeeds.
 	Seeders map[string]Seeder
 }
 
@@ -55,7 +55,7 @@ type LegacyFile struct {
 // All errors are reported at once, each with the line of its entry; the error wraps
 // ErrFile.
 func ReadLegacy(data []byte, o Options) (*LegacyFile, error) {
-	doc, err := parse(data, o.Getenv)
+	doc, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
 	}
@@ -128,13 +128,13 @@ func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
 	}
 	seeders := f.options.Seeders
 	if seeders == nil {
-		seeders = DefaultSeeders()
+		seeders = defaultSeeders()
 	}
 	var out []Episode
 	for i, entry := range f.Entries {
 		seed := seeders[entry.Env]
 		if seed == nil {
-			seed = SampleSeeds
+			seed = sampleSeeds
 		}
 		seeds, err := entry.seeds(ctx, seed, split, f.options.Separate)
 		if err != nil {
@@ -179,9 +179,9 @@ func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separ
 // system draws.
 const candidates = 20_000
 
-// SampleSeeds is the Seeder of most environments of the legacy system: Python's
+// sampleSeeds is the Seeder of most environments of the legacy system: Python's
 // random.seed(0), then random.sample(range(20000 + n), n).
-func SampleSeeds(_ context.Context, _ map[string]any, n int) ([]int64, error) {
+func sampleSeeds(_ context.Context, _ map[string]any, n int) ([]int64, error) {
 	if n < 0 || n > math.MaxInt32-candidates {
 		return nil, fmt.Errorf("dataset: number of seeds is %d, must be from 0 to %d", n, math.MaxInt32-candidates)
 	}

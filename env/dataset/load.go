@@ -49,7 +49,7 @@ func load(ctx context.Context, path string, base int64, o Options) (episodes []E
 
 // expand reads YAML of either form.
 func expand(ctx context.Context, data []byte, base int64, o Options) ([]Episode, error) {
-	doc, err := parse(data, o.Getenv)
+	doc, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
 	}

@@ -18,17 +18,15 @@ type Options struct {
 	Known []string
 	// Open accepts other names, too, because a service may know them.
 	Open bool
-	// Getenv looks up NAME in texts like ${oc.env:NAME,default}. If it is nil, such texts
-	// are errors, so that results do not depend on the machine.
-	Getenv func(name string) (string, bool)
 	// Legacy applies to legacy files only.
 	Legacy LegacyOptions
 }
 
 // ReadSpecs reads a file with a list of environments. All errors are reported at once,
-// each with the line of its entry; the error wraps ErrFile.
+// each with the line of its entry; the error wraps ErrFile. In texts ${oc.env:NAME} and
+// ${oc.env:NAME,default} are environment variables.
 func ReadSpecs(data []byte, o Options) (*File, error) {
-	doc, err := parse(data, o.Getenv)
+	doc, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
 	}

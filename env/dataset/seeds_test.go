@@ -26,10 +26,10 @@ func TestSamplesArePythons(t *testing.T) {
 	} {
 		require.Equal(t, c.want, newPython(c.seed).sample(c.n, c.k))
 	}
-	seeds, err := SampleSeeds(t.Context(), nil, 5)
+	seeds, err := sampleSeeds(t.Context(), nil, 5)
 	require.NoError(t, err)
 	require.Equal(t, []int64{12623, 13781, 1326, 8484, 16753}, seeds)
-	_, err = SampleSeeds(t.Context(), nil, -1)
+	_, err = sampleSeeds(t.Context(), nil, -1)
 	require.ErrorContains(t, err, "number of seeds is -1")
 }
 
@@ -113,7 +113,7 @@ func TestDirectivesWithTooFewSeedsAreRefused(t *testing.T) {
 // short enough solution, with any number of processors.
 func TestSokobanSeedsAreSolvable(t *testing.T) {
 	config := map[string]any{"min_actions_to_succeed": int64(4), "render_mode": "vision"}
-	seeds, err := SokobanSeeds(t.Context(), config, 6)
+	seeds, err := sokobanSeeds(t.Context(), config, 6)
 	require.NoError(t, err)
 	require.Len(t, seeds, 6)
 	require.True(t, slices.IsSorted(seeds))
@@ -129,7 +129,7 @@ func TestSokobanSeedsAreSolvable(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, seeds)
-	_, err = SokobanSeeds(t.Context(), map[string]any{"dim_rom": int64(4)}, 6)
+	_, err = sokobanSeeds(t.Context(), map[string]any{"dim_rom": int64(4)}, 6)
 	require.ErrorContains(t, err, "dim_room")
 }
 

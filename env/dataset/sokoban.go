@@ -14,16 +14,16 @@ import (
 	"vagen/env/sokoban"
 )
 
-// DefaultSeeders returns the seeders of the legacy environments that select seeds by their
-// levels: SokobanSeeds for sokoban.
-func DefaultSeeders() map[string]Seeder { return map[string]Seeder{"sokoban": SokobanSeeds} }
+// defaultSeeders returns the seeders of the legacy environments that select seeds by their
+// levels: sokobanSeeds for sokoban.
+func defaultSeeders() map[string]Seeder { return map[string]Seeder{"sokoban": sokobanSeeds} }
 
-// SokobanSeeds returns the first n seeds whose room under the legacy rules has a shortest
+// sokobanSeeds returns the first n seeds whose room under the legacy rules has a shortest
 // solution of 1 to min_actions_to_succeed moves (an option, 5 by default). The original
 // tries 20000 seeds and returns fewer than n if they do not suffice; here this is an error.
 //
 // Rooms are generated on all processors; the result does not depend on their number.
-func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, error) {
+func sokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, error) {
 	options := maps.Clone(config)
 	if options == nil {
 		options = map[string]any{}

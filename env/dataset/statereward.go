@@ -13,9 +13,6 @@ type StateReward = judge.StateReward
 // Section sets the reward of one kind of statement.
 type Section = judge.Section
 
-// DefaultStateReward returns the block without entries.
-func DefaultStateReward() StateReward { return judge.DefaultStateReward() }
-
 // splitStateReward removes the block from an environment's options and returns it.
 func splitStateReward(options map[string]any) (*StateReward, error) {
 	s, _, err := judge.TakeStateReward(options)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -21,7 +22,7 @@ type document struct {
 
 // parse reads a YAML file of one document. Values are nil, bool, int64, float64,
 // string, []any and map[string]any.
-func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err error) {
+func parse(data []byte) (doc *document, err error) {
 	defer func() { // the parser may panic on invalid input
 		if p := recover(); p != nil {
 			doc, err = nil, fmt.Errorf("it cannot be parsed: %v", p)
@@ -35,7 +36,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 		return nil, errors.New("it is empty")
 	}
 	body := file.Docs[0].Body
-	refs := references{getenv: getenv}
+	var refs references
 	if ast.Walk(&refs, body); len(refs.faults) > 0 {
 		return nil, errors.Join(refs.faults...)
 	}
@@ -153,15 +154,12 @@ func plain(v any, count *int, depth int) (any, error) {
 }
 
 // references resolves ${oc.env:NAME} and ${oc.env:NAME,default} in texts.
-type references struct {
-	getenv func(string) (string, bool)
-	faults []error
-}
+type references struct{ faults []error }
 
 // Visit implements ast.Visitor.
 func (r *references) Visit(n ast.Node) ast.Visitor {
 	if s, ok := n.(*ast.StringNode); ok && strings.Contains(s.Value, "${") {
-		text, err := r.resolve(s.Value)
+		text, err := resolve(s.Value)
 		if err != nil {
 			r.faults = append(r.faults, fmt.Errorf("line %d: %w", line(n), err))
 		}
@@ -170,7 +168,7 @@ func (r *references) Visit(n ast.Node) ast.Visitor {
 	return r
 }
 
-func (r *references) resolve(s string) (string, error) {
+func resolve(s string) (string, error) {
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(s, "${")
@@ -183,11 +181,8 @@ func (r *references) resolve(s string) (string, error) {
 		if !closed || !isEnv {
 			return "", fmt.Errorf("${%s is not of the form ${oc.env:NAME} or ${oc.env:NAME,default}", ref)
 		}
-		if r.getenv == nil {
-			return "", fmt.Errorf("${%s} refers to an environment variable, which is not used here", ref)
-		}
 		name, fallback, hasFallback := strings.Cut(name, ",")
-		value, ok := r.getenv(strings.TrimSpace(name))
+		value, ok := os.LookupEnv(strings.TrimSpace(name))
 		if !ok && !hasFallback {
 			return "", fmt.Errorf("the environment variable %s is not set, and ${%s} has no default", name, ref)
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/reward/judge"
+
 	"vagen/internal/safeyaml"
 )
 
@@ -55,7 +57,7 @@ func TestSpecsAreTyped(t *testing.T) {
 	zero := 0
 	require.Equal(t, Limits{MaxTurns: 5, ResponseTokens: 512, ObserveTokens: 64, ThinkTokens: &zero, Stop: []string{"</answer>"}}, s.Limits)
 	require.Equal(t, map[string]any{"render_mode": "vision", "dim_room": []any{int64(6), int64(6)}, "format_reward": 0.5}, s.Config)
-	want := DefaultStateReward()
+	want := judge.DefaultStateReward()
 	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.1}, "exact"
 	require.Equal(t, &want, s.StateReward)
 
@@ -105,7 +107,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		entry("config: {state_reward: {scorrer: judge}}"):                                  {`unknown key "scorrer", did you mean "scorer"?`},
 		entry("config: {state_reward: {state_estimation: 3}}"):                             {"state_estimation is 3", "must be a mapping"},
 		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"):     {"judge_base_url", "judge_model is missing"},
-		entry("config: {url: '${oc.env:HOME}'}"):                                           {"line 4: ${oc.env:HOME} refers to an environment variable"},
+		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"):                                {"line 4: the environment variable VAGEN_TEST_PORT is not set"},
 		entry("config: {url: '${a.b}'}"):                                                   {"${a.b is not of the form"},
 		entry("config: {when: !!timestamp 2020-01-01}"):                                    {"bad dataset"},
 		"envs:\n  - name: soko\n    n_envs: 1\n":                                           {`environment "soko" is unknown, did you mean "sokoban"?`},
@@ -146,14 +148,12 @@ func TestNamesAreResolvedToRegisteredEnvironments(t *testing.T) {
 	require.ErrorContains(t, err, `"A-B" is ambiguous: it may be any of ab, a_b`)
 }
 
-func TestReferencesUseTheGivenLookup(t *testing.T) {
-	getenv := func(name string) (string, bool) { return "from " + name, name == "HOST" }
-	text := entry("config: {url: 'http://${oc.env:HOST}/${oc.env:PORT, 80}'}")
-	f, err := ReadSpecs([]byte(text), Options{Getenv: getenv})
+func TestReferencesAreEnvironmentVariables(t *testing.T) {
+	t.Setenv("VAGEN_TEST_HOST", "from HOST")
+	text := entry("config: {url: 'http://${oc.env:VAGEN_TEST_HOST}/${oc.env:VAGEN_TEST_PORT, 80}'}")
+	f, err := ReadSpecs([]byte(text), Options{})
 	require.NoError(t, err)
 	require.Equal(t, "http://from HOST/80", f.Specs[0].Config["url"])
-	_, err = ReadSpecs([]byte(entry("tag_id: ${oc.env:PORT}")), Options{Getenv: getenv})
-	require.ErrorContains(t, err, "line 4: the environment variable PORT is not set")
 }
 
 const legacy = `
@@ -211,7 +211,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 	require.ErrorContains(t, err, `split is "val", must be train or test`)
 	f, err := ReadLegacy([]byte("a: {env_name: x, train_size: 3}"), Options{Legacy: LegacyOptions{Seeders: map[string]Seeder{}}})
 	require.NoError(t, err)
-	f.options.Seeders["x"] = SokobanSeeds
+	f.options.Seeders["x"] = sokobanSeeds
 	f.Entries[0].Config["boxes"] = 3
 	_, err = f.Episodes(t.Context())
 	require.ErrorContains(t, err, "line 1: a: ")

@@ -129,9 +129,6 @@ func Parse(rows []string) (*Map, error) {
 	return m, nil
 }
 
-// Size returns the number of rows, which is the number of columns.
-func (m *Map) Size() int { return m.n }
-
 // At returns the kind of a cell, 0 outside the lake.
 func (m *Map) At(c Cell) byte {
 	if !m.inside(c) {
@@ -139,9 +136,6 @@ func (m *Map) At(c Cell) byte {
 	}
 	return m.cells[m.index(c)]
 }
-
-// Goal returns where the goal is.
-func (m *Map) Goal() Cell { return m.goal }
 
 // Start returns where the player begins; the first such cell of a parsed map
 // that has several.

@@ -33,9 +33,9 @@ func HoleBlind(r *rand.Rand, m *Map, at Cell) Action {
 	return anyOf(r, m, at, func(next Cell) bool { return apart(next, m.goal) < here })
 }
 
-// HoleShy is HoleBlind, except that it avoids adjacent holes: if no safe move leads towards
+// holeShy is HoleBlind, except that it avoids adjacent holes: if no safe move leads towards
 // the goal, it moves to any free cell. It uses only the adjacent cells.
-func HoleShy(r *rand.Rand, m *Map, at Cell) Action {
+func holeShy(r *rand.Rand, m *Map, at Cell) Action {
 	here := apart(at, m.goal)
 	free := func(next Cell) bool { return m.inside(next) && m.At(next) != Hole }
 	for a := range Actions {

@@ -26,7 +26,7 @@ func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 		{"noisy", Noisy(0.8, ShortestPath), 4, 2, 0.37, 0.04},
 		{"random, single moves", Random, 8, 1, 0.19, 0.04},
 		{"blind, single moves", HoleBlind, 8, 1, 0.75, 0.04},
-		{"shy, single moves", HoleShy, 8, 1, 0.92, 0.03},
+		{"shy, single moves", holeShy, 8, 1, 0.92, 0.03},
 	} {
 		mean := 0.0
 		for run := range runs {

@@ -241,8 +241,8 @@ var kinds = func() map[string]*kind {
 	return m
 }()
 
-// Types returns the types of the objects in generated rooms, as options name them.
-func Types() []string {
+// objectTypes returns the types of the objects in generated rooms, as options name them.
+func objectTypes() []string {
 	names := make([]string, len(catalog))
 	for i := range catalog {
 		names[i] = catalog[i].name

@@ -262,7 +262,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 	path := writeTasks(t, "base.json", tasks...)
 	set, err := ReadTasks(path)
 	require.NoError(t, err)
-	again, err := NewTaskSet(tasks, "again")
+	again, err := newTaskSet(tasks, "again")
 	require.NoError(t, err)
 	for i := range set.Len() {
 		task, scene, err := set.At(i)
@@ -300,7 +300,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 func TestGeneratedScenesAreFoundByName(t *testing.T) {
 	task, scene, err := generatedSet{style: "base", split: training}.At(11)
 	require.NoError(t, err)
-	set, err := NewTaskSet([]Task{task}, "mine")
+	set, err := newTaskSet([]Task{task}, "mine")
 	require.NoError(t, err)
 	_, found, err := set.At(0)
 	require.NoError(t, err)
@@ -341,7 +341,7 @@ func TestBadTasksAreNamed(t *testing.T) {
 	require.ErrorIs(t, err, ErrTask)
 	// A scene whose tasks are too far apart is an error when it is loaded.
 	far := floorPlan("FloorPlan1", "Mug", 102, 1, 0, 100, 0, 0)
-	set, err := NewTaskSet([]Task{good, far}, "far")
+	set, err := newTaskSet([]Task{good, far}, "far")
 	require.NoError(t, err)
 	_, _, err = set.At(0)
 	require.ErrorContains(t, err, "tasks span")

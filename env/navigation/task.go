@@ -109,11 +109,11 @@ func parseTasks(raw []byte, name string) (TaskSet, error) {
 	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, fmt.Errorf("navigation: %w: %s: %w", ErrTask, name, err)
 	}
-	return NewTaskSet(file.Tasks, name)
+	return newTaskSet(file.Tasks, name)
 }
 
-// NewTaskSet is ReadTasks for tasks in memory; name is used in messages.
-func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
+// newTaskSet is ReadTasks for tasks in memory; name is used in messages.
+func newTaskSet(tasks []Task, name string) (TaskSet, error) {
 	if len(tasks) == 0 {
 		return nil, fmt.Errorf("navigation: %w: %s: found no tasks, must be at least one", ErrTask, name)
 	}

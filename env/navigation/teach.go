@@ -4,23 +4,24 @@ import (
 	"math/rand/v2"
 
 	"vagen/env"
+	"vagen/env/internal/scripts"
 )
 
 var _ env.Teacher = (*Env)(nil)
 
-// scripts are the walkers that a configuration can name.
-var scripts = []env.Script[Walker]{
+// table has the walkers that a configuration can name.
+var table = scripts.Table[Walker]{
 	{Name: "shortest_path", Player: ShortestPath}, {Name: "facing", Player: Facing},
 	{Name: "beeline", Player: Beeline}, {Name: "random", Player: Random},
 }
 
 // Scripts implements env.Teacher: shortest_path, facing, beeline and random.
-func (e *Env) Scripts() []string { return env.ScriptNames(scripts) }
+func (e *Env) Scripts() []string { return table.Names() }
 
 // Teach implements env.Teacher with Script. A response has as many actions as the options
 // allow, fewer if they reach the target.
 func (e *Env) Teach(script string, noise float64, r *rand.Rand) (string, error) {
-	w, err := env.Scripted("navigation", scripts, script)
+	w, err := table.Find("navigation", script)
 	if err != nil {
 		return "", err
 	}

@@ -190,16 +190,16 @@ func TestEveryStartIsSolvable(t *testing.T) {
 		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			o := DefaultOptions(rules)
 			o.Task = task
-			rate, err := SuccessRate(o, Solve, 0, 150, o.MaxActions, 1)
+			rate, err := successRate(o, Solve, 0, 150, o.MaxActions, 1)
 			require.NoError(t, err)
 			require.Equal(t, 1.0, rate, "%s %s", task, rules)
 		}
 		o := DefaultOptions(env.Lite)
 		o.Task = task
-		clumsy, err := SuccessRate(o, Clumsy, 0, 150, 2, 1)
+		clumsy, err := successRate(o, Clumsy, 0, 150, 2, 1)
 		require.NoError(t, err)
 		require.Less(t, clumsy, 0.1, task)
-		noisy, err := SuccessRate(o, Noisy(0.3, Solve), 0, 150, 2, 1)
+		noisy, err := successRate(o, Noisy(0.3, Solve), 0, 150, 2, 1)
 		require.NoError(t, err)
 		require.True(t, noisy > clumsy && noisy < 1, "%s: %v", task, noisy)
 		t.Logf("%s: clumsy %.3f, noisy %.3f", task, clumsy, noisy)

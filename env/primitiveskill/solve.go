@@ -171,10 +171,10 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	})
 }
 
-// SuccessRate plays a player on the seeds first, first+1, … in turns of the given number
+// successRate plays a player on the seeds first, first+1, … in turns of the given number
 // of skills and returns the share of episodes in which it solves the task. Equal
 // arguments give equal results.
-func SuccessRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
+func successRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
 	o.RenderMode = env.Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {

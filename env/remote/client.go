@@ -23,7 +23,7 @@ import (
 //
 // If it is unknown whether the service played a step, that step and all later ones
 // fail with ErrUncertain until Reset. The reward of an outcome has a single part,
-// PartReward, because the protocol sends only the sum.
+// partReward, because the protocol sends only the sum.
 type Client struct {
 	send    *sender
 	session string

@@ -19,7 +19,7 @@ import (
 //
 // The first Reset or System creates the environment under a random name. After the
 // turn that ends an episode, the client requests the environment's final reward and
-// adds it to that turn as PartFinal; for episodes that a limit ended see FinalReward.
+// adds it to that turn as partFinal; for episodes that a limit ended see FinalReward.
 // As with a Client, if it is unknown whether the service played a step, all steps fail
 // with ErrUncertain until Reset. If its service does not answer any more and others do, Step
 // fails with ErrUnreachable, and Reset creates the environment at another one.
@@ -123,7 +123,7 @@ func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outco
 		if err != nil {
 			return env.Outcome{}, err
 		}
-		out.Reward.Add(PartFinal, final)
+		out.Reward.Add(partFinal, final)
 	}
 	return out, nil
 }

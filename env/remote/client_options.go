@@ -74,7 +74,7 @@ type ClientOptions struct {
 func DefaultClientOptions() ClientOptions {
 	return ClientOptions{
 		Timeout: 120 * time.Second, Retries: 6, Backoff: 2 * time.Second, MaxDelay: 64 * time.Second,
-		JitterMin: 0.7, JitterRange: 0.6, FailoverAfter: 4, Limits: DefaultLimits(), LogRetries: true,
+		JitterMin: 0.7, JitterRange: 0.6, FailoverAfter: 4, Limits: defaultLimits(), LogRetries: true,
 	}
 }
 

@@ -274,7 +274,7 @@ func TestUnclearStepEndsTheEpisodeUntilReset(t *testing.T) {
 	require.NoError(t, err)
 	out, err := client.Step(t.Context(), "x")
 	require.NoError(t, err)
-	assert.Equal(t, 0.5, out.Reward.Of(PartReward))
+	assert.Equal(t, 0.5, out.Reward.Of(partReward))
 }
 
 func TestResetOpensALostSessionAgain(t *testing.T) {

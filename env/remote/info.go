@@ -28,7 +28,7 @@ func (in Info) Len() int { return len(in) }
 func (in Info) Member(i int) (name string, value any) { return in[i].Name, in[i].Value }
 
 // Informer builds the info dictionaries that clients receive from an environment.
-// Environments may implement it; InformerFor returns one for the others.
+// Environments may implement it; informerFor returns one for the others.
 type Informer interface {
 	// ResetInfo is sent with the first observation of an episode.
 	ResetInfo() Info
@@ -37,29 +37,29 @@ type Informer interface {
 	StepInfo(env.Outcome) Info
 }
 
-// Rewarder is implemented by environments with a reward for the whole episode, which
+// rewarder is implemented by environments with a reward for the whole episode, which
 // clients of the legacy protocol request separately. Other environments answer 0.
-type Rewarder interface {
+type rewarder interface {
 	FinalReward() float64
 }
 
-// Detailer is implemented by environments that add entries to their info dictionaries.
+// detailer is implemented by environments that add entries to their info dictionaries.
 // These follow the common entries, sorted by name.
-type Detailer interface {
+type detailer interface {
 	// Details returns the entries of the last turn, nil for none. It is called
 	// right after Step. Values are those of an Info.
 	Details() map[string]any
 }
 
-// InformerFor returns the Informer of an environment; the configuration is not used.
+// informerFor returns the Informer of an environment; the configuration is not used.
 // Wrappers with a method Unwrap, such as env.Judged, are removed first.
 //
 //   - An environment that implements Informer is returned itself.
 //   - If it has a method Parser() *reward.Parser, the result sends the entries of the
 //     original environment, with those of Claiming (see env.Claimant) and Details (see
-//     Detailer).
+//     detailer).
 //   - Otherwise it sends the sections found in the response.
-func InformerFor(e env.Env, _ map[string]any) Informer {
+func informerFor(e env.Env, _ map[string]any) Informer {
 	e = env.Unwrap(e)
 	if in, ok := e.(Informer); ok {
 		return in
@@ -68,7 +68,7 @@ func InformerFor(e env.Env, _ map[string]any) Informer {
 	if c, ok := e.(env.Claimant); ok {
 		t.claiming = c.Claiming()
 	}
-	t.details, _ = e.(Detailer)
+	t.details, _ = e.(detailer)
 	return t
 }
 
@@ -76,13 +76,13 @@ func InformerFor(e env.Env, _ map[string]any) Informer {
 type outcomeInformer struct {
 	parser   *reward.Parser // nil if the format is not known
 	claiming bool           // a judge scores claims about the state
-	details  Detailer       // nil for none
+	details  detailer       // nil for none
 }
 
 func (outcomeInformer) ResetInfo() Info { return Info{} }
 
 func (t outcomeInformer) StepInfo(o env.Outcome) Info {
-	in := ParseInfo(t.parser, o.Response)
+	in := parseInfo(t.parser, o.Response)
 	if t.parser != nil && t.parser.Dialect() == reward.Legacy {
 		in = legacyInfo(in, o, t.claiming)
 	} else {
@@ -128,9 +128,9 @@ func relations(truth []reward.Relation) []any {
 	return list
 }
 
-// ParseInfo returns the entries that the original system sends for a parsed response,
+// parseInfo returns the entries that the original system sends for a parsed response,
 // by the parser's dialect. With a nil parser they are the sections found.
-func ParseInfo(p *reward.Parser, r reward.Response) Info {
+func parseInfo(p *reward.Parser, r reward.Response) Info {
 	if p != nil && (p.Dialect() == reward.LiteNavigation || p.Dialect() == reward.LitePrimitiveSkill) {
 		return briefInfo(p, r)
 	}

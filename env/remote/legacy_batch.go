@@ -59,7 +59,7 @@ func (s *Server) stepBatch(r *http.Request, actions map[string]any) (Info, error
 // rewardBatch returns the final rewards of environments.
 func (s *Server) rewardBatch(r *http.Request, ids []string) (Info, error) {
 	results, err := performBatch(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
-		if e, ok := env.Unwrap(one.env).(Rewarder); ok {
+		if e, ok := env.Unwrap(one.env).(rewarder); ok {
 			return e.FinalReward(), nil
 		}
 		return 0, nil

@@ -10,9 +10,9 @@ type Limits struct {
 	Pixels int   // of all images of a message together
 }
 
-// DefaultLimits allows 64 MiB, 64 images and 32 megapixels. DefaultServerOptions allows
+// defaultLimits allows 64 MiB, 64 images and 32 megapixels. DefaultServerOptions allows
 // bodies of 16 MiB only, since requests have no images.
-func DefaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
+func defaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
 
 func (l Limits) validate(c *field.Checks) {
 	field.AtLeast(c, "Limits.Body", l.Body, 1)

@@ -13,8 +13,8 @@ import (
 
 // Names of the reward parts of remote environments, which send only the sum of a turn.
 const (
-	PartReward = "reward"
-	PartFinal  = "final" // a legacy environment's reward for the whole episode
+	partReward = "reward"
+	partFinal  = "final" // a legacy environment's reward for the whole episode
 )
 
 // newObservation returns an observation, or an error if the numbers of image marks and
@@ -58,7 +58,7 @@ func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
 			return out, fmt.Errorf("%w: the reward is %v", ErrProtocol, f)
 		}
 		if f != 0 {
-			out.Reward = reward.Parts{{Name: PartReward, Value: f}}
+			out.Reward = reward.Parts{{Name: partReward, Value: f}}
 		}
 	default:
 		return out, fmt.Errorf("%w: the reward must be a number, found %T", ErrProtocol, pay)

@@ -53,7 +53,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	if o.Inform == nil {
-		o.Inform = InformerFor
+		o.Inform = informerFor
 	}
 	s := &Server{o: o, log: o.Log, key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
 		metrics: newCounters(), stop: make(chan struct{})}

@@ -67,7 +67,7 @@ type ServerOptions struct {
 
 	// Seed is the seed from which seeds are drawn for resets without one.
 	Seed uint64
-	// Inform returns the Informer of a new environment. Nil is InformerFor.
+	// Inform returns the Informer of a new environment. Nil is informerFor.
 	Inform func(e env.Env, config map[string]any) Informer
 	// Log receives sessions at the debug level, refusals and failures above it.
 	// Nil discards them.
@@ -77,7 +77,7 @@ type ServerOptions struct {
 // DefaultServerOptions returns the settings of the original services, and defaults for
 // settings that these do not have, such as MaxSessions and MaxBatch.
 func DefaultServerOptions() ServerOptions {
-	limits := DefaultLimits()
+	limits := defaultLimits()
 	limits.Body = 16 << 20
 	return ServerOptions{
 		MaxSessions: 1 << 14, MaxBatch: 1 << 12, SessionTimeout: time.Hour, SweepEvery: time.Minute,

@@ -32,7 +32,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func BenchmarkEdges(b *testing.B) {
-	img, err := Render(context.Background(), Icons().At(3).Code, pictureSize)
+	img, err := render(context.Background(), Icons().At(3).Code, pictureSize)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func BenchmarkEdges(b *testing.B) {
 }
 
 func BenchmarkPerceptual(b *testing.B) {
-	img, err := Render(context.Background(), Icons().At(3).Code, pictureSize)
+	img, err := render(context.Background(), Icons().At(3).Code, pictureSize)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -68,10 +68,10 @@ var Icons = sync.OnceValue(func() *Dataset {
 	return d
 })
 
-// Load reads a data set: the .svg files of a folder and its subfolders in the order of their
+// load reads a data set: the .svg files of a folder and its subfolders in the order of their
 // paths, or a file of JSON lines, each an object with the fields Svg and Filename (or svg and
 // filename).
-func Load(path string) (*Dataset, error) {
+func load(path string) (*Dataset, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
@@ -188,7 +188,7 @@ func (o *Options) dataset() (*Dataset, error) {
 	if d := loaded.sets[key]; d != nil {
 		return d, nil
 	}
-	d, err := Load(name)
+	d, err := load(name)
 	if err != nil {
 		return nil, err
 	}

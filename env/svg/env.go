@@ -23,11 +23,11 @@ const (
 	partInvalid = "invalid"
 )
 
-// Render draws SVG code into a square picture on white with sides of size pixels. Of
+// render draws SVG code into a square picture on white with sides of size pixels. Of
 // code that is not well-formed it draws the part that it can read. It returns an error
 // for text without a document, for code that exceeds the drawing limits, and when the
 // context ends.
-func Render(ctx context.Context, code string, size int) (*image.RGBA, error) {
+func render(ctx context.Context, code string, size int) (*image.RGBA, error) {
 	if size < 1 || size > maxSize {
 		return nil, fmt.Errorf("svg: picture size: %d pixels; allowed are 1..%d", size, maxSize)
 	}
@@ -38,7 +38,7 @@ func Render(ctx context.Context, code string, size int) (*image.RGBA, error) {
 	return img, nil
 }
 
-// maxSize bounds the side of pictures that Render draws.
+// maxSize bounds the side of pictures that render draws.
 const maxSize = 4096
 
 // Env is one live environment. It implements env.Env.
@@ -108,7 +108,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 			return nil, fmt.Errorf("svg: %w", err)
 		}
 	}
-	e.render = func(ctx context.Context, code string) (image.Image, error) { return Render(ctx, code, pictureSize) }
+	e.render = func(ctx context.Context, code string) (image.Image, error) { return render(ctx, code, pictureSize) }
 	return e, nil
 }
 

@@ -209,10 +209,10 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	write("empty.jsonl", `{"Filename":"one"}`)
 	write("latin.jsonl", "\xef\xbb\xbf"+`{"Svg":"<svg/>"}`+"\n"+`{"Svg":"<svg>caf`+"\xe9\"}")
 
-	d, err := Load(filepath.Join(dir, "a"))
+	d, err := load(filepath.Join(dir, "a"))
 	require.NoError(t, err)
 	require.Equal(t, []Sample{{"a.SVG", "<svg/>"}, {"b.svg", square}}, d.samples)
-	d, err = Load(filepath.Join(dir, "some-set", "val.jsonl"))
+	d, err = load(filepath.Join(dir, "some-set", "val.jsonl"))
 	require.NoError(t, err)
 	require.Equal(t, []Sample{{"one.svg", "<svg/>"}, {"image_1", "<svg> </svg>"}}, d.samples)
 
@@ -236,7 +236,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	for path, want := range map[string]string{
 		"none": "no such file", "bad.jsonl": "line 2", "latin.jsonl": "line 2: byte 17: 0xe9 is not UTF-8", "empty.jsonl": "line 1: the field Svg", "some-set": "",
 	} {
-		_, err := Load(filepath.Join(dir, path))
+		_, err := load(filepath.Join(dir, path))
 		if want == "" {
 			require.NoError(t, err)
 			continue
@@ -259,7 +259,7 @@ func TestIconsAreValidAndDiffer(t *testing.T) {
 	for i := range d.Len() {
 		s := d.At(i)
 		require.NoError(t, checkCode(s.Code), s.Name)
-		img, err := Render(t.Context(), s.Code, pictureSize)
+		img, err := render(t.Context(), s.Code, pictureSize)
 		require.NoError(t, err, s.Name)
 		require.Greater(t, darkness(img), 10.0, s.Name)
 		require.Empty(t, seen[string(img.Pix)], s.Name)
@@ -319,7 +319,7 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	_, err = e.Reset(t.Context(), 1)
 	require.ErrorIs(t, err, env.ErrClosed)
 	for _, size := range []int{0, -1, 1 << 20} {
-		_, err = Render(t.Context(), square, size)
+		_, err = render(t.Context(), square, size)
 		require.Error(t, err)
 	}
 }

@@ -44,7 +44,7 @@ type Options struct {
 
 	// DataDir is a folder of SVG files, a file of JSON lines, or a folder that
 	// holds one of these as <dataset name with / as ->/<split>, the file with
-	// .jsonl behind; see Load. "" means the icons of this package, which have no
+	// .jsonl behind; see load. "" means the icons of this package, which have no
 	// splits.
 	DataDir     string `option:"data_dir" kind:"path"`
 	DatasetName string `option:"dataset_name" kind:"text"`

@@ -29,6 +29,7 @@ import (
 	"vagen/train/run"
 	"vagen/train/track"
 	"vagen/train/track/curve"
+	"vagen/train/track/curve/plot"
 	"vagen/train/view"
 )
 
@@ -139,6 +140,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		Curve: curve.Curve{
 			Title: r.title + ", " + c.Trainer.Experiment, Marks: refs,
 		},
+		DrawCurve: plot.PNG,
 	})
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"
+	"vagen/train/replay"
 	"vagen/train/run"
 )
 
@@ -249,7 +250,7 @@ func TestEveryWorldIsTrainedOn(t *testing.T) {
 // and its last step, which is replayed from the checkpoint before it.
 func verified(t *testing.T, out string) {
 	t.Helper()
-	r, err := run.Verify(t.Context(), out, run.VerifyOptions{Steps: 3})
+	r, err := replay.Verify(t.Context(), out, replay.VerifyOptions{Steps: 3})
 	require.NoError(t, err)
 	require.Empty(t, r.Faults())
 	passed := map[string]string{}

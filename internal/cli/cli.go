@@ -61,11 +61,10 @@ type Command struct {
 // Run does the work of a command. An error from Usagef is the caller's mistake.
 type Run func(ctx context.Context, c *Call) error
 
-// Streams are a program's input, output and environment.
+// Streams are a program's input and output.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
-	Getenv   func(name string) (string, bool)
 }
 
 // Call is one run of a command.

@@ -15,7 +15,7 @@ import (
 )
 
 // Named yields the fields of a struct type with a name in the given tag, by that name.
-// Embedded structs without a name contribute their fields. A field's Index counts from t.
+// Embedded structs without a name contribute their fields, with the tags of both. A field's Index counts from t.
 func Named(t reflect.Type, tag string) func(yield func(string, reflect.StructField) bool) {
 	return func(yield func(string, reflect.StructField) bool) {
 		for i := range t.NumField() {
@@ -24,6 +24,7 @@ func Named(t reflect.Type, tag string) func(yield func(string, reflect.StructFie
 			if name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct {
 				for name, inner := range Named(f.Type, tag) {
 					inner.Index = append([]int{i}, inner.Index...)
+					inner.Tag += " " + f.Tag
 					if !yield(name, inner) {
 						return
 					}

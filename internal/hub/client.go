@@ -37,8 +37,6 @@ type Options struct {
 	Endpoint string        // address; "" is HF_ENDPOINT, or else the constant Endpoint
 	Token    string        // "" is HF_TOKEN, or else none
 	Stall    time.Duration // longest time without a transferred byte; 0 is two minutes
-	// Getenv looks up variables of the environment; nil is os.LookupEnv.
-	Getenv func(string) (string, bool)
 }
 
 // Client makes requests. It sends its token only to the endpoint's scheme, host and port,
@@ -51,25 +49,21 @@ type Client struct {
 
 // New returns a client. An endpoint that is not a URL is an error.
 func New(o Options) (*Client, error) {
-	if o.Getenv == nil {
-		o.Getenv = os.LookupEnv
-	}
-	get := func(name string) string { v, _ := o.Getenv(name); return v }
-	endpoint := cmp.Or(o.Endpoint, get("HF_ENDPOINT"), Endpoint)
+	endpoint := cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), Endpoint)
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("hub: the endpoint (HF_ENDPOINT) is %q, must be an address such as %s", endpoint, Endpoint)
 	}
 	return &Client{
-		endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(cmp.Or(o.Token, get("HF_TOKEN"))),
+		endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(cmp.Or(o.Token, os.Getenv("HF_TOKEN"))),
 		stall: cmp.Or(o.Stall, stall), http: origin.Client(origin.KeepKeys, nil),
 	}, nil
 }
 
 // FromEnvironment returns a client with the token HF_TOKEN, which is required, and the
 // endpoint HF_ENDPOINT if it is set.
-func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
-	c, err := New(Options{Getenv: getenv})
+func FromEnvironment() (*Client, error) {
+	c, err := New(Options{})
 	if err == nil && c.token == "" {
 		err = ErrNoToken
 	}

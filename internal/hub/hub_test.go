@@ -70,9 +70,9 @@ func newFake(t *testing.T) *fake {
 }
 
 func (f *fake) client() *Client {
-	c, err := FromEnvironment(func(name string) (string, bool) {
-		return map[string]string{"HF_TOKEN": "secret\n", "HF_ENDPOINT": f.server.URL + "/"}[name], true
-	})
+	f.t.Setenv("HF_TOKEN", "secret\n")
+	f.t.Setenv("HF_ENDPOINT", f.server.URL+"/")
+	c, err := FromEnvironment()
 	require.NoError(f.t, err)
 	return c
 }
@@ -283,17 +283,17 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 }
 
 func TestTokenAndEndpointComeFromTheEnvironment(t *testing.T) {
-	env := func(token, endpoint string) func(string) (string, bool) {
-		return func(name string) (string, bool) {
-			return map[string]string{"HF_TOKEN": token, "HF_ENDPOINT": endpoint}[name], true
-		}
+	from := func(token, endpoint string) (*Client, error) {
+		t.Setenv("HF_TOKEN", token)
+		t.Setenv("HF_ENDPOINT", endpoint)
+		return FromEnvironment()
 	}
-	_, err := FromEnvironment(env(" ", ""))
+	_, err := from(" ", "")
 	require.ErrorIs(t, err, ErrNoToken)
-	c, err := FromEnvironment(env("x", ""))
+	c, err := from("x", "")
 	require.NoError(t, err)
 	require.Equal(t, Endpoint, c.endpoint)
-	_, err = FromEnvironment(env("x", "hub.local"))
+	_, err = from("x", "hub.local")
 	require.ErrorContains(t, err, "HF_ENDPOINT")
 }
 

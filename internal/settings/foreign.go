@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -26,12 +28,35 @@ type Foreign struct {
 	// Values maps the texts of an alias's values to those of To; nil passes them on.
 	// Other values are an error.
 	Values map[string]any
-	// Merge, if set, replaces Values: it returns the value of To from the alias's, which is
-	// not null, and To's own. Both names may then stand in one source.
-	Merge func(alias, own any) (any, error)
+	// Flag, if set, replaces Values. Both names may then stand in one source.
+	Flag *Flag
 	// Harmless are values without effect: a refused key may have them, and an
 	// alias with one does not set its field. Values are compared by their text.
 	Harmless []string
+}
+
+// Flag says what an alias that is true or false makes of the field that it belongs to. True
+// without On and Clash uses the field's own value.
+type Flag struct {
+	Off   any    `yaml:"false"` // the field's value for false
+	On    any    `yaml:"true"`  // for true if it would be Off
+	Clash string // the end of the error about true if the field is Off; "" for none
+}
+
+// value returns the field's value from the alias's and its own.
+func (f *Flag) value(alias, own any) (any, error) {
+	on, ok := alias.(bool)
+	switch same := fmt.Sprint(own) == fmt.Sprint(f.Off); {
+	case !ok:
+		return nil, errors.New("must be true or false")
+	case !on:
+		return f.Off, nil
+	case same && f.Clash != "":
+		return nil, errors.New(f.Clash)
+	case same && f.On != nil:
+		return f.On, nil
+	}
+	return own, nil
 }
 
 // Note reports a key that was given and has no effect.

@@ -303,12 +303,12 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	switch {
 	case set && old.layer > p.layer:
 		return nil
-	case f.Merge != nil:
+	case f.Flag != nil:
 		own, err := l.lookUp(f.To, []string{path})
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if value, err = f.Merge(given, own); err != nil {
+		if value, err = f.Flag.value(given, own); err != nil {
 			return fmt.Errorf("%s is %s, %w", path, display(given), err)
 		}
 	case p.layer <= l.base: // a file with every key: the alias was given, the field may be a default

@@ -78,7 +78,7 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 		return l.resolve(p.value, trail)
 	}
 	if f, ok := l.fields[name]; ok {
-		if isNull(f.Value, f.tag) || f.Kind() == reflect.Pointer && f.IsNil() {
+		if f.isNull() || f.Kind() == reflect.Pointer && f.IsNil() {
 			return nil, nil
 		}
 		v := f.Value

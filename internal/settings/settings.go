@@ -3,7 +3,8 @@
 //
 // Fields with a yaml tag are settings; nested structs make dotted keys.
 // Every fault is reported, with its line and, for an unknown key, the
-// nearest known one. The doc tag of a field says what it means.
+// nearest known one. The doc tag of a field says what it means, other tags which values are
+// allowed (Check), and when it has no effect (Idle).
 package settings
 
 import (
@@ -24,18 +25,20 @@ var ErrSetting = errors.New("bad setting")
 
 // Key describes one setting.
 type Key struct {
-	Path  string
-	Doc   string
-	Unit  string // "" for numbers without one, and for other types
-	Value any    // current value; nil where it stands for null
+	Path   string
+	Doc    string
+	Unit   string // "" for numbers without one, and for other types
+	Owner  string // the part of a program that honours the setting, by the tag owner
+	Resume string // when the setting may differ between a run and its continuation, by the tag resume
+	Value  any    // current value; nil where it stands for null
 }
 
 // Keys lists the settings of the struct that v points to, in declaration order.
 func Keys(v any) []Key {
 	var out []Key
-	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) {
-		k := Key{Path: path, Doc: tag.Get("doc"), Unit: tag.Get("unit"), Value: f.Interface()}
-		if isNull(f, tag) {
+	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) {
+		k := Key{path, f.tag.Get("doc"), f.tag.Get("unit"), f.tag.Get("owner"), f.tag.Get("resume"), f.Interface()}
+		if f.isNull() {
 			k.Value = nil
 		}
 		out = append(out, k)
@@ -50,19 +53,20 @@ type leaf struct {
 }
 
 // isNull reports whether a field holds the value that its tag has for null.
-func isNull(f reflect.Value, tag reflect.StructTag) bool {
-	null, ok := tag.Lookup("null")
+func (f leaf) isNull() bool {
+	null, ok := f.tag.Lookup("null")
 	return ok && fmt.Sprint(f.Interface()) == null
 }
 
-// walk visits the leaves of a struct.
-func walk(v reflect.Value, prefix string, visit func(path string, f reflect.Value, tag reflect.StructTag)) {
+// walk visits the leaves of a struct. A leaf also has the tags of the structs that it is in, after its own.
+func walk(v reflect.Value, prefix string, outer reflect.StructTag, visit func(path string, f leaf)) {
 	for name, f := range field.Named(v.Type(), "yaml") {
+		tag := f.Tag + " " + outer
 		if f.Type.Kind() == reflect.Struct {
-			walk(v.FieldByIndex(f.Index), prefix+name+".", visit)
+			walk(v.FieldByIndex(f.Index), prefix+name+".", tag, visit)
 			continue
 		}
-		visit(prefix+name, v.FieldByIndex(f.Index), f.Tag)
+		visit(prefix+name, leaf{v.FieldByIndex(f.Index), tag})
 	}
 }
 
@@ -78,7 +82,7 @@ func Load(v any, raw []byte) error {
 
 func index(v any) map[string]leaf {
 	fields := map[string]leaf{}
-	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) { fields[path] = leaf{f, tag} })
+	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) { fields[path] = f })
 	return fields
 }
 

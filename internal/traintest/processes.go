@@ -91,13 +91,19 @@ func Die() {
 	select {}
 }
 
+// dying is held by the goroutine that ends the process.
+var dying sync.Mutex
+
 // DieOnce ends the process at the first process that comes to a number of the variable DEATHS,
-// such as worker:17,trainer:40. A file in the folder MARKS says that it has happened.
+// such as worker:17,trainer:40. A file in the folder MARKS says that it has happened. A process
+// writes one such file only: what other goroutines come to before it has ended is left to later ones.
 func DieOnce(role string, number int) {
 	name := fmt.Sprint(role, ":", number)
 	if !slices.Contains(strings.Split(os.Getenv("DEATHS"), ","), name) {
 		return
 	}
+	dying.Lock() // for ever if the process ends
+	defer dying.Unlock()
 	f, err := os.OpenFile(filepath.Join(os.Getenv("MARKS"), name), os.O_CREATE|os.O_EXCL, 0o644)
 	if err == nil {
 		f.Close()

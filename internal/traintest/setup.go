@@ -116,7 +116,7 @@ func Untimed(j Journal) []map[string]uint64 {
 	for _, e := range j {
 		bits := map[string]uint64{}
 		for name, x := range e.Metrics {
-			if !train.MachineMetric(name) {
+			if !track.MachineMetric(name) {
 				bits[name] = math.Float64bits(x)
 			}
 		}

@@ -100,12 +100,12 @@ func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func NewMLflowServer(t *testing.T) (*MLflowServer, func(string) (string, bool)) {
+// NewMLflowServer starts a server, and sets the variables that name it.
+func NewMLflowServer(t *testing.T) *MLflowServer {
 	s := &MLflowServer{Latest: 2, Runs: map[string]map[string]any{}, Metrics: map[string]float64{}, Params: map[string]string{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	return s, func(name string) (string, bool) {
-		v, ok := map[string]string{"MLFLOW_TRACKING_URI": h.URL + "/sub/", "MLFLOW_TRACKING_TOKEN": "secret"}[name]
-		return v, ok
-	}
+	t.Setenv("MLFLOW_TRACKING_URI", h.URL+"/sub/")
+	t.Setenv("MLFLOW_TRACKING_TOKEN", "secret")
+	return s
 }

@@ -13,27 +13,29 @@ type Options struct {
 	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov: below 1; gmpo: of the log-ratio
 	ClipHigh float64 // same, above 1
 	DualClip float64 // ppo: largest factor on a negative advantage; 0 for none
-	Clamp    bool    // ppo: bound the log-ratio to ±20
 
 	TauPos, TauNeg float64 // sapo
-
-	ClipCovRatio            float64 // clip_cov: share of tokens that may be dropped
-	ClipCovLow, ClipCovHigh float64 // clip_cov: covariances that may be dropped
-
-	KLCovRatio float64 // kl_cov: share of tokens that are penalised
-	KLCovCoef  float64 // kl_cov: weight of the penalty
+	Single
 
 	Extra map[string]any // settings of losses registered by users
+}
+
+// Single has settings of single losses, with their names and meanings in configurations.
+type Single struct {
+	Clamp        bool    `yaml:"clamp_log_ratio" doc:"vanilla: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
+	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
+	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
+	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
+	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
+	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
 }
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
 func DefaultOptions() Options {
 	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
 	return Options{
-		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, Clamp: ppo.Clamp,
-		TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
-		ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
-		KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef,
+		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
+		Single: Single{ppo.Clamp, clip.Ratio, clip.CovLow, clip.CovHigh, kl.Ratio, kl.Coef},
 	}
 }
 

@@ -23,8 +23,8 @@ func lossCases() map[string]policy.Objective {
 		"loss=custom turn": {Policy: ownLoss{loss.TurnGSPO{Low: 0.1, High: 0.15}}},
 		"loss=custom gmpo": {Policy: ownLoss{loss.GMPO{Low: 0.1, High: 0.15}}},
 	}
-	options := loss.Options{ClipLow: 0.1, ClipHigh: 0.15, DualClip: 1.3, Clamp: true, TauPos: 1, TauNeg: 1.05,
-		ClipCovRatio: 0.2, ClipCovLow: -0.05, ClipCovHigh: 5, KLCovRatio: 0.2, KLCovCoef: 0.7}
+	options := loss.Options{ClipLow: 0.1, ClipHigh: 0.15, DualClip: 1.3, TauPos: 1, TauNeg: 1.05,
+		Single: loss.Single{Clamp: true, ClipCovRatio: 0.2, ClipCovLow: -0.05, ClipCovHigh: 5, KLCovRatio: 0.2, KLCovCoef: 0.7}}
 	kinds := map[model.LossKind]bool{model.PPO: true}
 	for _, name := range loss.Builtin().Names() {
 		p, err := loss.Builtin().New(name, options)

@@ -26,12 +26,13 @@ func (s *study) startLine() string {
 }
 
 // differences lists how the settings stored in a file differ from those that a run has now: keys
-// of the configuration as config.StoredDifferences compares them, and the warm start.
+// of the configuration, also those that do not exist any more, and the warm start.
 func (s *study) differences(name string, stored []byte, c config.Config) ([]string, error) {
-	_, lines, err := config.StoredDifferences(name, stored, &c)
+	old, removed, err := config.ReadStored(name, stored)
 	if err != nil {
 		return nil, err
 	}
+	lines := append(config.Differences(&old, &c), removed...)
 	was, is := "none", s.startLine()
 	for line := range strings.Lines(string(stored)) {
 		if strings.HasPrefix(line, startMark) {

@@ -21,6 +21,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -92,7 +93,7 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	case err != nil:
 		return result{}, err
 	}
-	used := filepath.Join(dir, "config.yaml")
+	used := filepath.Join(dir, rundir.ConfigName)
 	stored, err := regular.ReadFile(used)
 	if err != nil {
 		return result{}, err
@@ -121,7 +122,7 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string) 
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return r, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), settings, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.ConfigName), settings, 0o644); err != nil {
 		return r, err
 	}
 	start, err := s.start(ctx, c.Run.Seed)
@@ -134,7 +135,7 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string) 
 	if err := s.model.Tie(ctx); err != nil { // the warm start is the reference of the KL term
 		return r, err
 	}
-	lines, err := track.NewJSONLines(filepath.Join(dir, "metrics.jsonl"))
+	lines, err := track.NewJSONLines(filepath.Join(dir, rundir.MetricsName))
 	if err != nil {
 		return r, err
 	}

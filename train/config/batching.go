@@ -6,36 +6,14 @@ const ownGeneration = "xla"
 
 // batching checks micro-batch sizes, the critic's own update settings and sampling limits.
 func (v *validator) batching(c *Config) {
-	const actor, sampling = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 	if a, b := c.Algorithm.Estimator, c.estimatorName(); a != b {
 		v.Say("{algorithm.adv_estimator} is %s, but {system} is %s: set it to %s, the name of that system's %s in this library", a, c.System, b, a)
 	}
 	a, k := &c.Agent.Actor, &c.Critic
-	v.Count(actor+".ppo_micro_batch_size_per_gpu", a.MicroRows)
-	v.Count("critic.ppo_micro_batch_size_per_gpu", k.MicroRows)
-	v.Positive(actor+".ppo_max_token_len_per_gpu", a.BatchConfig.MicroTokens)
-	v.Positive("critic.ppo_max_token_len_per_gpu", k.MicroTokens)
 	if a.Dynamic && c.Model.MicroTokens > 0 {
 		v.Say("{actor_rollout_ref.actor.use_dynamic_bsz} sizes micro-batches by {actor_rollout_ref.actor.ppo_max_token_len_per_gpu}, but {model.micro_tokens} is %d: set one of them", c.Model.MicroTokens)
-	}
-	if k.Epochs != nil {
-		v.Positive("critic.ppo_epochs", *k.Epochs)
-	}
-	if k.MiniBatch != nil {
-		v.Positive("critic.ppo_mini_batch_size", *k.MiniBatch)
-	}
-	if k.GradClip != nil {
-		v.Within("critic.grad_clip", *k.GradClip, 0, large)
-	}
-	if k.NormLimit != nil {
-		v.Within("critic.grad_norm_threshold", *k.NormLimit, 0, large)
 	}
 	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own && k.Kind == "shared" {
 		v.Say("{critic.kind} is shared: a shared critic is updated together with the policy, so {critic.ppo_epochs}, {critic.ppo_mini_batch_size}, {critic.shuffle}, {critic.grad_clip} and {critic.grad_norm_threshold} must not be set")
 	}
-	r := &c.Agent.Rollout
-	v.OneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
-	v.Count(sampling+".limit_mm_per_prompt", r.MaxImages)
-	v.Positive(sampling+".val_kwargs.n", r.Val.Episodes)
-	v.OneOf("data.truncation", c.Data.Truncation, "error", "left", "right")
 }

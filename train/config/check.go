@@ -5,6 +5,7 @@ import (
 	"vagen/internal/field"
 	"vagen/internal/settings"
 	"vagen/reward"
+	"vagen/train/config/internal/vagen"
 )
 
 // Validate reports all values out of range and all contradictions between settings,
@@ -14,6 +15,11 @@ func (c *Config) Validate() error { return Registries{}.Validate(c) }
 // problems lists all errors. r has all registries.
 func (c *Config) problems(r Registries) []error {
 	v := validator{}
+	checked := *c
+	if c.Run.Queue == "" { // then all of them have no effect
+		checked.Run.QueueOptions = defaultQueue()
+	}
+	settings.Check(&v.Checks, &checked)
 	v.ranges(c)
 	v.names(c, r)
 	v.supervised(c)
@@ -33,7 +39,7 @@ func (c *Config) problems(r Registries) []error {
 	v.stability(c)
 	settings.CheckCounts(&v.Checks, c) // for all stages, because another one may use a stored configuration
 	if v.Err() == nil {                // the estimator's own check needs valid settings
-		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
+		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Algorithm.Params); err != nil {
 			v.Say("{algorithm.adv_estimator}: %w", err)
 		}
 	}
@@ -41,20 +47,6 @@ func (c *Config) problems(r Registries) []error {
 }
 
 type validator struct{ field.Checks }
-
-// seed checks that adding the number of levels to a seed cannot overflow.
-func (v *validator) seed(key string, x int64) {
-	const far = 1 << 61
-	if x < -far || x > far {
-		v.Bad(key, "%d, must be in [-2^61, 2^61]", x)
-	}
-}
-
-func (v *validator) topK(key string, x int) {
-	if x < -1 {
-		v.Bad(key, "%d, must be -1 or more", x)
-	}
-}
 
 // thinking checks the limit on thinking against the limit on responses.
 func (v *validator) thinking(c *Config) {
@@ -69,24 +61,8 @@ func (v *validator) thinking(c *Config) {
 	}
 }
 
-const large = 1e12
-
 func (v *validator) ranges(c *Config) {
-	v.Count("run.workers", c.Run.Workers)
-	v.Positive("run.waves", c.Run.Waves)
-	v.Positive("data.train_batch_size", c.Data.TrainBatch)
-	v.Count("data.val_batch_size", c.Data.ValBatch)
-	v.Positive("data.max_response_length", c.Data.MaxResponse)
-	v.Positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
-	v.Positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
 	a := &c.Agent.Actor
-	v.Positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
-	v.Positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
-	if c.Trainer.Steps != StepsFromEpochs {
-		v.Count("trainer.total_training_steps", c.Trainer.Steps)
-	}
-	v.Positive("trainer.total_epochs", c.Trainer.Epochs)
-	v.Count("trainer.critic_warmup", c.Trainer.CriticWarmup)
 	if n := c.Model.Devices; n != 0 && n != 1 && n != 2 && n != 4 && n != 8 {
 		v.Say("{model.devices} is %d, must be 0, 1, 2, 4 or 8", n)
 	}
@@ -95,52 +71,15 @@ func (v *validator) ranges(c *Config) {
 	}
 	v.nodes(c)
 	c.Model.CheckPrograms(&v.Checks, "model.", "model.backend")
-	v.Count("trainer.n_gpus_per_node", c.Trainer.GPUs)
-	v.Count("model.micro_tokens", c.Model.MicroTokens)
-	v.Count("model.cache_tokens", c.Model.CacheTokens)
-	v.seed("env.train_seed", c.Env.Seed)
-	v.seed("env.val_seed", c.Env.ValSeed)
-	v.Positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
-	v.Within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
-	v.Within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
-	v.Within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
-	v.Within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
-	v.Within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
-	v.Within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
-	v.Within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
 	if k := c.Algorithm.PassK; k > c.Rollout.Trajectories {
 		v.Say("{algorithm.pass_k} is %d, but {rollout_manager.n_trajectory} is %d: a group needs at least pass_k episodes", k, c.Rollout.Trajectories)
-	}
-	v.Within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
-	v.Within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
-	v.Within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
-	if a.ClipLow != nil {
-		v.Within("actor_rollout_ref.actor.clip_ratio_low", *a.ClipLow, 0, 1)
-	}
-	if a.ClipHigh != nil {
-		v.Within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
 	// A clip_ratio_low of 1 has no effect: ratios are positive.
 	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
 		v.Say("{actor_rollout_ref.actor.clip_ratio_low} is %v, but {actor_rollout_ref.actor.clip_ratio_high} is %v: it must not be larger (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
-	v.Within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
-	v.Within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
-	v.Within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
-	v.Within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
-	v.Within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
-	v.Within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
-	v.Within("critic.value_coef", c.Critic.ValueCoef, 0, large)
 	r := &c.Agent.Rollout
-	if !(r.Temperature > 0 && r.Temperature <= large) {
-		v.Say("{actor_rollout_ref.rollout.temperature} is %v, must be above 0 in training", r.Temperature)
-	}
-	v.Within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
-	v.topK("actor_rollout_ref.rollout.top_k", r.TopK)
 	v.thinking(c)
-	v.Within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
-	v.Within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
-	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
 	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
 		v.Say("{actor_rollout_ref.rollout.val_kwargs.n} is %d, but {actor_rollout_ref.rollout.val_kwargs.temperature} is 0: all episodes of a level would be the same", r.Val.Episodes)
 	}
@@ -154,20 +93,13 @@ func (v *validator) optimizers(c *Config) {
 
 // optim checks an optimiser whose schedule has a number of steps, which key sets.
 func (v *validator) optim(group string, o *OptimConfig, key string, steps int) {
-	v.Within(group+".lr", o.Rate, 0, 10)
-	v.Within(group+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
-	v.Within(group+".min_lr_ratio", o.MinRatio, 0, 1)
-	v.Within(group+".beta1", o.Beta1, 0, 0.9999999)
-	v.Within(group+".beta2", o.Beta2, 0, 0.9999999)
-	v.Within(group+".weight_decay", o.Decay, 0, 10)
-	v.OneOf(group+".warmup_style", o.Style, "constant", "cosine", "linear")
 	if steps > 0 && o.WarmupSteps > steps {
 		v.Say("{%s.lr_warmup_steps} is %d, but {%s} is %d: the learning rate would never reach %v", group, o.WarmupSteps, key, steps, o.Rate)
 	}
 }
 
 func (v *validator) names(c *Config, r Registries) {
-	v.OneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
+	v.OneOf("system", c.System, append([]string{""}, vagen.Generations()...)...)
 	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
 		v.Say("{algorithm.adv_estimator}: %w", err)
 	}
@@ -177,16 +109,12 @@ func (v *validator) names(c *Config, r Registries) {
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
 		v.Say("{actor_rollout_ref.model.lora_rank} is %d, but the adapter in {actor_rollout_ref.model.lora_adapter_path} has its own rank: set lora_rank to 0", m.LoRARank)
 	}
-	v.OneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
-	v.OneOf("model.recompute", c.Model.Recompute, "nothing", "attention", "blocks")
 	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
 		v.Say("{algorithm.kl_penalty}: %w", err)
 	}
-	v.OneOf("algorithm.kl_mask", c.Algorithm.KLMask, KLResponse, KLAttention)
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}
-	v.OneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
 	v.environments(c)
 }
 
@@ -194,15 +122,6 @@ func (v *validator) names(c *Config, r Registries) {
 // MaxEpisodes is the largest number of episodes of a step, of a validation and of lessons, as
 // of the entries of a data file: they are listed in memory.
 const MaxEpisodes = 1 << 22
-
-// listed checks a number of episodes or examples.
-func (v *validator) listed(key string, n int) {
-	if n > MaxEpisodes {
-		v.Bad(key, "%d, must be at most %d", n, MaxEpisodes)
-		return
-	}
-	v.Positive(key, n)
-}
 
 // episodes checks that the product of two numbers is at most MaxEpisodes.
 func (v *validator) episodes(what, key string, n int, times string, k int) {

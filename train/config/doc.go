@@ -14,6 +14,10 @@
 //	Differences lists the keys in which two configurations differ
 //	ErrConfig   wrapped by every error about a configuration
 //
-// A key that has other names in VAGEN or verl is one field here: aliases are resolved when
-// a file or an override is read.
+// A key has one name and one meaning in a Config. Everything that reads a file or an override also
+// reads those of VAGEN's three generations: their other names, defaults and names of estimators are
+// resolved while they are read, with the tables of internal/vagen, and nothing that trains depends on a
+// generation. Config.System records which one a configuration was read as, for overrides. The tables are below
+// this package so that no program loses these files by calling Load, and files of older releases, whose
+// names may be aliases now, have the same reader.
 package config

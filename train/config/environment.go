@@ -9,6 +9,7 @@ import (
 
 	"vagen/internal/presets"
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // below has the sources below a file and overrides: the defaults of a generation, a preset
@@ -31,8 +32,8 @@ func (b *below) read(environment string) (err error) {
 
 // loader returns a loader of c that has read the sources.
 func (b *below) loader(c *Config) *settings.Loader {
-	l := settings.NewLoader(c, foreignKeys)
-	if raw := generationDocument(b.system, b.played); raw != nil {
+	l := settings.NewLoader(c, vagen.Keys())
+	if raw := vagen.Document(b.system, b.played); raw != nil {
 		l.Base("system "+b.system, raw)
 		c.System = b.system
 	}

@@ -60,11 +60,7 @@ func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
 
 // playing checks how episodes are played.
 func (v *validator) playing(c *Config, r Registries) {
-	v.Within("run.env_timeout", c.Run.EnvTimeout, 0, 1e6)
-	v.Within("run.episode_timeout", c.Run.EpisodeTimeout, 0, 1e6)
-	v.Within("run.patience", c.Run.Patience, 0, 1e6)
 	if r := &c.Rollout; r.UseService {
-		v.Positive("rollout_manager.max_workers", r.MaxWorkers)
 		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			found := strconv.Quote(r.BaseURL)
 			if strings.Contains(r.BaseURL, "@") {
@@ -72,37 +68,23 @@ func (v *validator) playing(c *Config, r Registries) {
 			}
 			v.Say("{rollout_manager.base_url} is %s, must be of the form http://host:port", found)
 		}
-		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
-			v.Say("{rollout_manager.timeout} is %v, must be above 0 and at most 1e6", r.Timeout)
-		}
 	}
 	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
 		v.Say("{run.async} trains on episodes of an earlier policy, but the loss %s assumes the current policy: set {algorithm.rollout_correction.rollout_is}", mode)
 	}
 	switch n := c.Run.MaxStaleness; {
-	case n < 1 || n > MaxStaleness:
-		v.Bad("run.max_staleness", "%d, must be in [1, %d]", n, MaxStaleness)
+	case n > MaxStaleness: // already reported
 	case n > 1 && !c.Run.Async:
 		v.Say("{run.max_staleness} is %d, but {run.async} is false, so all episodes are from the current policy: set it to 1, or {run.async} to true", n)
 	case n > 1 && c.UsesEngine() && !c.Run.Partial:
 		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n, engineKey)
 	}
 	v.partial(c)
-	v.Count("data.max_prompt_length", c.Data.MaxPrompt)
 	switch {
 	case c.Data.DropLong && c.Data.MaxPrompt == 0:
 		v.Say("{data.filter_overlong_prompts} is true, but {data.max_prompt_length} is 0, which is no limit")
 	case c.Data.DropLong && len(c.Data.TrainFiles) == 0 && len(c.Data.ValFiles) == 0:
 		v.Say("{data.filter_overlong_prompts} is true, but {data.train_files} and {data.val_files}, which it filters, are empty")
-	}
-	v.Count("data.gen_batch_size", c.Data.GenBatch)
-	v.Count("data.response_length_per_turn", c.Data.PerTurn)
-	v.Count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)
-	v.Count("rollout_manager.max_env_response_per_turn", c.Rollout.MaxObservation)
-	v.Count("trainer.compact_budget", c.Trainer.CompactBudget)
-	v.Count("trainer.compact_summary_budget", c.Trainer.CompactSummary)
-	if w := c.Rollout.WindowSize; w != nil {
-		v.Count("rollout_manager.window_size", *w)
 	}
 	if n := c.Data.GenBatch; n > 0 && n < c.Data.TrainBatch {
 		v.Say("{data.gen_batch_size} is %d, but {data.train_batch_size} is %d: it must not be smaller", n, c.Data.TrainBatch)

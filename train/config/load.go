@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"vagen/internal/presets"
 	"vagen/internal/regular"
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // Note is a remark on keys of a configuration: they have no effect here, or may have
@@ -23,6 +25,17 @@ type Note struct {
 
 // String returns the note on one line.
 func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.About }
+
+// LogNotes logs the notes of a configuration, warnings at level warn.
+func (c *Config) LogNotes(log *slog.Logger) {
+	for _, n := range c.Notes {
+		if n.Warn {
+			log.Warn("configuration: "+n.About, "keys", n.Keys)
+		} else {
+			log.Info("configuration: keys of other systems without effect", "keys", n.Keys, "about", n.About)
+		}
+	}
+}
 
 // Load reads a YAML file on top of the defaults and applies key=value overrides. It
 // reports all errors at once, contradictions included, with the line of the file or
@@ -235,7 +248,7 @@ func located(err error, given map[string]settings.Given) error {
 // Override applies one key=value.
 func (c *Config) Override(assignment string) error {
 	system := c.System
-	l := settings.NewLoader(c, foreignKeys)
+	l := settings.NewLoader(c, vagen.Keys())
 	l.Overrides([]string{assignment})
 	notes, _, problems := l.Finish()
 	if c.System != system {
@@ -273,7 +286,7 @@ func Settings() []Setting {
 		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value, Values: Registries{}.Values(k.Path)})
 	}
 	others := map[string]Setting{}
-	for _, f := range foreignKeys {
+	for _, f := range vagen.Keys() {
 		if _, ok := others[f.Key]; !ok {
 			others[f.Key] = Setting{Key: f.Key, Kind: string(f.Kind), About: f.About}
 		}
@@ -291,7 +304,7 @@ func Explain(key string) (Setting, bool) {
 			return s, true
 		}
 	}
-	if f := settings.FindForeign(foreignKeys, key); f != nil {
+	if f := settings.FindForeign(vagen.Keys(), key); f != nil {
 		return Setting{Key: key, Kind: string(f.Kind), About: f.About}, true
 	}
 	return Setting{}, false

@@ -13,28 +13,28 @@ import (
 
 // LoggingConfig is the part of TrainerConfig that sets what a run logs, and where.
 type LoggingConfig struct {
-	Logger     []string `yaml:"logger" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
-	Prometheus string   `yaml:"prometheus_address" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
+	Logger     []string `yaml:"logger" oneof:"console jsonl tensorboard prometheus mlflow wandb" resume:"free" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
+	Prometheus string   `yaml:"prometheus_address" resume:"free" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
 
-	LogEpisodes int     `yaml:"log_val_generations" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
-	ValSelect   string  `yaml:"val_log_select" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
-	ValRatio    float64 `yaml:"val_log_success_ratio" doc:"target share of successes for balanced, in [0, 1]"`
+	LogEpisodes int     `yaml:"log_val_generations" count:"0" resume:"free" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
+	ValSelect   string  `yaml:"val_log_select" oneof:"balanced first failures successes worst best" resume:"free" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" range:"0,1" resume:"free" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
-	RolloutScores bool           `yaml:"rollout_data_scores" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
+	RolloutScores bool           `yaml:"rollout_data_scores" resume:"free" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
 	ValDir        *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
 	LogImage      LogImageConfig `yaml:"log_image"`
-	SkipPad       bool           `yaml:"skip_pad_tokens" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
-	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
+	SkipPad       bool           `yaml:"skip_pad_tokens" owner:"" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
+	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" owner:"" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
 }
 
 // LogImageConfig sets whether images are stored with the episodes of
 // rollout_data_dir and validation_data_dir.
 type LogImageConfig struct {
 	Enable     bool `yaml:"enable" doc:"store images as PNG files in the folder images next to the episodes of rollout_data_dir and validation_data_dir, each once, named by a hash of its content; otherwise only the names are stored"`
-	MaxPending int  `yaml:"max_pending" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
-	Level      int  `yaml:"png_compress_level" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
-	Quota      int  `yaml:"disk_quota_mb" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
+	MaxPending int  `yaml:"max_pending" count:"positive" resume:"free" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
+	Level      int  `yaml:"png_compress_level" range:"0,9" must:"be from 0 to 9" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
+	Quota      int  `yaml:"disk_quota_mb" count:"0" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
 }
 
 func defaultLogging() LoggingConfig {
@@ -54,8 +54,6 @@ const (
 	LogMLflow      = "mlflow"
 	LogWandB       = "wandb" // accepted with a note, because recipes name it; writes nothing
 )
-
-var loggers = []string{LogConsole, LogJSONL, LogTensorBoard, LogPrometheus, LogMLflow, LogWandB}
 
 // Logs reports whether trainer.logger contains name.
 func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger, name) }
@@ -84,11 +82,8 @@ func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, 
 func (v *validator) logging(c *Config) {
 	t := &c.Trainer
 	for i, name := range t.Logger {
-		switch {
-		case slices.Contains(t.Logger[:i], name):
+		if slices.Contains(t.Logger[:i], name) {
 			v.Say("{trainer.logger} has %s twice", name)
-		default:
-			v.OneOf("trainer.logger", name, loggers...)
 		}
 	}
 	if t.Logs(LogPrometheus) {
@@ -97,12 +92,6 @@ func (v *validator) logging(c *Config) {
 		} else if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 			v.Say("{trainer.prometheus_address} is %q, its port must be from 0 to 65535", t.Prometheus)
 		}
-	}
-	v.Count("trainer.log_val_generations", t.LogEpisodes)
-	v.Within("trainer.val_log_success_ratio", t.ValRatio, 0, 1)
-	if _, err := rollout.Choice(t.ValSelect).Choose(nil, 0, 0); err != nil {
-		v.Say("{trainer.val_log_select} is %q, must be one of %q", t.ValSelect, []rollout.Choice{
-			rollout.ChooseBalanced, rollout.ChooseFirst, rollout.ChooseFailures, rollout.ChooseSuccesses, rollout.ChooseWorst, rollout.ChooseBest})
 	}
 	for _, dir := range []struct {
 		key  string
@@ -117,12 +106,6 @@ func (v *validator) logging(c *Config) {
 	}
 	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
 		v.Say("{trainer.rollout_data_dir} and {trainer.validation_data_dir} are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)
-	}
-	m := &t.LogImage
-	v.Positive("trainer.log_image.max_pending", m.MaxPending)
-	v.Count("trainer.log_image.disk_quota_mb", m.Quota)
-	if m.Level < 0 || m.Level > 9 {
-		v.Say("{trainer.log_image.png_compress_level} is %d, must be from 0 to 9", m.Level)
 	}
 	if !t.ImageMarks {
 		v.Say("{trainer.replace_image_tokens_for_logging} is false, must be true: logged texts have <image>; the placeholder tokens are in rows[].tokens of the files in {trainer.rollout_data_dir}")

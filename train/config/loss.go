@@ -9,31 +9,19 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode         string  `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce)"`
-	ClampRatio   bool    `yaml:"clamp_log_ratio" doc:"vanilla: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
-	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
-	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
-	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
-	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
-	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce)"`
+	loss.Single `yaml:",inline"`
 }
 
 // CorrectionConfig corrects for differences between the log-probs of sampling and
 // those of training.
 type CorrectionConfig struct {
 	Level      *string `yaml:"rollout_is" doc:"importance weights for the difference between sampling and training log-probs: token, sequence, or null for none"`
-	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
-	Normalize  bool    `yaml:"rollout_is_batch_normalize" doc:"divide importance weights by their mean"`
+	Threshold  string  `yaml:"rollout_is_threshold" number:"" idle:"algorithm.rollout_correction.rollout_is is null" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
+	Normalize  bool    `yaml:"rollout_is_batch_normalize" idle:"algorithm.rollout_correction.rollout_is is null" doc:"divide importance weights by their mean"`
 	Reject     *string `yaml:"rollout_rs" doc:"drop tokens or rows whose sampling and training log-probs differ too much: token_k1, seq_mean_k3, …, separated by commas; null for none"`
-	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
+	Thresholds *string `yaml:"rollout_rs_threshold" number:"" idle:"algorithm.rollout_correction.rollout_rs is null" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
 	Bypass     bool    `yaml:"bypass_mode" doc:"use the log-probs of sampling as old log-probs instead of computing them: the ratios of the loss then include the difference between sampling and training"`
-}
-
-// defaultPolicyLoss has the defaults of package loss.
-func defaultPolicyLoss() PolicyLossConfig {
-	o := loss.DefaultOptions()
-	return PolicyLossConfig{Mode: "vanilla", ClampRatio: o.Clamp, ClipCovRatio: o.ClipCovRatio, ClipCovLow: o.ClipCovLow,
-		ClipCovHigh: o.ClipCovHigh, KLCovRatio: o.KLCovRatio, KLCovCoef: o.KLCovCoef}
 }
 
 // Correction returns the configured correction; ok is false when there is none.
@@ -63,12 +51,8 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 
 // lossOptions are the settings of the policy loss.
 func (a *ActorConfig) lossOptions() loss.Options {
-	l := &a.Loss
 	o := loss.Options{
-		ClipLow: a.Clip, ClipHigh: a.Clip, DualClip: a.ClipDual, Clamp: l.ClampRatio,
-		TauPos: a.TauPos, TauNeg: a.TauNeg,
-		ClipCovRatio: l.ClipCovRatio, ClipCovLow: l.ClipCovLow, ClipCovHigh: l.ClipCovHigh,
-		KLCovRatio: l.KLCovRatio, KLCovCoef: l.KLCovCoef,
+		ClipLow: a.Clip, ClipHigh: a.Clip, DualClip: a.ClipDual, TauPos: a.TauPos, TauNeg: a.TauNeg, Single: a.Loss.Single,
 	}
 	if a.ClipLow != nil {
 		o.ClipLow = *a.ClipLow
@@ -146,11 +130,6 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.Say("{actor_rollout_ref.actor.kl_loss_type} is empty")
 	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
 		v.Say("{actor_rollout_ref.actor.kl_loss_type}: %w", err)
-	}
-	modes := []string{string(loss.TokenMean), string(loss.SeqMeanTokenSum), string(loss.SeqMeanTokenMean), string(loss.SeqMeanTokenSumNorm)}
-	v.OneOf("actor_rollout_ref.actor.loss_agg_mode", a.Aggregation, modes...)
-	if a.ScaleFactor != nil && !(*a.ScaleFactor > 0 && *a.ScaleFactor <= large) {
-		v.Say("{actor_rollout_ref.actor.loss_scale_factor} is %v, must be above 0", *a.ScaleFactor)
 	}
 	if v.Err() != nil {
 		return

@@ -9,9 +9,6 @@ func (v *validator) nodes(c *Config) {
 		v.Say("{model.num_nodes} is %d, must be 1, 2, 4 or 8", m.Nodes)
 		return
 	}
-	if m.NodeTimeout < 1 {
-		v.Say("{model.node_timeout} is %d, must be at least 1", m.NodeTimeout)
-	}
 	if m.NodeID < 0 || m.NodeID >= m.Nodes {
 		v.Say("{model.node_id} is %d, must be in [0, %d] with {model.num_nodes} %d", m.NodeID, m.Nodes-1, m.Nodes)
 	}

@@ -34,7 +34,7 @@ func completeBlock(options, below map[string]any, environment string) {
 		return
 	}
 	weight := 0.5
-	if below["rules"] == systemNext {
+	if below["rules"] == "next" {
 		weight = 0.006
 	}
 	own := map[string]any{"scorer": judge.ByRules, "score_base": 0.0, "credit_site": judge.TurnEnd, "guard": judge.GuardOff}

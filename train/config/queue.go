@@ -10,9 +10,9 @@ import (
 type QueueConfig struct {
 	Name      string  `yaml:"name" doc:"tells several runs on one server apart; workers need the same"`
 	Listen    string  `yaml:"listen" doc:"embedded: address on which the server expects workers, as host:port. One that other machines can reach needs key_env"`
-	Lease     float64 `yaml:"lease" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
-	Tries     int     `yaml:"tries" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
-	NoWorkers float64 `yaml:"no_worker_timeout" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
+	Lease     float64 `yaml:"lease" range:"0.1,1e6" unit:"seconds" doc:"time after which an episode is given to another worker if its worker is not heard of"`
+	Tries     int     `yaml:"tries" count:"positive" resume:"" doc:"how often an episode may end or fail its worker before it becomes unusable; a worker that is not heard of for lease seconds counts as ended"`
+	NoWorkers float64 `yaml:"no_worker_timeout" range:"0,1e6" unit:"seconds" doc:"if workers ended with an error, such as servers that they cannot reach: time without a result after which the run ends with that error if no worker is left. Workers may start later or be replaced within it. 0 waits for ever, as does a run whose workers reported no error"`
 	Sync      bool    `yaml:"sync" doc:"embedded: write every result to disk before it is confirmed. Otherwise a power failure may cost results of the last minutes, whose episodes are played again"`
 
 	Creds   string `yaml:"creds" null:"" doc:"file with credentials in NATS's format"`
@@ -43,14 +43,6 @@ func (v *validator) queue(c *Config) {
 	if !queueName.MatchString(o.Name) {
 		v.Bad(queueKey+".name", "%q, must be 1 to 32 letters, digits, - and _", o.Name)
 	}
-	within := func(key string, x, least float64) {
-		if !(x >= least && x <= 1e6) {
-			v.Bad(queueKey+key, "%v, must be in [%v, 1e6]", x, least)
-		}
-	}
-	within(".lease", o.Lease, 0.1)
-	within(".no_worker_timeout", o.NoWorkers, 0)
-	v.Positive(queueKey+".tries", o.Tries)
 	if c.Run.Queue != QueueEmbedded {
 		if err := natsurl.Check(c.Run.Queue); err != nil {
 			v.Say("{run.queue} is not %s, and %w", QueueEmbedded, err)
@@ -78,13 +70,4 @@ func (v *validator) queue(c *Config) {
 	if c.Run.Waves > 1 {
 		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
 	}
-}
-
-// queueKeys are the settings that have no effect without a queue.
-func queueKeys() []string {
-	var out []string
-	for _, k := range []string{"name", "listen", "lease", "tries", "no_worker_timeout", "sync", "creds", "user", "key_env", "tls_ca", "tls_cert", "tls_key"} {
-		out = append(out, queueKey+"."+k)
-	}
-	return out
 }

@@ -12,8 +12,8 @@ import (
 // package rollout/filter.
 type FilterConfig struct {
 	Enable   bool           `yaml:"enable" doc:"drop groups of episodes with little learning signal before the update"`
-	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
-	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
+	Name     string         `yaml:"name" noted:"filter.enable is false" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
+	Settings map[string]any `yaml:"filter_kwargs" noted:"filter.enable is false" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
 }
 
 // RewardConfig sets how rewards are clipped and normalised before the estimator gets
@@ -21,15 +21,15 @@ type FilterConfig struct {
 // use_multi_turn_reward false that of the episode, with section_end that of a section.
 // A block state_reward in env.config overrides credit_site and aggregation.
 type RewardConfig struct {
-	Site      string   `yaml:"credit_site" doc:"token that gets the reward for a section of a response, such as observation: turn_end, or section_end for the section's last token"`
-	Aggregate string   `yaml:"aggregation" doc:"how state rewards of turns are combined: per_turn keeps each turn's reward; episode_mean replaces them by their mean over the turns, times the maximum number of turns"`
-	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
-	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
-	Normalize string   `yaml:"normalize" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
-	Center    bool     `yaml:"center" doc:"also subtract the mean"`
-	Running   bool     `yaml:"running" doc:"use the statistics of all steps so far instead of the current step's"`
-	Epsilon   float64  `yaml:"epsilon" doc:"added to the standard deviation"`
-	Limit     float64  `yaml:"limit" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
+	Site      string   `yaml:"credit_site" oneof:"turn_end section_end" doc:"token that gets the reward for a section of a response, such as observation: turn_end, or section_end for the section's last token"`
+	Aggregate string   `yaml:"aggregation" oneof:"per_turn episode_mean" doc:"how state rewards of turns are combined: per_turn keeps each turn's reward; episode_mean replaces them by their mean over the turns, times the maximum number of turns"`
+	ClipLow   *float64 `yaml:"clip_low" range:"-1e+12,1e+12" doc:"smallest reward; null is no bound"`
+	ClipHigh  *float64 `yaml:"clip_high" range:"-1e+12,1e+12" doc:"largest reward; null is no bound"`
+	Normalize string   `yaml:"normalize" oneof:"none batch group environment" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
+	Center    bool     `yaml:"center" idle:"reward.normalize is none" doc:"also subtract the mean"`
+	Running   bool     `yaml:"running" idle:"reward.normalize is none" doc:"use the statistics of all steps so far instead of the current step's"`
+	Epsilon   float64  `yaml:"epsilon" range:"0,1e+12" idle:"reward.normalize is none" doc:"added to the standard deviation"`
+	Limit     float64  `yaml:"limit" range:"0,1e+12" idle:"reward.normalize is none" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
 }
 
 // The values of credit_site.
@@ -81,21 +81,8 @@ func (c *RewardConfig) Changes() bool {
 // shaping checks filter and reward settings.
 func (v *validator) shaping(c *Config, r Registries) {
 	w := &c.Reward
-	v.OneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
-	v.OneOf("reward.credit_site", w.Site, turnEnd, SectionEnd)
-	v.OneOf("reward.aggregation", w.Aggregate, perTurn, EpisodeMean)
 	if site, _ := c.Credit(); site == SectionEnd && !c.Rollout.MultiTurnReward {
 		v.Say("{reward.credit_site} is section_end, but {rollout_manager.use_multi_turn_reward} is false, which puts all rewards at the end of the row")
-	}
-	v.Within("reward.epsilon", w.Epsilon, 0, large)
-	v.Within("reward.limit", w.Limit, 0, large)
-	for _, bound := range []struct {
-		key string
-		x   *float64
-	}{{"reward.clip_low", w.ClipLow}, {"reward.clip_high", w.ClipHigh}} {
-		if bound.x != nil {
-			v.Within(bound.key, *bound.x, -large, large)
-		}
 	}
 	if w.ClipLow != nil && w.ClipHigh != nil && *w.ClipLow > *w.ClipHigh {
 		v.Say("{reward.clip_low} is %v, but {reward.clip_high} is %v: it must not be smaller", *w.ClipLow, *w.ClipHigh)

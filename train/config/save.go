@@ -8,23 +8,23 @@ import (
 // SavingConfig sets how a run resumes and which checkpoints are kept. Its keys are in
 // the group trainer.
 type SavingConfig struct {
-	ResumeMode  string `yaml:"resume_mode" doc:"auto resumes the run in the folder if there is one, disable refuses a folder with a run, resume_path starts a new run from the checkpoint resume_from_path"`
+	ResumeMode  string `yaml:"resume_mode" oneof:"auto disable resume_path" doc:"auto resumes the run in the folder if there is one, disable refuses a folder with a run, resume_path starts a new run from the checkpoint resume_from_path"`
 	ResumeFrom  string `yaml:"resume_from_path" null:"" off:"" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; the metrics of its run up to that step are copied"`
 	AllowChange bool   `yaml:"allow_config_change" doc:"resume with a configuration that differs from that of the run or checkpoint; differences are logged"`
 	Dir         string `yaml:"default_local_dir" null:"" doc:"folder of the run; empty is runs/<project_name>/<experiment_name>"`
 
 	RemovePrevious bool   `yaml:"remove_previous_ckpt_in_save" doc:"keep only the newest checkpoint, regardless of the two keys below"`
-	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" doc:"number of newest policies to keep; null keeps all. Policies without a complete checkpoint, because of max_critic_ckpt_to_keep, are kept as actor_step_<n>; a run cannot resume from them"`
-	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" doc:"number of newest checkpoints to keep completely, with critic and optimiser; null keeps all"`
-	BestActor      bool   `yaml:"save_best_actor" doc:"save the policy of the best validation in the folder best_actor, independent of the number of checkpoints"`
-	BestMetric     string `yaml:"best_actor_metric" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
-	OnInterrupt    bool   `yaml:"save_on_interrupt" doc:"on SIGINT or SIGTERM, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
+	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" count:"positive" doc:"number of newest policies to keep; null keeps all. Policies without a complete checkpoint, because of max_critic_ckpt_to_keep, are kept as actor_step_<n>; a run cannot resume from them"`
+	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" count:"positive" doc:"number of newest checkpoints to keep completely, with critic and optimiser; null keeps all"`
+	BestActor      bool   `yaml:"save_best_actor" owner:"checkpoint" resume:"" doc:"save the policy of the best validation in the folder best_actor, independent of the number of checkpoints"`
+	BestMetric     string `yaml:"best_actor_metric" owner:"" resume:"" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
+	OnInterrupt    bool   `yaml:"save_on_interrupt" owner:"" doc:"on SIGINT or SIGTERM, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
 }
 
 // HubConfig sets the export of models in the Hugging Face layout, and their upload.
 type HubConfig struct {
-	Freq     *int     `yaml:"hf_save_freq" doc:"export upload_contents to hf/step_<n> every hf_save_freq steps, a multiple of trainer.save_freq, and at the end; null disables it"`
-	Contents []string `yaml:"upload_contents" doc:"what to export, one folder each: hf_model is the policy with adapters merged, adapter is only the adapter in PEFT layout"`
+	Freq     *int     `yaml:"hf_save_freq" count:"positive" doc:"export upload_contents to hf/step_<n> every hf_save_freq steps, a multiple of trainer.save_freq, and at the end; null disables it"`
+	Contents []string `yaml:"upload_contents" oneof:"hf_model adapter" doc:"what to export, one folder each: hf_model is the policy with adapters merged, adapter is only the adapter in PEFT layout"`
 	Repo     string   `yaml:"repo_id" null:"" doc:"owner/name of the model on the Hugging Face hub to upload exports to, or just name for the owner of the token. Uploads run in the background: the first of upload_contents to the root, the other to a folder. The token is the environment variable HF_TOKEN; empty disables uploads"`
 	Private  bool     `yaml:"private" doc:"create the repository as private, if it does not exist"`
 }
@@ -80,18 +80,11 @@ func (c *Config) Kept() (whole, actors int) {
 // saving checks the settings of saving and resuming.
 func (v *validator) saving(c *Config) {
 	t := &c.Trainer
-	v.OneOf("trainer.resume_mode", t.ResumeMode, resumeAuto, resumeDisable, resumePath)
 	switch {
 	case t.ResumeMode == resumePath && t.ResumeFrom == "":
 		v.Say("{trainer.resume_mode} is resume_path, but {trainer.resume_from_path} is empty")
 	case t.ResumeMode != resumePath && t.ResumeFrom != "":
 		v.Say("{trainer.resume_from_path} is %q, but {trainer.resume_mode} is %s: set it to resume_path", t.ResumeFrom, t.ResumeMode)
-	}
-	if n := t.KeepActors; n != nil {
-		v.Positive("trainer.max_actor_ckpt_to_keep", *n)
-	}
-	if n := t.KeepCritics; n != nil {
-		v.Positive("trainer.max_critic_ckpt_to_keep", *n)
 	}
 	if whole, actors := c.Kept(); actors > 0 && (whole == 0 || whole > actors) { // a checkpoint includes its policy
 		v.Say("{trainer.max_critic_ckpt_to_keep} keeps more checkpoints than the %d of {trainer.max_actor_ckpt_to_keep}, but a checkpoint includes its policy: it must not be larger", actors)
@@ -111,7 +104,6 @@ func (v *validator) hub(c *Config) {
 		v.Say("{huggingface_hub.repo_id} is %q, must be owner/name, or just name for the owner of the token", h.Repo)
 	}
 	for _, what := range h.Contents {
-		v.OneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
 		if a := &c.Agent.Model; h.Freq != nil && what == HubAdapter && a.LoRARank == 0 && a.Adapter == "" {
 			v.Say("{huggingface_hub.upload_contents} has adapter, but the policy has none: set {actor_rollout_ref.model.lora_rank}")
 		}
@@ -119,7 +111,6 @@ func (v *validator) hub(c *Config) {
 	if h.Freq == nil {
 		return
 	}
-	v.Positive("huggingface_hub.hf_save_freq", *h.Freq)
 	if s := c.Trainer.SaveFreq; s < 1 || *h.Freq%s != 0 {
 		v.Say("{huggingface_hub.hf_save_freq} is %d, must be a multiple of {trainer.save_freq}, which is %d", *h.Freq, s)
 	}

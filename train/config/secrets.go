@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"vagen/internal/redact"
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // Redacted returns the configuration with secrets replaced by REDACTED: tokens, keys
@@ -33,19 +35,21 @@ func (c *Config) Stored() ([]byte, error) {
 	return safe.YAML()
 }
 
-// ReadStored reads what Stored wrote, now or in an earlier version, which may have had keys that are
-// aliases now and lack others, which have their defaults. name stands before the lines of errors.
-func ReadStored(name string, raw []byte) (Config, error) { return readStored(name, raw, nil) }
-
-func readStored(name string, raw []byte, unknown func(key string, value any)) (Config, error) {
-	c := Default()
-	l := settings.NewLoader(&c, foreignKeys)
-	l.Unknown = unknown
+// ReadStored reads what Stored wrote, now or in an earlier version: keys that are aliases now set what they
+// name, and those that it lacks have their defaults. removed lists the keys that do not exist any more, as
+// "key: value → no such key" without secrets; they have no effect. name stands before the lines of errors.
+func ReadStored(name string, raw []byte) (c Config, removed []string, err error) {
+	c = Default()
+	l := settings.NewLoader(&c, vagen.Keys())
+	l.Unknown = func(key string, value any) {
+		value = redact.Value(key[strings.LastIndexByte(key, '.')+1:], value)
+		removed = append(removed, fmt.Sprintf("%s: %s → no such key", key, ValueText(value)))
+	}
 	l.YAML(name, raw)
 	if _, _, problems := l.Finish(); len(problems) > 0 {
-		return c, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
+		return c, removed, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
 	}
-	return c, nil
+	return c, removed, nil
 }
 
 // CheckSecrets returns an ErrConfig that names every secret that was redacted in the

@@ -1,11 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"vagen/internal/settings"
 	"vagen/policy/loss"
 )
 
@@ -14,40 +9,40 @@ import (
 type SFTConfig struct {
 	TrainFiles  []string `yaml:"train_files" doc:"files of examples: conversations in .jsonl or .parquet, or episodes that a run wrote to trainer.rollout_data_dir, which are recognised by their columns"`
 	ValFiles    []string `yaml:"val_files" doc:"files of examples that only sft/val_loss is computed on"`
-	ValFraction float64  `yaml:"val_fraction" doc:"share of the examples that is held out for sft/val_loss if val_files is empty; 0 holds out none"`
+	ValFraction float64  `yaml:"val_fraction" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty; 0 holds out none"`
 
-	Messages string `yaml:"messages_key" doc:"column with the messages of a conversation"`
-	Prompt   string `yaml:"prompt_key" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
-	Response string `yaml:"response_key" doc:"column with the response to prompt_key"`
-	Images   string `yaml:"images_key" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
+	Messages string `yaml:"messages_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
+	Prompt   string `yaml:"prompt_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`
+	Response string `yaml:"response_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the response to prompt_key"`
+	Images   string `yaml:"images_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the images of a conversation, for the marks <image> in its texts in order"`
 
-	Episodes  string   `yaml:"episodes" doc:"recorded episodes to learn from: success or all"`
-	MinReturn *float64 `yaml:"min_return" doc:"minimum return of recorded episodes to learn from; null is no minimum"`
+	Episodes  string   `yaml:"episodes" oneof:"success all" noted:"trainer.stage is rl; sft.train_files is empty" doc:"recorded episodes to learn from: success or all"`
+	MinReturn *float64 `yaml:"min_return" range:"-1.7976931348623157e308,1.7976931348623157e308" must:"be finite" noted:"trainer.stage is rl; sft.train_files is empty" doc:"minimum return of recorded episodes to learn from; null is no minimum"`
 
-	Lessons LessonConfig `yaml:"lessons"`
+	Lessons LessonConfig `yaml:"lessons" noted:"trainer.stage is rl; sft.lessons.teacher is empty"`
 
-	Turns      string `yaml:"turns" doc:"assistant messages that are learned: all, first or last of a conversation. The others, and the messages of other roles, are context without a loss"`
-	MaxLength  int    `yaml:"max_length" unit:"tokens" doc:"maximum length of an example; 0 is no limit besides the model's"`
-	Truncation string `yaml:"truncation" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
+	Turns      string `yaml:"turns" oneof:"all first last" doc:"assistant messages that are learned: all, first or last of a conversation. The others, and the messages of other roles, are context without a loss"`
+	MaxLength  int    `yaml:"max_length" count:"0" unit:"tokens" doc:"maximum length of an example; 0 is no limit besides the model's"`
+	Truncation string `yaml:"truncation" oneof:"error drop right" noted:"trainer.stage is rl; sft.max_length is 0" doc:"handling of longer examples: error, drop, or right, which leaves out the turns at the end that do not fit"`
 
-	Batch       int         `yaml:"train_batch_size" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
+	Batch       int         `yaml:"train_batch_size" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
 	Shuffle     bool        `yaml:"shuffle" doc:"shuffle the examples in every epoch"`
-	Aggregation string      `yaml:"loss_agg_mode" doc:"how the tokens of a batch are averaged: token-mean, or seq-mean-token-mean, in which every example has the same weight"`
+	Aggregation string      `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-mean" doc:"how the tokens of a batch are averaged: token-mean, or seq-mean-token-mean, in which every example has the same weight"`
 	Optim       OptimConfig `yaml:"optim"`
-	GradClip    float64     `yaml:"grad_clip" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
-	Steps       int         `yaml:"total_training_steps" null:"-1" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
-	Epochs      int         `yaml:"total_epochs" doc:"passes over the examples if total_training_steps is null"`
+	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
+	Steps       int         `yaml:"total_training_steps" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
+	Epochs      int         `yaml:"total_epochs" count:"positive" doc:"passes over the examples if total_training_steps is null"`
 	TestFreq    int         `yaml:"test_freq" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it"`
 	SaveFreq    int         `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 }
 
 // LessonConfig sets episodes of env.name that a script plays.
 type LessonConfig struct {
-	Teacher   string  `yaml:"teacher" null:"" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
-	Episodes  int     `yaml:"episodes" doc:"number of episodes"`
-	Noise     float64 `yaml:"noise" doc:"probability that a move is random instead, so that the lessons also show how to continue from poor states; in [0, 1]"`
-	MaxTurns  int     `yaml:"max_turns" doc:"maximum turns of a lesson; 0 uses rollout_manager.max_turns"`
-	FirstSeed *int64  `yaml:"first_seed" doc:"seed of the first level; null uses the levels directly before env.train_seed, which neither training nor validation plays"`
+	Teacher   string  `yaml:"teacher" null:"" noted:"trainer.stage is rl" doc:"script of the environment that plays the lessons, such as shortest_path of frozenlake, sokoban and navigation; empty plays none. An unknown name is an error that lists those of the environment"`
+	Episodes  int     `yaml:"episodes" count:"positive,4194304" doc:"number of episodes"`
+	Noise     float64 `yaml:"noise" range:"0,1" doc:"probability that a move is random instead, so that the lessons also show how to continue from poor states; in [0, 1]"`
+	MaxTurns  int     `yaml:"max_turns" count:"0" doc:"maximum turns of a lesson; 0 uses rollout_manager.max_turns"`
+	FirstSeed *int64  `yaml:"first_seed" range:"-2305843009213693952,2305843009213693952" must:"be in [-2^61, 2^61]" doc:"seed of the first level; null uses the levels directly before env.train_seed, which neither training nor validation plays"`
 }
 
 // The values of trainer.stage.
@@ -112,26 +107,7 @@ func defaultSFT() SFTConfig {
 // supervised checks group sft and trainer.stage.
 func (v *validator) supervised(c *Config) {
 	t, s := &c.Trainer, &c.SFT
-	v.OneOf("trainer.stage", t.Stage, StageRL, StageSFT, StageSFTThen)
-	v.OneOf("sft.turns", s.Turns, TurnsAll, TurnsFirst, TurnsLast)
-	v.OneOf("sft.episodes", s.Episodes, EpisodesSuccess, EpisodesAll)
-	v.OneOf("sft.truncation", s.Truncation, TruncationError, TruncationDrop, TruncationRight)
-	v.OneOf("sft.loss_agg_mode", s.Aggregation, string(loss.TokenMean), string(loss.SeqMeanTokenMean))
-	v.Within("sft.val_fraction", s.ValFraction, 0, 0.9)
-	v.Within("sft.lessons.noise", s.Lessons.Noise, 0, 1)
-	v.Within("sft.grad_clip", s.GradClip, 0, large)
-	v.listed("sft.lessons.episodes", s.Lessons.Episodes)
-	v.listed("sft.train_batch_size", s.Batch)
-	v.Count("sft.lessons.max_turns", s.Lessons.MaxTurns)
-	v.Count("sft.max_length", s.MaxLength)
-	v.Positive("sft.total_epochs", s.Epochs)
-	if s.Steps != StepsFromEpochs {
-		v.Positive("sft.total_training_steps", s.Steps)
-	}
 	v.optim("sft.optim", &s.Optim, "sft.total_training_steps", s.Steps)
-	if m := s.MinReturn; m != nil {
-		v.Finite("sft.min_return", *m)
-	}
 	for _, column := range [][2]string{{"messages_key", s.Messages}, {"prompt_key", s.Prompt}, {"response_key", s.Response}, {"images_key", s.Images}} {
 		if column[1] == "" {
 			v.Say("{sft.%s} is empty, must be the name of a column", column[0])
@@ -170,36 +146,8 @@ func (v *validator) lessons(c *Config) {
 	if h := c.Trainer.Harness; h != "concat" && h != "no_concat" {
 		v.Say("{sft.lessons.teacher} is %s, but {trainer.harness} is %s: lessons are written for concat and no_concat", l.Teacher, h)
 	}
-	v.seed("sft.lessons.first_seed", c.FirstLesson())
 	from, to := c.FirstLesson(), c.FirstLesson()+int64(l.Episodes)
 	if n := int64(c.Data.ValBatch); len(c.Data.ValFiles) == 0 && from < c.Env.ValSeed+n && c.Env.ValSeed < to {
 		v.Say("lessons are on levels [%d, %d), which overlap the validation levels [%d, %d): move {sft.lessons.first_seed} or {env.val_seed}", from, to, c.Env.ValSeed, c.Env.ValSeed+n)
 	}
-}
-
-// unreadBySFT lists settings of group sft without effect.
-func (c *Config) unreadBySFT() []unread {
-	var out []unread
-	when := func(idle bool, by, why string, keys ...string) {
-		for _, key := range keys {
-			if idle {
-				out = append(out, unread{key: key, by: by, why: why, note: true})
-			}
-		}
-	}
-	s := &c.SFT
-	if c.Trainer.Stage == StageRL {
-		for _, k := range settings.Keys(c) {
-			when(strings.HasPrefix(k.Path, "sft."), "trainer.stage", "is rl", k.Path)
-		}
-		return out
-	}
-	when(len(s.TrainFiles) == 0, "sft.train_files", "is empty", "sft.messages_key", "sft.prompt_key", "sft.response_key", "sft.images_key", "sft.episodes", "sft.min_return")
-	when(s.Lessons.Teacher == "", "sft.lessons.teacher", "is empty", "sft.lessons.episodes", "sft.lessons.noise", "sft.lessons.max_turns", "sft.lessons.first_seed")
-	when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
-	when(s.MaxLength == 0, "sft.max_length", "is 0", "sft.truncation")
-	when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
-	when(s.Optim.Style == "constant", "sft.optim.warmup_style", "is constant", "sft.optim.min_lr_ratio")
-	when(s.Optim.WarmupSteps > 0, "sft.optim.lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", s.Optim.WarmupSteps), "sft.optim.lr_warmup_steps_ratio")
-	return slices.Clip(out)
 }

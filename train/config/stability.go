@@ -2,8 +2,11 @@ package config
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+
+	"vagen/internal/field"
 )
 
 // StabilityConfig sets how a run reacts to spikes and collapse, when it stops early,
@@ -22,17 +25,17 @@ type StabilityConfig struct {
 // a twentieth of the mean.
 type SpikeConfig struct {
 	Metric       string  `yaml:"metric" null:"" doc:"metric of training steps to watch, such as actor/grad_norm or critic/vf_loss; empty disables it"`
-	Window       int     `yaml:"window" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
-	Deviations   float64 `yaml:"deviations" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
-	Action       string  `yaml:"action" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
-	MaxRollbacks int     `yaml:"max_rollbacks" doc:"maximum rollbacks of a run; another spike stops it"`
+	Window       int     `yaml:"window" count:"positive" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
+	Deviations   float64 `yaml:"deviations" range:"1,1e+12" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
+	Action       string  `yaml:"action" oneof:"warn rollback stop" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
+	MaxRollbacks int     `yaml:"max_rollbacks" count:"0" doc:"maximum rollbacks of a run; another spike stops it"`
 }
 
 // EarlyConfig stops a run that no longer improves.
 type EarlyConfig struct {
 	Metric   string  `yaml:"metric" null:"" doc:"validation metric that must increase, or with a leading minus decrease; empty disables early stopping"`
-	Patience int     `yaml:"patience" doc:"consecutive validations without improvement after which the run saves and ends"`
-	MinDelta float64 `yaml:"min_delta" doc:"minimum change that counts as an improvement"`
+	Patience int     `yaml:"patience" count:"positive" doc:"consecutive validations without improvement after which the run saves and ends"`
+	MinDelta float64 `yaml:"min_delta" range:"0,1e+12" doc:"minimum change that counts as an improvement"`
 }
 
 // AlarmConfig detects a policy that collapses. No healthy run was observed to reach the
@@ -40,26 +43,26 @@ type EarlyConfig struct {
 // does not count for that alarm. While an alarm is on, steps have the metric alarm/<key>:
 // the number of consecutive steps in which the metric was beyond its limit.
 type AlarmConfig struct {
-	Action       string   `yaml:"action" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
-	Patience     int      `yaml:"patience" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
-	MinEntropy   *float64 `yaml:"min_entropy" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
-	MinFormat    *float64 `yaml:"min_format" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
-	MaxTruncated *float64 `yaml:"max_truncated" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
-	MaxEqual     *float64 `yaml:"max_equal_groups" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
-	MaxKL        *float64 `yaml:"max_kl" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
-	MaxRatio     *float64 `yaml:"max_ratio" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
-	MinLength    *float64 `yaml:"min_length" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
-	MaxGradNorm  *float64 `yaml:"max_grad_norm" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
-	MaxIdentical *float64 `yaml:"max_identical" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
-	MaxStateGap  *float64 `yaml:"max_state_without_success" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
-	MaxUnscored  *float64 `yaml:"max_unscored" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
-	MaxRepeated  *float64 `yaml:"max_repeated" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
+	Action       string   `yaml:"action" oneof:"warn stop" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
+	Patience     int      `yaml:"patience" count:"positive" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
+	MinEntropy   *float64 `yaml:"min_entropy" alarm:"<actor/entropy" range:"0,1e+12" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
+	MinFormat    *float64 `yaml:"min_format" alarm:"<train/format_correct" range:"0,1" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
+	MaxTruncated *float64 `yaml:"max_truncated" alarm:">train/truncated" range:"0,1" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
+	MaxEqual     *float64 `yaml:"max_equal_groups" alarm:">reward_variance/zero_share" range:"0,1" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
+	MaxKL        *float64 `yaml:"max_kl" alarm:">actor/ppo_kl" range:"0,1e+12" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
+	MaxRatio     *float64 `yaml:"max_ratio" alarm:">actor/ratio_max" range:"0,1e+12" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
+	MinLength    *float64 `yaml:"min_length" alarm:"<trend/response_length" range:"0,1e+12" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
+	MaxGradNorm  *float64 `yaml:"max_grad_norm" alarm:">trend/grad_norm" range:"0,1e+12" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
+	MaxIdentical *float64 `yaml:"max_identical" alarm:">train/most_frequent_response" range:"0,1" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
+	MaxStateGap  *float64 `yaml:"max_state_without_success" alarm:">trend/state_without_success" range:"0,1" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
+	MaxUnscored  *float64 `yaml:"max_unscored" alarm:">judge/unscored" range:"0,1" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
+	MaxRepeated  *float64 `yaml:"max_repeated" alarm:">template/repeated" range:"0,1" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
 }
 
 // ScheduleConfig changes a number over the training steps.
 type ScheduleConfig struct {
-	Style string  `yaml:"style" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
-	End   float64 `yaml:"end_ratio" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
+	Style string  `yaml:"style" oneof:"constant linear cosine" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
+	End   float64 `yaml:"end_ratio" range:"0,1000" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
 }
 
 // Actions on a spike or an alarm.
@@ -90,37 +93,17 @@ func defaultAlarms() AlarmConfig {
 // stability checks the stability settings.
 func (v *validator) stability(c *Config) {
 	s := &c.Stability
-	v.Positive("stability.spike.window", s.Spike.Window)
-	v.Within("stability.spike.deviations", s.Spike.Deviations, 1, large)
-	v.OneOf("stability.spike.action", s.Spike.Action, ActionWarn, ActionRollback, ActionStop)
-	v.Count("stability.spike.max_rollbacks", s.Spike.MaxRollbacks)
 	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && c.Trainer.SaveFreq < 1 {
 		v.Say("{stability.spike.action} is rollback, but {trainer.save_freq} is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
 	}
-	v.Positive("stability.early_stopping.patience", s.Early.Patience)
-	v.Within("stability.early_stopping.min_delta", s.Early.MinDelta, 0, large)
 	if s.Early.Metric != "" && c.Trainer.TestFreq < 1 {
 		v.Say("{stability.early_stopping.metric} is set, but {trainer.test_freq} is %d: nothing is validated during training", c.Trainer.TestFreq)
 	}
 	if s.Early.Metric != "" && strings.TrimPrefix(s.Early.Metric, "-") == "" {
 		v.Say("{stability.early_stopping.metric} is %q, must name a metric", s.Early.Metric)
 	}
-	v.OneOf("stability.alarms.action", s.Alarms.Action, ActionWarn, ActionStop)
-	v.Positive("stability.alarms.patience", s.Alarms.Patience)
-	for _, a := range s.Alarms.Thresholds() {
-		if a.Limit != nil {
-			v.Within("stability.alarms."+a.Key, *a.Limit, 0, a.most)
-		}
-	}
 	if s.Alarms.MaxRepeated != nil && !slices.Contains(c.Trainer.Metrics, "all") && !slices.Contains(c.Trainer.Metrics, "template_collapse") {
 		v.Say("{stability.alarms.max_repeated} is set, but {trainer.metrics} is %q: it needs template_collapse", c.Trainer.Metrics)
-	}
-	for _, schedule := range []struct {
-		key string
-		c   *ScheduleConfig
-	}{{"clip_schedule", &s.Clip}, {"kl_schedule", &s.KL}} {
-		v.OneOf("stability."+schedule.key+".style", schedule.c.Style, "constant", "linear", "cosine")
-		v.Within("stability."+schedule.key+".end_ratio", schedule.c.End, 0, 1000)
 	}
 	if s.KL.Style != "constant" && c.Algorithm.KLInReward && c.Algorithm.KLCtrl.Type == "adaptive" {
 		v.Say("{stability.kl_schedule} changes the coefficient that {algorithm.kl_ctrl.type} adaptive controls: use only one of them")
@@ -132,25 +115,20 @@ type Threshold struct {
 	Key, Metric string
 	Limit       *float64 // nil for no alarm
 	above       bool     // the alarm is on when the absolute metric is above the limit; else when it is below
-	most        float64  // largest valid limit
 }
 
-// Thresholds lists the alarms.
+// Thresholds lists the alarms: the fields with a tag alarm, which has the metric, and whether it
+// must not be above or below the limit.
 func (c *AlarmConfig) Thresholds() []Threshold {
-	return []Threshold{
-		{"min_entropy", "actor/entropy", c.MinEntropy, false, large},
-		{"min_format", "train/format_correct", c.MinFormat, false, 1},
-		{"max_truncated", "train/truncated", c.MaxTruncated, true, 1},
-		{"max_equal_groups", "reward_variance/zero_share", c.MaxEqual, true, 1},
-		{"max_kl", "actor/ppo_kl", c.MaxKL, true, large},
-		{"max_ratio", "actor/ratio_max", c.MaxRatio, true, large},
-		{"min_length", "trend/response_length", c.MinLength, false, large},
-		{"max_grad_norm", "trend/grad_norm", c.MaxGradNorm, true, large},
-		{"max_identical", "train/most_frequent_response", c.MaxIdentical, true, 1},
-		{"max_state_without_success", "trend/state_without_success", c.MaxStateGap, true, 1},
-		{"max_unscored", "judge/unscored", c.MaxUnscored, true, 1},
-		{"max_repeated", "template/repeated", c.MaxRepeated, true, 1},
+	var out []Threshold
+	of := reflect.ValueOf(c).Elem()
+	for key, f := range field.Named(of.Type(), "yaml") {
+		if metric := f.Tag.Get("alarm"); metric != "" {
+			limit, _ := of.FieldByIndex(f.Index).Interface().(*float64)
+			out = append(out, Threshold{key, metric[1:], limit, metric[0] == '>'})
+		}
 	}
+	return out
 }
 
 // Beyond reports whether a metric is beyond the limit. NaN always is.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/traintest"
 	"vagen/train/config"
 )
 
@@ -31,10 +30,10 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	}
 	c := load("system=legacy", "actor_rollout_ref.rollout.temperature=0.7")
 	require.Equal(t, []any{"gae", true, "attention", 0.001, 0.0, 0.7, false}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Algorithm.KLMask,
-		c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.ClampRatio})
+		c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=gae")
 	require.Equal(t, []any{"lite_gae", false, 0.0, 3.0, 0.0, true}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Agent.Actor.Entropy,
-		c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.ClampRatio})
+		c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=8")
 	require.Equal(t, []any{"lite_grpo", "none"}, []any{c.Algorithm.Estimator, c.Critic.Kind})
 	require.Equal(t, "default_gae", load("system=next").Algorithm.Estimator)
@@ -48,24 +47,6 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	require.Equal(t, config.Default(), d)
 	d.Env.Name, d.System = "x", "lite"
 	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite: set it to lite_gae")
-}
-
-// TestPresetsNameTheirSystem, so that overrides have the same meaning with and without a
-// preset.
-func TestPresetsNameTheirSystem(t *testing.T) {
-	for _, p := range config.Presets() {
-		c, err := config.Source{Preset: p.Name, Overrides: []string{"env=x"}}.Load()
-		require.NoError(t, err, p.Name)
-		require.NotEmpty(t, c.System, p.Name)
-		require.Empty(t, warnings(c), p.Name)
-		raw, err := c.YAML()
-		require.NoError(t, err)
-		again, err := config.Load(traintest.WriteFile(t, string(raw)))
-		require.NoError(t, err, p.Name)
-		same, err := again.YAML()
-		require.NoError(t, err)
-		require.Equal(t, string(raw), string(same), p.Name)
-	}
 }
 
 // TestKeysOfAGenerationWarnOfItsDefaults: without system such keys are read with the

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/internal/settings"
 )
 
@@ -15,193 +14,118 @@ import (
 // user wrote is then an error, unless its value equals that of the default or the
 // preset. Settings of presets return to the default.
 
-// unread is a setting without effect.
-type unread struct {
-	key  string
-	by   string // the setting that makes it so
-	why  string // the end of the sentence "by …"
-	note bool   // accepted with a note, because the original's files have it
-}
-
-// about says why the setting has no effect, as the end of a sentence "is 1, but …".
-func (u *unread) about() string { return u.by + " " + u.why }
-
 // unreadSettings lists the settings of a configuration without effect.
-func (c *Config) unreadSettings(r Registries) []unread {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r), c.unreadBySFT())
+func (c *Config) unreadSettings(r Registries) []settings.Unused {
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r), settings.Idle(c))
+	noted := false
 	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
 			if idle {
-				out = append(out, unread{key: key, by: by, why: why})
+				out = append(out, settings.Unused{Path: key, By: by, Why: why, Noted: noted})
 			}
 		}
+	}
+	optim := func(group string, o *OptimConfig) {
+		when(o.Style == "constant", group+".warmup_style", "is constant", group+".min_lr_ratio")
+		when(o.WarmupSteps > 0, group+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), group+".lr_warmup_steps_ratio")
 	}
 	harness := c.Trainer.Harness
 	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness", harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
 	when(harness == "no_concat" || harness == "compact", "trainer.harness", harness+" does not read it; window does", "rollout_manager.window_size")
-	when(c.Reward.Normalize == "none", "reward.normalize", "is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
-	correction := &c.Algorithm.Correction
-	when(correction.Level == nil, "algorithm.rollout_correction.rollout_is", "is null", "algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_is_batch_normalize")
-	when(correction.Reject == nil, "algorithm.rollout_correction.rollout_rs", "is null", "algorithm.rollout_correction.rollout_rs_threshold")
-	when(!c.Algorithm.KLInReward, "algorithm.use_kl_in_reward", "is false", "algorithm.kl_penalty", "algorithm.kl_mask", "algorithm.kl_ctrl.type")
 	actor := &c.Agent.Actor
 	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // otherwise it has another error
 	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode", "is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
-	for _, o := range []struct {
-		key string
-		*OptimConfig
-	}{{"actor_rollout_ref.actor.optim", &actor.Optim}, {"critic.optim", &c.Critic.Optim}} {
-		when(o.Style == "constant", o.key+".warmup_style", "is constant", o.key+".min_lr_ratio")
-		when(o.WarmupSteps > 0, o.key+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
-	}
+	optim("actor_rollout_ref.actor.optim", &actor.Optim)
+	optim("critic.optim", &c.Critic.Optim)
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
-	when(!c.UsesEngine(), engineKey+".addresses", "is empty", engineKeys()...)
-	when(c.Run.Queue == "", "run.queue", "is null", queueKeys()...)
 	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
-	return append(out, c.unreadNotes()...)
-}
 
-// unreadNotes lists settings without effect that the original's files also have while
-// the feature is disabled.
-func (c *Config) unreadNotes() []unread {
-	var out []unread
-	when := func(idle bool, by, why string, keys ...string) {
-		for _, key := range keys {
-			if idle {
-				out = append(out, unread{key: key, by: by, why: why, note: true})
-			}
-		}
-	}
-	when(c.Algorithm.KLCtrl.Type == "fixed", "algorithm.kl_ctrl.type", "is fixed", "algorithm.kl_ctrl.target_kl", "algorithm.kl_ctrl.horizon")
-	when(!c.Filter.Enable, "filter.enable", "is false", "filter.name", "filter.filter_kwargs")
-	when(!c.Rollout.UseService, "rollout_manager.use_service", "is false", "rollout_manager.base_url", "rollout_manager.timeout", "rollout_manager.max_workers")
-	m := &c.Agent.Model
-	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank", "is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
-	when(!c.Agent.Actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy", "actor_rollout_ref.ref.fsdp_config.param_offload")
-	when(c.Critic.Kind == "shared", "critic.kind", "is shared, so that it has no weights and no optimiser of its own", "critic.model.fsdp_config.optimizer_offload", "critic.model.fsdp_config.param_offload")
-	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz", "is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
+	noted = true
+	when(!actor.UseKLLoss && !c.Algorithm.KLInReward, "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy", "actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
 	when(len(c.Data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
 	when(len(c.Data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")
-	for _, k := range settings.Keys(c) {
-		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind", "critic.kind", "is none", k.Path)
+	if s := &c.SFT; c.Trainer.Stage != StageRL {
+		when(len(s.ValFiles) > 0, "sft.val_files", "give the examples for validation", "sft.val_fraction")
+		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
+		optim("sft.optim", &s.Optim)
 	}
 	return out
 }
 
-// hyperparameters are the keys of advantage.Params, each with a function that changes
-// its field.
-var hyperparameters = []struct {
-	key    string
-	change func(*advantage.Params)
-}{
-	{"algorithm.gamma", func(p *advantage.Params) { p.Gamma /= 2 }},
-	{"algorithm.lam", func(p *advantage.Params) { p.Lambda /= 2 }},
-	{"algorithm.high_level_gamma", func(p *advantage.Params) { p.TurnGamma /= 2 }},
-	{"algorithm.lambda_turn", func(p *advantage.Params) { p.TurnLambda /= 2 }},
-	{"algorithm.lambda_token", func(p *advantage.Params) { p.TokenLambda /= 2 }},
-	{"algorithm.bi_level_mix", func(p *advantage.Params) { p.Mix /= 2 }},
-	{"algorithm.step_advantage_w", func(p *advantage.Params) { p.StepWeight /= 2 }},
-	{"algorithm.pass_k", func(p *advantage.Params) { p.PassK++ }},
-	{"algorithm.epsilon", func(p *advantage.Params) { p.Epsilon++ }},
-	{"algorithm.whiten", func(p *advantage.Params) { p.Whiten = !p.Whiten }},
-	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NormByStd = !p.NormByStd }},
-}
-
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
-func (c *Config) unreadByEstimator(r Registries) []unread {
+func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 	name := c.Algorithm.Estimator
 	spec, err := r.Estimators.Describe(name)
 	if err != nil {
 		return nil
 	}
-	var out []unread
-	for _, h := range hyperparameters {
-		if spec.Reads(h.change) || spec.Undiscounted && h.key == "algorithm.gamma" {
+	var out []settings.Unused
+	for _, h := range settings.Keys(&c.Algorithm.Params) {
+		if spec.Reads(h.Path) || spec.Undiscounted && h.Path == "gamma" {
 			continue
 		}
-		u := unread{key: h.key, by: "algorithm.adv_estimator", why: fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(r.readers(h.change), ", "))}
-		if slices.Contains([]string{"algorithm.lambda_turn", "algorithm.lambda_token", "algorithm.bi_level_mix"}, h.key) {
-			u.why += " (bi_level_gae of system: next)"
+		var readers []string
+		for _, other := range r.Estimators.Names() {
+			if spec, err := r.Estimators.Describe(other); err == nil && spec.Reads(h.Path) {
+				readers = append(readers, other)
+			}
+		}
+		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
+		u.Why = fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(readers, ", "))
+		if slices.Contains([]string{"lambda_turn", "lambda_token", "bi_level_mix"}, h.Path) {
+			u.Why += " (bi_level_gae of system: next)"
 		}
 		// The scripts of the full system set it for all of its estimators.
-		u.note = h.key == "algorithm.high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
+		u.Noted = h.Path == "high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
 		out = append(out, u)
 	}
 	return out
 }
 
-// readers lists the estimators that have a hyperparameter.
-func (r Registries) readers(change func(*advantage.Params)) []string {
-	var out []string
-	for _, name := range r.Estimators.Names() {
-		if spec, err := r.Estimators.Describe(name); err == nil && spec.Reads(change) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// lossSettings are the keys of policy losses, each with a function that changes its field.
-var lossSettings = []struct {
-	key    string
-	change func(*ActorConfig)
-}{
-	{"clip_ratio", func(a *ActorConfig) { a.Clip /= 2 }},
-	{"clip_ratio_low", func(a *ActorConfig) { a.ClipLow = half(a.ClipLow) }},
-	{"clip_ratio_high", func(a *ActorConfig) { a.ClipHigh = half(a.ClipHigh) }},
-	{"clip_ratio_c", func(a *ActorConfig) { a.ClipDual += 2 }},
-	{"tau_pos", func(a *ActorConfig) { a.TauPos++ }},
-	{"tau_neg", func(a *ActorConfig) { a.TauNeg++ }},
-	{"policy_loss.clamp_log_ratio", func(a *ActorConfig) { a.Loss.ClampRatio = !a.Loss.ClampRatio }},
-	{"policy_loss.clip_cov_ratio", func(a *ActorConfig) { a.Loss.ClipCovRatio /= 2 }},
-	{"policy_loss.clip_cov_lb", func(a *ActorConfig) { a.Loss.ClipCovLow /= 2 }},
-	{"policy_loss.clip_cov_ub", func(a *ActorConfig) { a.Loss.ClipCovHigh++ }},
-	{"policy_loss.kl_cov_ratio", func(a *ActorConfig) { a.Loss.KLCovRatio /= 2 }},
-	{"policy_loss.ppo_kl_coef", func(a *ActorConfig) { a.Loss.KLCovCoef /= 2 }},
-}
-
-func half(x *float64) *float64 {
-	y := 0.05
-	if x != nil {
-		y = *x / 2
-	}
-	return &y
-}
-
-// unreadByLoss lists the settings that the policy loss does not have.
-func (c *Config) unreadByLoss(r Registries) []unread {
+// unreadByLoss lists the settings that only other policy losses have.
+func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
-	mode := c.Agent.Actor.Loss.Mode
-	published := Default().Agent.Actor
-	build := func(mode string, a ActorConfig) (any, error) {
-		return r.Losses.New(mode, a.lossOptions())
+	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
+	var out []settings.Unused
+	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
+		return nil
 	}
-	reads := func(mode string, change func(*ActorConfig)) (bool, error) {
-		was, err := build(mode, published)
-		if err != nil {
-			return false, err
-		}
+	for _, k := range settings.Keys(&published) {
 		a := published
-		change(&a)
-		is, err := build(mode, a)
-		return err != nil || !reflect.DeepEqual(was, is), nil
-	}
-	var out []unread
-	for _, s := range lossSettings {
-		if read, err := reads(mode, s.change); read || err != nil { // an unknown loss is reported elsewhere
-			continue
+		if altered := other(k.Value); altered == nil || settings.Set(&a, k.Path, altered) != nil ||
+			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
+			continue // not a number of a loss
 		}
-		var others []string
-		for _, other := range r.Losses.Names() {
-			if read, err := reads(other, s.change); read && err == nil {
-				others = append(others, other)
-			}
+		reads := func(name string) bool {
+			was, err := r.Losses.New(name, published.lossOptions())
+			is, failed := r.Losses.New(name, a.lossOptions())
+			return err == nil && (failed != nil || !reflect.DeepEqual(was, is))
 		}
-		out = append(out, unread{key: actor + s.key, by: actor + "policy_loss.loss_mode", why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(others, ", "))})
+		if !reads(mode) {
+			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name) })
+			out = append(out, settings.Unused{Path: actor + k.Path, By: actor + "policy_loss.loss_mode",
+				Why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))})
+		}
 	}
 	return out
+}
+
+// other is another value of a setting that is a number or a switch; nil for other settings.
+func other(value any) any {
+	switch x := value.(type) {
+	case bool:
+		return !x
+	case float64:
+		if x == 0 {
+			return 2
+		}
+		return x / 2
+	case *float64:
+		return 0.05
+	}
+	return nil
 }

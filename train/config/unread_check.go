@@ -44,32 +44,32 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 	_, systemGiven := in.given["system"]
 	var notes []settings.Note
 	for _, u := range c.unreadSettings(r) {
-		value := now[u.key]
-		g, given := in.given[u.key]
-		isDefault := reflect.DeepEqual(value, defaults[u.key])
+		value, about := now[u.Path], u.By+" "+u.Why
+		g, given := in.given[u.Path]
+		isDefault := reflect.DeepEqual(value, defaults[u.Path])
 		switch {
-		case (!given || g.Base) && (isDefault || u.note):
+		case (!given || g.Base) && (isDefault || u.Noted):
 			continue
-		case !given || reflect.DeepEqual(value, base[u.key]) && g.Base: // from a preset
-			if err := settings.Override(c, u.key+"="+valueText(defaults[u.key])); err != nil {
+		case !given || reflect.DeepEqual(value, base[u.Path]) && g.Base: // from a preset
+			if err := settings.Override(c, u.Path+"="+valueText(defaults[u.Path])); err != nil {
 				in.problems = append(in.problems, err)
 			}
 			continue
 		case g.Base: // from a file with every key, as runs write it
-			c.Notes = append(c.Notes, Note{Keys: []string{u.key}, About: u.about(), Warn: true})
+			c.Notes = append(c.Notes, Note{Keys: []string{u.Path}, About: about, Warn: true})
 			continue
 		}
 		// A key of VAGEN next is meant for its estimator, whatever the value.
-		foreign := !systemGiven && ofGeneration(systemNext, g.Name) && valueText(value) != "null"
-		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.key])) {
+		foreign := !systemGiven && ofGeneration("next", g.Name) && valueText(value) != "null"
+		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.Path])) {
 			continue
 		}
-		if u.note && g.Name == u.key {
-			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: u.about()})
+		if u.Noted && g.Name == u.Path {
+			notes = append(notes, settings.Note{Key: u.Path, Where: g.Where, About: about})
 			continue
 		}
-		err := field.Errorf("%s is %s, but %s", g.Name, valueText(value), u.about())
-		err.Keys = []string{u.key, u.by}
+		err := field.Errorf("%s is %s, but %s", g.Name, valueText(value), about)
+		err.Keys = []string{u.Path, u.By}
 		in.unread = append(in.unread, err)
 	}
 	return notes

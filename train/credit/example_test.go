@@ -36,7 +36,7 @@ func ExampleStep_Estimate() {
 		}},
 	}
 	for _, name := range []string{"bi_level_gae", "masked_gae", "grpo"} {
-		e, err := step.Estimate(name, c.Params())
+		e, err := step.Estimate(name, c.Algorithm.Params)
 		if err != nil {
 			fmt.Println(err)
 			continue

@@ -9,17 +9,12 @@ import (
 	"path/filepath"
 
 	"vagen/rollout/store"
-)
-
-// Episodes that a run did not record, and were played or scored for a measurement, are kept
-// like those of trainer.rollout_data_dir, so that they can be shown with their results.
-const (
-	playedEpisodes = "step_%d.parquet"
-	playedScores   = "step_%d.scores.parquet"
+	"vagen/train/rundir"
 )
 
 // PlayedFolder returns the folder, in a run's folder, of the episodes that were played or
-// scored for a measurement: step_<n>.parquet, step_<n>.scores.parquet and images.
+// scored for a measurement, with files like those of trainer.rollout_data_dir, so that they can be
+// shown with their results.
 func PlayedFolder(run string) string { return filepath.Join(run, Folder, "episodes") }
 
 // SavePlayed writes the episodes of a training step with their images, and the numbers of
@@ -32,10 +27,10 @@ func (s *Step) SavePlayed(run string, step int, log *slog.Logger) error {
 		return fmt.Errorf("credit: %w", err)
 	}
 	// Episodes come last: what lists them finds their numbers.
-	if err := store.SaveScores(filepath.Join(dir, fmt.Sprintf(playedScores, step)), step, s.Scores); err != nil {
+	if err := store.SaveScores(filepath.Join(dir, rundir.ScoresName(step)), step, s.Scores); err != nil {
 		return fmt.Errorf("credit: %w", err)
 	}
-	if err := g.Save(fmt.Sprintf(playedEpisodes, step), step, s.Episodes); err != nil {
+	if err := g.Save(rundir.EpisodesName(step), step, s.Episodes); err != nil {
 		return fmt.Errorf("credit: %w", err)
 	}
 	return nil
@@ -44,8 +39,8 @@ func (s *Step) SavePlayed(run string, step int, log *slog.Logger) error {
 // RemovePlayed removes what SavePlayed wrote for a step, except for images, which steps
 // share: the run has recorded the step since, and the results are those of its episodes.
 func RemovePlayed(run string, step int) error {
-	for _, name := range []string{playedEpisodes, playedScores} {
-		if err := os.Remove(filepath.Join(PlayedFolder(run), fmt.Sprintf(name, step))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range []string{rundir.EpisodesName(step), rundir.ScoresName(step)} {
+		if err := os.Remove(filepath.Join(PlayedFolder(run), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("credit: %w", err)
 		}
 	}

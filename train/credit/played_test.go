@@ -28,9 +28,9 @@ func TestPlayedEpisodesAreKeptLikeRecordedOnes(t *testing.T) {
 	}
 	again.Scores, err = store.LoadScores(filepath.Join(dir, "step_5.scores.parquet"))
 	require.NoError(t, err)
-	want, err := s.step.Estimate("bi_level_gae", s.step.Config.Params())
+	want, err := s.step.Estimate("bi_level_gae", s.step.Config.Algorithm.Params)
 	require.NoError(t, err)
-	got, err := again.Estimate("bi_level_gae", s.step.Config.Params())
+	got, err := again.Estimate("bi_level_gae", s.step.Config.Algorithm.Params)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 

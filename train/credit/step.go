@@ -36,7 +36,7 @@ type Step struct {
 // estimator reads it, else 1.
 func TurnDiscount(c *config.Config) float64 {
 	spec, err := advantage.Describe(c.Algorithm.Estimator)
-	if err == nil && spec.Reads(func(p *advantage.Params) { p.TurnGamma /= 2 }) {
+	if err == nil && spec.Reads("high_level_gamma") {
 		return c.Algorithm.TurnGamma
 	}
 	return 1

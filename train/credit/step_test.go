@@ -80,7 +80,7 @@ func TestTheRunsOwnEstimatorGivesTheRecordedBits(t *testing.T) {
 				c.Trainer.Harness, c.Rollout.WindowSize = "window", &one
 			}
 			s := recordedStep(t, c, b)
-			got, err := s.Estimate(name, c.Params())
+			got, err := s.Estimate(name, c.Algorithm.Params)
 			require.NoError(t, err, name)
 			require.Len(t, got.Rows, len(s.Scores), name)
 			for i, r := range got.Rows {
@@ -111,7 +111,7 @@ func TestAClaimIsTheMeanBeforeWhitening(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, first+2, second, "a word and an end token")
 	second--
-	p := c.Params()
+	p := c.Algorithm.Params
 	got, err := s.Estimate("bi_level_gae", p)
 	require.NoError(t, err)
 	p.Whiten = false
@@ -156,15 +156,15 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 			c.change(&cfg, s)
 			s.Config = &cfg
 		}
-		_, err := s.Estimate(c.other, cfg.Params())
+		_, err := s.Estimate(c.other, cfg.Algorithm.Params)
 		require.ErrorIs(t, err, credit.ErrUnavailable, c.why)
 		require.ErrorContains(t, err, c.why)
 	}
 	cfg, b := grouped("grpo")
 	s := recordedStep(t, cfg, b)
-	_, err := s.Estimate("gea", cfg.Params())
+	_, err := s.Estimate("gea", cfg.Algorithm.Params)
 	require.ErrorIs(t, err, advantage.ErrUnknown)
-	p := cfg.Params()
+	p := cfg.Algorithm.Params
 	p.Gamma = 2
 	_, err = s.Estimate("masked_gae", p)
 	require.ErrorIs(t, err, advantage.ErrParameter)

@@ -255,7 +255,7 @@ func newSetup(t testing.TB, w *world, episodes int, snapshots bool) *setup {
 func (s *setup) measurement(t testing.TB, change func(*credit.Measurement)) *credit.Measurement {
 	t.Helper()
 	m := &credit.Measurement{Options: credit.DefaultOptions(), Run: t.TempDir(), Checkpoint: 4, Played: 5, Identity: "table", Step: s.step, Player: s.player}
-	m.Estimators, m.Params = []string{"bi_level_gae"}, s.step.Config.Params()
+	m.Estimators, m.Params = []string{"bi_level_gae"}, s.step.Config.Algorithm.Params
 	m.Params.TurnGamma = 0.5
 	change(m)
 	return m

@@ -17,13 +17,14 @@ import (
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/engines"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
 )
 
 // train runs a configuration and returns the metrics of its steps.
 func train(t *testing.T, c config.Config) ([]map[string]float64, error) {
 	t.Helper()
-	r, err := run.Open(t.Context(), c, run.Options{})
+	r, err := run.Open(t.Context(), c, run.Options{QueueServer: embedded.Start})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func opened(t *testing.T, c *config.Config) *engines.Learner {
 	t.Helper()
 	m, err := vlm.Open(t.Context(), c.Agent.Model.Path, run.ModelOptions(c, nil))
 	require.NoError(t, err)
-	l, err := engines.Wrap(t.Context(), m, c, t.TempDir(), nil, nil)
+	l, err := engines.Wrap(t.Context(), m, c, t.TempDir(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.(*engines.Learner).Close()) })
 	return l.(*engines.Learner)
@@ -242,14 +243,15 @@ func TestServersThatCannotBeUsedAreRefusedBeforeTraining(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrServer)
 	require.NoDirExists(t, c.Trainer.Dir)
 	c.Agent.Rollout.Engine.KeyEnv = "VAGEN_TEST_KEY"
-	none := func(string) (string, bool) { return "", false }
-	require.ErrorContains(t, engines.Check(t.Context(), &c, none), "VAGEN_TEST_KEY is not set")
+	require.ErrorContains(t, engines.Check(t.Context(), &c), "VAGEN_TEST_KEY is not set")
 	all := serve(t, &c, 2, nil)
 	all[0].Key, all[1].Key = "hunter2hunter2", "hunter2hunter2"
-	require.NoError(t, engines.Check(t.Context(), &c, func(string) (string, bool) { return "hunter2hunter2", true }))
-	err = engines.Check(t.Context(), &c, func(string) (string, bool) { return "wrong-wrong", true })
+	t.Setenv("VAGEN_TEST_KEY", "hunter2hunter2")
+	require.NoError(t, engines.Check(t.Context(), &c))
+	t.Setenv("VAGEN_TEST_KEY", "wrong-wrong")
+	err = engines.Check(t.Context(), &c)
 	require.ErrorIs(t, err, engine.ErrAccess)
 	require.NotContains(t, err.Error(), "wrong-wrong")
 	c.Agent.Rollout.Engine.Addresses = nil
-	require.NoError(t, engines.Check(context.Background(), &c, nil))
+	require.NoError(t, engines.Check(context.Background(), &c))
 }

@@ -38,7 +38,7 @@ func ExampleCheck() {
 			fmt.Println(err)
 			return
 		}
-		err = engines.Check(context.Background(), &c, nil)
+		err = engines.Check(context.Background(), &c)
 		fmt.Println(err == nil, errors.Is(err, config.ErrConfig), errors.Is(err, engine.ErrServer))
 	}
 	// Output:

@@ -48,13 +48,13 @@ var (
 )
 
 // Wrap returns a learner that samples on the servers of a configuration, or the model itself
-// if the configuration has none. dir is the run's folder. getenv, which may be nil, looks up
-// the API key. On success the learner's Close closes the model.
-func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, getenv func(string) (string, bool), log *slog.Logger) (policy.Learner, error) {
+// if the configuration has none. dir is the run's folder. On success
+// the learner's Close closes the model.
+func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *slog.Logger) (policy.Learner, error) {
 	if !c.UsesEngine() {
 		return m, nil
 	}
-	fleet, err := open(ctx, c, getenv, log)
+	fleet, err := open(ctx, c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, geten
 // Check opens the servers of a configuration and closes them: they are reachable, serve the
 // same model and have its tokenizer. Without servers it does nothing. Errors wrap
 // config.ErrConfig.
-func Check(ctx context.Context, c *config.Config, getenv func(string) (string, bool)) error {
+func Check(ctx context.Context, c *config.Config) error {
 	if !c.UsesEngine() {
 		return nil
 	}
-	fleet, err := open(ctx, c, getenv, nil)
+	fleet, err := open(ctx, c, nil)
 	if err != nil {
 		return err
 	}
@@ -85,12 +85,12 @@ func Check(ctx context.Context, c *config.Config, getenv func(string) (string, b
 }
 
 // open connects to the servers of a configuration.
-func open(ctx context.Context, c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*engine.Fleet, error) {
+func open(ctx context.Context, c *config.Config, log *slog.Logger) (*engine.Fleet, error) {
 	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
 	if err != nil {
 		return nil, fmt.Errorf("%w: actor_rollout_ref.model.path: %w", config.ErrConfig, err)
 	}
-	o, err := options(c, getenv)
+	o, err := options(c)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func open(ctx context.Context, c *config.Config, getenv func(string) (string, bo
 }
 
 // options converts a configuration's settings.
-func options(c *config.Config, getenv func(string) (string, bool)) (engine.Options, error) {
+func options(c *config.Config) (engine.Options, error) {
 	e := &c.Agent.Rollout.Engine
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	o := engine.DefaultOptions()
@@ -113,14 +113,9 @@ func options(c *config.Config, getenv func(string) (string, bool)) (engine.Optio
 	if e.KeyEnv == "" {
 		return o, nil
 	}
-	if getenv == nil {
-		getenv = os.LookupEnv
-	}
-	key, ok := getenv(e.KeyEnv)
-	if !ok || key == "" {
+	if o.Key = os.Getenv(e.KeyEnv); o.Key == "" {
 		return o, fmt.Errorf("%w: actor_rollout_ref.rollout.engine.api_key_env: the environment variable %s is not set", config.ErrConfig, e.KeyEnv)
 	}
-	o.Key = key
 	return o, nil
 }
 

@@ -33,7 +33,7 @@ func TestALiveServersLogProbsAreTheModels(t *testing.T) {
 	m, err := vlm.Open(t.Context(), dir, vlm.Options{})
 	require.NoError(t, err)
 	defer m.Close()
-	fleet, err := open(t.Context(), &c, nil, nil)
+	fleet, err := open(t.Context(), &c, nil)
 	require.NoError(t, err)
 	defer fleet.Close()
 	l := &Learner{Model: m, config: &c, fleet: fleet}

@@ -15,36 +15,36 @@ import (
 // the comparison.
 func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 	const key = "actor_rollout_ref.rollout.engine."
-	getenv := func(name string) (string, bool) { return "key of " + name, true }
+	t.Setenv("VAGEN_TEST_KEY", "key of K")
 	base := []string{"env=x", "actor_rollout_ref.rollout.name=vllm", key + "addresses=[http://h:1]"}
 	for set, got := range map[string]func(o engine.Options) bool{
-		"addresses=[http://i:2]": func(o engine.Options) bool { return strings.Join(o.Addresses, " ") == "http://i:2" },
-		"model=m":                func(o engine.Options) bool { return o.Model == "m" },
-		"api_key_env=K":          func(o engine.Options) bool { return o.Key == "key of K" },
-		"timeout=1.5":            func(o engine.Options) bool { return o.Timeout == 1500*time.Millisecond },
-		"sync_timeout=2":         func(o engine.Options) bool { return o.SyncTimeout == 2*time.Second },
-		"start_timeout=8":        func(o engine.Options) bool { return o.Startup == 8*time.Second },
-		"outage_timeout=3":       func(o engine.Options) bool { return o.Outage == 3*time.Second },
-		"attempts=4":             func(o engine.Options) bool { return o.Attempts == 4 },
-		"max_in_flight=5":        func(o engine.Options) bool { return o.InFlight == 5 },
-		"eject_after=7":          func(o engine.Options) bool { return o.EjectAfter == 7 },
-		"mixed_versions=keep":    func(o engine.Options) bool { return o.Mixed == engine.MixedKeep },
+		"addresses=[http://i:2]":     func(o engine.Options) bool { return strings.Join(o.Addresses, " ") == "http://i:2" },
+		"model=m":                    func(o engine.Options) bool { return o.Model == "m" },
+		"api_key_env=VAGEN_TEST_KEY": func(o engine.Options) bool { return o.Key == "key of K" },
+		"timeout=1.5":                func(o engine.Options) bool { return o.Timeout == 1500*time.Millisecond },
+		"sync_timeout=2":             func(o engine.Options) bool { return o.SyncTimeout == 2*time.Second },
+		"start_timeout=8":            func(o engine.Options) bool { return o.Startup == 8*time.Second },
+		"outage_timeout=3":           func(o engine.Options) bool { return o.Outage == 3*time.Second },
+		"attempts=4":                 func(o engine.Options) bool { return o.Attempts == 4 },
+		"max_in_flight=5":            func(o engine.Options) bool { return o.InFlight == 5 },
+		"eject_after=7":              func(o engine.Options) bool { return o.EjectAfter == 7 },
+		"mixed_versions=keep":        func(o engine.Options) bool { return o.Mixed == engine.MixedKeep },
 	} {
 		c, err := config.Load("", append(base, key+set)...)
 		require.NoError(t, err, set)
-		o, err := options(&c, getenv)
+		o, err := options(&c)
 		require.NoError(t, err)
 		require.True(t, got(o), set)
 		c, err = config.Load("", base...)
 		require.NoError(t, err)
-		o, err = options(&c, getenv)
+		o, err = options(&c)
 		require.NoError(t, err)
 		require.False(t, got(o), "%s is the default", set)
 	}
 	dir := t.TempDir()
 	c, err := config.Load("", append(base, key+"sync_dir="+dir+"/own", key+"server_sync_dir=/mnt/own", "actor_rollout_ref.rollout.name=sglang")...)
 	require.NoError(t, err)
-	o, err := options(&c, nil)
+	o, err := options(&c)
 	require.NoError(t, err)
 	require.Equal(t, engine.SGLang, o.Kind)
 	l := &Learner{config: &c}

@@ -20,6 +20,7 @@ import (
 	"vagen/policy"
 	"vagen/rollout/store"
 	"vagen/train/config"
+	"vagen/train/replay"
 	"vagen/train/run"
 )
 
@@ -187,7 +188,7 @@ func TestEpisodesContinueWithNewWeights(t *testing.T) {
 	require.Equal(t, 0.0, metrics[0]["rollout/staleness_max"])
 
 	for step := 1; step <= c.Trainer.Steps; step++ {
-		again, err := run.Replay(t.Context(), c.Trainer.Dir, nil, step, envs, nil)
+		again, err := replay.Step(t.Context(), c.Trainer.Dir, nil, step, envs, nil)
 		require.NoError(t, err)
 		require.True(t, again.Same(), "step %d: %v %v", step, again.First, again.Metrics)
 		require.Zero(t, again.From)

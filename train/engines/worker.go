@@ -56,12 +56,12 @@ type Follower struct {
 }
 
 // Follow opens the servers of a configuration for a Follower.
-func Follow(ctx context.Context, c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*Follower, error) {
+func Follow(ctx context.Context, c *config.Config, log *slog.Logger) (*Follower, error) {
 	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
 	if err != nil {
 		return nil, err
 	}
-	o, err := options(c, getenv)
+	o, err := options(c)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,7 +25,7 @@ import (
 type Config struct {
 	FileRoot   string         `yaml:"fileroot" doc:"a folder, which other values refer to as ${fileroot}"`
 	Datasets   []string       `yaml:"datasets" doc:"files of environments in addition to envs, YAML or parquet as vagen dataset reads them, relative to this file; episodes without tag_id use data_source as their tag"`
-	Split      string         `yaml:"split" doc:"split of legacy files to play: train or test"`
+	Split      string         `yaml:"split" oneof:"train test" doc:"split of legacy files to play: train or test"`
 	Experiment Experiment     `yaml:"experiment"`
 	Run        Run            `yaml:"run"`
 	Chat       map[string]any `yaml:"default_chat_config" doc:"sampling of responses for entries without chat_config: temperature, top_p, top_k, min_p, max_tokens, stop"`
@@ -34,7 +35,7 @@ type Config struct {
 // Experiment sets where results are written.
 type Experiment struct {
 	DumpDir  string `yaml:"dump_dir" doc:"folder for results, relative to this file"`
-	MaxTurns int    `yaml:"default_max_turns" doc:"maximum turns of an episode for entries without max_turns"`
+	MaxTurns int    `yaml:"default_max_turns" count:"positive" doc:"maximum turns of an episode for entries without max_turns"`
 }
 
 // Run sets how episodes are played.
@@ -42,10 +43,10 @@ type Run struct {
 	Backend        string  `yaml:"backend" doc:"name of the backend to evaluate"`
 	BaseSeed       int64   `yaml:"base_seed" doc:"offset of the seeds that entries generate"`
 	Seed           uint64  `yaml:"seed" doc:"seed of sampling; APIs give no or weak guarantees of determinism"`
-	Jobs           int     `yaml:"max_concurrent_jobs" doc:"concurrent episodes: independent of each other on an API, in batches on a local model"`
-	Resume         string  `yaml:"resume" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
+	Jobs           int     `yaml:"max_concurrent_jobs" count:"positive" doc:"concurrent episodes: independent of each other on an API, in batches on a local model"`
+	Resume         string  `yaml:"resume" oneof:"skip_completed off force_rerun" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
 	Live           bool    `yaml:"live_summary" doc:"also update the summary every few seconds, not only at the end"`
-	Workers        int     `yaml:"workers" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
+	Workers        int     `yaml:"workers" count:"0" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
 	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" doc:"time limit of one call of an environment; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
 	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
@@ -159,10 +160,10 @@ func splitEnvs(raw []byte) (envs, rest []byte, names []string) {
 var fromEnv = regexp.MustCompile(`\$\{oc\.env:([A-Za-z_]\w*)(?:,([^}\n]*))?\}`)
 
 // expandEnv replaces ${oc.env:NAME} and ${oc.env:NAME,default} by environment variables.
-func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faults []error) {
+func expandEnv(raw []byte) (out []byte, faults []error) {
 	out = fromEnv.ReplaceAllFunc(raw, func(text []byte) []byte {
 		m := fromEnv.FindSubmatch(text)
-		if v, ok := getenv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
+		if v, ok := os.LookupEnv(string(m[1])); ok && !strings.ContainsAny(v, "\n\r") {
 			return []byte(v)
 		}
 		if !bytes.Contains(text, []byte(",")) {
@@ -175,15 +176,15 @@ func expandEnv(raw []byte, getenv func(string) (string, bool)) (out []byte, faul
 
 // Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
-func Load(path string, overrides []string, getenv func(string) (string, bool)) (*Plan, error) {
+func Load(path string, overrides []string) (*Plan, error) {
 	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
 	envs, rest, _ := splitEnvs(raw)
-	e := &Plan{Config: Default(), dir: filepath.Dir(path), getenv: getenv}
+	e := &Plan{Config: Default(), dir: filepath.Dir(path)}
 	l := settings.NewLoader(&e.Config, foreign)
-	rest, faults := expandEnv(rest, getenv)
+	rest, faults := expandEnv(rest)
 	l.YAML(path, rest)
 	l.Overrides(overrides)
 	notes, _, problems := l.Finish()
@@ -214,14 +215,10 @@ func Load(path string, overrides []string, getenv func(string) (string, bool)) (
 func (e *Plan) check() []error {
 	var bad field.Checks
 	c := &e.Config
-	bad.Positive("run.max_concurrent_jobs", c.Run.Jobs)
-	bad.Count("run.workers", c.Run.Workers)
-	bad.Positive("experiment.default_max_turns", c.Experiment.MaxTurns)
+	settings.Check(&bad, c)
 	if !(c.Run.EnvTimeout >= 0 && c.Run.EpisodeTimeout >= 0) {
 		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout, c.Run.EpisodeTimeout)
 	}
-	bad.OneOf("run.resume", c.Run.Resume, string(evaluate.SkipCompleted), string(evaluate.ResumeOff), string(evaluate.ForceRerun))
-	bad.OneOf("split", c.Split, "train", "test")
 	if c.Experiment.DumpDir == "" {
 		bad.Say("experiment.dump_dir is empty")
 	}

@@ -2,7 +2,7 @@
 // or in this process plays which environments, how responses are sampled, and where results
 // are written. The command vagen eval uses it:
 //
-//	plan, err := evaluation.Load("eval.yaml", nil, os.LookupEnv)
+//	plan, err := evaluation.Load("eval.yaml", nil)
 //	…
 //	model, independent, shut, err := plan.Open(ctx, log)
 //	…

@@ -44,8 +44,6 @@ backends:
   local: {model: folder}
 `
 
-func nothing(string) (string, bool) { return "", false }
-
 func evalFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "eval.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
@@ -71,7 +69,7 @@ func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
 		{"MY_KEY", "run.backend=mine"},
 		{"", "run.backend=anthropic"}, // it is not set
 	} {
-		e, err := Load(path, c[1:], nothing)
+		e, err := Load(path, c[1:])
 		require.NoError(t, err)
 		o, err := e.chatOptions(slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
@@ -103,7 +101,7 @@ func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
 
 func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	path := evalFile(t, evalText)
-	e, err := Load(path, []string{"run.max_concurrent_jobs=5"}, nothing)
+	e, err := Load(path, []string{"run.max_concurrent_jobs=5"})
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(filepath.Dir(path), "runs", "x"), e.Dir())
 	require.Equal(t, "openai", e.Backend.API)
@@ -127,7 +125,7 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	require.True(t, IsConfig([]byte(evalText)))
 	require.False(t, IsConfig([]byte("env: {name: frozenlake}\ntrainer:\n  envs: 3\n")))
 	for backend, api := range map[string]string{"claude": "anthropic", "local": "local"} {
-		e, err := Load(path, []string{"run.backend=" + backend}, nothing)
+		e, err := Load(path, []string{"run.backend=" + backend})
 		require.NoError(t, err)
 		require.Equal(t, api, e.Backend.API)
 	}
@@ -143,12 +141,12 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	write("old.yaml", "env1: {env_name: frozenlake, env_config: {render_mode: text}, train_size: 3, test_size: 2}\n")
 	base := "datasets: [more.yaml, old.yaml]\ndefault_chat_config: {max_tokens: 9}\nrun: {backend: local}\nbackends: {local: {model: m}}\n"
 	write("eval.yaml", base)
-	e, err := Load(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	e, err := Load(filepath.Join(dir, "eval.yaml"), nil)
 	require.NoError(t, err)
 	require.Len(t, e.Tasks, 2)
 	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes), len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
-	_, err = Load(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	_, err = Load(filepath.Join(dir, "eval.yaml"), nil)
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, `more.yaml: envs[0]: tag_id is "more", which`)
 }
@@ -167,7 +165,7 @@ envs:
 datasets: [none.parquet]
 backends:
   openai: {api: grpc, api_key: sk-123, modle: x}
-`), []string{"run.workers=-1"}, nothing)
+`), []string{"run.workers=-1"})
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{
 		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment variable NOT_SET is not set",
@@ -187,27 +185,27 @@ backends:
 			tag, change = "", change[len("tag_id: x"):]
 		}
 		entry := fmt.Sprintf("{name: frozenlake, n_envs: 1, %s%s}", tag, change[1:])
-		_, err := Load(evalFile(t, "envs:\n  - "+entry+"\nrun: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+		_, err := Load(evalFile(t, "envs:\n  - "+entry+"\nrun: {backend: a}\nbackends: {a: {model: m}}\n"), nil)
 		require.ErrorContains(t, err, want, entry)
 	}
-	_, err = Load(evalFile(t, "run: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+	_, err = Load(evalFile(t, "run: {backend: a}\nbackends: {a: {model: m}}\n"), nil)
 	require.ErrorContains(t, err, "there are no environments")
-	_, err = Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nothing)
+	_, err = Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // TestAnEvaluationHasNoWorkers: a queue is refused by its name, and its settings are noted.
 func TestAnEvaluationHasNoWorkers(t *testing.T) {
 	path := evalFile(t, evalText)
-	_, err := Load(path, []string{"run.queue=nats://host:4222"}, nothing)
+	_, err := Load(path, []string{"run.queue=nats://host:4222"})
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, "run.queue is nats://host:4222, which is not supported")
 	require.ErrorContains(t, err, "set it to null or remove it")
-	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"}, nothing)
+	e, err := Load(path, []string{"run.queue=null", "run.queue_options.lease=3"})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(e.Notes, "\n"), "run.queue_options.lease: an evaluation has no queue")
 	text := strings.Replace(evalText, "seed: 3}", "queue: embedded, queue_options: {lease: 3}}", 1)
-	_, err = Load(evalFile(t, text), nil, nothing)
+	_, err = Load(evalFile(t, text), nil)
 	require.ErrorContains(t, err, "run.queue is embedded")
 }
 
@@ -223,7 +221,7 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
 	} {
 		name, _, _ := strings.Cut(c.block, ":")
-		_, err := Load(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
+		_, err := Load(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil)
 		if c.want == "" {
 			require.NoError(t, err, c.block)
 		} else {
@@ -237,11 +235,11 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 	path := evalFile(t, strings.Replace(evalText, `    stop_strings: ["</answer>"]`+"\n", "", 1))
 	const key = "backends.local."
-	e, err := Load(path, []string{"run.backend=local", key + "engine=cuda", key + "autotune=kernels.txt", key + "autotune_sha256=ab", key + "tokens_per_call=4"}, nothing)
+	e, err := Load(path, []string{"run.backend=local", key + "engine=cuda", key + "autotune=kernels.txt", key + "autotune_sha256=ab", key + "tokens_per_call=4"})
 	require.NoError(t, err)
 	o := e.modelOptions("", nil)
 	require.Equal(t, []any{filepath.Join(filepath.Dir(path), "kernels.txt"), "ab", 4}, []any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
-	e, err = Load(path, []string{"run.backend=local"}, nothing)
+	e, err = Load(path, []string{"run.backend=local"})
 	require.NoError(t, err)
 	o, m := e.modelOptions("", nil), config.Default().Model
 	require.Equal(t, []any{m.Autotune, m.AutotuneSum, m.PerCall}, []any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
@@ -251,11 +249,11 @@ func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 		key + "tokens_per_call=3":                      "tokens_per_call is 3, must be 0, 1, 2, 4 or 8",
 		key + "engine=go " + key + "tokens_per_call=2": "tokens_per_call is 2, must be 0 or 1 with engine go",
 	} {
-		_, err := Load(path, append(strings.Fields(set), "run.backend=local"), nothing)
+		_, err := Load(path, append(strings.Fields(set), "run.backend=local"))
 		require.ErrorIs(t, err, config.ErrConfig, set)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"}, nothing)
+	_, err = Load(path, []string{"backends.sglang.tokens_per_call=2"})
 	require.ErrorContains(t, err, "which only a local model has")
 }
 
@@ -275,7 +273,7 @@ func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 		template := `{%- for m in messages %}{{- '<|im_start|>' + m.role + m.content + '<|im_end|>' }}{%- endfor %}` +
 			`{%- if add_generation_prompt %}{{- '<|im_start|>assistant<think>' }}{%- endif %}`
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o644))
-		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"}, nothing)
+		e, err := Load(path, []string{"run.backend=local", "backends.local.engine=go"})
 		require.NoError(t, err)
 		if err = e.Check(t.Context(), nil); !refused {
 			require.NoError(t, err)

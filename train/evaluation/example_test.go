@@ -30,7 +30,7 @@ backends:
 		fmt.Println(err)
 		return
 	}
-	plan, err := evaluation.Load(path, []string{"run.backend=local"}, os.LookupEnv)
+	plan, err := evaluation.Load(path, []string{"run.backend=local"})
 	if err != nil {
 		fmt.Println(err)
 		return

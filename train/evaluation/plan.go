@@ -35,7 +35,6 @@ type Plan struct {
 	Notes   []string // on settings without effect and possible problems
 
 	dir    string // folder of the configuration
-	getenv func(string) (string, bool)
 	parts  []*part
 	images int // tokens_per_image
 }
@@ -49,7 +48,7 @@ type part struct {
 
 // options returns how files of environments are read.
 func (e *Plan) options() dataset.Options {
-	return dataset.Options{Known: builtin.Registry().Names(), Getenv: e.getenv, Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
+	return dataset.Options{Known: builtin.Registry().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
 // readEnvs reads the list envs.

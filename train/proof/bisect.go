@@ -5,26 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"vagen/internal/regular"
-	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
-// Stages of a training step, in their order. Imitation comes before the first step: its
-// steps are counted from 1, too.
-const (
-	StageImitation  = "imitation"
-	StageEpisodes   = "episodes"
-	StageAdvantages = "scores, rewards and advantages"
-	StageUpdate     = "update"
-	StageWeights    = "weights"
-	StageValidation = "validation"
-)
+// StageWeights is the stage, after those of package track, at which the weights of a checkpoint are.
+const StageWeights = "weights"
 
 // Finding is the first difference between two runs.
 type Finding struct {
@@ -49,7 +39,7 @@ type Bisection struct {
 
 // side is one of the two runs.
 type side struct {
-	dir     string
+	dir     rundir.Dir
 	config  config.Config
 	history *history // nil without a chain
 	events  []track.Event
@@ -62,25 +52,20 @@ type side struct {
 func Bisect(ctx context.Context, a, b string) (*Bisection, error) {
 	out := &Bisection{A: a, B: b}
 	var runs [2]*side
-	for i, dir := range []string{a, b} {
-		s, err := openSide(dir)
-		if err != nil {
+	var err error
+	for i, path := range []string{a, b} {
+		if runs[i], err = out.openSide(path); err != nil {
 			return nil, err
 		}
-		if s.history == nil {
-			out.note("%s has no %s: its machine, code and inputs are unknown", dir, FileName)
-		}
-		runs[i] = s
 	}
 	out.compareFacts(runs[0], runs[1])
 	if err := out.walk(ctx, runs[0], runs[1]); err != nil {
 		return nil, err
 	}
-	var err error
 	if out.Weights, err = out.compareWeights(ctx, runs[0], runs[1]); err != nil {
 		return nil, err
 	}
-	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != StageImitation) {
+	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != track.StageImitation) {
 		out.First = w
 	}
 	out.explain()
@@ -93,32 +78,35 @@ func (b *Bisection) note(format string, args ...any) {
 	}
 }
 
-func openSide(dir string) (*side, error) {
-	s := &side{dir: dir}
+// openSide reads a run. What is not compared is noted.
+func (b *Bisection) openSide(path string) (*side, error) {
+	s := &side{dir: rundir.Dir(path)}
+	var removed []string
 	var err error
-	if s.config, err = (config.Source{Path: filepath.Join(dir, configName), Unchecked: true}).Load(); err != nil {
-		return nil, fmt.Errorf("proof: %s: %w", dir, err)
+	if s.config, removed, err = s.dir.Config(); err != nil {
+		return nil, fmt.Errorf("proof: %s: %w", path, err)
 	}
-	c, err := Read(dir)
+	for _, key := range removed {
+		b.note("a key of %s does not exist any more: %s", path, key)
+	}
+	c, err := Read(path)
 	switch {
 	case err == nil:
 		s.history = newHistory(c)
-	case !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		b.note("%s has no %s: its machine, code and inputs are unknown", path, FileName)
+	default:
 		return nil, err
 	}
-	raw, err := regular.ReadFile(filepath.Join(dir, metricsName))
-	if err != nil {
-		return nil, fmt.Errorf("proof: %w", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		e, err := parseEvent([]byte(line))
-		if err != nil {
-			if !strings.HasSuffix(line, "\n") {
-				break // the process stopped while writing it
-			}
-			return nil, fmt.Errorf("proof: %s: metrics of %s: %w", metricsName, dir, err)
+	for e, err := range s.dir.Events {
+		switch {
+		case errors.Is(err, rundir.ErrTorn):
+			b.note("%v: the process stopped while writing it", err)
+		case err != nil:
+			return nil, fmt.Errorf("proof: %w", err)
+		default:
+			s.events = append(s.events, e)
 		}
-		s.events = append(s.events, e)
 	}
 	return s, nil
 }
@@ -224,7 +212,7 @@ func (b *Bisection) stepsOnly(x, y *side, from int) error {
 
 // event compares an event of both runs.
 func (b *Bisection) event(x, y *side, e, f track.Event) (err error) {
-	differs := string(track.Line(e, train.MachineMetric)) != string(track.Line(f, train.MachineMetric))
+	differs := string(track.Line(e, track.MachineMetric)) != string(track.Line(f, track.MachineMetric))
 	if e.Kind == track.KindStep {
 		if b.First, err = b.compareEpisodes(x, y, e.Step); err != nil || b.First != nil {
 			return err

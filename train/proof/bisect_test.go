@@ -16,6 +16,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train/proof"
 	"vagen/train/run"
+	"vagen/train/track"
 )
 
 func bisect(t *testing.T, a, b string) *proof.Bisection {
@@ -42,7 +43,7 @@ func TestTheSeedIsNamed(t *testing.T) {
 	c.Run.Seed = 6
 	b := bisect(t, whole(t, recorded()), whole(t, c))
 	require.Equal(t, "seed: run.seed: 5 → 6", b.Cause)
-	require.Equal(t, []any{1, proof.StageEpisodes}, []any{b.First.Step, b.First.Stage})
+	require.Equal(t, []any{1, track.StageEpisodes}, []any{b.First.Step, b.First.Stage})
 	require.Contains(t, b.First.What, "episode 0 (group 0, index 0)")
 }
 
@@ -54,13 +55,13 @@ func TestTheSettingIsNamed(t *testing.T) {
 	made := whole(t, recorded())
 	b := bisect(t, made, whole(t, c))
 	require.Equal(t, "configuration: actor_rollout_ref.actor.optim.lr: 2 → 1.5", b.Cause)
-	require.Equal(t, []any{1, proof.StageUpdate}, []any{b.First.Step, b.First.Stage})
+	require.Equal(t, []any{1, track.StageUpdate}, []any{b.First.Step, b.First.Stage})
 	require.Contains(t, b.First.What, "actor/lr 2 → 1.5")
 	require.Equal(t, []any{1, "actor/policy differs, by the recorded hashes: a checkpoint was removed"}, []any{b.Weights.Step, b.Weights.What})
 
 	c.Data.MaxResponse = 1
 	b = bisect(t, made, whole(t, c))
-	if b.First.Stage == proof.StageEpisodes {
+	if b.First.Stage == track.StageEpisodes {
 		require.Contains(t, b.Cause, "data.max_response_length: 4 → 1")
 		require.NotContains(t, b.Cause, "optim.lr", "it acts later in step 1")
 	}
@@ -89,7 +90,7 @@ func TestTheFirstTokenIsNamed(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, file)))
 		}
 		b := bisect(t, a, dir)
-		require.Equal(t, []any{3, proof.StageEpisodes}, []any{b.First.Step, b.First.Stage})
+		require.Equal(t, []any{3, track.StageEpisodes}, []any{b.First.Step, b.First.Stage})
 		require.Regexp(t, `^episode 2 \(group 2, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, b.First.What)
 		require.Equal(t, proof.NotExplained, b.Cause)
 		require.Equal(t, 2, b.Compared)
@@ -107,7 +108,7 @@ func TestTheFirstAdvantageIsNamed(t *testing.T) {
 	a := whole(t, c)
 	c.Algorithm.TurnGamma = 0.8
 	b := bisect(t, a, whole(t, c))
-	require.Equal(t, []any{1, proof.StageAdvantages}, []any{b.First.Step, b.First.Stage})
+	require.Equal(t, []any{1, track.StageAdvantages}, []any{b.First.Step, b.First.Stage})
 	require.Regexp(t, `^group 0, index 0: scores of conversation 0: (advantages|returns)\[\d+\] was `, b.First.What)
 	require.Regexp(t, `^configuration: algorithm\.\w+: 0\.9 → 0\.8$`, b.Cause)
 }
@@ -126,7 +127,7 @@ func TestMetricsAreBisectedWithoutEpisodes(t *testing.T) {
 		}
 	}))
 	b := bisect(t, whole(t, recorded()), spoiled)
-	require.Equal(t, []any{3, proof.StageUpdate}, []any{b.First.Step, b.First.Stage})
+	require.Equal(t, []any{3, track.StageUpdate}, []any{b.First.Step, b.First.Stage})
 	require.Contains(t, b.First.What, "metrics actor/entropy ")
 	require.Equal(t, proof.NotExplained, b.Cause)
 }
@@ -144,7 +145,7 @@ func TestADifferenceInImitationIsCalledSo(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"), raw...), 0o644))
 	}
 	b := bisect(t, a, dir)
-	require.Equal(t, proof.Finding{Step: 16, Stage: proof.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"}, *b.First)
+	require.Equal(t, proof.Finding{Step: 16, Stage: track.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"}, *b.First)
 	require.Equal(t, "seed: run.seed: 5 → 6", b.Cause)
 }
 

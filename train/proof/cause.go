@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"vagen/train/track"
 )
 
 // NotExplained is the cause when nothing that was recorded differs.
@@ -74,11 +76,11 @@ func (b *Bisection) acting() []string {
 	lines := slices.DeleteFunc(slices.Clone(b.Config), func(line string) bool {
 		return len(settings([]string{line}, "trainer.total_training_steps", "trainer.total_epochs", "trainer.save_freq", "trainer.test_freq", "trainer.val_before_train")) > 0
 	})
-	if b.First.Step > 1 && b.First.Stage != StageImitation || b.First.Stage == StageUpdate || b.First.Stage == StageWeights || b.First.Stage == StageValidation && b.First.Step > 0 {
+	if b.First.Step > 1 && b.First.Stage != track.StageImitation || b.First.Stage == track.StageUpdate || b.First.Stage == StageWeights || b.First.Stage == track.StageValidation && b.First.Step > 0 {
 		return lines
 	}
 	late := settings(lines, updateSettings...)
-	if b.First.Stage != StageAdvantages {
+	if b.First.Stage != track.StageAdvantages {
 		late = append(late, settings(lines, advantageSettings...)...)
 	}
 	early := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(late, line) })

@@ -9,15 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"vagen/train/rundir"
 )
 
 // checkpoints compares the checkpoints that exist, and the policies that were kept of
 // others.
 func (r *Report) checkpoints(ctx context.Context) error {
 	h, equal, kept := r.history, 0, 0
-	found, err := checkpointSteps(r.Run)
+	found, err := rundir.Dir(r.Run).Steps()
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (r *Report) checkpoints(ctx context.Context) error {
 	for step := range h.saves {
 		newest = max(newest, step)
 	}
-	for _, step := range found {
+	for _, step := range slices.Backward(found) {
 		ok, err := r.checkpoint(ctx, step)
 		if err != nil {
 			return err
@@ -56,7 +57,7 @@ func (r *Report) checkpoints(ctx context.Context) error {
 // checkpoint compares a checkpoint's manifest with the chain, and its files with the
 // manifest.
 func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) {
-	folder := filepath.Join(r.Run, filepath.FromSlash(folderOf(step)))
+	folder := rundir.Dir(r.Run).Path(rundir.Checkpoint(step))
 	manifest, err := ManifestSum(folder)
 	if err != nil {
 		return false, err
@@ -69,11 +70,12 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 	}
 	switch {
 	case manifest == "":
-		r.Add("checkpoints", Faulty, "step %d has no %s", step, manifestName)
+		r.Add("checkpoints", Faulty, "step %d has no %s", step, rundir.ManifestName)
 		return false, nil
 	case slices.Contains(known, manifest):
 	case strings.Join(known, "") != "":
-		r.Add("checkpoints", Faulty, "%s of step %d has SHA-256 %s, but %s was recorded", manifestName, step, short(manifest), short(known[0]))
+		r.Add("checkpoints", Faulty, "%s of step %d has SHA-256 %s, but %s was recorded",
+			rundir.ManifestName, step, short(manifest), short(known[0]))
 		return false, nil
 	case r.history.ended || step < r.last():
 		r.Add("checkpoints", Faulty, "step %d is not in the chain", step)
@@ -94,20 +96,21 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 			return false, context.Cause(ctx)
 		}
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			r.Add("checkpoints", Faulty, "%s of step %d lists %q, which is outside the folder", manifestName, step, name)
+			r.Add("checkpoints", Faulty, "%s of step %d lists %q, which is outside the folder",
+				rundir.ManifestName, step, name)
 			ok = false
 			continue
 		}
-		file := folderOf(step) + "/" + name
-		if _, err := os.Stat(placeOf(r.Run, file)); errors.Is(err, fs.ErrNotExist) {
+		file := rundir.Checkpoint(step) + "/" + name
+		if _, err := os.Stat(rundir.Dir(r.Run).Path(file)); errors.Is(err, fs.ErrNotExist) {
 			r.Add("checkpoints", Faulty, "%s is missing", file)
 			ok = false
 			continue
 		}
 		ok = r.file("checkpoints", file, sums[name].SHA256) && ok
 	}
-	listed := func(name string) bool { _, is := sums[name]; return is || name == manifestName }
-	others, err := r.others(folderOf(step), listed)
+	listed := func(name string) bool { _, is := sums[name]; return is || name == rundir.ManifestName }
+	others, err := r.others(rundir.Checkpoint(step), listed)
 	return ok && !others, err
 }
 
@@ -123,15 +126,15 @@ func (r *Report) last() int {
 // policy compares a policy that was kept of a removed checkpoint. It returns the number of
 // such policies, 0 or 1.
 func (r *Report) policy(step int) int {
-	prefix := folderOf(step) + "/actor/"
+	prefix := rundir.Checkpoint(step) + "/" + rundir.ActorName + "/"
 	equal, found := 0, false
 	for _, name := range slices.Sorted(maps.Keys(r.history.saves[step].Files)) {
 		rest, is := strings.CutPrefix(name, prefix)
 		if !is {
 			continue
 		}
-		file := fmt.Sprint(checkpoints, "/actor_step_", step)
-		if _, err := os.Stat(placeOf(r.Run, file)); err != nil {
+		file := fmt.Sprint(rundir.Checkpoints, "/", rundir.ActorPrefix, step)
+		if _, err := os.Stat(rundir.Dir(r.Run).Path(file)); err != nil {
 			return 0
 		}
 		found = true
@@ -143,21 +146,4 @@ func (r *Report) policy(step int) int {
 		return 1
 	}
 	return 0
-}
-
-// checkpointSteps lists the steps of the checkpoints in a run's folder.
-func checkpointSteps(dir string) ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, checkpoints))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("proof: %w", err)
-	}
-	var steps []int
-	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), "step_")
-		if step, err := strconv.Atoi(digits); is && err == nil && step >= 0 && strconv.Itoa(step) == digits {
-			steps = append(steps, step)
-		}
-	}
-	slices.Sort(steps)
-	return steps, nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"vagen/rollout"
-	"vagen/train"
 	"vagen/train/track"
 )
 
@@ -18,7 +17,7 @@ import (
 const (
 	LogProbTolerance = 1e-3 // absolute, of a token's log-prob, in float32
 	BFloat16Factor   = 50   // the factor by which it is larger with model.bfloat16
-	MetricTolerance  = 1e-2 // of a metric, relative to the larger of the two values and 0.1
+	metricTolerance  = 1e-2 // of a metric, relative to the larger of the two values and 0.1
 )
 
 // Closeness is how much the numbers of a replayed step differ from the recorded ones.
@@ -38,8 +37,8 @@ func (c *Closeness) Within(all int, limit float64) error {
 	if !(c.LogProb <= limit) {
 		return fmt.Errorf("proof: log-prob: the largest difference is %.2g, at most %.2g is allowed", c.LogProb, limit)
 	}
-	if c.Episodes == all && !(c.MetricRatio <= MetricTolerance) {
-		return fmt.Errorf("proof: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio, MetricTolerance)
+	if c.Episodes == all && !(c.MetricRatio <= metricTolerance) {
+		return fmt.Errorf("proof: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio, metricTolerance)
 	}
 	if c.Tokens == 0 {
 		return fmt.Errorf("proof: no token is equal to the recorded one")
@@ -84,7 +83,7 @@ func (c *Closeness) addRow(was, is *rollout.Row) bool {
 func (c *Closeness) AddMetrics(was, is track.Metrics) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		x, y := was[name], is[name]
-		if train.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
+		if track.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
 			continue
 		}
 		ratio := math.Abs(x-y) / max(math.Abs(x), math.Abs(y), 0.1)

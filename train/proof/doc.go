@@ -9,7 +9,7 @@
 // Resumes, changes of the configuration and rollbacks have lines of their own.
 //
 // [Verify] compares the chain with the files. [Bisect] compares two runs, also those
-// without a chain. Neither needs a model. vagen/train/run.Verify also replays steps.
+// without a chain. Neither needs a model. vagen/train/replay.Verify also replays steps.
 //
 // The chain finds damage and accidental changes, and edited runs that were recorded again: a
 // chain that begins with a resume, a resume from another checkpoint than the one that was saved,

@@ -11,14 +11,15 @@ import (
 
 	"vagen/rollout"
 	"vagen/rollout/store"
-	"vagen/train"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
 // compareEpisodes compares the stored episodes of a step; nil if they are equal, or not
 // stored by both runs.
 func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
-	p, q := x.stored(step, "step_%d.parquet"), y.stored(step, "step_%d.parquet")
+	name := rundir.EpisodesName(step)
+	p, q := x.stored(name), y.stored(name)
 	if p == "" || q == "" {
 		b.note("episodes are not compared: a run does not store them (trainer.rollout_data_dir)")
 		return nil, nil
@@ -44,19 +45,19 @@ func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
 			return nil, err
 		}
 	}
-	return &Finding{step, StageEpisodes, d.String()}, nil
+	return &Finding{step, track.StageEpisodes, d.String()}, nil
 }
 
 // compareScores compares the stored scores of a step: log-probs, values, rewards and
 // advantages of tokens. It returns nil if they are equal, or not stored by both runs.
 func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
-	const name = "step_%d.scores.parquet"
 	if !x.config.Trainer.RolloutScores || !y.config.Trainer.RolloutScores {
 		b.note("scores of tokens are not compared: a run does not store them (trainer.rollout_data_scores)")
 		return nil, nil
 	}
-	was, err1 := store.LoadScores(x.stored(step, name))
-	is, err2 := store.LoadScores(y.stored(step, name))
+	name := rundir.ScoresName(step)
+	was, err1 := store.LoadScores(x.stored(name))
+	is, err2 := store.LoadScores(y.stored(name))
 	switch err := errors.Join(err1, err2); {
 	case errors.Is(err, fs.ErrNotExist):
 		b.note("scores of step %d are not compared: %v", step, err)
@@ -66,19 +67,18 @@ func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
 	}
 	if d := store.FirstScoresDifference(was, is); d != nil {
 		text := fmt.Sprintf("group %d, index %d: %s was %s, is %s", d.Group, d.Index, d.What, d.Was, d.Is)
-		return &Finding{step, StageAdvantages, text}, nil
+		return &Finding{step, track.StageAdvantages, text}, nil
 	}
 	return nil, nil
 }
 
-// stored is the file of a step with this name, "" if the run stores no episodes. Folders in
+// stored is the file of episodes or scores with this name, "" if the run stores no episodes. Folders in
 // the run's folder are found where the folder is now.
-func (s *side) stored(step int, format string) string {
-	name := fmt.Sprintf(format, step)
+func (s *side) stored(name string) string {
 	if s.history != nil {
 		for file := range s.history.files {
 			if (file == name || strings.HasSuffix(file, "/"+name)) && !s.validation(file) {
-				return placeOf(s.dir, file)
+				return s.dir.Path(file)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (s *side) stored(step int, format string) string {
 // validation reports whether a file has the episodes of a validation.
 func (s *side) validation(file string) bool {
 	dir := s.config.Trainer.ValDir
-	return dir != nil && filepath.Base(filepath.Dir(placeOf(s.dir, file))) == filepath.Base(*dir)
+	return dir != nil && filepath.Base(filepath.Dir(s.dir.Path(file))) == filepath.Base(*dir)
 }
 
 // equalFiles reports whether two files have the same content.
@@ -122,49 +122,26 @@ func trajectories(path string) ([]*rollout.Trajectory, error) {
 	return out, nil
 }
 
-// stages are the prefixes of metrics, in the order in which a step computes them.
-var stages = []struct {
-	stage    string
-	prefixes []string
-}{
-	{StageEpisodes, []string{"train/", "num_turns", "response_length", "prompt_length", "custom_metrics/train", "reward", "env"}},
-	{StageAdvantages, []string{"rollout_corr/", "critic/score", "critic/rewards", "critic/values", "critic/advantages", "critic/returns", "actor/reward_kl", "group", "filter"}},
-}
-
-// stageOf returns the stage that computes a metric.
-func stageOf(name string) string {
-	if name == "train/trained_tokens" {
-		return StageUpdate
-	}
-	for _, s := range stages {
-		for _, p := range s.prefixes {
-			if strings.HasPrefix(name, p) {
-				return s.stage
-			}
-		}
-	}
-	return StageUpdate
-}
-
 // metricsFinding names the metrics in which two events differ, those of the earliest stage.
 func metricsFinding(e, f track.Event) *Finding {
 	of := map[string][]string{}
 	for _, name := range names(e.Metrics, f.Metrics) {
 		x, ok := e.Metrics[name]
 		y, ok2 := f.Metrics[name]
-		if train.MachineMetric(name) || ok == ok2 && (x == y || math.IsNaN(x) && math.IsNaN(y)) {
+		if track.MachineMetric(name) || ok == ok2 && (x == y || math.IsNaN(x) && math.IsNaN(y)) {
 			continue
 		}
-		stage := StageValidation
+		stage := track.StageValidation
 		switch e.Kind {
 		case track.KindStep:
-			stage = stageOf(name)
+			m, _ := track.MetricOf(name)
+			stage = m.Stage
 		case track.KindImitate:
-			stage = StageImitation
+			stage = track.StageImitation
 		}
 		of[stage] = append(of[stage], fmt.Sprintf("%s %v → %v", name, shown(x, ok), shown(y, ok2)))
 	}
-	for _, stage := range []string{StageImitation, StageEpisodes, StageAdvantages, StageUpdate, StageValidation} {
+	for _, stage := range []string{track.StageImitation, track.StageEpisodes, track.StageAdvantages, track.StageUpdate, track.StageValidation} {
 		if lines := of[stage]; len(lines) > 0 {
 			text := "metrics " + strings.Join(lines[:min(4, len(lines))], ", ")
 			if more := len(lines) - 4; more > 0 {
@@ -173,7 +150,7 @@ func metricsFinding(e, f track.Event) *Finding {
 			return &Finding{e.Step, stage, text}
 		}
 	}
-	return &Finding{e.Step, StageUpdate, "the " + e.Kind + " events differ"}
+	return &Finding{e.Step, track.StageUpdate, "the " + e.Kind + " events differ"}
 }
 
 // names returns the names of all metrics, in order.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -92,7 +93,7 @@ func (h *history) begin(l Line) {
 	if was := h.saves[l.Step].Checkpoint; was != "" && l.Checkpoint != was {
 		h.faults = append(h.faults, fmt.Errorf(
 			"the run was resumed from a checkpoint of step %d whose %s has SHA-256 %s, but %s was saved",
-			l.Step, manifestName, short(l.Checkpoint), short(was)))
+			l.Step, rundir.ManifestName, short(l.Checkpoint), short(was)))
 	}
 	h.sessions = append(h.sessions, l)
 	if l.Kept > len(h.events) {

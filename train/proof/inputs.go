@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vagen/train/config"
+	"vagen/train/rundir"
 )
 
 // Inputs are hashes of a run's inputs, which are computed while it trains.
@@ -79,7 +80,7 @@ func (h *history) addInputs(l Line) {
 func (r *Report) inputPaths(c *config.Config) map[string]string {
 	paths := inputPaths(c)
 	for use, name := range r.history.paths {
-		paths[use] = placeOf(r.Run, name)
+		paths[use] = rundir.Dir(r.Run).Path(name)
 	}
 	return paths
 }

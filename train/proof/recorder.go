@@ -11,12 +11,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
-	"vagen/train"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -134,15 +133,6 @@ func nameIn(dir, path string) (string, error) {
 	return filepath.ToSlash(to), nil
 }
 
-// placeOf returns the path of a file in the chain.
-func placeOf(dir, name string) string {
-	path := filepath.FromSlash(name)
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
 // Event implements track.Sink.
 func (r *Recorder) Event(e track.Event) error {
 	l := Line{Kind: e.Kind, Step: e.Step}
@@ -164,7 +154,7 @@ func (r *Recorder) Event(e track.Event) error {
 
 // metricsHash is the hash of an event's line in metrics.jsonl without metrics of the
 // machine.
-func metricsHash(e track.Event) string { return sum(track.Line(e, train.MachineMetric)) }
+func metricsHash(e track.Event) string { return sum(track.Line(e, track.MachineMetric)) }
 
 // Ended implements track.Ender: it records the end of a complete run.
 func (r *Recorder) Ended(err error) {
@@ -180,19 +170,10 @@ func (r *Recorder) Close() error {
 	return errors.Join(r.failed, r.file.Close())
 }
 
-// Names of a checkpoint's files.
-const (
-	checkpoints  = "checkpoints"
-	manifestName = "manifest.json"
-)
-
-// folderOf returns the folder of a checkpoint, relative to that of its run.
-func folderOf(step int) string { return checkpoints + "/step_" + strconv.Itoa(step) }
-
 // ManifestSum returns the SHA-256 of a checkpoint's manifest, which has those of all other
 // files; "" if there is no manifest.
 func ManifestSum(checkpoint string) (string, error) {
-	s, err := durable.SumOf(filepath.Join(checkpoint, manifestName))
+	s, err := durable.SumOf(filepath.Join(checkpoint, rundir.ManifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -205,21 +186,21 @@ func ManifestSum(checkpoint string) (string, error) {
 // sumsOf returns the hash of a checkpoint's manifest, and the hashes in it. They are empty
 // for a run that starts from the checkpoint of another run, whose save is reported again.
 func sumsOf(dir string, step int) (manifest string, files map[string]string, err error) {
-	folder := filepath.Join(dir, filepath.FromSlash(folderOf(step)))
+	folder := rundir.Dir(dir).Path(rundir.Checkpoint(step))
 	if manifest, err = ManifestSum(folder); manifest == "" {
 		return "", nil, err
 	}
 	sums, err := readManifest(folder)
 	files = map[string]string{}
 	for name, s := range sums {
-		files[folderOf(step)+"/"+name] = s.SHA256
+		files[rundir.Checkpoint(step)+"/"+name] = s.SHA256
 	}
 	return manifest, files, err
 }
 
 // readManifest reads the manifest of a checkpoint.
 func readManifest(folder string) (sums map[string]durable.Sum, err error) {
-	raw, err := regular.ReadFile(filepath.Join(folder, manifestName))
+	raw, err := regular.ReadFile(filepath.Join(folder, rundir.ManifestName))
 	if err == nil {
 		err = json.Unmarshal(raw, &sums)
 	}

@@ -1,12 +1,12 @@
 package proof
 
 import (
-	"fmt"
+	"path"
 	"slices"
-	"strings"
 
 	"vagen/internal/rng"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -19,11 +19,11 @@ func (r *Report) Replayable(c *config.Config) ([]int, error) {
 	}
 	stored := map[int]bool{}
 	for name, l := range r.history.files {
-		if strings.HasSuffix("/"+name, fmt.Sprintf("/step_%d.parquet", l.Step)) {
+		if path.Base(name) == rundir.EpisodesName(l.Step) {
 			stored[l.Step] = true
 		}
 	}
-	saved, err := checkpointSteps(r.Run)
+	saved, err := rundir.Dir(r.Run).Steps()
 	if err != nil {
 		return nil, err
 	}

@@ -9,22 +9,17 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
-)
 
-// archived is the name of a file with episodes or scores.
-var archived = regexp.MustCompile(`^step_(\d+)(\.scores)?\.parquet$`)
+	"vagen/train/rundir"
+)
 
 // unrecorded reports files in the folders of episodes, and policies kept of checkpoints, that no
 // line of the chain names.
 func (r *Report) unrecorded(ctx context.Context) error {
 	last := map[string]int{} // recorded step by folder
 	for name := range r.history.named {
-		if m := archived.FindStringSubmatch(path.Base(name)); m != nil {
-			step, _ := strconv.Atoi(m[1]) // too large a number is no step
+		if step, _, ok := rundir.StepOf(path.Base(name)); ok {
 			last[path.Dir(name)] = max(last[path.Dir(name)], step)
 		}
 	}
@@ -42,18 +37,18 @@ func (r *Report) unrecorded(ctx context.Context) error {
 // unrecordedEpisodes reports the files of a folder of episodes that are in no record. The process
 // may stop between writing a file and recording it.
 func (r *Report) unrecordedEpisodes(folder string, last int) error {
-	entries, err := os.ReadDir(placeOf(r.Run, folder))
+	entries, err := os.ReadDir(rundir.Dir(r.Run).Path(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("proof: episodes: %w", err)
 	}
 	for _, e := range entries {
 		name := path.Join(folder, e.Name())
-		m := archived.FindStringSubmatch(e.Name())
-		if m == nil || r.history.named[name] {
+		step, _, ok := rundir.StepOf(e.Name())
+		if !ok || r.history.named[name] {
 			continue
 		}
 		state := Faulty
-		if step, err := strconv.Atoi(m[1]); err == nil && step >= last && !r.history.ended {
+		if step >= last && !r.history.ended {
 			state = Unfinished
 		}
 		r.Add("episodes", state, "%s is in no record", name)
@@ -63,18 +58,15 @@ func (r *Report) unrecordedEpisodes(folder string, last int) error {
 
 // unrecordedPolicies reports files of policies kept of removed checkpoints that are in no record.
 func (r *Report) unrecordedPolicies() error {
-	entries, err := os.ReadDir(filepath.Join(r.Run, checkpoints))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	steps, err := rundir.Numbered(rundir.Dir(r.Run).Path(rundir.Checkpoints), rundir.ActorPrefix, "")
+	if err != nil {
 		return fmt.Errorf("proof: checkpoints: %w", err)
 	}
-	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), "actor_step_")
-		step, err := strconv.Atoi(digits)
-		if !is || err != nil || strconv.Itoa(step) != digits {
-			continue
+	for _, step := range steps {
+		recorded := func(name string) bool {
+			return r.history.named[rundir.Checkpoint(step)+"/"+rundir.ActorName+"/"+name]
 		}
-		recorded := func(name string) bool { return r.history.named[folderOf(step)+"/actor/"+name] }
-		if _, err := r.others(checkpoints+"/"+e.Name(), recorded); err != nil {
+		if _, err := r.others(fmt.Sprint(rundir.Checkpoints, "/", rundir.ActorPrefix, step), recorded); err != nil {
 			return err
 		}
 	}
@@ -84,7 +76,7 @@ func (r *Report) unrecordedPolicies() error {
 // others reports the files below a folder of the run that are not recorded, and whether there
 // are any. A link in place of a recorded folder is followed by the checks of its files.
 func (r *Report) others(folder string, recorded func(name string) bool) (found bool, err error) {
-	root, err := filepath.EvalSymlinks(placeOf(r.Run, folder))
+	root, err := filepath.EvalSymlinks(rundir.Dir(r.Run).Path(folder))
 	if err != nil {
 		return false, fmt.Errorf("proof: checkpoints: %w", err)
 	}

@@ -3,21 +3,19 @@ package proof
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -93,7 +91,7 @@ func (r *Report) Input(name string) string { return r.history.inputs[name] }
 func Verify(ctx context.Context, dir string) (*Report, error) {
 	c, err := Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, lost := os.Stat(filepath.Join(dir, configName)); lost != nil {
+		if _, lost := os.Stat(filepath.Join(dir, rundir.ConfigName)); lost != nil {
 			return nil, fmt.Errorf("proof: %s contains no run: %w", dir, lost)
 		}
 		return nil, fmt.Errorf("proof: %s: %w", dir, ErrNoRecord)
@@ -163,21 +161,16 @@ func (r *Report) chain(c *Chain) {
 	}
 }
 
-const (
-	configName  = "config.yaml"
-	metricsName = "metrics.jsonl"
-)
-
 func (r *Report) configuration(context.Context) error {
 	last := r.history.sessions[len(r.history.sessions)-1]
-	r.file(configName, configName, last.Files[configName])
+	r.file(rundir.ConfigName, rundir.ConfigName, last.Files[rundir.ConfigName])
 	return nil
 }
 
 // file compares a file with its recorded hash, and reports whether it is equal. An equal
 // file is not added to the report.
 func (r *Report) file(what, name, want string) bool {
-	s, err := durable.SumOf(placeOf(r.Run, name))
+	s, err := durable.SumOf(rundir.Dir(r.Run).Path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		r.Add(what, Missing, "%s does not exist any more", name)
@@ -196,7 +189,7 @@ func (r *Report) file(what, name, want string) bool {
 
 // metrics compares metrics.jsonl line by line.
 func (r *Report) metrics(context.Context) error {
-	raw, err := regular.ReadFile(filepath.Join(r.Run, metricsName))
+	raw, err := regular.ReadFile(rundir.Dir(r.Run).Path(rundir.MetricsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("proof: %w", err)
 	}
@@ -208,58 +201,36 @@ func (r *Report) metrics(context.Context) error {
 			break // counted as missing
 		}
 		n++
-		e, err := parseEvent(line)
+		e, err := track.ParseEvent(line)
 		switch {
 		case n <= r.history.older:
 		case n > len(want):
-			r.Add(metricsName, Faulty, "line %d is not in the chain", n)
+			r.Add(rundir.MetricsName, Faulty, "line %d is not in the chain", n)
 		case err != nil:
-			r.Add(metricsName, Faulty, "line %d: %v", n, err)
+			r.Add(rundir.MetricsName, Faulty, "line %d: %v", n, err)
 		case want[n-1].Metrics == "":
 		case e.Kind != want[n-1].Kind || e.Step != want[n-1].Step || metricsHash(e) != want[n-1].Metrics || !bytes.Equal(track.Line(e, nil), line):
-			r.Add(metricsName, Faulty, "line %d is not the recorded event: %s of step %d", n, want[n-1].Kind, want[n-1].Step)
+			r.Add(rundir.MetricsName, Faulty, "line %d is not the recorded event: %s of step %d",
+				n, want[n-1].Kind, want[n-1].Step)
 		}
 	}
 	switch lost := len(want) - n; {
 	case lost == 1 && !r.history.ended:
-		r.Add(metricsName, Missing, "the last event, %s of step %d, was not written: the process stopped before", want[n].Kind, want[n].Step)
+		r.Add(rundir.MetricsName, Missing, "the last event, %s of step %d, was not written: the process stopped before",
+			want[n].Kind, want[n].Step)
 	case lost > 0:
-		r.Add(metricsName, Faulty, "%d events are missing at the end, the first is %s of step %d", lost, want[n].Kind, want[n].Step)
+		r.Add(rundir.MetricsName, Faulty, "%d events are missing at the end, the first is %s of step %d",
+			lost, want[n].Kind, want[n].Step)
 	}
 	if older := r.history.older; older > 0 {
-		r.Add(metricsName, Unchecked, "the first %d events are older than the chain: from the run of the checkpoint, or from another version of vagen", older)
+		r.Add(rundir.MetricsName, Unchecked, "the first %d events are older than the chain: "+
+			"from the run of the checkpoint, or from another version of vagen", older)
 	}
 	if len(r.Faults()) == faults {
-		r.Add(metricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded", n-min(n, r.history.older))
+		r.Add(rundir.MetricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded",
+			n-min(n, r.history.older))
 	}
 	return nil
-}
-
-// parseEvent reads a line of metrics.jsonl; null is NaN.
-func parseEvent(line []byte) (track.Event, error) {
-	var all map[string]any
-	if err := json.Unmarshal(line, &all); err != nil {
-		return track.Event{}, err
-	}
-	kind, ok := all["kind"].(string)
-	step, ok2 := all["step"].(float64)
-	if !ok || !ok2 {
-		return track.Event{}, errors.New("kind or step is missing")
-	}
-	e := track.Event{Kind: kind, Step: int(step), Metrics: track.Metrics{}}
-	delete(all, "kind")
-	delete(all, "step")
-	for name, x := range all {
-		switch x := x.(type) {
-		case float64:
-			e.Metrics[name] = x
-		case nil:
-			e.Metrics[name] = math.NaN()
-		default:
-			return e, fmt.Errorf("%s is not a number", strconv.Quote(name))
-		}
-	}
-	return e, nil
 }
 
 // episodes compares files with episodes and scores.
@@ -281,10 +252,13 @@ func (r *Report) episodes(ctx context.Context) error {
 
 // inputs compares the files that the run read.
 func (r *Report) inputs(ctx context.Context) error {
-	c, err := config.Source{Path: filepath.Join(r.Run, configName), Unchecked: true}.Load()
+	c, removed, err := rundir.Dir(r.Run).Config()
 	if err != nil {
 		r.Add("inputs", Unchecked, "%v", err)
 		return nil
+	}
+	for _, key := range removed {
+		r.Add(rundir.ConfigName, Unchecked, "%s", key)
 	}
 	want, equal := r.history.inputs, 0
 	now := inputFiles(r.inputPaths(&c))

@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/internal/safetensors"
+	"vagen/train/rundir"
 )
 
 func fileSum(path string) (string, error) {
@@ -74,16 +75,16 @@ func (s *side) weights() (map[int]map[string]string, error) {
 	if s.history != nil {
 		for step, l := range s.history.saves {
 			for name, hash := range l.Files {
-				add(step, strings.TrimPrefix(name, folderOf(step)+"/"), hash)
+				add(step, strings.TrimPrefix(name, rundir.Checkpoint(step)+"/"), hash)
 			}
 		}
 	}
-	found, err := checkpointSteps(s.dir)
+	found, err := s.dir.Steps()
 	if err != nil {
 		return nil, err
 	}
 	for _, step := range found {
-		sums, err := readManifest(filepath.Join(s.dir, filepath.FromSlash(folderOf(step))))
+		sums, err := readManifest(s.dir.Path(rundir.Checkpoint(step)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // incomplete
 		}
@@ -99,7 +100,7 @@ func (s *side) weights() (map[int]map[string]string, error) {
 
 // tensor names the first tensor in which a file of two checkpoints differs.
 func (s *side) tensor(o *side, step int, name string) (*Finding, error) {
-	at := func(of *side) string { return placeOf(of.dir, folderOf(step)+"/"+name) }
+	at := func(of *side) string { return of.dir.Path(rundir.Checkpoint(step) + "/" + name) }
 	whole := &Finding{step, StageWeights, name + " differs"}
 	_, err1 := os.Stat(at(s))
 	_, err2 := os.Stat(at(o))

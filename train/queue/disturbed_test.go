@@ -279,7 +279,7 @@ func TestABatchThatIsForgottenEnds(t *testing.T) {
 
 // TestAnEmbeddedServerThatCannotStartSaysWhy, at once.
 func TestAnEmbeddedServerThatCannotStartSaysWhy(t *testing.T) {
-	o := DefaultOptions()
+	o := testOptions()
 	o.Run, o.Dir, o.Listen = "run-1", t.TempDir(), "127.0.0.1:0"
 	require.NoError(t, os.WriteFile(filepath.Join(o.Dir, "jetstream"), nil, 0o600))
 	_, err := Open(t.Context(), o)
@@ -407,7 +407,7 @@ func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
 	require.NoError(t, registered.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil))
 	var all sync.WaitGroup // each waits until NATS's client gives up, at the same time
 	for user, says := range map[string]string{"publish": "$JS.API", "subscribe": "_INBOX", "account": "enable JetStream"} {
-		o := DefaultOptions()
+		o := testOptions()
 		o.URL, o.User, o.Key, o.Run = s.ClientURL(), user, "p", "run-1"
 		w := DefaultWorkerOptions()
 		w.Connection = o.Connection

@@ -10,6 +10,7 @@ import (
 	"vagen/internal/traintest"
 	"vagen/rollout"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 )
 
 // The trainer opens a queue, and the player that has it as its Dealer gives its episodes to
@@ -30,7 +31,7 @@ func deal(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	o := queue.DefaultOptions()
-	o.Run, o.Dir, o.Listen = "a run", dir, "127.0.0.1:0"
+	o.Run, o.Dir, o.Listen, o.Server = "a run", dir, "127.0.0.1:0", embedded.Start
 	q, err := queue.Open(ctx, o)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ type fixture struct {
 // newFixture opens a queue for episodes of the guessing game.
 func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	t.Helper()
-	f := &fixture{opts: DefaultOptions()}
+	f := &fixture{opts: testOptions()}
 	f.opts.Run, f.opts.Dir, f.opts.Listen, f.opts.Lease, f.opts.Tries = "run-1", t.TempDir(), "127.0.0.1:0", 300*time.Millisecond, 1000
 	f.opts.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
@@ -302,10 +302,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		"URL": func(o *Options) { o.URL = "http://h" }, "credentials": func(o *Options) { o.URL = "nats://u:geheim@h" }, "Name": func(o *Options) { o.Name = "a.b" },
 		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 }, "Tries": func(o *Options) { o.Tries = 0 },
 		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) { o.Dir = "" },
-		"Creds": func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
+		"Server": func(o *Options) { o.Server = nil },
+		"Creds":  func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
 		"KeyFile": func(o *Options) { o.Key, o.KeyFile = "geheim", "/k" },
 	} {
-		o := DefaultOptions()
+		o := testOptions()
 		o.Run, o.Dir = "r", t.TempDir()
 		change(&o)
 		_, err := Open(t.Context(), o)
@@ -359,7 +360,7 @@ func TestAFullServerLosesNothing(t *testing.T) {
 func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
 	f := newFixture(t, nil)
 	f.deal(t)
-	require.NoError(t, f.q.server.DisableJetStream())
+	require.NoError(t, f.q.server.Server.(interface{ DisableJetStream() error }).DisableJetStream())
 	<-f.done
 	require.ErrorIs(t, f.err, ErrServer)
 	require.ErrorContains(t, f.err, "resumed when its disk has room")

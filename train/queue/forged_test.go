@@ -80,7 +80,7 @@ func TestAForgedEndOfWorkersIsOneTryOfOneEpisode(t *testing.T) {
 // TestEndsOfWorkersAreBelievedWhenTheirLeasesCanHaveEnded, and not for tasks that an earlier process
 // published.
 func TestEndsOfWorkersAreBelievedWhenTheirLeasesCanHaveEnded(t *testing.T) {
-	o := DefaultOptions()
+	o := testOptions()
 	all := time.Duration(o.Tries) * o.Lease
 	d := &deal{q: &Queue{opts: o}, sent: []time.Time{time.Now().Add(-all), time.Now().Add(time.Minute - all), {}}}
 	require.Equal(t, faultDied, d.believed(faultDied, place{0, 0}))

@@ -15,7 +15,7 @@ import (
 // server has another key, and the file ends with it.
 func TestAnEmbeddedQueueWithoutAKeyMakesItsOwn(t *testing.T) {
 	for _, user := range []string{"", "alice"} {
-		o := DefaultOptions()
+		o := testOptions()
 		o.Run, o.Dir, o.Listen, o.User = "run-1", t.TempDir(), "127.0.0.1:0", user
 		if user != "" { // whose password is in a file
 			o.KeyFile = filepath.Join(t.TempDir(), "password")

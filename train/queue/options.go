@@ -75,6 +75,8 @@ type Options struct {
 	// Dir is the folder of an embedded server's files, and Listen the address where it expects
 	// workers. An address that other machines can reach needs a Key or a KeyFile.
 	Dir, Listen string
+	// Server starts an embedded server: Start of package train/queue/embedded. Queues by URL need none.
+	Server Starter
 	// Sync makes an embedded server write every message to disk before it confirms it.
 	// Otherwise a power failure, not the end of the process, may lose messages of the last
 	// minutes, and their episodes are played again.
@@ -105,8 +107,8 @@ type Options struct {
 	Done func(ctx context.Context, t *rollout.Trajectory, report []byte) error
 }
 
-// DefaultOptions returns an embedded server on the loopback interface, leases of 30 s, 3 tries,
-// and two minutes without workers.
+// DefaultOptions returns an embedded server on the loopback interface, which needs Server, leases
+// of 30 s, 3 tries, and two minutes without workers.
 func DefaultOptions() Options {
 	return Options{
 		Connection: Connection{URL: Embedded, Name: "vagen"}, Listen: "127.0.0.1:4222",
@@ -155,6 +157,9 @@ func (o *Options) Check() error {
 		c.Bad("Run", "empty, must identify the run")
 	}
 	if o.URL == Embedded {
+		if o.Server == nil {
+			c.Bad("Server", "nil, must be Start of package vagen/train/queue/embedded, which starts the server of URL %s", Embedded)
+		}
 		if o.Dir == "" {
 			c.Bad("Dir", "empty, must be a folder for the embedded server")
 		}

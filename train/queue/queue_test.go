@@ -17,14 +17,17 @@ import (
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 )
+
+func init() { queue.TestServer = embedded.Start }
 
 // options are those of an embedded server on a free port.
 func options(t testing.TB) queue.Options {
 	t.Helper()
 	o := queue.DefaultOptions()
 	o.Run, o.Dir, o.Listen, o.Lease, o.Setup = "run-1", t.TempDir(), "127.0.0.1:0", time.Second, []byte("setup")
-	o.Key = testKey
+	o.Key, o.Server = testKey, embedded.Start
 	o.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	return o
 }

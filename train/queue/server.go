@@ -4,13 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
-	"time"
 
 	"vagen/internal/natsurl"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
 
@@ -18,27 +17,50 @@ import (
 // object store.
 const maxPayload = 8 << 20
 
-// startTimeout limits the start of an embedded server, which may have to read its files.
-const startTimeout = time.Minute
+// Server is a server with JetStream in this process.
+type Server interface {
+	nats.InProcessConnProvider
+	// ClientURL returns the address for workers.
+	ClientURL() string
+	// Failed reports whether the server no longer stores what it is sent.
+	Failed() bool
+	// Stop stops the server, and waits until it has stopped.
+	Stop()
+}
+
+// ServerOptions are those of a Server.
+type ServerOptions struct {
+	Name string // of the queue
+	// Host and Port are the address where it listens; port 0 is a free one.
+	Host string
+	Port int
+	Dir  string // of its files
+	// User and Key must be given by clients; User "" is only Key, a token.
+	User, Key  string
+	TLS        *tls.Config // nil for none
+	MaxPayload int         // of a message, in bytes
+	Sync       bool        // write every message to disk before it is confirmed
+	Log        *slog.Logger
+}
+
+// Starter starts a server, and waits until it can be used: Start of train/queue/embedded. Errors
+// wrap ErrServer.
+type Starter func(ServerOptions) (Server, error)
 
 // embedded is a server in this process. nil is none.
 type embedded struct {
-	*server.Server
-	words *said
-	key   string // the file with its own key; "" if it was given one
+	Server
+	key string // the file with its own key; "" if it was given one
 }
 
-// failed reports whether the server no longer stores anything. It disables JetStream, or a single
-// stream, for good when it cannot write.
-func (e *embedded) failed() bool {
-	return e != nil && (!e.JetStreamEnabled() || e.words.critical.Load())
-}
+// failed reports whether the server no longer stores anything.
+func (e *embedded) failed() bool { return e != nil && e.Failed() }
 
 func (e *embedded) stop() error {
 	if e == nil {
 		return nil
 	}
-	stop(e.Server)
+	e.Stop()
 	return removeKey(e.key)
 }
 
@@ -62,69 +84,27 @@ func (o *Options) start() (*embedded, error) {
 		}
 		o.KeyFile = own
 	}
-	s, err := o.serve(host, port)
+	so, err := o.serverOptions(host, port)
 	if err != nil {
 		return nil, errors.Join(err, removeKey(own))
 	}
-	s.key = own
-	return s, nil
+	s, err := o.Server(so)
+	if err != nil {
+		return nil, errors.Join(err, removeKey(own))
+	}
+	return &embedded{Server: s, key: own}, nil
 }
 
 // serverOptions returns the options of an embedded server.
-func (o *Options) serverOptions(host string, port int) (*server.Options, error) {
-	if port == 0 {
-		port = server.RANDOM_PORT
+func (o *Options) serverOptions(host string, port int) (ServerOptions, error) {
+	so := ServerOptions{Name: o.Name, Host: host, Port: port, Dir: o.Dir, User: o.User, MaxPayload: maxPayload, Sync: o.Sync, Log: o.log()}
+	var err error
+	if so.Key, err = o.secret(); err != nil || o.Cert == "" {
+		return so, err
 	}
-	so := &server.Options{
-		ServerName: "vagen-" + o.Name, Host: host, Port: port, JetStream: true, StoreDir: o.Dir, NoSigs: true, NoLog: true,
-		MaxPayload: maxPayload, SyncAlways: o.Sync,
-	}
-	key, err := o.secret()
-	if err != nil {
-		return nil, err
-	}
-	if o.User != "" {
-		so.Username, so.Password = o.User, key
-	} else {
-		so.Authorization = key
-	}
-	if o.Cert != "" {
-		own, err := o.certificate()
-		if err != nil {
-			return nil, err
-		}
-		so.TLS, so.TLSTimeout = true, 5
-		so.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}
-	}
-	return so, nil
-}
-
-// serve starts an embedded server, and waits until it can be used.
-func (o *Options) serve(host string, port int) (*embedded, error) {
-	so, err := o.serverOptions(host, port)
-	if err != nil {
-		return nil, err
-	}
-	s, err := server.NewServer(so)
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w: %w", ErrServer, err)
-	}
-	words := newSaid(o.log())
-	s.SetLogger(words, false, false)
-	go s.Start()
-	ready := make(chan bool, 1)
-	go func() { ready <- s.ReadyForConnections(startTimeout) }()
-	select {
-	case ok := <-ready:
-		if ok && s.JetStreamEnabled() {
-			return &embedded{Server: s, words: words}, nil
-		}
-		stop(s)
-		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s did not start within %v", ErrServer, o.Listen, o.Dir, startTimeout)
-	case <-words.failed:
-		stop(s)
-		return nil, fmt.Errorf("queue: %w: the embedded server on %s with files in %s: %w", ErrServer, o.Listen, o.Dir, words.err)
-	}
+	own, err := o.certificate()
+	so.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}}
+	return so, err
 }
 
 // connect connects to the server, which it starts if it is embedded.
@@ -151,11 +131,6 @@ func (o *Options) connect() (*nats.Conn, *embedded, *complaints, error) {
 		return nil, nil, nil, errors.Join(access(err), s.stop())
 	}
 	return nc, s, said, nil
-}
-
-func stop(s *server.Server) {
-	s.Shutdown()
-	s.WaitForShutdown()
 }
 
 // probeListen checks that an embedded server can listen.

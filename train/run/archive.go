@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/run/internal/owner"
+	"vagen/train/rundir"
 )
 
 // archive writes episodes to a folder while training continues. One goroutine writes
@@ -33,11 +32,6 @@ type archive struct {
 	err error // first error
 }
 
-const (
-	stepFile   = "step_%d.parquet"
-	scoresFile = "step_%d.scores.parquet"
-)
-
 // claim records the run as the owner of a folder and locks the folder until release.
 // A folder with the episodes of another run, or that another process has locked, is
 // refused and not changed.
@@ -48,7 +42,7 @@ func claim(dir string, run owner.Run) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if release, err = lockFolder(dir); err != nil {
+	if release, err = rundir.Dir(dir).Lock(); err != nil {
 		return nil, err
 	}
 	if err = run.Check(dir); err == nil { // another process may have claimed it meanwhile
@@ -101,10 +95,7 @@ func removeStepsAfter(dir string, done int) error {
 		return err
 	}
 	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), "step_")
-		digits, is2 := strings.CutSuffix(digits, ".parquet")
-		digits = strings.TrimSuffix(digits, ".scores")
-		if step, err := strconv.Atoi(digits); is && is2 && err == nil && step > done && e.Type().IsRegular() {
+		if step, _, ok := rundir.StepOf(e.Name()); ok && step > done && e.Type().IsRegular() {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
@@ -132,7 +123,7 @@ func (a *archive) written(step int, name string) error {
 	if a.wrote == nil {
 		return nil
 	}
-	return a.wrote(step, filepath.Join(a.dir, fmt.Sprintf(name, step)))
+	return a.wrote(step, filepath.Join(a.dir, name))
 }
 
 func (a *archive) failure() error {
@@ -145,20 +136,20 @@ func (a *archive) failure() error {
 // first error of earlier writes.
 func (a *archive) add(step int, ts []*rollout.Trajectory) error {
 	return a.queue(func() error {
-		if err := a.gallery.Save(fmt.Sprintf(stepFile, step), step, ts); err != nil {
+		if err := a.gallery.Save(rundir.EpisodesName(step), step, ts); err != nil {
 			return err
 		}
-		return a.written(step, stepFile)
+		return a.written(step, rundir.EpisodesName(step))
 	})
 }
 
 // addScores queues the scores of a step for writing, as add does with episodes.
 func (a *archive) addScores(step int, scores []store.Scores) error {
 	return a.queue(func() error {
-		if err := store.SaveScores(filepath.Join(a.dir, fmt.Sprintf(scoresFile, step)), step, scores); err != nil {
+		if err := store.SaveScores(filepath.Join(a.dir, rundir.ScoresName(step)), step, scores); err != nil {
 			return err
 		}
-		return a.written(step, scoresFile)
+		return a.written(step, rundir.ScoresName(step))
 	})
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"vagen/internal/durable"
 	"vagen/train"
+	"vagen/train/rundir"
 )
 
 // SaveBest atomically replaces the folder best_actor by a policy, which save writes to an
 // empty folder, with best.json beside it. The folder is independent of checkpoints.
 func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx context.Context, dir string) error) error {
-	return f.put(bestFolder, func(dir string) error {
+	return f.put(rundir.BestName, func(dir string) error {
 		if err := save(ctx, dir); err != nil {
 			return err
 		}
@@ -30,7 +31,7 @@ func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx conte
 // SaveExport atomically creates the folder hf/step_<n>, whose files save writes to an empty
 // folder, and returns its path.
 func (f *Folder) saveExport(step int, save func(dir string) error) (string, error) {
-	name := filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step))
+	name := filepath.Join(exportFolder, fmt.Sprint(rundir.StepPrefix, step))
 	return filepath.Join(f.Path, name), f.put(name, save)
 }
 

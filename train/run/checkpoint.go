@@ -12,13 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"vagen/internal/durable"
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 )
 
 var (
@@ -28,12 +28,8 @@ var (
 	ErrTorn = errors.New("checkpoint is incomplete or damaged")
 )
 
-// Names in a checkpoint's folder, besides the files of the learner.
-const (
-	stateName    = "state.json"    // State
-	manifestName = "manifest.json" // size and SHA-256 of every other file
-	stepPrefix   = "step_"
-)
+// stateName is the file of a checkpoint with its State.
+const stateName = "state.json"
 
 // Checkpoints are the checkpoints of a run: one folder step_<n> each, with the files of
 // the learner, the run's State, its configuration, and a manifest of sizes and SHA-256
@@ -88,7 +84,7 @@ func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string
 }
 
 func (c *Checkpoints) path(step int) string {
-	return filepath.Join(c.Dir, stepPrefix+strconv.Itoa(step))
+	return filepath.Join(c.Dir, rundir.StepPrefix+strconv.Itoa(step))
 }
 
 func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.Context, string) error, s train.State, settings []byte) error {
@@ -107,12 +103,12 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, stateName), append(state, '\n'), 0o644),
-		os.WriteFile(filepath.Join(dir, configName), settings, 0o644),
+		os.WriteFile(filepath.Join(dir, rundir.ConfigName), settings, 0o644),
 		savePrefetched(dir, s.Prefetched),
 	); err != nil {
 		return err
 	}
-	m, err := durable.Sums(ctx, dir, manifestName)
+	m, err := durable.Sums(ctx, dir, rundir.ManifestName)
 	if err != nil {
 		return err
 	}
@@ -120,7 +116,7 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, manifestName), append(raw, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.ManifestName), append(raw, '\n'), 0o644); err != nil {
 		return err
 	}
 	return durable.SyncTree(dir)
@@ -129,10 +125,13 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 // verify compares the files of a checkpoint with its manifest, which must list the run's
 // state, its configuration and at least one file of the learner. Links are followed.
 func verify(ctx context.Context, dir string, want map[string]durable.Sum) error {
-	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return name != stateName && name != configName })
+	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool {
+		return name != stateName && name != rundir.ConfigName
+	})
 	_, state := want[stateName]
-	if _, cfg := want[configName]; !state || !cfg || !learner {
-		return fmt.Errorf("run: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files", ErrTorn, manifestName, dir, stateName, configName, len(want))
+	if _, cfg := want[rundir.ConfigName]; !state || !cfg || !learner {
+		return fmt.Errorf("run: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files",
+			ErrTorn, rundir.ManifestName, dir, stateName, rundir.ConfigName, len(want))
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if err := ctx.Err(); err != nil {
@@ -141,7 +140,8 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 		sum := want[name]
 		local := filepath.FromSlash(name)
 		if !filepath.IsLocal(local) {
-			return fmt.Errorf("run: %w: %s of %s lists %q, which is outside the folder", ErrTorn, manifestName, dir, name)
+			return fmt.Errorf("run: %w: %s of %s lists %q, which is outside the folder",
+				ErrTorn, rundir.ManifestName, dir, name)
 		}
 		switch got, err := durable.SumOf(filepath.Join(dir, local)); {
 		case errors.Is(err, fs.ErrNotExist):
@@ -157,38 +157,7 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 
 // Steps lists the steps that have a checkpoint folder, the newest first. Folders of
 // interrupted saves are not included.
-func (c *Checkpoints) Steps() ([]int, error) { return c.numbers(stepPrefix, "") }
-
-// numbers lists the numbers in names of folders of the form prefix, number, suffix, the
-// largest first.
-func (c *Checkpoints) numbers(prefix, suffix string) ([]int, error) {
-	entries, err := os.ReadDir(c.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("run: checkpoints: %w", err)
-	}
-	var steps []int
-	for _, e := range entries {
-		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), suffix)
-		step, err := strconv.Atoi(digits)
-		if err == nil && e.Name() == prefix+strconv.Itoa(step)+suffix && step >= 0 && isFolder(c.Dir, e) {
-			steps = append(steps, step)
-		}
-	}
-	slices.SortFunc(steps, func(a, b int) int { return b - a })
-	return steps, nil
-}
-
-// isFolder reports whether an entry is a folder, or a link to one.
-func isFolder(dir string, e fs.DirEntry) bool {
-	if e.Type()&fs.ModeSymlink == 0 {
-		return e.IsDir()
-	}
-	info, err := os.Stat(filepath.Join(dir, e.Name()))
-	return err == nil && info.IsDir()
-}
+func (c *Checkpoints) Steps() ([]int, error) { return rundir.Numbered(c.Dir, rundir.StepPrefix, "") }
 
 // Checkpoint is a verified checkpoint.
 type Checkpoint struct {
@@ -229,7 +198,7 @@ func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 
 // displaced restores the newest complete checkpoint that was moved away but not replaced.
 func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
-	steps, err := c.numbers(stepPrefix, durable.Discarded)
+	steps, err := rundir.Numbered(c.Dir, rundir.StepPrefix, durable.Discarded)
 	if err != nil {
 		return nil, err
 	}
@@ -257,16 +226,16 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 // OpenCheckpoint checks a checkpoint's files against its manifest and reads its
 // state. Errors about a missing or changed file wrap ErrTorn and name the file.
 func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, manifestName))
+	raw, err := regular.ReadFile(filepath.Join(dir, rundir.ManifestName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("run: %w: %s has no %s", ErrTorn, dir, manifestName)
+		return nil, fmt.Errorf("run: %w: %s has no %s", ErrTorn, dir, rundir.ManifestName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	want := map[string]durable.Sum{}
 	if err := json.Unmarshal(raw, &want); err != nil {
-		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, manifestName, dir, err)
+		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, rundir.ManifestName, dir, err)
 	}
 	if err := verify(ctx, dir, want); err != nil {
 		return nil, err
@@ -282,7 +251,7 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	if err := loadPrefetched(dir, p.State.Prefetched); err != nil {
 		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, prefetchedFolder, dir, err)
 	}
-	if p.Config, err = regular.ReadFile(filepath.Join(dir, configName)); err != nil {
+	if p.Config, err = regular.ReadFile(filepath.Join(dir, rundir.ConfigName)); err != nil {
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	return p, nil

@@ -101,7 +101,7 @@ func TestACheckpointThatCannotBeWrittenIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(points.Dir, nil, 0o644))
 	require.ErrorContains(t, points.Save(t.Context(), &saver{}, train.State{Step: 1}, &c), "run: checkpoint: ")
 	_, err := points.Latest(t.Context())
-	require.ErrorContains(t, err, "run: checkpoints: ")
+	require.ErrorContains(t, err, "rundir: open "+points.Dir)
 }
 
 func TestOnlyTheNewestCheckpointsAreKept(t *testing.T) {

@@ -15,6 +15,6 @@
 // Options replace parts: the learner, the environments, additional sinks, and estimators,
 // filters, harnesses and metrics by name.
 //
-// The package also replays a recorded step (Replay), and reads and writes a run's folder
-// (Folder, Checkpoints). Package train/evaluation evaluates.
+// The package also reads and writes a run's folder (Folder, Checkpoints). Package train/replay
+// repeats recorded steps, package train/evaluation evaluates.
 package run

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"vagen/train/config"
+	"vagen/train/rundir"
 )
 
 // Dir returns the folder of a configuration's run.
@@ -25,7 +26,7 @@ func previewFolder(path string, c *config.Config, must bool) error {
 	if err := checkFolder(path, c, must); err != nil {
 		return err
 	}
-	_, err := os.Stat(filepath.Join(path, "config.yaml"))
+	_, err := os.Stat(filepath.Join(path, rundir.ConfigName))
 	if err != nil && !must {
 		return nil
 	}
@@ -45,7 +46,7 @@ func checkFolder(path string, c *config.Config, must bool) error {
 		return fmt.Errorf("%w: --resume needs an existing run, but trainer.resume_mode is disable", config.ErrConfig)
 	}
 	if t.ResumeFrom != "" {
-		if _, err := os.Stat(filepath.Join(t.ResumeFrom, "manifest.json")); err != nil {
+		if _, err := os.Stat(filepath.Join(t.ResumeFrom, rundir.ManifestName)); err != nil {
 			return fmt.Errorf("%w: trainer.resume_from_path: %s is not a checkpoint: %w", config.ErrConfig, t.ResumeFrom, err)
 		}
 		if within(path, t.ResumeFrom) {
@@ -75,10 +76,12 @@ func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (
 	return f, err
 }
 
-// logChanges logs differences of a configuration, a line each.
+// logChanges logs differences of a configuration, a line each. A nil log discards them.
 func logChanges(log *slog.Logger, text, path string, lines []string) {
 	for _, l := range lines {
-		log.Warn(text, "in", path, "key", l)
+		if log != nil {
+			log.Warn(text, "in", path, "key", l)
+		}
 	}
 }
 

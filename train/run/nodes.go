@@ -23,11 +23,7 @@ func (o *Options) checkNodes(c *config.Config) error {
 func (o *Options) openModel(ctx context.Context, c *config.Config) (*vlm.Model, error) {
 	m := ModelOptions(c, o.Log)
 	if name := c.Model.NodeKeyEnv; name != "" {
-		getenv := o.Getenv
-		if getenv == nil {
-			getenv = os.LookupEnv
-		}
-		if m.Nodes.Token, _ = getenv(name); m.Nodes.Token == "" {
+		if m.Nodes.Token = os.Getenv(name); m.Nodes.Token == "" {
 			return nil, fmt.Errorf("run: %w: model.node_key_env: the environment variable %s is not set", config.ErrConfig, name)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/engines"
+	"vagen/train/queue"
 	"vagen/train/run/internal/upload"
 	"vagen/train/sft"
 	"vagen/train/track"
@@ -44,15 +45,19 @@ type Options struct {
 	// Sinks receive the run's events beside the sinks that trainer.logger names. Close
 	// does not close them.
 	Sinks []track.Sink
-	// Curve sets the title and the reference lines of the plot of success rates, curve.png.
-	// An empty title becomes the start states and the experiment's name.
+	// Curve sets the title and the reference lines of the plot of success rates. An empty title
+	// becomes the start states and the experiment's name.
 	Curve curve.Curve
+	// DrawCurve draws the plot to curve.png: PNG of package train/track/curve/plot. nil draws
+	// nothing.
+	DrawCurve func(c *curve.Curve, path string) error
+	// QueueServer starts the server of run.queue=embedded: Start of package train/queue/embedded.
+	// nil is an error if the configuration asks for that server.
+	QueueServer queue.Starter
 	// Console receives the progress if trainer.logger has console; nil shows nothing.
 	Console io.Writer
 	// Log receives warnings and information; nil discards them.
 	Log *slog.Logger
-	// Getenv looks up addresses and keys of services; nil is os.LookupEnv.
-	Getenv func(name string) (string, bool)
 
 	// measuring means that the supervised stage before this one measures kernels in this process, which this
 	// one continues: the file that exists by then is not complete, and this run is not bound to it.
@@ -93,7 +98,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 		return nil, err
 	}
 	r := &Run{
-		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve,
+		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve, drawCurve: o.DrawCurve,
 		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
 	}
 	defer func() {
@@ -101,7 +106,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.uploads, err = upload.New(&c, o.Getenv, o.Log); err != nil {
+	if r.uploads, err = upload.New(&c, o.Log); err != nil {
 		return nil, err
 	}
 	if err := r.claimArchives(); err != nil {
@@ -139,7 +144,7 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 	if err != nil {
 		return nil, err // not a nil *vlm.Model in an interface
 	}
-	l, err := engines.Wrap(ctx, m, c, dir, o.Getenv, o.Log)
+	l, err := engines.Wrap(ctx, m, c, dir, o.Log)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -206,7 +211,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
 		return nil, err
 	}
-	model, err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv)
+	model, err := preflight(ctx, c, envs, levels, o.Learner == nil)
 	if err := errors.Join(err, o.preflightQueue(ctx, c)); err != nil {
 		return nil, err
 	}

@@ -192,15 +192,4 @@ func TestARunOfAnEarlierVersionIsCompared(t *testing.T) {
 	_, err = run.OpenFolder(dir, &c)
 	require.ErrorContains(t, err, `critic.kind: "none" → "shared"`)
 	require.NotContains(t, err.Error(), "\n  critic.enable")
-
-	c.Critic.Kind = "none"
-	older = strings.Replace(older, "\nmodel:\n", "\nmodel:\n  speed: 5\n", 1)
-	require.NoError(t, os.WriteFile(name, []byte(older), 0o644))
-	_, err = run.OpenFolder(dir, &c)
-	require.ErrorIs(t, err, run.ErrOtherConfig)
-	require.ErrorContains(t, err, "model.speed: 5 → no such key")
-	c.Trainer.AllowChange = true
-	f, err = run.OpenFolder(dir, &c)
-	require.NoError(t, err)
-	require.Equal(t, []string{"model.speed: 5 → no such key"}, f.Changed)
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // prefetchedFile returns the file of the i-th entry of a state's prefetched episodes.
-func prefetchedFile(dir string, i int, a *train.Prefetched) string {
+func prefetchedFile(dir string, i int, a *train.Collected) string {
 	name := prefetchedNext
 	if i > 0 {
 		name = fmt.Sprintf(prefetchedLater, a.Step)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"vagen/env"
 	"vagen/internal/modeldir"
@@ -22,7 +21,7 @@ import (
 // evaluation: a model that cannot be opened, an environment that cannot be created or reset,
 // images for a text-only model, a chat template that does not fit the environments' formats.
 func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
-	_, err := preflight(ctx, c, envs, levels, true, nil)
+	_, err := preflight(ctx, c, envs, levels, true)
 	return err
 }
 
@@ -30,17 +29,16 @@ func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 // that of the configuration.
 func preflight(
 	ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool,
-	getenv func(string) (string, bool),
 ) (vlm.Description, error) {
 	model, err1 := vlm.Description{Vision: true}, error(nil)
 	if own {
 		model, err1 = preflightModel(ctx, c)
 		if err1 == nil {
-			err1 = engines.Check(ctx, c, getenv)
+			err1 = engines.Check(ctx, c)
 		}
 	}
 	pictures, err2 := preflightEnvs(ctx, c, levels, envs, model.Encoder)
-	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
+	errs := []error{err1, err2, preflightLoggers(c), preflightHub(c)}
 	if err1 == nil && pictures != "" && !model.Vision {
 		errs = append(errs, fmt.Errorf("%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
 			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
@@ -49,22 +47,19 @@ func preflight(
 }
 
 // preflightLoggers reports missing addresses of services in environment variables.
-func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) error {
+func preflightLoggers(c *config.Config) error {
 	if !c.Trainer.Logs(config.LogMLflow) {
 		return nil
 	}
-	if getenv == nil {
-		getenv = os.LookupEnv
-	}
-	if err := mlflow.Check(getenv); err != nil {
+	if err := mlflow.Check(); err != nil {
 		return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 	}
 	return nil
 }
 
 // preflightHub reports errors that would prevent uploads.
-func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
-	_, err := upload.New(c, getenv, nil)
+func preflightHub(c *config.Config) error {
+	_, err := upload.New(c, nil)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train/proof"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -24,7 +25,7 @@ func (r *Run) record(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	config, err := durable.SumOf(filepath.Join(r.Folder.Path, configName))
+	config, err := durable.SumOf(filepath.Join(r.Folder.Path, rundir.ConfigName))
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -34,7 +35,7 @@ func (r *Run) record(ctx context.Context) (err error) {
 	}
 	l := proof.Line{
 		Kind: proof.KindStart, Facts: proof.NewFacts(stored, r.Config.Run.Seed, backend),
-		Files: map[string]string{configName: config.SHA256}, Kept: len(r.past), Changed: r.changed,
+		Files: map[string]string{rundir.ConfigName: config.SHA256}, Kept: len(r.past), Changed: r.changed,
 	}
 	if !r.proof.Empty() || r.from != nil && within(r.Folder.Path, r.from.Path) {
 		l.Kind = proof.KindResume

@@ -12,7 +12,7 @@ import (
 // workers returns the run in a folder as its workers see it.
 func (o *Options) workers(c *config.Config, dir string) (*worker.Trainer, error) {
 	id, err := owner.IDOf(dir)
-	return &worker.Trainer{Config: c, Dir: dir, ID: id, Own: o.Learner != nil, Getenv: o.Getenv, Log: o.Log}, err
+	return &worker.Trainer{Config: c, Dir: dir, ID: id, Own: o.Learner != nil, QueueServer: o.QueueServer, Log: o.Log}, err
 }
 
 // preflightQueue reports errors that would prevent episodes from being played by workers.

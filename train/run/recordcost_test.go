@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +15,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/rollout/store"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -197,7 +197,7 @@ func (p *paced) bytesPerToken(b *testing.B) (all, response float64) {
 	var bytes int64
 	tokens, written := 0, 0
 	for i := range files {
-		path := filepath.Join(p.dir, fmt.Sprintf(scoresFile, i+1))
+		path := filepath.Join(p.dir, rundir.ScoresName(i+1))
 		info, err := os.Stat(path)
 		require.NoError(b, err)
 		bytes += info.Size()

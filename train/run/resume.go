@@ -12,6 +12,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -26,13 +27,14 @@ var ErrOtherConfig = errors.New("the run was started with another configuration"
 // below that of a checkpoint. If another process uses the folder, the error wraps
 // ErrBusy.
 func OpenFolder(path string, c *config.Config) (*Folder, error) {
-	name := filepath.Join(path, configName)
+	dir := rundir.Dir(path)
+	name := dir.Path(rundir.ConfigName)
 	raw, err := regular.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("run: no run in %s: %w", path, err)
 	}
 	done := 0
-	saved, err := (&Checkpoints{Dir: filepath.Join(path, checkpointsFolder)}).Steps()
+	saved, err := dir.Steps()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
-	unlock, err := lockFolder(path)
+	unlock, err := dir.Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +61,13 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 // compare lists how a configuration differs from the one in a file, of a run that has done
 // some steps. The number of steps may change as stepsChange says, and a run that measured kernels may
 // resume with the file that it wrote: it could not be repeated byte for byte anyway. The rest
-// needs trainer.allow_config_change.
+// needs trainer.allow_config_change. Keys that do not exist any more are listed.
 func compare(name string, raw []byte, c *config.Config, done int) ([]string, error) {
-	old, lines, err := config.StoredDifferences(name, raw, c)
+	old, removed, err := config.ReadStored(name, raw)
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
+	lines := config.Differences(&old, c)
 	note, refused := stepsChange(&old, c, done)
 	measured := old.Model.AutotuneSum == "" && old.Model.Autotune != "" && old.Model.Autotune == c.Model.Autotune
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
@@ -79,13 +82,13 @@ func compare(name string, raw []byte, c *config.Config, done int) ([]string, err
 	if len(other) > 0 && !c.Trainer.AllowChange {
 		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
-	return lines, nil
+	return append(lines, removed...), nil
 }
 
 // fits compares a configuration with that of the checkpoint, as
 // OpenFolder does with that of a folder, and lists the differences.
 func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
-	return compare(filepath.Join(p.Path, configName), p.Config, c, p.State.Step)
+	return compare(filepath.Join(p.Path, rundir.ConfigName), p.Config, c, p.State.Step)
 }
 
 // Rewind removes the events after a checkpoint from metrics.jsonl, so that a run that
@@ -94,7 +97,7 @@ func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
 // sinks that need a run's history, such as a Curve. The event that the checkpoint was
 // saved is not included: the Trainer that resumes from it emits it.
 func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
-	path := filepath.Join(f.Path, metricsName)
+	path := f.dir().Path(rundir.MetricsName)
 	raw, err := regular.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run: metrics: %w", err)
@@ -115,19 +118,10 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 // lastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
 // false when it reports none.
 func (f *Folder) lastSave() (step int, ok bool, err error) {
-	path := filepath.Join(f.Path, metricsName)
-	raw, err := regular.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("run: metrics: %w", err)
-	}
-	_, events, err := track.KeepLines(raw, func(track.Event) bool { return false })
-	if err != nil {
-		return 0, false, fmt.Errorf("run: metrics: %s: %w", path, err)
-	}
-	for _, e := range events {
+	for e, err := range f.dir().Events {
+		if err != nil && !errors.Is(err, rundir.ErrTorn) {
+			return 0, false, fmt.Errorf("run: metrics: %w", err)
+		}
 		if e.Kind == track.KindSave {
 			step, ok = max(step, e.Step), true
 		}

@@ -13,13 +13,11 @@ import (
 	"vagen/internal/durable"
 	"vagen/internal/regular"
 	"vagen/train"
+	"vagen/train/rundir"
 )
 
-const (
-	actorFolder = "actor"       // the policy in a checkpoint
-	actorPrefix = "actor_step_" // a policy kept without the rest of its checkpoint
-	removing    = ".gone"       // suffix of a checkpoint that is being removed except for its policy
-)
+// removing is the suffix of a checkpoint that is being removed except for its policy.
+const removing = ".gone"
 
 // Tidy removes checkpoints beyond the numbers to keep, counted back from the checkpoint
 // that a run resumes from, and the remains of interrupted saves and removals. Folders of
@@ -85,7 +83,7 @@ func (c *Checkpoints) sweep() error {
 		return err
 	}
 	for _, e := range entries {
-		name, is := strings.CutPrefix(e.Name(), stepPrefix)
+		name, is := strings.CutPrefix(e.Name(), rundir.StepPrefix)
 		if !is || !e.IsDir() {
 			continue
 		}
@@ -109,7 +107,7 @@ func (c *Checkpoints) sweep() error {
 // strip removes a checkpoint, with keep everything except its policy. An earlier strip
 // may have been interrupted at any point: a policy that was already moved is kept.
 func (c *Checkpoints) strip(step int, dir string, keep bool) error {
-	from, to := filepath.Join(dir, actorFolder), filepath.Join(c.Dir, actorPrefix+strconv.Itoa(step))
+	from, to := filepath.Join(dir, rundir.ActorName), filepath.Join(c.Dir, rundir.ActorPrefix+strconv.Itoa(step))
 	_, err := os.Stat(from)
 	if keep && err == nil {
 		if err = os.RemoveAll(to); err == nil {
@@ -125,12 +123,12 @@ func (c *Checkpoints) strip(step int, dir string, keep bool) error {
 // dropActors removes the oldest policies without a checkpoint, so that at most KeepActors
 // remain, those in the whole complete checkpoints included.
 func (c *Checkpoints) dropActors(whole int) error {
-	steps, err := c.numbers(actorPrefix, "")
+	steps, err := rundir.Numbered(c.Dir, rundir.ActorPrefix, "")
 	if err != nil || c.Keep < 1 {
 		return err
 	}
 	for _, step := range steps[min(len(steps), max(0, c.KeepActors-whole)):] {
-		if err := os.RemoveAll(filepath.Join(c.Dir, actorPrefix+strconv.Itoa(step))); err != nil {
+		if err := os.RemoveAll(filepath.Join(c.Dir, rundir.ActorPrefix+strconv.Itoa(step))); err != nil {
 			return err
 		}
 	}

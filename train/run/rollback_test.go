@@ -77,11 +77,11 @@ func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 // Metrics that wait for MLflow when a rollback occurs are not sent; those of the repeated
 // steps are, also if the server already has values of these steps.
 func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
-	s, getenv := traintest.NewMLflowServer(t)
+	s := traintest.NewMLflowServer(t)
 	dir := t.TempDir()
 	tell := func() {
 		s.Mu.Lock() // the server does not answer until all events are recorded
-		m, err := mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
+		m, err := mlflow.New(mlflow.Options{Dir: dir})
 		require.NoError(t, err)
 		for _, e := range rolledBack() {
 			require.NoError(t, m.Event(e))

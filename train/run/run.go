@@ -98,6 +98,8 @@ type Run struct {
 	server   *http.Server  // nil for none
 	queue    *queue.Queue  // of workers; nil for none
 
+	drawCurve func(c *curve.Curve, path string) error // nil for none
+
 	archives archives
 	proof    *proof.Recorder
 	inputs   *proof.Inputs // nil for a learner that does not list its inputs
@@ -174,7 +176,7 @@ func (r *Run) Train(ctx context.Context) error {
 func (r *Run) trainer() *train.Trainer {
 	t := &train.Trainer{
 		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Examples: r.examples, Registries: r.names,
-		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: handledKeys,
+		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: train.OuterKeys(),
 	}
 	if r.queue != nil {
 		t.Dealer = r.queue
@@ -199,7 +201,12 @@ func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
 	return r.draw()
 }
 
-func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }
+func (r *Run) draw() error {
+	if r.drawCurve == nil {
+		return nil
+	}
+	return r.drawCurve(r.Curve, filepath.Join(r.Folder.Path, "curve.png"))
+}
 
 // policyOf writes only a learner's policy, if the learner supports this.
 func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {

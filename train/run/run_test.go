@@ -19,6 +19,7 @@ import (
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/curve"
+	"vagen/train/track/curve/plot"
 )
 
 func TestModelsFollowTheConfiguration(t *testing.T) {
@@ -130,7 +131,7 @@ func TestPartsOfOnesOwnAreUsed(t *testing.T) {
 		return learner, nil
 	}
 	journal := &traintest.Journal{}
-	o.Sinks = []track.Sink{journal}
+	o.Sinks, o.DrawCurve = []track.Sink{journal}, plot.PNG
 	c := traintest.Small()
 	c.Trainer.Steps, c.Trainer.SaveFreq = 2, -1
 	r, err := Open(t.Context(), c, o)

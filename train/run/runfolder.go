@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"vagen/internal/durable"
-	"vagen/internal/filelock"
 	"vagen/internal/regular"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -19,6 +19,7 @@ import (
 	"vagen/train/config"
 	"vagen/train/proof"
 	"vagen/train/run/internal/owner"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -26,20 +27,11 @@ var (
 	// ErrExists means that a folder already contains a run.
 	ErrExists = owner.ErrExists
 	// ErrBusy means that another process uses the folder.
-	ErrBusy = errors.New("another process uses the run")
+	ErrBusy = rundir.ErrBusy
 )
 
-// Names in a run's folder. A checkpoint has a configuration, too.
-const (
-	configName  = "config.yaml"
-	metricsName = "metrics.jsonl"
-	lockName    = ".lock"
-	bestFolder  = "best_actor"
-
-	exportFolder = "hf"
-
-	checkpointsFolder = "checkpoints"
-)
+// exportFolder is the folder of exports in that of a run.
+const exportFolder = "hf"
 
 // Folder is the folder of a run, with config.yaml, metrics.jsonl, curve.png, checkpoints
 // and episodes.
@@ -57,7 +49,7 @@ type Folder struct {
 // without secrets. If the folder contains a run, the error wraps ErrExists.
 func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	exists := fmt.Errorf("run: %w: %s (choose another folder, resume the run with trainer.resume_mode=auto, or remove it)", ErrExists, path)
-	name := filepath.Join(path, configName)
+	name := filepath.Join(path, rundir.ConfigName)
 	if _, err := os.Stat(name); err == nil {
 		return nil, exists
 	}
@@ -68,7 +60,7 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	unlock, err := lockFolder(path)
+	unlock, err := rundir.Dir(path).Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +73,8 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	return &Folder{Path: path}, nil
 }
 
+func (f *Folder) dir() rundir.Dir { return rundir.Dir(f.Path) }
+
 // resumed reports whether the folder held a run when it was opened.
 func (f *Folder) resumed() bool { return f.read != nil }
 
@@ -90,7 +84,7 @@ func (f *Folder) unrecorded() bool {
 		info, err := os.Stat(filepath.Join(f.Path, name))
 		return err == nil && info.Size() > 0
 	}
-	return filled(metricsName) && !filled(proof.FileName)
+	return filled(rundir.MetricsName) && !filled(proof.FileName)
 }
 
 // Lock locks the folder against other processes until unlock is called or the process
@@ -98,7 +92,7 @@ func (f *Folder) unrecorded() bool {
 // locking it writes a changed configuration that OpenFolder accepted; if another process
 // changed config.yaml since OpenFolder, the error wraps ErrOtherConfig.
 func (f *Folder) Lock() (unlock func() error, err error) {
-	if unlock, err = lockFolder(f.Path); err != nil {
+	if unlock, err = f.dir().Lock(); err != nil {
 		return nil, err
 	}
 	if err := f.writePending(); err != nil {
@@ -112,7 +106,7 @@ func (f *Folder) writePending() error {
 	if f.read == nil {
 		return nil
 	}
-	name := filepath.Join(f.Path, configName)
+	name := f.dir().Path(rundir.ConfigName)
 	now, err := regular.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -130,19 +124,6 @@ func (f *Folder) writePending() error {
 	return nil
 }
 
-// lockFolder locks a folder against other processes until unlock is called or the
-// process ends. If another process has the lock, the error wraps ErrBusy.
-func lockFolder(path string) (unlock func() error, err error) {
-	release, held, err := filelock.TryLock(filepath.Join(path, lockName))
-	if err != nil {
-		return nil, fmt.Errorf("run: %s: %w", path, err)
-	}
-	if held {
-		return nil, fmt.Errorf("run: %s: %w", path, ErrBusy)
-	}
-	return func() error { release(); return nil }, nil
-}
-
 // ID returns the random ID of the run. The first call generates it and writes run.id.
 // The folder must be locked.
 func (f *Folder) ID() (string, error) {
@@ -151,7 +132,7 @@ func (f *Folder) ID() (string, error) {
 		return id, err
 	}
 	id = rand.Text()
-	if err := durable.WriteFile(filepath.Join(f.Path, owner.IDName), []byte(id+"\n")); err != nil {
+	if err := durable.WriteFile(f.dir().Path(rundir.IDName), []byte(id+"\n")); err != nil {
 		return "", fmt.Errorf("run: %w", err)
 	}
 	return id, nil
@@ -161,7 +142,7 @@ func (f *Folder) ID() (string, error) {
 // it, as the history of a run that starts from that checkpoint. If the other folder has
 // no metrics, it does nothing.
 func (f *Folder) inherit(from string, at *train.State) error {
-	path := filepath.Join(from, metricsName)
+	path := filepath.Join(from, rundir.MetricsName)
 	raw, err := regular.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -172,7 +153,7 @@ func (f *Folder) inherit(from string, at *train.State) error {
 		}
 	}
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(f.Path, metricsName), raw)
+		err = durable.WriteFile(f.dir().Path(rundir.MetricsName), raw)
 	}
 	if err != nil {
 		return fmt.Errorf("run: metrics: %w", err)
@@ -182,20 +163,20 @@ func (f *Folder) inherit(from string, at *train.State) error {
 
 // Metrics opens metrics.jsonl for appending.
 func (f *Folder) Metrics() (*track.JSONLines, error) {
-	return track.NewJSONLines(filepath.Join(f.Path, metricsName))
+	return track.NewJSONLines(f.dir().Path(rundir.MetricsName))
 }
 
 // Checkpoints returns the checkpoints of the run, in the folder checkpoints. The
 // configuration sets how many are kept.
 func (f *Folder) Checkpoints(c *config.Config, log *slog.Logger) *Checkpoints {
 	whole, actors := c.Kept()
-	return &Checkpoints{Dir: filepath.Join(f.Path, checkpointsFolder), Keep: whole, KeepActors: actors, Log: log}
+	return &Checkpoints{Dir: f.dir().Path(rundir.Checkpoints), Keep: whole, KeepActors: actors, Log: log}
 }
 
 // SaveEpisodes writes the first n episodes, with their images as PNG files, to
 // episodes/step_<n>.
 func (f *Folder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) error {
-	dir := filepath.Join(f.Path, "episodes", fmt.Sprintf("step_%d", step))
+	dir := filepath.Join(f.Path, rundir.Shown, rundir.StepPrefix+strconv.Itoa(step))
 	if n < 1 || len(ts) == 0 {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (r *Run) open(ctx context.Context, o Options) error {
 			params[k.Path] = config.ValueText(k.Value)
 		}
 		m, err := mlflow.New(mlflow.Options{
-			Dir: r.Folder.Path, Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Getenv: o.Getenv, Log: o.Log,
+			Dir: r.Folder.Path, Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Log: o.Log,
 		})
 		if err != nil {
 			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)

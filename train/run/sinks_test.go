@@ -59,7 +59,7 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	require.NoError(t, r.Close())
 
 	c.Trainer.Logger = []string{config.LogMLflow}
-	o.Getenv = func(string) (string, bool) { return "", false }
+	t.Setenv("MLFLOW_TRACKING_URI", "")
 	_, err = Open(t.Context(), c, o)
 	require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	_, err = os.Stat(filepath.Join(folder.Path, "config.yaml"))

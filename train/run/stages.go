@@ -11,6 +11,7 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	environments "vagen/train/envs"
+	"vagen/train/rundir"
 	"vagen/train/sft"
 )
 
@@ -38,7 +39,7 @@ func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, e
 	}
 	s := *o
 	s.Dir = filepath.Join(dir, supervisedFolder)
-	if _, err := os.Stat(filepath.Join(dir, configName)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, rundir.ConfigName)); errors.Is(err, fs.ErrNotExist) {
 		o.MustResume = false // the run to be resumed is that of the first stage
 	}
 	r, err := Open(ctx, first, s)
@@ -106,7 +107,7 @@ func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *pr
 		}
 		p.dialogue = model.Encoder
 	}
-	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
+	if err := errors.Join(preflightLoggers(c), preflightHub(c)); err != nil {
 		return nil, err
 	}
 	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"vagen/train/config"
 	"vagen/train/evaluation"
 	"vagen/train/proof"
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -36,7 +38,10 @@ func leaves(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if base := filepath.Base(path); err != nil || d.IsDir() || base == proof.FileName || base == lockName || base == "curve.png" || base == configName || base == manifestName || base == "adapter_config.json" {
+		others := []string{
+			proof.FileName, ".lock", "curve.png", rundir.ConfigName, rundir.ManifestName, "adapter_config.json",
+		}
+		if err != nil || d.IsDir() || slices.Contains(others, filepath.Base(path)) {
 			return err
 		}
 		raw, err := os.ReadFile(path)
@@ -88,20 +93,17 @@ func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
 		require.Equal(t, want, leaves(t, filepath.Join(parts, "run")), "rank %d", rank)
 		require.Contains(t, want, "checkpoints/step_6/state.json")
 		var losses []float64
-		raw, err := os.ReadFile(filepath.Join(whole, "run", metricsName))
-		require.NoError(t, err)
-		_, events, err := track.KeepLines(raw, func(track.Event) bool { return false })
-		require.NoError(t, err)
-		for _, e := range events {
+		for e, err := range rundir.Dir(filepath.Join(whole, "run")).Events {
+			require.NoError(t, err)
 			if x, ok := e.Metrics["sft/val_loss"]; ok {
 				losses = append(losses, x)
 			}
 		}
 		require.Len(t, losses, 3)
 		require.Less(t, losses[2], losses[0], "rank %d", rank)
-		_, _, err = evaluation.ModelAt(filepath.Join(whole, "run", "checkpoints", "step_6", "actor"), "")
+		_, _, err := evaluation.ModelAt(filepath.Join(whole, "run", "checkpoints", "step_6", "actor"), "")
 		require.NoError(t, err, "vagen train can start from it")
-		report, err := Verify(t.Context(), filepath.Join(whole, "run"), VerifyOptions{Steps: 1})
+		report, err := proof.Verify(t.Context(), filepath.Join(whole, "run"))
 		require.NoError(t, err)
 		require.Empty(t, report.Faults())
 	}

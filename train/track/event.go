@@ -4,9 +4,10 @@
 //	Event          what a run reports: kind, step and Metrics
 //	Sink           receives events; SinkFunc makes one of a function
 //	Ender          a Sink that records how a run ended
-//	NewJSONLines   writes metrics.jsonl; KeepLines reads it
+//	NewJSONLines   writes metrics.jsonl; KeepLines and ParseEvent read it
 //	NewConsole     prints progress
 //	Prometheus     serves the newest metrics
+//	MetricOf       says of a metric in which stage it is computed, and whether it depends on the machine
 package track
 
 import (

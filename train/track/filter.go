@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // KeepLines returns the lines before the first event for which over is true, and their
@@ -17,7 +18,7 @@ func KeepLines(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 		if n < 0 {
 			return raw[:at], events, nil
 		}
-		e, err := parseEvent(raw[at : at+n])
+		e, err := ParseEvent(raw[at : at+n])
 		if err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -29,8 +30,8 @@ func KeepLines(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 	}
 }
 
-// parseEvent reads a line of metrics.jsonl; metrics that were not finite are omitted.
-func parseEvent(line []byte) (Event, error) {
+// ParseEvent reads a line of metrics.jsonl, without the line end. Its metrics are numbers or null, which is NaN.
+func ParseEvent(line []byte) (Event, error) {
 	var all map[string]any
 	if err := json.Unmarshal(line, &all); err != nil {
 		return Event{}, err
@@ -40,12 +41,20 @@ func parseEvent(line []byte) (Event, error) {
 	if !ok || !ok2 {
 		return Event{}, errors.New("kind or step is missing")
 	}
+	if step < 0 || step > math.MaxInt32 || step != math.Trunc(step) {
+		return Event{}, fmt.Errorf("step is %v, must be a whole number", step)
+	}
 	e := Event{Kind: kind, Step: int(step), Metrics: Metrics{}}
 	delete(all, "kind")
 	delete(all, "step")
 	for name, x := range all {
-		if x, ok := x.(float64); ok {
+		switch x := x.(type) {
+		case float64:
 			e.Metrics[name] = x
+		case nil:
+			e.Metrics[name] = math.NaN()
+		default:
+			return e, fmt.Errorf("%q is not a number", name)
 		}
 	}
 	return e, nil

@@ -1,54 +1,53 @@
 package view
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 
 	"vagen/advantage"
+	"vagen/internal/field"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/credit"
+	"vagen/train/rundir"
 )
 
 // param is a hyperparameter of estimators, by the name that configurations use.
 type param struct {
-	name     string
-	min, max float64
-	of       func(*advantage.Params) *float64
-	flag     func(*advantage.Params) *bool
-	whole    func(*advantage.Params) *int
+	name  string
+	max   float64 // of the page; the smallest is 0
+	index []int   // of its field
 }
 
 // params are all hyperparameters, in the order in which the page shows them.
-var params = []param{
-	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }},
-	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }},
-	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }},
-	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }},
-	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }},
-	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }},
-	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }},
-	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }},
-	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }},
-	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }},
-	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }},
+var params = func() (out []param) {
+	largest := map[string]float64{"step_advantage_w": 2, "pass_k": 16, "epsilon": 0.1}
+	for name, f := range field.Named(reflect.TypeFor[advantage.Params](), "yaml") {
+		out = append(out, param{name, cmp.Or(largest[name], 1), f.Index})
+	}
+	return out
+}()
+
+func (p *param) of(all *advantage.Params) reflect.Value {
+	return reflect.ValueOf(all).Elem().FieldByIndex(p.index)
 }
 
 func (p *param) get(from *advantage.Params) float64 {
-	switch {
-	case p.of != nil:
-		return *p.of(from)
-	case p.whole != nil:
-		return float64(*p.whole(from))
-	case *p.flag(from):
+	switch v := p.of(from); {
+	case v.CanFloat():
+		return v.Float()
+	case v.CanInt():
+		return float64(v.Int())
+	case v.Bool():
 		return 1
 	}
 	return 0
@@ -56,38 +55,25 @@ func (p *param) get(from *advantage.Params) float64 {
 
 // set changes a hyperparameter. Whether an estimator allows the number is up to it.
 func (p *param) set(into *advantage.Params, x float64) error {
-	switch {
-	case p.of != nil:
-		*p.of(into) = x
-	case p.whole != nil && x == math.Trunc(x) && x >= 0 && x <= math.MaxInt32:
-		*p.whole(into) = int(x)
-	case p.flag != nil && (x == 0 || x == 1):
-		*p.flag(into) = x == 1
-	case p.flag != nil:
+	switch v := p.of(into); {
+	case v.CanFloat():
+		v.SetFloat(x)
+	case v.CanInt() && (x != math.Trunc(x) || x < 0 || x > math.MaxInt32):
+		return badRequest("%s: %v is not a whole number from 0", p.name, x)
+	case v.CanInt():
+		v.SetInt(int64(x))
+	case x != 0 && x != 1:
 		return badRequest("%s: %v is not 0 or 1", p.name, x)
 	default:
-		return badRequest("%s: %v is not a whole number from 0", p.name, x)
+		v.SetBool(x == 1)
 	}
 	return nil
-}
-
-// read reports whether an estimator depends on the hyperparameter.
-func (p *param) read(spec advantage.Spec) bool {
-	return spec.Reads(func(all *advantage.Params) {
-		x := p.get(all)
-		if x == p.min {
-			x = p.max
-		} else {
-			x = p.min
-		}
-		_ = p.set(all, x) // both are allowed
-	})
 }
 
 // paramsOf are the hyperparameters that an estimator depends on.
 func paramsOf(spec advantage.Spec) (out []*param) {
 	for i := range params {
-		if p := &params[i]; p.read(spec) && !(spec.Undiscounted && p.name == "gamma") {
+		if p := &params[i]; spec.Reads(p.name) && !(spec.Undiscounted && p.name == "gamma") {
 			out = append(out, p)
 		}
 	}
@@ -119,7 +105,7 @@ func listEstimators(*http.Request) (any, error) {
 		}
 		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic, Group: spec.Groups}
 		for _, p := range paramsOf(spec) {
-			a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), p.min, p.max})
+			a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), 0, p.max})
 		}
 		out = append(out, a)
 	}
@@ -170,14 +156,14 @@ func (c *creditCache) scores(r *run, of fileKey) ([]store.Scores, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	name, now := fmt.Sprintf("step_%d.scores.parquet", of.step), map[string]stamp{}
-	for _, name := range []string{name, fmt.Sprintf("step_%d.parquet", of.step)} {
+	name, now := rundir.ScoresName(of.step), map[string]stamp{}
+	for _, name := range []string{name, rundir.EpisodesName(of.step)} {
 		if info, err := dir.Stat(name); err == nil {
 			now[name] = stampOf(info)
 		}
 	}
 	if c.of == of && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
-		if other := fmt.Sprintf("step_%d.parquet", of.step); now[other] == c.read[other] {
+		if other := rundir.EpisodesName(of.step); now[other] == c.read[other] {
 			return c.scored, c.err
 		}
 	}
@@ -215,7 +201,7 @@ func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	f, _, err := openFile(dir, s.fileName())
+	f, _, err := openFile(dir, rundir.EpisodesName(s.step))
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +283,7 @@ func (r *run) creditAnswer(req *http.Request) (any, error) {
 
 // setParams are the run's hyperparameters with those of a request.
 func setParams(c *config.Config, q url.Values) (advantage.Params, error) {
-	p := c.Params()
+	p := c.Algorithm.Params
 	for i := range params {
 		text := q.Get(params[i].name)
 		if text == "" {

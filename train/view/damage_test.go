@@ -107,16 +107,15 @@ func TestOldAndForeignFoldersAreProblems(t *testing.T) {
 		s.get(t, 200, "/api/runs/r0/metrics", &m)
 		require.Positive(t, m.Lines)
 	}
-	// A run of another version has its episodes, but nothing is computed with settings that
-	// are not known.
+	// A key that does not exist any more is named, and the rest is used.
 	f.write(t, "config.yaml", regexp.MustCompile(`(?m)^( +)high_level_gamma:`).ReplaceAllString(string(config), "${1}an_old_key: 1\n${0}"))
 	require.Contains(t, problems(t, s), "an_old_key")
 	var old listAnswer
 	s.get(t, 200, "/api/runs/r0/episodes", &old)
 	require.Equal(t, len(f.episodes[1]), old.Total)
-	var none creditAnswer
-	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key="+old.Episodes[0].Key, &none)
-	require.Contains(t, none.Problem, "settings are not known")
+	var credit creditAnswer
+	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key="+old.Episodes[0].Key, &credit)
+	require.Empty(t, credit.Problem)
 	f.write(t, "config.yaml", string(config))
 	require.Empty(t, problems(t, s))
 	f.write(t, "rollouts/run.txt", "OTHER\n/elsewhere\n")

@@ -75,7 +75,7 @@ func (r *run) imageFile(kind, step, name string) (folder, file string, err error
 		if err != nil || !shownImage.MatchString(name) {
 			return "", "", badRequest("name: %q is not that of an image", clip(name, 100))
 		}
-		return r.path, path.Join(shownFolder, fmt.Sprintf("step_%d", n), name), nil
+		return r.path, path.Join(shownFolder(n), name), nil
 	}
 	if !slices.Contains([]string{kindTrain, kindVal, kindMeasured}, kind) {
 		return "", "", badRequest("kind: %q is not train, val, measured or shown", clip(kind, 20))

@@ -8,15 +8,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"vagen/rollout/store"
 	"vagen/train/credit"
+	"vagen/train/rundir"
 )
 
 // The kinds of episodes.
@@ -36,12 +35,6 @@ const (
 	maxMemory = 512 << 20
 	// maxProblems limits the problems that are listed.
 	maxProblems = 20
-)
-
-var (
-	stepPattern   = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})\.parquet$`)
-	scoresPattern = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})\.scores\.parquet$`)
-	folderPattern = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})$`)
 )
 
 // index lists the episodes of a run. A file is read again when its size or its time of
@@ -88,7 +81,7 @@ func (e *entry) name() string { return fmt.Sprintf("%d-%d", e.Group, e.Index) }
 func (x *index) refresh(r *run, root *os.Root) {
 	x.folders, x.faults = map[string]string{}, nil
 	found := map[fileKey]*source{}
-	if c := r.partial; c != nil {
+	if c := r.config; c != nil {
 		for _, d := range []struct {
 			kind, key string
 			path      *string
@@ -118,14 +111,13 @@ func (x *index) scan(dir *os.Root, kind string, found map[fileKey]*source) {
 	}
 	scores := map[int]bool{}
 	for _, e := range entries {
-		if m := scoresPattern.FindStringSubmatch(e.Name()); m != nil && e.Type().IsRegular() {
-			step, _ := strconv.Atoi(m[1])
+		if step, is, ok := rundir.StepOf(e.Name()); ok && is && e.Type().IsRegular() {
 			scores[step] = true
 		}
 	}
 	for _, e := range entries {
-		m := stepPattern.FindStringSubmatch(e.Name())
-		if m == nil {
+		step, is, ok := rundir.StepOf(e.Name())
+		if !ok || is {
 			continue
 		}
 		if !e.Type().IsRegular() {
@@ -136,7 +128,6 @@ func (x *index) scan(dir *os.Root, kind string, found map[fileKey]*source) {
 		if err != nil {
 			continue // it was removed meanwhile
 		}
-		step, _ := strconv.Atoi(m[1])
 		k := fileKey{kind: kind, step: step}
 		found[k] = &source{fileKey: k, stamp: stampOf(info), scores: scores[step]}
 	}
@@ -172,7 +163,7 @@ func (x *index) scanMeasured(r *run, root *os.Root, found map[fileKey]*source) {
 // scanShown lists the folders of validation episodes in readable form. Those of a step
 // whose episodes are stored completely are left out.
 func (x *index) scanShown(root *os.Root, found map[fileKey]*source) {
-	entries, err := readDir(root, shownFolder)
+	entries, err := readDir(root, rundir.Shown)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			x.faults = append(x.faults, sentence("the folder episodes cannot be listed: %v", err))
@@ -180,15 +171,14 @@ func (x *index) scanShown(root *os.Root, found map[fileKey]*source) {
 		return
 	}
 	for _, e := range entries {
-		m := folderPattern.FindStringSubmatch(e.Name())
-		if m == nil || !e.IsDir() {
+		step, ok := rundir.Number(e.Name(), rundir.StepPrefix, "")
+		if !ok || !e.IsDir() {
 			continue
 		}
 		info, err := e.Info()
 		if err != nil {
 			continue
 		}
-		step, _ := strconv.Atoi(m[1])
 		if found[fileKey{kind: kindVal, step: step}] == nil {
 			k := fileKey{kindVal, step, true}
 			found[k] = &source{fileKey: k, stamp: stampOf(info)}
@@ -257,8 +247,6 @@ func (s *source) load(folder string) {
 	}
 }
 
-func (s *source) fileName() string { return fmt.Sprintf("step_%d.parquet", s.step) }
-
 // open opens a file of episodes.
 func (s *source) open(folder string) (*store.Reader, error) {
 	dir, err := os.OpenRoot(folder)
@@ -266,7 +254,7 @@ func (s *source) open(folder string) (*store.Reader, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	f, _, err := openFile(dir, s.fileName())
+	f, _, err := openFile(dir, rundir.EpisodesName(s.step))
 	if err != nil {
 		return nil, err
 	}

@@ -266,7 +266,7 @@ func (r *run) readTexts(root *os.Root, s *source) []store.Texts {
 	}
 	out := make([]store.Texts, len(s.names))
 	for i, name := range s.names {
-		e, err := readShown(root, s.shownFolder()+"/"+name)
+		e, err := readShown(root, shownFolder(s.step)+"/"+name)
 		if err != nil {
 			continue
 		}

@@ -2,7 +2,6 @@ package view
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/train/rundir"
 	"vagen/train/track"
 )
 
@@ -56,16 +56,9 @@ type line struct {
 	kind int32 // index of metricsFile.kinds; -1 for a line that is not an event
 }
 
-// event is the content of a line.
-type event struct {
-	kind    string
-	step    int
-	metrics map[string]any
-}
-
 // refresh reads the lines that were added.
 func (m *metricsFile) refresh(root *os.Root) {
-	f, info, err := openFile(root, metricsName)
+	f, info, err := openFile(root, rundir.MetricsName)
 	if err != nil {
 		m.restart()
 		if m.fault = ""; !errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +124,9 @@ func (m *metricsFile) append(f *os.File, size int64) error {
 		}
 	}
 	if e, ok := parse(last); ok {
-		m.interval, _ = e.metrics["time/step"].(float64)
+		if m.interval = e.Metrics["time/step"]; math.IsNaN(m.interval) {
+			m.interval = 0
+		}
 	}
 	return nil
 }
@@ -141,9 +136,9 @@ func (m *metricsFile) append(f *os.File, size int64) error {
 func (m *metricsFile) index(text []byte) (ofStep bool) {
 	kind, step, ok := head(text)
 	if !ok || len(m.lines) < checked {
-		var e event
+		var e track.Event
 		e, ok = parse(text)
-		kind, step = e.kind, e.step
+		kind, step = e.Kind, e.Step
 	}
 	l := line{m.at, int32(len(text)), -1}
 	m.at += int64(len(text))
@@ -175,31 +170,20 @@ func head(text []byte) (kind string, step int, ok bool) {
 }
 
 // parse reads a line. ok is false if it is not an event.
-func parse(text []byte) (e event, ok bool) {
-	if len(text) > maxLine || json.Unmarshal(text, &e.metrics) != nil {
+func parse(text []byte) (e track.Event, ok bool) {
+	if len(text) > maxLine {
 		return e, false
 	}
-	kind, ok := e.metrics["kind"].(string)
-	step, ok2 := e.metrics["step"].(float64)
-	if !ok || !ok2 || step < 0 || step > math.MaxInt32 || step != math.Trunc(step) {
-		return e, false
-	}
-	e.kind, e.step = kind, int(step)
-	return e, true
+	e, err := track.ParseEvent(text)
+	return e, err == nil
 }
 
-// series adds the metrics of an event.
-func (e *event) series(into map[string][]point) {
-	for name, x := range e.metrics {
+// addSeries adds the metrics of an event.
+func addSeries(into map[string][]point, e *track.Event) {
+	for name, x := range e.Metrics {
 		// Every event has times; only those of steps are counted in training steps.
-		if name == "kind" || name == "step" || e.kind != track.KindStep && strings.HasPrefix(name, "time/") {
-			continue
-		}
-		switch x := x.(type) {
-		case float64:
-			into[name] = append(into[name], point{e.step, number(x)})
-		case nil:
-			into[name] = append(into[name], point{e.step, number(math.NaN())})
+		if e.Kind == track.KindStep || !strings.HasPrefix(name, "time/") {
+			into[name] = append(into[name], point{e.Step, number(x)})
 		}
 	}
 }
@@ -299,7 +283,7 @@ func (r *run) metricsAnswer(req *http.Request) (any, error) {
 
 // readSeries reads the metrics of the lines after some. Lines that changed meanwhile are left out.
 func (m *metricsFile) readSeries(root *os.Root, after int, into map[string][]point) {
-	f, _, err := openFile(root, metricsName)
+	f, _, err := openFile(root, rundir.MetricsName)
 	if err != nil {
 		return // refresh says why
 	}
@@ -311,7 +295,7 @@ func (m *metricsFile) readSeries(root *os.Root, after int, into map[string][]poi
 			return // the file was cut
 		}
 		if e, ok := parse(raw); ok {
-			e.series(into)
+			addSeries(into, &e)
 		}
 	}
 }

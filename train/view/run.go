@@ -15,17 +15,11 @@ import (
 
 	"vagen/internal/settings"
 	"vagen/train/config"
+	"vagen/train/rundir"
 )
 
-// Names in a run's folder, and in the folders of its episodes.
-const (
-	configName  = "config.yaml"
-	metricsName = "metrics.jsonl"
-	idName      = "run.id"
-	ownerName   = "run.txt"
-	imageFolder = "images"
-	shownFolder = "episodes"
-)
+// imageFolder is the folder of images in one of episodes.
+const imageFolder = "images"
 
 // maxSmall limits small text files in bytes.
 const maxSmall = 4 << 20
@@ -37,8 +31,7 @@ type run struct {
 
 	mu       sync.Mutex
 	config   *config.Config // nil if it cannot be read
-	partial  *config.Config // config, else the keys of it that are known, for the folders of episodes; nil for none
-	problem  string         // why config cannot be read
+	problem  string         // why config cannot be read, or what of it has no effect
 	read     stamp          // of config.yaml
 	metrics  metricsFile
 	episodes index
@@ -95,28 +88,28 @@ func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 
 // loadConfig reads config.yaml if it changed. r.mu is held.
 func (r *run) loadConfig(root *os.Root) {
-	info, err := root.Stat(configName)
+	info, err := root.Stat(rundir.ConfigName)
 	if err == nil && stampOf(info) == r.read {
 		return
 	}
-	r.config, r.partial, r.problem, r.read = nil, nil, "", stamp{}
+	r.config, r.problem, r.read = nil, "", stamp{}
 	var raw []byte
+	var c config.Config
+	var removed []string
 	if err == nil {
-		raw, err = readFile(root, configName, maxSmall)
+		raw, err = readFile(root, rundir.ConfigName, maxSmall)
 	}
 	if err == nil {
-		// Of a file from another version, all keys are set that this one has.
-		c := config.Default()
-		r.partial = &c
-		if err = settings.Load(&c, raw); err == nil {
-			r.config = &c
-		}
+		c, removed, err = config.ReadStored(rundir.ConfigName, raw)
 	}
 	if err != nil {
 		r.problem = sentence("config.yaml cannot be read, so the run's settings are not known: %v", err)
 		return
 	}
-	r.read = stampOf(info)
+	if len(removed) > 0 {
+		r.problem = sentence("config.yaml has keys that do not exist any more: %s", strings.Join(removed, ", "))
+	}
+	r.config, r.read = &c, stampOf(info)
 }
 
 // sentence is a problem as the page shows it: one line that ends with a full stop.
@@ -159,11 +152,11 @@ func (r *run) dataFolder(own *os.Root, key string, setting *string) (root *os.Ro
 
 // owns reports, as an error, that a folder's episodes are not those of the run.
 func (r *run) owns(own, dir *os.Root) error {
-	id, err := readFile(own, idName, maxSmall)
+	id, err := readFile(own, rundir.IDName, maxSmall)
 	if err != nil {
 		return fmt.Errorf("is not read: the run has no run.id that would show that %s belongs to it", dir.Name())
 	}
-	was, err := readFile(dir, ownerName, maxSmall)
+	was, err := readFile(dir, rundir.OwnerName, maxSmall)
 	if err != nil {
 		return fmt.Errorf("is not read: %s has no run.txt that would show that it belongs to the run", dir.Name())
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vagen/internal/redact"
+	"vagen/train/rundir"
 )
 
 //go:embed static
@@ -108,12 +109,12 @@ func openRun(id, dir string) (*run, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("view: %w: %s is a file", ErrRun, dir)
 	}
-	for _, name := range []string{configName, metricsName} {
+	for _, name := range []string{rundir.ConfigName, rundir.MetricsName} {
 		if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
 			return &run{id: id, path: abs, name: filepath.Base(abs)}, nil
 		}
 	}
-	return nil, fmt.Errorf("view: %w: %s has neither %s nor %s", ErrRun, dir, configName, metricsName)
+	return nil, fmt.Errorf("view: %w: %s has neither %s nor %s", ErrRun, dir, rundir.ConfigName, rundir.MetricsName)
 }
 
 // nameRuns adds the folder above to names that occur twice.

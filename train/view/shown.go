@@ -11,6 +11,7 @@ import (
 
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/rundir"
 )
 
 // maxShown limits an episode in readable form in bytes.
@@ -41,7 +42,10 @@ type shownEpisode struct {
 	} `json:"turns"`
 }
 
-func (s *source) shownFolder() string { return path.Join(shownFolder, fmt.Sprintf("step_%d", s.step)) }
+// shownFolder is the folder, in that of a run, with the readable episodes of a step.
+func shownFolder(step int) string {
+	return path.Join(rundir.Shown, rundir.StepPrefix+strconv.Itoa(step))
+}
 
 // loadShown reads the summaries of a folder episodes/step_<n>. Episodes are numbered as
 // groups of one.
@@ -52,7 +56,7 @@ func (s *source) loadShown(run string) {
 		return
 	}
 	defer root.Close()
-	entries, err := readDir(root, s.shownFolder())
+	entries, err := readDir(root, shownFolder(s.step))
 	if err != nil {
 		s.problem = sentence("The episodes of step %d cannot be read: %v", s.step, err)
 		return
@@ -67,7 +71,7 @@ func (s *source) loadShown(run string) {
 	slices.Sort(numbers)
 	for _, n := range numbers {
 		name := fmt.Sprintf("episode_%d.json", n)
-		e, err := readShown(root, path.Join(s.shownFolder(), name))
+		e, err := readShown(root, path.Join(shownFolder(s.step), name))
 		if err != nil {
 			s.problem = sentence("%s of step %d cannot be read: %v", name, s.step, err)
 			continue
@@ -90,7 +94,7 @@ func readShown(root *os.Root, name string) (*shownEpisode, error) {
 
 // detailShown reads an episode in readable form.
 func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
-	folder := e.shownFolder()
+	folder := shownFolder(e.source.step)
 	found, err := readShown(root, path.Join(folder, e.names[e.row]))
 	if err != nil {
 		return err

@@ -3,22 +3,18 @@ package view
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"vagen/mask"
 	"vagen/policy/vlm/tokenizer"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/rundir"
 )
 
 // rowAnswer is a conversation, token by token.
@@ -199,26 +195,24 @@ func decode(t *tokenizer.Tokenizer, ids []int32) []string {
 // readTokenizer reads a tokenizer; tests replace it.
 var readTokenizer = tokenizer.Load
 
-// loadTokenizer reads the tokenizer of the newest policy in the run's folder.
+// loadTokenizer reads the tokenizer of a policy in the run's folder: the best, that of
+// the newest checkpoint or, without checkpoints, the newest that was kept.
 func (r *run) loadTokenizer() (_ *tokenizer.Tokenizer, problem string) {
 	root, err := r.openRoot()
 	if err != nil {
 		return nil, sentence("The run's folder cannot be read: %v", err)
 	}
 	defer root.Close()
-	candidates := []string{"best_actor", "model"}
-	entries, err := readDir(root, "checkpoints")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, sentence("The folder checkpoints cannot be listed: %v", err)
-	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(checkpointStep(b.Name()), checkpointStep(a.Name())) })
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case checkpointStep(name) < 0:
-		case strings.HasPrefix(name, "actor_"):
-			candidates = append(candidates, path.Join("checkpoints", name))
-		default:
-			candidates = append(candidates, path.Join("checkpoints", name, "actor"))
+	candidates := []string{rundir.BestName, "model"}
+	for _, kept := range []struct{ prefix, policy string }{
+		{rundir.StepPrefix, rundir.ActorName}, {rundir.ActorPrefix, ""},
+	} {
+		steps, err := rundir.Numbered(rundir.Dir(r.path).Path(rundir.Checkpoints), kept.prefix, "")
+		if err != nil {
+			return nil, sentence("The folder checkpoints cannot be listed: %v", err)
+		}
+		for _, step := range steps {
+			candidates = append(candidates, path.Join(rundir.Checkpoints, kept.prefix+strconv.Itoa(step), kept.policy))
 		}
 	}
 	for _, folder := range candidates {
@@ -266,17 +260,4 @@ func (r *run) within(folder string) bool {
 		}
 	}
 	return true
-}
-
-// checkpointStep is the step of a folder of checkpoints, -1 for another folder.
-func checkpointStep(name string) int {
-	digits, ok := strings.CutPrefix(name, "step_")
-	if !ok {
-		digits, ok = strings.CutPrefix(name, "actor_step_")
-	}
-	n, err := strconv.Atoi(digits)
-	if !ok || err != nil || fmt.Sprint(n) != digits {
-		return -1
-	}
-	return n
 }

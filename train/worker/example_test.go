@@ -11,6 +11,7 @@ import (
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/train/config"
+	"vagen/train/queue/embedded"
 	"vagen/train/worker"
 )
 
@@ -36,7 +37,7 @@ func work(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	trainer := worker.Trainer{Config: &c, Dir: dir, ID: "a run", Own: true}
+	trainer := worker.Trainer{Config: &c, Dir: dir, ID: "a run", Own: true, QueueServer: embedded.Start}
 	q, err := trainer.Open(ctx, traintest.Walker(), nil)
 	if err != nil {
 		return err

@@ -24,9 +24,10 @@ type Trainer struct {
 	ID     string // of the run; "" if it has not started
 	// Own is set if the learner is not that of the configuration, so that workers do not need
 	// the configuration's servers.
-	Own    bool
-	Getenv func(name string) (string, bool) // looks up keys; nil is os.LookupEnv
-	Log    *slog.Logger                     // nil discards
+	Own bool
+	// QueueServer starts the server of run.queue=embedded: see queue.Options.Server.
+	QueueServer queue.Starter
+	Log         *slog.Logger // nil discards
 }
 
 // queueFolder is the folder of an embedded queue in that of the run.
@@ -35,18 +36,19 @@ const queueFolder = "queue"
 // options converts the settings of run.queue.
 func (t *Trainer) options() (queue.Options, error) {
 	k, out := &t.Config.Run.QueueOptions, queue.DefaultOptions()
+	if t.Config.Run.Queue == config.QueueEmbedded && t.QueueServer == nil {
+		return out, fmt.Errorf("%w: run.queue: %s, but this program has no server: it must set Options.QueueServer to Start "+
+			"of package vagen/train/queue/embedded, or run.queue must be the URL of a NATS server", config.ErrConfig, config.QueueEmbedded)
+	}
 	out.Connection = queue.Connection{
 		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User,
 		CA: k.CA, Cert: k.Cert, CertKey: k.CertKey, Log: t.Log,
 	}
-	out.Dir, out.Listen, out.Sync, out.Tries = filepath.Join(t.Dir, queueFolder), k.Listen, k.Sync, k.Tries
+	out.Dir, out.Listen, out.Server = filepath.Join(t.Dir, queueFolder), k.Listen, t.QueueServer
+	out.Sync, out.Tries = k.Sync, k.Tries
 	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
-		look := t.Getenv
-		if look == nil {
-			look = os.LookupEnv
-		}
-		if out.Key, _ = look(k.KeyEnv); out.Key == "" {
+		if out.Key = os.Getenv(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
 		}
 	}

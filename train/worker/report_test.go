@@ -17,6 +17,7 @@ import (
 	"vagen/train/config"
 	"vagen/train/envs"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 )
 
 // TestTheTrainerCountsTheJudgeOfItsWorkers: claims, requests and causes are those of one process,
@@ -64,7 +65,7 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 		require.EqualValues(t, 11*want.Attempts, want.CompletionTokens)
 		require.Equal(t, name == "nonsense", want.Unscored[client.Answer] > 0)
 		for _, n := range []int{1, 3} {
-			trainer := Trainer{Config: &c, Dir: t.TempDir(), ID: "a run", Own: true}
+			trainer := Trainer{Config: &c, Dir: t.TempDir(), ID: "a run", Own: true, QueueServer: embedded.Start}
 			q, err := trainer.Open(t.Context(), newPolicy(), nil)
 			require.NoError(t, err)
 			ctx, stop := context.WithCancel(t.Context())

@@ -41,8 +41,6 @@ type Options struct {
 	Registries config.Registries
 	// Keys are the environment variables with keys of services that this worker may send.
 	Keys Keys
-	// Getenv looks up keys of servers; nil is os.LookupEnv.
-	Getenv func(name string) (string, bool)
 }
 
 // DefaultOptions returns those of queue.DefaultWorkerOptions.
@@ -119,9 +117,13 @@ func (h *host) open(ctx context.Context, b queue.Batch) (queue.Opened, error) {
 // read opens the environments of a run.
 func (h *host) read(raw []byte) error {
 	var s setup
+	var removed []string
 	err := json.Unmarshal(raw, &s)
 	if err == nil {
-		h.config, err = config.ReadStored("configuration of the run", []byte(s.Config))
+		h.config, removed, err = config.ReadStored("configuration of the run", []byte(s.Config))
+	}
+	for _, key := range removed {
+		h.log().Warn("a key of the run's configuration does not exist in this version", "key", key)
 	}
 	if err != nil {
 		return fmt.Errorf("worker: the run cannot be read: %w", err)
@@ -158,7 +160,7 @@ func (h *host) policy(ctx context.Context, version []byte) (p policy.Policy, err
 		if err := h.allowEngine(); err != nil {
 			return nil, err
 		}
-		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Getenv, h.opts.Log); err != nil {
+		if h.follower, err = engines.Follow(ctx, &h.config, h.opts.Log); err != nil {
 			return nil, err
 		}
 	}

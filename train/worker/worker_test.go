@@ -23,10 +23,11 @@ import (
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/queue"
+	"vagen/train/queue/embedded"
 	"vagen/train/run"
+	"vagen/train/track"
 	"vagen/train/worker"
 )
 
@@ -97,7 +98,10 @@ func lake(dir, server, listen string) config.Config {
 }
 
 func trainRun(ctx context.Context, c config.Config) error {
-	r, err := run.Open(ctx, c, run.Options{Learner: newLearner, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	r, err := run.Open(ctx, c, run.Options{
+		Learner: newLearner, QueueServer: embedded.Start,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
 	if err != nil {
 		return err
 	}
@@ -131,7 +135,7 @@ func files(t *testing.T, dir string) map[string]string {
 			m := map[string]any{}
 			require.NoError(t, json.Unmarshal(line, &m))
 			for k := range m {
-				if train.MachineMetric(k) || k == "t" {
+				if track.MachineMetric(k) || k == "t" {
 					delete(m, k)
 				}
 			}
@@ -184,7 +188,7 @@ func TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes(t *testing.T) {
 	c.Run.QueueOptions.NoWorkers = 0.5
 	errClosed := errors.New("the servers are closed today")
 	play := func(batches int) (played, worked error) {
-		r, err := run.Open(t.Context(), c, run.Options{Learner: newLearner})
+		r, err := run.Open(t.Context(), c, run.Options{Learner: newLearner, QueueServer: embedded.Start})
 		require.NoError(t, err)
 		o := worker.DefaultOptions()
 		o.URL, o.Slots = "nats://"+c.Run.QueueOptions.Listen, 2

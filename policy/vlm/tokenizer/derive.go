@@ -17,8 +17,8 @@ import (
 // uses an unknown construct, is rejected with ErrUnsupported and the difference.
 //
 // vars are further variables for the template, such as "enable_thinking": false;
-// nil means none. Functions that depend on the time are not provided, so the result
-// is always the same.
+// nil means none. A template gets no clock, so the result is always the same: strftime_now is
+// undefined, or shows the fixed time of the variable "strftime_now", such as "2026-01-31".
 func (t *Tokenizer) Chat(vars map[string]any) (*Chat, error) {
 	c, err := t.derive(vars)
 	if err != nil {
@@ -76,7 +76,7 @@ const (
 func (p *probe) render(generate bool, messages ...Message) (string, error) {
 	list := make([]any, len(messages))
 	for i, m := range messages {
-		list[i] = map[string]any{"role": m.Role, "content": m.content()}
+		list[i] = jinja.Dict{{Key: "role", Value: m.Role}, {Key: "content", Value: m.content()}}
 	}
 	return p.run(generate, list)
 }

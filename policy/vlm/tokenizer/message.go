@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
 // The roles that chats are rendered for.
@@ -75,9 +77,9 @@ func (m Message) content() any {
 	list := make([]any, len(m.Parts))
 	for i, p := range m.Parts {
 		if p.Image {
-			list[i] = map[string]any{"type": "image"}
+			list[i] = jinja.Dict{{Key: "type", Value: "image"}}
 		} else {
-			list[i] = map[string]any{"type": "text", "text": p.Text}
+			list[i] = jinja.Dict{{Key: "type", Value: "text"}, {Key: "text", Value: p.Text}}
 		}
 	}
 	return list

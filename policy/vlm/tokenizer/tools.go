@@ -102,9 +102,12 @@ func (c *Chat) ToolCalls(text string, calls json.RawMessage) (string, error) {
 	var out string
 	for _, quoted := range []bool{false, true} { // arguments as an object, or as its JSON text
 		if out, err = c.call.run(false, []any{
-			map[string]any{"role": RoleUser, "content": textA},
-			map[string]any{"role": RoleAssistant, "content": content, "tool_calls": list.json(quoted)},
-			map[string]any{"role": RoleUser, "content": textC},
+			jinja.Dict{{Key: "role", Value: RoleUser}, {Key: "content", Value: textA}},
+			jinja.Dict{
+				{Key: "role", Value: RoleAssistant}, {Key: "content", Value: content},
+				{Key: "tool_calls", Value: list.json(quoted)},
+			},
+			jinja.Dict{{Key: "role", Value: RoleUser}, {Key: "content", Value: textC}},
 		}); err == nil {
 			break
 		}

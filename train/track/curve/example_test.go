@@ -7,7 +7,7 @@ import (
 	"vagen/train/track/curve"
 )
 
-// A curve collects a metric of validations and draws it with WritePNG.
+// A curve collects a metric of validations and plot.PNG draws it.
 func ExampleCurve() {
 	c := &curve.Curve{Title: "FrozenLake", Train: "train/success", Val: "val/success", Label: "success"}
 	for step, x := range []float64{0.25, 0.5, 0.75} {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -36,16 +37,16 @@ type client struct {
 
 // Check reports whether the environment names a server, as New needs it, without
 // contacting it. An address that is missing or malformed is an ErrSetting.
-func Check(getenv func(string) (string, bool)) error {
-	_, err := fromEnvironment(getenv)
+func Check() error {
+	_, err := fromEnvironment()
 	return err
 }
 
 // fromEnvironment makes a client from the variables that MLflow's own programs
 // read. With MLFLOW_TRACKING_INSECURE_TLS=true certificates are not checked. No
 // error contains a secret.
-func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
-	get := func(name string) string { v, _ := getenv(name); return strings.TrimSpace(v) }
+func fromEnvironment() (*client, error) {
+	get := func(name string) string { return strings.TrimSpace(os.Getenv(name)) }
 	address := get("MLFLOW_TRACKING_URI")
 	if address == "" {
 		return nil, fmt.Errorf("mlflow: %w: MLFLOW_TRACKING_URI is not set, must be the address of a server, such as http://localhost:5000", ErrSetting)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -74,20 +73,15 @@ type Options struct {
 	Project    string            // name of the experiment on the server
 	Experiment string            // name of the run
 	Params     map[string]string // parameters of the run, without secrets
-	// Getenv looks up the variables that MLflow's own programs read:
-	// MLFLOW_TRACKING_URI and, where the server needs them, MLFLOW_TRACKING_TOKEN or
-	// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; nil is os.LookupEnv.
-	Getenv func(string) (string, bool)
-	Log    *slog.Logger // nil discards
+	Log        *slog.Logger      // nil discards
 }
 
-// New starts a Sink. It does not wait for the server. An address that is missing
-// or malformed is an ErrSetting.
+// New starts a Sink. It reads the environment variables that MLflow's own programs read:
+// MLFLOW_TRACKING_URI and, where the server needs them, MLFLOW_TRACKING_TOKEN or
+// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. An address that is missing or malformed
+// is an ErrSetting. New does not wait for the server.
 func New(o Options) (*Sink, error) {
-	if o.Getenv == nil {
-		o.Getenv = os.LookupEnv
-	}
-	client, err := fromEnvironment(o.Getenv)
+	client, err := fromEnvironment()
 	if err != nil {
 		return nil, err
 	}

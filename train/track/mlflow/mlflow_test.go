@@ -17,11 +17,11 @@ import (
 // TestMLflowHasTheWholeRun: parameters, every finite metric and the state, also when
 // the server is down at first; a resumed run sends none of them twice.
 func TestMLflowHasTheWholeRun(t *testing.T) {
-	s, getenv := traintest.NewMLflowServer(t)
+	s := traintest.NewMLflowServer(t)
 	s.Broken = 1
 	dir := t.TempDir()
 	var log bytes.Buffer
-	m, err := mlflow.New(mlflow.Options{Dir: dir, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := 1; step <= 2; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}}))
@@ -37,7 +37,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Contains(t, log.String(), "MLflow responds again")
 	require.NotContains(t, log.String(), "secret")
 
-	m, err = mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
+	m, err = mlflow.New(mlflow.Options{Dir: dir})
 	require.NoError(t, err)
 	for step := 1; step <= 3; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step)}}))
@@ -54,10 +54,10 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 
 // TestMLflowNeverStopsTraining: the server does not respond, or refuses. Both are logged.
 func TestMLflowNeverStopsTraining(t *testing.T) {
-	s, getenv := traintest.NewMLflowServer(t)
+	s := traintest.NewMLflowServer(t)
 	s.Refuse = true
 	var log bytes.Buffer
-	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := range 1000 {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}}))
@@ -70,9 +70,9 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 
 func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
 	for _, address := range []string{"", "sqlite:///m.db", "./mlruns", "http://"} {
-		getenv := func(string) (string, bool) { return address, true }
-		require.ErrorIs(t, mlflow.Check(getenv), mlflow.ErrSetting, address)
-		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv})
+		t.Setenv("MLFLOW_TRACKING_URI", address)
+		require.ErrorIs(t, mlflow.Check(), mlflow.ErrSetting, address)
+		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir()})
 		require.ErrorIs(t, err, mlflow.ErrSetting, address)
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}

@@ -18,8 +18,9 @@ func TestRedirectsLeadToNoOtherServer(t *testing.T) {
 	defer other.Close()
 	server := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	env := map[string]string{"MLFLOW_TRACKING_URI": server.URL, "MLFLOW_TRACKING_TOKEN": "secret"}
-	c, err := fromEnvironment(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+	t.Setenv("MLFLOW_TRACKING_URI", server.URL)
+	t.Setenv("MLFLOW_TRACKING_TOKEN", "secret")
+	c, err := fromEnvironment()
 	require.NoError(t, err)
 	err = c.call(t.Context(), http.MethodPost, "runs/update", map[string]int{"n": 1}, nil)
 	require.ErrorIs(t, err, origin.ErrForeign)

@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/png"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -28,11 +29,8 @@ func Protocols() []Protocol { return []Protocol{None, Kitty, ITerm} }
 // Detect returns a terminal's protocol, based on its environment variables. For
 // unidentified terminals it returns None: a terminal that does not understand a protocol
 // prints it as text.
-func Detect(getenv func(name string) (string, bool)) Protocol {
-	get := func(name string) string {
-		v, _ := getenv(name)
-		return strings.ToLower(v)
-	}
+func Detect() Protocol {
+	get := func(name string) string { return strings.ToLower(os.Getenv(name)) }
 	term, program := get("TERM"), get("TERM_PROGRAM")
 	switch {
 	case get("TMUX") != "" || strings.HasPrefix(term, "screen"):

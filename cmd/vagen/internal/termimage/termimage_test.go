@@ -21,7 +21,10 @@ func TestTerminalsAreDetected(t *testing.T) {
 		None:  {{}, {"TERM": "xterm-256color"}, {"TERM": "screen.xterm", "TERM_PROGRAM": "iTerm.app"}, {"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}},
 	} {
 		for _, e := range envs {
-			require.Equal(t, want, Detect(func(name string) (string, bool) { v, ok := e[name]; return v, ok }), e)
+			for _, name := range []string{"TERM", "TERM_PROGRAM", "TMUX", "KITTY_WINDOW_ID", "LC_TERMINAL"} {
+				t.Setenv(name, e[name])
+			}
+			require.Equal(t, want, Detect(), e)
 		}
 	}
 }

@@ -10,16 +10,11 @@ import (
 	"strings"
 
 	"vagen/internal/regular"
+	"vagen/train/rundir"
 )
 
 // ErrExists means that a folder belongs to another run.
 var ErrExists = errors.New("the folder already contains a run")
-
-// IDName is the file in a run's folder with its random ID.
-const IDName = "run.id"
-
-// ownerName is the file that identifies the run that the episodes of a folder belong to.
-const ownerName = "run.txt"
 
 // Run identifies a run by its random ID, "" before it started, and its folder. A copy
 // of a run's folder has the same ID and another folder.
@@ -38,7 +33,7 @@ func Of(path string) (Run, error) {
 // Recorded returns the run that a folder's episodes belong to. ok is false if it is
 // not recorded.
 func Recorded(dir string) (o Run, ok bool, err error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, ownerName))
+	raw, err := regular.ReadFile(filepath.Join(dir, rundir.OwnerName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, false, nil
 	}
@@ -52,7 +47,7 @@ func Recorded(dir string) (o Run, ok bool, err error) {
 // Check refuses a folder with the episodes of another run. The folder of this run may
 // have been moved: then the recorded folder no longer contains the run.
 func (o Run) Check(dir string) error {
-	const advice = "choose another folder, or move the episodes away together with " + ownerName
+	const advice = "choose another folder, or move the episodes away together with " + rundir.OwnerName
 	was, ok, err := Recorded(dir)
 	if err != nil {
 		return err
@@ -60,7 +55,8 @@ func (o Run) Check(dir string) error {
 	if !ok {
 		found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
 		if err == nil && len(found) > 0 {
-			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, or move the episodes away", ErrExists, dir, ownerName)
+			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, "+
+				"or move the episodes away", ErrExists, dir, rundir.OwnerName)
 		}
 		return err
 	}
@@ -82,11 +78,11 @@ func (o Run) Write(dir string) error {
 	if was, ok, err := Recorded(dir); err != nil || ok && was == o {
 		return err
 	}
-	tmp := filepath.Join(dir, "."+ownerName+".tmp")
+	tmp := filepath.Join(dir, "."+rundir.OwnerName+".tmp")
 	if err := os.WriteFile(tmp, []byte(o.ID+"\n"+o.Folder+"\n"), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(tmp, filepath.Join(dir, ownerName))
+	return os.Rename(tmp, filepath.Join(dir, rundir.OwnerName))
 }
 
 // sameFile reports whether two paths lead to the same folder.
@@ -98,7 +94,7 @@ func sameFile(a, b string) bool {
 
 // IDOf returns the random ID of the run in a folder, "" if it has none.
 func IDOf(path string) (string, error) {
-	raw, err := regular.ReadFile(filepath.Join(path, IDName))
+	raw, err := regular.ReadFile(filepath.Join(path, rundir.IDName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"vagen/internal/hub"
@@ -27,14 +26,11 @@ type Queue struct {
 }
 
 // New returns nil if uploads are disabled.
-func New(c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*Queue, error) {
+func New(c *config.Config, log *slog.Logger) (*Queue, error) {
 	if c.Hub.Repo == "" || c.Hub.Freq == nil {
 		return nil, nil
 	}
-	if getenv == nil {
-		getenv = os.LookupEnv
-	}
-	client, err := hub.FromEnvironment(getenv)
+	client, err := hub.FromEnvironment()
 	if err != nil {
 		return nil, fmt.Errorf("%w: huggingface_hub.repo_id: %w", config.ErrConfig, err)
 	}

@@ -45,7 +45,16 @@ var globals = map[string]function{
 		maps.Copy(ns, kw)
 		return ns
 	},
-	"dict": func(_ *state, _ int, _ []any, kw map[string]any) any { return kw },
+	"dict": func(_ *state, line int, args []any, kw map[string]any) any {
+		if len(args) > 0 || len(kw) > 1 {
+			failAt(line, "dict() with more than one name is not supported, but {…} is")
+		}
+		d := new(dict)
+		for k, v := range kw {
+			d.set(k, v)
+		}
+		return d
+	},
 	"range": func(s *state, line int, args []any, _ map[string]any) any {
 		var n [3]int
 		for i, a := range args {
@@ -175,6 +184,7 @@ var textMethods = map[string]method{
 		}
 		return list
 	},
+	"format": format,
 	"join": func(s *state, line int, args []any, _ map[string]any) any {
 		return join(s, line, arg(args, nil, 1, "", nil), requireString(line, "join", args[0]))
 	},
@@ -196,8 +206,8 @@ func join(s *state, line int, list any, sep string) string {
 }
 
 var dictMethods = map[string]method{
-	"get": func(_ *state, line int, args []any, _ map[string]any) any {
-		if v, ok := args[0].(map[string]any)[requireString(line, "get", arg(args, nil, 1, "", nil))]; ok {
+	"get": func(_ *state, _ int, args []any, _ map[string]any) any {
+		if v, ok := args[0].(*dict).get(arg(args, nil, 1, "", nil)); ok {
 			return v
 		}
 		return arg(args, nil, 2, "", nil)
@@ -207,30 +217,37 @@ var dictMethods = map[string]method{
 	"values": func(s *state, line int, args []any, _ map[string]any) any {
 		var list []any
 		for _, k := range s.iterate(line, args[0]) {
-			list = append(list, args[0].(map[string]any)[k.(string)])
+			list = append(list, args[0].(*dict).items[k])
 		}
 		return list
 	},
 }
 
 func items(s *state, line int, args []any, _ map[string]any) any {
-	d, ok := args[0].(map[string]any)
+	d, ok := args[0].(*dict)
 	if !ok {
 		failAt(line, "items of %s", typeName(args[0]))
 	}
 	var list []any
 	for _, k := range s.iterate(line, d) {
 		s.alloc(line, 2*listEntry)
-		list = append(list, []any{k, d[k.(string)]})
+		list = append(list, []any{k, d.items[k]})
 	}
 	return list
 }
 
+// ofText makes a method of strings a filter, which takes other values as their text.
+func ofText(method function) function {
+	return func(s *state, line int, args []any, kw map[string]any) any {
+		return method(s, line, append([]any{toText(line, args[0])}, args[1:]...), kw)
+	}
+}
+
 var filters = map[string]function{
-	"trim":       strip("trim", true, true),
-	"upper":      mapText("upper", strings.ToUpper),
-	"lower":      mapText("lower", strings.ToLower),
-	"capitalize": mapText("capitalize", capitalize),
+	"trim":       ofText(strip("trim", true, true)),
+	"upper":      ofText(mapText("upper", strings.ToUpper)),
+	"lower":      ofText(mapText("lower", strings.ToLower)),
+	"capitalize": ofText(mapText("capitalize", capitalize)),
 	"safe":       func(_ *state, _ int, args []any, _ map[string]any) any { return args[0] },
 	"string": func(_ *state, line int, args []any, _ map[string]any) any {
 		return toText(line, args[0])
@@ -262,16 +279,23 @@ var filters = map[string]function{
 	"join": func(s *state, line int, args []any, kw map[string]any) any {
 		return join(s, line, args[0], requireString(line, "join", arg(args, kw, 1, "d", "")))
 	},
-	"replace": textMethods["replace"],
+	"replace": ofText(textMethods["replace"]),
 	"default": defaultFilter,
 	"d":       defaultFilter,
 	"tojson":  toJSON,
+	"int":     toInt,
+
+	"select":     choose(true, false),
+	"reject":     choose(false, false),
+	"map":        mapAttribute,
+	"selectattr": choose(true, true),
+	"rejectattr": choose(false, true),
 }
 
 func length(s *state, line int, args []any, _ map[string]any) any {
 	switch v := args[0].(type) {
-	case map[string]any:
-		return len(v)
+	case *dict:
+		return len(v.keys)
 	case string:
 		return utf8.RuneCountInString(v)
 	}
@@ -284,35 +308,4 @@ func defaultFilter(_ *state, _ int, args []any, kw map[string]any) any {
 		return arg(args, kw, 1, "default_value", "")
 	}
 	return args[0]
-}
-
-var tests = map[string]func(any) bool{
-	"defined":   func(v any) bool { _, no := v.(undefined); return !no },
-	"undefined": func(v any) bool { _, yes := v.(undefined); return yes },
-	"none":      func(v any) bool { return v == nil },
-	"string":    func(v any) bool { _, ok := v.(string); return ok },
-	"boolean":   func(v any) bool { _, ok := v.(bool); return ok },
-	"true":      func(v any) bool { return v == true },
-	"false":     func(v any) bool { return v == false },
-	"integer":   func(v any) bool { _, ok := v.(int); return ok },
-	"number": func(v any) bool {
-		_, ok := number(v)
-		return ok
-	},
-	"mapping": func(v any) bool { _, ok := v.(map[string]any); return ok },
-	"iterable": func(v any) bool {
-		switch v.(type) {
-		case string, []any, map[string]any, undefined:
-			return true
-		}
-		return false
-	},
-	"sequence": func(v any) bool {
-		switch v.(type) {
-		case string, []any, map[string]any, undefined:
-			return true
-		}
-		return false
-	},
-	"callable": func(v any) bool { _, ok := v.(function); return ok },
 }

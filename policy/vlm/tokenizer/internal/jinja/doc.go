@@ -7,7 +7,8 @@
 // nesting, memory and output are limited, so that a hostile template cannot hang the
 // program.
 //
-// Values are nil, bool, int, float64, string, []any and map[string]any. A json.RawMessage is
-// the value that it encodes, whose dictionaries keep the order of their keys; that of others
-// is not known. Strings are indexed by code point, as in Python.
+// Values are nil, bool, int, float64, string, []any, [Dict] and map[string]any, whose keys are
+// sorted. A json.RawMessage is the value that it encodes. Strings are indexed by code point, as
+// in Python. There is no clock: the variable strftime_now is the fixed time, as text, of the
+// function with this name.
 package jinja

@@ -27,13 +27,15 @@ func (e listExpr) eval(s *state, sc *scope) any {
 
 func (e dictExpr) eval(s *state, sc *scope) any {
 	s.alloc(0, scopeSize+dictEntry*len(e.keys))
-	d := map[string]any{}
+	d := new(dict)
 	for i, k := range e.keys {
-		key, ok := k.eval(s, sc).(string)
-		if !ok {
-			failAt(0, "a dictionary key that is not a string is not supported")
+		key := k.eval(s, sc)
+		switch key.(type) {
+		case string, int:
+		default:
+			failAt(0, "a dictionary key that is neither a string nor an integer is not supported")
 		}
-		d[key] = e.values[i].eval(s, sc)
+		d.set(key, e.values[i].eval(s, sc))
 	}
 	return d
 }
@@ -45,11 +47,11 @@ func (e attrExpr) eval(s *state, sc *scope) any {
 // attribute is a.name: a method if there is one with this name, otherwise an item.
 func attribute(line int, of any, name string) any {
 	switch v := of.(type) {
-	case map[string]any:
+	case *dict:
 		if m, ok := dictMethods[name]; ok {
 			return bindMethod(m, of)
 		}
-		if item, ok := v[name]; ok {
+		if item, ok := v.get(name); ok {
 			return item
 		}
 	case namespace:
@@ -69,11 +71,11 @@ func attribute(line int, of any, name string) any {
 func (e indexExpr) eval(s *state, sc *scope) any {
 	of, at := e.of.eval(s, sc), e.at.eval(s, sc)
 	switch v := of.(type) {
-	case map[string]any:
-		key, ok := at.(string)
-		if item, found := v[key]; ok && found {
+	case *dict:
+		if item, ok := v.get(at); ok {
 			return item
 		}
+		key, _ := at.(string)
 		return undefined{key}
 	case namespace, undefined:
 		key, _ := at.(string)
@@ -217,10 +219,8 @@ func (e testExpr) eval(s *state, sc *scope) any {
 	if !ok {
 		failAt(e.line, "test %q is not supported", e.name)
 	}
-	if len(e.args) > 0 {
-		failAt(e.line, "test %q with arguments is not supported", e.name)
-	}
-	return fn(e.of.eval(s, sc)) != e.negate
+	args, _ := evalArgs(s, sc, e.args, nil)
+	return fn(s, e.line, e.of.eval(s, sc), args) != e.negate
 }
 
 func (e unaryExpr) eval(s *state, sc *scope) any {

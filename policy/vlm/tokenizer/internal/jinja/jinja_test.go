@@ -82,6 +82,22 @@ func TestOutputEqualsJinja2(t *testing.T) {
 		{"{% for m in messages %}{{ m['role'] + ':' + m.content }} {% endfor %}", "user:x assistant:y "},
 		{"{{ messages[0].role if messages and messages[0].role == 'user' else '' }}", "user"},
 		{"{{ '{{' }}{{ '%}' }}{{ {'a': {'b': 'c'}}.a.b }}", "{{%}c"},
+		// dictionaries in the order of their keys
+		{"{% for k in {'b': 1, 'a': 2} %}{{ k }}{% endfor %}{{ {'b': 1, 'a': 2}.items()|list|length }}", "ba2"},
+		{"{{ {'b': 1, 'a': 2}.keys()|join }}{{ {'b': 1, 'a': 2}.values()|join }}", "ba12"},
+		{"{{ {'b': [1, none], 'a': {2: 'x'}}|tojson }}", `{"b": [1, null], "a": {"2": "x"}}`},
+		{"{{ {1: 'x', 2: 'y'}[2] }}{{ 1 in {1: 2} }}{{ {'a': 1, 'b': 2, 'a': 3}.a }}", "yTrue3"},
+		// choosing
+		{"{{ messages|selectattr('role', 'equalto', 'user')|list|length }}", "1"},
+		{"{{ messages|rejectattr('role', '==', 'user')|map(attribute='content')|join }}", "y"},
+		{"{{ messages|selectattr('tool')|list|length }}{{ messages|selectattr('tool', 'defined')|list|length }}", "00"},
+		{"{{ messages|selectattr('role', 'in', ['a', 'user'])|list|length }}", "1"},
+		{"{{ [1, 0, '', 'a']|select|join }}{{ [1, none, 2]|reject('none')|join }}", "1a12"},
+		// conversions
+		{"{{ '3'|int + 1 }}{{ 'x'|int }}{{ 'x'|int(7) }}{{ 2.9|int }}{{ '2.9'|int }}{{ -2.9|int }}{{ true|int }}", "40722-21"},
+		{"{{ '{} and {}'.format(1, 'b') }}{{ '{1}{0}{{}}'.format('a', 2) }}{{ '{x}'.format(x=none) }}", "1 and b2a{}None"},
+		{"{{ 'ab' * 3 }}{{ 2 * 'x' }}{{ ([1] * 3)|length }}{{ 'a' * -1 }}|", "abababxx3|"},
+		{"[{{ missing|upper }}{{ missing|trim }}{{ 3|upper }}{{ none|lower }}{{ missing|replace('a', 'b') }}]", "[3none]"},
 	} {
 		got, err := render(c.src, vars)
 		require.NoError(t, err, c.src)
@@ -112,19 +128,24 @@ func TestErrorsNameUnknownConstructs(t *testing.T) {
 	for src, want := range map[string]string{
 		"a\n{% include 'x' %}":           `line 2: statement "include"`,
 		"{% call x() %}{% endcall %}":    `"call"`,
-		"{{ x|selectattr('a') }}":        `filter "selectattr"`,
+		"{{ x|groupby('a') }}":           `filter "groupby"`,
+		"{{ [1]|select('odd') }}":        `test "odd"`,
+		"{{ [1]|map('upper') }}":         "map is supported with attribute",
+		"{{ '{:>3}'.format(1) }}":        "{:>3} has no argument",
+		"{{ '}'.format(1) }}":            "a brace is alone",
+		"{{ {none: 1} }}":                "neither a string nor an integer",
+		"{{ dict(a=1, b=2) }}":           "dict() with more than one name",
 		"{{ x is divisibleby 3 }}":       `test "divisibleby"`,
 		"{{ 'a'.zfill(3) }}":             "cannot call .zfill",
 		"{{ strftime_now('%d') }}":       "cannot call strftime_now",
 		"{{ [1] }}":                      "cannot write a list",
 		"{{ {'a': 1} }}":                 "cannot write a dictionary",
 		"{{ 1.5 }}":                      "cannot write a number",
-		"{{ {'a': 1, 'b': 2}|tojson }}":  "whose keys have no known order",
 		"{{ 1|tojson(sort_keys=true) }}": "tojson with sort_keys",
 		"{{ missing.a }}":                `"missing" is undefined`,
 		"{{ missing.a.b }}":              `"missing" is undefined`,
 		"{{ 'a' + 1 }}":                  "cannot compute a string + a number",
-		"{{ 'a' * 3 }}":                  "cannot compute a string * a number",
+		"{{ 'a' * 'b' }}":                "cannot compute a string * a string",
 		"{{ 1 // 0 }}":                   "division by zero",
 		"{{ 1 < 'a' }}":                  "cannot compare",
 		"{{ 1 in 2 }}":                   "cannot apply in to a number",
@@ -150,6 +171,28 @@ func TestErrorsNameUnknownConstructs(t *testing.T) {
 	}
 }
 
+// The expected texts are those of Python's strftime.
+func TestTheClockIsAVariable(t *testing.T) {
+	src := "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y, %A %H:%M:%S %I%p %j %y%m%a %B 100%%') }}{% else %}none{% endif %}"
+	for at, want := range map[any]string{
+		nil:                    "none",
+		"2026-01-02":           "02 Jan 2026, Friday 00:00:00 12AM 002 2601Fri January 100%",
+		"2026-11-26T15:04:05Z": "26 Nov 2026, Thursday 15:04:05 03PM 330 2611Thu November 100%",
+	} {
+		vars := map[string]any{}
+		if at != nil {
+			vars["strftime_now"] = at
+		}
+		got, err := render(src, vars)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := render("", map[string]any{"strftime_now": "today"})
+	require.ErrorContains(t, err, "strftime_now: today: must be a time")
+	_, err = render("{{ strftime_now('%Q') }}", map[string]any{"strftime_now": "2026-01-02"})
+	require.ErrorContains(t, err, "strftime_now with %Q is not supported")
+}
+
 func TestRaisedExceptionsAreErrors(t *testing.T) {
 	_, err := render("{{ raise_exception('no ' ~ 1) }}", nil)
 	var raised *RaisedError
@@ -168,7 +211,7 @@ func TestHostileTemplatesReachALimit(t *testing.T) {
 		"replace":   grow + "{% set ns.x = ns.x.replace('x', ns.x) %}{% endfor %}",
 		"join":      grow + "{% set ns.x = ns.x|join(ns.x) %}{% endfor %}",
 		"list":      grow + "{% set ns.l = ns.l + ns.l %}{% endfor %}",
-		"output":    grow + "{% set ns.x = ns.x ~ 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy' * 1 %}{% endfor %}",
+		"output":    grow + "{% set ns.x = ns.x ~ 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy' * 10000 %}{% endfor %}",
 		"recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
 		"brackets":  "{{ " + strings.Repeat("(", 100000) + " }}",
 		"nots":      "{{ " + strings.Repeat("not ", 100000) + "x }}",
@@ -195,6 +238,7 @@ func TestHostileTemplatesReachALimit(t *testing.T) {
 		"macros":   "{% for i in range(15000) %}" + strings.Repeat("{% macro m() %}{% endmacro %}", 1000) + "{% endfor %}",
 		"breaks":   "{% for i in range(15000) %}" + strings.Repeat("{% set x %}{% endset %}", 1000) + "{% endfor %}",
 		"doubled":  "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+		"repeated": grow + "{% set ns.x = ns.x * 1000 %}{% set ns.l = ns.l * 1000 %}{% endfor %}",
 		"largest":  "{{ range(9223372036854775000, 9223372036854775807, 1000)|length }}{{ range(100000)|length }}",
 		// Nested lists that contain the same list twice have millions of leaves.
 		"equal lists": "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(24) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",

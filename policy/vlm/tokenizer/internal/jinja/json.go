@@ -4,13 +4,24 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// decoded returns a value in which each json.RawMessage is replaced by what it encodes.
+// Dict is a dictionary as a variable of a template, with its keys in their order.
+type Dict []Item
+
+// Item is an entry of a Dict.
+type Item struct {
+	Key   string
+	Value any
+}
+
+// decoded returns a value in which each json.RawMessage is replaced by what it encodes, and
+// dictionaries by ones that templates read.
 func (s *state) decoded(v any) any {
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -24,17 +35,23 @@ func (s *state) decoded(v any) any {
 			list[i] = s.decoded(x)
 		}
 		return list
+	case Dict:
+		d := new(dict)
+		for _, item := range v {
+			d.set(item.Key, s.decoded(item.Value))
+		}
+		return d
 	case map[string]any:
-		d := make(map[string]any, len(v))
-		for k, x := range v {
-			d[k] = s.decoded(x)
+		d := new(dict)
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			d.set(k, s.decoded(v[k]))
 		}
 		return d
 	}
 	return v
 }
 
-// decode reads the next value and notes the order of keys.
+// decode reads the next value.
 func (s *state) decode(dec *json.Decoder) any {
 	token, err := dec.Token()
 	if err != nil {
@@ -60,20 +77,16 @@ func (s *state) decode(dec *json.Decoder) any {
 			_, _ = dec.Token() // the end, or an error that the next token repeats
 			return list
 		}
-		d, keys := map[string]any{}, []string{}
+		d := new(dict)
 		for dec.More() {
 			s.alloc(0, dictEntry)
 			key, ok := s.decode(dec).(string)
 			if !ok {
 				failAt(0, "a value is not JSON: a key is not a text")
 			}
-			if _, again := d[key]; !again {
-				keys = append(keys, key)
-			}
-			d[key] = s.decode(dec)
+			d.set(key, s.decode(dec))
 		}
 		_, _ = dec.Token()
-		s.order[reflect.ValueOf(d).Pointer()] = ordered{d, keys}
 		return d
 	}
 	return token
@@ -124,15 +137,11 @@ func (w *jsonWriter) value(v any, lineBreak string) {
 		w.text(v)
 	case []any:
 		w.items("[", "]", len(v), lineBreak, func(i int, inner string) { w.value(v[i], inner) })
-	case map[string]any:
-		keys, known := w.s.keys(v)
-		if !known {
-			failAt(w.line, "tojson of a dictionary whose keys have no known order is not supported")
-		}
-		w.items("{", "}", len(v), lineBreak, func(i int, inner string) {
-			w.text(keys[i])
+	case *dict:
+		w.items("{", "}", len(v.keys), lineBreak, func(i int, inner string) {
+			w.text(toText(w.line, v.keys[i]))
 			w.out.WriteString(": ")
-			w.value(v[keys[i]], inner)
+			w.value(v.items[v.keys[i]], inner)
 		})
 	default:
 		failAt(w.line, "tojson of %s is not supported", typeName(v))

@@ -25,6 +25,18 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 		s.alloc(e.line, len(x)+len(y))
 		return s.limitSize(e.line, x+y)
 	}
+	if e.op == "*" {
+		if n, ok := b.(int); ok {
+			if v, ok := s.repeat(e.line, a, n); ok {
+				return v
+			}
+		}
+		if n, ok := a.(int); ok {
+			if v, ok := s.repeat(e.line, b, n); ok {
+				return v
+			}
+		}
+	}
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok && e.op == "+" {
@@ -44,6 +56,27 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	}
 	failAt(e.line, "cannot compute %s %s %s", typeName(a), e.op, typeName(b))
 	return nil
+}
+
+// repeat returns a string or a list n times, and false for other values.
+func (s *state) repeat(line int, v any, n int) (any, bool) {
+	n = max(n, 0)
+	switch v := v.(type) {
+	case string:
+		if len(v) > 0 && n > maxOutput/len(v) {
+			failAt(line, "a string of more than %d bytes", maxOutput)
+		}
+		s.alloc(line, len(v)*n)
+		return s.limitSize(line, strings.Repeat(v, n)), true
+	case []any:
+		if len(v) > 0 && n > maxSteps/len(v) {
+			failAt(line, "more than %d steps", maxSteps)
+		}
+		s.countSteps(line, len(v)*n)
+		s.alloc(line, listEntry*len(v)*n)
+		return slices.Repeat(v, n), true
+	}
+	return nil, false
 }
 
 // limitSize returns t, or fails if it is longer than maxOutput.
@@ -148,10 +181,9 @@ func (s *state) contains(line int, a, b any) bool {
 		return strings.Contains(list, part)
 	case []any:
 		return slices.ContainsFunc(list, func(v any) bool { return s.equal(line, a, v) })
-	case map[string]any:
-		key, ok := a.(string)
-		_, found := list[key]
-		return ok && found
+	case *dict:
+		_, found := list.get(a)
+		return found
 	case undefined:
 		return false
 	}

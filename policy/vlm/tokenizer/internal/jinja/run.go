@@ -25,7 +25,7 @@ func (e *RaisedError) Error() string { return "the template raised: " + e.Messag
 
 // Render runs the template with the variables, which it does not change.
 func (t *Template) Render(vars map[string]any) (out string, err error) {
-	s := &state{top: &scope{vars: map[string]any{}}, order: map[uintptr]ordered{}}
+	s := &state{top: &scope{vars: map[string]any{}}}
 	s.out = &strings.Builder{}
 	defer func() {
 		if r := recover(); r != nil {
@@ -35,25 +35,20 @@ func (t *Template) Render(vars map[string]any) (out string, err error) {
 	for name, v := range vars {
 		s.top.vars[name] = s.decoded(v)
 	}
+	if at, ok := vars["strftime_now"]; ok {
+		s.top.vars["strftime_now"] = clock(at)
+	}
 	runAll(t.body, s, s.top)
 	return s.out.String(), nil
 }
 
 type state struct {
-	order map[uintptr]ordered // the keys of dictionaries, by the address of the map, where known
 	top   *scope
 	out   *strings.Builder
 	size  int
 	steps int
 	bytes int // memory of the values created so far; see maxMemory
 	calls int
-}
-
-// ordered is a dictionary with its keys in their order. It is referred to, so that no other
-// map gets its address.
-type ordered struct {
-	d    map[string]any
-	keys []string
 }
 
 // scope holds the variables set in a loop's body or a macro. Names that it lacks are
@@ -112,8 +107,8 @@ func (s *state) countValue(line int, v any) any {
 		s.alloc(line, len(v))
 	case []any:
 		s.alloc(line, listEntry*len(v))
-	case map[string]any:
-		s.alloc(line, dictEntry*len(v))
+	case *dict:
+		s.alloc(line, dictEntry*len(v.keys))
 	}
 	return v
 }
@@ -125,8 +120,8 @@ func (s *state) countSize(line int, v any) {
 		s.countSteps(line, len(v)/64)
 	case []any:
 		s.countSteps(line, len(v)/16)
-	case map[string]any:
-		s.countSteps(line, len(v)/16)
+	case *dict:
+		s.countSteps(line, len(v.keys)/16)
 	}
 }
 

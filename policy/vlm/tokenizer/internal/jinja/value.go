@@ -3,7 +3,6 @@ package jinja
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -21,7 +20,7 @@ func typeName(v any) string {
 		return "a string"
 	case []any:
 		return "a list"
-	case map[string]any:
+	case *dict:
 		return "a dictionary"
 	case undefined:
 		return fmt.Sprintf("the undefined %q", v.name)
@@ -65,8 +64,8 @@ func isTrue(v any) bool {
 		return v != ""
 	case []any:
 		return len(v) > 0
-	case map[string]any:
-		return len(v) > 0
+	case *dict:
+		return len(v.keys) > 0
 	}
 	return true
 }
@@ -113,9 +112,9 @@ func (s *state) equal(line int, a, b any) bool {
 	case []any:
 		y, ok := b.([]any)
 		return ok && slices.EqualFunc(x, y, inside)
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(x, y, inside)
+	case *dict:
+		y, ok := b.(*dict)
+		return ok && maps.EqualFunc(x.items, y.items, inside)
 	case undefined:
 		_, ok := b.(undefined)
 		return ok
@@ -123,13 +122,30 @@ func (s *state) equal(line int, a, b any) bool {
 	return false
 }
 
-// keys returns the keys of a dictionary: in the order of its JSON, otherwise sorted, because
-// the order of insertion is not known.
-func (s *state) keys(d map[string]any) (keys []string, known bool) {
-	if o, ok := s.order[reflect.ValueOf(d).Pointer()]; ok {
-		return o.keys, true
+// dict is a dictionary whose keys keep the order in which they were set, as in Python. Keys
+// are strings and integers. It is not changed once a template has it.
+type dict struct {
+	keys  []any
+	items map[any]any
+}
+
+func (d *dict) set(key, v any) {
+	if d.items == nil {
+		d.items = map[any]any{}
 	}
-	return slices.Sorted(maps.Keys(d)), len(d) < 2
+	if _, again := d.items[key]; !again {
+		d.keys = append(d.keys, key)
+	}
+	d.items[key] = v
+}
+
+func (d *dict) get(key any) (any, bool) {
+	switch key.(type) {
+	case string, int:
+		v, ok := d.items[key]
+		return v, ok
+	}
+	return nil, false
 }
 
 // iterate returns the items of a loop over a value. For dictionaries these are the keys.
@@ -146,15 +162,10 @@ func (s *state) iterate(line int, v any) []any {
 			list = append(list, string(r))
 		}
 		return list
-	case map[string]any:
+	case *dict:
 		s.countSize(line, v)
-		s.alloc(line, 2*listEntry*len(v))
-		var list []any
-		keys, _ := s.keys(v)
-		for _, k := range keys {
-			list = append(list, k)
-		}
-		return list
+		s.alloc(line, 2*listEntry*len(v.keys))
+		return v.keys
 	}
 	failAt(line, "cannot loop over %s", typeName(v))
 	return nil

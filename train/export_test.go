@@ -1,4 +1,0 @@
-package train
-
-// TrainerKeys are the keys that a Trainer implements itself.
-func TrainerKeys() []string { return trainerKeys }
