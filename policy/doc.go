@@ -15,6 +15,6 @@
 //	Objective   the loss of an update; Objective.Eval computes it in plain Go
 //	Optimizer   the settings of an optimiser step; Stats is what it reports
 //
-// What a policy can do besides is in small interfaces, which callers look for: Counter,
-// Encoder, Resumer, Snapshotter, Exporter and others.
+// What a policy can do besides, its abilities, is in small interfaces: Counter, Encoder, Resumer,
+// Snapshotter, Exporter and others. Callers look for them with As, also in policies that are wrapped.
 package policy

@@ -6,16 +6,13 @@ import (
 )
 
 // Meter returns a policy that answers as p does, and a function that returns the usage of its
-// completions so far. It counts tokens if p does; other interfaces of p are hidden.
+// completions so far. It has the abilities of p.
 func Meter(p Policy) (metered Policy, used func() Usage) {
 	m := &meter{Policy: p}
 	used = func() Usage {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return m.used
-	}
-	if c, ok := p.(Counter); ok {
-		return countingMeter{m, c}, used
 	}
 	return m, used
 }
@@ -37,7 +34,5 @@ func (m *meter) Generate(ctx context.Context, prompts []Prompt, s Sampling) ([]C
 	return out, err
 }
 
-type countingMeter struct {
-	*meter
-	Counter
-}
+// Unwrap implements Unwrapper.
+func (m *meter) Unwrap() Policy { return m.Policy }

@@ -20,18 +20,20 @@ type counting struct{ priced }
 
 func (counting) Count(policy.Prompt) (int, error) { return 7, nil }
 
-// TestAMeterAddsUpAndCountsTokensOnlyIfThePolicyDoes.
-func TestAMeterAddsUpAndCountsTokensOnlyIfThePolicyDoes(t *testing.T) {
+// TestAMeterAddsUpAndCountsTokensIfThePolicyDoes.
+func TestAMeterAddsUpAndCountsTokensIfThePolicyDoes(t *testing.T) {
 	m, used := policy.Meter(priced{})
 	for range 2 {
 		_, err := m.Generate(t.Context(), nil, policy.Sampling{})
 		require.NoError(t, err)
 	}
 	require.Equal(t, policy.Usage{PromptTokens: 6, CompletionTokens: 6, Cost: 1}, used())
-	_, ok := m.(policy.Counter)
+	_, ok := policy.As[policy.Counter](m)
 	require.False(t, ok)
 	m, used = policy.Meter(counting{})
-	n, err := m.(policy.Counter).Count(policy.Prompt{})
+	counter, ok := policy.As[policy.Counter](m)
+	require.True(t, ok)
+	n, err := counter.Count(policy.Prompt{})
 	require.NoError(t, err)
 	require.Equal(t, 7, n)
 	require.Zero(t, used())

@@ -38,24 +38,6 @@ type Policy interface {
 	Forget(keys ...uint64)
 }
 
-// Counter is a policy that can count the tokens of a prompt before generation. Token
-// budgets need it.
-type Counter interface {
-	// Count returns the number of tokens that Generate would read before its response
-	// to the prompt, including image placeholders. Policies that do not tokenise may
-	// estimate it.
-	Count(p Prompt) (int, error)
-}
-
-// Aligner is a policy that maps a response's tokens to positions in its text.
-type Aligner interface {
-	// Ends returns, for each token of a response, the byte position in the response's
-	// text up to which the text is complete after that token. The text that the chat template
-	// opened (see Completion.Text) comes before that of the first token. Positions beyond the
-	// text mean an end-of-turn token.
-	Ends(tokens []int32) []int
-}
-
 // Prompt is a request for one response.
 type Prompt struct {
 	// Conversation identifies the conversation. The first prompt with a key opens it,

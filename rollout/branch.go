@@ -63,7 +63,7 @@ func (p *Player) Continue(ctx context.Context, branches []Branch, seed uint64) (
 	if err := p.check(); err != nil {
 		return nil, Timing{}, err
 	}
-	if _, ok := p.Policy.(policy.Resumer); !ok {
+	if _, ok := policy.As[policy.Resumer](p.Policy); !ok {
 		return nil, Timing{}, fmt.Errorf("rollout: continue: %w: the policy is a %T, which cannot resume recorded conversations", ErrBranch, p.Policy)
 	}
 	lives := make([]*live, len(branches))
@@ -211,7 +211,8 @@ func (p *Player) resume(l *live, c policy.Recorded) error {
 		return nil
 	}
 	c.Conversation = l.key
-	if err := p.Policy.(policy.Resumer).Resume(c); err != nil {
+	resumer, _ := policy.As[policy.Resumer](p.Policy) // Continue has checked it
+	if err := resumer.Resume(c); err != nil {
 		return fmt.Errorf("rollout: turn %d: %w", len(l.Turns), err)
 	}
 	return nil

@@ -78,7 +78,7 @@ func (p *Player) state(l *live) *State {
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
 	s.Budget.perTurn = l.longest(p)
-	if counter, ok := p.Policy.(policy.Counter); ok {
+	if counter, ok := policy.As[policy.Counter](p.Policy); ok {
 		s.count = func(a Request) (int, error) { return counter.Count(l.prompt(a)) }
 	}
 	if l.closed {
@@ -284,7 +284,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 // measure adds the length of a completion to those of the conversation.
 func (p *Player) measure(l *live, c policy.Completion) {
 	read, wrote := len(c.Context), len(c.Tokens)
-	if counter, ok := p.Policy.(policy.Counter); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
+	if counter, ok := policy.As[policy.Counter](p.Policy); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
 		// A length that cannot be estimated counts as 0: the policy itself ends a
 		// conversation that exceeds its context.
 		read, _ = counter.Count(l.prompt(l.request))

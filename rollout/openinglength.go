@@ -16,7 +16,7 @@ func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int,
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if _, counts := p.Policy.(policy.Counter); !counts {
+	if _, counts := policy.As[policy.Counter](p.Policy); !counts {
 		return nil, fmt.Errorf("rollout: openings: %w", ErrNoCounter)
 	}
 	lives, place := make([]*live, len(episodes)), map[*live]int{}

@@ -204,7 +204,7 @@ func (p *Player) check() error {
 	if c, compact := p.Harness.(Compact); compact && c.Summary < 1 {
 		return fmt.Errorf("rollout: Compact: %w: Summary is %d, must be positive", ErrNoSummary, c.Summary)
 	}
-	if _, counts := p.Policy.(policy.Counter); p.Budget.on() && !counts {
+	if _, counts := policy.As[policy.Counter](p.Policy); p.Budget.on() && !counts {
 		return fmt.Errorf("rollout: Budget: %w", ErrNoCounter)
 	}
 	return errors.Join(p.Budget.check(), p.Retry.check())

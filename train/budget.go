@@ -12,7 +12,7 @@ import (
 // checkBudget warns if the token budget may be too small for the model.
 func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, log *slog.Logger) error {
 	p := c.Plan(h)
-	counter, counts := learner.(policy.Counter)
+	counter, counts := policy.As[policy.Counter](learner)
 	if !counts && !unbounded(c) {
 		return fmt.Errorf("%w: data.max_prompt_length, rollout_manager.max_trajectory_length and max_env_response_per_turn: %w", config.ErrConfig, rollout.ErrNoCounter)
 	}

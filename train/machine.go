@@ -29,7 +29,7 @@ func measureMachine(learner policy.Learner, dealer rollout.Dealer, m track.Metri
 		}
 	}
 	for _, part := range []any{learner, dealer} {
-		if r, ok := part.(policy.MetricsReporter); ok {
+		if r, ok := policy.As[policy.MetricsReporter](part); ok {
 			for name, x := range r.Gauges() {
 				m["perf/"+name] = x
 			}

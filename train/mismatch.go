@@ -20,7 +20,7 @@ import (
 //
 // With bypass_mode the learner computes no log-probs before the update.
 func (b *batch) measureMismatch(learner policy.Learner, c *config.Config, m track.Metrics) {
-	if _, ok := learner.(policy.EngineSampler); !ok || c.Algorithm.Correction.Bypass {
+	if _, ok := policy.As[policy.EngineSampler](learner); !ok || c.Algorithm.Correction.Bypass {
 		return
 	}
 	var n, mean, most, prob, kl, k3, ratio float64

@@ -118,7 +118,7 @@ func (t *Trainer) startPrefetches(ctx context.Context) error {
 // Collections that run at the same time do not share a copy, because episodes that a model
 // plays together have an effect on each other's rounding.
 func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error) {
-	snapshotter, ok := t.Learner.(policy.PolicySnapshotter)
+	snapshotter, ok := policy.As[policy.PolicySnapshotter](t.Learner)
 	if !ok {
 		return nil, errNoPolicySnapshots(t.Learner)
 	}

@@ -170,7 +170,7 @@ func (t *Trainer) resume() error {
 
 // announce tells a learner that wants to know it which step its weights are from.
 func (t *Trainer) announce() {
-	if l, ok := t.Learner.(policy.StepTracker); ok {
+	if l, ok := policy.As[policy.StepTracker](t.Learner); ok {
 		l.Trained(t.progress.done)
 	}
 }

@@ -32,7 +32,7 @@ func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
 	if err := t.checkParts(runs); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	encode, ok := t.Learner.(policy.Encoder)
+	encode, ok := policy.As[policy.Encoder](t.Learner)
 	if !ok {
 		return fmt.Errorf("train: %w: trainer.stage is sft, but the learner (%T) does not implement policy.Encoder", config.ErrConfig, t.Learner)
 	}

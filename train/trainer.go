@@ -165,7 +165,7 @@ func (t *Trainer) prepare(ctx context.Context, runs bool) error {
 	}
 	t.collector.baselines = k.spec.Baselines
 	if c.Placement() == reward.PerSpan {
-		t.collector.aligner, _ = t.Learner.(policy.Aligner)
+		t.collector.aligner, _ = policy.As[policy.Aligner](t.Learner)
 	}
 	if err := t.collector.dropOverlong(ctx, t.Learner); err != nil {
 		return err
@@ -219,10 +219,10 @@ func (t *Trainer) checkParts(runs bool) error {
 	if t.Learner == nil {
 		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
 	}
-	if _, ok := t.Learner.(policy.Aligner); !ok && !t.supervises() && c.Placement() == reward.PerSpan {
+	if _, ok := policy.As[policy.Aligner](t.Learner); !ok && !t.supervises() && c.Placement() == reward.PerSpan {
 		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner", config.ErrConfig, t.Learner)
 	}
-	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && !t.supervises() && c.Run.Async {
+	if _, ok := policy.As[policy.PolicySnapshotter](t.Learner); !ok && !t.supervises() && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}
 	if _, ok := t.Checkpointer.(Rollbacker); runs && !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {

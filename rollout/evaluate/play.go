@@ -91,7 +91,7 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 	l := &episodePolicy{Policy: metered, base: e.played.Add(1) << 32}
 	p := t.Player
 	p.Policy = l
-	if c, ok := e.Policy.(policy.Counter); ok {
+	if c, ok := policy.As[policy.Counter](e.Policy); ok {
 		p.Policy = countingPolicy{l, c}
 	}
 	ts, _, err := p.Play(t.context(ctx), []rollout.Episode{ep}, t.Seed)

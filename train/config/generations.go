@@ -60,10 +60,10 @@ func (in *loaded) written() []string {
 	return slices.Compact(keys)
 }
 
-// ofGeneration reports whether only configurations of a generation have a key.
-func ofGeneration(system, key string) bool {
-	of, _ := vagen.Marked([]string{key})
-	return of == system
+// ofNext reports whether only configurations of VAGEN next have a key.
+func ofNext(key string) bool {
+	system, _ := vagen.Marked([]string{key})
+	return system == "next"
 }
 
 // withoutCritic sets critic.kind to none, as every generation does, if the estimator

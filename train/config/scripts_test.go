@@ -80,7 +80,7 @@ func scripts(t *testing.T) (branches map[string]map[string]string) {
 	return branches
 }
 
-// meaning lists the settings of a configuration that differ from the defaults, and its notes. What a run
+// meaning lists the settings of a configuration that differ from the defaults, and its notes in any order. What a run
 // stores, and the native form that vagen config import writes, mean the same and have no notes.
 func meaning(t *testing.T, c config.Config) []string {
 	t.Helper()
@@ -92,6 +92,7 @@ func meaning(t *testing.T, c config.Config) []string {
 			lines = append(lines, k.Path+": "+value)
 		}
 	}
+	values := len(lines)
 	for _, n := range c.Notes {
 		kind := "no effect"
 		if n.Warn {
@@ -99,6 +100,7 @@ func meaning(t *testing.T, c config.Config) []string {
 		}
 		lines = append(lines, kind+": "+strings.Join(n.Keys, ", "))
 	}
+	slices.Sort(lines[values:])
 	require.NotEmpty(t, c.System)
 	for _, system := range []string{c.System, ""} {
 		stored := c

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"vagen/internal/settings"
+	"vagen/train/config/internal/vagen"
 )
 
 // A setting is unread if it has no effect with the rest of the configuration: the
@@ -16,7 +17,7 @@ import (
 
 // unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []settings.Unused {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r), settings.Idle(c))
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
 	noted := false
 	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
@@ -53,7 +54,7 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		when(s.Steps != StepsFromEpochs, "sft.total_training_steps", fmt.Sprintf("is %d, which overrides it", s.Steps), "sft.total_epochs")
 		optim("sft.optim", &s.Optim)
 	}
-	return out
+	return append(out, settings.Idle(c)...)
 }
 
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
@@ -76,11 +77,10 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 		}
 		u := settings.Unused{Path: "algorithm." + h.Path, By: "algorithm.adv_estimator"}
 		u.Why = fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(readers, ", "))
-		if slices.Contains([]string{"lambda_turn", "lambda_token", "bi_level_mix"}, h.Path) {
+		if ofNext(u.Path) {
 			u.Why += " (bi_level_gae of system: next)"
 		}
-		// The scripts of the full system set it for all of its estimators.
-		u.Noted = h.Path == "high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
+		u.Noted = vagen.Given(u.Path, name)
 		out = append(out, u)
 	}
 	return out

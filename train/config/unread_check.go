@@ -60,7 +60,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		// A key of VAGEN next is meant for its estimator, whatever the value.
-		foreign := !systemGiven && ofGeneration("next", g.Name) && valueText(value) != "null"
+		foreign := !systemGiven && ofNext(g.Name) && valueText(value) != "null"
 		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.Path])) {
 			continue
 		}

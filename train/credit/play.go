@@ -272,7 +272,7 @@ func alternatives(k *workTurn, drawn []*rollout.Trajectory, most int) (out []wor
 
 // forced is the response of a turn with another text between its answer tags.
 func (m *Measurement) forced(t *rollout.Trajectory, turn int, answer string) (*policy.Completion, error) {
-	encoder, ok := m.Player.Policy.(policy.Encoder)
+	encoder, ok := policy.As[policy.Encoder](m.Player.Policy)
 	if !ok {
 		return nil, fmt.Errorf("the policy is a %T, which does not implement policy.Encoder", m.Player.Policy)
 	}

@@ -33,7 +33,7 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 	merged := filepath.Join(r.Folder.Path, "hf", "merged.tmp")
 	merges := adapted && slices.Contains(r.Config.Hub.Contents, config.HubModel)
 	if merges {
-		e, ok := learner.(policy.Exporter)
+		e, ok := policy.As[policy.Exporter](learner)
 		if !ok {
 			return nil, fmt.Errorf("%w: huggingface_hub.upload_contents has hf_model, but a %T cannot merge its adapters: it is not a policy.Exporter", config.ErrConfig, learner)
 		}

@@ -18,7 +18,7 @@ type checkpointer struct {
 // rollbacker is a checkpointer of a learner that can be restored.
 type rollbacker struct {
 	checkpointer
-	learner restorer
+	learner policy.Restorer
 }
 
 // observer writes the episodes of a run to the folders of the configuration.
@@ -30,15 +30,10 @@ var (
 	_ train.Observer     = observer{}
 )
 
-// restorer is a learner that can be restored from a checkpoint.
-type restorer interface {
-	Restore(ctx context.Context, dir string) error
-}
-
 // checkpointer saves a learner, and rolls it back if it can be restored.
 func (r *Run) checkpointer(learner policy.Learner) train.Checkpointer {
 	c := checkpointer{r, learner}
-	if l, ok := learner.(restorer); ok {
+	if l, ok := policy.As[policy.Restorer](learner); ok {
 		return rollbacker{c, l}
 	}
 	return c

@@ -91,7 +91,7 @@ func snapshots(c *config.Config) int {
 // plan logs the memory plan of a run. If it cannot be made, a warning is logged; errors of
 // the environment are reported when it is played.
 func (r *Run) plan(ctx context.Context) error {
-	m, ok := r.Learner.(planner)
+	m, ok := policy.As[planner](r.Learner)
 	if !ok || r.examples != nil { // the learner logs a plan for the first batch
 		return nil
 	}

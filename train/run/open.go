@@ -30,11 +30,10 @@ type Options struct {
 	// Learner opens the learner. dir is the run's folder, which exists. nil opens the
 	// model in actor_rollout_ref.model.path with package policy/vlm.
 	//
-	// A learner with a method Restore(ctx, dir) error, which reads what Save wrote, is
-	// resumed from checkpoints; a learner without one can only start new runs. One that
-	// is an io.Closer is closed by Run.Close. The hashes of its files are part of the run's
-	// proof if it is a policy.InputLister. The chat template of a policy.Templated is checked
-	// with a sample turn of each environment.
+	// A learner that is a policy.Restorer is resumed from checkpoints; others can only start new
+	// runs. One that is an io.Closer is closed by Run.Close. The hashes of its files are part of
+	// the run's proof if it is a policy.InputLister. The chat template of a policy.Templated is
+	// checked with a sample turn of each environment.
 	Learner func(ctx context.Context, dir string) (policy.Learner, error)
 	// Envs are the environments; nil is those of the library, or with
 	// rollout_manager.use_service those of a service.
@@ -178,7 +177,7 @@ func (o *Options) tellHistory(d policy.Templated) {
 // checkTemplate checks the chat template of a learner given in Options, if it has one, as
 // prepare does that of a model.
 func (o *Options) checkTemplate(ctx context.Context, c *config.Config, p *prepared, l policy.Learner) error {
-	d, ok := l.(policy.Templated)
+	d, ok := policy.As[policy.Templated](l)
 	if !ok || o.Learner == nil {
 		return nil
 	}
@@ -284,7 +283,7 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 
 // resume restores the learner of an existing run.
 func (r *Run) resume(ctx context.Context) error {
-	l, ok := r.Learner.(restorer)
+	l, ok := policy.As[policy.Restorer](r.Learner)
 	switch {
 	case r.Config.Trainer.ResumeMode == "disable":
 		return nil

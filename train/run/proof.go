@@ -30,7 +30,7 @@ func (r *Run) record(ctx context.Context) (err error) {
 		return fmt.Errorf("run: %w", err)
 	}
 	backend := ""
-	if l, ok := r.Learner.(interface{ Backend() string }); ok {
+	if l, ok := policy.As[policy.BackendNamer](r.Learner); ok {
 		backend = l.Backend()
 	}
 	l := proof.Line{
@@ -53,7 +53,7 @@ func (r *Run) record(ctx context.Context) (err error) {
 		return err
 	}
 	var files map[string]string
-	if l, ok := r.Learner.(policy.InputLister); ok {
+	if l, ok := policy.As[policy.InputLister](r.Learner); ok {
 		files = l.Inputs()
 	}
 	return r.RecordInputs(ctx, files)
@@ -67,7 +67,7 @@ func (r *Run) RecordInputs(ctx context.Context, paths map[string]string) error {
 		return err
 	}
 	all := paths
-	if l, ok := r.Learner.(interface{ Backend() string }); ok {
+	if l, ok := policy.As[policy.BackendNamer](r.Learner); ok {
 		plugin, err := vlm.Plugin(ctx, l.Backend())
 		if err != nil {
 			return err

@@ -210,7 +210,7 @@ func (r *Run) draw() error {
 
 // policyOf writes only a learner's policy, if the learner supports this.
 func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
-	if e, ok := l.(policy.Exporter); ok {
+	if e, ok := policy.As[policy.Exporter](l); ok {
 		return e.Export
 	}
 	return l.Save

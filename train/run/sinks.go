@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
@@ -42,7 +43,7 @@ func (r *Run) open(ctx context.Context, o Options) error {
 			return err
 		}
 		r.Sinks = append(r.Sinks, t)
-		if _, ok := r.Learner.(restorer); ok && c.Trainer.ResumeMode != "disable" {
+		if _, ok := policy.As[policy.Restorer](r.Learner); ok && c.Trainer.ResumeMode != "disable" {
 			from := 0
 			if r.from != nil {
 				from = r.Done() + 1
@@ -114,7 +115,7 @@ func (r *Run) Close() error {
 		errs = append(errs, s.Close())
 	}
 	errs = append(errs, r.queue.Close())
-	if l, ok := r.Learner.(io.Closer); ok {
+	if l, ok := policy.As[io.Closer](r.Learner); ok {
 		errs = append(errs, l.Close())
 	}
 	return errors.Join(append(errs, r.unlock())...)

@@ -138,7 +138,7 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 		return fmt.Errorf("sft: %w", err)
 	}
 	e := &encoding{config: &d.config.SFT, encode: encode}
-	if l, ok := encode.(interface{ MaxPositions() int }); ok {
+	if l, ok := policy.As[policy.Bounded](encode); ok {
 		e.limit = l.MaxPositions()
 	}
 	var err error

@@ -114,7 +114,7 @@ func firstResponse(t *rollout.Trajectory, where string) response {
 // tokenizer of an encoder. A sampled response need not consist of the tokens that its text is
 // divided into, so the tokens are not compared.
 func (r *response) check(encode policy.Encoder) error {
-	a, ok := encode.(policy.Aligner)
+	a, ok := policy.As[policy.Aligner](encode)
 	if r.text == "" || !ok {
 		return nil
 	}

@@ -16,14 +16,6 @@ const (
 	callsKey = "tool_calls"
 )
 
-// caller is an encoder whose chat template shows definitions and calls of tools.
-type caller interface {
-	// ToolCalls returns the text of a response that calls tools.
-	ToolCalls(text, calls string) (string, error)
-	// WithTools returns the encoder of conversations with definitions of tools.
-	WithTools(tools string) (policy.Encoder, error)
-}
-
 var errNoTools = errors.New("it is set, but the learner shows no tools")
 
 // with returns the encoder of conversations with definitions of tools.
@@ -34,7 +26,7 @@ func (e *encoding) with(tools string) (policy.Encoder, error) {
 	if tools == "" {
 		return e.encode, nil
 	}
-	c, ok := e.encode.(caller)
+	c, ok := policy.As[policy.ToolEncoder](e.encode)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", toolsKey, errNoTools)
 	}
@@ -51,7 +43,7 @@ func (e *encoding) with(tools string) (policy.Encoder, error) {
 
 // withCalls returns the text of a message that calls tools.
 func withCalls(encode policy.Encoder, m *message) (string, error) {
-	c, ok := encode.(caller)
+	c, ok := policy.As[policy.ToolEncoder](encode)
 	if !ok {
 		return "", fmt.Errorf("%s: %w", callsKey, errNoTools)
 	}

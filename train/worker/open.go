@@ -85,15 +85,9 @@ func asConfig(err error) error {
 }
 
 // Open connects a run to its workers, nil without run.queue. state is the block state_reward of
-// its data files, nil for none. If the learner has a method
-//
-//	CheckRow(tokens []int32, images []policy.Image) error
-//
-// rows of results are checked with it. If it, or a snapshot of it, has a method
-//
-//	WorkerPolicy(ctx context.Context) ([]byte, error)
-//
-// its result is sent to workers with every batch, for Options.Policy.
+// its data files, nil for none. If the learner is a policy.RowChecker, it checks rows of results. If
+// it, or a snapshot of it, is a policy.WorkerSource, its WorkerPolicy is sent to workers with every
+// batch, for Options.Policy.
 func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.StateReward) (*queue.Queue, error) {
 	if t.Config.Run.Queue == "" {
 		return nil, nil
@@ -106,9 +100,7 @@ func (t *Trainer) Open(ctx context.Context, learner policy.Policy, state *judge.
 		return nil, err
 	}
 	o.Policy, o.Done = workerPolicy, countJudge
-	if l, ok := learner.(interface {
-		CheckRow(tokens []int32, images []policy.Image) error
-	}); ok {
+	if l, ok := policy.As[policy.RowChecker](learner); ok {
 		o.CheckRow = l.CheckRow
 	}
 	q, err := queue.Open(ctx, o)
@@ -124,13 +116,11 @@ func countJudge(ctx context.Context, _ *rollout.Trajectory, raw []byte) error {
 	return err
 }
 
-// workerPolicy returns what workers need to sample with a policy: nothing, unless it has a
-// method WorkerPolicy.
+// workerPolicy returns what workers need to sample with a policy: nothing, unless it is a
+// policy.WorkerSource.
 func workerPolicy(ctx context.Context, p policy.Policy) ([]byte, error) {
-	if p, ok := p.(interface {
-		WorkerPolicy(ctx context.Context) ([]byte, error)
-	}); ok {
-		return p.WorkerPolicy(ctx)
+	if s, ok := policy.As[policy.WorkerSource](p); ok {
+		return s.WorkerPolicy(ctx)
 	}
 	return nil, nil
 }

@@ -42,6 +42,7 @@ type tables struct {
 		Generation string
 		Keys       []string
 	}
+	Given   map[string][]string
 	foreign []settings.Foreign
 }
 
@@ -115,6 +116,9 @@ func Estimator(generation, name string) string {
 	}
 	return name
 }
+
+// Given reports whether scripts give a setting to an estimator that does not read it.
+func Given(key, estimator string) bool { return slices.Contains(read().Given[key], estimator) }
 
 // Marked returns the newest generation that alone has some of the keys, and these.
 func Marked(keys []string) (generation string, own []string) {
