@@ -9,17 +9,10 @@ type given struct {
 }
 
 // joins reports whether a chunk may stand between the places of one noun.
-func (c *chunk) joins() bool {
-	switch c.class {
-	case and, comma, but, like:
-		return true
-	}
-	return false
-}
+func (c *chunk) joins() bool { return c.class == and || c.class == comma || c.class == but }
 
 // runAt returns the places from k that one noun has, and the index after them.
 func (r *reader) runAt(k int) (run []chunk, next int) {
-	next = k
 	for m := k; m < len(r.chunks); m++ {
 		switch c := &r.chunks[m]; {
 		case c.class == dir && c.travel != r.chunks[k].travel && !r.leads:
@@ -27,7 +20,6 @@ func (r *reader) runAt(k int) (run []chunk, next int) {
 		case c.class == dir:
 			p := *c
 			p.part = m > k && next < m
-			p.fresh = p.part && r.chunks[m-1].class == and && r.chunks[m-2].class == comma
 			run = append(run, p)
 			next = m + 1
 		case !c.joins():
@@ -104,13 +96,6 @@ func (r *reader) assign(ends class) {
 	s := subject{noun: r.topic, front: r.front, given: r.last}
 	topic := r.topic
 	r.front, r.topic = nil, nil
-	if topic == nil && r.replace && len(r.recent) > 0 {
-		s.noun = &chunk{class: object, who: r.recent}
-	}
-	if slices.ContainsFunc(r.chunks, func(c chunk) bool { return c.class == respectively }) {
-		r.zip()
-		return
-	}
 	for k := 0; k < len(r.chunks); k++ {
 		switch c := &r.chunks[k]; c.class {
 		case dir:
@@ -128,8 +113,6 @@ func (r *reader) assign(ends class) {
 			s.alike = s.alike || s.given != nil
 		case fix:
 			r.replace, s.front, s.given = true, nil, nil
-		case but:
-			r.likewise(&s)
 		}
 	}
 	r.likewise(&s)
@@ -163,12 +146,6 @@ func (r *reader) placed(s *subject, k int) int {
 	switch n := len(run) - 1; {
 	case c.travel && !r.leads && c.ref != player: // a plan
 	case r.inverts(k, next, s, run):
-		for m := n; m > 0; m-- {
-			if run[m].fresh {
-				n = m
-				break
-			}
-		}
 		if s.noun != nil && !s.fronted && n > 0 && run[n].part {
 			r.give(*s.noun, run[:n])
 			run = run[n:]
@@ -261,39 +238,10 @@ func (r *reader) inverts(k, next int, s *subject, run []chunk) bool {
 	return s.noun == nil
 }
 
-// zip gives each noun the place of its number: "are above and below me, respectively".
-func (r *reader) zip() {
-	var nouns, places []chunk
-	for _, c := range r.chunks {
-		switch {
-		case c.class == object && c.who[0] >= 0:
-			for _, w := range c.who {
-				n := c
-				n.who = []int{w}
-				nouns = append(nouns, n)
-			}
-		case c.class == dir:
-			places = append(places, c)
-		}
-	}
-	if len(nouns) != len(places) {
-		return
-	}
-	for k := range nouns {
-		r.give(nouns[k], places[k:k+1])
-	}
-}
-
 // give states places of a noun. A plural without a number has as many things as places.
 func (r *reader) give(n chunk, run []chunk) {
 	if r.asking {
 		r.held = append(r.held, given{n, run})
-		return
-	}
-	if n.many == len(run) && len(run) > 1 && conflict(run) {
-		for k := range run {
-			r.state(n.who[k], run[k])
-		}
 		return
 	}
 	isPart := func(p chunk) bool { return p.part }
@@ -325,15 +273,6 @@ func (r *reader) give(n chunk, run []chunk) {
 			r.state(w, p)
 		}
 	}
-}
-
-// conflict reports whether places exclude each other, as those of "two holes, left and right of me".
-func conflict(run []chunk) bool {
-	var all place
-	for _, p := range run {
-		all[0], all[1] = all[0]|p.place[0], all[1]|p.place[1]
-	}
-	return all[0]&(all[0]-1) != 0 || all[1]&(all[1]-1) != 0
 }
 
 // state states a place of a thing, or of the player relative to a thing.

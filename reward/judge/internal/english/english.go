@@ -21,7 +21,6 @@
 //   - placed, inverts and named: which noun has a place
 //   - likewise: "so is the box"
 //   - carry: headings and questions
-//   - zip: "respectively"
 package english
 
 import (
@@ -46,7 +45,6 @@ type reader struct {
 	tokens []token
 	truth  []reward.Relation
 	things []thing
-	saved  []thing  // before the last sentence
 	chunks []chunk  // of the sentence
 	seen   []string // sentences
 	turn   int      // number of the sentence
@@ -73,7 +71,7 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], saved: r.saved[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
+	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
 	r.tokens = tokenize(r.tokens[:0], plain.Text(text), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
@@ -194,9 +192,6 @@ func (r *reader) relations() []reward.Relation {
 			}
 			if t.said[a] == 0 && t.denied[a]&(less|after) == less|after {
 				t.said[a] = equal
-			}
-			if t.said[a]&(t.said[a]-1) != 0 {
-				t.said[a], t.exact = 0, false
 			}
 		}
 		for a, v := range t.said {
