@@ -123,16 +123,13 @@ func (r *reader) assign(ends class) {
 // carry keeps the noun of a question or a heading, and the places of one, for the next sentence.
 func (r *reader) carry(s *subject, topic *chunk, ends class) {
 	n := len(r.chunks)
-	if n == 0 {
-		return
-	}
 	if s.noun != nil && s.bare && s.own {
 		noun := *s.noun
 		r.topic = &noun
 	} else if topic != nil && !s.own && ends == line {
 		r.topic = topic
 	}
-	if s.front != nil && !s.used && (r.asking || r.chunks[n-1].class == colon || ends == line) {
+	if s.front != nil && !s.used && (r.asking || n > 0 && r.chunks[n-1].class == colon || ends == line) {
 		r.front = s.front
 	}
 	r.replace = r.replace && (!s.own || r.asking)

@@ -172,9 +172,6 @@ func (r *reader) directionsAt(c *chunk, i, j, end int) int {
 		c.place[0] |= a[0]
 		c.place[1] |= a[1]
 		takes = r.tokens[j].option == "ref"
-		if r.is(j+1, end, num) && !r.is(j+2, end, dir, object, unit, axis) {
-			j++
-		}
 	}
 	if r.is(j, end, unknown) && r.is(first-1, end, det) && first > i && !takes && regions[r.tokens[j].text] {
 		c.mute = true // in the upper left corner
