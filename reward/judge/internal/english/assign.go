@@ -1,5 +1,7 @@
 package english
 
+import "slices"
+
 // given is what places a sentence gives a noun.
 type given struct {
 	noun chunk
@@ -7,17 +9,10 @@ type given struct {
 }
 
 // joins reports whether a chunk may stand between the places of one noun.
-func (c *chunk) joins() bool {
-	switch c.class {
-	case and, comma, but, like:
-		return true
-	}
-	return false
-}
+func (c *chunk) joins() bool { return c.class == and || c.class == comma || c.class == but }
 
 // runAt returns the places from k that one noun has, and the index after them.
 func (r *reader) runAt(k int) (run []chunk, next int) {
-	next = k
 	for m := k; m < len(r.chunks); m++ {
 		switch c := &r.chunks[m]; {
 		case c.class == dir && c.travel != r.chunks[k].travel && !r.leads:
@@ -25,7 +20,6 @@ func (r *reader) runAt(k int) (run []chunk, next int) {
 		case c.class == dir:
 			p := *c
 			p.part = m > k && next < m
-			p.fresh = p.part && r.chunks[m-1].class == and && r.chunks[m-2].class == comma
 			run = append(run, p)
 			next = m + 1
 		case !c.joins():
@@ -102,13 +96,6 @@ func (r *reader) assign(ends class) {
 	s := subject{noun: r.topic, front: r.front, given: r.last}
 	topic := r.topic
 	r.front, r.topic = nil, nil
-	if topic == nil && r.replace && len(r.recent) > 0 {
-		s.noun = &chunk{class: object, who: r.recent}
-	}
-	if r.follows(0, respectively) {
-		r.zip()
-		return
-	}
 	for k := 0; k < len(r.chunks); k++ {
 		switch c := &r.chunks[k]; c.class {
 		case dir:
@@ -126,8 +113,6 @@ func (r *reader) assign(ends class) {
 			s.alike = s.alike || s.given != nil
 		case fix:
 			r.replace, s.front, s.given = true, nil, nil
-		case but:
-			r.likewise(&s)
 		}
 	}
 	r.likewise(&s)
@@ -138,16 +123,13 @@ func (r *reader) assign(ends class) {
 // carry keeps the noun of a question or a heading, and the places of one, for the next sentence.
 func (r *reader) carry(s *subject, topic *chunk, ends class) {
 	n := len(r.chunks)
-	if n == 0 {
-		return
-	}
 	if s.noun != nil && s.bare && s.own {
 		noun := *s.noun
 		r.topic = &noun
 	} else if topic != nil && !s.own && ends == line {
 		r.topic = topic
 	}
-	if s.front != nil && !s.used && (r.asking || r.chunks[n-1].class == colon || ends == line) {
+	if s.front != nil && !s.used && (r.asking || n > 0 && r.chunks[n-1].class == colon || ends == line) {
 		r.front = s.front
 	}
 	r.replace = r.replace && (!s.own || r.asking)
@@ -161,18 +143,12 @@ func (r *reader) placed(s *subject, k int) int {
 	switch n := len(run) - 1; {
 	case c.travel && !r.leads && c.ref != player: // a plan
 	case r.inverts(k, next, s, run):
-		for m := n; m > 0; m-- {
-			if run[m].fresh {
-				n = m
-				break
-			}
-		}
 		if s.noun != nil && !s.fronted && n > 0 && run[n].part {
 			r.give(*s.noun, run[:n])
 			run = run[n:]
 		}
 		s.front, s.used, s.fronted = run, false, true
-		if plainOnly(run) && next < len(r.chunks) && r.chunks[next].class == comma {
+		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && next < len(r.chunks) && r.chunks[next].class == comma {
 			s.scope = run
 		}
 	case s.noun != nil:
@@ -227,26 +203,6 @@ func (r *reader) joined(k int) bool {
 	return m >= 0 && m < k-1 && r.chunks[m].class == object
 }
 
-// plainOnly reports whether places are only "in the same row" and the like.
-func plainOnly(run []chunk) bool {
-	for _, p := range run {
-		if !p.plain {
-			return false
-		}
-	}
-	return true
-}
-
-// follows reports whether a chunk of a class follows.
-func (r *reader) follows(k int, c class) bool {
-	for ; k < len(r.chunks); k++ {
-		if r.chunks[k].class == c {
-			return true
-		}
-	}
-	return false
-}
-
 // placeNext reports whether a place follows the noun at k before the next noun.
 func (r *reader) placeNext(k int) bool {
 	for k++; k < len(r.chunks) && r.chunks[k].class != object; k++ {
@@ -279,55 +235,20 @@ func (r *reader) inverts(k, next int, s *subject, run []chunk) bool {
 	return s.noun == nil
 }
 
-// zip gives each noun the place of its number: "are above and below me, respectively".
-func (r *reader) zip() {
-	var nouns, places []chunk
-	for _, c := range r.chunks {
-		switch {
-		case c.class == object && c.who[0] >= 0:
-			for _, w := range c.who {
-				n := c
-				n.who = []int{w}
-				nouns = append(nouns, n)
-			}
-		case c.class == dir:
-			places = append(places, c)
-		}
-	}
-	if len(nouns) != len(places) {
-		return
-	}
-	for k := range nouns {
-		r.give(nouns[k], places[k:k+1])
-	}
-}
-
 // give states places of a noun. A plural without a number has as many things as places.
 func (r *reader) give(n chunk, run []chunk) {
 	if r.asking {
 		r.held = append(r.held, given{n, run})
 		return
 	}
-	parts := [][]chunk{}
-	for k := range run {
-		if k == 0 || run[k].part {
-			parts = append(parts, nil)
-		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], run[k])
-	}
-	switch {
-	case n.loose && (len(parts) > 1 || r.started(n.who[0])):
-		for k, part := range parts {
-			who := n.who[0]
-			if k > 0 || r.started(who) {
+	isPart := func(p chunk) bool { return p.part }
+	if n.loose && (slices.ContainsFunc(run, isPart) || r.started(n.who[0])) {
+		who := n.who[0]
+		for k := range run {
+			if run[k].part || k == 0 && r.started(who) {
 				who = r.add(n.kind, 0)
 			}
-			r.state(who, part)
-		}
-		return
-	case n.many == len(parts) && len(parts) > 1 && conflicts(run):
-		for k, part := range parts {
-			r.state(n.who[k], part)
+			r.state(who, run[k])
 		}
 		return
 	}
@@ -346,43 +267,27 @@ func (r *reader) give(n chunk, run []chunk) {
 				!mine && things > 1 && n.many == 0 && p.plain && p.ref == nothing: // they share a row
 				continue
 			}
-			r.state(w, []chunk{p})
+			r.state(w, p)
 		}
 	}
 }
 
-// conflicts reports whether places exclude each other.
-func conflicts(run []chunk) bool {
-	var at place
-	for _, p := range run {
-		for a := range at {
-			if at[a] != 0 && p.place[a] != 0 && at[a] != p.place[a] {
-				return true
-			}
-			at[a] |= p.place[a]
-		}
+// state states a place of a thing, or of the player relative to a thing.
+func (r *reader) state(who int, p chunk) {
+	ref := p.ref
+	if ref == nothing {
+		ref = r.base
 	}
-	return false
-}
-
-// state states places of a thing, or of the player relative to a thing.
-func (r *reader) state(who int, run []chunk) {
-	for _, p := range run {
-		ref := p.ref
-		if ref == nothing {
-			ref = r.base
-		}
-		switch {
-		case p.mute:
-		case who >= 0 && ref == player:
-			r.assert(who, p.place, p.exact, p.denied)
-		case who == player && ref >= 0:
-			for a, v := range p.place {
-				if v == less || v == after {
-					p.place[a] = less + after - v
-				}
+	switch {
+	case p.mute:
+	case who >= 0 && ref == player:
+		r.assert(who, p.place, p.exact, p.denied)
+	case who == player && ref >= 0:
+		for a, v := range p.place {
+			if v == less || v == after {
+				p.place[a] = less + after - v
 			}
-			r.assert(ref, p.place, p.exact, p.denied)
 		}
+		r.assert(ref, p.place, p.exact, p.denied)
 	}
 }

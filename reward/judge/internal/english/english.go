@@ -21,10 +21,10 @@
 //   - placed, inverts and named: which noun has a place
 //   - likewise: "so is the box"
 //   - carry: headings and questions
-//   - zip: "respectively"
 package english
 
 import (
+	"cmp"
 	"sync"
 
 	"vagen/reward"
@@ -45,7 +45,6 @@ type reader struct {
 	tokens []token
 	truth  []reward.Relation
 	things []thing
-	saved  []thing  // before the last sentence
 	chunks []chunk  // of the sentence
 	seen   []string // sentences
 	turn   int      // number of the sentence
@@ -72,7 +71,7 @@ var readers = sync.Pool{New: func() any { return new(reader) }}
 func Read(text string, names Names, truth []reward.Relation) []reward.Relation {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)
-	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], saved: r.saved[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
+	*r = reader{truth: truth, tokens: r.tokens, things: r.things[:0], chunks: r.chunks[:0], seen: r.seen[:0]}
 	r.tokens = tokenize(r.tokens[:0], plain.Text(text), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
@@ -189,13 +188,10 @@ func (r *reader) relations() []reward.Relation {
 		t := &r.things[k]
 		for a := range t.said {
 			if mine, its := r.numbered[player], r.numbered[k]; mine != nil && its != nil && mine[a] > 0 && its[a] > 0 {
-				t.said[a] = [3]uint8{less, equal, after}[sign(its[a]-mine[a])+1]
+				t.said[a] = [3]uint8{less, equal, after}[cmp.Compare(its[a], mine[a])+1]
 			}
 			if t.said[a] == 0 && t.denied[a]&(less|after) == less|after {
 				t.said[a] = equal
-			}
-			if t.said[a]&(t.said[a]-1) != 0 {
-				t.said[a], t.exact = 0, false
 			}
 		}
 		for a, v := range t.said {
@@ -211,16 +207,6 @@ func (r *reader) relations() []reward.Relation {
 		}
 	}
 	return list
-}
-
-func sign(n int) int {
-	switch {
-	case n < 0:
-		return -1
-	case n > 0:
-		return 1
-	}
-	return 0
 }
 
 // Asserts reports whether a sentence states something: it is no question, condition, guess or

@@ -44,7 +44,6 @@ const (
 	num
 	det
 	indefinite
-	respectively
 	unit
 	and
 	or
@@ -70,7 +69,6 @@ const (
 	not
 	fix
 	yes
-	tag
 	skip
 	say
 	object // a name of the claim
@@ -79,8 +77,8 @@ const (
 
 // classNames are the names of the classes in words.txt.
 var classNames = strings.Fields("? dir letter clock exact same level align axis along share more me we my poss pron its ordinal " +
-	"last other void no both cell num det a respectively unit and or comma colon but stop ask of from in near like be see go " +
-	"reach hedge silent judge if past not fix yes tag skip say")
+	"last other void no both cell num det a unit and or comma colon but stop ask of from in near like be see go " +
+	"reach hedge silent judge if past not fix yes skip say")
 
 // The values of a direction, as bits: an object that was given several has none.
 const (

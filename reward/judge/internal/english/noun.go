@@ -28,7 +28,6 @@ type chunk struct {
 	travel bool // where a motion leads
 	plain  bool // "in the same row" and the like
 	part   bool // it starts a part of a list of places
-	fresh  bool // after a comma and "and"
 }
 
 // phraseOf holds what a noun phrase has before its noun.
@@ -76,9 +75,6 @@ func (r *reader) nounAt(i, end int) (c chunk, next int) {
 		return inner, after
 	}
 	switch t := &r.tokens[j]; t.class {
-	case both:
-		c.who = r.recall(true)
-		return c, j + 1
 	case num:
 		if inner, after := r.amongAt(j+1, end); after > 0 {
 			inner.who, inner.at = r.several(inner.kind, t.n), i
@@ -97,11 +93,8 @@ func (r *reader) nounAt(i, end int) (c chunk, next int) {
 		if j == i || !p.named && !p.indef && !p.counted {
 			return c, i
 		}
-		for r.is(j, end, unknown) {
-			j++
-		}
 		c.who = []int{foreign}
-		return r.possession(c, j, end)
+		return r.possession(c, j+1, end)
 	case object:
 		return r.thingAt(c, p, j, end)
 	}
@@ -111,12 +104,7 @@ func (r *reader) nounAt(i, end int) (c chunk, next int) {
 // beforeNoun reads a word before the noun, and reports whether the token j is one.
 func (r *reader) beforeNoun(p *phraseOf, j, end int) bool {
 	switch t := &r.tokens[j]; t.class {
-	case det:
-		p.named = true
-	case both:
-		if *p == (phraseOf{}) && r.is(j+1, end, be, share, in) {
-			return false
-		}
+	case det, both:
 		p.named = true
 	case indefinite:
 		p.indef = true
@@ -235,9 +223,6 @@ func (r *reader) leadsToObject(i, end int) bool {
 // thingAt reads the name of an object at j, with a number or letter after it.
 func (r *reader) thingAt(c chunk, p phraseOf, j, end int) (chunk, int) {
 	t, label, next := &r.tokens[j], p.ord, j+1
-	for r.is(next, end, cell) && r.is(next+1, end, num) {
-		next++
-	}
 	switch {
 	case r.is(next, end, num) && t.many && r.is(next+1, end, and) && r.is(next+2, end, num): // holes 1 and 2
 		c.kind, c.many = t.kind, 2
@@ -245,8 +230,6 @@ func (r *reader) thingAt(c chunk, p phraseOf, j, end int) (chunk, int) {
 		return c, next + 3
 	case r.is(next, end, num) && !r.is(next+1, end, dir, unit, axis, cell, exact):
 		label, next = r.tokens[next].n, next+1
-	case r.is(next, end, indefinite, unknown) && len(r.tokens[next].text) == 1 && r.is(next+1, end, be):
-		label, next = int(r.tokens[next].text[0]), next+1 // hole a
 	}
 	c.kind = t.kind
 	one := !t.many && label == 0
@@ -304,8 +287,6 @@ func (r *reader) possession(c chunk, j, end int) (chunk, int) {
 		if r.tokens[k].class == axis {
 			c.axis, k = r.tokens[k].at, k+1
 		}
-	} else if c.kind != "" && r.is(k, end, axis) && r.is(k+1, end, be) {
-		c.axis, k = r.tokens[k].at, k+1
 	}
 	for r.is(k, end, cell) || r.text(k, end) == "each" {
 		k++
@@ -325,33 +306,20 @@ func (r *reader) oneOf(c chunk, p phraseOf, i, j, end int) (chunk, int) {
 		return c, k
 	case r.group == "" || r.only(r.group):
 		return c, i
-	case r.is(j, end, num) && r.tokens[j].n > 1 && r.plural && r.is(j+1, end, be):
-		c.who, c.kind = r.several(r.group, r.tokens[j].n), r.group
-		return c, j + 1
 	}
 	before := r.is(i-1, end, stop, ask, line, comma, colon) || i == 0 || r.is(i-1, end, and) && len(r.recent) == 1
 	single = single && (!r.is(j+1, end, dir, unit, axis, cell) || r.plural && before && r.is(j+1, end, dir))
 	switch {
 	case single, j > i && (p.another || p.ord > 0 && r.plural):
-		c.who, c.kind = r.others(p.another), r.group
+		if c.who = []int{foreign}; !p.another || !p.named || r.plural { // which one "the other" is, is not known
+			c.who, c.kind = []int{r.add(r.group, 0)}, r.group
+		}
 		if single {
 			j++
 		}
 		return c, j
 	}
 	return c, i
-}
-
-// others returns a new thing of the group, or with another the second of two that are listed.
-func (r *reader) others(another bool) []int {
-	if n := len(r.listed); another && n == 2 && len(r.recent) == 1 && r.things[r.listed[0]].kind != r.things[r.listed[1]].kind {
-		for k, e := range r.listed {
-			if e == r.recent[0] {
-				return []int{r.listed[1-k]}
-			}
-		}
-	}
-	return []int{r.add(r.group, 0)}
 }
 
 // recall returns what a pronoun stands for.

@@ -4,8 +4,8 @@ import "slices"
 
 // placePhrase is what a phrase for a place has before its direction.
 type placePhrase struct {
-	c                              chunk
-	within, towards, owned, counts bool
+	c                      chunk
+	within, towards, owned bool
 }
 
 // placeAt reads the phrase for a place at i; the next index is i if there is none.
@@ -48,9 +48,7 @@ func (r *reader) placeWord(p *placePhrase, i, j, end int) int {
 func (r *reader) beforePlace(p *placePhrase, i, j, end int) int {
 	t, c := &r.tokens[j], &p.c
 	switch t.class {
-	case det, indefinite, unit, both:
-	case num:
-		p.counts = true
+	case det, indefinite, unit, both, num:
 	case in, share:
 		p.within = true
 	case of, from:
@@ -76,18 +74,11 @@ func (r *reader) beforePlace(p *placePhrase, i, j, end int) int {
 		if !c.exact || !r.is(j+1, end, of) || !r.is(j+2, end, me) {
 			return j
 		}
-		if j += 2; r.is(j+1, end, comma) {
-			j++
-		}
-	case cell:
-		if j == i || r.is(j-1, end, det) && !p.within {
-			return j
-		}
+		j += 2
 	case axis:
-		if r.is(j+1, end, of) || !r.isDistance(p, i, j, end) {
+		if r.is(j+1, end, of) || j == i || r.is(i, end, share) || !r.is(j+1, end, dir) && !r.is(j-1, end, unit, indefinite) {
 			return j
 		}
-		p.counts = false
 	default:
 		return j
 	}
@@ -97,20 +88,10 @@ func (r *reader) beforePlace(p *placePhrase, i, j, end int) int {
 // linking are the words of "of" and "from" that may start a phrase for a place.
 var linking = []string{"to", "from", "with", "towards"}
 
-// isDistance reports whether the row or column at j counts or names a step: "two rows up", "in the row above".
-func (r *reader) isDistance(p *placePhrase, i, j, end int) bool {
-	if r.is(i, end, share) {
-		return false
-	}
-	return j+1 < end && (p.counts || j > i && r.is(j+1, end, dir)) || j > i && r.is(j-1, end, unit, indefinite) && !r.is(j+1, end, more) && r.text(j+1, end) != "with"
-}
-
 // lineAt reads "in my row", "in the row of the player" and "a row with".
 func (r *reader) lineAt(p *placePhrase, i, j, end int) int {
 	t := &r.tokens[j]
 	switch link := r.text(j+1, end); {
-	case r.is(j+1, end, of) && r.isDistance(p, i, j, end): // two rows of
-		return i
 	case r.is(j+1, end, more): // a row number larger than mine
 		p.c.place = t.at.scaled(r.tokens[j+1].at[0])
 		return r.reference(&p.c, j+2, end)
@@ -139,12 +120,6 @@ func (r *reader) alongAt(p *placePhrase, i, j, end int) int {
 	case r.is(k, end, same) && !r.is(k+1, end, axis, level):
 		p.c.place = place{t.at[1], t.at[0]}
 	default:
-		p.c.plain = false
-		if c, next := r.placeAt(j+1, end); next > j+1 && k == j+1 {
-			c.at = i
-			p.c = c
-			return next
-		}
 		return i
 	}
 	return r.reference(&p.c, k+1, end)
@@ -153,19 +128,10 @@ func (r *reader) alongAt(p *placePhrase, i, j, end int) int {
 // sameAt reads "in the same row as me" and "at the same place as the box".
 func (r *reader) sameAt(p *placePhrase, i, j, end int) int {
 	c, k := &p.c, j+1
-	for r.is(k, end, cell, unknown) {
-		k++
-	}
 	c.plain = true
 	if r.is(k, end, axis, level, along) {
 		c.place = r.tokens[k].at
 		return r.reference(c, k+1, end)
-	}
-	if p.within && k > j+1 && r.is(k-1, end, cell) {
-		c.place = place{equal, equal}
-		if next := r.reference(c, k, end); c.ref != nothing {
-			return next
-		}
 	}
 	return i
 }
@@ -192,12 +158,6 @@ func (r *reader) moreAt(p *placePhrase, i, j, end int) int {
 			return r.reference(&p.c, k+1, end)
 		}
 	}
-	for k := len(r.chunks) - 1; k >= 0; k-- {
-		if a := r.chunks[k].axis; a != (place{}) {
-			p.c.place = a.scaled(v)
-			return r.reference(&p.c, j+1, end)
-		}
-	}
 	return i
 }
 
@@ -212,9 +172,6 @@ func (r *reader) directionsAt(c *chunk, i, j, end int) int {
 		c.place[0] |= a[0]
 		c.place[1] |= a[1]
 		takes = r.tokens[j].option == "ref"
-		if r.is(j+1, end, num) && !r.is(j+2, end, dir, object, unit, axis) {
-			j++
-		}
 	}
 	if r.is(j, end, unknown) && r.is(first-1, end, det) && first > i && !takes && regions[r.tokens[j].text] {
 		c.mute = true // in the upper left corner

@@ -1,8 +1,8 @@
 package english
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,9 +19,6 @@ type clause struct {
 // sentence reads the tokens from i to end, the mark that ends it.
 func (r *reader) sentence(i, end int) {
 	ends := r.tokens[end].class
-	if ends == ask && r.tokens[end-1].class == tag {
-		ends, end = stop, end-1
-	}
 	if r.repeats(i, end) {
 		return
 	}
@@ -33,18 +30,12 @@ func (r *reader) sentence(i, end int) {
 		for _, h := range held {
 			r.give(h.noun, h.run)
 		}
-	case r.is(i, end, or), r.text(i, end) == "alternatively":
-		r.things = append(r.things[:0], r.saved...) // the last sentence was one of several possibilities
 	case r.is(i, end, no) && (i+1 == end || r.is(i+1, end, comma, dir)):
 		if r.replace = !wasAsking; wasAsking && len(held) > 0 {
 			r.topic = &held[0].noun
 		}
-		if i+1 == end {
-			return
-		}
 	}
 	r.asking = ends == ask
-	r.saved = append(r.saved[:0], r.things...)
 	silent := r.silences(i, end)
 	r.cut(i, end)
 	for k := range r.chunks {
@@ -58,22 +49,16 @@ func (r *reader) sentence(i, end int) {
 	r.assign(ends)
 }
 
-// repeats reports whether a sentence was read before. What stands before a colon, as in "I repeat:",
-// does not count; a pronoun counts as what it stands for.
+// repeats reports whether a sentence was read before, about the same if it has a pronoun.
 func (r *reader) repeats(i, end int) bool {
 	if r.topic != nil || r.front != nil {
 		return false
 	}
-	for k := i; k < min(i+4, end); k++ {
-		if r.text(k, end) == ":" && r.is(i, end, unknown) {
-			i = k + 1
-		}
-	}
 	var b strings.Builder
 	for k := i; k < end; k++ {
 		b.WriteString(r.tokens[k].text + " ")
-		if r.is(k, end, pron) && len(r.recent) > 0 {
-			b.WriteString(strconv.Itoa(r.recent[0]))
+		if r.is(k, end, pron) {
+			b.WriteString(fmt.Sprint(r.recent))
 		}
 	}
 	key := b.String()
@@ -122,9 +107,7 @@ func (r *reader) baseAt(i, k, end int) int {
 	if next == k+1 || t.class == of && (t.text == "as" || t.text == "of") || !marked && (t.text == "to" || t.text == "with") {
 		return k
 	}
-	if r.base = c.who[0]; r.base >= 0 {
-		r.recent = c.who
-	}
+	r.base = c.who[0]
 	if r.text(next, end) == "to" {
 		_, after := r.nounAt(next+1, end)
 		r.leads = after > next+1
@@ -153,9 +136,6 @@ func (r *reader) positionAt(_, k, end int) int {
 	case t.class == ordinal && r.is(k+1, end, axis):
 		set(r.tokens[k+1].at.axis(), t.n)
 		return k + 2
-	case t.class == axis && t.n > 0: // r3
-		set(t.at.axis(), t.n-1)
-		return k + 1
 	case t.class == axis:
 		m := k + 1
 		for r.is(m, end, colon, be, cell) {
@@ -223,14 +203,6 @@ func (r *reader) nameAt(_, k, end int) int {
 	case r.is(k, end, det) && r.is(k+1, end, other) && next == k+2 && r.is(next, end, comma): // the other, the target
 	case c.who[0] == player && c.axis == (place{}) && !r.acts(k, next, end):
 		r.observer = r.observer || r.is(k, end, det) && r.is(next, end, see)
-	case r.is(k-1, end, not):
-		r.denied = false
-		if r.speaker() < 0 {
-			c.who = []int{foreign}
-			r.chunks = append(r.chunks, c)
-		} else if r.is(next, end, comma) {
-			next++ // the box, not the target, is …
-		}
 	default:
 		r.travel = r.travel && r.is(k-1, end, motion)
 		if c.who[0] != player {
@@ -268,19 +240,10 @@ func (r *reader) nearAt(_, k, end int) int {
 
 // equalAt reads "the same as mine" after "its row is".
 func (r *reader) equalAt(_, k, end int) int {
-	n := len(r.chunks)
-	if !r.is(k, end, same) || n == 0 {
-		return k
-	}
-	for m := n - 1; m >= max(0, n-3); m-- {
+	for m := len(r.chunks) - 1; r.is(k, end, same) && m >= max(0, len(r.chunks)-3); m-- {
 		if a := r.chunks[m].axis; a != (place{}) {
 			c := chunk{class: dir, at: k, ref: nothing, place: a, plain: true, denied: r.denied}
 			next := r.reference(&c, k+1, end)
-			if next == k+1 {
-				if w, after := r.nounAt(k+1, end); after > k+1 {
-					c.ref, next = w.who[0], after
-				}
-			}
 			r.chunks = append(r.chunks, c)
 			return next
 		}
@@ -296,22 +259,14 @@ func (r *reader) word(k, end int) {
 		r.denied, r.deniedAt = true, k
 	case no:
 		r.denied, r.deniedAt = r.denied || r.is(k+1, end, dir), k
-	case and:
-		r.denied = r.denied && !r.is(k-1, end, comma)
 	case motion:
 		r.travel, r.denied = true, false
-	case be:
-		r.travel = r.travel && r.is(k-1, end, reach)
 	case but, fix, colon:
 		r.denied, r.travel = false, false
 	}
 	switch t.class {
-	case and, or, comma, colon, but, like, be, see, reach, fix, respectively:
+	case and, or, comma, colon, but, like, be, see, reach, fix:
 		r.chunks = append(r.chunks, chunk{class: t.class, at: k})
-	case not:
-		if t.text == "nor" {
-			r.chunks = append(r.chunks, chunk{class: and, at: k})
-		}
 	}
 }
 
@@ -327,9 +282,6 @@ func (r *reader) speaker() int {
 
 // acts reports whether the player at i is placed, rather than an observer or a mover.
 func (r *reader) acts(i, next, end int) bool {
-	for r.is(next, end, not, both, like) {
-		next++
-	}
 	switch {
 	case next == end, r.is(i-1, end, be):
 		return r.is(i-1, end, be)
@@ -337,11 +289,10 @@ func (r *reader) acts(i, next, end int) bool {
 		return false
 	case r.is(next, end, be, share, colon, axis), r.text(next, end) == "(", r.text(next, end) == "[":
 		return true
-	case r.text(next, end) == "on" && (r.leadsToObject(next+1, end) || r.is(next+1, end, det) && r.leadsToObject(next+2, end)):
-		return true
-	case r.is(next, end, and, comma):
-		_, after := r.nounAt(next+1, end)
-		return after > next+1
+	case r.text(next, end) == "on", r.is(next, end, and, comma):
+		if _, after := r.nounAt(next+1, end); after > next+1 {
+			return true
+		}
 	}
 	return r.placeFollows(next, end)
 }
@@ -359,13 +310,6 @@ func (r *reader) name(c *chunk) {
 		r.recent = append(r.recent[:len(r.recent):len(r.recent)], c.who...)
 		r.listed = r.recent
 		return
-	case len(c.who) > 1:
-		r.listed = c.who
-	case c.kind == "":
-	case len(r.listed) > 0 && r.listed[len(r.listed)-1] != c.who[0]:
-		r.listed = []int{r.listed[len(r.listed)-1], c.who[0]}
-	case len(r.listed) == 0:
-		r.listed = c.who
 	}
 	r.recent = c.who
 }

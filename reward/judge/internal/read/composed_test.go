@@ -28,7 +28,7 @@ var twoFull = []string{
 
 var twoShort = []string{
 	"Relative to me, the box is {0} and the target is {1}.", "From my position, the box is {0}, and the target is {1}.", "From here, the box is {0}, the target {1}.", "The box is {0} and the target {1}.", "Box {0}, target {1}.", "Box: {0}, target: {1}", "Box: {0}\nTarget: {1}", "Box -> {0}; target -> {1}", "The box is {0}. The target is {1}.",
-	"Relative to the player: box {0}, target {1}.", "Seen from me: the box {0}, the target {1}.", "Relative to the player,\n- the box is {0}\n- the target is {1}", "The box and the target are {0} and {1}, respectively.", "The box and the target are {0} and {1} of me, respectively.", "The box is {0} of me, the target is {1} of me.", "Looking from my cell, the box is {0}, whereas the target is {1}.",
+	"Relative to the player: box {0}, target {1}.", "Seen from me: the box {0}, the target {1}.", "Relative to the player,\n- the box is {0}\n- the target is {1}", "The box is {0} of me, the target is {1} of me.", "Looking from my cell, the box is {0}, whereas the target is {1}.",
 	"From me, the box lies {0}, and from me, the target lies {1}.", "The box is {0} and the target is {1} relative to me.", "As seen from the player, the box is {0}, while the target is {1}.", "box={0}, target={1}", "(box: {0}) (target: {1})", "box | {0}\ntarget | {1}", "With me as the origin, box: {0}; target: {1}.",
 }
 

@@ -67,7 +67,6 @@ var phrasings = []struct{ env, text, want string }{
 	{"f", "I find myself above the goal.", "tb-"},
 	{"f", "The player's position is above the goal and left of it.", "tbr"},
 	{"f", "I am standing on the goal.", "tss"},
-	{"f", "I am at the same place as the goal.", "tss"},
 	{"s", "I am in the same row as the box and to the left of the target.", "bs- t-r"},
 	// negation
 	{"f", "The goal is not above me.", ""},
