@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/gotype"
 	"github.com/gomlx/compute/shapes"
 
 	"vagen/policy/vlm/internal/exestore"
@@ -229,7 +230,7 @@ func (a *Array) DType() dtypes.DType { return a.shape.DType }
 
 // Put copies data to the device. Without dims the result is a vector;
 // the product of the dims must be len(data).
-func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
+func Put[T gotype.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	if len(dims) == 0 {
 		dims = []int{len(data)}
 	}
@@ -251,7 +252,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 }
 
 // Scalar puts one number on the device as an array without dimensions.
-func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
+func Scalar[T gotype.Supported](d *Device, x T) (*Array, error) {
 	shape := shapes.Make(dtypes.FromGenericsType[T]())
 	var buf compute.Buffer
 	err := catch("put scalar", func() {
@@ -267,7 +268,7 @@ func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
 }
 
 // Read copies the array into dst, which must have its size and type.
-func Read[T dtypes.Supported](a *Array, dst []T) error {
+func Read[T gotype.Supported](a *Array, dst []T) error {
 	if a == nil || a.buffer == nil {
 		return fmt.Errorf("%w: read of a freed array", ErrClosed)
 	}
@@ -285,7 +286,7 @@ func Read[T dtypes.Supported](a *Array, dst []T) error {
 }
 
 // ReadNew copies the array into a new slice.
-func ReadNew[T dtypes.Supported](a *Array) ([]T, error) {
+func ReadNew[T gotype.Supported](a *Array) ([]T, error) {
 	if a == nil || a.buffer == nil {
 		return nil, fmt.Errorf("%w: read of a freed array", ErrClosed)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/dtypes/gotype"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
@@ -20,21 +21,21 @@ func sum(in []*graph.Node) []*graph.Node {
 	return []*graph.Node{graph.Add(in[0], in[1]), graph.Sub(in[0], in[1])}
 }
 
-func put[T dtypes.Supported](t testing.TB, d *device.Device, data []T, dims ...int) *device.Array {
+func put[T gotype.Supported](t testing.TB, d *device.Device, data []T, dims ...int) *device.Array {
 	t.Helper()
 	a, err := device.Put(d, data, dims...)
 	require.NoError(t, err)
 	return a
 }
 
-func read[T dtypes.Supported](t testing.TB, a *device.Array) []T {
+func read[T gotype.Supported](t testing.TB, a *device.Array) []T {
 	t.Helper()
 	x, err := device.ReadNew[T](a)
 	require.NoError(t, err)
 	return x
 }
 
-func roundTrip[T dtypes.Supported](t *testing.T, d *device.Device, data []T) {
+func roundTrip[T gotype.Supported](t *testing.T, d *device.Device, data []T) {
 	t.Helper()
 	a := put(t, d, data, len(data)/2, 2)
 	require.Equal(t, []int{len(data) / 2, 2}, a.Dims())
