@@ -377,6 +377,8 @@ func (t *Trainer) openLevels(ctx context.Context) error {
 			t.Log.Warn("validation levels are also trained on", "err", err)
 		}
 	}
-	t.Levels.config = &t.Config
+	if t.Levels.config != &t.Config { // collections of later steps may read it meanwhile
+		t.Levels.config = &t.Config
+	}
 	return nil
 }
