@@ -15,7 +15,7 @@ import (
 )
 
 // ErrUnfinishedUpdate means that an update began and did not finish, so that the learner's weights
-// belong to no step. Training goes on after the weights and the State of a checkpoint are restored.
+// belong to no step. Restore the weights and the State of a checkpoint before training continues.
 var ErrUnfinishedUpdate = errors.New("an update did not finish, so that the weights belong to no step")
 
 // Score computes what Step would learn from, without an update: log-probs, values, rewards and

@@ -3,8 +3,8 @@ package english
 // span is a part of a sentence that states nothing.
 type span struct{ from, to int }
 
-// silences returns the parts of a sentence that state nothing: what is for a judge, what is only
-// possible, supposed or wished, what nobody sees and what was true before.
+// silences returns the parts of a sentence that assert nothing about the present: instructions to a
+// judge, hedges, conditions, wishes, statements that something is not seen, and statements about the past.
 func (r *reader) silences(i, end int) []span {
 	var list []span
 	for k := i; k < end; k++ {
