@@ -11,7 +11,7 @@ import (
 )
 
 // addComparisons adds inputs of some estimators: the return of the greedy episode for ReMax,
-// and the states at the start of turns for GiGPO.
+// and the states at the start of turns, and after them, for GiGPO and its kin.
 func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
@@ -20,6 +20,9 @@ func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 		}
 		if spec.States {
 			b.adv.States = states(b.adv.States, t, b.adv.Turn[row])
+		}
+		if spec.Next {
+			b.adv.Next = nextStates(b.adv.Next, t, b.adv.Turn[row])
 		}
 	}
 }
@@ -33,6 +36,27 @@ func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 	}
 	if t.Rows[row].EndsWithSummary() { // the turn of a summary has no state of the environment
 		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+	}
+	return dst
+}
+
+// nextStates appends a key for the state after each turn of a row: that of the next turn's
+// observation, or success. The last observation of other episodes is not recorded; it counts as
+// a state that no turn started from.
+func nextStates(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
+	for i, turn := range t.Turns {
+		switch {
+		case turn.Row != row:
+		case i+1 < len(t.Turns):
+			dst = append(dst, stateKey(t.Turns[i+1].Observation))
+		case t.Success:
+			dst = append(dst, advantage.SuccessState)
+		default:
+			dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+		}
+	}
+	if t.Rows[row].EndsWithSummary() { // as in states
+		dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
 	}
 	return dst
 }

@@ -21,12 +21,18 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
 		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
-		"bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+		"grpo_ragen": "norm_adv_by_std_in_grpo", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
+		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
+		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
+		"bi_level_gae_varlam": "lambda_turn lambda_token", "bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
 	}
 	for _, name := range advantage.Names() {
 		for key, value := range map[string]string{
 			"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9", "bi_level_mix": "0.9",
-			"step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
+			"step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false", "episode_advantage_w": "0.5",
+			"normalize_distance": "true", "history_length": "3", "length_weight_alpha": "2", "base_group": "true",
+			"num_output_tokens_weight": "0.5", "num_input_tokens_weight": "0.5", "num_turns_weight": "0.5",
 		} {
 			_, err := config.Load("", "env=x", "system=null", "algorithm.adv_estimator="+name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true", "algorithm."+key+"="+value)
 			scripts := key == "high_level_gamma" && strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ")
@@ -35,7 +41,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 				t.Errorf("%s is new", name)
 			case strings.Contains(" "+want+" ", " "+key+" ") || scripts:
 				require.NoError(t, err, "%s %s", name, key)
-			case name == "trajectory_bi_level_gae" && key == "gamma":
+			case strings.Contains(" trajectory_bi_level_gae bi_level_gae_varlam ", " "+name+" ") && key == "gamma":
 				require.ErrorContains(t, err, "has no discount per token")
 			default:
 				require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ", "%s %s", name, key)
