@@ -17,6 +17,8 @@ type call struct {
 	group, trajectory, turn        []int
 	baselines                      []float32
 	states, next                   []uint64
+	components                     [][]float32
+	componentWeights               []float64
 
 	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
@@ -95,7 +97,8 @@ func callOf(b *Batch, mem *memory) call {
 		offsets: b.Offsets, rewards: b.Rewards, values: b.Values,
 		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
 		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
-		baselines: b.Baselines, states: b.States, next: b.Next, memory: mem,
+		baselines: b.Baselines, states: b.States, next: b.Next,
+		components: b.Components, componentWeights: b.ComponentWeights, memory: mem,
 	}
 }
 

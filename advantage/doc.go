@@ -67,6 +67,7 @@
 //	graphgpo                       GraphGPO  over repeated states, by their distance to success
 //	grpo_ragen                     EpisodeGRPO   statistics over episodes, scores of rows
 //	grpo_prime                     LengthGRPO    s − mean after a price for length
+//	gdpo, gdpo_trl                 GDPO      GRPO of each component of the reward
 //	maxrl_skyrl, max_rl_prime      MaxRL     (s − mean) / mean
 //
 // Without critic or groups:

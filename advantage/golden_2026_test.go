@@ -280,3 +280,41 @@ func TestGoldenGraphGPO(t *testing.T) {
 		}
 	})
 }
+
+func TestGoldenGDPO(t *testing.T) {
+	each2026(t, "gdpo_verl", func(c golden.Case) (*recorded, Estimator) {
+		r := &recorded{Case: c}
+		mask, width := flat(t, c.Inputs, "response_mask")
+		r.batch.Loss, r.batch.Rewards = bools(mask), make([]float32, len(mask))
+		for i := 0; i <= len(mask); i += width {
+			r.batch.Offsets = append(r.batch.Offsets, i)
+		}
+		r.batch.Group = ids(t, c.Inputs, "index")
+		golden.Need(t, c.Inputs, "component_rewards", &r.batch.Components)
+		golden.Decode(t, c.Params, "gdpo_reward_weights", &r.batch.ComponentWeights)
+		return r, GDPO{NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true), Epsilon: r.param(t, "epsilon"), Whiten: true}
+	})
+	each2026(t, "gdpo_trl", func(c golden.Case) (*recorded, Estimator) {
+		var rewards [][]float64
+		golden.Need(t, c.Inputs, "rewards_per_func", &rewards)
+		c.Inputs["sum"], _ = json.Marshal(make([]float64, len(rewards)))
+		r := scalars(t, c, "sum")
+		for row := range rewards {
+			r.batch.Group[row] = row / int(r.param(t, "num_generations"))
+		}
+		for k := range rewards[0] {
+			of := make([]float32, len(rewards))
+			for row := range rewards {
+				of[row] = float32(rewards[row][k])
+			}
+			r.batch.Components = append(r.batch.Components, of)
+		}
+		golden.Need(t, c.Params, "reward_weights", &r.batch.ComponentWeights)
+		var missing [][2]int
+		golden.Need(t, c.Inputs, "missing", &missing)
+		for _, at := range missing {
+			r.batch.Components[at[1]][at[0]] = float32(math.NaN())
+		}
+		return r, GDPO{OverRows: true}
+	})
+}

@@ -79,6 +79,7 @@ func TestGroupEstimatorsByHand(t *testing.T) {
 		{"opo, equal lengths", OPO{}, []float64{-2, 4, -1, 3}},
 		{"max_rl_prime", MaxRL{Guarded: true}, []float64{-2.0 / 3, 0, -1.0 / 3, 1}},
 		{"maxrl_skyrl", MaxRL{Epsilon: 1}, []float64{-2.0 / 4, 4, -1.0 / 4, 3.0 / 4}},
+		{"gdpo, raw, without components", GDPO{}, []float64{-2, 4, -1, 3}},
 		{"grpo_ragen", EpisodeGRPO{}, []float64{-2, 4, -1, 3}},
 		{"grpo_prime", LengthGRPO{OutputWeight: 0.5}, []float64{-2, 0, -1, 3}},
 		{"trajectory grpo", TrajectoryGRPO{NormByStd: true}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
@@ -153,6 +154,29 @@ func TestLengthIsPaidInPartsOfTheMean(t *testing.T) {
 	// s' = 4 − 3·(0.1/2 + 0.2 + 0.4/2) = 2.65 and 2 − 3·(0.1 + 0.4) = 0.5, mean 1.575.
 	l := LengthGRPO{OutputWeight: 0.1, InputWeight: 0.2, TurnWeight: 0.4}
 	near(t, "grpo_prime", rowAdvantages(t, l, b), []float64{1.075, -1.075})
+}
+
+// TestBadComponentsAreRefused, by column, component and row.
+func TestBadComponentsAreRefused(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		components [][]float32
+		weights    []float64
+		kind       error
+		says       string
+	}{
+		{[][]float32{{1, 2}, {1}}, nil, ErrLength, "components[1]: length 1"},
+		{[][]float32{{1, 2}}, []float64{1, 2}, ErrLength, "component_weights: 2 for 1 components"},
+		{[][]float32{{1, 2}}, []float64{math.Inf(1)}, ErrNotFinite, "component_weights[0]: +Inf"},
+		{[][]float32{{1, 2}, {1, nan}}, nil, ErrNotFinite, "components[1]: row 1: NaN"},
+	} {
+		b := scored([]float32{1, 2}, 1, 1)
+		b.Components, b.ComponentWeights = c.components, c.weights
+		refuse(t, c.says, GDPO{}.Estimate(new(Result), b), c.kind, c.says)
+	}
+	b := scored([]float32{1, 2}, 1, 1)
+	b.Components = [][]float32{{1, nan}, {2, float32(math.Inf(1))}}
+	refuse(t, "infinite", GDPO{OverRows: true}.Estimate(new(Result), b), ErrNotFinite, "components[1]: row 1: +Inf")
 }
 
 // TestHGPOTrustsLongerHistories: of three turns in state 5 (returns 1, 2, 6) the last two came

@@ -83,6 +83,8 @@ type Spec struct {
 	Baselines bool // Baselines
 	States    bool // States
 	Next      bool // Next
+	// Components: reads Components, where there are any.
+	Components bool
 	// RowLocal means that a row is treated as a whole episode. Without it, rows
 	// of one Trajectory are put together, so that harnesses may split episodes.
 	RowLocal     bool

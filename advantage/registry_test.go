@@ -56,6 +56,8 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"grpo_ragen":                   EpisodeGRPO{Epsilon: 0.37},
 		"grpo_prime":                   LengthGRPO{OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19},
 		"maxrl_skyrl":                  MaxRL{Epsilon: 0.37},
+		"gdpo":                         GDPO{Epsilon: 0.37},
+		"gdpo_trl":                     GDPO{OverRows: true},
 		"max_rl_prime":                 MaxRL{Guarded: true},
 		"reinforce_plus_plus_slime":    ReinforcePlusPlus{Gamma: 0.91, Across: true},
 		"hgpo":                         HGPO{Gamma: 0.91, History: 6, Alpha: 1.9, Base: true, Epsilon: 0.37},
@@ -132,7 +134,7 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 		"GRPO":        `known: bi_level_gae, `,
 		"maskd_gae":   `did you mean "masked_gae"?`,
 		"rlo":         `did you mean "rloo"?`,
-		"gpo":         `did you mean "gpg"?`, // as near as grpo and opo, and first
+		"gpo":         `did you mean "gdpo"?`, // as near as gpg, grpo and opo, and first
 		"":            "known: ",
 	} {
 		_, err := New(name, DefaultParams())
@@ -156,7 +158,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 		p.Gamma, p.Epsilon, p.Lambda, p.TurnWeight = 1.5, -1, -1, -1
 		_, err := New(name, p)
 		switch name {
-		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime":
+		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime", "gdpo_trl":
 			if err != nil {
 				t.Errorf("%s has no parameters: %v", name, err)
 			}

@@ -63,6 +63,16 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return MaxRL{Guarded: true} },
 	},
 	{
+		Name: "gdpo", About: "grpo of each component of the reward, added and whitened",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return GDPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon, Whiten: p.Whiten} },
+	},
+	{
+		Name: "gdpo_trl", About: "gdpo normalised over rows instead of whitened over tokens",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true,
+		New: func(Params) Estimator { return GDPO{OverRows: true} },
+	},
+	{
 		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return RLOO{} },
 	},

@@ -8,11 +8,18 @@ import (
 	"vagen/env"
 	"vagen/internal/rng"
 	"vagen/rollout"
+	"vagen/train/config"
 )
 
 // addComparisons adds inputs of some estimators: the return of the greedy episode for ReMax,
-// and the states at the start of turns, and after them, for GiGPO and its kin.
-func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
+// parts of the reward for GDPO, and the states before and after turns for GiGPO and its kin.
+func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, greedy map[int]float64) {
+	if spec.Components {
+		b.adv.ComponentWeights = a.RewardWeights
+		for _, key := range a.RewardKeys {
+			b.adv.Components = append(b.adv.Components, b.component(key))
+		}
+	}
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
 		if spec.Baselines {
@@ -25,6 +32,21 @@ func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 			b.adv.Next = nextStates(b.adv.Next, t, b.adv.Turn[row])
 		}
 	}
+}
+
+// component returns the sum of a part of the reward for each row.
+func (b *batch) component(name string) []float32 {
+	out := make([]float32, b.rows.Len())
+	for row := range out {
+		total := 0.0
+		for _, turn := range b.used[b.trajectory[row]].Turns {
+			if turn.Row == b.adv.Turn[row] {
+				total += turn.Reward.Of(name)
+			}
+		}
+		out[row] = float32(total)
+	}
+	return out
 }
 
 // states appends a key for each turn of a row; equal observations have equal keys.

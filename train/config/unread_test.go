@@ -23,7 +23,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
 		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
-		"grpo_ragen": "norm_adv_by_std_in_grpo", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"grpo_ragen": "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
 		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
 		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
 		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
