@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"vagen/env/builtin"
 	"vagen/env/dataset"
 	"vagen/internal/regular"
 	"vagen/internal/rng"
@@ -35,6 +35,7 @@ type Plan struct {
 	Notes   []string // on settings without effect and possible problems
 
 	dir    string // folder of the configuration
+	own    Parts
 	parts  []*part
 	images int // tokens_per_image
 }
@@ -48,7 +49,7 @@ type part struct {
 
 // options returns how files of environments are read.
 func (e *Plan) options() dataset.Options {
-	return dataset.Options{Known: builtin.Registry().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
+	return dataset.Options{Known: e.own.Envs().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
 // readEnvs reads the list envs.
@@ -173,7 +174,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	if err != nil {
 		return evaluate.Task{}, err
 	}
-	registry := builtin.Registry()
+	registry := e.own.Envs()
 	pl := rollout.Player{
 		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
@@ -308,13 +309,18 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	if err != nil {
 		return nil, false, nil, err
 	}
-	m, err := chat.New(o)
-	if err != nil {
+	if p, err = e.own.Backends.New(ctx, o); err != nil {
 		return nil, false, nil, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
-	return m, true, func() {
-		log.Info("API usage", "usage", m.Usage())
-		m.Close()
+	return p, true, func() {
+		if m, ok := p.(interface{ Usage() chat.Usage }); ok {
+			log.Info("API usage", "usage", m.Usage())
+		}
+		if c, ok := p.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				log.Error("closing the back end failed", "err", err)
+			}
+		}
 	}, nil
 }
 
@@ -362,6 +368,9 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		o.Prices = map[string]chat.Price{b.Model: {Prompt: b.Price.Prompt, Completion: b.Price.Completion, CacheRead: b.Price.CacheRead, CacheWrite: b.Price.CacheWrite}}
 	}
 	o.Budget = b.Budget
+	if _, err := chat.Builtin().Describe(b.API); err != nil {
+		return o, nil // a back end of the program's own checks its options itself
+	}
 	if err := o.Validate(); err != nil {
 		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
