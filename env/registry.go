@@ -37,6 +37,27 @@ type Registry struct {
 	judge     Judge
 	otherwise func(name string) Factory
 	remote    map[string]struct{}
+	closers   []func() error
+}
+
+// OnClose adds what Close calls.
+func (r *Registry) OnClose(f func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closers = append(r.closers, f)
+}
+
+// Close frees what environments of this registry share, such as a judge that is a model of this process.
+// They must be closed before.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, f := range r.closers {
+		errs = append(errs, f())
+	}
+	r.closers = nil
+	return errors.Join(errs...)
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores

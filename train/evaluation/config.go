@@ -17,6 +17,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
+	"vagen/policy/vlm"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
 )
@@ -243,6 +244,7 @@ func (e *Plan) check() []error {
 	}
 	backend, problems := e.backend()
 	e.Backend = backend
+	e.models.Options = vlm.Options{Backend: backend.Engine, BFloat16: backend.BFloat16, TokensPerCall: backend.PerCall}
 	return append(bad.Errors(), problems...)
 }
 

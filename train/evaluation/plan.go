@@ -25,6 +25,7 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/judges"
 )
 
 // Plan is an evaluation that is ready to run.
@@ -36,6 +37,7 @@ type Plan struct {
 
 	dir    string // folder of the configuration
 	own    Parts
+	models judges.Models // judges
 	parts  []*part
 	images int // tokens_per_image
 }
@@ -185,7 +187,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 		pl.Retry = rollout.DefaultRetry()
 	}
 	if state != nil {
-		j, err := client.Judge(state, nil)
+		j, err := client.Judge(state, e.models.Dial(client.Dial(nil)))
 		if err != nil {
 			return evaluate.Task{}, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 		}
@@ -289,6 +291,20 @@ func (e *Plan) modelOptions(adapter string, log *slog.Logger) vlm.Options {
 // Open loads a local model, or makes the client of an API. apart reports whether the
 // policy answers several callers at once. The caller must call shut at the end.
 func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
+	p, apart, done, err := e.openPolicy(ctx, log)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	return p, apart, func() {
+		done()
+		if err := e.models.Close(); err != nil {
+			log.Error("closing the judge failed", "err", err)
+		}
+	}, nil
+}
+
+// openPolicy is Open without the judges.
+func (e *Plan) openPolicy(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
 		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
