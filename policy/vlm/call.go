@@ -64,6 +64,14 @@ func stepCost(d *device.Device) int {
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
 
+// checkStates refuses several tokens per program where the cache has states.
+func (o *Options) checkStates(n *net) error {
+	if o.TokensPerCall > 1 && len(n.states()) > 0 {
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", ErrOption, o.TokensPerCall)
+	}
+	return nil
+}
+
 func (o *Options) checkTokensPerCall() error {
 	if n := o.TokensPerCall; n < 0 || n > 0 && maxTokensPerCall%n != 0 {
 		return fmt.Errorf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", n, maxTokensPerCall)
