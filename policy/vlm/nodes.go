@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"vagen/internal/regular"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
@@ -255,7 +256,7 @@ func hardware(devices []*device.Device) (kind, version string, err error) {
 	if d.PureGo() {
 		return "processor, " + runtime.GOARCH, runtime.Version(), nil
 	}
-	kinds, version, err := describeXLA(d.Backend(), len(devices))
+	kinds, version, err := backend.Describe(d.Backend(), len(devices))
 	if err != nil {
 		return "", "", fmt.Errorf("vlm: describing the devices: %w", err)
 	}

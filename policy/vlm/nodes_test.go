@@ -23,6 +23,7 @@ import (
 	"vagen/internal/testcerts"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
 )
@@ -104,7 +105,7 @@ func freeAddress(t testing.TB) string {
 // startNodes starts count-1 processes that follow and returns the options of the leader.
 func startNodes(t testing.TB, dir string, o Options, count int, change func(id int, o *Options)) (Options, []*node) {
 	t.Helper()
-	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backendGo), 128, 64
+	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backend.Go), 128, 64
 	o.Nodes = Nodes{Count: count, Coordinator: freeAddress(t), Token: "secret", Timeout: time.Minute,
 		Cert: o.Nodes.Cert, CertKey: o.Nodes.CertKey, CA: o.Nodes.CA}
 	var out []*node
@@ -332,7 +333,7 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 		"Nodes: nodes: bad setting: TLS: Cert is not set; Cert, CertKey and CA must all":      {Nodes: Nodes{Count: 2, Coordinator: "a:1", CA: "/ca"}},
 		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4, Nodes: Nodes{Count: 4, Coordinator: "a:1"}},
 	} {
-		o.Backend = backendGo
+		o.Backend = backend.Go
 		_, err := Open(t.Context(), dir, o)
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, says)
@@ -347,11 +348,11 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 // TestNodesOnOtherDevicesAreRefused: node 0 computes in pure Go, node 1 on XLA. All differences are
 // reported.
 func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
-	if _, err := openDevice(t.Context(), backendXLA, nil); errors.Is(err, ErrUnavailable) {
+	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
 	dir := tinyFolder(t, model.Qwen2, nil)
-	o, others := startNodes(t, dir, Options{}, 2, func(_ int, o *Options) { o.Backend = backendXLA })
+	o, others := startNodes(t, dir, Options{}, 2, func(_ int, o *Options) { o.Backend = backend.XLA })
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorIs(t, err, nodes.ErrConfig)
 	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on node 0 and cpu, "+runtime.GOARCH+" on node 1, must be the same")

@@ -15,7 +15,7 @@ import (
 // runs; sequential compilation would use only one processor. It derives the shapes of all
 // inputs without running anything. Other programs are compiled on first use: those of the
 // vision tower and of a second micro-batch.
-func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkSize int) error {
+func (n *net) prepare(w *parts, p *pack, h *model.Head, chunkSize int) error {
 	chunk := p.chunks(chunkSize)
 	if len(chunk) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	if p.vision != nil {
 		images = p.vision.patches / (n.cfg.Vision.Merge * n.cfg.Vision.Merge)
 	}
-	key := fmt.Sprint(n.spec.Critic, p.bins, p.length, images, len(chunk[0].at), len(chunk) > 1, *h, loss.Key())
+	key := fmt.Sprint(n.spec.Critic, p.bins, p.length, images, len(chunk[0].at), len(chunk) > 1, *h)
 	if n.prepared(key) {
 		return nil
 	}
@@ -41,33 +41,50 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 		return err
 	}
 	x, cos, sin, segment := out[0], out[1], out[2], ints(p.bins, p.length)
-	if out, err = n.layer(true).Prepare(with(w.layers[0], x, cos, sin, segment)); err != nil {
-		return err
+	kept := make([][]shapes.Shape, len(n.layers)) // by the first layer of a type
+	for i := range n.layers {
+		if n.first(i) != i {
+			continue
+		}
+		if out, err = n.layer(i, true).Prepare(with(w.layers[i], x, cos, sin, segment)); err != nil {
+			return err
+		}
+		kept[i] = append([]shapes.Shape{x}, out[1:]...)
 	}
-	kept := append([]shapes.Shape{x}, out[1:]...)
 
 	if out, err = n.zeroLike().Prepare([]shapes.Shape{x}); err != nil {
 		return err
 	}
 	dx := out[0]
 	slots := n.headSlots(h, newGradients(w).parts)
-	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(c, int(model.Columns)), floats(int(model.HyperParams)), dx)
-	if out, err = n.update(h, loss, slots).Prepare(in); err != nil {
+	if out, err = n.score(h, true).Prepare(with(n.headInputs(h, w), x, ints(c), ints(c), floats(1))); err != nil {
+		return err
+	}
+	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(1), floats(c, model.SlopeColumns), dx)
+	in = append(in, keptOf(h, out)...)
+	if out, err = n.headBack(h, slots).Prepare(in); err != nil {
 		return err
 	}
 	if len(chunk) > 1 {
-		acc := out[1 : len(out)-1]
-		if _, err := n.update(h, loss, slots).Prepare(append(in, acc...), from(len(in), len(acc))...); err != nil {
+		acc := out[1:]
+		if _, err := n.headBack(h, slots).Prepare(append(in, acc...), from(len(in), len(acc))...); err != nil {
 			return err
 		}
 	}
 	dx = out[0]
-	last := len(w.layers) - 1
-	if last >= n.reach.layer {
-		in = append(with(w.layers[last], dx, cos, sin, segment), kept...)
-		_, err = n.layerBack(&n.groups.Layers[last]).Prepare(in)
+	ready := map[int]bool{}
+	for i := len(w.layers) - 1; i >= n.reach.layer; i-- {
+		first := n.first(i)
+		if ready[first] {
+			continue
+		}
+		ready[first] = true
+		in = append(with(w.layers[i], dx, cos, sin, segment), kept[first]...)
+		if _, err = n.layerBack(i, &n.groups.Layers[i], false).Prepare(in); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // with returns the shapes of arrays, followed by others.
