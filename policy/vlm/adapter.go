@@ -17,6 +17,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -194,8 +195,8 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	if n == len(g.Params) {
 		return t, nil, nil
 	}
-	layer := slices.IndexFunc(l.net.groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
-	made, err = l.net.run(l.net.mergeAdapters(layer, n), l.weights.arrays[gi])
+	layer := slices.IndexFunc(l.net.Groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
+	made, err = l.net.Run(mergeAdapters(l.net.Kernels, layer, n), l.weights.arrays[gi])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -205,18 +206,18 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 
 // mergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its
 // adapters → weights with the adapters merged in.
-func (k *kernels) mergeAdapters(layer, n int) *device.Program {
-	block, name := k.vision, "merge vision adapters"
+func mergeAdapters(k *net.Kernels, layer, n int) *device.Program {
+	block, name := k.Vision, "merge vision adapters"
 	if layer >= 0 {
-		block, name = k.layers[layer], fmt.Sprintf("merge adapters %d", k.first(layer))
+		block, name = k.Layers[layer], fmt.Sprintf("merge adapters %d", k.First(layer))
 	}
-	return k.program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
+	return k.Program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }
 
 // besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's
 // own parameters and those of a critic's value head are.
 func (l *learner) besideAdapter(group int, p model.Param) bool {
-	return p.Adapter || l.net.spec.Critic && l.isScore(group)
+	return p.Adapter || l.net.Spec.Critic && l.isScore(group)
 }
 
 // saveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
@@ -227,7 +228,7 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 	}
 	c := *m.adapter
 	c.Base, c.Dropout, c.Saved = m.dir, 0, nil
-	if l.net.spec.Critic {
+	if l.net.Spec.Critic {
 		c.Saved = []string{"score"}
 	}
 	stored := l.besideAdapter

@@ -3,6 +3,7 @@ package vlm
 import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
 )
 
@@ -36,7 +37,7 @@ func (m *Model) openRows(leaf int, fresh []uint64) {
 	most := m.opts.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &session{net: m.replicaOf(leaf).net, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		s := &session{net: programs{m.replicaOf(leaf).net}, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
 		for row, key := range fresh[:n] {
 			s.rows[row] = &rowState{pending: -1}
 			m.chats[key] = &conversation{batch: s, row: row}
@@ -55,7 +56,7 @@ func (m *Model) shares(n int) []int {
 		load[c.batch.leaf]++
 	}
 	for range n {
-		leaf := leastLoaded(load)
+		leaf := net.LeastLoaded(load)
 		load[leaf]++
 		out[leaf]++
 	}
@@ -130,11 +131,11 @@ func (m *Model) compact(s *session) error {
 // pickRows keeps the rows at the index, in its order. The first live of them are
 // conversations; the others are free.
 func (s *session) pickRows(index []int32, live int) error {
-	own := scope{dev: s.net.dev}
-	defer own.free()
-	at := upload(&own, index)
-	if own.err != nil {
-		return own.err
+	own := net.Scope{Dev: s.net.Dev}
+	defer own.Free()
+	at := net.Upload(&own, index)
+	if own.Err != nil {
+		return own.Err
 	}
 	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
 		out, err := s.net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))

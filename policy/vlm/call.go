@@ -7,6 +7,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // call is one call of Generate on the device.
@@ -22,8 +23,8 @@ import (
 type call struct {
 	leaf          int            // of its sessions
 	waiting       []*decodeBatch // the sessions with requests
-	net           *net
-	w             *parts
+	net           programs
+	w             *net.Parts
 	sampler       model.Sampler
 	params        *device.Array
 	end           []int32 // tokens that end a response
@@ -34,8 +35,8 @@ type call struct {
 }
 
 // newCall starts a call; free ends it.
-func newCall(n *net, w *parts, s policy.Sampling, end []int32, o *Options) (*call, error) {
-	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: o.tokensPerCall(n), maxRows: o.MaxRows, fixed: stepCost(n.dev)}
+func newCall(n programs, w *net.Parts, s policy.Sampling, end []int32, o *Options) (*call, error) {
+	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: o.tokensPerCall(n), maxRows: o.MaxRows, fixed: stepCost(n.Dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
@@ -44,7 +45,7 @@ func newCall(n *net, w *parts, s policy.Sampling, end []int32, o *Options) (*cal
 	}
 	params[model.SampleTopK], params[model.SampleTopP], params[model.SampleMinP] = float32(s.TopK), float32(s.TopP), float32(s.MinP)
 	var err error
-	c.params, err = device.Put(n.dev, params)
+	c.params, err = device.Put(n.Dev, params)
 	return c, err
 }
 
@@ -77,11 +78,11 @@ func (o *Options) checkTokensPerCall() error {
 // a million parameters and up to 8 rows, but change little with 128 rows or 135 million
 // parameters, where up to 7 tokens for nothing cost more. A cache with states allows one only:
 // a state cannot be cut back when a row has ended before the last token.
-func (o *Options) tokensPerCall(n *net) int {
+func (o *Options) tokensPerCall(n programs) int {
 	switch {
 	case o.TokensPerCall > 0:
 		return o.TokensPerCall
-	case n.dev.Accelerator() && len(n.states()) == 0:
+	case n.Dev.Accelerator() && len(n.states()) == 0:
 		return maxTokensPerCall
 	}
 	return 1

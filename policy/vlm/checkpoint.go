@@ -98,7 +98,7 @@ func (l *learner) storedAs(part model.Part) safetensors.Tensor {
 
 // isScore reports whether a group is the value head.
 func (l *learner) isScore(group int) bool {
-	return l.weights.groups[group].Name == l.net.groups.Score.Name
+	return l.weights.groups[group].Name == l.net.Groups.Score.Name
 }
 
 // saveModel writes a Hugging Face folder. Of a policy with a shared value head it writes
@@ -107,7 +107,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
 	}
-	shared := l.net.spec.Value
+	shared := l.net.Spec.Value
 	include := func(group int) bool { return !shared || l.isScore(group) == score }
 	var list []safetensors.Tensor
 	for gi, g := range l.weights.groups {

@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/net"
 )
 
 // checkUpdate checks a batch against an objective before anything is computed.
@@ -14,7 +15,7 @@ func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	if err := checkTemperature(o.Temperature); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	if err := checkRows(&b.Rows, len(b.Tokens)); err != nil {
+	if err := net.CheckRows(&b.Rows, len(b.Tokens)); err != nil {
 		return err
 	}
 	if err := checkColumns(b, o, critic); err != nil {

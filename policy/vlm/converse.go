@@ -12,6 +12,7 @@ import (
 	"vagen/internal/dialogue"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -126,7 +127,7 @@ func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, erro
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(r.net, weights, s, m.cfg.EndOfTurn, &m.opts)
+	c, err := newCall(programs{r.net}, weights, s, m.cfg.EndOfTurn, &m.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (m *Model) runCalls(ctx context.Context, calls []*call, watched bool) error
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.leaf, b.leaf) })
 	run := func(d *device.Device) error {
 		for _, c := range calls {
-			if c.net.dev != d {
+			if c.net.Dev != d {
 				continue
 			}
 			if err := c.run(ctx, c.waiting); err != nil {
@@ -268,7 +269,7 @@ func contextKey(ids []int32, images []policy.Image) string {
 }
 
 // encode renders and tokenises a prompt's messages.
-func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
+func (m *Model) encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
 	msgs := make([]tokenizer.Message, len(p.Messages))
 	for i, msg := range p.Messages {
 		var err error
@@ -300,7 +301,7 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	}
 	counts := make([]int, len(pics))
 	for i, pic := range pics {
-		counts[i] = pic.grid.tokens(m.cfg.Vision.Merge)
+		counts[i] = pic.Grid.Tokens(m.cfg.Vision.Merge)
 	}
 	if len(counts) == 0 {
 		return ids, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Step is a kind of step on rows of tokens without images.
@@ -37,14 +38,14 @@ func (m *Model) Cost(step Step, rows, tokens int) (Cost, error) {
 	if rows < 1 || tokens < 1 {
 		return Cost{}, fmt.Errorf("vlm: cost: rows is %d and tokens is %d, both must be at least 1", rows, tokens)
 	}
-	r := costRule{spec: m.net.spec, compute: m.net.compute, narrow: m.narrows(), recompute: m.opts.Recompute, micro: m.microBatches(rows, tokens)}
+	r := costRule{spec: m.net.Spec, compute: m.net.Compute, narrow: m.narrows(), recompute: m.opts.Recompute, micro: m.microBatches(rows, tokens)}
 	return r.cost(step, rows, tokens)
 }
 
 // microBatches returns the number of micro-batches of rows of equal length.
 func (m *Model) microBatches(rows, tokens int) int {
 	k := m.packer(m.net)
-	full := k.perPack(bucket(tokens))
+	full := k.PerPack(net.Bucket(tokens))
 	return (rows + full - 1) / full
 }
 

@@ -44,7 +44,7 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 	}
 	s := Size{Tokens: len(ids), Images: len(images)}
 	for _, pic := range pics[0] {
-		s.Patches = max(s.Patches, pic.grid.h*pic.grid.w)
+		s.Patches = max(s.Patches, pic.Grid.H*pic.Grid.W)
 	}
 	return s, nil
 }

@@ -7,13 +7,14 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // request is a request to read tokens in a conversation and write a response.
 type request struct {
 	row    int // in its session
 	tokens []int32
-	images []picture
+	images []net.Picture
 	seed   uint64
 	max    int // longest response
 	stop   *stopDetector
@@ -95,14 +96,14 @@ func (f *decodeBatch) unfinished() []int {
 }
 
 // uploadSeeds uploads the seeds of the rows.
-func (f *decodeBatch) uploadSeeds(own *scope) *device.Array {
+func (f *decodeBatch) uploadSeeds(own *net.Scope) *device.Array {
 	seeds := make([]uint32, 2*len(f.sequences))
 	for row, p := range f.sequences {
 		if p != nil {
 			seeds[2*row], seeds[2*row+1] = uint32(p.seed), uint32(p.seed>>32)
 		}
 	}
-	return upload(own, seeds, len(f.sequences), 2)
+	return net.Upload(own, seeds, len(f.sequences), 2)
 }
 
 // readContexts appends the requests' contexts, each after its row's pending token, and samples the
@@ -111,8 +112,8 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	own := &scope{dev: f.net.dev}
-	defer own.free()
+	own := &net.Scope{Dev: f.net.Dev}
+	defer own.Free()
 	s := f.session
 	length := 0
 	for _, p := range f.sequences {
@@ -144,7 +145,7 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	own.own(out[0], out[1])
+	own.Own(out[0], out[1])
 	cache := out[2:]
 	if p.sharesContexts() {
 		if cache, err = f.copyShared(own, cache, p); err != nil {
@@ -166,7 +167,7 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 }
 
 // contextLength rounds the length of a context up, to limit the number of different sizes.
-func contextLength(n int) int { return (bucket(n) + 3) / 4 * 4 }
+func contextLength(n int) int { return (net.Bucket(n) + 3) / 4 * 4 }
 
 // step feeds each live row's pending token and samples the next one, several times in one
 // program if the call does so and there is room for the keys and values. Then done, which
@@ -182,8 +183,8 @@ func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 			return err
 		}
 	}
-	own := &scope{dev: f.net.dev}
-	defer own.free()
+	own := &net.Scope{Dev: f.net.Dev}
+	defer own.Free()
 	n := f.stepTokens()
 	in, sampler, err := f.stepInputs(own)
 	if err != nil {
@@ -197,9 +198,9 @@ func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 	if err != nil {
 		return err
 	}
-	own.own(out[0], out[1])
+	own.Own(out[0], out[1])
 	recent := 0
-	for i, x := range f.net.cache {
+	for i, x := range f.net.Cache {
 		if x.Slots {
 			f.recent[recent] = out[2+i]
 			recent++
@@ -254,7 +255,7 @@ func (f *decodeBatch) feed() {
 func (f *decodeBatch) inPlace(n int) (out []int) {
 	recent := n - 2 - len(f.recent) // the masks are last
 	prefix := recent - len(f.prefix)
-	for i, x := range f.net.cache {
+	for i, x := range f.net.Cache {
 		if x.Slots {
 			out = append(out, recent)
 			recent++
@@ -271,7 +272,7 @@ func (f *decodeBatch) dropMask() {
 	f.mask = nil
 }
 
-func (f *decodeBatch) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) {
+func (f *decodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
 	b := len(f.sequences)
 	now := make([]int32, b*nowColumns)
 	sampler := f.call.sampler
@@ -290,20 +291,20 @@ func (f *decodeBatch) stepInputs(own *scope) ([]*device.Array, model.Sampler, er
 	}
 	f.feed()
 	// Seeds and mask are kept for the next steps.
-	stay := &scope{dev: f.net.dev}
+	stay := &net.Scope{Dev: f.net.Dev}
 	if f.seeds == nil {
 		f.seeds = f.uploadSeeds(stay)
 	}
 	if f.mask == nil {
-		f.mask = upload(stay, f.allow, b, f.slots)
+		f.mask = net.Upload(stay, f.allow, b, f.slots)
 	}
-	if stay.err != nil {
-		return nil, sampler, stay.err
+	if stay.Err != nil {
+		return nil, sampler, stay.Err
 	}
-	in := append(f.net.genArrays(f.call.w), upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in := append(f.net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
-	in = append(in, f.mask, upload(own, f.recentAllow, b, f.recentLen))
-	return in, sampler, own.err
+	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.recentLen))
+	return in, sampler, own.Err
 }
 
 // readSamples copies sampled tokens and their log-probs to the host.

@@ -287,25 +287,25 @@ func TestLeavesDivideTheRows(t *testing.T) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
 	want := trues(len(rows.Tokens))
-	leaves, err := m.packer(m.net).leaves(&rows, want)
+	leaves, err := m.packer(m.net).Leaves(&rows, want)
 	require.NoError(t, err)
 	require.Len(t, leaves, tree.Leaves)
 	seen := map[int]int{}
 	for i, packs := range leaves {
 		tokens := 0
 		for _, p := range packs {
-			require.LessOrEqual(t, p.size(), max(128, p.length))
-			for _, at := range p.source {
+			require.LessOrEqual(t, p.Size(), max(128, p.Length))
+			for _, at := range p.Source {
 				seen[at]++
 			}
-			tokens += len(p.at)
+			tokens += len(p.At)
 		}
 		require.InDelta(t, float64(len(want))/tree.Leaves, tokens, float64(len(want))/tree.Leaves, "leaf %d", i)
 	}
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
 	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
-	leaves, err = m.packer(m.net).leaves(&few, trues(len(few.Tokens)))
+	leaves, err = m.packer(m.net).Leaves(&few, trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0
 	for _, packs := range leaves {
@@ -313,7 +313,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Equal(t, 3, used, "a leaf for each row")
 
-	none, err := m.packer(m.net).leaves(&few, make([]bool, len(few.Tokens)))
+	none, err := m.packer(m.net).Leaves(&few, make([]bool, len(few.Tokens)))
 	require.NoError(t, err)
 	require.Nil(t, none)
 }

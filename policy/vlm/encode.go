@@ -24,7 +24,7 @@ func (m *Model) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int,
 	counts := make([][]int, len(pics))
 	for i := range pics {
 		for _, pic := range pics[i] {
-			counts[i] = append(counts[i], pic.grid.tokens(m.cfg.Vision.Merge))
+			counts[i] = append(counts[i], pic.Grid.Tokens(m.cfg.Vision.Merge))
 		}
 	}
 	return refs, counts, errs

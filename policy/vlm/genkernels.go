@@ -10,7 +10,11 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
+
+// programs are the programs of generation of a net.
+type programs struct{ *net.Net }
 
 // genWeights are the weights of a whole model as inputs of one program.
 type genWeights struct {
@@ -20,35 +24,35 @@ type genWeights struct {
 }
 
 // genArrays returns the arrays that genWeights reads.
-func (n *net) genArrays(w *parts) []*device.Array {
-	in := append([]*device.Array{}, w.embed...)
-	for _, l := range w.layers {
+func (n programs) genArrays(w *net.Parts) []*device.Array {
+	in := append([]*device.Array{}, w.Embed...)
+	for _, l := range w.Layers {
 		in = append(in, l...)
 	}
-	in = append(in, w.head[0])
-	if !n.spec.Tied {
-		in = append(in, w.head[1])
+	in = append(in, w.Head[0])
+	if !n.Spec.Tied {
+		in = append(in, w.Head[1])
 	}
 	return in
 }
 
-func (n *net) genWeights(a *args) genWeights {
-	w := genWeights{table: a.one()}
-	for _, g := range n.groups.Layers {
-		w.layers = append(w.layers, a.next(len(g.Params)))
+func (n programs) genWeights(a *net.Args) genWeights {
+	w := genWeights{table: a.One()}
+	for _, g := range n.Groups.Layers {
+		w.layers = append(w.layers, a.Next(len(g.Params)))
 	}
-	w.head.Norm, w.head.Table = a.one(), w.table
-	if !n.spec.Tied {
-		w.head.Table = a.one()
+	w.head.Norm, w.head.Table = a.One(), w.table
+	if !n.Spec.Tied {
+		w.head.Table = a.One()
 	}
 	return w
 }
 
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
-func (n *net) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
-	h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
-	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.cfg.Placeholders())
+func (n programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+	h := model.Head{Eps: n.Cfg.Text.Eps, Tokens: true}
+	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.Cfg.Placeholders())
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
@@ -56,25 +60,25 @@ func (n *net) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count,
 // deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
 // with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
 // → id, log-prob, the prefix's arrays including all others.
-func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
+func (n programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
-	return n.program(name, func(in []*Node) []*Node {
-		a := args{in}
+	return n.Program(name, func(in []*Node) []*Node {
+		a := net.Args{In: in}
 		w := n.genWeights(&a)
-		tokens, pos, fresh, last := a.one(), a.one(), a.one(), a.one()
-		seeds, count, params := a.one(), a.one(), a.one()
+		tokens, pos, fresh, last := a.One(), a.One(), a.One(), a.One()
+		seeds, count, params := a.One(), a.One(), a.One()
 		rows := fresh.Shape().Dimensions[0]
 		var pics, picRow *Node
 		var deep []*Node
 		if images {
-			pics, picRow = a.one(), a.one()
-			deep = a.next(len(n.cfg.Vision.Deepstack))
+			pics, picRow = a.One(), a.One()
+			deep = a.Next(len(n.Cfg.Vision.Deepstack))
 		}
-		x := model.EmbedForward(w.table, tokens, pics, picRow, n.compute)
-		cos, sin := n.cfg.Text.Angles(pos)
+		x := model.EmbedForward(w.table, tokens, pics, picRow, n.Compute)
+		cos, sin := n.Cfg.Text.Angles(pos)
 		cache := newCacheIn(n, &a, open, x.Graph(), rows)
 		out := []*Node{nil, nil}
-		for i, l := range n.layers {
+		for i, l := range n.Layers {
 			var fresher []*Node
 			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh)
 			if i < len(deep) {
@@ -89,63 +93,63 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 
 // cacheIn is the cache as inputs of a program.
 type cacheIn struct {
-	net                *net
+	net                programs
 	open               bool
 	prefix, recent     []*Node // by array of the cache; of a state, recent is nil
 	allow, recentAllow *Node
 	at, recentAt       *Node
 }
 
-func newCacheIn(n *net, a *args, open bool, g *Graph, rows int) *cacheIn {
+func newCacheIn(n programs, a *net.Args, open bool, g *Graph, rows int) *cacheIn {
 	c := &cacheIn{net: n, open: open}
 	if !open {
 		c.readCache(a)
-		c.at, c.recentAt = a.one(), a.one()
+		c.at, c.recentAt = a.One(), a.One()
 		return c
 	}
-	c.prefix, c.recent = make([]*Node, len(n.cache)), make([]*Node, len(n.cache))
-	for i, x := range n.cache {
+	c.prefix, c.recent = make([]*Node, len(n.Cache)), make([]*Node, len(n.Cache))
+	for i, x := range n.Cache {
 		if !x.Slots {
-			c.prefix[i] = Zeros(g, shapes.Make(x.Type(n.compute), x.Shape(rows, 0)...))
+			c.prefix[i] = Zeros(g, shapes.Make(x.Type(n.Compute), x.Shape(rows, 0)...))
 		}
 	}
 	return c
 }
 
-func (c *cacheIn) readCache(a *args) {
-	c.prefix = a.next(len(c.net.cache))
-	for _, x := range c.net.cache {
+func (c *cacheIn) readCache(a *net.Args) {
+	c.prefix = a.Next(len(c.net.Cache))
+	for _, x := range c.net.Cache {
 		c.recent = append(c.recent, nil)
 		if x.Slots {
-			c.recent[len(c.recent)-1] = a.one()
+			c.recent[len(c.recent)-1] = a.One()
 		}
 	}
-	c.allow, c.recentAllow = a.one(), a.one()
+	c.allow, c.recentAllow = a.One(), a.One()
 }
 
 // of returns the indices of a layer's arrays in the cache.
 func (c *cacheIn) of(layer int) (from, to int) {
-	for _, l := range c.net.layers[:layer] {
+	for _, l := range c.net.Layers[:layer] {
 		from += len(l.Cache())
 	}
-	return from, from + len(c.net.layers[layer].Cache())
+	return from, from + len(c.net.Layers[layer].Cache())
 }
 
 func (c *cacheIn) past(layer int) *model.Past {
 	from, to := c.of(layer)
 	return &model.Past{Prefix: c.prefix[from:to], Recent: c.recent[from:to], Allow: c.allow, RecentAllow: c.recentAllow,
-		At: c.at, Pure: c.net.dev.PureGo()}
+		At: c.at, Pure: c.net.Dev.PureGo()}
 }
 
 // extend writes the recent segment at slot at and a layer's new entries at slot recentAt, or, if
 // open, into a new prefix from slot 0 on. States are replaced.
 func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 	from, _ := c.of(layer)
-	pure := c.net.dev.PureGo()
+	pure := c.net.Dev.PureGo()
 	out := make([]*Node, len(fresh))
 	for i, x := range fresh {
 		switch at := from + i; {
-		case !c.net.cache[at].Slots:
+		case !c.net.Cache[at].Slots:
 			out[i] = x
 		case c.open:
 			out[i] = lengthened(x, slots)
@@ -160,7 +164,7 @@ func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 func (c *cacheIn) keepEnded(layer int, after []*Node, live *Node) []*Node {
 	from, _ := c.of(layer)
 	for i, x := range after {
-		if old := c.prefix[from+i]; !c.net.cache[from+i].Slots {
+		if old := c.prefix[from+i]; !c.net.Cache[from+i].Slots {
 			after[i] = Where(byRow(live, x), x, old)
 		}
 	}
@@ -189,8 +193,8 @@ const (
 
 // step: weights, now, seeds, sampling parameters, the prefix's and the recent arrays of the
 // cache, allow, recentAllow → id, log-prob, the cache's arrays: recent segments and states.
-func (n *net) step(s model.Sampler) *device.Program {
-	return n.fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
+func (n programs) step(s model.Sampler) *device.Program {
+	return n.Fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
 		p := n.stepInputs(in)
 		id, logProb, cache, kernels := p.next(s, p.column(nowToken), nil)
 		return append([]*Node{id, logProb}, cache...), kernels
@@ -200,8 +204,8 @@ func (n *net) step(s model.Sampler) *device.Program {
 // steps is step for several tokens, in a loop on the device that feeds each sampled token
 // to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
 // be free. No token is forced. The cache must not have states: a row ends between tokens.
-func (n *net) steps(s model.Sampler, tokens int) *device.Program {
-	return n.looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+func (n programs) steps(s model.Sampler, tokens int) *device.Program {
+	return n.Looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
 		p := n.stepInputs(in)
 		g, rows := in[0].Graph(), p.rows()
 		l := device.NewLoop(g, tokens)
@@ -231,16 +235,16 @@ func (n *net) steps(s model.Sampler, tokens int) *device.Program {
 
 // stepIn is the input of a decoding step's graph.
 type stepIn struct {
-	net                *net
+	net                programs
 	w                  genWeights
 	now, seeds, params *Node
 	cache              *cacheIn
 }
 
-func (n *net) stepInputs(in []*Node) *stepIn {
-	a := args{in}
+func (n programs) stepInputs(in []*Node) *stepIn {
+	a := net.Args{In: in}
 	p := &stepIn{net: n, w: n.genWeights(&a)}
-	p.now, p.seeds, p.params = a.one(), a.one(), a.one()
+	p.now, p.seeds, p.params = a.One(), a.One(), a.One()
 	p.cache = &cacheIn{net: n}
 	p.cache.readCache(&a)
 	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
@@ -262,9 +266,9 @@ func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, 
 		pos, count = Add(pos, index), Add(count, index)
 		p.advanceCache(index)
 	}
-	x := model.EmbedForward(p.w.table, tokens, nil, nil, n.compute)
-	cos, sin := n.cfg.Text.Angles(pos)
-	for i, l := range n.layers {
+	x := model.EmbedForward(p.w.table, tokens, nil, nil, n.Compute)
+	cos, sin := n.Cfg.Text.Angles(pos)
+	for i, l := range n.Layers {
 		var after []*Node
 		x, after = l.Step(p.w.layers[i], x, cos, sin, p.cache.past(i), &kernels)
 		cache = append(cache, p.cache.keepEnded(i, after, p.live())...)
@@ -293,15 +297,15 @@ func (p *stepIn) advanceCache(index *Node) {
 
 // flush: the cache's prefix, its recent segments, at → the prefix with the recent segments written
 // at that slot.
-func (n *net) flush() *device.Program {
-	return n.program("flush", func(in []*Node) []*Node {
-		a := args{in}
-		out := a.next(len(n.cache))
-		recent, at := a.next(len(a.in)-1), in[len(in)-1]
+func (n programs) flush() *device.Program {
+	return n.Program("flush", func(in []*Node) []*Node {
+		a := net.Args{In: in}
+		out := a.Next(len(n.Cache))
+		recent, at := a.Next(len(a.In)-1), in[len(in)-1]
 		out = slices.Clone(out)
-		for i, x := range n.cache {
+		for i, x := range n.Cache {
 			if x.Slots {
-				out[i], recent = model.Write(out[i], recent[0], at, n.dev.PureGo()), recent[1:]
+				out[i], recent = model.Write(out[i], recent[0], at, n.Dev.PureGo()), recent[1:]
 			}
 		}
 		return out
@@ -309,8 +313,8 @@ func (n *net) flush() *device.Program {
 }
 
 // selectRows: arrays, index [m] → the rows of each array at the index.
-func (n *net) selectRows() *device.Program {
-	return n.program("select rows", func(in []*Node) []*Node {
+func (n programs) selectRows() *device.Program {
+	return n.Program("select rows", func(in []*Node) []*Node {
 		index := in[len(in)-1]
 		out := make([]*Node, len(in)-1)
 		for i, x := range in[:len(in)-1] {
@@ -323,24 +327,24 @@ func (n *net) selectRows() *device.Program {
 // gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
 // the index, with slots padded to that number unless it is 0; where the index is −1, rows of the latter.
 // With slots, the arrays are the cache's prefix.
-func (n *net) gatherRows(slots int, more bool) *device.Program {
-	return n.program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
-		a, index := args{in[:len(in)-1]}, in[len(in)-1]
-		half := len(a.in)
+func (n programs) gatherRows(slots int, more bool) *device.Program {
+	return n.Program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
+		a, index := net.Args{In: in[:len(in)-1]}, in[len(in)-1]
+		half := len(a.In)
 		if more {
 			half /= 2
 		}
-		from := a.next(half)
+		from := a.Next(half)
 		at := Reshape(Max(index, ZerosLike(index)), index.Shape().Size(), 1)
 		out := make([]*Node, half)
 		for i, x := range from {
 			out[i] = Gather(x, at)
-			if slots > 0 && n.cache[i].Slots {
+			if slots > 0 && n.Cache[i].Slots {
 				out[i] = lengthened(out[i], slots)
 			}
 			if more {
 				here := byRow(GreaterOrEqual(index, ZerosLike(index)), out[i])
-				out[i] = Where(here, out[i], a.one())
+				out[i] = Where(here, out[i], a.One())
 			}
 		}
 		return out
@@ -358,10 +362,10 @@ func lengthened(x *Node, slots int) *Node {
 }
 
 // grow: the cache's prefix → the same with so many slots.
-func (n *net) grow(slots int) *device.Program {
-	return n.program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
+func (n programs) grow(slots int) *device.Program {
+	return n.Program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
 		out := slices.Clone(in)
-		for i, x := range n.cache {
+		for i, x := range n.Cache {
 			if x.Slots {
 				out[i] = lengthened(in[i], slots)
 			}
@@ -371,18 +375,18 @@ func (n *net) grow(slots int) *device.Program {
 }
 
 // emptyRecent returns zeroed recent segments of the cache.
-func (n *net) emptyRecent(rows, length int) (out []*device.Array, err error) {
-	zero, err := device.Scalar(n.dev, float32(0))
+func (n programs) emptyRecent(rows, length int) (out []*device.Array, err error) {
+	zero, err := device.Scalar(n.Dev, float32(0))
 	if err != nil {
 		return nil, err
 	}
 	defer zero.Free()
-	for _, x := range n.cache {
+	for _, x := range n.Cache {
 		if !x.Slots {
 			continue
 		}
-		shape := shapes.Make(x.Type(n.compute), x.Shape(rows, length)...)
-		p := n.program("zeros "+shape.String(), func(in []*Node) []*Node {
+		shape := shapes.Make(x.Type(n.Compute), x.Shape(rows, length)...)
+		p := n.Program("zeros "+shape.String(), func(in []*Node) []*Node {
 			return []*Node{Mul(ConvertDType(in[0], shape.DType), Zeros(in[0].Graph(), shape))}
 		})
 		a, err := p.Run([]*device.Array{zero})
@@ -396,8 +400,8 @@ func (n *net) emptyRecent(rows, length int) (out []*device.Array, err error) {
 }
 
 // states returns the indices of the cache's states.
-func (n *net) states() (out []int) {
-	for i, x := range n.cache {
+func (n programs) states() (out []int) {
+	for i, x := range n.Cache {
 		if !x.Slots {
 			out = append(out, i)
 		}

@@ -13,6 +13,7 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Tolerances of the recorded collection, from the gap between its numbers and
@@ -52,7 +53,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if r.Critic {
 			l = m.critic
 		}
-		r.spec = l.net.spec
+		r.spec = l.net.Spec
 		r.compareText(m)
 		r.comparePositions(m)
 		r.compareScores(m)
@@ -129,13 +130,13 @@ func (r *recordedModel) comparePositions(m *Model) {
 	for _, row := range r.rows {
 		name := row.test.Name
 		tokens, _ := r.tokens(row)
-		var grids []grid
+		var grids []net.Grid
 		for _, im := range r.all.Images[row.index] {
 			pic, err := m.picture(im)
 			require.NoError(r.t, err)
-			grids = append(grids, pic.grid)
+			grids = append(grids, pic.Grid)
 		}
-		pos, next, err := positions(m.cfg, tokens, grids)
+		pos, next, err := net.Positions(m.cfg, tokens, grids)
 		require.NoError(r.t, err)
 		want := r.ints(name + ".position_ids")
 		b, t := row.test.Shape[0], row.test.Shape[1]
@@ -162,7 +163,7 @@ func (r *recordedModel) comparePositions(m *Model) {
 			}
 			for i, g := range grids {
 				thw := r.ints(name + ".image_grid_thw")[3*(first+i):]
-				golden.Equal(r.t, r.tally, name+": grid", fmt.Sprint(g.h, g.w), fmt.Sprint(thw[1], thw[2]))
+				golden.Equal(r.t, r.tally, name+": grid", fmt.Sprint(g.H, g.W), fmt.Sprint(thw[1], thw[2]))
 			}
 		}
 	}
@@ -210,12 +211,12 @@ type place struct{ pack, first int }
 
 // places finds the rows in the packs by the tokens that are to be scored: those
 // of each row but its first.
-func (r *recordedModel) places(packs []*pack) []place {
+func (r *recordedModel) places(packs []*net.Pack) []place {
 	out := make([]place, len(r.rows))
 	for i, p := range packs {
-		for k, source := range p.source {
+		for k, source := range p.Source {
 			if row, ok := slices.BinarySearch(r.all.Offsets, source-1); ok {
-				out[row] = place{i, int(p.at[k])}
+				out[row] = place{i, int(p.At[k])}
 			}
 		}
 	}
@@ -249,12 +250,12 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		targets, reqs = append(targets, target{row, q}), append(reqs, q)
 	}
 	require.NotEmpty(r.t, reqs)
-	s := &session{net: m.net, rows: make([]*rowState, rowBucket(len(reqs)))}
+	s := &session{net: programs{m.net}, rows: make([]*rowState, rowBucket(len(reqs)))}
 	for i := range reqs {
 		s.rows[i] = &rowState{pending: -1}
 	}
 	defer s.free()
-	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &Options{MaxRows: len(reqs)})
+	c, err := newCall(programs{m.net}, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &Options{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.free()
 	c.recentTokens = 8

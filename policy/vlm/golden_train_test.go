@@ -12,6 +12,7 @@ import (
 	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
@@ -96,7 +97,7 @@ func (s *training) gradients(r *recordedModel, m *Model, l *learner) (map[string
 
 // tensors are the gradients on the first device.
 func (t *treeStep) tensors() *tensors {
-	return &tensors{groups: trainedGroups(t.weights.groups), arrays: t.sums[0]}
+	return &tensors{groups: net.TrainedGroups(t.weights.groups), arrays: t.sums[0]}
 }
 
 // numbers reads tensors by the names of their parts.

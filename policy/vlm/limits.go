@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Limits are the speeds that a machine reached with programs that do nothing else.
@@ -42,7 +43,7 @@ func (m *Model) Limits(ctx context.Context) (Limits, error) {
 	case m.dev.PureGo():
 		size = limitSize{numbers: 1 << 20, side: 128, atLeast: 10 * time.Millisecond}
 	}
-	l, err := measureLimits(ctx, m.dev, m.net.compute, size)
+	l, err := measureLimits(ctx, m.dev, m.net.Compute, size)
 	if err != nil {
 		return l, fmt.Errorf("vlm: limits: %w", err)
 	}
@@ -85,11 +86,11 @@ func measureLimits(ctx context.Context, d *device.Device, compute dtypes.DType, 
 // result: the shortest of three measurements. Each result depends on the one before, so that the
 // device cannot run them at the same time.
 func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shapes.Shape, f func(x, last *Node) *Node, result shapes.Shape) (time.Duration, error) {
-	s := &scope{dev: d}
-	defer s.free()
-	start := upload(s, []float32{0})
-	if s.err != nil {
-		return 0, s.err
+	s := &net.Scope{Dev: d}
+	defer s.Free()
+	start := net.Upload(s, []float32{0})
+	if s.Err != nil {
+		return 0, s.Err
 	}
 	// Numbers of about the size at which products of the matrix neither grow nor vanish.
 	fill := d.Program("limit arrays", func(in []*Node) []*Node {
@@ -104,7 +105,7 @@ func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shap
 	if err != nil {
 		return 0, err
 	}
-	s.own(arrays...)
+	s.Own(arrays...)
 	step := d.Program("limit", func(in []*Node) []*Node { return []*Node{f(in[0], in[1])} })
 	one := d.Program("limit read", func(in []*Node) []*Node {
 		x := Reshape(in[0], in[0].Shape().Size())
@@ -121,7 +122,7 @@ func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shap
 			if err != nil {
 				return 0, err
 			}
-			last = s.own(out...)[0]
+			last = s.Own(out...)[0]
 		}
 		out, err := one.Run([]*device.Array{last})
 		if err != nil {

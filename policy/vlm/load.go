@@ -13,6 +13,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -127,11 +128,11 @@ func (m *Model) load() error {
 	if m.opts.BFloat16 {
 		compute = dtypes.BFloat16
 	}
-	keep := map[Recompute]keepMode{RecomputeNothing: keepAll, RecomputeAttention: keepMost, RecomputeBlocks: keepInputs}[m.opts.Recompute]
-	k := newKernels(m.dev, m.cfg, compute, keep)
+	keep := map[Recompute]net.KeepMode{RecomputeNothing: net.KeepAll, RecomputeAttention: net.KeepMost, RecomputeBlocks: net.KeepInputs}[m.opts.Recompute]
+	k := net.NewKernels(m.dev, m.cfg, compute, keep)
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
-	m.net = newNet(k, &spec)
+	m.net = net.New(k, &spec)
 	stored, err := m.openAdapter(m.opts.Adapter, &spec)
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (m *Model) load() error {
 		}
 	} else if m.opts.Reference {
 		refSpec := *m.cfg
-		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir, nil, nil); err != nil {
+		if m.ref, err = m.loadInto(net.New(k, &refSpec), m.dir, nil, nil); err != nil {
 			return err
 		}
 	}
@@ -162,10 +163,10 @@ func (m *Model) load() error {
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.
-func (m *Model) loadCritic(k *kernels) (*learner, error) {
+func (m *Model) loadCritic(k *net.Kernels) (*learner, error) {
 	spec := *m.cfg
 	spec.Critic, spec.Tied = true, false
-	n, dir := newNet(k, &spec), m.opts.CriticPath
+	n, dir := net.New(k, &spec), m.opts.CriticPath
 	if dir == "" || sameFolder(dir, m.dir) {
 		return m.loadInto(n, m.dir, nil, m.base())
 	}
@@ -182,13 +183,13 @@ func (m *Model) loadCritic(k *kernels) (*learner, error) {
 
 // loadInto loads a folder's weights for a net, except those in base. A missing value head
 // is created, and so are adapters without a stored one.
-func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[string]*device.Array) (*learner, error) {
+func (m *Model) loadInto(n *net.Net, dir string, adapter *storedAdapter, base map[string]*device.Array) (*learner, error) {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	defer r.Close()
-	found, unused, err := resolve(r, n.spec)
+	found, unused, err := resolve(r, n.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
 	}
@@ -196,7 +197,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(m.homes(n.groups.All()), n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
+	t, err := newTensors(m.homes(n.Groups.All()), n.Groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}

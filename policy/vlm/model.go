@@ -16,6 +16,7 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -46,7 +47,7 @@ type Model struct {
 	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
 
 	mu     sync.Mutex
-	net    *net
+	net    *net.Net
 	actor  *learner
 	critic *learner // nil unless separate
 	ref    *learner // nil without reference
@@ -58,9 +59,9 @@ type Model struct {
 	chats       map[uint64]*conversation
 	resumed     map[uint64]*resumed // recorded conversations, until they are continued
 	batches     []*session
-	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies, on several devices
-	planned     bool                // the memory of a training step has been logged
+	narrow      map[*replica]*net.Parts // results of generationWeights that have copies
+	narrowed    []*device.Array         // the copies, on several devices
+	planned     bool                    // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
 }
@@ -229,3 +230,6 @@ func (m *Model) ReadsImages() bool { return m.cfg.Vision != nil }
 
 // Family returns the architecture by its name in config.json.
 func (m *Model) Family() string { return string(m.cfg.Family) }
+
+// MaxPositions returns the maximum length of a row in tokens; 0 is no limit.
+func (m *Model) MaxPositions() int { return m.cfg.Text.MaxPositions }

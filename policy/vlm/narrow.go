@@ -6,6 +6,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 )
 
 // generationWeights returns the weights for generation, on the replica's device. On an accelerator that computes in a narrower
@@ -16,7 +17,7 @@ import (
 //
 // On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
 // gain little.
-func (m *Model) generationWeights(r *replica) (*parts, error) {
+func (m *Model) generationWeights(r *replica) (*net.Parts, error) {
 	if !m.narrows() && !m.sharded() {
 		return r.parts, nil
 	}
@@ -30,7 +31,7 @@ func (m *Model) generationWeights(r *replica) (*parts, error) {
 }
 
 func (m *Model) narrows() bool {
-	return m.dev.Accelerator() && m.net.compute != m.actor.parts.embed[0].DType()
+	return m.dev.Accelerator() && m.net.Compute != m.actor.parts.Embed[0].DType()
 }
 
 // makeNarrow copies the decoder's matrices, and other weights that are on another device.
@@ -41,9 +42,9 @@ func (m *Model) makeNarrow(r *replica) error {
 		if err != nil {
 			return nil
 		}
-		s := scope{dev: r.net.dev}
-		defer s.free()
-		if group, err = r.net.here(&s, group); err != nil {
+		s := net.Scope{Dev: r.net.Dev}
+		defer s.Free()
+		if group, err = r.net.Here(&s, group); err != nil {
 			return nil
 		}
 		if m.sharded() && !m.narrows() {
@@ -51,33 +52,33 @@ func (m *Model) makeNarrow(r *replica) error {
 			return group
 		}
 		var out []*device.Array
-		out, err = r.net.narrowed(group)
+		out, err = narrowed(r.net.Kernels, group)
 		m.narrowed = append(m.narrowed, out...)
 		m.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
 		return replaceMatrices(group, out)
 	}
-	p.embed, p.head, p.layers = narrow(p.embed), narrow(p.head), nil
-	for _, l := range r.parts.layers {
-		p.layers = append(p.layers, narrow(l))
+	p.Embed, p.Head, p.Layers = narrow(p.Embed), narrow(p.Head), nil
+	for _, l := range r.parts.Layers {
+		p.Layers = append(p.Layers, narrow(l))
 	}
 	if m.narrow == nil {
-		m.narrow = map[*replica]*parts{}
+		m.narrow = map[*replica]*net.Parts{}
 	}
 	m.narrow[r] = &p
 	return err
 }
 
 // keep moves the arrays that want selects from the scope to the copies for generation.
-func (m *Model) keep(s *scope, want func(*device.Array) bool) {
+func (m *Model) keep(s *net.Scope, want func(*device.Array) bool) {
 	var rest []*device.Array
-	for _, a := range s.arrays {
+	for _, a := range s.Arrays {
 		if want(a) {
 			m.narrowed = append(m.narrowed, a)
 		} else {
 			rest = append(rest, a)
 		}
 	}
-	s.arrays = rest
+	s.Arrays = rest
 }
 
 // dropNarrow frees the copies that generationWeights made.
@@ -93,11 +94,11 @@ func (m *Model) narrowBytes() (sum int64) {
 		return 0
 	}
 	p := m.actor.parts
-	for _, group := range append([][]*device.Array{p.embed, p.head}, p.layers...) {
+	for _, group := range append([][]*device.Array{p.Embed, p.Head}, p.Layers...) {
 		for _, a := range group {
 			switch {
 			case m.narrows() && isMatrix(a):
-				sum += int64(a.Size()) * int64(m.net.compute.Size())
+				sum += int64(a.Size()) * int64(m.net.Compute.Size())
 			case m.sharded():
 				sum += a.Bytes()
 			}
@@ -130,15 +131,15 @@ func replaceMatrices(group, others []*device.Array) []*device.Array {
 }
 
 // narrowed returns a group's matrices in the type of computation.
-func (k *kernels) narrowed(group []*device.Array) ([]*device.Array, error) {
+func narrowed(k *net.Kernels, group []*device.Array) ([]*device.Array, error) {
 	in := matrices(group)
 	if len(in) == 0 {
 		return nil, nil
 	}
-	return k.program("narrow", func(in []*Node) []*Node {
+	return k.Program("narrow", func(in []*Node) []*Node {
 		out := make([]*Node, len(in))
 		for i, x := range in {
-			out[i] = ConvertDType(x, k.compute)
+			out[i] = ConvertDType(x, k.Compute)
 		}
 		return out
 	}).Run(in)

@@ -12,6 +12,7 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
 )
@@ -20,7 +21,7 @@ import (
 const maxGathered = 4 << 30
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other nodes.
-func (g *group) gatherScores(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored) error {
+func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
 	if g == nil {
 		return nil
 	}
@@ -28,14 +29,14 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*pack, h *model.Hea
 	// visit calls f for every number of a node's leaves.
 	visit := func(node int, f func(x *float32)) {
 		from, to := tree.Span(node, count, len(leaves))
-		for _, p := range flat(leaves[from:to]) {
-			for _, at := range p.source {
+		for _, p := range net.Flat(leaves[from:to]) {
+			for _, at := range p.Source {
 				if h.Tokens {
-					f(&out.logProb[at])
-					f(&out.entropy[at])
+					f(&out.LogProb[at])
+					f(&out.Entropy[at])
 				}
 				if h.Value {
-					f(&out.value[at])
+					f(&out.Value[at])
 				}
 			}
 		}
@@ -171,7 +172,7 @@ func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 			if err := l.ReceiveFloats(ctx, x); err != nil {
 				return err
 			}
-			a, err := device.Put(t.replicas[p.device].net.dev, x, param.Dims...)
+			a, err := device.Put(t.replicas[p.device].net.Dev, x, param.Dims...)
 			if err != nil {
 				return err
 			}

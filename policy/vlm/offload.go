@@ -6,6 +6,7 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Moments, and the weights of a reference policy and of a separate critic, can be in host memory
@@ -56,7 +57,7 @@ func newHostTensors(groups []*model.Group, from source) (*tensors, error) {
 // newMoments returns the moments of the learner's trained weights, in host memory or on the
 // devices that own the weights.
 func (l *learner) newMoments(from source) (*tensors, error) {
-	groups := trainedGroups(l.weights.groups)
+	groups := net.TrainedGroups(l.weights.groups)
 	if l.offloadMoments {
 		return newHostTensors(groups, from)
 	}
@@ -164,7 +165,7 @@ func (l *learner) unpark() error {
 		return nil
 	}
 	return each(l.copies(), func(k int) error {
-		r, at := l.replicas[k], on(l.replicas[k].net.dev)
+		r, at := l.replicas[k], on(l.replicas[k].net.Dev)
 		if l.sharded {
 			at = l.home
 		}
@@ -213,7 +214,7 @@ func (l *learner) momentBytes(trained, largest int64) int64 {
 	switch {
 	case !l.offloadMoments:
 		return 2 * trained
-	case l.net.dev.Accelerator() || l.adam != nil:
+	case l.net.Dev.Accelerator() || l.adam != nil:
 		return 2 * largest
 	}
 	return 2 * (trained + largest)

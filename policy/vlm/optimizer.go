@@ -4,10 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // checkOptimizer lists the settings that are out of range.
@@ -40,7 +45,7 @@ func checkOptimizer(o policy.Optimizer) error {
 
 // adam holds the moments of the trained weights of one set.
 type adam struct {
-	net   *net
+	net   *net.Net
 	m, v  *tensors
 	steps int
 }
@@ -110,7 +115,7 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 		in = append(in, w[i])
 	}
 	in = append(append(append(in, m...), v...), g...)
-	out, err := a.net.adam().Run(append(in, hyper), from(0, 3*n)...)
+	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
 	if err != nil {
 		a.m.drop(m)
 		a.v.drop(v)
@@ -122,4 +127,42 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
 	return errors.Join(a.m.giveBack(group, first, m), a.v.giveBack(group, first, v))
+}
+
+// prepareAdam compiles the optimiser's programs in the background: for a group, or, if
+// single is set, for each array.
+func prepareAdam(n *net.Net, w *tensors, single bool) error {
+	for i, g := range w.groups {
+		var grads []shapes.Shape
+		for _, k := range g.Trained() {
+			grads = append(grads, w.arrays[i][k].Shape())
+		}
+		sets := [][]shapes.Shape{grads}
+		if single {
+			sets = slices.Collect(slices.Chunk(grads, 1))
+		}
+		for _, set := range sets {
+			if err := prepareAdamOf(n, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepareAdamOf compiles the optimiser's programs for gradients of these shapes.
+func prepareAdamOf(n *net.Net, grads []shapes.Shape) error {
+	if len(grads) == 0 {
+		return nil
+	}
+	if _, err := n.Squares().Prepare(grads); err != nil {
+		return err
+	}
+	var in []shapes.Shape
+	for range 4 { // weights, both moments, gradients
+		in = append(in, grads...)
+	}
+	in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
+	_, err := n.Adam().Prepare(in, net.From(0, 3*len(grads))...)
+	return err
 }

@@ -171,7 +171,7 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 
 // ran reports whether a program whose name starts so has been executed.
 func ran(m *Model, prefix string) bool {
-	for name, p := range m.net.programs {
+	for name, p := range m.net.Programs {
 		if strings.HasPrefix(name, prefix) && p.Executables() > 0 {
 			return true
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/processor"
 )
 
@@ -20,8 +21,8 @@ type pictureCache struct {
 	size     int // bytes in fresh
 	oldSize  int // bytes in old
 	seen     int // bytes of all pictures so far
-	fresh    map[[32]byte]picture
-	old      map[[32]byte]picture
+	fresh    map[[32]byte]net.Picture
+	old      map[[32]byte]net.Picture
 	learning bool // there has been a training step in this round
 }
 
@@ -33,10 +34,10 @@ const (
 )
 
 func newPictureCache(limit int) *pictureCache {
-	return &pictureCache{limit: limit, fresh: map[[32]byte]picture{}}
+	return &pictureCache{limit: limit, fresh: map[[32]byte]net.Picture{}}
 }
 
-func (c *pictureCache) get(hash [32]byte) (picture, bool) {
+func (c *pictureCache) get(hash [32]byte) (net.Picture, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, ok := c.fresh[hash]
@@ -49,11 +50,11 @@ func (c *pictureCache) get(hash [32]byte) (picture, bool) {
 	return p, ok
 }
 
-func (c *pictureCache) put(hash [32]byte, p picture) {
+func (c *pictureCache) put(hash [32]byte, p net.Picture) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.fresh[hash]; !ok {
-		c.seen += len(p.pixels)
+		c.seen += len(p.Pixels)
 		c.store(hash, p)
 	}
 }
@@ -66,16 +67,16 @@ func (c *pictureCache) growth() int64 {
 	return int64(max(0, min(2*c.seen, learnedPictures)-c.size-c.oldSize))
 }
 
-func (c *pictureCache) store(hash [32]byte, p picture) {
-	if c.size > 0 && c.size+len(p.pixels) > c.limit/2 {
+func (c *pictureCache) store(hash [32]byte, p net.Picture) {
+	if c.size > 0 && c.size+len(p.Pixels) > c.limit/2 {
 		c.rotate()
 	}
 	c.fresh[hash] = p
-	c.size += len(p.pixels)
+	c.size += len(p.Pixels)
 }
 
 func (c *pictureCache) rotate() {
-	c.old, c.oldSize, c.fresh, c.size = c.fresh, c.size, map[[32]byte]picture{}, 0
+	c.old, c.oldSize, c.fresh, c.size = c.fresh, c.size, map[[32]byte]net.Picture{}, 0
 }
 
 // markTraining records a training step.
@@ -124,29 +125,29 @@ func (m *Model) hash(im *policy.Image) error {
 func (m *Model) noVision() error { return fmt.Errorf("%s has no vision tower", m.cfg.Family) }
 
 // picture returns a processed image, from the cache if possible.
-func (m *Model) picture(im policy.Image) (picture, error) {
+func (m *Model) picture(im policy.Image) (net.Picture, error) {
 	if p, ok := m.pictures.get(im.Hash); ok {
 		return p, nil
 	}
 	if m.proc == nil {
-		return picture{}, m.noVision()
+		return net.Picture{}, m.noVision()
 	}
 	if im.Image == nil {
-		return picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
+		return net.Picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
 	}
 	var patches processor.Patches
 	if err := recoverImagePanic(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
-		return picture{}, err
+		return net.Picture{}, err
 	}
-	p := picture{grid: grid{patches.Grid.H, patches.Grid.W}, pixels: patches.Pix}
+	p := net.Picture{Grid: net.Grid{H: patches.Grid.H, W: patches.Grid.W}, Pixels: patches.Pix}
 	m.pictures.put(im.Hash, p)
 	return p, nil
 }
 
 // prepareImages hashes and processes the images of several prompts in parallel. The result does
 // not depend on the number of workers. There is one error, or nil, per prompt.
-func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]picture, []error) {
-	refs, pics := make([][]policy.Image, len(groups)), make([][]picture, len(groups))
+func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
+	refs, pics := make([][]policy.Image, len(groups)), make([][]net.Picture, len(groups))
 	errs := make([]error, len(groups))
 	work := make(chan int)
 	var wg sync.WaitGroup
@@ -159,7 +160,7 @@ func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]pic
 						break
 					}
 					ref := policy.Image{Image: im}
-					var pic picture
+					var pic net.Picture
 					err := recoverImagePanic(func() error { return m.hash(&ref) })
 					if err == nil {
 						pic, err = m.picture(ref)

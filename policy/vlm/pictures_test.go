@@ -7,19 +7,20 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // processed is a picture with a number of bytes and a unique hash.
-func processed(name byte, bytes int) (hash [32]byte, p picture) {
-	return [32]byte{name}, picture{pixels: make([]byte, bytes)}
+func processed(name byte, bytes int) (hash [32]byte, p net.Picture) {
+	return [32]byte{name}, net.Picture{Pixels: make([]byte, bytes)}
 }
 
 // held lists which of the pictures a…z are in the cache, without using them.
 func (c *pictureCache) held() (names string, bytes int) {
 	for name := byte('a'); name <= 'z'; name++ {
-		for _, half := range []map[[32]byte]picture{c.fresh, c.old} {
+		for _, half := range []map[[32]byte]net.Picture{c.fresh, c.old} {
 			if p, ok := half[[32]byte{name}]; ok {
-				names, bytes = names+string(name), bytes+len(p.pixels)
+				names, bytes = names+string(name), bytes+len(p.Pixels)
 				break
 			}
 		}

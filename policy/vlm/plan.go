@@ -7,6 +7,7 @@ import (
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Workload describes the work for which a MemoryPlan is made. All rows have the same
@@ -143,7 +144,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		}
 	case w.Score:
 		p.Activations = layout.forwardBytes(m.net)
-		p.Logits = 4 * layout.logitBytes(m.net.spec)
+		p.Logits = 4 * layout.logitBytes(m.net.Spec)
 	}
 	m.planDevices(&p, part)
 	p.Snapshots = int64(w.Snapshots) * (m.copiedBytes() + p.Caches)
@@ -189,12 +190,12 @@ type microBatchPlan struct {
 
 func (m *Model) planLayout(w Workload) microBatchPlan {
 	k := m.packer(m.net)
-	l := microBatchPlan{length: bucket(w.Tokens), patches: w.Patches}
-	full := k.perPack(l.length)
-	l.bins = k.packSize(min(w.Rows, full), full, l.length, true)
+	l := microBatchPlan{length: net.Bucket(w.Tokens), patches: w.Patches}
+	full := k.PerPack(l.length)
+	l.bins = k.PackSize(min(w.Rows, full), full, l.length, true)
 	l.several = w.Rows > full
 	if w.Images > 0 {
-		l.images = imageBucket(min(w.Rows, full) * w.Images)
+		l.images = net.ImageBucket(min(w.Rows, full) * w.Images)
 	}
 	l.chunk = m.opts.HeadTokens
 	if !l.several {
@@ -202,7 +203,7 @@ func (m *Model) planLayout(w Workload) microBatchPlan {
 		if w.Wanted > 0 {
 			wanted = w.Wanted
 		}
-		l.chunk = min(l.chunk, sizeClass(w.Rows*wanted, 32))
+		l.chunk = min(l.chunk, net.SizeClass(w.Rows*wanted, 32))
 	}
 	return l
 }
@@ -215,12 +216,12 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at microBatchPlan) {
 	}
 	const float = 4
 	var trained, largest int64
-	for _, g := range trainedGroups(l.weights.groups) {
+	for _, g := range net.TrainedGroups(l.weights.groups) {
 		trained += float * int64(g.Size())
 		largest = max(largest, float*int64(g.Size()))
 	}
 	p.Moments += l.momentBytes(trained, largest)
-	activations, logits := at.trainingBytes(l.net), 4*at.logitBytes(l.net.spec)
+	activations, logits := at.trainingBytes(l.net), 4*at.logitBytes(l.net.Spec)
 	// In the backward pass of the first micro-batch, gradients replace activations; during
 	// the next ones, all gradients are in memory. In the optimiser step, if arrays are not
 	// updated in place, the largest group and its moments are in memory twice.
@@ -253,54 +254,54 @@ func (l microBatchPlan) logitBytes(spec *model.Config) int64 {
 
 // trainingBytes is the size of the activations that a training forward pass keeps, and of
 // those inside one block.
-func (l microBatchPlan) trainingBytes(n *net) int64 {
+func (l microBatchPlan) trainingBytes(n *net.Net) int64 {
 	keep := func(b model.Layer, hidden, tokens, groups, length int) int64 {
 		main, again := b.Floats(tokens, groups, length)
 		all := int64(tokens) * int64(hidden)
-		if n.keep != keepInputs {
+		if n.Keep != net.KeepInputs {
 			all += main
 		}
-		if n.keep == keepAll {
+		if n.Keep == net.KeepAll {
 			all += again
 		}
 		return all
 	}
-	floats := insideLayer(n.layers, l.bins*l.length, l.bins, l.length)
-	for _, b := range n.layers {
-		floats += keep(b, n.cfg.Text.Hidden, l.bins*l.length, l.bins, l.length)
+	floats := insideLayer(n.Layers, l.bins*l.length, l.bins, l.length)
+	for _, b := range n.Layers {
+		floats += keep(b, n.Cfg.Text.Hidden, l.bins*l.length, l.bins, l.length)
 	}
 	sum := l.bytesOf(n, floats)
-	if l.images == 0 || n.vision == nil {
+	if l.images == 0 || n.Vision == nil {
 		return sum
 	}
-	if !n.reach.vision {
+	if !n.Reach.Vision {
 		return max(sum, l.visionBytes(n)) // the tower's activations are freed before the decoder runs
 	}
-	v := n.cfg.Vision
+	v := n.Cfg.Vision
 	side := v.WindowCells() * v.Merge
 	window := max(1, min(l.patches, side*side))
 	patches, tower := l.images*l.patches, int64(0)
 	for i := range v.Depth {
 		if v.Full(i) {
-			tower += keep(n.vision, v.Hidden, patches, l.images, l.patches)
+			tower += keep(n.Vision, v.Hidden, patches, l.images, l.patches)
 		} else {
-			tower += keep(n.vision, v.Hidden, patches, patches/window, window)
+			tower += keep(n.Vision, v.Hidden, patches, patches/window, window)
 		}
 	}
 	return sum + l.bytesOf(n, tower)
 }
 
 // forwardBytes is the size of the activations of a forward pass without training.
-func (l microBatchPlan) forwardBytes(n *net) int64 {
-	return max(l.bytesOf(n, insideLayer(n.layers, l.bins*l.length, l.bins, l.length)), l.visionBytes(n))
+func (l microBatchPlan) forwardBytes(n *net.Net) int64 {
+	return max(l.bytesOf(n, insideLayer(n.Layers, l.bins*l.length, l.bins, l.length)), l.visionBytes(n))
 }
 
 // visionBytes is the size of the activations inside one block of the vision tower.
-func (l microBatchPlan) visionBytes(n *net) int64 {
-	if l.images == 0 || n.vision == nil {
+func (l microBatchPlan) visionBytes(n *net.Net) int64 {
+	if l.images == 0 || n.Vision == nil {
 		return 0
 	}
-	return l.bytesOf(n, insideLayer([]model.Layer{n.vision}, l.images*l.patches, l.images, l.patches))
+	return l.bytesOf(n, insideLayer([]model.Layer{n.Vision}, l.images*l.patches, l.images, l.patches))
 }
 
 // insideLayer counts the activations inside the largest of the layers: attention probabilities are
@@ -313,13 +314,15 @@ func insideLayer(layers []model.Layer, tokens, groups, length int) (most int64) 
 	return most
 }
 
-func (l microBatchPlan) bytesOf(n *net, floats int64) int64 { return floats * int64(n.compute.Size()) }
+func (l microBatchPlan) bytesOf(n *net.Net, floats int64) int64 {
+	return floats * int64(n.Compute.Size())
+}
 
 // cacheBytes is the size of the caches of conversations, and of the activations for
 // reading a prompt.
 func (m *Model) cacheBytes(w Workload) int64 {
 	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
-	inside := insideLayer(m.net.layers, rows*w.Tokens, rows, w.Tokens)
+	inside := insideLayer(m.net.Layers, rows*w.Tokens, rows, w.Tokens)
 	l := microBatchPlan{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
 	return m.allCaches(w) + l.bytesOf(m.net, inside) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.visionBytes(m.net)
 }
@@ -349,7 +352,7 @@ func (m *Model) keptCaches(w Workload) (sum int64) {
 // batchCache is the size of the cache of a batch of rows.
 func (m *Model) batchCache(w Workload, rows int) int64 {
 	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
-	return int64(rows) * m.cfg.CacheBytes(slots, m.net.compute)
+	return int64(rows) * m.cfg.CacheBytes(slots, m.net.Compute)
 }
 
 // logPlan logs the memory plan of the first optimiser step.
@@ -374,7 +377,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 		w.Images = max(w.Images, len(b.Images[i]))
 		for _, im := range b.Images[i] {
 			if pic, err := m.picture(im); err == nil {
-				images, patches = images+1, patches+pic.grid.h*pic.grid.w
+				images, patches = images+1, patches+pic.Grid.H*pic.Grid.W
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 func plan(t *testing.T, m *Model, w Workload) MemoryPlan {
@@ -78,7 +79,7 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
 		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
-		inside := insideLayer(m.net.layers, 256, 2, 128)
+		inside := insideLayer(m.net.Layers, 256, 2, 128)
 		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
 		if before > 0 {
@@ -102,7 +103,7 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
 		p := plan(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
 		var used int64
-		inside := insideLayer(m.net.layers, 256, 2, 128)
+		inside := insideLayer(m.net.Layers, 256, 2, 128)
 		for _, d := range m.devices {
 			used += d.Peak() + 4*inside // temporary memory inside a program is not counted
 		}
@@ -217,7 +218,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 func TestPlansIncludeReturnedImages(t *testing.T) {
 	c := newPictureCache(playedPictures)
 	for i := range byte(40) {
-		c.put([32]byte{i}, picture{pixels: make([]byte, 4<<20)})
+		c.put([32]byte{i}, net.Picture{Pixels: make([]byte, 4<<20)})
 		require.EqualValues(t, max(0, 2*(int(i)+1)*4<<20-c.size-c.oldSize), c.growth())
 	}
 	require.Greater(t, c.growth(), int64(90<<20))

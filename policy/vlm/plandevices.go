@@ -2,6 +2,8 @@ package vlm
 
 import (
 	"math/bits"
+
+	"vagen/policy/vlm/internal/net"
 )
 
 // plannedPart returns the part of a workload that is computed at once on one device.
@@ -24,7 +26,7 @@ func (m *Model) heldSums() int64 {
 // copiedBytes is the size of the weights that a policySnapshot copies, on all devices of a
 // process or on one accelerator.
 func (m *Model) copiedBytes() (sum int64) {
-	for _, g := range trainedGroups(m.actor.weights.groups) {
+	for _, g := range net.TrainedGroups(m.actor.weights.groups) {
 		sum += 4 * int64(g.Size())
 	}
 	switch n := int64(max(1, len(m.devices))); {
@@ -82,4 +84,15 @@ func (m *Model) largestGroup() (most int64) {
 		}
 	}
 	return most
+}
+
+// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
+// for those of a micro-batch as floats.
+func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
+	if m.net.Vision == nil || w.Images == 0 {
+		return 0
+	}
+	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
+	kept := min(2*int64(w.Rows*w.Images)*one, learnedPictures)
+	return 2*kept + 2*4*int64(at.images)*one
 }

@@ -144,7 +144,7 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 			pic, err := m.picture(images[k])
 			require.NoError(t, err)
 			rows.Tokens = append(rows.Tokens, 0)
-			for range pic.grid.tokens(m.cfg.Vision.Merge) {
+			for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 				rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
 			}
 		}

@@ -50,7 +50,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 			}
 			continue
 		}
-		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.parts(weights)})
+		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.arrays)})
 	}
 	return l, nil
 }

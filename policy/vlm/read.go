@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 )
 
 // contextBatch is a batch of contexts for the append program. If conversations open with the
@@ -12,7 +13,7 @@ type contextBatch struct {
 	readers []int // by index in the batch: the row whose context is read, −1 for none
 	index   []int // by row: index in the batch
 
-	vision *visionPlan
+	vision *net.VisionPlan
 	fresh  []bool  // [places·length]
 	next   []int32 // position after the context, by index
 }
@@ -74,21 +75,21 @@ func (p *contextBatch) freshRows(length int) []bool {
 }
 
 // copyShared copies a cache by index to the rows that share it. It consumes the arrays.
-func (f *decodeBatch) copyShared(own *scope, arrays []*device.Array, p *contextBatch) ([]*device.Array, error) {
+func (f *decodeBatch) copyShared(own *net.Scope, arrays []*device.Array, p *contextBatch) ([]*device.Array, error) {
 	defer device.FreeAll(arrays...)
 	index := make([]int32, len(p.index))
 	for row, at := range p.index {
 		index[row] = int32(at)
 	}
-	at := upload(own, index)
-	if own.err != nil {
-		return nil, own.err
+	at := net.Upload(own, index)
+	if own.Err != nil {
+		return nil, own.Err
 	}
 	return f.net.selectRows().Run(append(append([]*device.Array{}, arrays...), at))
 }
 
 // contextInputs builds the inputs of the append program before the cache.
-func (f *decodeBatch) contextInputs(s *scope, p *contextBatch, length int) ([]*device.Array, error) {
+func (f *decodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) ([]*device.Array, error) {
 	b := len(p.readers)
 	p.fresh, p.next = make([]bool, b*length), make([]int32, b)
 	tokens, pos, ends := make([]int32, b*length), make([]int32, 3*b*length), make([]int32, b)
@@ -96,9 +97,9 @@ func (f *decodeBatch) contextInputs(s *scope, p *contextBatch, length int) ([]*d
 	for i := range imageRow {
 		imageRow[i] = -1
 	}
-	var pictures []picture
+	var pictures []net.Picture
 	var holders []int
-	cfg := f.net.cfg
+	cfg := f.net.Cfg
 	for place, row := range p.readers {
 		ends[place] = int32(place * length)
 		if row < 0 {
@@ -106,11 +107,11 @@ func (f *decodeBatch) contextInputs(s *scope, p *contextBatch, length int) ([]*d
 		}
 		r := f.sequences[row]
 		ids := r.state.unread(r.request.tokens)
-		grids := make([]grid, len(r.images))
+		grids := make([]net.Grid, len(r.images))
 		for i, im := range r.images {
-			grids[i] = im.grid
+			grids[i] = im.Grid
 		}
-		at, next, err := positions(cfg, ids, grids)
+		at, next, err := net.Positions(cfg, ids, grids)
 		if err != nil {
 			return nil, fmt.Errorf("vlm: generate: row %d: %w", row, err)
 		}
@@ -136,20 +137,20 @@ func (f *decodeBatch) contextInputs(s *scope, p *contextBatch, length int) ([]*d
 	for row, place := range p.index {
 		last[row] = ends[place]
 	}
-	in := append(f.net.genArrays(f.call.w), upload(s, tokens), upload(s, pos, b*length, 3), upload(s, p.fresh, b, length), upload(s, last))
-	in = append(in, f.uploadSeeds(s), upload(s, make([]uint32, len(last))), f.call.params)
+	in := append(f.net.genArrays(f.call.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length), net.Upload(s, last))
+	in = append(in, f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.call.params)
 	if len(pictures) > 0 {
-		p.vision = planVision(cfg, pictures)
+		p.vision = net.PlanVision(cfg, pictures)
 		for i, at := range holders {
-			imageRow[at] = p.vision.row[i]
+			imageRow[at] = p.vision.Row[i]
 		}
-		tr := &trace{scope: scope{dev: f.net.dev}, pack: &pack{vision: p.vision}}
-		err := f.net.visionForward(tr, f.call.w, false)
-		s.own(tr.arrays...)
+		tr := &net.Trace{Scope: net.Scope{Dev: f.net.Dev}, Pack: &net.Pack{Vision: p.vision}}
+		err := f.net.VisionForward(tr, f.call.w, false)
+		s.Own(tr.Arrays...)
 		if err != nil {
 			return nil, err
 		}
-		in = append(append(in, tr.images, upload(s, imageRow)), tr.deep...)
+		in = append(append(in, tr.Images, net.Upload(s, imageRow)), tr.Deep...)
 	}
-	return in, s.err
+	return in, s.Err
 }

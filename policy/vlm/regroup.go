@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 )
 
 // regroup gathers the unfinished rows of batches, in order, into the smallest batch with
@@ -47,8 +48,8 @@ func regroup(from ...*decodeBatch) (*decodeBatch, error) {
 
 // copyPrefixes copies the prefixes of another batch's unfinished rows to the rows from at on.
 func (f *decodeBatch) copyPrefixes(g *decodeBatch, at int) error {
-	own := &scope{dev: f.net.dev}
-	defer own.free()
+	own := &net.Scope{Dev: f.net.Dev}
+	defer own.Free()
 	index := make([]int32, len(f.rows))
 	for row := range index {
 		index[row] = -1
@@ -58,9 +59,9 @@ func (f *decodeBatch) copyPrefixes(g *decodeBatch, at int) error {
 		copy(f.allow[(at+i)*f.slots:], g.allow[row*g.slots:(row+1)*g.slots])
 	}
 	in := append(append([]*device.Array{}, g.prefix...), f.prefix...)
-	in = append(in, upload(own, index))
-	if own.err != nil {
-		return own.err
+	in = append(in, net.Upload(own, index))
+	if own.Err != nil {
+		return own.Err
 	}
 	out, err := f.net.gatherRows(f.slots, f.prefix != nil).Run(in)
 	if err != nil {
@@ -129,8 +130,8 @@ func (f *decodeBatch) copyRecent() error {
 }
 
 func (f *decodeBatch) copyRecentTo(owner *session) error {
-	own := &scope{dev: f.net.dev}
-	defer own.free()
+	own := &net.Scope{Dev: f.net.Dev}
+	defer own.Free()
 	index := make([]int32, len(owner.rows))
 	allow := make([]bool, len(owner.rows)*f.recentLen)
 	for row, p := range f.sequences {
@@ -139,9 +140,9 @@ func (f *decodeBatch) copyRecentTo(owner *session) error {
 			copy(allow[p.row*f.recentLen:(p.row+1)*f.recentLen], f.recentAllow[row*f.recentLen:])
 		}
 	}
-	at := upload(own, index)
-	if own.err != nil {
-		return own.err
+	at := net.Upload(own, index)
+	if own.Err != nil {
+		return own.Err
 	}
 	out, err := f.net.selectRows().Run(append(slices.Clone(f.recent), at))
 	if err != nil {
@@ -158,8 +159,8 @@ func (f *decodeBatch) copyStatesTo(owner *session) error {
 	if len(states) == 0 {
 		return nil
 	}
-	own := &scope{dev: f.net.dev}
-	defer own.free()
+	own := &net.Scope{Dev: f.net.Dev}
+	defer own.Free()
 	index := slices.Repeat([]int32{-1}, len(owner.rows))
 	for row, p := range f.sequences {
 		if p != nil && p.session == owner {
@@ -172,9 +173,9 @@ func (f *decodeBatch) copyStatesTo(owner *session) error {
 			in = append(in, s.prefix[i])
 		}
 	}
-	in = append(in, upload(own, index))
-	if own.err != nil {
-		return own.err
+	in = append(in, net.Upload(own, index))
+	if own.Err != nil {
+		return own.Err
 	}
 	out, err := f.net.gatherRows(0, true).Run(in)
 	if err != nil {

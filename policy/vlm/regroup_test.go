@@ -43,7 +43,7 @@ func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 
 // regrouped reports whether rows moved to another batch.
 func regrouped(m *Model) bool {
-	for name := range m.net.programs {
+	for name := range m.net.Programs {
 		if strings.HasPrefix(name, "gather rows ") {
 			return true
 		}

@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // With several devices each of them has all weights, and computes a part of a step's rows,
@@ -16,9 +17,9 @@ import (
 
 // replica is a copy of a learner's weights on one device.
 type replica struct {
-	net     *net
+	net     *net.Net
 	weights *tensors
-	parts   *parts
+	parts   *net.Parts
 }
 
 // each calls f for every device at the same time and returns the errors of all.
@@ -74,7 +75,7 @@ func (m *Model) replicate() error {
 func (l *learner) shareWeights(devices []*device.Device) {
 	l.sharded, l.replicas = true, nil
 	for _, d := range devices {
-		l.replicas = append(l.replicas, &replica{net: l.net.on(d), weights: l.weights, parts: l.parts})
+		l.replicas = append(l.replicas, &replica{net: l.net.On(d), weights: l.weights, parts: l.parts})
 	}
 }
 
@@ -83,7 +84,7 @@ func (l *learner) shareWeights(devices []*device.Device) {
 func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Array) (*replica, error) {
 	from := l.replicas[0].weights
 	t := &tensors{groups: from.groups, shared: make([][]bool, len(from.groups))}
-	r := &replica{net: l.net.on(d), weights: t}
+	r := &replica{net: l.net.On(d), weights: t}
 	for gi, arrays := range from.arrays {
 		t.arrays = append(t.arrays, nil)
 		for _, a := range arrays {
@@ -99,7 +100,7 @@ func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Arra
 		}
 	}
 	device.HugePages(slices.Concat(t.arrays...))
-	r.parts = r.net.parts(t)
+	r.parts = r.net.PartsOf(t.arrays)
 	return r, nil
 }
 
@@ -127,7 +128,7 @@ func (l *learner) spread(want func(model.Param) bool) error {
 
 // copyArray copies a parameter from one device to another.
 func (l *learner) copyArray(group, i, from, to int) error {
-	c, err := device.Copy(l.replicas[from].weights.arrays[group][i], l.replicas[to].net.dev)
+	c, err := device.Copy(l.replicas[from].weights.arrays[group][i], l.replicas[to].net.Dev)
 	if err != nil {
 		return err
 	}
@@ -138,11 +139,11 @@ func (l *learner) copyArray(group, i, from, to int) error {
 // owners returns the owner of each trained array, by group and by index among the group's
 // trained parameters.
 func (l *learner) owners() [][]int {
-	return owners(trainedGroups(l.weights.groups), len(l.replicas), isTrained)
+	return owners(net.TrainedGroups(l.weights.groups), len(l.replicas), isTrained)
 }
 
 // ofOwners places each trained array on its owner.
 func (l *learner) ofOwners() placement {
 	owners := l.owners()
-	return func(group, i int) *device.Device { return l.replicas[owners[group][i]].net.dev }
+	return func(group, i int) *device.Device { return l.replicas[owners[group][i]].net.Dev }
 }

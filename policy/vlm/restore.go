@@ -115,7 +115,7 @@ func openWeights(dir string) (*safetensors.Reader, error) {
 // stored reports whether checkpoints contain a parameter: with adapters they contain only
 // the adapters and value heads, trained or not.
 func (l *learner) stored(p model.Param) bool {
-	return l.net.cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
+	return l.net.Cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
 }
 
 func (r *restoration) close() {
@@ -188,7 +188,7 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 	var bad []error
 	place := located{}
 	t := r.learner.storedAs(part)
-	old := r.learner.net.cfg.OldName(part.Name)
+	old := r.learner.net.Cfg.OldName(part.Name)
 	for _, w := range slices.Backward(r.weights) {
 		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
 			if _, ok := w.Info(name); ok {

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/net"
 )
 
 // resumed is a recorded conversation that has not been generated for.
 type resumed struct {
 	tokens   []int32
 	images   []policy.Image
-	pictures []picture
+	pictures []net.Picture
 	ended    bool // the last token is the end-of-turn token
 }
 
@@ -57,20 +58,20 @@ func (m *Model) resume(c policy.Recorded) (*resumed, error) {
 		return nil, errors.New("it has no tokens")
 	}
 	r := &resumed{tokens: c.Tokens, images: c.Images}
-	var grids []grid
+	var grids []net.Grid
 	for i, im := range c.Images {
 		p, err := m.picture(im)
 		if err != nil {
 			return nil, fmt.Errorf("image %d: %w", i, err)
 		}
-		r.pictures, grids = append(r.pictures, p), append(grids, p.grid)
+		r.pictures, grids = append(r.pictures, p), append(grids, p.Grid)
 	}
 	for i, id := range c.Tokens {
 		if id < 0 || int(id) >= m.cfg.Text.Vocab {
 			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, m.cfg.Text.Vocab)
 		}
 	}
-	if _, _, err := positions(m.cfg, c.Tokens, grids); err != nil {
+	if _, _, err := net.Positions(m.cfg, c.Tokens, grids); err != nil {
 		return nil, err
 	}
 	_, end := m.chat.EndOfTurn()

@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
 )
 
 // session is a batch of conversations that share a cache.
@@ -12,7 +13,7 @@ import (
 // decoding step copies little; they move to the long prefix when the conversation
 // continues. States are in the prefix only and always current.
 type session struct {
-	net   *net
+	net   programs
 	leaf  int         // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
 	rows  []*rowState // one per row of the cache; nil is a free row
 	slots int         // length of the prefix
@@ -145,7 +146,7 @@ func (s *session) flushRecent() error {
 	if err := s.growPrefix(0); err != nil {
 		return err
 	}
-	at, err := device.Scalar(s.net.dev, int32(s.used))
+	at, err := device.Scalar(s.net.Dev, int32(s.used))
 	if err != nil {
 		return err
 	}
@@ -161,19 +162,19 @@ func (s *session) flushRecent() error {
 }
 
 // cacheInputs returns the cache, and the slots to write at, as inputs of the programs.
-func (s *session) cacheInputs(own *scope, at, recentAt int) ([]*device.Array, error) {
+func (s *session) cacheInputs(own *net.Scope, at, recentAt int) ([]*device.Array, error) {
 	b := len(s.rows)
 	in := append(append([]*device.Array{}, s.prefix...), s.recent...)
-	in = append(in, upload(own, s.allow, b, s.slots), upload(own, s.recentAllow, b, s.recentLen))
-	if own.err != nil {
-		return nil, own.err
+	in = append(in, net.Upload(own, s.allow, b, s.slots), net.Upload(own, s.recentAllow, b, s.recentLen))
+	if own.Err != nil {
+		return nil, own.Err
 	}
 	for _, slot := range []int{at, recentAt} {
-		x, err := device.Scalar(s.net.dev, int32(slot))
+		x, err := device.Scalar(s.net.Dev, int32(slot))
 		if err != nil {
 			return nil, err
 		}
-		in = append(in, own.own(x)...)
+		in = append(in, own.Own(x)...)
 	}
 	return in, nil
 }

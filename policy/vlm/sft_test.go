@@ -15,6 +15,7 @@ import (
 	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/tokenizer"
 	"vagen/train/config"
 	"vagen/train/sft"
@@ -97,9 +98,9 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		packed := newTiny(t, model.Qwen2, Options{MicroTokens: 1024})
 		single := newTiny(t, model.Qwen2, Options{MicroRows: 1, MicroTokens: 16})
 		b := examples(t, packed, mode, lines...)
-		packs, err := packed.packer(packed.net).packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
+		packs, err := packed.packer(packed.net).Packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
 		require.NoError(t, err)
-		require.True(t, slices.ContainsFunc(packs, func(p *pack) bool { return slices.Max(p.segment) > 0 }), "some examples share a sequence")
+		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool { return slices.Max(p.Segment) > 0 }), "some examples share a sequence")
 		together, err := packed.Score(t.Context(), &b.Rows, nonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
 		require.NoError(t, err)
 		loss := 0.0

@@ -1,8 +1,6 @@
 package vlm
 
 import (
-	"time"
-
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
@@ -62,34 +60,3 @@ func (m *Model) homes(groups []*model.Group) placement {
 
 // sharded reports whether weights are divided over the devices.
 func (m *Model) sharded() bool { return m.opts.ShardWeights && len(m.devices) > 1 }
-
-// here returns arrays on the net's device: copies, which the scope owns, of those that are on
-// another device.
-func (n *net) here(s *scope, arrays []*device.Array) ([]*device.Array, error) {
-	out := make([]*device.Array, 0, len(arrays)+16) // inputs besides the weights follow
-	for _, a := range arrays {
-		if a.Device() != n.dev {
-			start := time.Now()
-			c, err := device.Copy(a, n.dev)
-			if err != nil {
-				return nil, err
-			}
-			s.own(c)
-			n.fetching.Add(int64(time.Since(start)))
-			a = c
-		}
-		out = append(out, a)
-	}
-	return out, nil
-}
-
-// run runs a program whose first inputs are weights.
-func (n *net) run(p *device.Program, weights []*device.Array, more ...*device.Array) ([]*device.Array, error) {
-	s := scope{dev: n.dev}
-	defer s.free()
-	in, err := n.here(&s, weights)
-	if err != nil {
-		return nil, err
-	}
-	return p.Run(append(in, more...))
-}

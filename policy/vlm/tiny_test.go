@@ -227,7 +227,7 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 			if k%4 == 2 && k/4 < len(images) {
 				pic, err := m.picture(images[k/4])
 				require.NoError(t, err)
-				for range pic.grid.tokens(m.cfg.Vision.Merge) {
+				for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 					rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
 				}
 			}

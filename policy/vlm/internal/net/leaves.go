@@ -1,16 +1,18 @@
-package vlm
+package net
 
-import "vagen/policy"
+import (
+	"vagen/policy"
+)
 
-// leaves arranges rows like packs, divided into k.leafCount parts of about the same
+// Leaves arranges rows like packs, divided into k.leafCount parts of about the same
 // size, which depend on nothing else. It returns nil if no row has a token to score.
-func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
-	if k.leafCount == 1 {
-		packs, err := k.packs(rows, want)
+func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
+	if k.LeafCount == 1 {
+		packs, err := k.Packs(rows, want)
 		if err != nil || len(packs) == 0 {
 			return nil, err
 		}
-		return [][]*pack{packs}, nil
+		return [][]*Pack{packs}, nil
 	}
 	order, size, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
@@ -21,22 +23,22 @@ func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
 	for _, s := range shelves {
 		bins += len(s.bins)
 	}
-	if bins < min(k.leafCount, len(order)) { // a row for each device is faster than full bins
+	if bins < min(k.LeafCount, len(order)) { // a row for each device is faster than full bins
 		single := *k
 		single.noPacking = true
 		shelves = single.arrange(order, size)
 	}
-	out := make([][]*pack, k.leafCount)
-	load := make([]int, k.leafCount)
+	out := make([][]*Pack, k.LeafCount)
+	load := make([]int, k.LeafCount)
 	most := 0 // scored tokens of a pack
 	for _, s := range shelves {
-		parts := make([][][]int, k.leafCount)
+		parts := make([][][]int, k.LeafCount)
 		for _, bin := range s.bins {
-			leaf := leastLoaded(load)
+			leaf := LeastLoaded(load)
 			load[leaf] += s.length
 			parts[leaf] = append(parts[leaf], bin)
 		}
-		n := k.perPack(s.length)
+		n := k.PerPack(s.length)
 		for leaf, bins := range parts {
 			for from := 0; from < len(bins); from += n {
 				part := bins[from:min(from+n, len(bins))]
@@ -44,21 +46,21 @@ func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
 				if err != nil {
 					return nil, err
 				}
-				most = max(most, len(p.at))
+				most = max(most, len(p.At))
 				out[leaf] = append(out[leaf], p)
 			}
 		}
 	}
 	for _, packs := range out {
 		for _, p := range packs {
-			p.chunk = sizeClass(most, 32)
+			p.chunk = SizeClass(most, 32)
 		}
 	}
 	return out, nil
 }
 
-// leastLoaded returns the index of the smallest number, the first of several.
-func leastLoaded(load []int) int {
+// LeastLoaded returns the index of the smallest number, the first of several.
+func LeastLoaded(load []int) int {
 	least := 0
 	for i, n := range load {
 		if n < load[least] {
@@ -68,8 +70,8 @@ func leastLoaded(load []int) int {
 	return least
 }
 
-// flat returns the packs of all leaves in order.
-func flat(leaves [][]*pack) (all []*pack) {
+// Flat returns the packs of all leaves in order.
+func Flat(leaves [][]*Pack) (all []*Pack) {
 	for _, packs := range leaves {
 		all = append(all, packs...)
 	}

@@ -1,4 +1,4 @@
-package vlm
+package net
 
 import (
 	"math/bits"
@@ -6,9 +6,9 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// bucket rounds n up to limit the number of different sizes: at most four per doubling, so
+// Bucket rounds n up to limit the number of different sizes: at most four per doubling, so
 // at most a quarter is wasted.
-func bucket(n int) int {
+func Bucket(n int) int {
 	if n <= 4 {
 		return max(n, 1)
 	}
@@ -16,35 +16,35 @@ func bucket(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// imageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples of 16. The
+// ImageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples of 16. The
 // steps are coarse because every size needs its own executable.
-func imageBucket(n int) int {
+func ImageBucket(n int) int {
 	if n > 16 {
 		return (n + 15) / 16 * 16
 	}
 	return 1 << bits.Len(uint(n-1))
 }
 
-// picture is an image in the input format of the vision tower.
-type picture struct {
-	grid   grid
-	pixels []byte // [patches, channels·patch·patch], cell by cell, row-major inside a cell
+// Picture is an image in the input format of the vision tower.
+type Picture struct {
+	Grid   Grid
+	Pixels []byte // [patches, channels·patch·patch], cell by cell, row-major inside a cell
 }
 
-// visionPlan is the input of the vision tower for the images of a micro-batch. Patches are
+// VisionPlan is the input of the vision tower for the images of a micro-batch. Patches are
 // in window order, so that the groups of every block are contiguous; tokens undo that order
 // when they look up their rows of the merger's output.
-type visionPlan struct {
+type VisionPlan struct {
 	patches int
 	pixels  []byte
 	place   []int32 // [patches, 2] row and column in the image
-	table   []int32 // [patches, 4] rows of the learned position table (Qwen3-VL)
-	tableW  []float32
+	Table   []int32 // [patches, 4] rows of the learned position table (Qwen3-VL)
+	TableW  []float32
 	window  segments // groups of windowed blocks
 	full    segments // groups of the other blocks: whole images
 	// row [cells] is, for each merged cell of the images in order, its row of the merger's
 	// output.
-	row []int32
+	Row []int32
 }
 
 // segments are contiguous runs of patches that attend to each other.
@@ -56,31 +56,31 @@ type segments struct {
 	inverse        []int32 // [patches]: slot, or groups·length for padding
 }
 
-// planVision plans images, of which there must be at least one.
-func planVision(cfg *model.Config, images []picture) *visionPlan {
+// PlanVision plans images, of which there must be at least one.
+func PlanVision(cfg *model.Config, images []Picture) *VisionPlan {
 	v := cfg.Vision
 	cell := v.Merge * v.Merge
-	p := &visionPlan{}
+	p := &VisionPlan{}
 	var windowSizes, imageSizes []int
 	even := true
 	for _, im := range images {
-		even = even && im.grid == images[0].grid
+		even = even && im.Grid == images[0].Grid
 	}
 	pad := 0 // images of zeros that pad the batch to a bucket size
 	if even {
-		pad = imageBucket(len(images)) - len(images)
+		pad = ImageBucket(len(images)) - len(images)
 	}
 	for i := range len(images) + pad {
-		im := picture{grid: images[0].grid}
+		im := Picture{Grid: images[0].Grid}
 		if i < len(images) {
 			im = images[i]
 		}
 		p.addImage(cfg, im, i < len(images), &windowSizes)
-		imageSizes = append(imageSizes, im.grid.h*im.grid.w)
+		imageSizes = append(imageSizes, im.Grid.H*im.Grid.W)
 	}
 	p.patches = len(p.place) / 2
 	if !even {
-		p.padPatches(v, bucket(p.patches/cell)*cell)
+		p.padPatches(v, Bucket(p.patches/cell)*cell)
 	}
 	p.full = layoutSegments(imageSizes, p.patches)
 	p.window = p.full
@@ -95,11 +95,11 @@ func planVision(cfg *model.Config, images []picture) *visionPlan {
 
 // addImage appends the patches of one image. If real is false, the pixels are zeros and the
 // cells are not recorded.
-func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSizes *[]int) {
+func (p *VisionPlan) addImage(cfg *model.Config, im Picture, real bool, windowSizes *[]int) {
 	v := cfg.Vision
 	cell := v.Merge * v.Merge
 	dim := v.PatchDim()
-	a, b := im.grid.h/v.Merge, im.grid.w/v.Merge
+	a, b := im.Grid.H/v.Merge, im.Grid.W/v.Merge
 	var order []int32
 	if v.Window > 0 {
 		var sizes []int
@@ -113,10 +113,10 @@ func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSi
 	}
 	first := int32(len(p.place) / 2 / cell)
 	if real {
-		at := len(p.row)
-		p.row = append(p.row, make([]int32, a*b)...)
+		at := len(p.Row)
+		p.Row = append(p.Row, make([]int32, a*b)...)
 		for k, c := range order {
-			p.row[at+int(c)] = first + int32(k)
+			p.Row[at+int(c)] = first + int32(k)
 		}
 	}
 	for _, c := range order {
@@ -125,11 +125,11 @@ func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSi
 			col := int(c)%b*v.Merge + k%v.Merge
 			p.place = append(p.place, int32(row), int32(col))
 			if v.Positions > 0 {
-				p.addTable(v, im.grid, row, col)
+				p.addTable(v, im.Grid, row, col)
 			}
 		}
 		if real {
-			p.pixels = append(p.pixels, im.pixels[int(c)*cell*dim:(int(c)+1)*cell*dim]...)
+			p.pixels = append(p.pixels, im.Pixels[int(c)*cell*dim:(int(c)+1)*cell*dim]...)
 		} else {
 			p.pixels = append(p.pixels, make([]byte, cell*dim)...)
 		}
@@ -138,15 +138,15 @@ func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSi
 
 // addTable adds the four entries of the learned position table around a patch and their
 // bilinear weights; the table's corners are aligned with the image's corners.
-func (p *visionPlan) addTable(v *model.Vision, g grid, row, col int) {
+func (p *VisionPlan) addTable(v *model.Vision, g Grid, row, col int) {
 	side := 1
 	for side*side < v.Positions {
 		side++
 	}
-	r0, r1, fr := between(row, g.h, side)
-	c0, c1, fc := between(col, g.w, side)
-	p.table = append(p.table, int32(r0*side+c0), int32(r0*side+c1), int32(r1*side+c0), int32(r1*side+c1))
-	p.tableW = append(p.tableW, (1-fr)*(1-fc), (1-fr)*fc, fr*(1-fc), fr*fc)
+	r0, r1, fr := between(row, g.H, side)
+	c0, c1, fc := between(col, g.W, side)
+	p.Table = append(p.Table, int32(r0*side+c0), int32(r0*side+c1), int32(r1*side+c0), int32(r1*side+c1))
+	p.TableW = append(p.TableW, (1-fr)*(1-fc), (1-fr)*fc, fr*(1-fc), fr*fc)
 }
 
 // between maps index i of n evenly to 0…side−1 and returns the neighbours and the fraction
@@ -165,13 +165,13 @@ func between(i, n, side int) (lo, hi int, f float32) {
 }
 
 // padPatches pads with patches that belong to no group.
-func (p *visionPlan) padPatches(v *model.Vision, to int) {
+func (p *VisionPlan) padPatches(v *model.Vision, to int) {
 	extra := to - p.patches
 	p.place = append(p.place, make([]int32, 2*extra)...)
 	p.pixels = append(p.pixels, make([]byte, extra*v.PatchDim())...)
 	if v.Positions > 0 {
-		p.table = append(p.table, make([]int32, 4*extra)...)
-		p.tableW = append(p.tableW, make([]float32, 4*extra)...)
+		p.Table = append(p.Table, make([]int32, 4*extra)...)
+		p.TableW = append(p.TableW, make([]float32, 4*extra)...)
 	}
 	p.patches = to
 }
@@ -190,7 +190,7 @@ func layoutSegments(sizes []int, patches int) segments {
 		return s
 	}
 	s.even = false
-	s.groups, s.length = bucket(s.groups), bucket(s.length)
+	s.groups, s.length = Bucket(s.groups), Bucket(s.length)
 	slots := s.groups * s.length
 	s.segment, s.index, s.inverse = make([]int32, slots), make([]int32, slots), make([]int32, patches)
 	for i := range slots {
@@ -208,15 +208,4 @@ func layoutSegments(sizes []int, patches int) segments {
 		}
 	}
 	return s
-}
-
-// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
-// for those of a micro-batch as floats.
-func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
-	if m.net.vision == nil || w.Images == 0 {
-		return 0
-	}
-	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
-	kept := min(2*int64(w.Rows*w.Images)*one, learnedPictures)
-	return 2*kept + 2*4*int64(at.images)*one
 }

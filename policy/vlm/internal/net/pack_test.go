@@ -1,6 +1,7 @@
-package vlm
+package net
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,20 +12,20 @@ import (
 
 // layout packs rows of the given lengths, with every token wanted, and returns
 // bins and length of each pack.
-func layout(t *testing.T, cfg *model.Config, budget int, lengths ...int) (sizes [][2]int, packs []*pack) {
+func layout(t *testing.T, cfg *model.Config, budget int, lengths ...int) (sizes [][2]int, packs []*Pack) {
 	t.Helper()
 	rows := policy.Rows{Offsets: []int{0}}
 	for _, n := range lengths {
 		rows.Tokens = append(rows.Tokens, make([]int32, n)...)
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
-	k := &packer{cfg: cfg, budget: budget}
-	packs, err := k.packs(&rows, trues(len(rows.Tokens)))
+	k := &Packer{Cfg: cfg, Budget: budget}
+	packs, err := k.Packs(&rows, slices.Repeat([]bool{true}, len(rows.Tokens)))
 	require.NoError(t, err)
 	for _, p := range packs {
-		require.Len(t, p.tokens, p.bins*p.length)
-		require.LessOrEqual(t, p.size(), max(budget, p.length))
-		sizes = append(sizes, [2]int{p.bins, p.length})
+		require.Len(t, p.tokens, p.bins*p.Length)
+		require.LessOrEqual(t, p.Size(), max(budget, p.Length))
+		sizes = append(sizes, [2]int{p.bins, p.Length})
 	}
 	return sizes, packs
 }
@@ -49,14 +50,14 @@ func TestBatchesThatFitOnePackAreNotPaddedToIt(t *testing.T) {
 	for _, cfg := range []*model.Config{smallText(), largeText()} {
 		sizes, packs := layout(t, cfg, 4096, repeated(256, 4)...)
 		require.Equal(t, [][2]int{{4, 256}}, sizes)
-		require.Len(t, packs[0].chunks(4096)[0].at, 1024, "4·255 tokens")
-		require.Len(t, packs[0].chunks(512), 2)
+		require.Len(t, packs[0].Chunks(4096)[0].At, 1024, "4·255 tokens")
+		require.Len(t, packs[0].Chunks(512), 2)
 		for n := 1; n <= 16; n++ {
 			sizes, packs := layout(t, cfg, 4096, repeated(256, n)...)
 			require.Len(t, sizes, 1)
 			require.LessOrEqual(t, 2*sizes[0][0], 3*n, "at most half of it is padding: %d rows", n)
 			require.GreaterOrEqual(t, sizes[0][0], n)
-			require.LessOrEqual(t, len(packs[0].chunks(8192)[0].at), max(32, 2*255*n))
+			require.LessOrEqual(t, len(packs[0].Chunks(8192)[0].At), max(32, 2*255*n))
 		}
 	}
 }
@@ -76,8 +77,8 @@ func TestPacksComeInFewSizes(t *testing.T) {
 func TestLastPacksAreSmallerWhereThatIsWorthCompiling(t *testing.T) {
 	sizes, packs := layout(t, smallText(), 4096, repeated(256, 18)...)
 	require.Equal(t, [][2]int{{16, 256}, {16, 256}}, sizes, "3 layers of width 96")
-	require.Len(t, packs[1].chunks(512)[0].at, 512)
+	require.Len(t, packs[1].Chunks(512)[0].At, 512)
 	sizes, packs = layout(t, largeText(), 4096, repeated(256, 18)...)
 	require.Equal(t, [][2]int{{16, 256}, {2, 256}}, sizes, "30 layers of width 576")
-	require.Len(t, packs[1].chunks(1024)[0].at, 1024, "chunks are of one size in batches of several packs")
+	require.Len(t, packs[1].Chunks(1024)[0].At, 1024, "chunks are of one size in batches of several packs")
 }

@@ -1,4 +1,4 @@
-package vlm
+package net
 
 import (
 	"fmt"
@@ -41,14 +41,14 @@ func trained(groups ...model.Group) bool {
 
 // gradientReach is how far back gradients are needed.
 type gradientReach struct {
-	vision bool // into the vision tower
+	Vision bool // into the vision tower
 	embed  bool // to the embedding table
 	layer  int  // down to this decoder layer; 0 if also below the decoder
 }
 
 func newGradientReach(g *model.Groups) gradientReach {
-	r := gradientReach{vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...), embed: trained(g.Embed)}
-	if r.vision || r.embed {
+	r := gradientReach{Vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...), embed: trained(g.Embed)}
+	if r.Vision || r.embed {
 		return r
 	}
 	for r.layer < len(g.Layers) && !trained(g.Layers[r.layer]) {
@@ -57,9 +57,9 @@ func newGradientReach(g *model.Groups) gradientReach {
 	return r
 }
 
-// trainedGroups returns the groups restricted to their trained parameters, including
+// TrainedGroups returns the groups restricted to their trained parameters, including
 // groups without any.
-func trainedGroups(groups []*model.Group) []*model.Group {
+func TrainedGroups(groups []*model.Group) []*model.Group {
 	out := make([]*model.Group, len(groups))
 	for i, g := range groups {
 		t := &model.Group{Name: g.Name}
@@ -79,8 +79,8 @@ type headSlot struct {
 	room  int // length of to
 }
 
-// headSlots lists the head's trained weights in program order.
-func (n *net) headSlots(h *model.Head, g *parts) []headSlot {
+// HeadSlots lists the head's trained weights in program order.
+func (n *Net) HeadSlots(h *model.Head, g *Parts) []headSlot {
 	var out []headSlot
 	param := 0
 	add := func(group *model.Group, i int, to *[]*device.Array) {
@@ -91,23 +91,23 @@ func (n *net) headSlots(h *model.Head, g *parts) []headSlot {
 		}
 		param++
 	}
-	add(&n.groups.Head, 0, &g.head)
-	if h.Tokens && n.spec.Tied {
-		add(&n.groups.Embed, 0, &g.embed)
+	add(&n.Groups.Head, 0, &g.Head)
+	if h.Tokens && n.Spec.Tied {
+		add(&n.Groups.Embed, 0, &g.Embed)
 	} else if h.Tokens {
-		add(&n.groups.Head, 1, &g.head)
+		add(&n.Groups.Head, 1, &g.Head)
 	}
 	if h.Value {
-		add(&n.groups.Score, 0, &g.score)
-		add(&n.groups.Score, 1, &g.score)
+		add(&n.Groups.Score, 0, &g.score)
+		add(&n.Groups.Score, 1, &g.score)
 	}
 	return out
 }
 
-// headGrads lists the accumulated gradients of the head's trained weights in
+// HeadGrads lists the accumulated gradients of the head's trained weights in
 // program order, or nil before the first chunk. A tied table's gradient is the
 // embedding's.
-func headGrads(slots []headSlot) []*device.Array {
+func HeadGrads(slots []headSlot) []*device.Array {
 	var acc []*device.Array
 	for _, s := range slots {
 		if *s.to == nil || (*s.to)[s.at] == nil {
@@ -118,7 +118,7 @@ func headGrads(slots []headSlot) []*device.Array {
 	return acc
 }
 
-func setHeadGrads(slots []headSlot, grads []*device.Array) {
+func SetHeadGrads(slots []headSlot, grads []*device.Array) {
 	for i, s := range slots {
 		if *s.to == nil {
 			*s.to = make([]*device.Array, s.room)

@@ -1,4 +1,4 @@
-package vlm
+package net
 
 import (
 	"fmt"
@@ -6,24 +6,24 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// grid is an image's size in patches.
-type grid struct{ h, w int }
+// Grid is an image's size in patches.
+type Grid struct{ H, W int }
 
-// tokens is the number of placeholder tokens of the image.
-func (g grid) tokens(merge int) int { return g.h * g.w / (merge * merge) }
+// Tokens is the number of placeholder tokens of the image.
+func (g Grid) Tokens(merge int) int { return g.H * g.W / (merge * merge) }
 
 // position is a token's position on the three axes of multimodal rotary positions
 // (Qwen2-VL, arXiv:2409.12191, §2.1): time, height, width.
 type position [3]int32
 
-// positions numbers the tokens of a row. Text counts up on all three axes together. An
+// Positions numbers the tokens of a row. Text counts up on all three axes together. An
 // image of a×b merged cells takes (0, row, column) relative to the end of the text, and the
 // text continues at the largest of them plus one. The second result is the position of the
 // next token.
 //
 // Images are matched to the runs of the placeholder token in order. A placeholder without
 // an image, a truncated run and an image without a run are errors.
-func positions(cfg *model.Config, tokens []int32, images []grid) ([]position, int32, error) {
+func Positions(cfg *model.Config, tokens []int32, images []Grid) ([]position, int32, error) {
 	pos := make([]position, len(tokens))
 	cur, image := int32(0), 0
 	for i := 0; i < len(tokens); {
@@ -37,7 +37,7 @@ func positions(cfg *model.Config, tokens []int32, images []grid) ([]position, in
 			return nil, 0, fmt.Errorf("token %d is an image placeholder, but the row has only %d images", i, len(images))
 		}
 		g := images[image]
-		a, b := g.h/cfg.Vision.Merge, g.w/cfg.Vision.Merge
+		a, b := g.H/cfg.Vision.Merge, g.W/cfg.Vision.Merge
 		for k := range a * b {
 			if i+k >= len(tokens) || tokens[i+k] != cfg.ImageToken {
 				return nil, 0, fmt.Errorf("image %d needs %d placeholders from token %d on, found %d", image, a*b, i, k)
@@ -72,6 +72,3 @@ func windows(a, b, side int) (order []int32, sizes []int) {
 	}
 	return order, sizes
 }
-
-// MaxPositions returns the maximum length of a row in tokens; 0 is no limit.
-func (m *Model) MaxPositions() int { return m.cfg.Text.MaxPositions }

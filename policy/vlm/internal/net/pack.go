@@ -1,4 +1,4 @@
-package vlm
+package net
 
 import (
 	"cmp"
@@ -10,54 +10,54 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// pack is a micro-batch: rows arranged in bins of equal length, several short rows per bin
+// Pack is a micro-batch: rows arranged in bins of equal length, several short rows per bin
 // if they fit. Rows of a bin do not attend to each other.
-type pack struct {
-	bins, length int
+type Pack struct {
+	bins, Length int
 	single       bool // the only pack of its batch: its size and chunk size may differ from other packs'
 	chunk        int  // maximum size of a chunk of scored tokens; 0 is no limit besides that of the head
 
 	tokens   []int32 // [bins·length]; 0 in padding
-	segment  []int32 // [bins·length]: which row of the bin, −1 in padding
+	Segment  []int32 // [bins·length]: which row of the bin, −1 in padding
 	pos      []int32 // [bins·length, 3]
-	imageRow []int32 // [bins·length]: row of the vision tower's output, −1 for text
+	ImageRow []int32 // [bins·length]: row of the vision tower's output, −1 for text
 	slot     []int32 // [rows of the vision output]: position of each, or bins·length
-	vision   *visionPlan
+	Vision   *VisionPlan
 
 	// One entry per token whose log-prob or value is computed.
-	at     []int32 // position in the pack from which it is predicted
+	At     []int32 // position in the pack from which it is predicted
 	target []int32 // the token
-	source []int   // its index in Rows.Tokens
+	Source []int   // its index in Rows.Tokens
 }
 
-// size is the number of positions, padding included.
-func (p *pack) size() int { return p.bins * p.length }
+// Size is the number of positions, padding included.
+func (p *Pack) Size() int { return p.bins * p.Length }
 
-// packer lays rows out in packs of at most budget positions.
-type packer struct {
-	cfg       *model.Config
-	budget    int
-	rows      int // most bins of a pack; 0 is no limit
-	picture   func(policy.Image) (picture, error)
+// Packer lays rows out in packs of at most budget positions.
+type Packer struct {
+	Cfg       *model.Config
+	Budget    int
+	Rows      int // most bins of a pack; 0 is no limit
+	Picture   func(policy.Image) (Picture, error)
 	noPacking bool
-	leafCount int // into how many parts leaves divides rows
+	LeafCount int // into how many parts leaves divides rows
 }
 
-// packs arranges the rows in packs. want marks the tokens to score; the first token of a
+// Packs arranges the rows in packs. want marks the tokens to score; the first token of a
 // row has no score. Rows without such tokens are left out.
-func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
+func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 	order, size, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
 		return nil, err
 	}
-	var out []*pack
+	var out []*Pack
 	shelves := k.arrange(order, size)
 	for _, s := range shelves {
-		n := k.perPack(s.length)
+		n := k.PerPack(s.length)
 		alone := len(shelves) == 1 && len(s.bins) <= n
 		for from := 0; from < len(s.bins); from += n {
 			bins := s.bins[from:min(from+n, len(s.bins))]
-			p, err := k.fill(rows, want, bins, k.packSize(len(bins), n, s.length, alone), s.length)
+			p, err := k.fill(rows, want, bins, k.PackSize(len(bins), n, s.length, alone), s.length)
 			if err != nil {
 				return nil, err
 			}
@@ -69,8 +69,8 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 }
 
 // order returns the rows with tokens to score, longest first, and the size of a row.
-func (k *packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, err error) {
-	if err := checkRows(rows, len(want)); err != nil {
+func (k *Packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, err error) {
+	if err := CheckRows(rows, len(want)); err != nil {
 		return nil, nil, err
 	}
 	for i := range rows.Len() {
@@ -80,7 +80,7 @@ func (k *packer) order(rows *policy.Rows, want []bool) (order []int, size func(i
 	}
 	size = func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
 	for _, i := range order {
-		if most := k.cfg.Text.MaxPositions; most > 0 && size(i) > most {
+		if most := k.Cfg.Text.MaxPositions; most > 0 && size(i) > most {
 			return nil, nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
 		}
 	}
@@ -88,22 +88,22 @@ func (k *packer) order(rows *policy.Rows, want []bool) (order []int, size func(i
 	return order, size, nil
 }
 
-// perPack is the number of bins of a length in a full pack.
-func (k *packer) perPack(length int) int {
-	n := max(1, k.budget/length)
-	if k.rows > 0 {
-		n = min(n, k.rows)
+// PerPack is the number of bins of a length in a full pack.
+func (k *Packer) PerPack(length int) int {
+	n := max(1, k.Budget/length)
+	if k.Rows > 0 {
+		n = min(n, k.Rows)
 	}
 	return n
 }
 
-// packSize is the number of bins for which a pack is allocated if it contains bins and a
+// PackSize is the number of bins for which a pack is allocated if it contains bins and a
 // full one contains full. Every size means other executables, so there are few; a pack
 // that is not alone has a size of its own only if that saves more time than compiling
 // takes.
-func (k *packer) packSize(bins, full, length int, alone bool) int {
+func (k *Packer) PackSize(bins, full, length int, alone bool) int {
 	size := min(sizeStep(bins), full)
-	if !alone && float64((full-size)*length)*k.cfg.Work(length) < worthCompiling {
+	if !alone && float64((full-size)*length)*k.Cfg.Work(length) < worthCompiling {
 		return full
 	}
 	return size
@@ -159,11 +159,11 @@ rows:
 // arrange places rows, longest first, into bins of the longest row's length. Rows that fit
 // into half of that length and into no gap get bins of half the length if that is less
 // work.
-func (k *packer) arrange(order []int, size func(int) int) []*binSet {
-	long := &binSet{length: bucket(size(order[0]))}
+func (k *Packer) arrange(order []int, size func(int) int) []*binSet {
+	long := &binSet{length: Bucket(size(order[0]))}
 	long.put(order, size, true, k.noPacking)
 	one := []*binSet{long}
-	half := bucket((long.length + 1) / 2)
+	half := Bucket((long.length + 1) / 2)
 	at := slices.IndexFunc(order, func(i int) bool { return size(i) <= half })
 	if at <= 0 {
 		return one
@@ -179,20 +179,20 @@ func (k *packer) arrange(order []int, size func(int) int) []*binSet {
 }
 
 // work estimates the layers' work for binSets in packs.
-func (k *packer) work(shelves ...*binSet) float64 {
+func (k *Packer) work(shelves ...*binSet) float64 {
 	var sum float64
 	for _, s := range shelves {
-		n := k.perPack(s.length)
+		n := k.PerPack(s.length)
 		bins := len(s.bins) / n * n
 		if rest := len(s.bins) - bins; rest > 0 {
-			bins += k.packSize(rest, n, s.length, len(shelves) == 1 && bins == 0)
+			bins += k.PackSize(rest, n, s.length, len(shelves) == 1 && bins == 0)
 		}
-		sum += float64(bins*s.length) * k.cfg.Work(s.length)
+		sum += float64(bins*s.length) * k.Cfg.Work(s.length)
 	}
 	return sum
 }
 
-func checkRows(rows *policy.Rows, want int) error {
+func CheckRows(rows *policy.Rows, want int) error {
 	n := len(rows.Tokens)
 	if want != n {
 		return fmt.Errorf("vlm: the mask of tokens to score has %d entries for %d tokens", want, n)
@@ -212,15 +212,15 @@ func checkRows(rows *policy.Rows, want int) error {
 }
 
 // fill builds a pack of size bins from the rows of some bins.
-func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*pack, error) {
-	p := &pack{bins: size, length: length}
-	n := p.size()
-	p.tokens, p.segment, p.pos = make([]int32, n), make([]int32, n), make([]int32, 3*n)
-	p.imageRow = make([]int32, n)
+func (k *Packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*Pack, error) {
+	p := &Pack{bins: size, Length: length}
+	n := p.Size()
+	p.tokens, p.Segment, p.pos = make([]int32, n), make([]int32, n), make([]int32, 3*n)
+	p.ImageRow = make([]int32, n)
 	for i := range n {
-		p.segment[i], p.imageRow[i] = -1, -1
+		p.Segment[i], p.ImageRow[i] = -1, -1
 	}
-	var pictures []picture
+	var pictures []Picture
 	var holders []int32 // position of each image token, in the order of pictures
 	for b, bin := range bins {
 		at := b * length
@@ -232,52 +232,52 @@ func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length
 		}
 	}
 	if len(pictures) > 0 {
-		p.vision = planVision(k.cfg, pictures)
-		cell := k.cfg.Vision.Merge * k.cfg.Vision.Merge
-		p.slot = make([]int32, p.vision.patches/cell)
+		p.Vision = PlanVision(k.Cfg, pictures)
+		cell := k.Cfg.Vision.Merge * k.Cfg.Vision.Merge
+		p.slot = make([]int32, p.Vision.patches/cell)
 		for i := range p.slot {
 			p.slot[i] = int32(n)
 		}
 		for i, at := range holders {
-			r := p.vision.row[i]
-			p.imageRow[at], p.slot[r] = r, at
+			r := p.Vision.Row[i]
+			p.ImageRow[at], p.slot[r] = r, at
 		}
 	}
 	return p, nil
 }
 
 // place copies one row into the pack from position at on.
-func (k *packer) place(p *pack, rows *policy.Rows, want []bool, i, at int, segment int32, pictures *[]picture, holders *[]int32) error {
+func (k *Packer) place(p *Pack, rows *policy.Rows, want []bool, i, at int, segment int32, pictures *[]Picture, holders *[]int32) error {
 	from, to := rows.Offsets[i], rows.Offsets[i+1]
-	var grids []grid
+	var grids []Grid
 	if rows.Images != nil {
 		for j, im := range rows.Images[i] {
-			pic, err := k.picture(im)
+			pic, err := k.Picture(im)
 			if err != nil {
 				return fmt.Errorf("image %d: %w", j, err)
 			}
 			*pictures = append(*pictures, pic)
-			grids = append(grids, pic.grid)
+			grids = append(grids, pic.Grid)
 		}
 	}
-	pos, _, err := positions(k.cfg, rows.Tokens[from:to], grids)
+	pos, _, err := Positions(k.Cfg, rows.Tokens[from:to], grids)
 	if err != nil {
 		return err
 	}
 	for t, token := range rows.Tokens[from:to] {
-		if token < 0 || int(token) >= k.cfg.Text.Vocab {
-			return fmt.Errorf("token %d has id %d, must be in [0, %d)", t, token, k.cfg.Text.Vocab)
+		if token < 0 || int(token) >= k.Cfg.Text.Vocab {
+			return fmt.Errorf("token %d has id %d, must be in [0, %d)", t, token, k.Cfg.Text.Vocab)
 		}
 		q := at + t
-		p.tokens[q], p.segment[q] = token, segment
+		p.tokens[q], p.Segment[q] = token, segment
 		copy(p.pos[3*q:], pos[t][:])
-		if len(grids) > 0 && token == k.cfg.ImageToken {
+		if len(grids) > 0 && token == k.Cfg.ImageToken {
 			*holders = append(*holders, int32(q))
 		}
 		if want[from+t] && t > 0 {
-			p.at = append(p.at, int32(q-1))
+			p.At = append(p.At, int32(q-1))
 			p.target = append(p.target, token)
-			p.source = append(p.source, from+t)
+			p.Source = append(p.Source, from+t)
 		}
 	}
 	return nil
