@@ -9,6 +9,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -111,7 +112,7 @@ func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
 		if _, err := stored.Float32(name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", name, err)
 		}
-		if err := checkFinite(name, dst); err != nil {
+		if err := net.CheckFinite(name, dst); err != nil {
 			return fmt.Errorf("vlm: reading %w (in %s)", err, stored.dir)
 		}
 		return nil

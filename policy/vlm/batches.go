@@ -4,28 +4,27 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/tree"
 )
 
 // assignRows assigns rows to new conversations and shrinks batches with many free rows.
-func (m *Model) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
+func (g *generator) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 	var fresh []uint64
 	for i, p := range prompts {
-		if _, ok := m.chats[p.Conversation]; !ok && turns[i].err == nil {
+		if _, ok := g.chats[p.Conversation]; !ok && turns[i].err == nil {
 			fresh = append(fresh, p.Conversation)
 		}
 	}
-	if m.tree {
-		for leaf, n := range m.shares(len(fresh)) {
-			m.openRows(leaf, fresh[:n])
+	if g.leaves > 0 {
+		for leaf, n := range g.shares(len(fresh)) {
+			g.openRows(leaf, fresh[:n])
 			fresh = fresh[n:]
 		}
 	} else {
-		m.openRows(0, fresh)
+		g.openRows(0, fresh)
 	}
-	for _, s := range m.batches {
-		if err := m.compact(s); err != nil {
-			m.dropSession(s) // rows may have moved in only half of the cache's arrays
+	for _, s := range g.batches {
+		if err := g.compact(s); err != nil {
+			g.dropSession(s) // rows may have moved in only half of the cache's arrays
 			return err
 		}
 	}
@@ -33,26 +32,26 @@ func (m *Model) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 }
 
 // openRows opens conversations in new sessions of a leaf.
-func (m *Model) openRows(leaf int, fresh []uint64) {
-	most := m.opts.MaxRows
+func (g *generator) openRows(leaf int, fresh []uint64) {
+	most := g.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &session{net: programs{m.replicaOf(leaf).net}, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		s := &session{net: programs{g.of(leaf).net}, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: g.CacheTokens}
 		for row, key := range fresh[:n] {
 			s.rows[row] = &rowState{pending: -1}
-			m.chats[key] = &conversation{batch: s, row: row}
+			g.chats[key] = &conversation{batch: s, row: row}
 		}
-		m.batches = append(m.batches, s)
+		g.batches = append(g.batches, s)
 		fresh = fresh[n:]
-		most = m.waitingRows()
+		most = g.waitingRows()
 	}
 }
 
 // shares returns how many of n new conversations each leaf opens, so that all leaves have
 // about as many. It depends on the conversations and on the number of leaves, not on that of devices.
-func (m *Model) shares(n int) []int {
-	out, load := make([]int, m.leaves), make([]int, m.leaves)
-	for _, c := range m.chats {
+func (g *generator) shares(n int) []int {
+	out, load := make([]int, g.leaves), make([]int, g.leaves)
+	for _, c := range g.chats {
 		load[c.batch.leaf]++
 	}
 	for range n {
@@ -63,22 +62,14 @@ func (m *Model) shares(n int) []int {
 	return out
 }
 
-// replicaOf returns the policy's replica on the device of a leaf.
-func (m *Model) replicaOf(leaf int) *replica {
-	if !m.tree {
-		return m.actor.replicas[0]
-	}
-	return m.actor.replicas[tree.Device(leaf, len(m.devices), m.leaves)]
-}
-
 // waitingRows is the batch size for conversations that find no row in the first batch.
 // Smaller batches may join a running batch sooner, but otherwise each reads and decodes
 // separately, so they are used where that is cheap.
-func (m *Model) waitingRows() int {
-	if m.opts.MaxRows > 4*stepCost(m.dev) {
-		return m.opts.MaxRows
+func (g *generator) waitingRows() int {
+	if g.MaxRows > 4*stepCost(g.dev()) {
+		return g.MaxRows
 	}
-	return max(1, m.opts.MaxRows/2)
+	return max(1, g.MaxRows/2)
 }
 
 // rowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
@@ -94,7 +85,7 @@ func rowBucket(n int) int {
 
 // compact moves the live rows of a batch to a smaller one when enough of them have ended.
 // The order is kept.
-func (m *Model) compact(s *session) error {
+func (g *generator) compact(s *session) error {
 	var index []int32
 	for row, l := range s.rows {
 		if l != nil {
@@ -120,7 +111,7 @@ func (m *Model) compact(s *session) error {
 	if err := s.pickRows(index, len(moved)); err != nil {
 		return err
 	}
-	for _, c := range m.chats {
+	for _, c := range g.chats {
 		if c.batch == s {
 			c.row = moved[c.row]
 		}
@@ -158,35 +149,28 @@ func (s *session) pickRows(index []int32, live int) error {
 	return nil
 }
 
-// Forget implements policy.Policy.
-func (m *Model) Forget(keys ...uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.forget(keys...)
-}
-
-func (m *Model) forget(keys ...uint64) {
+func (g *generator) forget(keys ...uint64) {
 	for _, key := range keys {
-		delete(m.resumed, key)
-		c, ok := m.chats[key]
+		delete(g.resumed, key)
+		c, ok := g.chats[key]
 		if !ok {
 			continue
 		}
 		c.batch.rows[c.row] = nil
-		delete(m.chats, key)
+		delete(g.chats, key)
 	}
-	kept := m.batches[:0]
-	for _, s := range m.batches {
+	kept := g.batches[:0]
+	for _, s := range g.batches {
 		if s.empty() {
 			s.free()
 		} else {
 			kept = append(kept, s)
 		}
 	}
-	clear(m.batches[len(kept):])
-	m.batches = kept
-	if len(kept) == 0 && m.sharded() {
-		m.dropNarrow()
+	clear(g.batches[len(kept):])
+	g.batches = kept
+	if len(kept) == 0 && g.sharded {
+		g.dropNarrow()
 	}
 }
 
@@ -200,30 +184,33 @@ func (s *session) empty() bool {
 }
 
 // endConversations ends the prompts' conversations.
-func (m *Model) endConversations(prompts []policy.Prompt) {
+func (g *generator) endConversations(prompts []policy.Prompt) {
 	for _, p := range prompts {
-		m.forget(p.Conversation)
+		g.forget(p.Conversation)
 	}
 }
 
 // dropSession ends the conversations of a batch.
-func (m *Model) dropSession(s *session) {
+func (g *generator) dropSession(s *session) {
 	var keys []uint64
-	for key, c := range m.chats {
+	for key, c := range g.chats {
 		if c.batch == s {
 			keys = append(keys, key)
 		}
 	}
-	m.forget(keys...)
+	g.forget(keys...)
 }
 
 // dropSessions ends all conversations, before the weights change.
-func (m *Model) dropSessions() {
-	m.dropNarrow()
-	for _, s := range m.batches {
+func (g *generator) dropSessions() {
+	if g == nil {
+		return
+	}
+	g.dropNarrow()
+	for _, s := range g.batches {
 		s.free()
 	}
-	m.batches = nil
-	clear(m.chats)
-	clear(m.resumed)
+	g.batches = nil
+	clear(g.chats)
+	clear(g.resumed)
 }

@@ -35,8 +35,8 @@ type call struct {
 }
 
 // newCall starts a call; free ends it.
-func newCall(n programs, w *net.Parts, s policy.Sampling, end []int32, o *Options) (*call, error) {
-	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: o.tokensPerCall(n), maxRows: o.MaxRows, fixed: stepCost(n.Dev)}
+func newCall(n programs, w *net.Parts, s policy.Sampling, end []int32, o *settings) (*call, error) {
+	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: tokensPerCall(o.TokensPerCall, n), maxRows: o.MaxRows, fixed: stepCost(n.Dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
@@ -65,8 +65,8 @@ func stepCost(d *device.Device) int {
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
 
-func (o *Options) checkTokensPerCall() error {
-	if n := o.TokensPerCall; n < 0 || n > 0 && maxTokensPerCall%n != 0 {
+func checkTokensPerCall(n int) error {
+	if n < 0 || n > 0 && maxTokensPerCall%n != 0 {
 		return fmt.Errorf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", n, maxTokensPerCall)
 	}
 	return nil
@@ -78,10 +78,10 @@ func (o *Options) checkTokensPerCall() error {
 // a million parameters and up to 8 rows, but change little with 128 rows or 135 million
 // parameters, where up to 7 tokens for nothing cost more. A cache with states allows one only:
 // a state cannot be cut back when a row has ended before the last token.
-func (o *Options) tokensPerCall(n programs) int {
+func tokensPerCall(want int, n programs) int {
 	switch {
-	case o.TokensPerCall > 0:
-		return o.TokensPerCall
+	case want > 0:
+		return want
 	case n.Dev.Accelerator() && len(n.states()) == 0:
 		return maxTokensPerCall
 	}

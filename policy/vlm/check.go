@@ -34,7 +34,7 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: encoder{m}}
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: m.text}
 	if o.Backend == backend.CUDA {
 		if err := plugin.RequireGPU(); err != nil {
 			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backend.CUDA, err)

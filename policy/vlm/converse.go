@@ -24,52 +24,32 @@ type conversation struct {
 	dead  error // why the conversation cannot be continued
 }
 
-// Generate implements policy.Policy. Conversations opened by one call advance in lockstep
-// and share a cache; continuing them together is fastest. Ended rows cost little: when
-// most have ended, the others move to a smaller batch, and conversations for which the
-// first batch had no room take the free rows.
-//
-// If the call fails or ctx ends after generation has started, all conversations of its
-// prompts end, because some may have got a response and others not. Other conversations
-// are unchanged, unless the device failed on a cache that they share.
-func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
-	return m.Stream(ctx, prompts, s, nil)
-}
-
-// Stream is Generate that calls watch with each sampled token and the index of its prompt.
-// The order of the calls is the same in every run. watch must be quick, because the device
-// waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
-// text one by one.
-func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return nil, ErrClosed
-	}
+// play generates the responses to prompts. It calls watch, which may be nil, with each sampled token.
+func (g *generator) play(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
-	turns, err := m.readPrompts(prompts, s)
+	turns, err := g.readPrompts(prompts, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.assignRows(prompts, turns); err != nil {
-		m.endConversations(prompts)
+	if err := g.assignRows(prompts, turns); err != nil {
+		g.endConversations(prompts)
 		return nil, err
 	}
 	out := make([]policy.Completion, len(prompts))
 	for i := range out {
 		out[i].Err = turns[i].err
 	}
-	if err := m.generateTurns(ctx, prompts, turns, s, watch, out); err != nil {
-		m.endConversations(prompts)
+	if err := g.generateTurns(ctx, prompts, turns, s, watch, out); err != nil {
+		g.endConversations(prompts)
 		return nil, err
 	}
 	return out, nil
 }
 
 // generateTurns generates the responses of all turns without an error.
-func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
+func (g *generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
 	var calls []*call // one for each leaf with requests
 	sequences := make([]*sequence, len(prompts))
 	defer func() {
@@ -77,14 +57,14 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 			c.free()
 		}
 	}()
-	for _, batch := range m.batches {
-		c, err := m.callOf(&calls, batch.leaf, s)
+	for _, batch := range g.batches {
+		c, err := g.callOf(&calls, batch.leaf, s)
 		if err != nil {
 			return err
 		}
 		f := c.newDecodeBatch(batch)
 		for i, p := range prompts {
-			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
+			if c := g.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
 				r := turns[i].request
 				r.row = c.row
 				if watch != nil {
@@ -97,11 +77,11 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 			c.waiting = append(c.waiting, f)
 		}
 	}
-	if err := m.runCalls(ctx, calls, watch != nil); err != nil {
+	if err := g.runCalls(ctx, calls, watch != nil); err != nil {
 		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
 			for _, c := range calls {
 				for _, f := range c.waiting {
-					m.dropSession(f.session)
+					g.dropSession(f.session)
 				}
 			}
 		}
@@ -109,25 +89,25 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 	}
 	for i, p := range prompts {
 		if sequences[i] != nil {
-			out[i] = m.completion(p, turns[i], &sequences[i].reply)
+			out[i] = g.completion(p, turns[i], &sequences[i].reply)
 		}
 	}
 	return nil
 }
 
 // callOf returns the call of a leaf, which it adds to calls if it is new.
-func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, error) {
+func (g *generator) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, error) {
 	for _, c := range *calls {
 		if c.leaf == leaf {
 			return c, nil
 		}
 	}
-	r := m.replicaOf(leaf)
-	weights, err := m.generationWeights(r)
+	r := g.of(leaf)
+	w, err := g.generationWeights(r)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(programs{r.net}, weights, s, m.cfg.EndOfTurn, &m.opts)
+	c, err := newCall(programs{r.net}, w, s, g.cfg.EndOfTurn, &g.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +118,7 @@ func (m *Model) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, erro
 
 // runCalls runs the calls of each device in the order of their leaves. Devices run at the
 // same time, unless tokens are watched, which must come in the same order in every run.
-func (m *Model) runCalls(ctx context.Context, calls []*call, watched bool) error {
+func (g *generator) runCalls(ctx context.Context, calls []*call, watched bool) error {
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.leaf, b.leaf) })
 	run := func(d *device.Device) error {
 		for _, c := range calls {
@@ -152,14 +132,14 @@ func (m *Model) runCalls(ctx context.Context, calls []*call, watched bool) error
 		return nil
 	}
 	if watched {
-		for _, d := range m.devices {
-			if err := run(d); err != nil {
+		for _, w := range g.weights {
+			if err := run(w.net.Dev); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return each(len(m.devices), func(i int) error { return run(m.devices[i]) })
+	return net.Each(len(g.weights), func(i int) error { return run(g.weights[i].net.Dev) })
 }
 
 // ErrSampling is wrapped by errors about sampling settings.
@@ -167,8 +147,8 @@ var ErrSampling = errors.New("bad sampling")
 
 func checkSampling(s policy.Sampling) error {
 	switch {
-	case s.Temperature != 0 && checkTemperature(s.Temperature) != nil:
-		return fmt.Errorf("vlm: %w: %w, or 0 for the most likely token", ErrSampling, checkTemperature(s.Temperature))
+	case s.Temperature != 0 && net.CheckTemperature(s.Temperature) != nil:
+		return fmt.Errorf("vlm: %w: %w, or 0 for the most likely token", ErrSampling, net.CheckTemperature(s.Temperature))
 	case s.TopK < 0:
 		return fmt.Errorf("vlm: %w: top-k is %d, must not be negative", ErrSampling, s.TopK)
 	case !(s.TopP >= 0 && s.TopP <= 1):
@@ -191,7 +171,7 @@ type promptTurn struct {
 }
 
 // readPrompts converts the prompts' messages to tokens and processed images.
-func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
+func (g *generator) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
 	turns := make([]promptTurn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
 	seen := map[uint64]int{}
@@ -201,7 +181,7 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 			return nil, fmt.Errorf("vlm: prompts %d and %d continue the same conversation, %d", j, i, p.Conversation)
 		}
 		seen[p.Conversation] = i
-		if _, goesOn := m.chats[p.Conversation]; !goesOn {
+		if _, goesOn := g.chats[p.Conversation]; !goesOn {
 			opens = true
 		}
 		for _, msg := range p.Messages {
@@ -209,9 +189,9 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 		}
 	}
 	if opens {
-		m.pictures.startRound()
+		g.pictures.startRound()
 	}
-	refs, pics, errs := m.prepareImages(groups)
+	refs, pics, errs := g.prepareImages(groups)
 	for i, p := range prompts {
 		if errs[i] != nil {
 			turns[i].err = errs[i]
@@ -224,32 +204,32 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 		if limit < 1 {
 			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
 		}
-		if c, ok := m.chats[p.Conversation]; ok && c.dead != nil {
+		if c, ok := g.chats[p.Conversation]; ok && c.dead != nil {
 			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
 			continue
 		}
-		ids, err := m.encode(p, pics[i])
+		ids, err := g.encode(p, pics[i])
 		if err != nil {
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		opened := m.chat.Opened()
-		if r := m.resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !m.chat.Begins(m.tok, r.tokens) {
+		opened := g.chat.Opened()
+		if r := g.resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !g.chat.Begins(g.tok, r.tokens) {
 			opened = "" // the recorded tokens end inside the response
 		}
-		think, err := newThinkingLimiter(m.tok, s.Thinking, opened)
+		think, err := newThinkingLimiter(g.tok, s.Thinking, opened)
 		if err != nil {
 			return nil, err
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(g.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{request: r, context: ids, images: refs[i], opened: opened}
-		m.resumed[p.Conversation].prepend(&turns[i])
+		g.resumed[p.Conversation].prepend(&turns[i])
 		length := len(r.tokens)
-		if c, ok := m.chats[p.Conversation]; ok {
+		if c, ok := g.chats[p.Conversation]; ok {
 			length += c.batch.rows[c.row].length
 		}
-		if most := m.cfg.Text.MaxPositions; most > 0 && limit > most-length {
+		if most := g.cfg.Text.MaxPositions; most > 0 && limit > most-length {
 			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length, limit, most)
 		}
 	}
@@ -269,7 +249,7 @@ func contextKey(ids []int32, images []policy.Image) string {
 }
 
 // encode renders and tokenises a prompt's messages.
-func (m *Model) encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
+func (g *generator) encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
 	msgs := make([]tokenizer.Message, len(p.Messages))
 	for i, msg := range p.Messages {
 		var err error
@@ -279,47 +259,47 @@ func (m *Model) encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
 	}
 	var text string
 	var err error
-	c, r := m.chats[p.Conversation], m.resumed[p.Conversation]
+	c, r := g.chats[p.Conversation], g.resumed[p.Conversation]
 	switch {
 	case c != nil:
-		text, err = m.chat.Continue(msgs, tokenizer.Ending(c.ended))
+		text, err = g.chat.Continue(msgs, tokenizer.Ending(c.ended))
 	case r != nil && len(msgs) == 0 && r.ended:
 		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
 	case r != nil && len(msgs) == 0:
 		return nil, nil // the response follows the recorded tokens
 	case r != nil:
-		text, err = m.chat.Continue(msgs, tokenizer.Ending(r.ended))
+		text, err = g.chat.Continue(msgs, tokenizer.Ending(r.ended))
 	default:
-		text, err = m.chat.Open(msgs)
+		text, err = g.chat.Open(msgs)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ids, err := m.tok.Encode(text)
+	ids, err := g.tok.Encode(text)
 	if err != nil {
 		return nil, err
 	}
 	counts := make([]int, len(pics))
 	for i, pic := range pics {
-		counts[i] = pic.Grid.Tokens(m.cfg.Vision.Merge)
+		counts[i] = pic.Grid.Tokens(g.cfg.Vision.Merge)
 	}
 	if len(counts) == 0 {
 		return ids, nil
 	}
-	return m.tok.ExpandImages(nil, ids, counts)
+	return g.tok.ExpandImages(nil, ids, counts)
 }
 
 // imageMark marks the position of an image in a message's text.
 const imageMark = dialogue.ImageMark
 
 // completion converts a reply to a completion.
-func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
-	c := m.chats[p.Conversation]
-	delete(m.resumed, p.Conversation)
+func (g *generator) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
+	c := g.chats[p.Conversation]
+	delete(g.resumed, p.Conversation)
 	if c.dead = r.err; r.err != nil {
 		return policy.Completion{Err: r.err}
 	}
-	_, end := m.chat.EndOfTurn()
+	_, end := g.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
 	c.ended = r.stopped && last == end
 	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
@@ -330,6 +310,6 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = t.opened + m.tok.Decode(words, tokenizer.KeepSpecial)
+	out.Text = t.opened + g.tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

@@ -50,7 +50,7 @@ func (p *sequence) ended() bool {
 // not used, because its logits were not finite (see Sampler.Sample).
 func (p *sequence) add(c *call, id int32, logProb float32) {
 	if logProb-logProb != 0 {
-		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, ErrNotFinite)
+		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, net.ErrNotFinite)
 		return
 	}
 	p.reply.tokens, p.logProbs = append(p.reply.tokens, id), append(p.logProbs, logProb)

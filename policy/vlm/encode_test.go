@@ -3,16 +3,16 @@ package vlm
 import (
 	"testing"
 
-	"vagen/policy/vlm/tokenizer"
-
 	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/tokenizer"
 )
 
 // TestEndsFollowTheText: ends give the length of the response's text after each token;
 // characters of several tokens end with their last one.
 func TestEndsFollowTheText(t *testing.T) {
 	tok := tinyTokenizer(t)
-	m := &Model{tok: tok, chat: &tokenizer.Chat{}}
+	m := &text{tok: tok, chat: &tokenizer.Chat{}}
 	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)

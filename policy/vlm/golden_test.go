@@ -111,9 +111,9 @@ func (r *recordedModel) compareText(m *Model) {
 		prompt := row.test.Prompts[row.row]
 		msgs := prompt.messages(r.t, r.all.Images[row.index])
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
-		_, pics, errs := m.prepareImages([][]image.Image{imagesOf(msgs)})
+		_, pics, errs := m.text.prepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
-		ids, err := m.encode(policy.Prompt{Messages: msgs}, pics[0])
+		ids, err := m.gen.encode(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
 		tokens, _ := r.tokens(row)
 		for k, column := range row.column {
@@ -132,7 +132,7 @@ func (r *recordedModel) comparePositions(m *Model) {
 		tokens, _ := r.tokens(row)
 		var grids []net.Grid
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.picture(im)
+			pic, err := m.text.picture(im)
 			require.NoError(r.t, err)
 			grids = append(grids, pic.Grid)
 		}
@@ -243,7 +243,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		most = max(most, r.dims(field)[1])
 		q := &request{row: len(reqs), tokens: tokens, max: r.dims(field)[1]}
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.picture(im)
+			pic, err := m.text.picture(im)
 			require.NoError(r.t, err)
 			q.images = append(q.images, pic)
 		}
@@ -255,7 +255,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.rows[i] = &rowState{pending: -1}
 	}
 	defer s.free()
-	c, err := newCall(programs{m.net}, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &Options{MaxRows: len(reqs)})
+	c, err := newCall(programs{m.net}, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.free()
 	c.recentTokens = 8

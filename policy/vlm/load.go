@@ -115,7 +115,7 @@ func checkpointSource(r *safetensors.Reader, dir string, found names, otherwise 
 		if _, err := r.Float32(t.Name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)
 		}
-		if err := checkFinite(t.Name, dst); err != nil {
+		if err := net.CheckFinite(t.Name, dst); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", filepath.Join(dir, r.Shard(t.Name)), err)
 		}
 		return r.Release(t.Name)
@@ -159,7 +159,21 @@ func (m *Model) load() error {
 	if err := m.replicate(); err != nil {
 		return err
 	}
+	m.gen = m.newGenerator()
 	return m.offload()
+}
+
+// newGenerator returns a generator with the policy's weights.
+func (m *Model) newGenerator() *generator {
+	s := settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, sharded: m.sharded()}
+	if m.tree {
+		s.leaves = m.leaves
+	}
+	var w []*weightsOn
+	for _, r := range m.actor.replicas {
+		w = append(w, &weightsOn{net: r.net, parts: r.parts})
+	}
+	return newGenerator(m.text, s, w)
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.

@@ -17,25 +17,25 @@ import (
 //
 // On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
 // gain little.
-func (m *Model) generationWeights(r *replica) (*net.Parts, error) {
-	if !m.narrows() && !m.sharded() {
+func (g *generator) generationWeights(r *weightsOn) (*net.Parts, error) {
+	if !g.narrows() && !g.sharded {
 		return r.parts, nil
 	}
-	if m.narrow[r] == nil {
-		if err := m.makeNarrow(r); err != nil {
-			m.dropNarrow()
+	if g.narrow[r] == nil {
+		if err := g.makeNarrow(r); err != nil {
+			g.dropNarrow()
 			return nil, fmt.Errorf("vlm: copying the weights for generation: %w", err)
 		}
 	}
-	return m.narrow[r], nil
+	return g.narrow[r], nil
 }
 
-func (m *Model) narrows() bool {
-	return m.dev.Accelerator() && m.net.Compute != m.actor.parts.Embed[0].DType()
+func (g *generator) narrows() bool {
+	return g.dev().Accelerator() && g.weights[0].net.Compute != g.weights[0].parts.Embed[0].DType()
 }
 
 // makeNarrow copies the decoder's matrices, and other weights that are on another device.
-func (m *Model) makeNarrow(r *replica) error {
+func (g *generator) makeNarrow(r *weightsOn) error {
 	p := *r.parts
 	var err error
 	narrow := func(group []*device.Array) []*device.Array {
@@ -47,33 +47,33 @@ func (m *Model) makeNarrow(r *replica) error {
 		if group, err = r.net.Here(&s, group); err != nil {
 			return nil
 		}
-		if m.sharded() && !m.narrows() {
-			m.keep(&s, func(*device.Array) bool { return true })
+		if g.sharded && !g.narrows() {
+			g.keep(&s, func(*device.Array) bool { return true })
 			return group
 		}
 		var out []*device.Array
 		out, err = narrowed(r.net.Kernels, group)
-		m.narrowed = append(m.narrowed, out...)
-		m.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
+		g.narrowed = append(g.narrowed, out...)
+		g.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
 		return replaceMatrices(group, out)
 	}
 	p.Embed, p.Head, p.Layers = narrow(p.Embed), narrow(p.Head), nil
 	for _, l := range r.parts.Layers {
 		p.Layers = append(p.Layers, narrow(l))
 	}
-	if m.narrow == nil {
-		m.narrow = map[*replica]*net.Parts{}
+	if g.narrow == nil {
+		g.narrow = map[*weightsOn]*net.Parts{}
 	}
-	m.narrow[r] = &p
+	g.narrow[r] = &p
 	return err
 }
 
 // keep moves the arrays that want selects from the scope to the copies for generation.
-func (m *Model) keep(s *net.Scope, want func(*device.Array) bool) {
+func (g *generator) keep(s *net.Scope, want func(*device.Array) bool) {
 	var rest []*device.Array
 	for _, a := range s.Arrays {
 		if want(a) {
-			m.narrowed = append(m.narrowed, a)
+			g.narrowed = append(g.narrowed, a)
 		} else {
 			rest = append(rest, a)
 		}
@@ -82,24 +82,24 @@ func (m *Model) keep(s *net.Scope, want func(*device.Array) bool) {
 }
 
 // dropNarrow frees the copies that generationWeights made.
-func (m *Model) dropNarrow() {
-	device.FreeAll(m.narrowed...)
-	m.narrow, m.narrowed = nil, nil
+func (g *generator) dropNarrow() {
+	device.FreeAll(g.narrowed...)
+	g.narrow, g.narrowed = nil, nil
 }
 
 // narrowBytes is the size of generationWeights' copies on a device. Of divided weights, it counts
 // all, although some are on the device anyway.
-func (m *Model) narrowBytes() (sum int64) {
-	if !m.narrows() && !m.sharded() {
+func (g *generator) narrowBytes() (sum int64) {
+	if !g.narrows() && !g.sharded {
 		return 0
 	}
-	p := m.actor.parts
+	p := g.weights[0].parts
 	for _, group := range append([][]*device.Array{p.Embed, p.Head}, p.Layers...) {
 		for _, a := range group {
 			switch {
-			case m.narrows() && isMatrix(a):
-				sum += int64(a.Size()) * int64(m.net.Compute.Size())
-			case m.sharded():
+			case g.narrows() && isMatrix(a):
+				sum += int64(a.Size()) * int64(g.weights[0].net.Compute.Size())
+			case g.sharded:
 				sum += a.Bytes()
 			}
 		}

@@ -164,7 +164,7 @@ func (l *learner) unpark() error {
 	if l.weights.parked == nil {
 		return nil
 	}
-	return each(l.copies(), func(k int) error {
+	return net.Each(l.copies(), func(k int) error {
 		r, at := l.replicas[k], on(l.replicas[k].net.Dev)
 		if l.sharded {
 			at = l.home

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
 )
 
@@ -34,6 +35,9 @@ var (
 	// ErrOption is wrapped by errors about Options, and by calls that need other Options
 	// than those of the model.
 	ErrOption = backend.ErrOption
+	// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
+	// are NaN or infinite.
+	ErrNotFinite = net.ErrNotFinite
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
@@ -186,7 +190,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, o.checkTokensPerCall())
+	bad = append(bad, checkTokensPerCall(o.TokensPerCall))
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}

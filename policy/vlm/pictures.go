@@ -110,43 +110,43 @@ func recoverImagePanic(f func() error) (err error) {
 
 // hash sets an image's hash after it has checked that the size is valid. Hashing copies the
 // pixels.
-func (m *Model) hash(im *policy.Image) error {
+func (x *text) hash(im *policy.Image) error {
 	b := im.Image.Bounds()
-	if m.proc == nil {
-		return m.noVision()
+	if x.proc == nil {
+		return x.noVision()
 	}
-	if _, err := m.proc.Grid(b.Dx(), b.Dy()); err != nil {
+	if _, err := x.proc.Grid(b.Dx(), b.Dy()); err != nil {
 		return err
 	}
 	im.Hash = policy.HashImage(im.Image)
 	return nil
 }
 
-func (m *Model) noVision() error { return fmt.Errorf("%s has no vision tower", m.cfg.Family) }
+func (x *text) noVision() error { return fmt.Errorf("%s has no vision tower", x.cfg.Family) }
 
 // picture returns a processed image, from the cache if possible.
-func (m *Model) picture(im policy.Image) (net.Picture, error) {
-	if p, ok := m.pictures.get(im.Hash); ok {
+func (x *text) picture(im policy.Image) (net.Picture, error) {
+	if p, ok := x.pictures.get(im.Hash); ok {
 		return p, nil
 	}
-	if m.proc == nil {
-		return net.Picture{}, m.noVision()
+	if x.proc == nil {
+		return net.Picture{}, x.noVision()
 	}
 	if im.Image == nil {
 		return net.Picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
 	}
 	var patches processor.Patches
-	if err := recoverImagePanic(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
+	if err := recoverImagePanic(func() error { return x.proc.Patches(&patches, im.Image) }); err != nil {
 		return net.Picture{}, err
 	}
 	p := net.Picture{Grid: net.Grid{H: patches.Grid.H, W: patches.Grid.W}, Pixels: patches.Pix}
-	m.pictures.put(im.Hash, p)
+	x.pictures.put(im.Hash, p)
 	return p, nil
 }
 
 // prepareImages hashes and processes the images of several prompts in parallel. The result does
 // not depend on the number of workers. There is one error, or nil, per prompt.
-func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
+func (x *text) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
 	refs, pics := make([][]policy.Image, len(groups)), make([][]net.Picture, len(groups))
 	errs := make([]error, len(groups))
 	work := make(chan int)
@@ -161,9 +161,9 @@ func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net
 					}
 					ref := policy.Image{Image: im}
 					var pic net.Picture
-					err := recoverImagePanic(func() error { return m.hash(&ref) })
+					err := recoverImagePanic(func() error { return x.hash(&ref) })
 					if err == nil {
-						pic, err = m.picture(ref)
+						pic, err = x.picture(ref)
 					}
 					if err != nil {
 						errs[i] = fmt.Errorf("vlm: image %d: %w", k, err)

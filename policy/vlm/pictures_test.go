@@ -89,8 +89,8 @@ func TestProcessedPicturesDoNotPileUpOverSteps(t *testing.T) {
 		require.NoError(t, err)
 		shown = append(shown, out[0].Images[0].Hash, out[1].Images[0].Hash)
 		for i, hash := range shown {
-			_, fresh := m.pictures.fresh[hash]
-			_, old := m.pictures.old[hash]
+			_, fresh := m.text.pictures.fresh[hash]
+			_, old := m.text.pictures.old[hash]
 			require.Equal(t, i/2+1 >= int(step), fresh || old, "in step %d, a picture of step %d", step, i/2)
 		}
 		train(t, m, 1)

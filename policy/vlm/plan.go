@@ -118,7 +118,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	part := m.plannedPart(w)
 	layout := m.planLayout(part)
 	if w.Train {
-		p.Heap += max(2*m.pictures.growth(), m.pictureBytes(w, layout)) // half of it garbage
+		p.Heap += max(2*m.text.pictures.growth(), m.pictureBytes(w, layout)) // half of it garbage
 	}
 	for _, l := range []*learner{m.actor, m.critic, m.ref} {
 		if l != nil {
@@ -135,7 +135,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Weights += a.Bytes()
 	}
 	if w.Generate || w.Snapshots > 0 {
-		p.Caches = m.cacheBytes(part) + m.narrowBytes()
+		p.Caches = m.cacheBytes(part) + m.gen.narrowBytes()
 	}
 	switch {
 	case w.Train:
@@ -376,7 +376,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 		}
 		w.Images = max(w.Images, len(b.Images[i]))
 		for _, im := range b.Images[i] {
-			if pic, err := m.picture(im); err == nil {
+			if pic, err := m.text.picture(im); err == nil {
 				images, patches = images+1, patches+pic.Grid.H*pic.Grid.W
 			}
 		}

@@ -119,7 +119,7 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
-	n := m.batches[0].slots
+	n := m.gen.batches[0].slots
 	p := plan(t, m, Workload{Generate: true, Rows: 2, Tokens: n})
 	require.Equal(t, weights, p.Weights)
 	require.GreaterOrEqual(t, p.Caches, 2*(held-weights), "a grown copy beside the old one")
@@ -173,7 +173,7 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
 		require.NoError(t, err)
 		require.True(t, regrouped(m))
-		require.Equal(t, 384, m.batches[0].slots)
+		require.Equal(t, 384, m.gen.batches[0].slots)
 		const inputs = 32 << 10 // of one program, such as masks
 		plan := m.allCaches(Workload{Rows: rows, Tokens: 384})
 		require.LessOrEqual(t, m.dev.Peak()-weights, plan+inputs, name)
@@ -225,9 +225,9 @@ func TestPlansIncludeReturnedImages(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	w := Workload{Train: true, Rows: 1, Tokens: 8}
 	before := plan(t, m, w)
-	m.pictures.seen = 200 << 20
+	m.text.pictures.seen = 200 << 20
 	require.InDelta(t, 2*400<<20, plan(t, m, w).Heap-before.Heap, 64<<20)
-	m.pictures.seen = 1 << 40
+	m.text.pictures.seen = 1 << 40
 	require.InDelta(t, 2*learnedPictures, plan(t, m, w).Heap-before.Heap, 64<<20)
 }
 

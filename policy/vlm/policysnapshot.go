@@ -33,8 +33,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
-		pictures: m.pictures, chats: map[uint64]*conversation{},
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, text: m.text, net: m.net,
 	}}
 	for i, r := range m.actor.replicas {
 		weights, err := l.copy(ctx, r)
@@ -52,6 +51,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		}
 		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.arrays)})
 	}
+	l.m.gen = l.m.newGenerator()
 	return l, nil
 }
 
@@ -103,7 +103,7 @@ func (l *policySnapshot) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.m.closed = true
-	l.m.dropSessions()
+	l.m.gen.dropSessions()
 	device.FreeAll(l.own...)
 	l.own = nil
 	return nil

@@ -109,7 +109,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	var order []int
 	out, err := m.Stream(t.Context(), prompts, o, func(prompt int, _ int32) { order = append(order, prompt) })
 	require.NoError(t, err)
-	require.Len(t, m.batches, 3)
+	require.Len(t, m.gen.batches, 3)
 	last := func(i int) int { return len(order) - 1 - slices.Index(reversed(order), i) }
 	require.Less(t, slices.Index(order, 4), last(2), "the first one that waits begins before the long response ends")
 	require.Less(t, slices.Index(order, 6), last(2))
@@ -126,7 +126,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	}
 	played.requireScored(t, m, 1)
 	m.Forget(keysOf(prompts)...)
-	require.Empty(t, m.batches)
+	require.Empty(t, m.gen.batches)
 }
 
 func reversed(s []int) []int {
@@ -161,7 +161,7 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 		played.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
 		_, err := m.Generate(&countdown{t.Context(), looks}, part, o)
 		if done = err == nil; !done {
-			require.Len(t, m.chats, len(rest), "after %d looks", looks)
+			require.Len(t, m.gen.chats, len(rest), "after %d looks", looks)
 		}
 		played.play(t, m, rest, o)
 		for _, p := range rest {

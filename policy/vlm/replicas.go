@@ -1,10 +1,8 @@
 package vlm
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -20,20 +18,6 @@ type replica struct {
 	net     *net.Net
 	weights *tensors
 	parts   *net.Parts
-}
-
-// each calls f for every device at the same time and returns the errors of all.
-func each(devices int, f func(device int) error) error {
-	if devices == 1 {
-		return f(0)
-	}
-	errs := make([]error, devices)
-	var wg sync.WaitGroup
-	for i := range devices {
-		wg.Go(func() { errs[i] = f(i) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // replicate copies the weights of all learners to the other devices.
@@ -53,7 +37,7 @@ func (m *Model) replicate() error {
 		}
 		return nil
 	}
-	return each(len(m.devices), func(i int) error {
+	return net.Each(len(m.devices), func(i int) error {
 		if i == 0 {
 			return nil
 		}
@@ -109,7 +93,7 @@ func (l *learner) spread(want func(model.Param) bool) error {
 	if l.sharded {
 		return nil
 	}
-	return each(len(l.replicas), func(i int) error {
+	return net.Each(len(l.replicas), func(i int) error {
 		if i == 0 {
 			return nil
 		}

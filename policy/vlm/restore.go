@@ -13,6 +13,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -53,7 +54,7 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m.dropSessions()
+	m.gen.dropSessions()
 	for _, r := range plans {
 		if err := r.learner.onDevices(true, r.load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
@@ -231,7 +232,7 @@ func (r *restoration) checkValues(at located, part model.Part) []error {
 	}
 	var err error
 	if r.buf, err = at.reader.Float32(at.name, r.buf[:0]); err == nil {
-		err = errors.Join(checkFinite(at.name, r.buf), at.reader.Release(at.name))
+		err = errors.Join(net.CheckFinite(at.name, r.buf), at.reader.Release(at.name))
 	}
 	if err != nil {
 		return []error{err}

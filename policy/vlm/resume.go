@@ -16,42 +16,31 @@ type resumed struct {
 	ended    bool // the last token is the end-of-turn token
 }
 
-var (
-	_ policy.Resumer = (*Model)(nil)
-	_ policy.Resumer = (*policySnapshot)(nil)
-)
-
 // ErrResume is wrapped by errors about recorded conversations that cannot be continued.
 var ErrResume = errors.New("conversation cannot be resumed")
 
-// Resume implements policy.Resumer. Conversations of the same tokens and images are read
-// once if the same call of Generate continues them.
-func (m *Model) Resume(conversations ...policy.Recorded) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
-	}
+// resumeAll takes recorded conversations, or none if one of them cannot be continued.
+func (g *generator) resumeAll(conversations []policy.Recorded) error {
 	fresh := make(map[uint64]*resumed, len(conversations))
 	for _, c := range conversations {
-		r, err := m.resume(c)
+		r, err := g.resume(c)
 		if err != nil {
 			return fmt.Errorf("vlm: resume: conversation %d: %w: %w", c.Conversation, ErrResume, err)
 		}
 		fresh[c.Conversation] = r
 	}
-	if m.resumed == nil {
-		m.resumed = map[uint64]*resumed{}
+	if g.resumed == nil {
+		g.resumed = map[uint64]*resumed{}
 	}
 	for key, r := range fresh {
-		m.resumed[key] = r
+		g.resumed[key] = r
 	}
 	return nil
 }
 
 // resume checks a recorded conversation and processes its images.
-func (m *Model) resume(c policy.Recorded) (*resumed, error) {
-	if _, open := m.chats[c.Conversation]; open {
+func (g *generator) resume(c policy.Recorded) (*resumed, error) {
+	if _, open := g.chats[c.Conversation]; open {
 		return nil, errors.New("it is already open")
 	}
 	if len(c.Tokens) == 0 {
@@ -60,21 +49,21 @@ func (m *Model) resume(c policy.Recorded) (*resumed, error) {
 	r := &resumed{tokens: c.Tokens, images: c.Images}
 	var grids []net.Grid
 	for i, im := range c.Images {
-		p, err := m.picture(im)
+		p, err := g.picture(im)
 		if err != nil {
 			return nil, fmt.Errorf("image %d: %w", i, err)
 		}
 		r.pictures, grids = append(r.pictures, p), append(grids, p.Grid)
 	}
 	for i, id := range c.Tokens {
-		if id < 0 || int(id) >= m.cfg.Text.Vocab {
-			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, m.cfg.Text.Vocab)
+		if id < 0 || int(id) >= g.cfg.Text.Vocab {
+			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, g.cfg.Text.Vocab)
 		}
 	}
-	if _, _, err := net.Positions(m.cfg, c.Tokens, grids); err != nil {
+	if _, _, err := net.Positions(g.cfg, c.Tokens, grids); err != nil {
 		return nil, err
 	}
-	_, end := m.chat.EndOfTurn()
+	_, end := g.chat.EndOfTurn()
 	r.ended = c.Tokens[len(c.Tokens)-1] == end
 	return r, nil
 }
@@ -88,9 +77,4 @@ func (r *resumed) prepend(t *promptTurn) {
 	q.tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.tokens...)
 	q.images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.images...)
 	q.shared = contextKey(q.tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
-}
-
-// Resume implements policy.Resumer.
-func (l *policySnapshot) Resume(conversations ...policy.Recorded) error {
-	return l.m.Resume(conversations...)
 }

@@ -52,7 +52,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	m := &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+	m := &Model{text: &text{tok: tok, chat: chat, cfg: &model.Config{}}}
 	for i, c := range rec.Chats {
 		var messages []struct{ Role, Content string }
 		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
@@ -151,7 +151,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 		)
 		b := examples(t, m, "token-mean", line.String())
 		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
-		require.Equal(t, r.Text[:end], m.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, r.Text[:end], m.text.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
 		var learned []int32
 		for k, w := range b.Weight {
 			if w != 0 {
@@ -163,7 +163,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 			text, _, _ := strings.Cut(part, "<|im_end|>")
 			want.WriteString(text + "<|im_end|>")
 		}
-		require.Equal(t, want.String(), m.tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, want.String(), m.text.tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
 	}
 	require.NoError(t, tiny.Save(dir)) // the template of Qwen2.5-VL, which has no tools
 	m := textModel(t, dir)
@@ -182,5 +182,5 @@ func textModel(t testing.TB, dir string) *Model {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	return &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+	return &Model{text: &text{tok: tok, chat: chat, cfg: &model.Config{}}}
 }

@@ -27,7 +27,7 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 
 		o.Thinking.Tokens = 7
 		m := openTiny(t, dir, Options{})
-		closing, err := m.tok.Encode("</t>")
+		closing, err := m.text.tok.Encode("</t>")
 		require.NoError(t, err)
 		require.Greater(t, len(closing), 1)
 		played := stories{}

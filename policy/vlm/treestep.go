@@ -43,7 +43,7 @@ func (l *learner) accumulate(ctx context.Context, k *task, leaves [][]*net.Pack)
 		before := l.open
 		l.open = nil
 		t.merge(before)
-		if err := each(len(t.replicas), func(d int) error { return t.addOwned(d, before) }); err != nil {
+		if err := net.Each(len(t.replicas), func(d int) error { return t.addOwned(d, before) }); err != nil {
 			return fmt.Errorf("vlm: summing gradients: %w", err)
 		}
 	}
@@ -99,7 +99,7 @@ func (l *learner) dropGradients() {
 
 // scoreLeaves scores packs, each leaf on its device of its node.
 func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
-	err := each(len(l.replicas), func(i int) error {
+	err := net.Each(len(l.replicas), func(i int) error {
 		from, to := l.span(i, len(leaves))
 		return l.replicas[i].score(ctx, net.Flat(leaves[from:to]), h, out, chunk, temperature)
 	})
@@ -144,7 +144,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*net.Pack, k *task) err
 		}
 	}()
 	if !k.local {
-		err := each(n, func(i int) (err error) {
+		err := net.Each(n, func(i int) (err error) {
 			from, to := t.span(i, len(leaves))
 			first[i], err = t.replicas[i].scoreFirst(ctx, k, net.Flat(leaves[from:to]))
 			return err
@@ -156,7 +156,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*net.Pack, k *task) err
 			return err
 		}
 	}
-	err := each(n, func(i int) (err error) {
+	err := net.Each(n, func(i int) (err error) {
 		from, to := t.span(i, len(leaves))
 		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) { return t.learnLeaf(ctx, i, k, &first[i], leaves[leaf]) },
 			func(a, b gradientSum) (gradientSum, error) { return a, t.add(i, a, b) })
@@ -247,7 +247,7 @@ func (t *treeStep) exchange() error {
 	defer t.timed(time.Now())
 	n := len(t.replicas)
 	for _, distance := range tree.Rounds(n) {
-		err := each(n, func(i int) error {
+		err := net.Each(n, func(i int) error {
 			theirs := t.sums[i^distance]
 			for group, owners := range t.owners {
 				for k, owner := range owners {
@@ -309,7 +309,7 @@ func (t *treeStep) norm() (float64, error) {
 	for group, owners := range t.owners {
 		squares[group] = make([]float64, len(owners))
 	}
-	err := each(len(t.replicas), func(d int) error {
+	err := net.Each(len(t.replicas), func(d int) error {
 		return t.owned(d, func(group int, at []int, g []*device.Array) error {
 			out, err := t.replicas[d].net.Squares().Run(g)
 			if err != nil {
@@ -353,7 +353,7 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 	a := t.adam
 	a.steps++
 	numbers := a.numbers(opt, rate, norm)
-	err = each(len(t.replicas), func(d int) error {
+	err = net.Each(len(t.replicas), func(d int) error {
 		r := t.replicas[d]
 		s := net.Scope{Dev: r.net.Dev}
 		defer s.Free()
@@ -378,7 +378,7 @@ func (t *treeStep) gather() error {
 		return nil
 	}
 	defer t.timed(time.Now())
-	return each(len(t.replicas), func(to int) error {
+	return net.Each(len(t.replicas), func(to int) error {
 		for group, owners := range t.owners {
 			trained := t.weights.groups[group].Trained()
 			for i, owner := range owners {

@@ -14,7 +14,7 @@ import (
 )
 
 func (m *Model) packer(n *net.Net) *net.Packer {
-	k := &net.Packer{Cfg: n.Spec, Budget: m.opts.MicroTokens, Rows: m.opts.MicroRows, Picture: m.picture, LeafCount: 1}
+	k := &net.Packer{Cfg: n.Spec, Budget: m.opts.MicroTokens, Rows: m.opts.MicroRows, Picture: m.text.picture, LeafCount: 1}
 	if m.tree {
 		k.LeafCount = m.leaves
 	}
@@ -36,7 +36,7 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if m.closed {
 		return nil, ErrClosed
 	}
-	if err := checkTemperature(temperature); err != nil {
+	if err := net.CheckTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
 	if what.Reference && m.ref == nil {
@@ -67,7 +67,7 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 				return nil, nil, nil, err
 			}
 		}
-		if err = errors.Join(checkFinite("log-probs", s.LogProb), checkFinite("entropies", s.Entropy), checkFinite("values", s.Value)); err != nil {
+		if err = errors.Join(net.CheckFinite("log-probs", s.LogProb), net.CheckFinite("entropies", s.Entropy), net.CheckFinite("values", s.Value)); err != nil {
 			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
 		}
 		return s.LogProb, s.Entropy, s.Value, nil
@@ -171,8 +171,8 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 
 // learnHere makes a call on this node.
 func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats, err error) {
-	m.dropSessions()
-	m.pictures.markTraining()
+	m.gen.dropSessions()
+	m.text.pictures.markTraining()
 	if _, held := m.dev.Live(); held >= largeModel {
 		device.Trim() // memory of generation and scoring
 	}

@@ -1,6 +1,8 @@
 package net
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -158,4 +160,16 @@ func KeptOf[T any](h *model.Head, res []T) []T {
 		return nil
 	}
 	return append([]T{res[1]}, res[len(res)-2:]...)
+}
+
+// minTemperature is the smallest divisor of logits: much smaller ones give infinity in
+// float32.
+const minTemperature = 1e-9
+
+// CheckTemperature rejects invalid divisors of logits.
+func CheckTemperature(t float64) error {
+	if !(t >= minTemperature) || math.IsInf(t, 0) {
+		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, minTemperature)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package vlm
+package net
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 // are NaN or infinite.
 var ErrNotFinite = errors.New("not a finite number")
 
-// checkFinite returns an error if one of the numbers is NaN or infinite.
-func checkFinite(name string, x []float32) error {
+// CheckFinite returns an error if one of the numbers is NaN or infinite.
+func CheckFinite(name string, x []float32) error {
 	// v−v is 0 for finite v, else NaN, which stays in the sum. Four sums keep the
 	// processor busy: weights have billions of entries.
 	var a, b, c, d float32
