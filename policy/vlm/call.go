@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -64,6 +65,14 @@ func stepCost(d *device.Device) int {
 
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
+
+// checkStates refuses several tokens per program where the cache has states.
+func checkStates(tokensPerCall int, n *net.Net) error {
+	if tokensPerCall > 1 && len(programs{n}.states()) > 0 {
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", backend.ErrOption, tokensPerCall)
+	}
+	return nil
+}
 
 func checkTokensPerCall(n int) error {
 	if n < 0 || n > 0 && maxTokensPerCall%n != 0 {

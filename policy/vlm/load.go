@@ -133,6 +133,9 @@ func (m *Model) load() error {
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
 	m.net = net.New(k, &spec)
+	if err := checkStates(m.opts.TokensPerCall, m.net); err != nil {
+		return err
+	}
 	stored, err := m.openAdapter(m.opts.Adapter, &spec)
 	if err != nil {
 		return err

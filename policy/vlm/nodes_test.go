@@ -266,7 +266,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := stateOf(t, m)
-	require.ErrorContains(t, learnOnce(t.Context(), m, ownLoss{loss.DefaultPPO()}), "vlm.ownLoss is a custom one, which other nodes cannot receive")
+	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
 	require.NoError(t, m.group.Err(), "an error before other nodes take part does not end the group")
 	require.NoError(t, others[1].cmd.Process.Kill())
 	others[1].cmd.Wait()
@@ -372,7 +372,12 @@ func TestLossesTravel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
-	_, err := (&sentLoss{Kind: "os.File"}).policy()
+	sent, err := sendLoss(ownLoss{loss.DefaultPPO()})
+	require.NoError(t, err)
+	got, err := sent.policy()
+	require.NoError(t, err)
+	require.Equal(t, onNode0{}, got, "node 0 evaluates a loss of another package")
+	_, err = (&sentLoss{Kind: "os.File"}).policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }
 

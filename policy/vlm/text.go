@@ -85,6 +85,7 @@ func (x *text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, 
 // read and written them, turn by turn. Messages after the assistant's last one are
 // ignored.
 func (x *text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	x.pictures.startRound()
 	return x.dialogue().Encode(messages)
 }
 
