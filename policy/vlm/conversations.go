@@ -35,11 +35,11 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 	for _, msg := range p.Messages {
 		images = append(images, msg.Images...)
 	}
-	_, pics, errs := m.text.prepareImages([][]image.Image{images})
+	_, pics, errs := m.text.PrepareImages([][]image.Image{images})
 	if errs[0] != nil {
 		return Size{}, errs[0]
 	}
-	ids, err := m.gen.encode(p, pics[0])
+	ids, err := m.gen.Encode(p, pics[0])
 	if err != nil {
 		return Size{}, fmt.Errorf("vlm: %w", err)
 	}
@@ -72,14 +72,14 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 	if m.closed {
 		return nil, ErrClosed
 	}
-	return m.gen.play(ctx, prompts, s, watch)
+	return m.gen.Stream(ctx, prompts, s, watch)
 }
 
 // Forget implements policy.Policy.
 func (m *Model) Forget(keys ...uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gen.forget(keys...)
+	m.gen.Forget(keys...)
 }
 
 var (
@@ -95,7 +95,7 @@ func (m *Model) Resume(conversations ...policy.Recorded) error {
 	if m.closed {
 		return ErrClosed
 	}
-	return m.gen.resumeAll(conversations)
+	return m.gen.Resume(conversations)
 }
 
 // Resume implements policy.Resumer.

@@ -38,7 +38,7 @@ func (m *Model) Cost(step Step, rows, tokens int) (Cost, error) {
 	if rows < 1 || tokens < 1 {
 		return Cost{}, fmt.Errorf("vlm: cost: rows is %d and tokens is %d, both must be at least 1", rows, tokens)
 	}
-	r := costRule{spec: m.net.Spec, compute: m.net.Compute, narrow: m.gen.narrows(), recompute: m.opts.Recompute, micro: m.microBatches(rows, tokens)}
+	r := costRule{spec: m.net.Spec, compute: m.net.Compute, narrow: m.gen.Narrows(), recompute: m.opts.Recompute, micro: m.microBatches(rows, tokens)}
 	return r.cost(step, rows, tokens)
 }
 

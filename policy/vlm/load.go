@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
@@ -133,7 +134,7 @@ func (m *Model) load() error {
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
 	m.net = net.New(k, &spec)
-	if err := checkStates(m.opts.TokensPerCall, m.net); err != nil {
+	if err := generate.CheckStates(m.opts.TokensPerCall, m.net); err != nil {
 		return err
 	}
 	stored, err := m.openAdapter(m.opts.Adapter, &spec)
@@ -166,17 +167,17 @@ func (m *Model) load() error {
 	return m.offload()
 }
 
-// newGenerator returns a generator with the policy's weights.
-func (m *Model) newGenerator() *generator {
-	s := settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, sharded: m.sharded()}
+// New returns a generator with the policy's weights.
+func (m *Model) newGenerator() *generate.Generator {
+	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, Sharded: m.sharded()}
 	if m.tree {
-		s.leaves = m.leaves
+		s.Leaves = m.leaves
 	}
-	var w []*weightsOn
+	var w []*generate.Weights
 	for _, r := range m.actor.replicas {
-		w = append(w, &weightsOn{net: r.net, parts: r.parts})
+		w = append(w, &generate.Weights{Net: r.net, Parts: r.parts})
 	}
-	return newGenerator(m.text, s, w)
+	return generate.New(m.text, s, w)
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.

@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
@@ -29,7 +30,7 @@ type Model struct {
 	dir  string
 	dev  *device.Device // the first of devices
 	cfg  *model.Config
-	text *text
+	text *generate.Text
 
 	opened  *backend.Devices
 	devices []*device.Device
@@ -51,8 +52,8 @@ type Model struct {
 	adapter      *peft.Config             // nil without LoRA
 	zeroAdapters map[string]*device.Array // zero adapters of the reference
 
-	gen         *generator // nil before the weights are loaded
-	planned     bool       // the memory of a training step has been logged
+	gen         *generate.Generator // nil before the weights are loaded
+	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
 }
@@ -98,7 +99,7 @@ func describe(dir string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
 	m := &Model{opts: o, dir: dir, cfg: cfg, memoryLimit: usage.Limit}
-	if m.text, err = openText(dir, cfg, o.Template); err != nil {
+	if m.text, err = generate.OpenText(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
 	return m, m.configureAdapters()
@@ -113,7 +114,7 @@ func (m *Model) Close() error {
 	}
 	m.closed = true
 	m.leaveGroup()
-	m.gen.dropSessions()
+	m.gen.DropSessions()
 	m.actor.free()
 	m.critic.free()
 	m.ref.free()
@@ -143,7 +144,7 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 }
 
 // Tokenizer returns the model's tokenizer.
-func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.tok }
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and

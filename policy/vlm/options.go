@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
 )
@@ -38,6 +39,10 @@ var (
 	// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
 	// are NaN or infinite.
 	ErrNotFinite = net.ErrNotFinite
+	// ErrSampling is wrapped by errors about sampling settings.
+	ErrSampling = generate.ErrSampling
+	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
+	ErrResume = generate.ErrResume
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
@@ -190,7 +195,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, checkTokensPerCall(o.TokensPerCall))
+	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}

@@ -229,7 +229,7 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 	for looks := range 5 {
 		_, err := m.Generate(&countdown{t.Context(), looks}, prompts, o)
 		require.Error(t, err, "after %d looks", looks)
-		require.Empty(t, m.gen.chats)
+		require.Empty(t, m.gen.Chats)
 		after, _ := m.dev.Live()
 		require.Equal(t, before, after)
 	}

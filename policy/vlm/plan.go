@@ -6,6 +6,7 @@ import (
 
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -118,7 +119,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	part := m.plannedPart(w)
 	layout := m.planLayout(part)
 	if w.Train {
-		p.Heap += max(2*m.text.pictures.growth(), m.pictureBytes(w, layout)) // half of it garbage
+		p.Heap += max(2*m.text.Pictures.Growth(), m.pictureBytes(w, layout)) // half of it garbage
 	}
 	for _, l := range []*learner{m.actor, m.critic, m.ref} {
 		if l != nil {
@@ -135,7 +136,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Weights += a.Bytes()
 	}
 	if w.Generate || w.Snapshots > 0 {
-		p.Caches = m.cacheBytes(part) + m.gen.narrowBytes()
+		p.Caches = m.cacheBytes(part) + m.gen.NarrowBytes()
 	}
 	switch {
 	case w.Train:
@@ -321,7 +322,7 @@ func (l microBatchPlan) bytesOf(n *net.Net, floats int64) int64 {
 // cacheBytes is the size of the caches of conversations, and of the activations for
 // reading a prompt.
 func (m *Model) cacheBytes(w Workload) int64 {
-	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
+	rows := generate.RowBucket(min(w.Rows, m.opts.MaxRows))
 	inside := insideLayer(m.net.Layers, rows*w.Tokens, rows, w.Tokens)
 	l := microBatchPlan{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
 	return m.allCaches(w) + l.bytesOf(m.net, inside) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.visionBytes(m.net)
@@ -334,7 +335,7 @@ func (m *Model) cacheBytes(w Workload) int64 {
 func (m *Model) allCaches(w Workload) int64 {
 	of := func(rows int) int64 { return m.batchCache(w, rows) }
 	sum := m.keptCaches(w)
-	most := rowBucket(min(w.Rows, m.opts.MaxRows))
+	most := generate.RowBucket(min(w.Rows, m.opts.MaxRows))
 	if w.Rows > m.opts.MaxRows {
 		return sum + 2*of(most)
 	}
@@ -344,14 +345,14 @@ func (m *Model) allCaches(w Workload) int64 {
 // keptCaches is the size of the caches of the conversations' batches.
 func (m *Model) keptCaches(w Workload) (sum int64) {
 	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
-		sum += m.batchCache(w, rowBucket(min(left, m.opts.MaxRows)))
+		sum += m.batchCache(w, generate.RowBucket(min(left, m.opts.MaxRows)))
 	}
 	return sum
 }
 
 // batchCache is the size of the cache of a batch of rows.
 func (m *Model) batchCache(w Workload, rows int) int64 {
-	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
+	slots := generate.CacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
 	return int64(rows) * m.cfg.CacheBytes(slots, m.net.Compute)
 }
 
@@ -376,7 +377,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 		}
 		w.Images = max(w.Images, len(b.Images[i]))
 		for _, im := range b.Images[i] {
-			if pic, err := m.text.picture(im); err == nil {
+			if pic, err := m.text.Picture(im); err == nil {
 				images, patches = images+1, patches+pic.Grid.H*pic.Grid.W
 			}
 		}

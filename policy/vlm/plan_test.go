@@ -13,6 +13,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -119,7 +120,7 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
-	n := m.gen.batches[0].slots
+	n := m.gen.Batches[0].Slots
 	p := plan(t, m, Workload{Generate: true, Rows: 2, Tokens: n})
 	require.Equal(t, weights, p.Weights)
 	require.GreaterOrEqual(t, p.Caches, 2*(held-weights), "a grown copy beside the old one")
@@ -173,7 +174,7 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
 		require.NoError(t, err)
 		require.True(t, regrouped(m))
-		require.Equal(t, 384, m.gen.batches[0].slots)
+		require.Equal(t, 384, m.gen.Batches[0].Slots)
 		const inputs = 32 << 10 // of one program, such as masks
 		plan := m.allCaches(Workload{Rows: rows, Tokens: 384})
 		require.LessOrEqual(t, m.dev.Peak()-weights, plan+inputs, name)
@@ -216,19 +217,19 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 
 // A policy that only generates drops images early; one that is trained keeps them.
 func TestPlansIncludeReturnedImages(t *testing.T) {
-	c := newPictureCache(playedPictures)
+	c := generate.NewPictureCache(generate.PlayedPictures)
 	for i := range byte(40) {
-		c.put([32]byte{i}, net.Picture{Pixels: make([]byte, 4<<20)})
-		require.EqualValues(t, max(0, 2*(int(i)+1)*4<<20-c.size-c.oldSize), c.growth())
+		c.Put([32]byte{i}, net.Picture{Pixels: make([]byte, 4<<20)})
+		require.EqualValues(t, max(0, 2*(int(i)+1)*4<<20-c.Size-c.OldSize), c.Growth())
 	}
-	require.Greater(t, c.growth(), int64(90<<20))
+	require.Greater(t, c.Growth(), int64(90<<20))
 	m := newTiny(t, model.Qwen25VL, Options{})
 	w := Workload{Train: true, Rows: 1, Tokens: 8}
 	before := plan(t, m, w)
-	m.text.pictures.seen = 200 << 20
+	m.text.Pictures.Seen = 200 << 20
 	require.InDelta(t, 2*400<<20, plan(t, m, w).Heap-before.Heap, 64<<20)
-	m.text.pictures.seen = 1 << 40
-	require.InDelta(t, 2*learnedPictures, plan(t, m, w).Heap-before.Heap, 64<<20)
+	m.text.Pictures.Seen = 1 << 40
+	require.InDelta(t, 2*generate.LearnedPictures, plan(t, m, w).Heap-before.Heap, 64<<20)
 }
 
 func TestFewerWantedTokensTakeFewerLogits(t *testing.T) {

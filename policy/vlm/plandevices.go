@@ -3,6 +3,7 @@ package vlm
 import (
 	"math/bits"
 
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/net"
 )
 
@@ -93,6 +94,6 @@ func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
 		return 0
 	}
 	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
-	kept := min(2*int64(w.Rows*w.Images)*one, learnedPictures)
+	kept := min(2*int64(w.Rows*w.Images)*one, generate.LearnedPictures)
 	return 2*kept + 2*4*int64(at.images)*one
 }

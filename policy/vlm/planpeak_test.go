@@ -141,7 +141,7 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 		for k := range w.Images {
 			img := w.picture(m, i*w.Images+k)
 			images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
-			pic, err := m.text.picture(images[k])
+			pic, err := m.text.Picture(images[k])
 			require.NoError(t, err)
 			rows.Tokens = append(rows.Tokens, 0)
 			for range pic.Grid.Tokens(m.cfg.Vision.Merge) {

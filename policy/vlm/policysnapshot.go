@@ -103,7 +103,7 @@ func (l *policySnapshot) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.m.closed = true
-	l.m.gen.dropSessions()
+	l.m.gen.DropSessions()
 	device.FreeAll(l.own...)
 	l.own = nil
 	return nil

@@ -54,7 +54,7 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m.gen.dropSessions()
+	m.gen.DropSessions()
 	for _, r := range plans {
 		if err := r.learner.onDevices(true, r.load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/tokenizer"
@@ -52,7 +53,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	m := &Model{text: &text{tok: tok, chat: chat, cfg: &model.Config{}}}
+	m := &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 	for i, c := range rec.Chats {
 		var messages []struct{ Role, Content string }
 		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
@@ -151,7 +152,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 		)
 		b := examples(t, m, "token-mean", line.String())
 		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
-		require.Equal(t, r.Text[:end], m.text.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, r.Text[:end], m.text.Tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
 		var learned []int32
 		for k, w := range b.Weight {
 			if w != 0 {
@@ -163,7 +164,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 			text, _, _ := strings.Cut(part, "<|im_end|>")
 			want.WriteString(text + "<|im_end|>")
 		}
-		require.Equal(t, want.String(), m.text.tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, want.String(), m.text.Tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
 	}
 	require.NoError(t, tiny.Save(dir)) // the template of Qwen2.5-VL, which has no tools
 	m := textModel(t, dir)
@@ -182,5 +183,5 @@ func textModel(t testing.TB, dir string) *Model {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	return &Model{text: &text{tok: tok, chat: chat, cfg: &model.Config{}}}
+	return &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 }

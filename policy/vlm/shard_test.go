@@ -74,7 +74,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		_, err := m.Generate(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
 		require.NoError(t, err)
 		_, playing := held()
-		require.Greater(t, playing-sum, 2*m.gen.narrowBytes(), "copies of what a device does not have anyway, and caches")
+		require.Greater(t, playing-sum, 2*m.gen.NarrowBytes(), "copies of what a device does not have anyway, and caches")
 		m.Forget(keysOf(asks())...)
 		_, after := held()
 		require.Equal(t, sum, after)
@@ -100,7 +100,7 @@ func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 	require.Equal(t, 4*all, plan(false, train).Weights)
 	require.Equal(t, all+4*largest, plan(true, train).Weights)
 	play := Workload{Generate: true, Rows: 8, Tokens: 32}
-	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.narrowBytes()
+	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.NarrowBytes()
 	require.Greater(t, decoder, all/4)
 	require.Equal(t, plan(false, play).Caches+4*decoder, plan(true, play).Caches)
 }

@@ -225,7 +225,7 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 		for k := range n {
 			rows.Tokens = append(rows.Tokens, int32(r.IntN(256)))
 			if k%4 == 2 && k/4 < len(images) {
-				pic, err := m.text.picture(images[k/4])
+				pic, err := m.text.Picture(images[k/4])
 				require.NoError(t, err)
 				for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 					rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)

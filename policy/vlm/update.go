@@ -14,7 +14,7 @@ import (
 )
 
 func (m *Model) packer(n *net.Net) *net.Packer {
-	k := &net.Packer{Cfg: n.Spec, Budget: m.opts.MicroTokens, Rows: m.opts.MicroRows, Picture: m.text.picture, LeafCount: 1}
+	k := &net.Packer{Cfg: n.Spec, Budget: m.opts.MicroTokens, Rows: m.opts.MicroRows, Picture: m.text.Picture, LeafCount: 1}
 	if m.tree {
 		k.LeafCount = m.leaves
 	}
@@ -171,8 +171,8 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 
 // learnHere makes a call on this node.
 func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats, err error) {
-	m.gen.dropSessions()
-	m.text.pictures.markTraining()
+	m.gen.DropSessions()
+	m.text.Pictures.MarkTraining()
 	if _, held := m.dev.Live(); held >= largeModel {
 		device.Trim() // memory of generation and scoring
 	}

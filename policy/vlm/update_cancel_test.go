@@ -20,7 +20,7 @@ func TestUpdatesEndConversations(t *testing.T) {
 	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
 	imitate(t, m, rows, want, 0)
-	require.Empty(t, m.gen.chats)
+	require.Empty(t, m.gen.Chats)
 	after, _ := m.dev.Live()
 	require.Equal(t, before, after)
 }
@@ -69,7 +69,7 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	rows, want := fourRows(t, m)
-	m.gen.dropSessions()
+	m.gen.DropSessions()
 	packs, err := m.packer(m.net).Packs(&rows, want)
 	require.NoError(t, err)
 	before, _ := m.dev.Live()

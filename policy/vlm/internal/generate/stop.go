@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"strings"
@@ -14,8 +14,8 @@ type stopDetector struct {
 	keep    int
 }
 
-// newStopDetector returns nil if there are no stop strings.
-func newStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
+// NewStopDetector returns nil if there are no stop strings.
+func NewStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
 	if len(stops) == 0 {
 		return nil
 	}
@@ -26,9 +26,9 @@ func newStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
 	return s
 }
 
-// add adds the response's next token and reports whether the text now contains a stop
+// Add adds the response's next token and reports whether the text now contains a stop
 // string. s may be nil.
-func (s *stopDetector) add(token int32) bool {
+func (s *stopDetector) Add(token int32) bool {
 	if s == nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"context"
@@ -10,84 +10,84 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// request is a request to read tokens in a conversation and write a response.
-type request struct {
-	row    int // in its session
-	tokens []int32
-	images []net.Picture
+// Request is a request to read tokens in a conversation and write a response.
+type Request struct {
+	Row    int // in its session
+	Tokens []int32
+	Images []net.Picture
 	seed   uint64
-	max    int // longest response
+	Max    int // longest response
 	stop   *stopDetector
-	think  *thinkingLimiter
-	shared string            // equal for requests with the same tokens and images; "" for none
+	Think  *ThinkingLimiter
+	Shared string            // equal for requests with the same tokens and images; "" for none
 	watch  func(token int32) // called with each token of the response; may be nil
 }
 
-// reply is the response to a request.
-type reply struct {
-	tokens          []int32
-	logProbs        []float32
-	stopped         bool  // ended by an end-of-turn token
+// Reply is the response to a request.
+type Reply struct {
+	Tokens          []int32
+	LogProbs        []float32
+	Stopped         bool  // ended by an end-of-turn token
 	stoppedByString bool  // ended by a stop string
 	forced          []int // indices in tokens that were not sampled
 	err             error // the model's numbers were not finite: the row cannot be used
 }
 
-// sequence is a conversation with a request in a call.
-type sequence struct {
-	*request
-	reply
-	state   *rowState
-	session *session // holds its keys and values between calls
+// Sequence is a conversation with a request in a call.
+type Sequence struct {
+	*Request
+	Reply
+	state   *RowState
+	session *Session // holds its keys and values between calls
 }
 
 // ended reports whether the response is complete.
-func (p *sequence) ended() bool {
-	return p.stopped || p.stoppedByString || p.err != nil || len(p.reply.tokens) >= p.max
+func (p *Sequence) ended() bool {
+	return p.Stopped || p.stoppedByString || p.err != nil || len(p.Reply.Tokens) >= p.Max
 }
 
 // add appends a sampled token to the response. A token whose log-prob is not finite is
 // not used, because its logits were not finite (see Sampler.Sample).
-func (p *sequence) add(c *call, id int32, logProb float32) {
+func (p *Sequence) add(c *Call, id int32, logProb float32) {
 	if logProb-logProb != 0 {
-		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, net.ErrNotFinite)
+		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.Reply.Tokens), logProb, net.ErrNotFinite)
 		return
 	}
-	p.reply.tokens, p.logProbs = append(p.reply.tokens, id), append(p.logProbs, logProb)
-	p.state.pending = id
-	p.state.length++
-	p.stoppedByString = p.stop.add(id)
-	if p.think.add(id) {
-		p.forced = append(p.forced, len(p.reply.tokens)-1)
+	p.Reply.Tokens, p.LogProbs = append(p.Reply.Tokens, id), append(p.LogProbs, logProb)
+	p.state.Pending = id
+	p.state.Length++
+	p.stoppedByString = p.stop.Add(id)
+	if p.Think.Add(id) {
+		p.forced = append(p.forced, len(p.Reply.Tokens)-1)
 	}
 	if p.watch != nil {
 		p.watch(id)
 	}
-	p.stopped = slices.Contains(c.end, id)
+	p.Stopped = slices.Contains(c.end, id)
 }
 
-// decodeBatch is a batch of rows that decode together: either a session with rows in place, or
+// DecodeBatch is a batch of rows that decode together: either a session with rows in place, or
 // a gathered batch with the unfinished rows of one or several sessions.
-type decodeBatch struct {
-	call *call
-	*session
-	sequences []*sequence // by row; nil for rows without a request
+type DecodeBatch struct {
+	call *Call
+	*Session
+	Sequences []*Sequence // by row; nil for rows without a request
 	gathered  bool
 	seeds     *device.Array
 	mask      *device.Array // the prefix's allow on the device; nil if it has changed
 }
 
-// assign assigns a request to its row. The batch must not be gathered.
-func (f *decodeBatch) assign(r *request) *sequence {
-	p := &sequence{request: r, state: f.rows[r.row], session: f.session}
-	f.sequences[r.row] = p
+// Assign assigns a request to its row. The batch must not be gathered.
+func (f *DecodeBatch) Assign(r *Request) *Sequence {
+	p := &Sequence{Request: r, state: f.Rows[r.Row], session: f.Session}
+	f.Sequences[r.Row] = p
 	return p
 }
 
 // unfinished returns the rows whose responses are not complete.
-func (f *decodeBatch) unfinished() []int {
+func (f *DecodeBatch) unfinished() []int {
 	var rows []int
-	for row, p := range f.sequences {
+	for row, p := range f.Sequences {
 		if p != nil && !p.ended() {
 			rows = append(rows, row)
 		}
@@ -96,36 +96,36 @@ func (f *decodeBatch) unfinished() []int {
 }
 
 // uploadSeeds uploads the seeds of the rows.
-func (f *decodeBatch) uploadSeeds(own *net.Scope) *device.Array {
-	seeds := make([]uint32, 2*len(f.sequences))
-	for row, p := range f.sequences {
+func (f *DecodeBatch) uploadSeeds(own *net.Scope) *device.Array {
+	seeds := make([]uint32, 2*len(f.Sequences))
+	for row, p := range f.Sequences {
 		if p != nil {
 			seeds[2*row], seeds[2*row+1] = uint32(p.seed), uint32(p.seed>>32)
 		}
 	}
-	return net.Upload(own, seeds, len(f.sequences), 2)
+	return net.Upload(own, seeds, len(f.Sequences), 2)
 }
 
 // readContexts appends the requests' contexts, each after its row's pending token, and samples the
 // first token of every response. The batch must not be gathered.
-func (f *decodeBatch) readContexts(ctx context.Context) error {
+func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	own := &net.Scope{Dev: f.net.Dev}
+	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	s := f.session
+	s := f.Session
 	length := 0
-	for _, p := range f.sequences {
+	for _, p := range f.Sequences {
 		if p != nil {
-			length = max(length, len(p.state.unread(p.request.tokens)))
+			length = max(length, len(p.state.unread(p.Request.Tokens)))
 		}
 	}
 	if length == 0 {
 		return fmt.Errorf("vlm: generate: a prompt has no tokens, must have at least one")
 	}
 	length = contextLength(length)
-	p := f.planContexts()
+	p := f.PlanContexts()
 	in, err := f.contextInputs(own, p, length)
 	if err != nil {
 		return err
@@ -141,21 +141,21 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 		}
 		in = append(in, cache...)
 	}
-	out, err := s.net.appendTokens(open, p.vision != nil, s.slots, f.call.sampler).Run(in)
+	out, err := s.Net.appendTokens(open, p.vision != nil, s.Slots, f.call.sampler).Run(in)
 	if err != nil {
 		return err
 	}
 	own.Own(out[0], out[1])
 	cache := out[2:]
-	if p.sharesContexts() {
+	if p.SharesContexts() {
 		if cache, err = f.copyShared(own, cache, p); err != nil {
 			return err
 		}
 	}
 	s.setPrefix(cache, open, length, p.freshRows(length))
-	for row, seq := range f.sequences {
+	for row, seq := range f.Sequences {
 		if seq != nil {
-			seq.state.advance(seq.request, p.next[p.index[row]])
+			seq.state.advance(seq.Request, p.next[p.Index[row]])
 		}
 	}
 	ids, logProbs, err := readSamples(out[0], out[1])
@@ -163,7 +163,7 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 		return err
 	}
 	f.collect(ids, logProbs, 1)
-	return s.startRecent(f.call.recentTokens)
+	return s.startRecent(f.call.RecentTokens)
 }
 
 // contextLength rounds the length of a context up, to limit the number of different sizes.
@@ -173,26 +173,26 @@ func contextLength(n int) int { return (net.Bucket(n) + 3) / 4 * 4 }
 // program if the call does so and there is room for the keys and values. Then done, which
 // is called between the tokens, can end the step: the tokens after it are discarded, so
 // that a batch is regrouped at the same token as with one token per program.
-func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
+func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if f.recentUsed == f.recentLen {
+	if f.recentUsed == f.RecentLen {
 		f.dropMask()
 		if err := f.flush(); err != nil {
 			return err
 		}
 	}
-	own := &net.Scope{Dev: f.net.Dev}
+	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
 	n := f.stepTokens()
 	in, sampler, err := f.stepInputs(own)
 	if err != nil {
 		return err
 	}
-	program := f.net.step(sampler)
+	program := f.Net.step(sampler)
 	if n > 1 {
-		program = f.net.steps(sampler, n)
+		program = f.Net.steps(sampler, n)
 	}
 	out, err := program.Run(in, f.inPlace(len(in))...)
 	if err != nil {
@@ -200,7 +200,7 @@ func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 	}
 	own.Own(out[0], out[1])
 	recent := 0
-	for i, x := range f.net.Cache {
+	for i, x := range f.Net.Cache {
 		if x.Slots {
 			f.recent[recent] = out[2+i]
 			recent++
@@ -227,13 +227,13 @@ func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 
 // stepTokens returns how many tokens the next program makes: as many as the call wants, or
 // one if there is no room for them or the host may force one of them.
-func (f *decodeBatch) stepTokens() int {
+func (f *DecodeBatch) stepTokens() int {
 	n := f.call.tokensPerCall
-	if n > f.recentLen-f.recentUsed {
+	if n > f.RecentLen-f.recentUsed {
 		return 1
 	}
 	for _, row := range f.unfinished() {
-		if !f.sequences[row].think.leaves(n) {
+		if !f.Sequences[row].Think.Leaves(n) {
 			return 1
 		}
 	}
@@ -241,21 +241,21 @@ func (f *decodeBatch) stepTokens() int {
 }
 
 // feed marks the pending tokens of the unfinished rows as written to the next recent slot.
-func (f *decodeBatch) feed() {
+func (f *DecodeBatch) feed() {
 	for _, row := range f.unfinished() {
-		l := f.sequences[row].state
+		l := f.Sequences[row].state
 		l.next++
-		l.pending = -1
-		f.recentAllow[row*f.recentLen+f.recentUsed] = true
+		l.Pending = -1
+		f.recentAllow[row*f.RecentLen+f.recentUsed] = true
 	}
 }
 
 // inPlace returns the indices of the recent segments and the states among a step's n inputs,
 // in the order of the outputs, so that the step updates them in place.
-func (f *decodeBatch) inPlace(n int) (out []int) {
+func (f *DecodeBatch) inPlace(n int) (out []int) {
 	recent := n - 2 - len(f.recent) // the masks are last
 	prefix := recent - len(f.prefix)
-	for i, x := range f.net.Cache {
+	for i, x := range f.Net.Cache {
 		if x.Slots {
 			out = append(out, recent)
 			recent++
@@ -267,23 +267,23 @@ func (f *decodeBatch) inPlace(n int) (out []int) {
 }
 
 // dropMask frees the mask on the device.
-func (f *decodeBatch) dropMask() {
+func (f *DecodeBatch) dropMask() {
 	f.mask.Free()
 	f.mask = nil
 }
 
-func (f *decodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
-	b := len(f.sequences)
+func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
+	b := len(f.Sequences)
 	now := make([]int32, b*nowColumns)
 	sampler := f.call.sampler
-	for row := range f.sequences {
+	for row := range f.Sequences {
 		now[row*nowColumns+nowForced] = -1
 		now[row*nowColumns+nowSlot] = int32(f.recentUsed)
 	}
 	for _, row := range f.unfinished() {
-		p := f.sequences[row]
+		p := f.Sequences[row]
 		l, here := p.state, now[row*nowColumns:]
-		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.pending, int32(len(p.reply.tokens)), p.think.next(), 1
+		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.Pending, int32(len(p.Reply.Tokens)), p.Think.Next(), 1
 		for k := range 3 {
 			here[nowPosition+k] = l.next
 		}
@@ -291,19 +291,19 @@ func (f *decodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	}
 	f.feed()
 	// Seeds and mask are kept for the next steps.
-	stay := &net.Scope{Dev: f.net.Dev}
+	stay := &net.Scope{Dev: f.Net.Dev}
 	if f.seeds == nil {
 		f.seeds = f.uploadSeeds(stay)
 	}
 	if f.mask == nil {
-		f.mask = net.Upload(stay, f.allow, b, f.slots)
+		f.mask = net.Upload(stay, f.allow, b, f.Slots)
 	}
 	if stay.Err != nil {
 		return nil, sampler, stay.Err
 	}
-	in := append(f.net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in := append(f.Net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
-	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.recentLen))
+	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.RecentLen))
 	return in, sampler, own.Err
 }
 
@@ -319,8 +319,8 @@ func readSamples(ids, logProbs *device.Array) ([]int32, []float32, error) {
 
 // collect appends a sampled token to each reply that has not ended. Tokens of successive
 // rows are stride apart.
-func (f *decodeBatch) collect(ids []int32, logProbs []float32, stride int) {
+func (f *DecodeBatch) collect(ids []int32, logProbs []float32, stride int) {
 	for _, row := range f.unfinished() {
-		f.sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
+		f.Sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
 	}
 }

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 // regroup gathers the unfinished rows of batches, in order, into the smallest batch with
 // room for them. It first copies their recent keys and values back to the sessions, so that
 // the remaining rows are complete. It consumes the batches, also on failure.
-func regroup(from ...*decodeBatch) (*decodeBatch, error) {
+func regroup(from ...*DecodeBatch) (*DecodeBatch, error) {
 	c := from[0].call
-	f := &decodeBatch{call: c, session: &session{net: c.net}, gathered: true}
+	f := &DecodeBatch{call: c, Session: &Session{Net: c.net}, gathered: true}
 	defer func() {
 		for _, g := range from {
 			g.release()
@@ -23,47 +23,47 @@ func regroup(from ...*decodeBatch) (*decodeBatch, error) {
 			return nil, err
 		}
 		for _, row := range g.unfinished() {
-			f.sequences, f.rows = append(f.sequences, g.sequences[row]), append(f.rows, g.sequences[row].state)
+			f.Sequences, f.Rows = append(f.Sequences, g.Sequences[row]), append(f.Rows, g.Sequences[row].state)
 		}
-		f.slots, f.used = max(f.slots, g.slots), max(f.used, g.used)
+		f.Slots, f.used = max(f.Slots, g.Slots), max(f.used, g.used)
 	}
-	f.rows = append(f.rows, make([]*rowState, rowBucket(len(f.sequences))-len(f.sequences))...)
-	f.sequences = append(f.sequences, make([]*sequence, len(f.rows)-len(f.sequences))...)
-	f.allow = make([]bool, len(f.rows)*f.slots)
+	f.Rows = append(f.Rows, make([]*RowState, RowBucket(len(f.Sequences))-len(f.Sequences))...)
+	f.Sequences = append(f.Sequences, make([]*Sequence, len(f.Rows)-len(f.Sequences))...)
+	f.allow = make([]bool, len(f.Rows)*f.Slots)
 	at := 0
 	for _, g := range from {
 		if err := f.copyPrefixes(g, at); err != nil {
-			f.free()
+			f.Free()
 			return nil, err
 		}
 		at += len(g.unfinished())
 		g.release() // frees memory for the next
 	}
-	if err := f.startRecent(c.recentTokens); err != nil {
-		f.free()
+	if err := f.startRecent(c.RecentTokens); err != nil {
+		f.Free()
 		return nil, err
 	}
 	return f, nil
 }
 
 // copyPrefixes copies the prefixes of another batch's unfinished rows to the rows from at on.
-func (f *decodeBatch) copyPrefixes(g *decodeBatch, at int) error {
-	own := &net.Scope{Dev: f.net.Dev}
+func (f *DecodeBatch) copyPrefixes(g *DecodeBatch, at int) error {
+	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	index := make([]int32, len(f.rows))
+	index := make([]int32, len(f.Rows))
 	for row := range index {
 		index[row] = -1
 	}
 	for i, row := range g.unfinished() {
 		index[at+i] = int32(row)
-		copy(f.allow[(at+i)*f.slots:], g.allow[row*g.slots:(row+1)*g.slots])
+		copy(f.allow[(at+i)*f.Slots:], g.allow[row*g.Slots:(row+1)*g.Slots])
 	}
 	in := append(append([]*device.Array{}, g.prefix...), f.prefix...)
 	in = append(in, net.Upload(own, index))
 	if own.Err != nil {
 		return own.Err
 	}
-	out, err := f.net.gatherRows(f.slots, f.prefix != nil).Run(in)
+	out, err := f.Net.gatherRows(f.Slots, f.prefix != nil).Run(in)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (f *decodeBatch) copyPrefixes(g *decodeBatch, at int) error {
 }
 
 // flush moves the recent segment into the prefix, also in the rows' sessions.
-func (f *decodeBatch) flush() error {
+func (f *DecodeBatch) flush() error {
 	if err := f.copyRecent(); err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func (f *decodeBatch) flush() error {
 }
 
 // finish copies the recent segment to the sessions and releases the batch.
-func (f *decodeBatch) finish() error {
+func (f *DecodeBatch) finish() error {
 	defer f.release()
 	return f.copyRecent()
 }
 
 // release frees what the batch holds apart from the rows' sessions. f may be nil.
-func (f *decodeBatch) release() {
+func (f *DecodeBatch) release() {
 	if f == nil {
 		return
 	}
@@ -100,14 +100,14 @@ func (f *decodeBatch) release() {
 	f.seeds = nil
 	f.dropMask()
 	if f.gathered {
-		f.free()
+		f.Free()
 	}
 }
 
 // sessions returns the sessions of the rows of a gathered batch.
-func (f *decodeBatch) sessions() []*session {
-	var out []*session
-	for _, p := range f.sequences {
+func (f *DecodeBatch) sessions() []*Session {
+	var out []*Session
+	for _, p := range f.Sequences {
 		if f.gathered && p != nil && (len(out) == 0 || out[len(out)-1] != p.session) {
 			out = append(out, p.session) // rows of a session are adjacent
 		}
@@ -117,7 +117,7 @@ func (f *decodeBatch) sessions() []*session {
 
 // copyRecent copies the recent segment and the states of a gathered batch to the rows' sessions,
 // whose own recent segment is empty.
-func (f *decodeBatch) copyRecent() error {
+func (f *DecodeBatch) copyRecent() error {
 	if f.recentUsed == 0 {
 		return nil
 	}
@@ -129,46 +129,46 @@ func (f *decodeBatch) copyRecent() error {
 	return nil
 }
 
-func (f *decodeBatch) copyRecentTo(owner *session) error {
-	own := &net.Scope{Dev: f.net.Dev}
+func (f *DecodeBatch) copyRecentTo(owner *Session) error {
+	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	index := make([]int32, len(owner.rows))
-	allow := make([]bool, len(owner.rows)*f.recentLen)
-	for row, p := range f.sequences {
+	index := make([]int32, len(owner.Rows))
+	allow := make([]bool, len(owner.Rows)*f.RecentLen)
+	for row, p := range f.Sequences {
 		if p != nil && p.session == owner {
-			index[p.row] = int32(row)
-			copy(allow[p.row*f.recentLen:(p.row+1)*f.recentLen], f.recentAllow[row*f.recentLen:])
+			index[p.Row] = int32(row)
+			copy(allow[p.Row*f.RecentLen:(p.Row+1)*f.RecentLen], f.recentAllow[row*f.RecentLen:])
 		}
 	}
 	at := net.Upload(own, index)
 	if own.Err != nil {
 		return own.Err
 	}
-	out, err := f.net.selectRows().Run(append(slices.Clone(f.recent), at))
+	out, err := f.Net.selectRows().Run(append(slices.Clone(f.recent), at))
 	if err != nil {
 		return err
 	}
 	device.FreeAll(owner.recent...)
-	owner.recent, owner.recentLen, owner.recentUsed, owner.recentAllow = out, f.recentLen, f.recentUsed, allow
+	owner.recent, owner.RecentLen, owner.recentUsed, owner.recentAllow = out, f.RecentLen, f.recentUsed, allow
 	return f.copyStatesTo(owner)
 }
 
 // copyStatesTo copies the states of a session's rows to it; those of its other rows do not change.
-func (f *decodeBatch) copyStatesTo(owner *session) error {
-	states := f.net.states()
+func (f *DecodeBatch) copyStatesTo(owner *Session) error {
+	states := f.Net.states()
 	if len(states) == 0 {
 		return nil
 	}
-	own := &net.Scope{Dev: f.net.Dev}
+	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	index := slices.Repeat([]int32{-1}, len(owner.rows))
-	for row, p := range f.sequences {
+	index := slices.Repeat([]int32{-1}, len(owner.Rows))
+	for row, p := range f.Sequences {
 		if p != nil && p.session == owner {
-			index[p.row] = int32(row)
+			index[p.Row] = int32(row)
 		}
 	}
 	var in []*device.Array
-	for _, s := range []*session{f.session, owner} {
+	for _, s := range []*Session{f.Session, owner} {
 		for _, i := range states {
 			in = append(in, s.prefix[i])
 		}
@@ -177,7 +177,7 @@ func (f *decodeBatch) copyStatesTo(owner *session) error {
 	if own.Err != nil {
 		return own.Err
 	}
-	out, err := f.net.gatherRows(0, true).Run(in)
+	out, err := f.Net.gatherRows(0, true).Run(in)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"cmp"
@@ -16,20 +16,20 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// conversation is the policy's state for a prompt's key.
-type conversation struct {
-	batch *session
-	row   int
+// Conversation is the policy's state for a prompt's key.
+type Conversation struct {
+	Batch *Session
+	Row   int
 	ended bool  // the last response ended with the end-of-turn token
 	dead  error // why the conversation cannot be continued
 }
 
-// play generates the responses to prompts. It calls watch, which may be nil, with each sampled token.
-func (g *generator) play(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
+// Stream generates the responses to prompts. It calls watch, which may be nil, with each sampled token.
+func (g *Generator) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
-	turns, err := g.readPrompts(prompts, s)
+	turns, err := g.ReadPrompts(prompts, s)
 	if err != nil {
 		return nil, err
 	}
@@ -49,28 +49,28 @@ func (g *generator) play(ctx context.Context, prompts []policy.Prompt, s policy.
 }
 
 // generateTurns generates the responses of all turns without an error.
-func (g *generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
-	var calls []*call // one for each leaf with requests
-	sequences := make([]*sequence, len(prompts))
+func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
+	var calls []*Call // one for each leaf with requests
+	sequences := make([]*Sequence, len(prompts))
 	defer func() {
 		for _, c := range calls {
-			c.free()
+			c.Free()
 		}
 	}()
-	for _, batch := range g.batches {
+	for _, batch := range g.Batches {
 		c, err := g.callOf(&calls, batch.leaf, s)
 		if err != nil {
 			return err
 		}
-		f := c.newDecodeBatch(batch)
+		f := c.NewDecodeBatch(batch)
 		for i, p := range prompts {
-			if c := g.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
-				r := turns[i].request
-				r.row = c.row
+			if c := g.Chats[p.Conversation]; turns[i].err == nil && c.Batch == batch {
+				r := turns[i].Request
+				r.Row = c.Row
 				if watch != nil {
 					r.watch = func(token int32) { watch(i, token) }
 				}
-				sequences[i] = f.assign(r)
+				sequences[i] = f.Assign(r)
 			}
 		}
 		if len(f.unfinished()) > 0 {
@@ -81,7 +81,7 @@ func (g *generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
 			for _, c := range calls {
 				for _, f := range c.waiting {
-					g.dropSession(f.session)
+					g.dropSession(f.Session)
 				}
 			}
 		}
@@ -89,25 +89,25 @@ func (g *generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 	}
 	for i, p := range prompts {
 		if sequences[i] != nil {
-			out[i] = g.completion(p, turns[i], &sequences[i].reply)
+			out[i] = g.Completion(p, turns[i], &sequences[i].Reply)
 		}
 	}
 	return nil
 }
 
 // callOf returns the call of a leaf, which it adds to calls if it is new.
-func (g *generator) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, error) {
+func (g *Generator) callOf(calls *[]*Call, leaf int, s policy.Sampling) (*Call, error) {
 	for _, c := range *calls {
 		if c.leaf == leaf {
 			return c, nil
 		}
 	}
 	r := g.of(leaf)
-	w, err := g.generationWeights(r)
+	w, err := g.GenerationWeights(r)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCall(programs{r.net}, w, s, g.cfg.EndOfTurn, &g.settings)
+	c, err := NewCall(Programs{r.Net}, w, s, g.Cfg.EndOfTurn, &g.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -118,28 +118,28 @@ func (g *generator) callOf(calls *[]*call, leaf int, s policy.Sampling) (*call, 
 
 // runCalls runs the calls of each device in the order of their leaves. Devices run at the
 // same time, unless tokens are watched, which must come in the same order in every run.
-func (g *generator) runCalls(ctx context.Context, calls []*call, watched bool) error {
-	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.leaf, b.leaf) })
+func (g *Generator) runCalls(ctx context.Context, calls []*Call, watched bool) error {
+	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.leaf, b.leaf) })
 	run := func(d *device.Device) error {
 		for _, c := range calls {
 			if c.net.Dev != d {
 				continue
 			}
-			if err := c.run(ctx, c.waiting); err != nil {
+			if err := c.Run(ctx, c.waiting); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if watched {
-		for _, w := range g.weights {
-			if err := run(w.net.Dev); err != nil {
+		for _, w := range g.Weights {
+			if err := run(w.Net.Dev); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return net.Each(len(g.weights), func(i int) error { return run(g.weights[i].net.Dev) })
+	return net.Each(len(g.Weights), func(i int) error { return run(g.Weights[i].Net.Dev) })
 }
 
 // ErrSampling is wrapped by errors about sampling settings.
@@ -158,20 +158,20 @@ func checkSampling(s policy.Sampling) error {
 	case slices.Contains(s.StopStrings, ""):
 		return fmt.Errorf("vlm: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
 	}
-	return checkThinking(s.Thinking)
+	return CheckThinking(s.Thinking)
 }
 
 // promptTurn is the part of a conversation that a prompt adds.
 type promptTurn struct {
-	request *request
+	Request *Request
 	context []int32
 	images  []policy.Image
-	opened  string // the response's text that the chat template wrote
+	Opened  string // the response's text that the chat template wrote
 	err     error  // why this conversation cannot continue
 }
 
-// readPrompts converts the prompts' messages to tokens and processed images.
-func (g *generator) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
+// ReadPrompts converts the prompts' messages to tokens and processed images.
+func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
 	turns := make([]promptTurn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
 	seen := map[uint64]int{}
@@ -181,7 +181,7 @@ func (g *generator) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 			return nil, fmt.Errorf("vlm: prompts %d and %d continue the same conversation, %d", j, i, p.Conversation)
 		}
 		seen[p.Conversation] = i
-		if _, goesOn := g.chats[p.Conversation]; !goesOn {
+		if _, goesOn := g.Chats[p.Conversation]; !goesOn {
 			opens = true
 		}
 		for _, msg := range p.Messages {
@@ -189,9 +189,9 @@ func (g *generator) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		}
 	}
 	if opens {
-		g.pictures.startRound()
+		g.Pictures.startRound()
 	}
-	refs, pics, errs := g.prepareImages(groups)
+	refs, pics, errs := g.PrepareImages(groups)
 	for i, p := range prompts {
 		if errs[i] != nil {
 			turns[i].err = errs[i]
@@ -204,32 +204,32 @@ func (g *generator) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		if limit < 1 {
 			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
 		}
-		if c, ok := g.chats[p.Conversation]; ok && c.dead != nil {
+		if c, ok := g.Chats[p.Conversation]; ok && c.dead != nil {
 			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
 			continue
 		}
-		ids, err := g.encode(p, pics[i])
+		ids, err := g.Encode(p, pics[i])
 		if err != nil {
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		opened := g.chat.Opened()
-		if r := g.resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !g.chat.Begins(g.tok, r.tokens) {
+		opened := g.Chat.Opened()
+		if r := g.Resumed[p.Conversation]; r != nil && len(p.Messages) == 0 && !g.Chat.Begins(g.Tok, r.tokens) {
 			opened = "" // the recorded tokens end inside the response
 		}
-		think, err := newThinkingLimiter(g.tok, s.Thinking, opened)
+		think, err := NewThinkingLimiter(g.Tok, s.Thinking, opened)
 		if err != nil {
 			return nil, err
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(g.tok, s.StopStrings), think: think,
-			shared: contextKey(ids, refs[i])}
-		turns[i] = promptTurn{request: r, context: ids, images: refs[i], opened: opened}
-		g.resumed[p.Conversation].prepend(&turns[i])
-		length := len(r.tokens)
-		if c, ok := g.chats[p.Conversation]; ok {
-			length += c.batch.rows[c.row].length
+		r := &Request{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, s.StopStrings), Think: think,
+			Shared: contextKey(ids, refs[i])}
+		turns[i] = promptTurn{Request: r, context: ids, images: refs[i], Opened: opened}
+		g.Resumed[p.Conversation].prepend(&turns[i])
+		length := len(r.Tokens)
+		if c, ok := g.Chats[p.Conversation]; ok {
+			length += c.Batch.Rows[c.Row].Length
 		}
-		if most := g.cfg.Text.MaxPositions; most > 0 && limit > most-length {
+		if most := g.Cfg.Text.MaxPositions; most > 0 && limit > most-length {
 			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length, limit, most)
 		}
 	}
@@ -248,68 +248,68 @@ func contextKey(ids []int32, images []policy.Image) string {
 	return string(key)
 }
 
-// encode renders and tokenises a prompt's messages.
-func (g *generator) encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
+// Encode renders and tokenises a prompt's messages.
+func (g *Generator) Encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
 	msgs := make([]tokenizer.Message, len(p.Messages))
 	for i, msg := range p.Messages {
 		var err error
-		if msgs[i], err = tokenizer.Marked(string(msg.Role), msg.Text, imageMark, len(msg.Images)); err != nil {
+		if msgs[i], err = tokenizer.Marked(string(msg.Role), msg.Text, ImageMark, len(msg.Images)); err != nil {
 			return nil, err
 		}
 	}
 	var text string
 	var err error
-	c, r := g.chats[p.Conversation], g.resumed[p.Conversation]
+	c, r := g.Chats[p.Conversation], g.Resumed[p.Conversation]
 	switch {
 	case c != nil:
-		text, err = g.chat.Continue(msgs, tokenizer.Ending(c.ended))
+		text, err = g.Chat.Continue(msgs, tokenizer.Ending(c.ended))
 	case r != nil && len(msgs) == 0 && r.ended:
 		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
 	case r != nil && len(msgs) == 0:
 		return nil, nil // the response follows the recorded tokens
 	case r != nil:
-		text, err = g.chat.Continue(msgs, tokenizer.Ending(r.ended))
+		text, err = g.Chat.Continue(msgs, tokenizer.Ending(r.ended))
 	default:
-		text, err = g.chat.Open(msgs)
+		text, err = g.Chat.Open(msgs)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ids, err := g.tok.Encode(text)
+	ids, err := g.Tok.Encode(text)
 	if err != nil {
 		return nil, err
 	}
 	counts := make([]int, len(pics))
 	for i, pic := range pics {
-		counts[i] = pic.Grid.Tokens(g.cfg.Vision.Merge)
+		counts[i] = pic.Grid.Tokens(g.Cfg.Vision.Merge)
 	}
 	if len(counts) == 0 {
 		return ids, nil
 	}
-	return g.tok.ExpandImages(nil, ids, counts)
+	return g.Tok.ExpandImages(nil, ids, counts)
 }
 
-// imageMark marks the position of an image in a message's text.
-const imageMark = dialogue.ImageMark
+// ImageMark marks the position of an image in a message's text.
+const ImageMark = dialogue.ImageMark
 
-// completion converts a reply to a completion.
-func (g *generator) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
-	c := g.chats[p.Conversation]
-	delete(g.resumed, p.Conversation)
+// Completion converts a reply to a completion.
+func (g *Generator) Completion(p policy.Prompt, t promptTurn, r *Reply) policy.Completion {
+	c := g.Chats[p.Conversation]
+	delete(g.Resumed, p.Conversation)
 	if c.dead = r.err; r.err != nil {
 		return policy.Completion{Err: r.err}
 	}
-	_, end := g.chat.EndOfTurn()
-	last := r.tokens[len(r.tokens)-1]
-	c.ended = r.stopped && last == end
-	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
-	words := r.tokens
+	_, end := g.Chat.EndOfTurn()
+	last := r.Tokens[len(r.Tokens)-1]
+	c.ended = r.Stopped && last == end
+	out := policy.Completion{Context: t.context, Tokens: r.Tokens, LogProbs: r.LogProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
+	words := r.Tokens
 	switch {
-	case r.stopped:
+	case r.Stopped:
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = t.opened + g.tok.Decode(words, tokenizer.KeepSpecial)
+	out.Text = t.Opened + g.Tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"fmt"
@@ -18,72 +18,72 @@ import (
 type pictureCache struct {
 	mu       sync.Mutex
 	limit    int
-	size     int // bytes in fresh
-	oldSize  int // bytes in old
-	seen     int // bytes of the round's new pictures
-	fresh    map[[32]byte]net.Picture
-	old      map[[32]byte]net.Picture
+	Size     int // bytes in fresh
+	OldSize  int // bytes in old
+	Seen     int // bytes of the round's new pictures
+	Fresh    map[[32]byte]net.Picture
+	Old      map[[32]byte]net.Picture
 	learning bool // there has been a training step in this round
 }
 
 // Limits on the bytes of processed images: for a policy that only generates, which does not
 // need them again, and for one that is trained.
 const (
-	playedPictures  = 64 << 20
-	learnedPictures = 512 << 20
+	PlayedPictures  = 64 << 20
+	LearnedPictures = 512 << 20
 )
 
-func newPictureCache(limit int) *pictureCache {
-	return &pictureCache{limit: limit, fresh: map[[32]byte]net.Picture{}}
+func NewPictureCache(limit int) *pictureCache {
+	return &pictureCache{limit: limit, Fresh: map[[32]byte]net.Picture{}}
 }
 
 func (c *pictureCache) get(hash [32]byte) (net.Picture, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.fresh[hash]
+	p, ok := c.Fresh[hash]
 	if ok {
 		return p, true
 	}
-	if p, ok = c.old[hash]; ok {
+	if p, ok = c.Old[hash]; ok {
 		c.store(hash, p)
 	}
 	return p, ok
 }
 
-func (c *pictureCache) put(hash [32]byte, p net.Picture) {
+func (c *pictureCache) Put(hash [32]byte, p net.Picture) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.fresh[hash]; !ok {
-		c.seen += len(p.Pixels)
+	if _, ok := c.Fresh[hash]; !ok {
+		c.Seen += len(p.Pixels)
 		c.store(hash, p)
 	}
 }
 
-// growth is the number of bytes by which the cache grows in training, which keeps two
+// Growth is the number of bytes by which the cache grows in training, which keeps two
 // rounds, if further rounds have as many images as this one.
-func (c *pictureCache) growth() int64 {
+func (c *pictureCache) Growth() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return int64(max(0, min(2*c.seen, learnedPictures)-c.size-c.oldSize))
+	return int64(max(0, min(2*c.Seen, LearnedPictures)-c.Size-c.OldSize))
 }
 
 func (c *pictureCache) store(hash [32]byte, p net.Picture) {
-	if c.size > 0 && c.size+len(p.Pixels) > c.limit/2 {
+	if c.Size > 0 && c.Size+len(p.Pixels) > c.limit/2 {
 		c.rotate()
 	}
-	c.fresh[hash] = p
-	c.size += len(p.Pixels)
+	c.Fresh[hash] = p
+	c.Size += len(p.Pixels)
 }
 
 func (c *pictureCache) rotate() {
-	c.old, c.oldSize, c.fresh, c.size = c.fresh, c.size, map[[32]byte]net.Picture{}, 0
+	c.Old, c.OldSize, c.Fresh, c.Size = c.Fresh, c.Size, map[[32]byte]net.Picture{}, 0
 }
 
-// markTraining records a training step.
-func (c *pictureCache) markTraining() {
+// MarkTraining records a training step.
+func (c *pictureCache) MarkTraining() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.learning, c.limit = true, learnedPictures
+	c.learning, c.limit = true, LearnedPictures
 }
 
 // startRound records that conversations begin, or are encoded. It starts a new round if there
@@ -93,7 +93,7 @@ func (c *pictureCache) startRound() {
 	defer c.mu.Unlock()
 	if c.learning {
 		c.rotate()
-		c.learning, c.seen = false, 0
+		c.learning, c.Seen = false, 0
 	}
 }
 
@@ -110,7 +110,7 @@ func recoverImagePanic(f func() error) (err error) {
 
 // hash sets an image's hash after it has checked that the size is valid. Hashing copies the
 // pixels.
-func (x *text) hash(im *policy.Image) error {
+func (x *Text) hash(im *policy.Image) error {
 	b := im.Image.Bounds()
 	if x.proc == nil {
 		return x.noVision()
@@ -122,11 +122,11 @@ func (x *text) hash(im *policy.Image) error {
 	return nil
 }
 
-func (x *text) noVision() error { return fmt.Errorf("%s has no vision tower", x.cfg.Family) }
+func (x *Text) noVision() error { return fmt.Errorf("%s has no vision tower", x.Cfg.Family) }
 
-// picture returns a processed image, from the cache if possible.
-func (x *text) picture(im policy.Image) (net.Picture, error) {
-	if p, ok := x.pictures.get(im.Hash); ok {
+// Picture returns a processed image, from the cache if possible.
+func (x *Text) Picture(im policy.Image) (net.Picture, error) {
+	if p, ok := x.Pictures.get(im.Hash); ok {
 		return p, nil
 	}
 	if x.proc == nil {
@@ -140,13 +140,13 @@ func (x *text) picture(im policy.Image) (net.Picture, error) {
 		return net.Picture{}, err
 	}
 	p := net.Picture{Grid: net.Grid{H: patches.Grid.H, W: patches.Grid.W}, Pixels: patches.Pix}
-	x.pictures.put(im.Hash, p)
+	x.Pictures.Put(im.Hash, p)
 	return p, nil
 }
 
-// prepareImages hashes and processes the images of several prompts in parallel. The result does
+// PrepareImages hashes and processes the images of several prompts in parallel. The result does
 // not depend on the number of workers. There is one error, or nil, per prompt.
-func (x *text) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
+func (x *Text) PrepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
 	refs, pics := make([][]policy.Image, len(groups)), make([][]net.Picture, len(groups))
 	errs := make([]error, len(groups))
 	work := make(chan int)
@@ -163,7 +163,7 @@ func (x *text) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.
 					var pic net.Picture
 					err := recoverImagePanic(func() error { return x.hash(&ref) })
 					if err == nil {
-						pic, err = x.picture(ref)
+						pic, err = x.Picture(ref)
 					}
 					if err != nil {
 						errs[i] = fmt.Errorf("vlm: image %d: %w", k, err)

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// call is one call of Generate on the device.
+// Call is one call of Generate on the device.
 //
 // Each session with requests reads all their contexts at once. Its rows then decode in
 // place, including rows that have ended. When so many have ended that a smaller batch is
@@ -21,23 +21,23 @@ import (
 //
 // The schedule depends only on the order of the requests and on the tokens, never on
 // time, so that a run can be repeated.
-type call struct {
+type Call struct {
 	leaf          int            // of its sessions
-	waiting       []*decodeBatch // the sessions with requests
-	net           programs
+	waiting       []*DecodeBatch // the sessions with requests
+	net           Programs
 	w             *net.Parts
 	sampler       model.Sampler
 	params        *device.Array
 	end           []int32 // tokens that end a response
-	recentTokens  int     // length of the recent segments, a multiple of maxTokensPerCall
+	RecentTokens  int     // length of the recent segments, a multiple of maxTokensPerCall
 	tokensPerCall int     // tokens that a program makes
-	maxRows       int     // in one batch
-	fixed         int     // cost of a step that does not depend on its rows (reading the weights), in rows
+	MaxRows       int     // in one batch
+	Fixed         int     // cost of a step that does not depend on its rows (reading the weights), in rows
 }
 
-// newCall starts a call; free ends it.
-func newCall(n programs, w *net.Parts, s policy.Sampling, end []int32, o *settings) (*call, error) {
-	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: tokensPerCall(o.TokensPerCall, n), maxRows: o.MaxRows, fixed: stepCost(n.Dev)}
+// NewCall starts a call; free ends it.
+func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Call, error) {
+	c := &Call{net: n, w: w, end: end, RecentTokens: 32, tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
@@ -50,7 +50,7 @@ func newCall(n programs, w *net.Parts, s policy.Sampling, end []int32, o *settin
 	return c, err
 }
 
-func (c *call) free() { c.params.Free() }
+func (c *Call) Free() { c.params.Free() }
 
 // stepCost is the part of a decoding step's time that does not depend on the rows, in
 // rows. With a 135M model on a CPU, 1, 8 and 32 rows take 18, 31 and 135 ms, which gives
@@ -66,28 +66,28 @@ func stepCost(d *device.Device) int {
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
 
-// checkStates refuses several tokens per program where the cache has states.
-func checkStates(tokensPerCall int, n *net.Net) error {
-	if tokensPerCall > 1 && len(programs{n}.states()) > 0 {
+// CheckStates refuses several tokens per program where the cache has states.
+func CheckStates(tokensPerCall int, n *net.Net) error {
+	if tokensPerCall > 1 && len(Programs{n}.states()) > 0 {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", backend.ErrOption, tokensPerCall)
 	}
 	return nil
 }
 
-func checkTokensPerCall(n int) error {
+func CheckTokensPerCall(n int) error {
 	if n < 0 || n > 0 && maxTokensPerCall%n != 0 {
 		return fmt.Errorf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", n, maxTokensPerCall)
 	}
 	return nil
 }
 
-// tokensPerCall is the number of tokens that a program makes. On accelerators, the launch of
+// TokensPerCall is the number of tokens that a program makes. On accelerators, the launch of
 // a program with hundreds of inputs and the wait for its result take longer than a small
 // batch's step. On CPUs 8 tokens per program halve the time per token of a model with half
 // a million parameters and up to 8 rows, but change little with 128 rows or 135 million
 // parameters, where up to 7 tokens for nothing cost more. A cache with states allows one only:
 // a state cannot be cut back when a row has ended before the last token.
-func tokensPerCall(want int, n programs) int {
+func TokensPerCall(want int, n Programs) int {
 	switch {
 	case want > 0:
 		return want
@@ -97,26 +97,26 @@ func tokensPerCall(want int, n programs) int {
 	return 1
 }
 
-// newDecodeBatch returns a decode batch for a session, without requests.
-func (c *call) newDecodeBatch(s *session) *decodeBatch {
-	return &decodeBatch{call: c, session: s, sequences: make([]*sequence, len(s.rows))}
+// NewDecodeBatch returns a decode batch for a session, without requests.
+func (c *Call) NewDecodeBatch(s *Session) *DecodeBatch {
+	return &DecodeBatch{call: c, Session: s, Sequences: make([]*Sequence, len(s.Rows))}
 }
 
 // maxRemaining is the largest number of tokens that a row of the batch may still write.
-func (f *decodeBatch) maxRemaining() int {
+func (f *DecodeBatch) maxRemaining() int {
 	most := 0
 	for _, row := range f.unfinished() {
-		most = max(most, f.sequences[row].max-len(f.sequences[row].reply.tokens))
+		most = max(most, f.Sequences[row].Max-len(f.Sequences[row].Reply.Tokens))
 	}
 	return most
 }
 
-// expectedSteps estimates the remaining steps: as many as the rows have already written,
+// ExpectedSteps estimates the remaining steps: as many as the rows have already written,
 // because most end early; before the first token, half of the maximum.
-func (f *decodeBatch) expectedSteps() int {
+func (f *DecodeBatch) ExpectedSteps() int {
 	age := 0
 	for _, row := range f.unfinished() {
-		age = max(age, len(f.sequences[row].reply.tokens))
+		age = max(age, len(f.Sequences[row].Reply.Tokens))
 	}
 	if age == 0 {
 		return f.maxRemaining() / 2
@@ -124,22 +124,22 @@ func (f *decodeBatch) expectedSteps() int {
 	return min(f.maxRemaining(), age)
 }
 
-func (c *call) cost(rows int) int { return c.fixed + rows }
+func (c *Call) cost(rows int) int { return c.Fixed + rows }
 
 // switchSteps is the minimal gain of moving rows to another batch, in steps of that batch:
 // caches are copied and, the first time, programs are compiled. Responses of about twenty
 // tokens end before it pays.
 const switchSteps = 10
 
-// shouldShrink reports whether the unfinished rows should move to a smaller batch.
-func (c *call) shouldShrink(f *decodeBatch) bool {
-	to := rowBucket(len(f.unfinished()))
-	return 2*to <= len(f.rows) && f.expectedSteps()*(c.cost(len(f.rows))-c.cost(to)) >= switchSteps*c.cost(len(f.rows))
+// ShouldShrink reports whether the unfinished rows should move to a smaller batch.
+func (c *Call) ShouldShrink(f *DecodeBatch) bool {
+	to := RowBucket(len(f.unfinished()))
+	return 2*to <= len(f.Rows) && f.ExpectedSteps()*(c.cost(len(f.Rows))-c.cost(to)) >= switchSteps*c.cost(len(f.Rows))
 }
 
-// countToMerge returns how many of the waiting batches, from the first on, should be merged
+// CountToMerge returns how many of the waiting batches, from the first on, should be merged
 // with f, which may be nil. Merging shares the fixed cost of a step and uses free rows.
-func (c *call) countToMerge(f *decodeBatch, waiting []*decodeBatch) int {
+func (c *Call) CountToMerge(f *DecodeBatch, waiting []*DecodeBatch) int {
 	if len(waiting) == 0 {
 		return 0
 	}
@@ -149,14 +149,14 @@ func (c *call) countToMerge(f *decodeBatch, waiting []*decodeBatch) int {
 		first, least = waiting[0], 1
 	}
 	best, most := least, 0
-	rows, apart, steps := len(first.unfinished()), c.cost(len(first.rows)), first.expectedSteps()
+	rows, apart, steps := len(first.unfinished()), c.cost(len(first.Rows)), first.ExpectedSteps()
 	for n := least; n < len(waiting); n++ {
 		w := waiting[n]
-		rows, apart, steps = rows+len(w.unfinished()), apart+c.cost(len(w.rows)), min(steps, w.expectedSteps())
-		if rows > c.maxRows {
+		rows, apart, steps = rows+len(w.unfinished()), apart+c.cost(len(w.Rows)), min(steps, w.ExpectedSteps())
+		if rows > c.MaxRows {
 			break
 		}
-		together := c.cost(rowBucket(rows))
+		together := c.cost(RowBucket(rows))
 		if gain := steps * (apart - together); gain > most && gain >= switchSteps*together {
 			best, most = n+1, gain
 		}
@@ -164,17 +164,17 @@ func (c *call) countToMerge(f *decodeBatch, waiting []*decodeBatch) int {
 	return best
 }
 
-// run reads the contexts of all requests and samples the responses.
-func (c *call) run(ctx context.Context, waiting []*decodeBatch) error {
+// Run reads the contexts of all requests and samples the responses.
+func (c *Call) Run(ctx context.Context, waiting []*DecodeBatch) error {
 	longest := 0
 	for _, f := range waiting {
 		longest = max(longest, f.maxRemaining())
 	}
-	c.recentTokens = max(maxTokensPerCall, (min(longest, c.recentTokens)+maxTokensPerCall-1)/maxTokensPerCall*maxTokensPerCall)
-	var f *decodeBatch
+	c.RecentTokens = max(maxTokensPerCall, (min(longest, c.RecentTokens)+maxTokensPerCall-1)/maxTokensPerCall*maxTokensPerCall)
+	var f *DecodeBatch
 	defer func() { f.release() }()
 	for f != nil || len(waiting) > 0 {
-		n := c.countToMerge(f, waiting)
+		n := c.CountToMerge(f, waiting)
 		next, err := c.readAndMerge(ctx, f, waiting[:n])
 		f, waiting = next, waiting[n:]
 		if err != nil {
@@ -183,7 +183,7 @@ func (c *call) run(ctx context.Context, waiting []*decodeBatch) error {
 		if f == nil {
 			continue // all responses ended with their first token
 		}
-		if err := f.step(ctx, func() bool { return c.countToMerge(f, waiting) > 0 || c.shouldShrink(f) }); err != nil {
+		if err := f.step(ctx, func() bool { return c.CountToMerge(f, waiting) > 0 || c.ShouldShrink(f) }); err != nil {
 			return err
 		}
 		if len(f.unfinished()) == 0 {
@@ -199,8 +199,8 @@ func (c *call) run(ctx context.Context, waiting []*decodeBatch) error {
 
 // readAndMerge reads the contexts of the new batches and returns the batch of all unfinished
 // rows: f, which may be nil, or one that replaces it.
-func (c *call) readAndMerge(ctx context.Context, f *decodeBatch, new []*decodeBatch) (*decodeBatch, error) {
-	var all []*decodeBatch
+func (c *Call) readAndMerge(ctx context.Context, f *DecodeBatch, new []*DecodeBatch) (*DecodeBatch, error) {
+	var all []*DecodeBatch
 	if f != nil {
 		all = append(all, f)
 	}
@@ -215,7 +215,7 @@ func (c *call) readAndMerge(ctx context.Context, f *decodeBatch, new []*decodeBa
 	switch {
 	case len(all) == 0:
 		return nil, nil
-	case len(all) > 1 || c.shouldShrink(all[0]):
+	case len(all) > 1 || c.ShouldShrink(all[0]):
 		return regroup(all...)
 	}
 	return all[0], nil

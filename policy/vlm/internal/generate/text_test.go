@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"testing"
@@ -11,8 +11,9 @@ import (
 // TestEndsFollowTheText: ends give the length of the response's text after each token;
 // characters of several tokens end with their last one.
 func TestEndsFollowTheText(t *testing.T) {
-	tok := tinyTokenizer(t)
-	m := &text{tok: tok, chat: &tokenizer.Chat{}}
+	tok, err := tokenizer.NewTiny([]string{"left", "right"})
+	require.NoError(t, err)
+	m := &Text{Tok: tok, Chat: &tokenizer.Chat{}}
 	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"vagen/policy"
@@ -7,14 +7,14 @@ import (
 )
 
 // assignRows assigns rows to new conversations and shrinks batches with many free rows.
-func (g *generator) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
+func (g *Generator) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 	var fresh []uint64
 	for i, p := range prompts {
-		if _, ok := g.chats[p.Conversation]; !ok && turns[i].err == nil {
+		if _, ok := g.Chats[p.Conversation]; !ok && turns[i].err == nil {
 			fresh = append(fresh, p.Conversation)
 		}
 	}
-	if g.leaves > 0 {
+	if g.Leaves > 0 {
 		for leaf, n := range g.shares(len(fresh)) {
 			g.openRows(leaf, fresh[:n])
 			fresh = fresh[n:]
@@ -22,7 +22,7 @@ func (g *generator) assignRows(prompts []policy.Prompt, turns []promptTurn) erro
 	} else {
 		g.openRows(0, fresh)
 	}
-	for _, s := range g.batches {
+	for _, s := range g.Batches {
 		if err := g.compact(s); err != nil {
 			g.dropSession(s) // rows may have moved in only half of the cache's arrays
 			return err
@@ -32,16 +32,16 @@ func (g *generator) assignRows(prompts []policy.Prompt, turns []promptTurn) erro
 }
 
 // openRows opens conversations in new sessions of a leaf.
-func (g *generator) openRows(leaf int, fresh []uint64) {
+func (g *Generator) openRows(leaf int, fresh []uint64) {
 	most := g.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &session{net: programs{g.of(leaf).net}, leaf: leaf, rows: make([]*rowState, rowBucket(n)), minSlots: g.CacheTokens}
+		s := &Session{Net: Programs{g.of(leaf).Net}, leaf: leaf, Rows: make([]*RowState, RowBucket(n)), minSlots: g.CacheTokens}
 		for row, key := range fresh[:n] {
-			s.rows[row] = &rowState{pending: -1}
-			g.chats[key] = &conversation{batch: s, row: row}
+			s.Rows[row] = &RowState{Pending: -1}
+			g.Chats[key] = &Conversation{Batch: s, Row: row}
 		}
-		g.batches = append(g.batches, s)
+		g.Batches = append(g.Batches, s)
 		fresh = fresh[n:]
 		most = g.waitingRows()
 	}
@@ -49,10 +49,10 @@ func (g *generator) openRows(leaf int, fresh []uint64) {
 
 // shares returns how many of n new conversations each leaf opens, so that all leaves have
 // about as many. It depends on the conversations and on the number of leaves, not on that of devices.
-func (g *generator) shares(n int) []int {
-	out, load := make([]int, g.leaves), make([]int, g.leaves)
-	for _, c := range g.chats {
-		load[c.batch.leaf]++
+func (g *Generator) shares(n int) []int {
+	out, load := make([]int, g.Leaves), make([]int, g.Leaves)
+	for _, c := range g.Chats {
+		load[c.Batch.leaf]++
 	}
 	for range n {
 		leaf := net.LeastLoaded(load)
@@ -65,16 +65,16 @@ func (g *generator) shares(n int) []int {
 // waitingRows is the batch size for conversations that find no row in the first batch.
 // Smaller batches may join a running batch sooner, but otherwise each reads and decodes
 // separately, so they are used where that is cheap.
-func (g *generator) waitingRows() int {
+func (g *Generator) waitingRows() int {
 	if g.MaxRows > 4*stepCost(g.dev()) {
 		return g.MaxRows
 	}
 	return max(1, g.MaxRows/2)
 }
 
-// rowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
+// RowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
 // 32, then multiples of 32.
-func rowBucket(n int) int {
+func RowBucket(n int) int {
 	for _, b := range []int{1, 2, 4, 8, 16, 32} {
 		if n <= b {
 			return b
@@ -85,20 +85,20 @@ func rowBucket(n int) int {
 
 // compact moves the live rows of a batch to a smaller one when enough of them have ended.
 // The order is kept.
-func (g *generator) compact(s *session) error {
+func (g *Generator) compact(s *Session) error {
 	var index []int32
-	for row, l := range s.rows {
+	for row, l := range s.Rows {
 		if l != nil {
 			index = append(index, int32(row))
 		}
 	}
 	// Only to half the size or less: every size needs its own executables, and below 32
 	// rows a step is hardly faster.
-	to := len(s.rows)
+	to := len(s.Rows)
 	for to >= 64 && len(index) <= to/2 {
 		to /= 2
 	}
-	if to == len(s.rows) || s.prefix == nil {
+	if to == len(s.Rows) || s.prefix == nil {
 		return nil
 	}
 	moved := map[int]int{}
@@ -111,9 +111,9 @@ func (g *generator) compact(s *session) error {
 	if err := s.pickRows(index, len(moved)); err != nil {
 		return err
 	}
-	for _, c := range g.chats {
-		if c.batch == s {
-			c.row = moved[c.row]
+	for _, c := range g.Chats {
+		if c.Batch == s {
+			c.Row = moved[c.Row]
 		}
 	}
 	return nil
@@ -121,61 +121,61 @@ func (g *generator) compact(s *session) error {
 
 // pickRows keeps the rows at the index, in its order. The first live of them are
 // conversations; the others are free.
-func (s *session) pickRows(index []int32, live int) error {
-	own := net.Scope{Dev: s.net.Dev}
+func (s *Session) pickRows(index []int32, live int) error {
+	own := net.Scope{Dev: s.Net.Dev}
 	defer own.Free()
 	at := net.Upload(&own, index)
 	if own.Err != nil {
 		return own.Err
 	}
 	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
-		out, err := s.net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))
+		out, err := s.Net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))
 		if err != nil {
 			return err
 		}
 		device.FreeAll(*arrays...)
 		*arrays = out
 	}
-	rows := make([]*rowState, len(index))
-	allow, recent := make([]bool, len(index)*s.slots), make([]bool, len(index)*s.recentLen)
+	rows := make([]*RowState, len(index))
+	allow, recent := make([]bool, len(index)*s.Slots), make([]bool, len(index)*s.RecentLen)
 	for row, from := range index {
 		if row < live {
-			rows[row] = s.rows[from]
+			rows[row] = s.Rows[from]
 		}
-		copy(allow[row*s.slots:(row+1)*s.slots], s.allow[int(from)*s.slots:])
-		copy(recent[row*s.recentLen:(row+1)*s.recentLen], s.recentAllow[int(from)*s.recentLen:])
+		copy(allow[row*s.Slots:(row+1)*s.Slots], s.allow[int(from)*s.Slots:])
+		copy(recent[row*s.RecentLen:(row+1)*s.RecentLen], s.recentAllow[int(from)*s.RecentLen:])
 	}
-	s.rows, s.allow, s.recentAllow = rows, allow, recent
+	s.Rows, s.allow, s.recentAllow = rows, allow, recent
 	return nil
 }
 
-func (g *generator) forget(keys ...uint64) {
+func (g *Generator) Forget(keys ...uint64) {
 	for _, key := range keys {
-		delete(g.resumed, key)
-		c, ok := g.chats[key]
+		delete(g.Resumed, key)
+		c, ok := g.Chats[key]
 		if !ok {
 			continue
 		}
-		c.batch.rows[c.row] = nil
-		delete(g.chats, key)
+		c.Batch.Rows[c.Row] = nil
+		delete(g.Chats, key)
 	}
-	kept := g.batches[:0]
-	for _, s := range g.batches {
+	kept := g.Batches[:0]
+	for _, s := range g.Batches {
 		if s.empty() {
-			s.free()
+			s.Free()
 		} else {
 			kept = append(kept, s)
 		}
 	}
-	clear(g.batches[len(kept):])
-	g.batches = kept
-	if len(kept) == 0 && g.sharded {
+	clear(g.Batches[len(kept):])
+	g.Batches = kept
+	if len(kept) == 0 && g.Sharded {
 		g.dropNarrow()
 	}
 }
 
-func (s *session) empty() bool {
-	for _, l := range s.rows {
+func (s *Session) empty() bool {
+	for _, l := range s.Rows {
 		if l != nil {
 			return false
 		}
@@ -184,33 +184,33 @@ func (s *session) empty() bool {
 }
 
 // endConversations ends the prompts' conversations.
-func (g *generator) endConversations(prompts []policy.Prompt) {
+func (g *Generator) endConversations(prompts []policy.Prompt) {
 	for _, p := range prompts {
-		g.forget(p.Conversation)
+		g.Forget(p.Conversation)
 	}
 }
 
 // dropSession ends the conversations of a batch.
-func (g *generator) dropSession(s *session) {
+func (g *Generator) dropSession(s *Session) {
 	var keys []uint64
-	for key, c := range g.chats {
-		if c.batch == s {
+	for key, c := range g.Chats {
+		if c.Batch == s {
 			keys = append(keys, key)
 		}
 	}
-	g.forget(keys...)
+	g.Forget(keys...)
 }
 
-// dropSessions ends all conversations, before the weights change.
-func (g *generator) dropSessions() {
+// DropSessions ends all conversations, before the weights change.
+func (g *Generator) DropSessions() {
 	if g == nil {
 		return
 	}
 	g.dropNarrow()
-	for _, s := range g.batches {
-		s.free()
+	for _, s := range g.Batches {
+		s.Free()
 	}
-	g.batches = nil
-	clear(g.chats)
-	clear(g.resumed)
+	g.Batches = nil
+	clear(g.Chats)
+	clear(g.Resumed)
 }

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// thinkingLimiter counts the tokens of a response after an opening tag, and forces the closing tag
+// ThinkingLimiter counts the tokens of a response after an opening tag, and forces the closing tag
 // at the limit.
-type thinkingLimiter struct {
+type ThinkingLimiter struct {
 	limits  policy.Thinking
 	closing []int32 // tokens of the closing tag
 	decoder *tokenizer.Decoder
 	tail    string // end of the text that may be the start of a tag
-	inside  bool
+	Inside  bool
 	count   int
 	pending []int32 // forced next tokens
 }
 
-func checkThinking(t policy.Thinking) error {
+func CheckThinking(t policy.Thinking) error {
 	switch {
 	case t.Tokens < 0:
 		return fmt.Errorf("vlm: %w: Thinking.Tokens is %d, must not be negative", ErrSampling, t.Tokens)
@@ -30,9 +30,9 @@ func checkThinking(t policy.Thinking) error {
 	return nil
 }
 
-// newThinkingLimiter returns nil if there is no limit. opened is the text with which the chat
+// NewThinkingLimiter returns nil if there is no limit. opened is the text with which the chat
 // template began the response.
-func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened string) (*thinkingLimiter, error) {
+func NewThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened string) (*ThinkingLimiter, error) {
 	if t.Tokens == 0 {
 		return nil, nil
 	}
@@ -42,34 +42,34 @@ func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking, opened stri
 	}
 	inside := strings.Contains(opened, t.Open) // also if Open is empty
 	d := tok.NewDecoder(tokenizer.KeepSpecial)
-	return &thinkingLimiter{limits: t, closing: closing, decoder: d, inside: inside}, nil
+	return &ThinkingLimiter{limits: t, closing: closing, decoder: d, Inside: inside}, nil
 }
 
-// next returns the token that is forced next, −1 if the next token is sampled. t may be
+// Next returns the token that is forced next, −1 if the next token is sampled. t may be
 // nil, also in add.
-func (t *thinkingLimiter) next() int32 {
+func (t *ThinkingLimiter) Next() int32 {
 	if t == nil || len(t.pending) == 0 {
 		return -1
 	}
 	return t.pending[0]
 }
 
-// leaves reports whether the limiter leaves the next n tokens, whatever they are, to the
+// Leaves reports whether the limiter leaves the next n tokens, whatever they are, to the
 // model. t may be nil.
-func (t *thinkingLimiter) leaves(n int) bool {
+func (t *ThinkingLimiter) Leaves(n int) bool {
 	switch {
 	case t == nil:
 		return true
 	case len(t.pending) > 0:
 		return false
-	case t.inside:
+	case t.Inside:
 		return t.limits.Tokens-t.count >= n // the last of them may reach the limit
 	}
 	return t.limits.Open == "" || t.limits.Tokens+1 >= n // the next one may open
 }
 
-// add adds the response's next token and reports whether it was forced.
-func (t *thinkingLimiter) add(token int32) bool {
+// Add adds the response's next token and reports whether it was forced.
+func (t *ThinkingLimiter) Add(token int32) bool {
 	if t == nil {
 		return false
 	}
@@ -78,17 +78,17 @@ func (t *thinkingLimiter) add(token int32) bool {
 	if forced {
 		t.pending = t.pending[1:]
 	}
-	if t.inside {
+	if t.Inside {
 		t.count++
 		if _, after, closed := strings.Cut(t.tail, t.limits.Close); closed {
-			t.inside, t.tail = false, after
+			t.Inside, t.tail = false, after
 		} else if !forced && t.count >= t.limits.Tokens {
 			t.pending = append([]int32(nil), t.closing...)
 		}
 	}
-	if !t.inside && t.limits.Open != "" {
+	if !t.Inside && t.limits.Open != "" {
 		if _, after, opened := strings.Cut(t.tail, t.limits.Open); opened {
-			t.inside, t.tail, t.count = true, after, 0
+			t.Inside, t.tail, t.count = true, after, 0
 		}
 	}
 	if keep := max(len(t.limits.Open), len(t.limits.Close)) - 1; len(t.tail) > keep {

@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// programs are the programs of generation of a net.
-type programs struct{ *net.Net }
+// Programs are the programs of generation of a net.
+type Programs struct{ *net.Net }
 
 // genWeights are the weights of a whole model as inputs of one program.
 type genWeights struct {
@@ -24,7 +24,7 @@ type genWeights struct {
 }
 
 // genArrays returns the arrays that genWeights reads.
-func (n programs) genArrays(w *net.Parts) []*device.Array {
+func (n Programs) genArrays(w *net.Parts) []*device.Array {
 	in := append([]*device.Array{}, w.Embed...)
 	for _, l := range w.Layers {
 		in = append(in, l...)
@@ -36,7 +36,7 @@ func (n programs) genArrays(w *net.Parts) []*device.Array {
 	return in
 }
 
-func (n programs) genWeights(a *net.Args) genWeights {
+func (n Programs) genWeights(a *net.Args) genWeights {
 	w := genWeights{table: a.One()}
 	for _, g := range n.Groups.Layers {
 		w.layers = append(w.layers, a.Next(len(g.Params)))
@@ -50,7 +50,7 @@ func (n programs) genWeights(a *net.Args) genWeights {
 
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
-func (n programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+func (n Programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
 	h := model.Head{Eps: n.Cfg.Text.Eps, Tokens: true}
 	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.Cfg.Placeholders())
 }
@@ -60,7 +60,7 @@ func (n programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, co
 // deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
 // with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
 // → id, log-prob, the prefix's arrays including all others.
-func (n programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
+func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
 	return n.Program(name, func(in []*Node) []*Node {
 		a := net.Args{In: in}
@@ -93,14 +93,14 @@ func (n programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 
 // cacheIn is the cache as inputs of a program.
 type cacheIn struct {
-	net                programs
+	net                Programs
 	open               bool
 	prefix, recent     []*Node // by array of the cache; of a state, recent is nil
 	allow, recentAllow *Node
 	at, recentAt       *Node
 }
 
-func newCacheIn(n programs, a *net.Args, open bool, g *Graph, rows int) *cacheIn {
+func newCacheIn(n Programs, a *net.Args, open bool, g *Graph, rows int) *cacheIn {
 	c := &cacheIn{net: n, open: open}
 	if !open {
 		c.readCache(a)
@@ -193,7 +193,7 @@ const (
 
 // step: weights, now, seeds, sampling parameters, the prefix's and the recent arrays of the
 // cache, allow, recentAllow → id, log-prob, the cache's arrays: recent segments and states.
-func (n programs) step(s model.Sampler) *device.Program {
+func (n Programs) step(s model.Sampler) *device.Program {
 	return n.Fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
 		p := n.stepInputs(in)
 		id, logProb, cache, kernels := p.next(s, p.column(nowToken), nil)
@@ -204,7 +204,7 @@ func (n programs) step(s model.Sampler) *device.Program {
 // steps is step for several tokens, in a loop on the device that feeds each sampled token
 // to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
 // be free. No token is forced. The cache must not have states: a row ends between tokens.
-func (n programs) steps(s model.Sampler, tokens int) *device.Program {
+func (n Programs) steps(s model.Sampler, tokens int) *device.Program {
 	return n.Looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
 		p := n.stepInputs(in)
 		g, rows := in[0].Graph(), p.rows()
@@ -235,13 +235,13 @@ func (n programs) steps(s model.Sampler, tokens int) *device.Program {
 
 // stepIn is the input of a decoding step's graph.
 type stepIn struct {
-	net                programs
+	net                Programs
 	w                  genWeights
 	now, seeds, params *Node
 	cache              *cacheIn
 }
 
-func (n programs) stepInputs(in []*Node) *stepIn {
+func (n Programs) stepInputs(in []*Node) *stepIn {
 	a := net.Args{In: in}
 	p := &stepIn{net: n, w: n.genWeights(&a)}
 	p.now, p.seeds, p.params = a.One(), a.One(), a.One()
@@ -297,7 +297,7 @@ func (p *stepIn) advanceCache(index *Node) {
 
 // flush: the cache's prefix, its recent segments, at → the prefix with the recent segments written
 // at that slot.
-func (n programs) flush() *device.Program {
+func (n Programs) flush() *device.Program {
 	return n.Program("flush", func(in []*Node) []*Node {
 		a := net.Args{In: in}
 		out := a.Next(len(n.Cache))
@@ -313,7 +313,7 @@ func (n programs) flush() *device.Program {
 }
 
 // selectRows: arrays, index [m] → the rows of each array at the index.
-func (n programs) selectRows() *device.Program {
+func (n Programs) selectRows() *device.Program {
 	return n.Program("select rows", func(in []*Node) []*Node {
 		index := in[len(in)-1]
 		out := make([]*Node, len(in)-1)
@@ -327,7 +327,7 @@ func (n programs) selectRows() *device.Program {
 // gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
 // the index, with slots padded to that number unless it is 0; where the index is −1, rows of the latter.
 // With slots, the arrays are the cache's prefix.
-func (n programs) gatherRows(slots int, more bool) *device.Program {
+func (n Programs) gatherRows(slots int, more bool) *device.Program {
 	return n.Program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
 		a, index := net.Args{In: in[:len(in)-1]}, in[len(in)-1]
 		half := len(a.In)
@@ -362,7 +362,7 @@ func lengthened(x *Node, slots int) *Node {
 }
 
 // grow: the cache's prefix → the same with so many slots.
-func (n programs) grow(slots int) *device.Program {
+func (n Programs) grow(slots int) *device.Program {
 	return n.Program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
 		out := slices.Clone(in)
 		for i, x := range n.Cache {
@@ -375,7 +375,7 @@ func (n programs) grow(slots int) *device.Program {
 }
 
 // emptyRecent returns zeroed recent segments of the cache.
-func (n programs) emptyRecent(rows, length int) (out []*device.Array, err error) {
+func (n Programs) emptyRecent(rows, length int) (out []*device.Array, err error) {
 	zero, err := device.Scalar(n.Dev, float32(0))
 	if err != nil {
 		return nil, err
@@ -400,7 +400,7 @@ func (n programs) emptyRecent(rows, length int) (out []*device.Array, err error)
 }
 
 // states returns the indices of the cache's states.
-func (n programs) states() (out []int) {
+func (n Programs) states() (out []int) {
 	for i, x := range n.Cache {
 		if !x.Slots {
 			out = append(out, i)

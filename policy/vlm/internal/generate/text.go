@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"encoding/json"
@@ -14,68 +14,68 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// text encodes conversations: tokenizer, chat template and image processor. It needs no device.
-type text struct {
-	cfg      *model.Config
-	tok      *tokenizer.Tokenizer
-	chat     *tokenizer.Chat
+// Text encodes conversations: tokenizer, chat template and image processor. It needs no device.
+type Text struct {
+	Cfg      *model.Config
+	Tok      *tokenizer.Tokenizer
+	Chat     *tokenizer.Chat
 	proc     *processor.Processor // nil for text models
 	template map[string]any       // variables of the chat template
-	pictures *pictureCache
+	Pictures *pictureCache
 }
 
-var _ policy.Aligner = (*text)(nil)
+var _ policy.Aligner = (*Text)(nil)
 
-// openText loads tokenizer, chat template, end tokens of generation and image processor, and
+// OpenText loads tokenizer, chat template, end tokens of generation and image processor, and
 // checks them against the config, in which it sets what they determine.
-func openText(dir string, cfg *model.Config, template map[string]any) (*text, error) {
-	x := &text{cfg: cfg, template: template, pictures: newPictureCache(playedPictures)}
+func OpenText(dir string, cfg *model.Config, template map[string]any) (*Text, error) {
+	x := &Text{Cfg: cfg, template: template, Pictures: NewPictureCache(PlayedPictures)}
 	var err error
-	if x.tok, err = tokenizer.Load(dir); err != nil {
+	if x.Tok, err = tokenizer.Load(dir); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	if x.chat, err = x.tok.Chat(template); err != nil {
+	if x.Chat, err = x.Tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	if n := x.tok.VocabSize(); n > x.cfg.Text.Vocab {
-		return nil, fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, x.cfg.Text.Vocab)
+	if n := x.Tok.VocabSize(); n > x.Cfg.Text.Vocab {
+		return nil, fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, x.Cfg.Text.Vocab)
 	}
-	generation, err := endtokens.Generation(dir, x.cfg.Text.Vocab)
+	generation, err := endtokens.Generation(dir, x.Cfg.Text.Vocab)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	_, turn := x.chat.EndOfTurn()
-	x.cfg.EndOfTurn = endtokens.Union(x.cfg.EndOfTurn, generation, []int32{turn})
-	if x.cfg.Vision == nil {
+	_, turn := x.Chat.EndOfTurn()
+	x.Cfg.EndOfTurn = endtokens.Union(x.Cfg.EndOfTurn, generation, []int32{turn})
+	if x.Cfg.Vision == nil {
 		return x, nil
 	}
 	if x.proc, err = processor.Load(dir); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	c, v := x.proc.Config(), x.cfg.Vision
+	c, v := x.proc.Config(), x.Cfg.Vision
 	if c.PatchSize != v.Patch || c.MergeSize != v.Merge || c.TemporalPatchSize != v.Temporal {
 		return nil, fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower needs %d, %d, %d",
 			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
 	}
-	if pad := x.tok.Special().ImagePad; pad != x.cfg.ImageToken {
-		return nil, fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, x.cfg.ImageToken, pad)
+	if pad := x.Tok.Special().ImagePad; pad != x.Cfg.ImageToken {
+		return nil, fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, x.Cfg.ImageToken, pad)
 	}
-	x.cfg.Rescale, x.cfg.NormMean, x.cfg.NormStd = c.Rescale, c.Mean, c.Std
+	x.Cfg.Rescale, x.Cfg.NormMean, x.Cfg.NormStd = c.Rescale, c.Mean, c.Std
 	return x, nil
 }
 
-func (x *text) dialogue() dialogue.Encoder {
-	return dialogue.Encoder{Name: "vlm", Tokenizer: x.tok, Chat: x.chat, Vision: x.cfg.Vision != nil,
-		End: x.cfg.EndOfTurn, Images: x.placeholders}
+func (x *Text) dialogue() dialogue.Encoder {
+	return dialogue.Encoder{Name: "vlm", Tokenizer: x.Tok, Chat: x.Chat, Vision: x.Cfg.Vision != nil,
+		End: x.Cfg.EndOfTurn, Images: x.placeholders}
 }
 
 // placeholders prepares the images of messages.
-func (x *text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
-	refs, pics, errs := x.prepareImages(groups)
+func (x *Text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
+	refs, pics, errs := x.PrepareImages(groups)
 	counts := make([][]int, len(pics))
 	for i := range pics {
 		for _, pic := range pics[i] {
-			counts[i] = append(counts[i], pic.Grid.Tokens(x.cfg.Vision.Merge))
+			counts[i] = append(counts[i], pic.Grid.Tokens(x.Cfg.Vision.Merge))
 		}
 	}
 	return refs, counts, errs
@@ -84,27 +84,27 @@ func (x *text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate would have
 // read and written them, turn by turn. Messages after the assistant's last one are
 // ignored.
-func (x *text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
-	x.pictures.startRound()
+func (x *Text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	x.Pictures.startRound()
 	return x.dialogue().Encode(messages)
 }
 
 // Opened implements policy.Templated.
-func (x *text) Opened() string { return x.chat.Opened() }
+func (x *Text) Opened() string { return x.Chat.Opened() }
 
 // RewritesHistory implements policy.Templated.
-func (x *text) RewritesHistory() bool { return x.chat.RewritesHistory() }
+func (x *Text) RewritesHistory() bool { return x.Chat.RewritesHistory() }
 
 // Response implements policy.Templated.
-func (x *text) Response(tokens []int32) string { return x.dialogue().Response(tokens) }
+func (x *Text) Response(tokens []int32) string { return x.dialogue().Response(tokens) }
 
 // Ends implements policy.Aligner.
-func (x *text) Ends(tokens []int32) []int { return x.chat.Ends(x.tok, tokens) }
+func (x *Text) Ends(tokens []int32) []int { return x.Chat.Ends(x.Tok, tokens) }
 
 // ToolCalls returns the text of a response that calls tools, as the chat template shows it: see
 // tokenizer.Chat.ToolCalls.
-func (x *text) ToolCalls(text, calls string) (string, error) {
-	out, err := x.chat.ToolCalls(text, json.RawMessage(calls))
+func (x *Text) ToolCalls(text, calls string) (string, error) {
+	out, err := x.Chat.ToolCalls(text, json.RawMessage(calls))
 	if err != nil {
 		return "", fmt.Errorf("vlm: %w", err)
 	}
@@ -113,7 +113,7 @@ func (x *text) ToolCalls(text, calls string) (string, error) {
 
 // WithTools returns an encoder of conversations with definitions of tools: a JSON list, which
 // the chat template shows.
-func (x *text) WithTools(tools string) (policy.Encoder, error) {
+func (x *Text) WithTools(tools string) (policy.Encoder, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(tools), &list); err != nil || len(list) == 0 {
 		return nil, fmt.Errorf(
@@ -122,12 +122,12 @@ func (x *text) WithTools(tools string) (policy.Encoder, error) {
 	}
 	vars := map[string]any{"tools": json.RawMessage(tools)}
 	maps.Copy(vars, x.template)
-	chat, err := x.tok.Chat(vars)
+	chat, err := x.Tok.Chat(vars)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: with tools: %w", err)
 	}
 	question := []tokenizer.Message{tokenizer.Text(tokenizer.RoleUser, "x")}
-	without, err := x.chat.Render(question)
+	without, err := x.Chat.Render(question)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
@@ -135,9 +135,9 @@ func (x *text) WithTools(tools string) (policy.Encoder, error) {
 		return nil, fmt.Errorf("vlm: %w: the chat template shows no definitions of tools", tokenizer.ErrText)
 	}
 	other := *x
-	other.chat = chat
+	other.Chat = chat
 	return &other, nil
 }
 
 // MaxPositions returns the maximum length of a row in tokens; 0 is no limit.
-func (x *text) MaxPositions() int { return x.cfg.Text.MaxPositions }
+func (x *Text) MaxPositions() int { return x.Cfg.Text.MaxPositions }

@@ -1,22 +1,22 @@
-package vlm
+package generate
 
 import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
 )
 
-// session is a batch of conversations that share a cache.
+// Session is a batch of conversations that share a cache.
 //
 // All rows write to the same slots. If a row has nothing to write, its slot is marked
 // invalid and masked in attention; positions are counted per row, so gaps do not matter.
 // Keys and values of the current response are written to a short recent segment, so that a
 // decoding step copies little; they move to the long prefix when the conversation
 // continues. States are in the prefix only and always current.
-type session struct {
-	net   programs
+type Session struct {
+	Net   Programs
 	leaf  int         // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
-	rows  []*rowState // one per row of the cache; nil is a free row
-	slots int         // length of the prefix
+	Rows  []*RowState // one per row of the cache; nil is a free row
+	Slots int         // length of the prefix
 	used  int         // slots of the prefix in use
 
 	minSlots int // the prefix has at least this length
@@ -25,58 +25,58 @@ type session struct {
 	allow  []bool          // [rows·slots]
 
 	recent      []*device.Array // of the arrays in slots
-	recentLen   int
+	RecentLen   int
 	recentUsed  int
 	recentAllow []bool // [rows·recentLen]
 }
 
-// rowState is the state of one conversation in a session.
-type rowState struct {
+// RowState is the state of one conversation in a session.
+type RowState struct {
 	next    int32 // position of the next token
-	pending int32 // last sampled token, not yet in the cache; −1 for none
-	length  int   // tokens so far, including pending
+	Pending int32 // last sampled token, not yet in the cache; −1 for none
+	Length  int   // tokens so far, including pending
 }
 
-func (s *session) free() {
+func (s *Session) Free() {
 	device.FreeAll(s.prefix...)
 	device.FreeAll(s.recent...)
 	s.prefix, s.recent = nil, nil
 }
 
 // unread returns the tokens to read: the pending token and the context.
-func (l *rowState) unread(context []int32) []int32 {
-	if l.pending < 0 {
+func (l *RowState) unread(context []int32) []int32 {
+	if l.Pending < 0 {
 		return context
 	}
-	return append([]int32{l.pending}, context...)
+	return append([]int32{l.Pending}, context...)
 }
 
 // advance updates the state after the request was read.
-func (l *rowState) advance(r *request, next int32) {
-	l.length += len(r.tokens)
-	l.next, l.pending = next, -1
+func (l *RowState) advance(r *Request, next int32) {
+	l.Length += len(r.Tokens)
+	l.next, l.Pending = next, -1
 }
 
 // setPrefix replaces the prefix by the output of the append program, in which the recent
 // segment and length new slots follow the slots in use.
-func (s *session) setPrefix(arrays []*device.Array, open bool, length int, fresh []bool) {
+func (s *Session) setPrefix(arrays []*device.Array, open bool, length int, fresh []bool) {
 	device.FreeAll(s.prefix...)
 	s.prefix = arrays
 	if open {
-		s.allow = make([]bool, len(s.rows)*s.slots)
+		s.allow = make([]bool, len(s.Rows)*s.Slots)
 	} else {
 		s.commitRecent()
 	}
-	for row := range s.rows {
-		copy(s.allow[row*s.slots+s.used:], fresh[row*length:(row+1)*length])
+	for row := range s.Rows {
+		copy(s.allow[row*s.Slots+s.used:], fresh[row*length:(row+1)*length])
 	}
 	s.used += length
 }
 
 // commitRecent marks the recent slots as part of the prefix.
-func (s *session) commitRecent() {
-	for row := range s.rows {
-		copy(s.allow[row*s.slots+s.used:], s.recentAllow[row*s.recentLen:row*s.recentLen+s.recentUsed])
+func (s *Session) commitRecent() {
+	for row := range s.Rows {
+		copy(s.allow[row*s.Slots+s.used:], s.recentAllow[row*s.RecentLen:row*s.RecentLen+s.recentUsed])
 	}
 	s.used += s.recentUsed
 	s.recentUsed = 0
@@ -84,31 +84,31 @@ func (s *session) commitRecent() {
 }
 
 // growPrefix grows the prefix so that the recent segment and length more slots fit.
-func (s *session) growPrefix(length int) error {
-	need := s.used + max(s.recentUsed+length, s.recentLen)
-	if s.slots >= need {
+func (s *Session) growPrefix(length int) error {
+	need := s.used + max(s.recentUsed+length, s.RecentLen)
+	if s.Slots >= need {
 		return nil
 	}
-	slots := cacheLength(max(need, s.minSlots))
+	slots := CacheLength(max(need, s.minSlots))
 	if s.prefix != nil {
-		out, err := s.net.grow(slots).Run(s.prefix)
+		out, err := s.Net.grow(slots).Run(s.prefix)
 		if err != nil {
 			return err
 		}
 		device.FreeAll(s.prefix...)
 		s.prefix = out
-		allow := make([]bool, len(s.rows)*slots)
-		for row := range s.rows {
-			copy(allow[row*slots:], s.allow[row*s.slots:(row+1)*s.slots])
+		allow := make([]bool, len(s.Rows)*slots)
+		for row := range s.Rows {
+			copy(allow[row*slots:], s.allow[row*s.Slots:(row+1)*s.Slots])
 		}
 		s.allow = allow
 	}
-	s.slots = slots
+	s.Slots = slots
 	return nil
 }
 
-// cacheLength rounds the length of the prefix up to 64, 128, 192, 256, 384, ….
-func cacheLength(n int) int {
+// CacheLength rounds the length of the prefix up to 64, 128, 192, 256, 384, ….
+func CacheLength(n int) int {
 	if n <= 256 {
 		return (n + 63) / 64 * 64
 	}
@@ -123,35 +123,35 @@ func cacheLength(n int) int {
 }
 
 // startRecent starts an empty recent segment of the given length.
-func (s *session) startRecent(length int) error {
+func (s *Session) startRecent(length int) error {
 	s.recentUsed = 0
-	if s.recent != nil && s.recentLen == length {
+	if s.recent != nil && s.RecentLen == length {
 		clear(s.recentAllow)
 		return nil
 	}
 	device.FreeAll(s.recent...)
 	var err error
-	if s.recent, err = s.net.emptyRecent(len(s.rows), length); err != nil {
+	if s.recent, err = s.Net.emptyRecent(len(s.Rows), length); err != nil {
 		return err
 	}
-	s.recentLen, s.recentAllow = length, make([]bool, len(s.rows)*length)
+	s.RecentLen, s.recentAllow = length, make([]bool, len(s.Rows)*length)
 	return nil
 }
 
 // flushRecent moves the recent segment into the prefix.
-func (s *session) flushRecent() error {
+func (s *Session) flushRecent() error {
 	if s.recentUsed == 0 {
 		return nil
 	}
 	if err := s.growPrefix(0); err != nil {
 		return err
 	}
-	at, err := device.Scalar(s.net.Dev, int32(s.used))
+	at, err := device.Scalar(s.Net.Dev, int32(s.used))
 	if err != nil {
 		return err
 	}
 	defer at.Free()
-	out, err := s.net.flush().Run(append(append(append([]*device.Array{}, s.prefix...), s.recent...), at))
+	out, err := s.Net.flush().Run(append(append(append([]*device.Array{}, s.prefix...), s.recent...), at))
 	if err != nil {
 		return err
 	}
@@ -162,15 +162,15 @@ func (s *session) flushRecent() error {
 }
 
 // cacheInputs returns the cache, and the slots to write at, as inputs of the programs.
-func (s *session) cacheInputs(own *net.Scope, at, recentAt int) ([]*device.Array, error) {
-	b := len(s.rows)
+func (s *Session) cacheInputs(own *net.Scope, at, recentAt int) ([]*device.Array, error) {
+	b := len(s.Rows)
 	in := append(append([]*device.Array{}, s.prefix...), s.recent...)
-	in = append(in, net.Upload(own, s.allow, b, s.slots), net.Upload(own, s.recentAllow, b, s.recentLen))
+	in = append(in, net.Upload(own, s.allow, b, s.Slots), net.Upload(own, s.recentAllow, b, s.RecentLen))
 	if own.Err != nil {
 		return nil, own.Err
 	}
 	for _, slot := range []int{at, recentAt} {
-		x, err := device.Scalar(s.net.Dev, int32(slot))
+		x, err := device.Scalar(s.Net.Dev, int32(slot))
 		if err != nil {
 			return nil, err
 		}

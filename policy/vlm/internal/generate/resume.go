@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ type resumed struct {
 // ErrResume is wrapped by errors about recorded conversations that cannot be continued.
 var ErrResume = errors.New("conversation cannot be resumed")
 
-// resumeAll takes recorded conversations, or none if one of them cannot be continued.
-func (g *generator) resumeAll(conversations []policy.Recorded) error {
+// Resume takes recorded conversations, or none if one of them cannot be continued.
+func (g *Generator) Resume(conversations []policy.Recorded) error {
 	fresh := make(map[uint64]*resumed, len(conversations))
 	for _, c := range conversations {
 		r, err := g.resume(c)
@@ -29,18 +29,18 @@ func (g *generator) resumeAll(conversations []policy.Recorded) error {
 		}
 		fresh[c.Conversation] = r
 	}
-	if g.resumed == nil {
-		g.resumed = map[uint64]*resumed{}
+	if g.Resumed == nil {
+		g.Resumed = map[uint64]*resumed{}
 	}
 	for key, r := range fresh {
-		g.resumed[key] = r
+		g.Resumed[key] = r
 	}
 	return nil
 }
 
 // resume checks a recorded conversation and processes its images.
-func (g *generator) resume(c policy.Recorded) (*resumed, error) {
-	if _, open := g.chats[c.Conversation]; open {
+func (g *Generator) resume(c policy.Recorded) (*resumed, error) {
+	if _, open := g.Chats[c.Conversation]; open {
 		return nil, errors.New("it is already open")
 	}
 	if len(c.Tokens) == 0 {
@@ -49,21 +49,21 @@ func (g *generator) resume(c policy.Recorded) (*resumed, error) {
 	r := &resumed{tokens: c.Tokens, images: c.Images}
 	var grids []net.Grid
 	for i, im := range c.Images {
-		p, err := g.picture(im)
+		p, err := g.Picture(im)
 		if err != nil {
 			return nil, fmt.Errorf("image %d: %w", i, err)
 		}
 		r.pictures, grids = append(r.pictures, p), append(grids, p.Grid)
 	}
 	for i, id := range c.Tokens {
-		if id < 0 || int(id) >= g.cfg.Text.Vocab {
-			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, g.cfg.Text.Vocab)
+		if id < 0 || int(id) >= g.Cfg.Text.Vocab {
+			return nil, fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, g.Cfg.Text.Vocab)
 		}
 	}
-	if _, _, err := net.Positions(g.cfg, c.Tokens, grids); err != nil {
+	if _, _, err := net.Positions(g.Cfg, c.Tokens, grids); err != nil {
 		return nil, err
 	}
-	_, end := g.chat.EndOfTurn()
+	_, end := g.Chat.EndOfTurn()
 	r.ended = c.Tokens[len(c.Tokens)-1] == end
 	return r, nil
 }
@@ -73,8 +73,8 @@ func (r *resumed) prepend(t *promptTurn) {
 	if r == nil {
 		return
 	}
-	q := t.request
-	q.tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.tokens...)
-	q.images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.images...)
-	q.shared = contextKey(q.tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
+	q := t.Request
+	q.Tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.Tokens...)
+	q.Images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.Images...)
+	q.Shared = contextKey(q.Tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
 }

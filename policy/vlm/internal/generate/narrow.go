@@ -1,4 +1,4 @@
-package vlm
+package generate
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// generationWeights returns the weights for generation, on the replica's device. On an accelerator that computes in a narrower
+// GenerationWeights returns the weights for generation, on the replica's device. On an accelerator that computes in a narrower
 // type than float32, these are copies of the decoder's matrices in that type: every
 // decoding step reads all of them, and converting them each time would cost more than the
 // step. The copies are kept until the weights change. Where weights are divided over the devices,
@@ -17,63 +17,63 @@ import (
 //
 // On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
 // gain little.
-func (g *generator) generationWeights(r *weightsOn) (*net.Parts, error) {
-	if !g.narrows() && !g.sharded {
-		return r.parts, nil
+func (g *Generator) GenerationWeights(r *Weights) (*net.Parts, error) {
+	if !g.Narrows() && !g.Sharded {
+		return r.Parts, nil
 	}
-	if g.narrow[r] == nil {
-		if err := g.makeNarrow(r); err != nil {
+	if g.Narrow[r] == nil {
+		if err := g.MakeNarrow(r); err != nil {
 			g.dropNarrow()
 			return nil, fmt.Errorf("vlm: copying the weights for generation: %w", err)
 		}
 	}
-	return g.narrow[r], nil
+	return g.Narrow[r], nil
 }
 
-func (g *generator) narrows() bool {
-	return g.dev().Accelerator() && g.weights[0].net.Compute != g.weights[0].parts.Embed[0].DType()
+func (g *Generator) Narrows() bool {
+	return g.dev().Accelerator() && g.Weights[0].Net.Compute != g.Weights[0].Parts.Embed[0].DType()
 }
 
-// makeNarrow copies the decoder's matrices, and other weights that are on another device.
-func (g *generator) makeNarrow(r *weightsOn) error {
-	p := *r.parts
+// MakeNarrow copies the decoder's matrices, and other weights that are on another device.
+func (g *Generator) MakeNarrow(r *Weights) error {
+	p := *r.Parts
 	var err error
 	narrow := func(group []*device.Array) []*device.Array {
 		if err != nil {
 			return nil
 		}
-		s := net.Scope{Dev: r.net.Dev}
+		s := net.Scope{Dev: r.Net.Dev}
 		defer s.Free()
-		if group, err = r.net.Here(&s, group); err != nil {
+		if group, err = r.Net.Here(&s, group); err != nil {
 			return nil
 		}
-		if g.sharded && !g.narrows() {
+		if g.Sharded && !g.Narrows() {
 			g.keep(&s, func(*device.Array) bool { return true })
 			return group
 		}
 		var out []*device.Array
-		out, err = narrowed(r.net.Kernels, group)
-		g.narrowed = append(g.narrowed, out...)
+		out, err = narrowed(r.Net.Kernels, group)
+		g.Narrowed = append(g.Narrowed, out...)
 		g.keep(&s, func(a *device.Array) bool { return !isMatrix(a) })
 		return replaceMatrices(group, out)
 	}
 	p.Embed, p.Head, p.Layers = narrow(p.Embed), narrow(p.Head), nil
-	for _, l := range r.parts.Layers {
+	for _, l := range r.Parts.Layers {
 		p.Layers = append(p.Layers, narrow(l))
 	}
-	if g.narrow == nil {
-		g.narrow = map[*weightsOn]*net.Parts{}
+	if g.Narrow == nil {
+		g.Narrow = map[*Weights]*net.Parts{}
 	}
-	g.narrow[r] = &p
+	g.Narrow[r] = &p
 	return err
 }
 
 // keep moves the arrays that want selects from the scope to the copies for generation.
-func (g *generator) keep(s *net.Scope, want func(*device.Array) bool) {
+func (g *Generator) keep(s *net.Scope, want func(*device.Array) bool) {
 	var rest []*device.Array
 	for _, a := range s.Arrays {
 		if want(a) {
-			g.narrowed = append(g.narrowed, a)
+			g.Narrowed = append(g.Narrowed, a)
 		} else {
 			rest = append(rest, a)
 		}
@@ -82,24 +82,24 @@ func (g *generator) keep(s *net.Scope, want func(*device.Array) bool) {
 }
 
 // dropNarrow frees the copies that generationWeights made.
-func (g *generator) dropNarrow() {
-	device.FreeAll(g.narrowed...)
-	g.narrow, g.narrowed = nil, nil
+func (g *Generator) dropNarrow() {
+	device.FreeAll(g.Narrowed...)
+	g.Narrow, g.Narrowed = nil, nil
 }
 
-// narrowBytes is the size of generationWeights' copies on a device. Of divided weights, it counts
+// NarrowBytes is the size of generationWeights' copies on a device. Of divided weights, it counts
 // all, although some are on the device anyway.
-func (g *generator) narrowBytes() (sum int64) {
-	if !g.narrows() && !g.sharded {
+func (g *Generator) NarrowBytes() (sum int64) {
+	if !g.Narrows() && !g.Sharded {
 		return 0
 	}
-	p := g.weights[0].parts
+	p := g.Weights[0].Parts
 	for _, group := range append([][]*device.Array{p.Embed, p.Head}, p.Layers...) {
 		for _, a := range group {
 			switch {
-			case g.narrows() && isMatrix(a):
-				sum += int64(a.Size()) * int64(g.weights[0].net.Compute.Size())
-			case g.sharded:
+			case g.Narrows() && isMatrix(a):
+				sum += int64(a.Size()) * int64(g.Weights[0].Net.Compute.Size())
+			case g.Sharded:
 				sum += a.Bytes()
 			}
 		}
