@@ -18,14 +18,15 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // digestOf is the SHA-256 of tensors.
-func digestOf(t testing.TB, all ...*tensors) string {
+func digestOf(t testing.TB, all ...*weights.Tensors) string {
 	t.Helper()
 	h := sha256.New()
 	for _, x := range all {
-		require.NoError(t, x.each(func(part model.Part, values []float32) error {
+		require.NoError(t, x.Each(func(part model.Part, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
 		}))
@@ -272,7 +273,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 		require.Equal(t, held, now, "round %d", round)
 	}
 	total := 8 * int64(sizeOf(m.actor)+sizeOf(m.critic)) // two moments of four bytes
-	weights := m.actor.weights.bytes() + m.critic.weights.bytes() + m.ref.weights.bytes()
+	weights := m.actor.weights.Bytes() + m.critic.weights.Bytes() + m.ref.weights.Bytes()
 	var moments int64
 	for i, h := range held {
 		own := h[1] - weights
@@ -283,7 +284,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 }
 
 func sizeOf(l *learner) (n int) {
-	for _, g := range l.weights.groups {
+	for _, g := range l.weights.Groups {
 		n += g.Size()
 	}
 	return n

@@ -7,29 +7,30 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // learner is a set of weights with its optimiser state.
 type learner struct {
 	net     *net.Net
-	weights *tensors
+	weights *weights.Tensors
 	parts   *net.Parts
-	adam    *adam     // nil until the first update
-	open    *treeStep // the gradients since the last optimiser step; nil for none
-	names   names     // names and types of its tensors in the checkpoint
+	adam    *adam         // nil until the first update
+	open    *treeStep     // the gradients since the last optimiser step; nil for none
+	names   weights.Names // names and types of its tensors in the checkpoint
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
 	group    *group     // of nodes; nil for this process alone
 	sharded  bool       // the replicas share weights, whose tensors are on several devices
 
-	offloadMoments bool      // moments are in host memory between updates
-	offloadWeights bool      // weights are in host memory between calls
-	home           placement // of weights that are moved between host and devices
+	offloadMoments bool              // moments are in host memory between updates
+	offloadWeights bool              // weights are in host memory between calls
+	home           weights.Placement // of weights that are moved between host and devices
 }
 
-func newLearner(n *net.Net, t *tensors, as names) *learner {
-	l := &learner{net: n, weights: t, parts: n.PartsOf(t.arrays), names: as}
+func newLearner(n *net.Net, t *weights.Tensors, as weights.Names) *learner {
+	l := &learner{net: n, weights: t, parts: n.PartsOf(t.Arrays), names: as}
 	l.replicas = []*replica{{net: n, weights: t, parts: l.parts}}
 	return l
 }
@@ -38,7 +39,7 @@ func (l *learner) free() {
 	if l != nil {
 		l.dropGradients()
 		for _, r := range l.replicas {
-			r.weights.free()
+			r.weights.Free()
 		}
 		l.adam.free()
 	}
@@ -200,7 +201,7 @@ func (l *learner) prepare(p *net.Pack, h *model.Head, chunk int) error {
 // does not have are unchanged.
 func (l *learner) copyFrom(other *learner) error {
 	values := map[string][]float32{}
-	err := other.weights.each(func(part model.Part, x []float32) error {
+	err := other.weights.Each(func(part model.Part, x []float32) error {
 		values[part.Name] = append([]float32(nil), x...)
 		return nil
 	})
@@ -221,5 +222,5 @@ func (l *learner) copyFrom(other *learner) error {
 
 // set replaces every part's values by what f returns for them.
 func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
-	return l.weights.replace(func(model.Param) bool { return true }, f)
+	return l.weights.Replace(func(model.Param) bool { return true }, f)
 }

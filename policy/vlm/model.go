@@ -135,7 +135,7 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 		if l == nil {
 			return 0
 		}
-		for _, g := range l.weights.groups {
+		for _, g := range l.weights.Groups {
 			n += g.Size()
 		}
 		return n

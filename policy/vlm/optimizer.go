@@ -13,6 +13,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // checkOptimizer lists the settings that are out of range.
@@ -46,7 +47,7 @@ func checkOptimizer(o policy.Optimizer) error {
 // adam holds the moments of the trained weights of one set.
 type adam struct {
 	net   *net.Net
-	m, v  *tensors
+	m, v  *weights.Tensors
 	steps int
 }
 
@@ -59,7 +60,7 @@ func (l *learner) newAdam() (*adam, error) {
 	}
 	v, err := l.newMoments(zero)
 	if err != nil {
-		m.free()
+		m.Free()
 		return nil, err
 	}
 	return &adam{net: l.net, m: m, v: v}, nil
@@ -67,8 +68,8 @@ func (l *learner) newAdam() (*adam, error) {
 
 func (a *adam) free() {
 	if a != nil {
-		a.m.free()
-		a.v.free()
+		a.m.Free()
+		a.v.Free()
 	}
 }
 
@@ -101,13 +102,13 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array) error {
 	n := len(trained)
 	d := hyper.Device()
-	m, err := a.m.borrow(d, group, first, first+n)
+	m, err := a.m.Borrow(d, group, first, first+n)
 	if err != nil {
 		return err
 	}
-	v, err := a.v.borrow(d, group, first, first+n)
+	v, err := a.v.Borrow(d, group, first, first+n)
 	if err != nil {
-		a.m.drop(m)
+		a.m.Drop(m)
 		return err
 	}
 	in := make([]*device.Array, 0, 4*n+1)
@@ -117,8 +118,8 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	in = append(append(append(in, m...), v...), g...)
 	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
 	if err != nil {
-		a.m.drop(m)
-		a.v.drop(v)
+		a.m.Drop(m)
+		a.v.Drop(v)
 		return err
 	}
 	for k, i := range trained {
@@ -126,16 +127,16 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	}
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
-	return errors.Join(a.m.giveBack(group, first, m), a.v.giveBack(group, first, v))
+	return errors.Join(a.m.GiveBack(group, first, m), a.v.GiveBack(group, first, v))
 }
 
 // prepareAdam compiles the optimiser's programs in the background: for a group, or, if
 // single is set, for each array.
-func prepareAdam(n *net.Net, w *tensors, single bool) error {
-	for i, g := range w.groups {
+func prepareAdam(n *net.Net, w *weights.Tensors, single bool) error {
+	for i, g := range w.Groups {
 		var grads []shapes.Shape
 		for _, k := range g.Trained() {
-			grads = append(grads, w.arrays[i][k].Shape())
+			grads = append(grads, w.Arrays[i][k].Shape())
 		}
 		sets := [][]shapes.Shape{grads}
 		if single {

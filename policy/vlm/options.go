@@ -10,6 +10,7 @@ import (
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // Critic is the source of values.
@@ -39,6 +40,9 @@ var (
 	// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
 	// are NaN or infinite.
 	ErrNotFinite = net.ErrNotFinite
+	// ErrWeights is wrapped by errors about tensors that are missing, have the wrong
+	// shape, or contradict the config.
+	ErrWeights = weights.ErrWeights
 	// ErrSampling is wrapped by errors about sampling settings.
 	ErrSampling = generate.ErrSampling
 	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.

@@ -123,7 +123,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	}
 	for _, l := range []*learner{m.actor, m.critic, m.ref} {
 		if l != nil {
-			p.Weights += l.weights.bytes()
+			p.Weights += l.weights.Bytes()
 		}
 	}
 	if w.Score {
@@ -165,21 +165,6 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	return p
 }
 
-// bytes is the size of the tensors on the device, without shared arrays.
-func (t *tensors) bytes() (sum int64) {
-	if t == nil {
-		return 0
-	}
-	for gi, g := range t.arrays {
-		for i, a := range g {
-			if a != nil && !t.shares(gi, i) {
-				sum += a.Bytes()
-			}
-		}
-	}
-	return sum
-}
-
 // microBatchPlan is the expected layout of a micro-batch.
 type microBatchPlan struct {
 	bins, length int
@@ -217,7 +202,7 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at microBatchPlan) {
 	}
 	const float = 4
 	var trained, largest int64
-	for _, g := range net.TrainedGroups(l.weights.groups) {
+	for _, g := range net.TrainedGroups(l.weights.Groups) {
 		trained += float * int64(g.Size())
 		largest = max(largest, float*int64(g.Size()))
 	}

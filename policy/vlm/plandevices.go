@@ -27,7 +27,7 @@ func (m *Model) heldSums() int64 {
 // copiedBytes is the size of the weights that a policySnapshot copies, on all devices of a
 // process or on one accelerator.
 func (m *Model) copiedBytes() (sum int64) {
-	for _, g := range net.TrainedGroups(m.actor.weights.groups) {
+	for _, g := range net.TrainedGroups(m.actor.weights.Groups) {
 		sum += 4 * int64(g.Size())
 	}
 	switch n := int64(max(1, len(m.devices))); {
@@ -80,7 +80,7 @@ func (m *Model) largestGroup() (most int64) {
 		if l == nil {
 			continue
 		}
-		for _, g := range l.weights.groups {
+		for _, g := range l.weights.Groups {
 			most = max(most, 4*int64(g.Size()))
 		}
 	}

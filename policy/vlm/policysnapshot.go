@@ -8,6 +8,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // policySnapshot is a policy with its own weights and conversations. It shares the device and the
@@ -49,17 +50,17 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 			}
 			continue
 		}
-		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.arrays)})
+		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.Arrays)})
 	}
 	l.m.gen = l.m.newGenerator()
 	return l, nil
 }
 
 // copy returns a replica's weights, of which trained ones are copied.
-func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error) {
-	weights := &tensors{groups: r.weights.groups}
-	for g, group := range weights.groups {
-		arrays := slices.Clone(r.weights.arrays[g])
+func (l *policySnapshot) copy(ctx context.Context, r *replica) (*weights.Tensors, error) {
+	weights := &weights.Tensors{Groups: r.weights.Groups}
+	for g, group := range weights.Groups {
+		arrays := slices.Clone(r.weights.Arrays[g])
 		for i, p := range group.Params {
 			if p.Frozen {
 				continue
@@ -70,7 +71,7 @@ func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error)
 			}
 			arrays[i], l.own = a, append(l.own, a)
 		}
-		weights.arrays = append(weights.arrays, arrays)
+		weights.Arrays = append(weights.Arrays, arrays)
 	}
 	return weights, nil
 }

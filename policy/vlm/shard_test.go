@@ -57,14 +57,14 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		}
 		return each, sum
 	}
-	weights := m.actor.weights.bytes() + m.critic.weights.bytes()
+	weights := m.actor.weights.Bytes() + m.critic.weights.Bytes()
 	_, sum := held()
 	require.Equal(t, weights, sum)
 	for round := range 2 {
 		live(t, m, round, &lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
-		moments := m.actor.adam.m.bytes() + m.actor.adam.v.bytes() + m.critic.adam.m.bytes() + m.critic.adam.v.bytes()
+		moments := m.actor.adam.m.Bytes() + m.actor.adam.v.Bytes() + m.critic.adam.m.Bytes() + m.critic.adam.v.Bytes()
 		devices, sum := held()
 		require.Equal(t, weights+moments, sum)
 		for i, bytes := range devices {
@@ -92,8 +92,8 @@ func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 		return p
 	}
 	m := openTiny(t, dir, Options{})
-	all, largest := m.actor.weights.bytes(), int64(0)
-	for _, g := range m.actor.weights.groups {
+	all, largest := m.actor.weights.Bytes(), int64(0)
+	for _, g := range m.actor.weights.Groups {
 		largest = max(largest, 4*int64(g.Size()))
 	}
 	train := Workload{Train: true, Rows: 8, Tokens: 32}

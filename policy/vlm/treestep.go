@@ -296,7 +296,7 @@ func (t *treeStep) owned(d int, f func(group int, at []int, gradients []*device.
 		}
 		for list := range slices.Chunk(at, size) {
 			if err := f(group, list, t.sums[d][group][list[0]:list[0]+len(list)]); err != nil {
-				return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.groups[group].Name, err)
+				return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.Groups[group].Name, err)
 			}
 		}
 	}
@@ -362,8 +362,8 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 			return s.Err
 		}
 		return t.owned(d, func(group int, at []int, g []*device.Array) error {
-			trained := t.weights.groups[group].Trained()[at[0]:][:len(at)]
-			return a.stepGroup(r.weights.arrays[group], trained, group, at[0], g, hyper)
+			trained := t.weights.Groups[group].Trained()[at[0]:][:len(at)]
+			return a.stepGroup(r.weights.Arrays[group], trained, group, at[0], g, hyper)
 		})
 	})
 	if err != nil {
@@ -380,7 +380,7 @@ func (t *treeStep) gather() error {
 	defer t.timed(time.Now())
 	return net.Each(len(t.replicas), func(to int) error {
 		for group, owners := range t.owners {
-			trained := t.weights.groups[group].Trained()
+			trained := t.weights.Groups[group].Trained()
 			for i, owner := range owners {
 				if owner == to || t.sums[owner][group][i] == nil {
 					continue

@@ -1,32 +1,34 @@
-package vlm
+package weights
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 )
 
-// storedAdapter holds the weights of an adapter's folder. nil means no adapter.
-type storedAdapter struct {
+// StoredAdapter holds the weights of an adapter's folder. nil means no adapter.
+type StoredAdapter struct {
 	dir string
 	*safetensors.Reader
 }
 
-func (s *storedAdapter) close() {
+func (s *StoredAdapter) Close() {
 	if s != nil {
 		s.Close()
 	}
 }
 
-// readAdapterConfig reads the settings of an adapter's folder.
-func (m *Model) readAdapterConfig(dir string) (peft.Config, error) {
+// ReadAdapterConfig reads the settings of an adapter's folder.
+func ReadAdapterConfig(dir string, log *slog.Logger) (peft.Config, error) {
 	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
 	if err != nil {
 		return peft.Config{}, fmt.Errorf("vlm: %w", err)
@@ -36,14 +38,14 @@ func (m *Model) readAdapterConfig(dir string) (peft.Config, error) {
 		return c, fmt.Errorf("vlm: %s: %w", dir, err)
 	}
 	if c.Dropout > 0 {
-		m.opts.Log.Warn("the adapter's dropout is not applied in training", "folder", dir, "lora_dropout", c.Dropout)
+		log.Warn("the adapter's dropout is not applied in training", "folder", dir, "lora_dropout", c.Dropout)
 	}
 	return c, nil
 }
 
-// openAdapter opens the weights of a stored adapter and rejects weights that the model
+// OpenAdapter opens the weights of a stored adapter and rejects weights that the model
 // does not have. An empty dir means no adapter.
-func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
+func OpenAdapter(dir string, spec *model.Config) (*StoredAdapter, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -55,7 +57,7 @@ func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, err
 	groups := spec.Groups()
 	for _, g := range groups.All() {
 		for _, p := range g.Params {
-			if name, ok := adapterName(r, m.cfg, p.Parts[0]); ok && (p.Adapter || g == &groups.Score) {
+			if name, ok := adapterName(r, spec, p.Parts[0]); ok && (p.Adapter || g == &groups.Score) {
 				wanted[name] = true
 			}
 		}
@@ -65,23 +67,23 @@ func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, err
 		r.Close()
 		return nil, fmt.Errorf("vlm: %w: %s has weights that its target_modules do not cover: %q", ErrWeights, dir, extra)
 	}
-	return &storedAdapter{dir, r}, nil
+	return &StoredAdapter{dir, r}, nil
 }
 
-// openCriticAdapter opens a critic's adapter. It must have the same settings as the
+// OpenCriticAdapter opens a critic's adapter. It must have the same settings as the
 // policy's, because one executable serves both.
-func (m *Model) openCriticAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
-	c, err := m.readAdapterConfig(dir)
+func OpenCriticAdapter(dir string, spec *model.Config, policy *peft.Config, log *slog.Logger) (*StoredAdapter, error) {
+	c, err := ReadAdapterConfig(dir, log)
 	if err != nil {
 		return nil, err
 	}
-	if m.adapter == nil {
-		return nil, fmt.Errorf("vlm: %w: CriticPath %s holds an adapter, but the policy has none", ErrOption, dir)
+	if policy == nil {
+		return nil, fmt.Errorf("vlm: %w: CriticPath %s holds an adapter, but the policy has none", backend.ErrOption, dir)
 	}
 	var bad []error
-	if c.Rank != m.adapter.Rank || c.Scale() != m.adapter.Scale() {
+	if c.Rank != policy.Rank || c.Scale() != policy.Scale() {
 		bad = append(bad, fmt.Errorf("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
-			c.Rank, c.Scale(), m.adapter.Rank, m.adapter.Scale()))
+			c.Rank, c.Scale(), policy.Rank, policy.Scale()))
 	}
 	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool { return name == "score" }); len(saved) > 0 {
 		bad = append(bad, fmt.Errorf("modules_to_save is %q, must be score alone", c.Saved))
@@ -89,24 +91,24 @@ func (m *Model) openCriticAdapter(dir string, spec *model.Config) (*storedAdapte
 	if len(bad) > 0 {
 		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, peft.ErrConfig, errors.Join(bad...))
 	}
-	return m.openAdapter(dir, spec)
+	return OpenAdapter(dir, spec)
 }
 
-// adapterSource fills adapters, and parameters stored with them, from a stored adapter;
+// AdapterSource fills adapters, and parameters stored with them, from a stored adapter;
 // without one, from otherwise.
-func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
+func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) Source {
 	if stored == nil {
 		return otherwise
 	}
 	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
-		name, ok := adapterName(stored.Reader, m.cfg, part)
+		name, ok := adapterName(stored.Reader, spec, part)
 		if !ok && !p.Adapter {
 			return otherwise(g, p, part, dst)
 		}
 		if !ok {
 			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, stored.dir)
 		}
-		if bad := checkShape(located{stored.Reader, name}, part); len(bad) > 0 {
+		if bad := CheckShape(Located{stored.Reader, name}, part); len(bad) > 0 {
 			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
 		}
 		if _, err := stored.Float32(name, dst[:0]); err != nil {

@@ -1,4 +1,4 @@
-package vlm
+package weights
 
 import (
 	"vagen/policy/vlm/internal/device"
@@ -12,9 +12,9 @@ import (
 // it, and freed afterwards: those of a layer in training and scoring, all of the decoder's while
 // conversations are open.
 
-// owners returns the owner of each of the groups' parameters that want selects, by group and by
+// Owners returns the owner of each of the groups' parameters that want selects, by group and by
 // index among the selected ones: a device that owns about as much as every other.
-func owners(groups []*model.Group, devices int, want func(model.Param) bool) [][]int {
+func Owners(groups []*model.Group, devices int, want func(model.Param) bool) [][]int {
 	var sizes []int
 	for _, g := range groups {
 		for _, p := range g.Params {
@@ -35,15 +35,12 @@ func owners(groups []*model.Group, devices int, want func(model.Param) bool) [][
 	return out
 }
 
-func isTrained(p model.Param) bool { return !p.Frozen }
+func IsTrained(p model.Param) bool { return !p.Frozen }
 func isFrozen(p model.Param) bool  { return p.Frozen }
 
-// homes returns where weights are kept: on the first device, or divided.
-func (m *Model) homes(groups []*model.Group) placement {
-	if !m.sharded() {
-		return on(m.dev)
-	}
-	trained, frozen := owners(groups, len(m.devices), isTrained), owners(groups, len(m.devices), isFrozen)
+// Divided places weights that are divided over devices at their homes.
+func Divided(on []*device.Device, groups []*model.Group) Placement {
+	trained, frozen := Owners(groups, len(on), IsTrained), Owners(groups, len(on), isFrozen)
 	devices := make([][]*device.Device, len(groups))
 	for gi, g := range groups {
 		for _, p := range g.Params {
@@ -51,12 +48,9 @@ func (m *Model) homes(groups []*model.Group) placement {
 			if p.Frozen {
 				of = &frozen[gi]
 			}
-			devices[gi] = append(devices[gi], m.devices[(*of)[0]])
+			devices[gi] = append(devices[gi], on[(*of)[0]])
 			*of = (*of)[1:]
 		}
 	}
 	return func(group, i int) *device.Device { return devices[group][i] }
 }
-
-// sharded reports whether weights are divided over the devices.
-func (m *Model) sharded() bool { return m.opts.ShardWeights && len(m.devices) > 1 }
