@@ -46,7 +46,7 @@ var larger = map[string]map[string]string{
 	"policy/vlm/internal/generate/read.go":       {"contextInputs": steps},
 	"policy/vlm/internal/model/configjson.go":    {"configText": settings},
 	"policy/vlm/internal/net/net.go":             {"Trace": state},
-	"policy/vlm/limits.go":                       {"timeOf": steps},
+	"policy/vlm/internal/plan/limits.go":         {"timeOf": steps},
 	"policy/vlm/model.go":                        {"Model": state},
 	"policy/vlm/options.go":                      {"Options": settings},
 	"policy/vlm/shape.go":                        {"Shape": settings},

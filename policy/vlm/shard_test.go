@@ -85,7 +85,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 // the weights once and a layer of them for each device.
 func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
-	plan := func(shard bool, w Workload) MemoryPlan {
+	planned := func(shard bool, w Workload) MemoryPlan {
 		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
 		p, err := m.Plan(w)
 		require.NoError(t, err)
@@ -97,10 +97,10 @@ func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 		largest = max(largest, 4*int64(g.Size()))
 	}
 	train := Workload{Train: true, Rows: 8, Tokens: 32}
-	require.Equal(t, 4*all, plan(false, train).Weights)
-	require.Equal(t, all+4*largest, plan(true, train).Weights)
+	require.Equal(t, 4*all, planned(false, train).Weights)
+	require.Equal(t, all+4*largest, planned(true, train).Weights)
 	play := Workload{Generate: true, Rows: 8, Tokens: 32}
 	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.NarrowBytes()
 	require.Greater(t, decoder, all/4)
-	require.Equal(t, plan(false, play).Caches+4*decoder, plan(true, play).Caches)
+	require.Equal(t, planned(false, play).Caches+4*decoder, planned(true, play).Caches)
 }

@@ -1,4 +1,4 @@
-package vlm
+package plan
 
 import (
 	"math/bits"
@@ -8,32 +8,32 @@ import (
 )
 
 // plannedPart returns the part of a workload that is computed at once on one device.
-func (m *Model) plannedPart(w Workload) Workload {
-	if m.tree {
-		w.Rows = (w.Rows + m.leaves - 1) / m.leaves
+func (s *Setup) plannedPart(w Workload) Workload {
+	if s.Parts > 0 {
+		w.Rows = (w.Rows + s.Parts - 1) / s.Parts
 	}
 	return w
 }
 
 // heldSums is the number of gradient sums that a device holds while it computes its last
 // leaf.
-func (m *Model) heldSums() int64 {
-	if !m.tree {
+func (s *Setup) heldSums() int64 {
+	if s.Parts == 0 {
 		return 0
 	}
-	return int64(bits.Len(uint(m.leaves/(len(m.devices)*m.opts.Nodes.Count))) - 1)
+	return int64(bits.Len(uint(s.Parts/(s.Devices*s.Nodes))) - 1)
 }
 
-// copiedBytes is the size of the weights that a policySnapshot copies, on all devices of a
+// CopiedBytes is the size of the weights that a policySnapshot copies, on all devices of a
 // process or on one accelerator.
-func (m *Model) copiedBytes() (sum int64) {
-	for _, g := range net.TrainedGroups(m.actor.weights.Groups) {
+func (s *Setup) CopiedBytes() (sum int64) {
+	for _, g := range net.TrainedGroups(s.Net.Groups.All()) {
 		sum += 4 * int64(g.Size())
 	}
-	switch n := int64(max(1, len(m.devices))); {
-	case m.sharded() && m.dev.Accelerator():
+	switch n := int64(max(1, s.Devices)); {
+	case s.Sharded && s.Net.Dev.Accelerator():
 		return sum / n
-	case m.tree && !m.sharded() && !m.dev.Accelerator():
+	case s.Parts > 0 && !s.Sharded && !s.Net.Dev.Accelerator():
 		return sum * n
 	}
 	return sum
@@ -41,24 +41,24 @@ func (m *Model) copiedBytes() (sum int64) {
 
 // planDevices extends the plan of one leaf, for the part w of the work, to the process or to
 // an accelerator. On a CPU, the memory of all devices is that of the process.
-func (m *Model) planDevices(p *MemoryPlan, w Workload) {
-	if !m.tree {
+func (s *Setup) planDevices(p *Memory, w Workload) {
+	if s.Parts == 0 {
 		return
 	}
-	n := int64(len(m.devices))
+	n := int64(s.Devices)
 	if p.Caches > 0 { // conversations of the device's other leaves
-		kept := m.keptCaches(w)
-		p.Caches += (int64(m.leaves)/n - 1) * kept
+		kept := s.keptCaches(w)
+		p.Caches += (int64(s.Parts)/n - 1) * kept
 	}
-	if m.dev.Accelerator() {
+	if s.Net.Dev.Accelerator() {
 		p.Moments /= n
-		if m.sharded() {
-			p.Weights = p.Weights/n + m.largestGroup()
+		if s.Sharded {
+			p.Weights = p.Weights/n + s.largestGroup()
 		}
 		return
 	}
-	if m.sharded() {
-		p.Weights += n * m.largestGroup()
+	if s.Sharded {
+		p.Weights += n * s.largestGroup()
 	} else {
 		p.Weights *= n
 	}
@@ -70,17 +70,14 @@ func (m *Model) planDevices(p *MemoryPlan, w Workload) {
 
 // plannedGaps is the size of the gaps that arrays of a training step leave in the memory of a CPU's process,
 // for the activations of all of its devices.
-func (m *Model) plannedGaps(activations int64) int64 {
-	return min(activations/3, int64(len(m.devices))*maxGaps)
+func (s *Setup) plannedGaps(activations int64) int64 {
+	return min(activations/3, int64(s.Devices)*maxGaps)
 }
 
 // largestGroup is the size of the weights that are copied to a device at the same time.
-func (m *Model) largestGroup() (most int64) {
-	for _, l := range []*learner{m.actor, m.critic, m.ref} {
-		if l == nil {
-			continue
-		}
-		for _, g := range l.weights.Groups {
+func (s *Setup) largestGroup() (most int64) {
+	for _, set := range s.Sets {
+		for _, g := range set.Net.Groups.All() {
 			most = max(most, 4*int64(g.Size()))
 		}
 	}
@@ -89,11 +86,11 @@ func (m *Model) largestGroup() (most int64) {
 
 // pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
 // for those of a micro-batch as floats.
-func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
-	if m.net.Vision == nil || w.Images == 0 {
+func (s *Setup) pictureBytes(w Workload, at microBatchPlan) int64 {
+	if s.Net.Vision == nil || w.Images == 0 {
 		return 0
 	}
-	one := int64(w.Patches) * int64(m.cfg.Vision.PatchDim())
+	one := int64(w.Patches) * int64(s.Net.Cfg.Vision.PatchDim())
 	kept := min(2*int64(w.Rows*w.Images)*one, generate.LearnedPictures)
 	return 2*kept + 2*4*int64(at.images)*one
 }
