@@ -27,7 +27,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
-		r.spec = m.actor.net.spec
+		r.spec = m.actor.net.Spec
 		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
@@ -109,21 +109,21 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(m.actor.net).packs(&r.all, want)
+	packs, err := m.packer(m.actor.net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := m.actor.net.forward(m.actor.parts, p, false)
+		trace, err := m.actor.net.Forward(m.actor.parts, p, false)
 		require.NoError(r.t, err)
-		head := m.actor.net.head(true, false)
+		head := m.actor.net.Head(true, false)
 		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(m.actor.net.headInputs(head, m.actor.parts), trace.x))
+		}).Run(append(m.actor.net.HeadInputs(head, m.actor.parts), trace.X))
 		require.NoError(r.t, err)
 		x, err := device.ReadNew[float32](logits[0])
 		require.NoError(r.t, err)
 		logits[0].Free()
-		trace.free()
+		trace.Free()
 		vocab := m.cfg.Text.Vocab
 		for _, row := range r.rows {
 			if row.test.Name != name || at[row.index].pack != i {

@@ -14,6 +14,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // The folders of a checkpoint.
@@ -98,7 +99,7 @@ func (l *learner) storedAs(part model.Part) safetensors.Tensor {
 
 // isScore reports whether a group is the value head.
 func (l *learner) isScore(group int) bool {
-	return l.weights.groups[group].Name == l.net.groups.Score.Name
+	return l.weights.Groups[group].Name == l.net.Groups.Score.Name
 }
 
 // saveModel writes a Hugging Face folder. Of a policy with a shared value head it writes
@@ -107,10 +108,10 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
 	}
-	shared := l.net.spec.Value
+	shared := l.net.Spec.Value
 	include := func(group int) bool { return !shared || l.isScore(group) == score }
 	var list []safetensors.Tensor
-	for gi, g := range l.weights.groups {
+	for gi, g := range l.weights.Groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
 				if include(gi) && !p.Adapter {
@@ -129,7 +130,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 			return fmt.Errorf("vlm: save: %w", err)
 		}
 	}
-	for gi := range l.weights.groups {
+	for gi := range l.weights.Groups {
 		if !include(gi) {
 			continue
 		}
@@ -138,7 +139,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 		}
 		one, made, err := l.merged(gi)
 		if err == nil {
-			err = one.each(func(part model.Part, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
+			err = one.Each(func(part model.Part, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
 		}
 		device.FreeAll(made...)
 		if err != nil {
@@ -175,12 +176,12 @@ const stepsKey = "adam_steps"
 // masters of trained weights that are stored in a narrower type.
 func (l *learner) optimizerSeries() []struct {
 	prefix string
-	t      *tensors
+	t      *weights.Tensors
 	want   func(model.Part) bool
 } {
 	all := func(model.Part) bool { return true }
 	frozen := map[string]bool{}
-	for _, g := range l.weights.groups {
+	for _, g := range l.weights.Groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
 				frozen[part.Name] = p.Frozen
@@ -190,7 +191,7 @@ func (l *learner) optimizerSeries() []struct {
 	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
 	return []struct {
 		prefix string
-		t      *tensors
+		t      *weights.Tensors
 		want   func(model.Part) bool
 	}{{"m.", l.adam.m, all}, {"v.", l.adam.v, all}, {"master.", l.weights, narrow}}
 }
@@ -202,7 +203,7 @@ func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) erro
 	}
 	var list []safetensors.Tensor
 	for _, s := range l.optimizerSeries() {
-		for _, g := range s.t.groups {
+		for _, g := range s.t.Groups {
 			for _, p := range g.Params {
 				for _, part := range p.Parts {
 					if s.want(part) {
@@ -221,7 +222,7 @@ func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) erro
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.t.each(func(part model.Part, x []float32) error {
+		err := s.t.Each(func(part model.Part, x []float32) error {
 			if !s.want(part) {
 				return nil
 			}

@@ -15,6 +15,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // train takes n steps with policy, critic and all terms.
@@ -103,7 +104,7 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
 				dir := tinyFolder(t, model.Qwen25VL, nil)
 				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-				require.NoError(t, writeWeights(dir, configOf(t, dir), dtype, spread(3)))
+				require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, spread(3)))
 				o := Options{Critic: critic, Seed: 9}
 				m := openTiny(t, dir, o)
 				train(t, m, 2)

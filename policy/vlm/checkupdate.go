@@ -7,14 +7,15 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/net"
 )
 
 // checkUpdate checks a batch against an objective before anything is computed.
 func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
-	if err := checkTemperature(o.Temperature); err != nil {
+	if err := net.CheckTemperature(o.Temperature); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	if err := checkRows(&b.Rows, len(b.Tokens)); err != nil {
+	if err := net.CheckRows(&b.Rows, len(b.Tokens)); err != nil {
 		return err
 	}
 	if err := checkColumns(b, o, critic); err != nil {
@@ -79,18 +80,6 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 		if x != 0 && b.Weight != nil && b.Weight[i] == 0 {
 			return fmt.Errorf("vlm: update: AuxWeight at token %d is %v, must be 0 because Weight is 0", i, x)
 		}
-	}
-	return nil
-}
-
-// minTemperature is the smallest divisor of logits: much smaller ones give infinity in
-// float32.
-const minTemperature = 1e-9
-
-// checkTemperature rejects invalid divisors of logits.
-func checkTemperature(t float64) error {
-	if !(t >= minTemperature) || math.IsInf(t, 0) {
-		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, minTemperature)
 	}
 	return nil
 }

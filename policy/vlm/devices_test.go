@@ -18,14 +18,15 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // digestOf is the SHA-256 of tensors.
-func digestOf(t testing.TB, all ...*tensors) string {
+func digestOf(t testing.TB, all ...*weights.Tensors) string {
 	t.Helper()
 	h := sha256.New()
 	for _, x := range all {
-		require.NoError(t, x.each(func(part model.Part, values []float32) error {
+		require.NoError(t, x.Each(func(part model.Part, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
 		}))
@@ -272,7 +273,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 		require.Equal(t, held, now, "round %d", round)
 	}
 	total := 8 * int64(sizeOf(m.actor)+sizeOf(m.critic)) // two moments of four bytes
-	weights := m.actor.weights.bytes() + m.critic.weights.bytes() + m.ref.weights.bytes()
+	weights := m.actor.weights.Bytes() + m.critic.weights.Bytes() + m.ref.weights.Bytes()
 	var moments int64
 	for i, h := range held {
 		own := h[1] - weights
@@ -283,7 +284,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 }
 
 func sizeOf(l *learner) (n int) {
-	for _, g := range l.weights.groups {
+	for _, g := range l.weights.Groups {
 		n += g.Size()
 	}
 	return n
@@ -299,25 +300,25 @@ func TestLeavesDivideTheRows(t *testing.T) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
 	want := trues(len(rows.Tokens))
-	leaves, err := m.packer(m.net).leaves(&rows, want)
+	leaves, err := m.packer(m.net).Leaves(&rows, want)
 	require.NoError(t, err)
 	require.Len(t, leaves, tree.Leaves)
 	seen := map[int]int{}
 	for i, packs := range leaves {
 		tokens := 0
 		for _, p := range packs {
-			require.LessOrEqual(t, p.size(), max(128, p.length))
-			for _, at := range p.source {
+			require.LessOrEqual(t, p.Size(), max(128, p.Length))
+			for _, at := range p.Source {
 				seen[at]++
 			}
-			tokens += len(p.at)
+			tokens += len(p.At)
 		}
 		require.InDelta(t, float64(len(want))/tree.Leaves, tokens, float64(len(want))/tree.Leaves, "leaf %d", i)
 	}
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
 	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
-	leaves, err = m.packer(m.net).leaves(&few, trues(len(few.Tokens)))
+	leaves, err = m.packer(m.net).Leaves(&few, trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0
 	for _, packs := range leaves {
@@ -325,7 +326,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Equal(t, 3, used, "a leaf for each row")
 
-	none, err := m.packer(m.net).leaves(&few, make([]bool, len(few.Tokens)))
+	none, err := m.packer(m.net).Leaves(&few, make([]bool, len(few.Tokens)))
 	require.NoError(t, err)
 	require.Nil(t, none)
 }

@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
@@ -33,12 +34,12 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 		for i := range x {
 			x[i] = math.MaxFloat32
 		}
-		require.NoError(t, checkFinite("x", x))
+		require.NoError(t, net.CheckFinite("x", x))
 		for i := range x {
 			for text, bad := range notFinite {
 				y := slices.Clone(x)
 				y[i] = bad
-				err := checkFinite("x", y)
+				err := net.CheckFinite("x", y)
 				require.ErrorIs(t, err, ErrNotFinite)
 				require.ErrorContains(t, err, fmt.Sprintf("x: entry %d is %s, must be finite", i, text))
 			}

@@ -12,6 +12,8 @@ import (
 	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
@@ -95,14 +97,14 @@ func (s *training) gradients(r *recordedModel, m *Model, l *learner) (map[string
 }
 
 // tensors are the gradients on the first device.
-func (t *treeStep) tensors() *tensors {
-	return &tensors{groups: trainedGroups(t.weights.groups), arrays: t.sums[0]}
+func (t *treeStep) tensors() *weights.Tensors {
+	return &weights.Tensors{Groups: net.TrainedGroups(t.weights.Groups), Arrays: t.sums[0]}
 }
 
 // numbers reads tensors by the names of their parts.
-func (r *recordedModel) numbers(l *learner, t *tensors) map[string][]float32 {
+func (r *recordedModel) numbers(l *learner, t *weights.Tensors) map[string][]float32 {
 	out := map[string][]float32{}
-	require.NoError(r.t, t.each(func(part model.Part, x []float32) error {
+	require.NoError(r.t, t.Each(func(part model.Part, x []float32) error {
 		out[part.Name] = append([]float32{}, x...)
 		return nil
 	}))
@@ -184,7 +186,7 @@ func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[s
 	all := func(model.Param) bool { return true }
 	for seed := range uint64(noiseSeeds) {
 		random := rng.New(seed, rng.Init)
-		require.NoError(r.t, l.weights.replace(all, func(part model.Part, _ []float32) ([]float32, error) {
+		require.NoError(r.t, l.weights.Replace(all, func(part model.Part, _ []float32) ([]float32, error) {
 			noisy := make([]float32, part.Size())
 			for i, w := range weights[part.Name] {
 				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -199,9 +200,9 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
-	s := m.batches[0]
+	s := m.gen.Batches[0]
 	const state = 4 * (2*6 + 6) // bytes of a row's window and sum
-	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.slots+s.recentLen, dtypes.Float32))
+	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.Slots+s.RecentLen, dtypes.Float32))
 	require.Equal(t, int64(state), m.cfg.CacheBytes(0, dtypes.Float32))
 	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state, "a key and a value of two heads in the one layer with attention")
 }
@@ -211,7 +212,7 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
 	o := xlaOptions(t, Options{})
 	dir := tinyFolder(t, hybrid, nil)
-	require.Equal(t, 1, (&Options{}).tokensPerCall(openTiny(t, dir, o).net))
+	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
 	require.ErrorIs(t, err, ErrOption)

@@ -2,31 +2,35 @@ package vlm
 
 import (
 	"context"
+	"slices"
 
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // learner is a set of weights with its optimiser state.
 type learner struct {
-	net     *net
-	weights *tensors
-	parts   *parts
-	adam    *adam     // nil until the first update
-	open    *treeStep // the gradients since the last optimiser step; nil for none
-	names   names     // names and types of its tensors in the checkpoint
+	net     *net.Net
+	weights *weights.Tensors
+	parts   *net.Parts
+	adam    *adam         // nil until the first update
+	open    *treeStep     // the gradients since the last optimiser step; nil for none
+	names   weights.Names // names and types of its tensors in the checkpoint
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
 	group    *group     // of nodes; nil for this process alone
 	sharded  bool       // the replicas share weights, whose tensors are on several devices
 
-	offloadMoments bool      // moments are in host memory between updates
-	offloadWeights bool      // weights are in host memory between calls
-	home           placement // of weights that are moved between host and devices
+	offloadMoments bool              // moments are in host memory between updates
+	offloadWeights bool              // weights are in host memory between calls
+	home           weights.Placement // of weights that are moved between host and devices
 }
 
-func newLearner(n *net, t *tensors, as names) *learner {
-	l := &learner{net: n, weights: t, parts: n.parts(t), names: as}
+func newLearner(n *net.Net, t *weights.Tensors, as weights.Names) *learner {
+	l := &learner{net: n, weights: t, parts: n.PartsOf(t.Arrays), names: as}
 	l.replicas = []*replica{{net: n, weights: t, parts: l.parts}}
 	return l
 }
@@ -35,37 +39,25 @@ func (l *learner) free() {
 	if l != nil {
 		l.dropGradients()
 		for _, r := range l.replicas {
-			r.weights.free()
+			r.weights.Free()
 		}
 		l.adam.free()
 	}
 }
 
-// newScored returns room for a head's outputs at n tokens.
-func newScored(h *model.Head, n int) *scored {
-	s := &scored{}
-	if h.Tokens {
-		s.logProb, s.entropy = make([]float32, n), make([]float32, n)
-	}
-	if h.Value {
-		s.value = make([]float32, n)
-	}
-	return s
-}
-
 // score runs a head over packs and scatters the results to out, which is flat like
 // Rows.Tokens.
-func (r *replica) score(ctx context.Context, packs []*pack, h *model.Head, out *scored, chunk int, temperature float64) error {
+func (r *replica) score(ctx context.Context, packs []*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		t, err := r.net.forward(r.parts, p, false)
+		t, err := r.net.Forward(r.parts, p, false)
 		if err != nil {
 			return err
 		}
 		err = r.scoreInto(t, h, out, chunk, temperature)
-		t.free()
+		t.Free()
 		if err != nil {
 			return err
 		}
@@ -74,41 +66,29 @@ func (r *replica) score(ctx context.Context, packs []*pack, h *model.Head, out *
 }
 
 // scoreInto scatters the scores of a trace.
-func (r *replica) scoreInto(t *trace, h *model.Head, out *scored, chunk int, temperature float64) error {
-	s, err := r.net.scoreTrace(h, r.parts, t, chunk, temperature)
+func (r *replica) scoreInto(t *net.Trace, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+	s, err := r.net.ScoreTrace(h, r.parts, t, chunk, temperature)
 	if err == nil {
-		s.scatter(t.pack.source, h, out)
+		s.Scatter(t.Pack.Source, h, out)
 	}
 	return err
 }
 
-// scatter copies outputs to their tokens.
-func (s *scored) scatter(tokens []int, h *model.Head, out *scored) {
-	for i, at := range tokens {
-		if h.Tokens {
-			out.logProb[at], out.entropy[at] = s.logProb[i], s.entropy[i]
-		}
-		if h.Value {
-			out.value[at] = s.value[i]
-		}
-	}
-}
-
 // scoreFirst scores packs for a task, and keeps the forward pass of the first pack for its backward pass. Memory
 // allows only one.
-func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*pack) (*trace, error) {
+func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*net.Pack) (*net.Trace, error) {
 	if len(packs) == 0 {
 		return nil, nil
 	}
 	if err := r.score(ctx, packs[1:], k.head, k.scores, k.chunk, k.temperature); err != nil {
 		return nil, err
 	}
-	first, err := r.net.forward(r.parts, packs[0], true)
+	first, err := r.net.Forward(r.parts, packs[0], true)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.scoreInto(first, k.head, k.scores, k.chunk, k.temperature); err != nil {
-		first.drop()
+		first.Drop()
 		return nil, err
 	}
 	return first, nil
@@ -116,11 +96,11 @@ func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*pack) (*trac
 
 // learn returns the gradients of packs. first is the forward pass of the first pack, nil if it has not been computed;
 // learn consumes it.
-func (r *replica) learn(ctx context.Context, k *task, first *trace, packs []*pack) (*gradients, error) {
-	defer first.drop()
-	g := newGradients(r.parts)
-	fail := func(err error) (*gradients, error) {
-		r.net.freeGradients(g)
+func (r *replica) learn(ctx context.Context, k *task, first *net.Trace, packs []*net.Pack) (*net.Gradients, error) {
+	defer first.Drop()
+	g := net.NewGradients(r.parts)
+	fail := func(err error) (*net.Gradients, error) {
+		r.net.FreeGradients(g)
 		return nil, err
 	}
 	for i, p := range packs {
@@ -129,12 +109,12 @@ func (r *replica) learn(ctx context.Context, k *task, first *trace, packs []*pac
 		}
 		t, err := first, error(nil)
 		if i > 0 || first == nil {
-			if t, err = r.net.forward(r.parts, p, true); err != nil {
+			if t, err = r.net.Forward(r.parts, p, true); err != nil {
 				return fail(err)
 			}
 		}
-		err = r.net.learnTrace(k, r.parts, g, t)
-		t.free()
+		err = r.learnTrace(k, g, t)
+		t.Free()
 		if err != nil {
 			return fail(err)
 		}
@@ -142,19 +122,86 @@ func (r *replica) learn(ctx context.Context, k *task, first *trace, packs []*pac
 	return g, nil
 }
 
-// prepare compiles the programs of the first pack and the first optimiser step in the background.
-func (l *learner) prepare(p *pack, h *model.Head, chunk int) error {
-	if err := l.net.prepare(l.parts, p, h, chunk); err != nil || l.adam != nil {
+// learnTrace runs head and backward pass over a pack, and adds the gradients to g.
+func (r *replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
+	n, w := r.net, r.parts
+	s := net.Scope{Dev: n.Dev}
+	defer s.Free()
+	heat := net.Upload(&s, []float32{float32(k.temperature)})
+	weights, err := n.Here(&s, n.HeadInputs(k.head, w))
+	if err != nil {
 		return err
 	}
-	return l.net.prepareAdam(l.weights, l.tree)
+	zero, err := n.ZeroLike().Run([]*device.Array{t.X})
+	if err != nil {
+		return err
+	}
+	dx := zero[0]
+	for _, c := range t.Pack.Chunks(k.chunk) {
+		next, err := r.learnChunk(k, weights, g, t, &c, heat, dx)
+		dx.Free()
+		if err != nil {
+			return err
+		}
+		dx = next
+	}
+	return n.Backward(w, g, t, dx)
+}
+
+// learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
+// added. The logits stay on the device between the two.
+func (r *replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array) (*device.Array, error) {
+	n := r.net
+	s := net.Scope{Dev: n.Dev}
+	defer s.Free()
+	at, slot, target := net.Upload(&s, c.At), net.Upload(&s, c.Slot), net.Upload(&s, c.Target)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	res, err := n.Score(k.head, true).Run(append(slices.Clone(weights), t.X, at, target, heat))
+	if err != nil {
+		return nil, err
+	}
+	s.Own(res...)
+	tokens := t.Pack.Source[c.From:c.To]
+	if k.local {
+		var own net.Scored
+		if err := own.Read(k.head, res, len(tokens)); err != nil {
+			return nil, err
+		}
+		own.Scatter(tokens, k.head, k.scores)
+	}
+	numbers, err := k.slopesOf(tokens, len(c.At))
+	if err != nil {
+		return nil, err
+	}
+	slopes := net.Upload(&s, numbers, len(c.At), model.SlopeColumns)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	slots := n.HeadSlots(k.head, g.Parts)
+	in := append([]*device.Array{t.X, at, slot, target, heat, slopes, dx}, net.KeptOf(k.head, res)...)
+	out, err := n.RunBack(n.HeadBack(k.head, slots), weights, in, net.HeadGrads(slots))
+	if err != nil {
+		return nil, err
+	}
+	net.SetHeadGrads(slots, out[1:])
+	return out[0], nil
+}
+
+// prepare compiles the programs of the first pack and the first optimiser step in the background.
+func (l *learner) prepare(p *net.Pack, h *model.Head, chunk int) error {
+	if err := l.net.Prepare(l.parts, p, h, chunk); err != nil || l.adam != nil {
+		return err
+	}
+	return prepareAdam(l.net, l.weights, l.tree)
 }
 
 // copyFrom replaces the weights by those of another learner, by name. Parts that the other
 // does not have are unchanged.
 func (l *learner) copyFrom(other *learner) error {
 	values := map[string][]float32{}
-	err := other.weights.each(func(part model.Part, x []float32) error {
+	err := other.weights.Each(func(part model.Part, x []float32) error {
 		values[part.Name] = append([]float32(nil), x...)
 		return nil
 	})
@@ -175,5 +222,5 @@ func (l *learner) copyFrom(other *learner) error {
 
 // set replaces every part's values by what f returns for them.
 func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
-	return l.weights.replace(func(model.Param) bool { return true }, f)
+	return l.weights.Replace(func(model.Param) bool { return true }, f)
 }

@@ -12,6 +12,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 // lossCases are objectives for every policy loss, and for the KL terms, with ranges so
@@ -179,10 +180,10 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen3, nil)
 	whole := openTiny(t, dir, Options{HeadTokens: 64})
 	split := openTiny(t, dir, Options{MicroTokens: 32, HeadTokens: 16})
-	var batches [][]*pack
+	var batches [][]*net.Pack
 	for _, m := range []*Model{whole, split} {
 		rows, mask, _ := lossRows()
-		packs, err := m.packer(m.net).packs(&rows, mask)
+		packs, err := m.packer(m.net).Packs(&rows, mask)
 		require.NoError(t, err)
 		batches = append(batches, packs)
 	}

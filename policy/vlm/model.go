@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"vagen/internal/endtokens"
 	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -30,9 +30,7 @@ type Model struct {
 	dir  string
 	dev  *device.Device // the first of devices
 	cfg  *model.Config
-	tok  *tokenizer.Tokenizer
-	chat *tokenizer.Chat
-	proc *processor.Processor // nil for text models
+	text *generate.Text
 
 	opened  *backend.Devices
 	devices []*device.Device
@@ -46,7 +44,7 @@ type Model struct {
 	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
 
 	mu     sync.Mutex
-	net    *net
+	net    *net.Net
 	actor  *learner
 	critic *learner // nil unless separate
 	ref    *learner // nil without reference
@@ -54,12 +52,7 @@ type Model struct {
 	adapter      *peft.Config             // nil without LoRA
 	zeroAdapters map[string]*device.Array // zero adapters of the reference
 
-	pictures    *pictureCache
-	chats       map[uint64]*conversation
-	resumed     map[uint64]*resumed // recorded conversations, until they are continued
-	batches     []*session
-	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies, on several devices
+	gen         *generate.Generator // nil before the weights are loaded
 	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
@@ -105,48 +98,11 @@ func describe(dir string, o Options) (*Model, error) {
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
-	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), memoryLimit: usage.Limit}
-	if err := m.openText(dir); err != nil {
+	m := &Model{opts: o, dir: dir, cfg: cfg, memoryLimit: usage.Limit}
+	if m.text, err = generate.OpenText(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
 	return m, m.configureAdapters()
-}
-
-// openText loads tokenizer, chat template, end tokens of generation and image processor, and
-// checks them against the config.
-func (m *Model) openText(dir string) error {
-	var err error
-	if m.tok, err = tokenizer.Load(dir); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	if m.chat, err = m.tok.Chat(m.opts.Template); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	if n := m.tok.VocabSize(); n > m.cfg.Text.Vocab {
-		return fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, m.cfg.Text.Vocab)
-	}
-	generation, err := endtokens.Generation(dir, m.cfg.Text.Vocab)
-	if err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	_, turn := m.chat.EndOfTurn()
-	m.cfg.EndOfTurn = endtokens.Union(m.cfg.EndOfTurn, generation, []int32{turn})
-	if m.cfg.Vision == nil {
-		return nil
-	}
-	if m.proc, err = processor.Load(dir); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	c, v := m.proc.Config(), m.cfg.Vision
-	if c.PatchSize != v.Patch || c.MergeSize != v.Merge || c.TemporalPatchSize != v.Temporal {
-		return fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower needs %d, %d, %d",
-			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
-	}
-	if pad := m.tok.Special().ImagePad; pad != m.cfg.ImageToken {
-		return fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, m.cfg.ImageToken, pad)
-	}
-	m.cfg.Rescale, m.cfg.NormMean, m.cfg.NormStd = c.Rescale, c.Mean, c.Std
-	return nil
 }
 
 // Close frees everything on the device. The Model must not be used afterwards.
@@ -158,7 +114,7 @@ func (m *Model) Close() error {
 	}
 	m.closed = true
 	m.leaveGroup()
-	m.dropSessions()
+	m.gen.DropSessions()
 	m.actor.free()
 	m.critic.free()
 	m.ref.free()
@@ -179,7 +135,7 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 		if l == nil {
 			return 0
 		}
-		for _, g := range l.weights.groups {
+		for _, g := range l.weights.Groups {
 			n += g.Size()
 		}
 		return n
@@ -188,7 +144,7 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 }
 
 // Tokenizer returns the model's tokenizer.
-func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and

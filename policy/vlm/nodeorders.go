@@ -301,12 +301,12 @@ func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
 	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
 		return err
 	}
-	for gi, g := range l.weights.groups {
+	for gi, g := range l.weights.Groups {
 		for i, p := range g.Params {
 			if !l.stored(p) {
 				continue
 			}
-			x, err := l.weights.read(gi, i, make([]float32, p.Size()))
+			x, err := l.weights.Read(gi, i, make([]float32, p.Size()))
 			if err != nil {
 				return err
 			}
@@ -322,10 +322,10 @@ func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
 		return nil
 	}
 	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
-	if err := l.adam.m.each(send); err != nil {
+	if err := l.adam.m.Each(send); err != nil {
 		return err
 	}
-	return l.adam.v.each(send)
+	return l.adam.v.Each(send)
 }
 
 // receiveState replaces weights and moments by those that sendState sends.
@@ -338,7 +338,7 @@ func (l *learner) receiveState(ctx context.Context, from *nodes.Link) error {
 		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
 	}
 	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.weights.replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
+	err = l.weights.Replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (l *learner) receiveMoments(ctx context.Context, from *nodes.Link, steps in
 		return err
 	}
 	if a.v, err = l.newMoments(receive); err != nil {
-		a.m.free()
+		a.m.Free()
 		return err
 	}
 	l.adam = a

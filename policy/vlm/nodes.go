@@ -6,14 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/backend"
@@ -240,8 +238,8 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 			continue
 		}
 		h := sha256.New()
-		for group := range l.weights.groups {
-			if err := l.weights.digest(h, group, func(model.Param) bool { return true }); err != nil {
+		for group := range l.weights.Groups {
+			if err := l.weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
 				return nil, err
 			}
 		}
@@ -265,24 +263,4 @@ func hardware(devices []*device.Device) (kind, version string, err error) {
 		kind += ", " + runtime.GOARCH
 	}
 	return kind, version, nil
-}
-
-// digest writes the values of a group's parameters that want selects and that are not shared with
-// other tensors.
-func (t *tensors) digest(h hash.Hash, group int, want func(model.Param) bool) error {
-	var buf []float32
-	for i, p := range t.groups[group].Params {
-		if t.shares(group, i) || !want(p) {
-			continue
-		}
-		if cap(buf) < p.Size() {
-			buf = make([]float32, p.Size())
-		}
-		x, err := t.read(group, i, buf[:p.Size()])
-		if err != nil {
-			return err
-		}
-		h.Write(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
-	}
-	return nil
 }

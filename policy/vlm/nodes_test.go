@@ -26,6 +26,7 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // followAs is the environment variable that makes the test binary a node that follows: the folder of
@@ -69,13 +70,13 @@ func digests(m *Model) (map[string]string, error) {
 		if l == nil {
 			continue
 		}
-		all := []*tensors{l.weights}
+		all := []*weights.Tensors{l.weights}
 		if l.adam != nil {
 			all = append(all, l.adam.m, l.adam.v)
 		}
 		h := sha256.New()
 		for _, x := range all {
-			err := x.each(func(part model.Part, values []float32) error {
+			err := x.Each(func(part model.Part, values []float32) error {
 				_, err := fmt.Fprint(h, part.Name, values)
 				return err
 			})
@@ -240,7 +241,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 
 	changed := tinyFolder(t, model.Qwen2, nil)
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
-	require.NoError(t, writeWeights(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, spread(4)))
+	require.NoError(t, weights.Write(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, spread(4)))
 	o, others = startNodes(t, changed, Options{}, 2, nil)
 	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
@@ -305,14 +306,14 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.actor.weights.replace(isTrained, func(_ model.Part, x []float32) ([]float32, error) {
+	require.NoError(t, m.actor.weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
 		if first {
 			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
 		}
 		return x, nil
 	}))
 	var err error
-	for range len(m.actor.weights.groups) + 1 { // each group's turn
+	for range len(m.actor.weights.Groups) + 1 { // each group's turn
 		if err = learnOnce(t.Context(), m, nil); err != nil {
 			break
 		}

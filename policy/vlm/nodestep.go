@@ -12,15 +12,17 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // maxGathered limits the bytes of scores and slopes that a node receives from another.
 const maxGathered = 4 << 30
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other nodes.
-func (g *group) gatherScores(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored) error {
+func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
 	if g == nil {
 		return nil
 	}
@@ -28,14 +30,14 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*pack, h *model.Hea
 	// visit calls f for every number of a node's leaves.
 	visit := func(node int, f func(x *float32)) {
 		from, to := tree.Span(node, count, len(leaves))
-		for _, p := range flat(leaves[from:to]) {
-			for _, at := range p.source {
+		for _, p := range net.Flat(leaves[from:to]) {
+			for _, at := range p.Source {
 				if h.Tokens {
-					f(&out.logProb[at])
-					f(&out.entropy[at])
+					f(&out.LogProb[at])
+					f(&out.Entropy[at])
 				}
 				if h.Value {
-					f(&out.value[at])
+					f(&out.Value[at])
 				}
 			}
 		}
@@ -69,10 +71,10 @@ func (t *treeStep) sumPlaces(count int) []sumPlace {
 	var out []sumPlace
 	var sizes []int
 	for group, owners := range t.owners {
-		trained := t.weights.groups[group].Trained()
+		trained := t.weights.Groups[group].Trained()
 		for i, d := range owners {
 			out = append(out, sumPlace{group: group, i: i, device: d})
-			sizes = append(sizes, t.weights.groups[group].Params[trained[i]].Size())
+			sizes = append(sizes, t.weights.Groups[group].Params[trained[i]].Size())
 		}
 	}
 	for k, node := range tree.Owners(sizes, count) {
@@ -166,12 +168,12 @@ func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 			if there[k] == 0 {
 				continue
 			}
-			param := t.weights.groups[p.group].Params[t.weights.groups[p.group].Trained()[p.i]]
+			param := t.weights.Groups[p.group].Params[t.weights.Groups[p.group].Trained()[p.i]]
 			x := make([]float32, param.Size())
 			if err := l.ReceiveFloats(ctx, x); err != nil {
 				return err
 			}
-			a, err := device.Put(t.replicas[p.device].net.dev, x, param.Dims...)
+			a, err := device.Put(t.replicas[p.device].net.Dev, x, param.Dims...)
 			if err != nil {
 				return err
 			}
@@ -204,8 +206,8 @@ func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 	start, waited := time.Now(), t.group.waited()
 	defer func() { t.timed(start.Add(t.group.waited() - waited)) }() // what is waited is not exchange
 	h := sha256.New()
-	group := t.adam.steps % len(t.weights.groups)
-	if err := t.replicas[0].weights.digest(h, group, isTrained); err != nil {
+	group := t.adam.steps % len(t.weights.Groups)
+	if err := t.replicas[0].weights.Digest(h, group, weights.IsTrained); err != nil {
 		return err
 	}
 	own := binary.LittleEndian.AppendUint64(nil, math.Float64bits(norm))
@@ -223,7 +225,7 @@ func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on node %d and %v after %d on node %d (skipped: %v)",
 				ErrDiverged, norm, t.adam.steps, t.group.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
 		case !bytes.Equal(theirs[16:], own[16:]):
-			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on node %d than on node %d", ErrDiverged, t.adam.steps, t.weights.groups[group].Name, t.group.ID(), node)
+			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on node %d than on node %d", ErrDiverged, t.adam.steps, t.weights.Groups[group].Name, t.group.ID(), node)
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 			require.NoError(t, m.Restore(t.Context(), save(t, m)))
 			for i, d := range m.devices {
 				_, bytes := d.Live()
-				require.Equal(t, m.actor.weights.bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
+				require.Equal(t, m.actor.weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
 			}
 		}
 		scoring, err := m.Plan(Workload{Score: true, Rows: 4, Tokens: 32})

@@ -35,8 +35,8 @@ func TestOpenListsAllBadOptions(t *testing.T) {
 
 func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 	good := tinyFolder(t, model.Qwen25VL, nil)
-	weights := filepath.Join(good, "model.safetensors")
-	require.FileExists(t, weights)
+	file := filepath.Join(good, "model.safetensors")
+	require.FileExists(t, file)
 	change := func(changes object) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			raw, err := json.Marshal(tinyObject(t, model.Qwen25VL, changes))

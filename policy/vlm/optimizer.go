@@ -4,10 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // checkOptimizer lists the settings that are out of range.
@@ -40,8 +46,8 @@ func checkOptimizer(o policy.Optimizer) error {
 
 // adam holds the moments of the trained weights of one set.
 type adam struct {
-	net   *net
-	m, v  *tensors
+	net   *net.Net
+	m, v  *weights.Tensors
 	steps int
 }
 
@@ -54,7 +60,7 @@ func (l *learner) newAdam() (*adam, error) {
 	}
 	v, err := l.newMoments(zero)
 	if err != nil {
-		m.free()
+		m.Free()
 		return nil, err
 	}
 	return &adam{net: l.net, m: m, v: v}, nil
@@ -62,8 +68,8 @@ func (l *learner) newAdam() (*adam, error) {
 
 func (a *adam) free() {
 	if a != nil {
-		a.m.free()
-		a.v.free()
+		a.m.Free()
+		a.v.Free()
 	}
 }
 
@@ -96,13 +102,13 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array) error {
 	n := len(trained)
 	d := hyper.Device()
-	m, err := a.m.borrow(d, group, first, first+n)
+	m, err := a.m.Borrow(d, group, first, first+n)
 	if err != nil {
 		return err
 	}
-	v, err := a.v.borrow(d, group, first, first+n)
+	v, err := a.v.Borrow(d, group, first, first+n)
 	if err != nil {
-		a.m.drop(m)
+		a.m.Drop(m)
 		return err
 	}
 	in := make([]*device.Array, 0, 4*n+1)
@@ -110,10 +116,10 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 		in = append(in, w[i])
 	}
 	in = append(append(append(in, m...), v...), g...)
-	out, err := a.net.adam().Run(append(in, hyper), from(0, 3*n)...)
+	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
 	if err != nil {
-		a.m.drop(m)
-		a.v.drop(v)
+		a.m.Drop(m)
+		a.v.Drop(v)
 		return err
 	}
 	for k, i := range trained {
@@ -121,5 +127,43 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	}
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
-	return errors.Join(a.m.giveBack(group, first, m), a.v.giveBack(group, first, v))
+	return errors.Join(a.m.GiveBack(group, first, m), a.v.GiveBack(group, first, v))
+}
+
+// prepareAdam compiles the optimiser's programs in the background: for a group, or, if
+// single is set, for each array.
+func prepareAdam(n *net.Net, w *weights.Tensors, single bool) error {
+	for i, g := range w.Groups {
+		var grads []shapes.Shape
+		for _, k := range g.Trained() {
+			grads = append(grads, w.Arrays[i][k].Shape())
+		}
+		sets := [][]shapes.Shape{grads}
+		if single {
+			sets = slices.Collect(slices.Chunk(grads, 1))
+		}
+		for _, set := range sets {
+			if err := prepareAdamOf(n, set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prepareAdamOf compiles the optimiser's programs for gradients of these shapes.
+func prepareAdamOf(n *net.Net, grads []shapes.Shape) error {
+	if len(grads) == 0 {
+		return nil
+	}
+	if _, err := n.Squares().Prepare(grads); err != nil {
+		return err
+	}
+	var in []shapes.Shape
+	for range 4 { // weights, both moments, gradients
+		in = append(in, grads...)
+	}
+	in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
+	_, err := n.Adam().Prepare(in, net.From(0, 3*len(grads))...)
+	return err
 }

@@ -7,7 +7,10 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // Critic is the source of values.
@@ -34,6 +37,16 @@ var (
 	// ErrOption is wrapped by errors about Options, and by calls that need other Options
 	// than those of the model.
 	ErrOption = backend.ErrOption
+	// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
+	// are NaN or infinite.
+	ErrNotFinite = net.ErrNotFinite
+	// ErrWeights is wrapped by errors about tensors that are missing, have the wrong
+	// shape, or contradict the config.
+	ErrWeights = weights.ErrWeights
+	// ErrSampling is wrapped by errors about sampling settings.
+	ErrSampling = generate.ErrSampling
+	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
+	ErrResume = generate.ErrResume
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
@@ -186,7 +199,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, o.checkTokensPerCall())
+	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}

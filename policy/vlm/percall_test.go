@@ -171,7 +171,7 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 
 // ran reports whether a program whose name starts so has been executed.
 func ran(m *Model, prefix string) bool {
-	for name, p := range m.net.programs {
+	for name, p := range m.net.Programs {
 		if strings.HasPrefix(name, prefix) && p.Executables() > 0 {
 			return true
 		}
@@ -229,7 +229,7 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 	for looks := range 5 {
 		_, err := m.Generate(&countdown{t.Context(), looks}, prompts, o)
 		require.Error(t, err, "after %d looks", looks)
-		require.Empty(t, m.chats)
+		require.Empty(t, m.gen.Chats)
 		after, _ := m.dev.Live()
 		require.Equal(t, before, after)
 	}

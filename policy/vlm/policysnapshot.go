@@ -8,6 +8,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // policySnapshot is a policy with its own weights and conversations. It shares the device and the
@@ -33,8 +34,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
-		pictures: m.pictures, chats: map[uint64]*conversation{},
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, text: m.text, net: m.net,
 	}}
 	for i, r := range m.actor.replicas {
 		weights, err := l.copy(ctx, r)
@@ -50,16 +50,17 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 			}
 			continue
 		}
-		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.parts(weights)})
+		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.Arrays)})
 	}
+	l.m.gen = l.m.newGenerator()
 	return l, nil
 }
 
 // copy returns a replica's weights, of which trained ones are copied.
-func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error) {
-	weights := &tensors{groups: r.weights.groups}
-	for g, group := range weights.groups {
-		arrays := slices.Clone(r.weights.arrays[g])
+func (l *policySnapshot) copy(ctx context.Context, r *replica) (*weights.Tensors, error) {
+	weights := &weights.Tensors{Groups: r.weights.Groups}
+	for g, group := range weights.Groups {
+		arrays := slices.Clone(r.weights.Arrays[g])
 		for i, p := range group.Params {
 			if p.Frozen {
 				continue
@@ -70,7 +71,7 @@ func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error)
 			}
 			arrays[i], l.own = a, append(l.own, a)
 		}
-		weights.arrays = append(weights.arrays, arrays)
+		weights.Arrays = append(weights.Arrays, arrays)
 	}
 	return weights, nil
 }
@@ -103,7 +104,7 @@ func (l *policySnapshot) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.m.closed = true
-	l.m.dropSessions()
+	l.m.gen.DropSessions()
 	device.FreeAll(l.own...)
 	l.own = nil
 	return nil

@@ -1,13 +1,13 @@
 package vlm
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // With several devices each of them has all weights, and computes a part of a step's rows,
@@ -16,23 +16,9 @@ import (
 
 // replica is a copy of a learner's weights on one device.
 type replica struct {
-	net     *net
-	weights *tensors
-	parts   *parts
-}
-
-// each calls f for every device at the same time and returns the errors of all.
-func each(devices int, f func(device int) error) error {
-	if devices == 1 {
-		return f(0)
-	}
-	errs := make([]error, devices)
-	var wg sync.WaitGroup
-	for i := range devices {
-		wg.Go(func() { errs[i] = f(i) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	net     *net.Net
+	weights *weights.Tensors
+	parts   *net.Parts
 }
 
 // replicate copies the weights of all learners to the other devices.
@@ -52,7 +38,7 @@ func (m *Model) replicate() error {
 		}
 		return nil
 	}
-	return each(len(m.devices), func(i int) error {
+	return net.Each(len(m.devices), func(i int) error {
 		if i == 0 {
 			return nil
 		}
@@ -74,7 +60,7 @@ func (m *Model) replicate() error {
 func (l *learner) shareWeights(devices []*device.Device) {
 	l.sharded, l.replicas = true, nil
 	for _, d := range devices {
-		l.replicas = append(l.replicas, &replica{net: l.net.on(d), weights: l.weights, parts: l.parts})
+		l.replicas = append(l.replicas, &replica{net: l.net.On(d), weights: l.weights, parts: l.parts})
 	}
 }
 
@@ -82,10 +68,10 @@ func (l *learner) shareWeights(devices []*device.Device) {
 // shares those that are in it.
 func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Array) (*replica, error) {
 	from := l.replicas[0].weights
-	t := &tensors{groups: from.groups, shared: make([][]bool, len(from.groups))}
-	r := &replica{net: l.net.on(d), weights: t}
-	for gi, arrays := range from.arrays {
-		t.arrays = append(t.arrays, nil)
+	t := &weights.Tensors{Groups: from.Groups, Shared: make([][]bool, len(from.Groups))}
+	r := &replica{net: l.net.On(d), weights: t}
+	for gi, arrays := range from.Arrays {
+		t.Arrays = append(t.Arrays, nil)
 		for _, a := range arrays {
 			c, shared := copies[a]
 			if !shared {
@@ -95,11 +81,11 @@ func (l *learner) copyTo(d *device.Device, copies map[*device.Array]*device.Arra
 				}
 				copies[a] = c
 			}
-			t.arrays[gi], t.shared[gi] = append(t.arrays[gi], c), append(t.shared[gi], shared)
+			t.Arrays[gi], t.Shared[gi] = append(t.Arrays[gi], c), append(t.Shared[gi], shared)
 		}
 	}
-	device.HugePages(slices.Concat(t.arrays...))
-	r.parts = r.net.parts(t)
+	device.HugePages(slices.Concat(t.Arrays...))
+	r.parts = r.net.PartsOf(t.Arrays)
 	return r, nil
 }
 
@@ -108,11 +94,11 @@ func (l *learner) spread(want func(model.Param) bool) error {
 	if l.sharded {
 		return nil
 	}
-	return each(len(l.replicas), func(i int) error {
+	return net.Each(len(l.replicas), func(i int) error {
 		if i == 0 {
 			return nil
 		}
-		for gi, g := range l.weights.groups {
+		for gi, g := range l.weights.Groups {
 			for pi, p := range g.Params {
 				if want(p) {
 					if err := l.copyArray(gi, pi, 0, i); err != nil {
@@ -127,22 +113,22 @@ func (l *learner) spread(want func(model.Param) bool) error {
 
 // copyArray copies a parameter from one device to another.
 func (l *learner) copyArray(group, i, from, to int) error {
-	c, err := device.Copy(l.replicas[from].weights.arrays[group][i], l.replicas[to].net.dev)
+	c, err := device.Copy(l.replicas[from].weights.Arrays[group][i], l.replicas[to].net.Dev)
 	if err != nil {
 		return err
 	}
-	l.replicas[to].weights.put(group, i, c)
+	l.replicas[to].weights.Put(group, i, c)
 	return nil
 }
 
 // owners returns the owner of each trained array, by group and by index among the group's
 // trained parameters.
 func (l *learner) owners() [][]int {
-	return owners(trainedGroups(l.weights.groups), len(l.replicas), isTrained)
+	return weights.Owners(net.TrainedGroups(l.weights.Groups), len(l.replicas), weights.IsTrained)
 }
 
 // ofOwners places each trained array on its owner.
-func (l *learner) ofOwners() placement {
+func (l *learner) ofOwners() weights.Placement {
 	owners := l.owners()
-	return func(group, i int) *device.Device { return l.replicas[owners[group][i]].net.dev }
+	return func(group, i int) *device.Device { return l.replicas[owners[group][i]].net.Dev }
 }

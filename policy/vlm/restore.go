@@ -13,7 +13,9 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // Restore replaces weights and optimiser state by those of a checkpoint that Save wrote.
@@ -53,7 +55,7 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m.dropSessions()
+	m.gen.DropSessions()
 	for _, r := range plans {
 		if err := r.learner.onDevices(true, r.load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
@@ -77,14 +79,8 @@ type restoration struct {
 	weights []*safetensors.Reader
 	opt     *safetensors.Reader // nil without file
 	steps   int
-	found   map[string]located // weights by the part's name
+	found   map[string]weights.Located // weights by the part's name
 	buf     []float32
-}
-
-// located is a tensor in a file.
-type located struct {
-	reader *safetensors.Reader
-	name   string
 }
 
 func (r *restoration) open() error {
@@ -115,7 +111,7 @@ func openWeights(dir string) (*safetensors.Reader, error) {
 // stored reports whether checkpoints contain a parameter: with adapters they contain only
 // the adapters and value heads, trained or not.
 func (l *learner) stored(p model.Param) bool {
-	return l.net.cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
+	return l.net.Cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
 }
 
 func (r *restoration) close() {
@@ -129,9 +125,9 @@ func (r *restoration) close() {
 
 // check finds every tensor and returns all problems.
 func (r *restoration) check() []error {
-	r.found = map[string]located{}
+	r.found = map[string]weights.Located{}
 	var bad []error
-	for _, g := range r.learner.weights.groups {
+	for _, g := range r.learner.weights.Groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
 				if r.learner.stored(p) {
@@ -168,7 +164,7 @@ func (r *restoration) checkAdapter(now *peft.Config) []error {
 	}
 	used := map[string]bool{}
 	for _, at := range r.found {
-		used[at.name] = true
+		used[at.Name] = true
 	}
 	for _, name := range r.weights[0].Names() {
 		if !used[name] && isAdapter(name) {
@@ -186,17 +182,17 @@ func isAdapter(name string) bool {
 // find locates a part's weights, and checks its moments if it is trained.
 func (r *restoration) find(part model.Part, trained bool) []error {
 	var bad []error
-	place := located{}
+	place := weights.Located{}
 	t := r.learner.storedAs(part)
-	old := r.learner.net.cfg.OldName(part.Name)
+	old := r.learner.net.Cfg.OldName(part.Name)
 	for _, w := range slices.Backward(r.weights) {
 		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
 			if _, ok := w.Info(name); ok {
-				place = located{w, name}
+				place = weights.Located{Reader: w, Name: name}
 			}
 		}
 	}
-	if place.reader == nil {
+	if place.Reader == nil {
 		return append(bad, fmt.Errorf("tensor %s of shape %v is missing in %q", t.Name, part.Dims, r.folders))
 	}
 	bad = append(bad, r.checkValues(place, part)...)
@@ -214,10 +210,10 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 				bad = append(bad, fmt.Errorf("tensor %s of shape %v is missing in %s", name, part.Dims, r.optimizer))
 				continue
 			}
-			bad = append(bad, r.checkValues(located{r.opt, name}, part)...)
+			bad = append(bad, r.checkValues(weights.Located{Reader: r.opt, Name: name}, part)...)
 		}
 		if masters {
-			place = located{r.opt, "master." + part.Name}
+			place = weights.Located{Reader: r.opt, Name: "master." + part.Name}
 		}
 	}
 	r.found[part.Name] = place
@@ -225,13 +221,13 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 }
 
 // checkValues checks a tensor's shape and type, and that its numbers are finite.
-func (r *restoration) checkValues(at located, part model.Part) []error {
-	if bad := checkShape(at, part); len(bad) > 0 {
+func (r *restoration) checkValues(at weights.Located, part model.Part) []error {
+	if bad := weights.CheckShape(at, part); len(bad) > 0 {
 		return bad
 	}
 	var err error
-	if r.buf, err = at.reader.Float32(at.name, r.buf[:0]); err == nil {
-		err = errors.Join(checkFinite(at.name, r.buf), at.reader.Release(at.name))
+	if r.buf, err = at.Reader.Float32(at.Name, r.buf[:0]); err == nil {
+		err = errors.Join(net.CheckFinite(at.Name, r.buf), at.Reader.Release(at.Name))
 	}
 	if err != nil {
 		return []error{err}
@@ -239,28 +235,16 @@ func (r *restoration) checkValues(at located, part model.Part) []error {
 	return nil
 }
 
-// checkShape compares a tensor's shape and type with the part's.
-func checkShape(at located, part model.Part) (bad []error) {
-	info, _ := at.reader.Info(at.name)
-	if !slices.Equal(info.Shape, part.Dims) {
-		bad = append(bad, fmt.Errorf("%s has shape %v, must be %v", at.name, info.Shape, part.Dims))
-	}
-	if !slices.Contains(weightTypes, info.DType) {
-		bad = append(bad, fmt.Errorf("%s is of type %v, must be one of %v", at.name, info.DType, weightTypes))
-	}
-	return bad
-}
-
 // load replaces weights and moments.
 func (r *restoration) load() error {
 	l := r.learner
-	err := l.weights.replace(l.stored, func(part model.Part, _ []float32) ([]float32, error) {
+	err := l.weights.Replace(l.stored, func(part model.Part, _ []float32) ([]float32, error) {
 		at := r.found[part.Name]
-		x, err := at.reader.Float32(at.name, nil)
+		x, err := at.Reader.Float32(at.Name, nil)
 		if err != nil {
 			return nil, err
 		}
-		return x, at.reader.Release(at.name)
+		return x, at.Reader.Release(at.Name)
 	})
 	if err != nil {
 		return err
@@ -273,7 +257,7 @@ func (r *restoration) load() error {
 	if r.opt == nil {
 		return nil
 	}
-	moments := func(prefix string) (*tensors, error) {
+	moments := func(prefix string) (*weights.Tensors, error) {
 		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
@@ -284,7 +268,7 @@ func (r *restoration) load() error {
 		return err
 	}
 	if a.v, err = moments("v."); err != nil {
-		a.m.free()
+		a.m.Free()
 		return err
 	}
 	r.learner.adam = a

@@ -8,13 +8,11 @@ import (
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // With adapters, the base weights never change. Policy, critic and reference then share
 // the same arrays, which the policy owns.
-
-// shares reports whether the array of a parameter belongs to other tensors.
-func (t *tensors) shares(group, i int) bool { return t.shared != nil && t.shared[group][i] }
 
 // base returns the policy's weights without its adapters by the name of their first part;
 // nil without adapters.
@@ -24,10 +22,10 @@ func (m *Model) base() map[string]*device.Array {
 	}
 	base := map[string]*device.Array{}
 	w := m.actor.weights
-	for gi, g := range w.groups {
+	for gi, g := range w.Groups {
 		for i, p := range g.Params {
 			if p.Frozen && !p.Adapter {
-				base[p.Parts[0].Name] = w.arrays[gi][i]
+				base[p.Parts[0].Name] = w.Arrays[gi][i]
 			}
 		}
 	}
@@ -35,7 +33,7 @@ func (m *Model) base() map[string]*device.Array {
 }
 
 // onBase reports whether a learner shares the policy's base weights.
-func (l *learner) onBase() bool { return l.weights.shares(0, 0) }
+func (l *learner) onBase() bool { return l.weights.Shares(0, 0) }
 
 // sameFolder reports whether two paths name the same folder.
 func sameFolder(a, b string) bool {
@@ -51,10 +49,10 @@ func sameFolder(a, b string) bool {
 // array per shape. It owns no arrays.
 func (m *Model) newReference() (*learner, error) {
 	from := m.actor.weights
-	t := &tensors{groups: from.groups}
+	t := &weights.Tensors{Groups: from.Groups}
 	m.zeroAdapters = map[string]*device.Array{}
-	for gi, g := range from.groups {
-		arrays, shared := slices.Clone(from.arrays[gi]), make([]bool, len(g.Params))
+	for gi, g := range from.Groups {
+		arrays, shared := slices.Clone(from.Arrays[gi]), make([]bool, len(g.Params))
 		for i, p := range g.Params {
 			shared[i] = true
 			if !p.Adapter {
@@ -70,7 +68,7 @@ func (m *Model) newReference() (*learner, error) {
 			}
 			arrays[i] = m.zeroAdapters[key]
 		}
-		t.arrays, t.shared = append(t.arrays, arrays), append(t.shared, shared)
+		t.Arrays, t.Shared = append(t.Arrays, arrays), append(t.Shared, shared)
 	}
 	return newLearner(m.net, t, m.actor.names), nil
 }
@@ -86,14 +84,14 @@ func (m *Model) freeZeroAdapters() {
 // them. If copying fails, nothing changes.
 func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 	from := map[string]*device.Array{}
-	for gi, g := range other.weights.groups {
+	for gi, g := range other.weights.Groups {
 		for i, p := range g.Params {
-			from[p.Parts[0].Name] = other.weights.arrays[gi][i]
+			from[p.Parts[0].Name] = other.weights.Arrays[gi][i]
 		}
 	}
 	var fresh []*device.Array
-	err := l.weights.eachAdapter(func(gi, i int, p model.Param) error {
-		a, err := duplicate(ctx, l.weights.arrays[gi][i].Device(), from[p.Parts[0].Name], p)
+	err := l.weights.EachAdapter(func(gi, i int, p model.Param) error {
+		a, err := duplicate(ctx, l.weights.Arrays[gi][i].Device(), from[p.Parts[0].Name], p)
 		if err == nil {
 			fresh = append(fresh, a)
 		}
@@ -103,8 +101,8 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 		device.FreeAll(fresh...)
 		return err
 	}
-	err = l.weights.eachAdapter(func(gi, i int, _ model.Param) error {
-		l.weights.put(gi, i, fresh[0])
+	err = l.weights.EachAdapter(func(gi, i int, _ model.Param) error {
+		l.weights.Put(gi, i, fresh[0])
 		fresh = fresh[1:]
 		return nil
 	})
@@ -112,31 +110,6 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 		return err
 	}
 	return l.spread(func(p model.Param) bool { return p.Adapter })
-}
-
-// eachAdapter visits the adapters by group and index.
-func (t *tensors) eachAdapter(visit func(group, i int, p model.Param) error) error {
-	for gi, g := range t.groups {
-		for i, p := range g.Params {
-			if !p.Adapter {
-				continue
-			}
-			if err := visit(gi, i, p); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// put sets a parameter's array, which the tensors then own.
-func (t *tensors) put(group, i int, a *device.Array) {
-	if t.shares(group, i) {
-		t.shared[group][i] = false
-	} else {
-		t.arrays[group][i].Free()
-	}
-	t.arrays[group][i] = a
 }
 
 // Tie sets the reference policy, if there is one, and a separate critic's trunk to the

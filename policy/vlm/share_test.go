@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // copyFolder copies the files of a folder.
@@ -25,8 +26,8 @@ func copyFolder(t *testing.T, dir string) string {
 	return filepath.Join(to, "copy")
 }
 
-func adapterBytes(x *tensors) (sum int64) {
-	_ = x.eachAdapter(func(gi, i int, _ model.Param) error { sum += x.arrays[gi][i].Bytes(); return nil })
+func adapterBytes(x *weights.Tensors) (sum int64) {
+	_ = x.EachAdapter(func(gi, i int, _ model.Param) error { sum += x.Arrays[gi][i].Bytes(); return nil })
 	return sum
 }
 
@@ -190,7 +191,7 @@ func TestCancelledTieChangesNothing(t *testing.T) {
 	require.ErrorIs(t, m.Tie(ctx), context.Canceled)
 	require.Equal(t, before, held(m))
 	require.Equal(t, was, adapterOf(t, m.critic))
-	for _, a := range m.ref.weights.arrays[len(m.ref.weights.arrays)-2] {
+	for _, a := range m.ref.weights.Arrays[len(m.ref.weights.Arrays)-2] {
 		_, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
 	}

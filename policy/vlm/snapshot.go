@@ -45,12 +45,12 @@ func (m *Model) copy(ctx context.Context, l *learner) (*learner, error) {
 	}
 	c := *l
 	var err error
-	if c.weights, err = l.weights.copy(want); err != nil || l.adam == nil {
+	if c.weights, err = l.weights.Copy(want); err != nil || l.adam == nil {
 		return &c, err
 	}
 	a := *l.adam
-	if a.m, err = a.m.copy(all); err == nil {
-		a.v, err = a.v.copy(all)
+	if a.m, err = a.m.Copy(all); err == nil {
+		a.v, err = a.v.Copy(all)
 	}
 	c.adam = &a
 	return &c, err

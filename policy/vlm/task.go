@@ -11,6 +11,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/nodes"
 )
 
@@ -29,7 +30,7 @@ type task struct {
 	chunk       int // most tokens whose logits are in memory
 	temperature float64
 	local       bool
-	scores      *scored // of the tokens so far
+	scores      *net.Scored // of the tokens so far
 
 	slopes []float32          // [tokens, model.SlopeColumns]; nil for a local objective
 	eval   *policy.Evaluation // of all tokens; nil if it is not finite, or known to another node only
@@ -38,7 +39,7 @@ type task struct {
 // newTask returns the task of evaluating an objective on a batch, with a head that has the scores it needs.
 func (l *learner) newTask(b *policy.Batch, o *policy.Objective, h *model.Head, chunk int) *task {
 	return &task{batch: withoutFirst(b), objective: o, head: h, chunk: chunk, temperature: o.Temperature,
-		local: !h.Tokens || o.Local() && l.group.knows(o), scores: newScored(h, len(b.Tokens))}
+		local: !h.Tokens || o.Local() && l.group.knows(o), scores: net.NewScored(h, len(b.Tokens))}
 }
 
 // knows reports whether every node can evaluate the objective.
@@ -74,8 +75,8 @@ func withoutFirst(b *policy.Batch) *policy.Batch {
 }
 
 // policyScores are scores as an Objective reads them.
-func (s *scored) policyScores() *policy.Scores {
-	return &policy.Scores{LogProbs: s.logProb, Entropy: s.entropy, Values: s.value}
+func policyScores(s *net.Scored) *policy.Scores {
+	return &policy.Scores{LogProbs: s.LogProb, Entropy: s.Entropy, Values: s.Value}
 }
 
 // at returns the numbers x at some indices; nil for none.
@@ -110,15 +111,15 @@ func (k *task) slopesOf(tokens []int, n int) ([]float32, error) {
 		}
 		return out, nil
 	}
-	s := &scored{logProb: at(k.scores.logProb, tokens), entropy: at(k.scores.entropy, tokens), value: at(k.scores.value, tokens)}
+	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens), Value: at(k.scores.Value, tokens)}
 	_, err := evaluate(out, k.objective, partOf(k.batch, tokens), s)
 	return out, err
 }
 
 // evaluate writes the slopes of a batch to out. Scores that are not finite give slopes that are not finite either,
 // and no evaluation, so that the step is skipped.
-func evaluate(out []float32, o *policy.Objective, b *policy.Batch, s *scored) (*policy.Evaluation, error) {
-	e, err := o.Eval(b, s.policyScores())
+func evaluate(out []float32, o *policy.Objective, b *policy.Batch, s *net.Scored) (*policy.Evaluation, error) {
+	e, err := o.Eval(b, policyScores(s))
 	if errors.Is(err, loss.ErrNotFinite) {
 		for i := range out {
 			out[i] = float32(math.NaN())

@@ -19,6 +19,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -87,7 +88,7 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
 	cfg, err := model.ParseConfig(raw)
 	require.NoError(t, err)
-	require.NoError(t, writeWeights(dir, cfg, safetensors.F32, spread(3)))
+	require.NoError(t, weights.Write(dir, cfg, safetensors.F32, spread(3)))
 	require.NoError(t, tinyTokenizer(t).Save(dir))
 	if cfg.Vision != nil {
 		c := processor.Qwen25VL()
@@ -99,9 +100,9 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 
 // spread draws weights with which attention is sharp and the distributions over tokens
 // are far from uniform, so that errors become visible. Norms and biases are random, too.
-func spread(seed uint64) source {
+func spread(seed uint64) weights.Source {
 	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
-		r := rng.New(seed, rng.Init, hashName(part.Name))
+		r := rng.New(seed, rng.Init, weights.HashName(part.Name))
 		for i := range dst {
 			dst[i] = float32(0.3 * r.NormFloat64())
 			if p.Init == model.InitOne {
@@ -225,9 +226,9 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 		for k := range n {
 			rows.Tokens = append(rows.Tokens, int32(r.IntN(256)))
 			if k%4 == 2 && k/4 < len(images) {
-				pic, err := m.picture(images[k/4])
+				pic, err := m.text.Picture(images[k/4])
 				require.NoError(t, err)
-				for range pic.grid.tokens(m.cfg.Vision.Merge) {
+				for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 					rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
 				}
 			}
@@ -270,10 +271,10 @@ func requireNear(t testing.TB, want, got []float32, limit float64, what string) 
 func weightsOf(t testing.TB, l *learner) map[string][]float32 { return read(t, l.weights) }
 
 // read copies tensors off the device.
-func read(t testing.TB, x *tensors) map[string][]float32 {
+func read(t testing.TB, x *weights.Tensors) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
-	require.NoError(t, x.each(func(part model.Part, values []float32) error {
+	require.NoError(t, x.Each(func(part model.Part, values []float32) error {
 		out[part.Name] = slices.Clone(values)
 		return nil
 	}))

@@ -10,6 +10,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
 )
 
@@ -19,7 +20,7 @@ type gradientSum [][]*device.Array
 
 // accumulate adds the gradients of a task to those of the next optimiser step. Without tokens there are none. If it
 // fails, the gradients of earlier tasks stay, unless the device fails while the two are added.
-func (l *learner) accumulate(ctx context.Context, k *task, leaves [][]*pack) (err error) {
+func (l *learner) accumulate(ctx context.Context, k *task, leaves [][]*net.Pack) (err error) {
 	if leaves == nil {
 		return nil
 	}
@@ -42,7 +43,7 @@ func (l *learner) accumulate(ctx context.Context, k *task, leaves [][]*pack) (er
 		before := l.open
 		l.open = nil
 		t.merge(before)
-		if err := each(len(t.replicas), func(d int) error { return t.addOwned(d, before) }); err != nil {
+		if err := net.Each(len(t.replicas), func(d int) error { return t.addOwned(d, before) }); err != nil {
 			return fmt.Errorf("vlm: summing gradients: %w", err)
 		}
 	}
@@ -97,10 +98,10 @@ func (l *learner) dropGradients() {
 }
 
 // scoreLeaves scores packs, each leaf on its device of its node.
-func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored, chunk int, temperature float64) error {
-	err := each(len(l.replicas), func(i int) error {
+func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+	err := net.Each(len(l.replicas), func(i int) error {
 		from, to := l.span(i, len(leaves))
-		return l.replicas[i].score(ctx, flat(leaves[from:to]), h, out, chunk, temperature)
+		return l.replicas[i].score(ctx, net.Flat(leaves[from:to]), h, out, chunk, temperature)
 	})
 	if err != nil {
 		return err
@@ -130,22 +131,22 @@ func (t *treeStep) own(device int, arrays []*device.Array) []*device.Array {
 }
 
 // learn computes each device's sum of gradients, and evaluates the objective for all tokens.
-func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, k *task) error {
-	if err := t.prepare(flat(leaves)[0], k.head, k.chunk); err != nil {
+func (t *treeStep) learn(ctx context.Context, leaves [][]*net.Pack, k *task) error {
+	if err := t.prepare(net.Flat(leaves)[0], k.head, k.chunk); err != nil {
 		return err
 	}
 	n := len(t.replicas)
 	t.sums, t.made = make([]gradientSum, n), make([][]*device.Array, n)
-	first := make([]*trace, n) // of each device's first pack
+	first := make([]*net.Trace, n) // of each device's first pack
 	defer func() {
 		for _, f := range first {
-			f.drop()
+			f.Drop()
 		}
 	}()
 	if !k.local {
-		err := each(n, func(i int) (err error) {
+		err := net.Each(n, func(i int) (err error) {
 			from, to := t.span(i, len(leaves))
-			first[i], err = t.replicas[i].scoreFirst(ctx, k, flat(leaves[from:to]))
+			first[i], err = t.replicas[i].scoreFirst(ctx, k, net.Flat(leaves[from:to]))
 			return err
 		})
 		if err == nil {
@@ -155,7 +156,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, k *task) error {
 			return err
 		}
 	}
-	err := each(n, func(i int) (err error) {
+	err := net.Each(n, func(i int) (err error) {
 		from, to := t.span(i, len(leaves))
 		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) { return t.learnLeaf(ctx, i, k, &first[i], leaves[leaf]) },
 			func(a, b gradientSum) (gradientSum, error) { return a, t.add(i, a, b) })
@@ -168,7 +169,7 @@ func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, k *task) error {
 }
 
 // finishScores evaluates the objective with the scores of all nodes.
-func (t *treeStep) finishScores(ctx context.Context, leaves [][]*pack, k *task) error {
+func (t *treeStep) finishScores(ctx context.Context, leaves [][]*net.Pack, k *task) error {
 	if err := t.group.gatherScores(ctx, leaves, k.head, k.scores); err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (t *treeStep) finishScores(ctx context.Context, leaves [][]*pack, k *task) 
 }
 
 // learnLeaf computes the gradients of a leaf on a device. first is the forward pass of the device's first pack.
-func (t *treeStep) learnLeaf(ctx context.Context, on int, k *task, first **trace, packs []*pack) (gradientSum, error) {
+func (t *treeStep) learnLeaf(ctx context.Context, on int, k *task, first **net.Trace, packs []*net.Pack) (gradientSum, error) {
 	sum := t.noGradients()
 	if len(packs) == 0 {
 		return sum, nil
@@ -188,7 +189,7 @@ func (t *treeStep) learnLeaf(ctx context.Context, on int, k *task, first **trace
 	if err != nil {
 		return nil, err
 	}
-	for group, arrays := range r.net.list(g.parts) {
+	for group, arrays := range r.net.List(g.Parts) {
 		copy(sum[group], t.own(on, arrays))
 	}
 	return sum, nil
@@ -228,7 +229,7 @@ func (t *treeStep) addGroup(on int, a, b []*device.Array) error {
 	if len(both) == 0 {
 		return nil
 	}
-	out, err := t.replicas[on].net.addLists().Run(append(x, y...), from(0, len(x))...)
+	out, err := t.replicas[on].net.AddLists().Run(append(x, y...), net.From(0, len(x))...)
 	if err != nil {
 		return err
 	}
@@ -246,14 +247,14 @@ func (t *treeStep) exchange() error {
 	defer t.timed(time.Now())
 	n := len(t.replicas)
 	for _, distance := range tree.Rounds(n) {
-		err := each(n, func(i int) error {
+		err := net.Each(n, func(i int) error {
 			theirs := t.sums[i^distance]
 			for group, owners := range t.owners {
 				for k, owner := range owners {
 					if !tree.Receives(i, owner, distance) || theirs[group][k] == nil {
 						continue
 					}
-					c, err := device.Copy(theirs[group][k], t.replicas[i].net.dev)
+					c, err := device.Copy(theirs[group][k], t.replicas[i].net.Dev)
 					if err != nil {
 						return err
 					}
@@ -295,7 +296,7 @@ func (t *treeStep) owned(d int, f func(group int, at []int, gradients []*device.
 		}
 		for list := range slices.Chunk(at, size) {
 			if err := f(group, list, t.sums[d][group][list[0]:list[0]+len(list)]); err != nil {
-				return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.groups[group].Name, err)
+				return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.Groups[group].Name, err)
 			}
 		}
 	}
@@ -308,9 +309,9 @@ func (t *treeStep) norm() (float64, error) {
 	for group, owners := range t.owners {
 		squares[group] = make([]float64, len(owners))
 	}
-	err := each(len(t.replicas), func(d int) error {
+	err := net.Each(len(t.replicas), func(d int) error {
 		return t.owned(d, func(group int, at []int, g []*device.Array) error {
-			out, err := t.replicas[d].net.squares().Run(g)
+			out, err := t.replicas[d].net.Squares().Run(g)
 			if err != nil {
 				return err
 			}
@@ -352,17 +353,17 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 	a := t.adam
 	a.steps++
 	numbers := a.numbers(opt, rate, norm)
-	err = each(len(t.replicas), func(d int) error {
+	err = net.Each(len(t.replicas), func(d int) error {
 		r := t.replicas[d]
-		s := scope{dev: r.net.dev}
-		defer s.free()
-		hyper := upload(&s, numbers)
-		if s.err != nil {
-			return s.err
+		s := net.Scope{Dev: r.net.Dev}
+		defer s.Free()
+		hyper := net.Upload(&s, numbers)
+		if s.Err != nil {
+			return s.Err
 		}
 		return t.owned(d, func(group int, at []int, g []*device.Array) error {
-			trained := t.weights.groups[group].Trained()[at[0]:][:len(at)]
-			return a.stepGroup(r.weights.arrays[group], trained, group, at[0], g, hyper)
+			trained := t.weights.Groups[group].Trained()[at[0]:][:len(at)]
+			return a.stepGroup(r.weights.Arrays[group], trained, group, at[0], g, hyper)
 		})
 	})
 	if err != nil {
@@ -377,9 +378,9 @@ func (t *treeStep) gather() error {
 		return nil
 	}
 	defer t.timed(time.Now())
-	return each(len(t.replicas), func(to int) error {
+	return net.Each(len(t.replicas), func(to int) error {
 		for group, owners := range t.owners {
-			trained := t.weights.groups[group].Trained()
+			trained := t.weights.Groups[group].Trained()
 			for i, owner := range owners {
 				if owner == to || t.sums[owner][group][i] == nil {
 					continue

@@ -10,19 +10,20 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
-func (m *Model) packer(n *net) *packer {
-	k := &packer{cfg: n.spec, budget: m.opts.MicroTokens, rows: m.opts.MicroRows, picture: m.picture, leafCount: 1}
+func (m *Model) packer(n *net.Net) *net.Packer {
+	k := &net.Packer{Cfg: n.Spec, Budget: m.opts.MicroTokens, Rows: m.opts.MicroRows, Picture: m.text.Picture, LeafCount: 1}
 	if m.tree {
-		k.leafCount = m.leaves
+		k.LeafCount = m.leaves
 	}
 	if m.critic != nil && n == m.critic.net {
 		if m.opts.CriticMicroTokens > 0 {
-			k.budget = m.opts.CriticMicroTokens
+			k.Budget = m.opts.CriticMicroTokens
 		}
 		if m.opts.CriticMicroRows > 0 {
-			k.rows = m.opts.CriticMicroRows
+			k.Rows = m.opts.CriticMicroRows
 		}
 	}
 	return k
@@ -35,7 +36,7 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if m.closed {
 		return nil, ErrClosed
 	}
-	if err := checkTemperature(temperature); err != nil {
+	if err := net.CheckTemperature(temperature); err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
 	if what.Reference && m.ref == nil {
@@ -53,23 +54,23 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 
 // score is Score on this node.
 func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
-	leaves, err := m.packer(m.net).leaves(rows, want)
+	leaves, err := m.packer(m.net).Leaves(rows, want)
 	if err != nil {
 		return nil, err
 	}
 	out := &policy.Scores{}
 	run := func(l *learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		h := l.net.head(tokens, value)
-		s := newScored(h, len(rows.Tokens))
+		h := l.net.Head(tokens, value)
+		s := net.NewScored(h, len(rows.Tokens))
 		if leaves != nil {
 			if err = l.scoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature); err != nil {
 				return nil, nil, nil, err
 			}
 		}
-		if err = errors.Join(checkFinite("log-probs", s.logProb), checkFinite("entropies", s.entropy), checkFinite("values", s.value)); err != nil {
+		if err = errors.Join(net.CheckFinite("log-probs", s.LogProb), net.CheckFinite("entropies", s.Entropy), net.CheckFinite("values", s.Value)); err != nil {
 			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
 		}
-		return s.logProb, s.entropy, s.value, nil
+		return s.LogProb, s.Entropy, s.Value, nil
 	}
 	tokens := what.LogProbs || what.Entropy
 	shared := what.Values && m.critic == nil
@@ -170,8 +171,8 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 
 // learnHere makes a call on this node.
 func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats, err error) {
-	m.dropSessions()
-	m.pictures.markTraining()
+	m.gen.DropSessions()
+	m.text.Pictures.MarkTraining()
 	if _, held := m.dev.Live(); held >= largeModel {
 		device.Trim() // memory of generation and scoring
 	}
@@ -182,7 +183,7 @@ func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats,
 	o := &c.Objective
 	value := o.ValueCoef > 0 && !o.Imitate
 	if !c.Accumulate || !o.CriticOnly {
-		head := m.net.head(true, value && m.opts.Critic == SharedCritic)
+		head := m.net.Head(true, value && m.opts.Critic == SharedCritic)
 		if stats.GradNorm, err = m.learnWith(ctx, m.actor, head, c, c.Optimizer.Rate, &stats); err != nil {
 			return stats, err
 		}
@@ -195,7 +196,7 @@ func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats,
 		ctx = context.WithoutCancel(ctx)
 	}
 	err = m.critic.onDevices(true, func() error {
-		stats.CriticNorm, err = m.learnWith(ctx, m.critic, m.critic.net.head(false, true), c, c.Optimizer.CriticRate, &stats)
+		stats.CriticNorm, err = m.learnWith(ctx, m.critic, m.critic.net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
 		return err
 	})
 	return stats, err
@@ -218,10 +219,10 @@ func nonZero(n int, weights ...[]float32) []bool {
 
 // learnWith makes a call for one set of weights, and adds what it reports to stats.
 func (m *Model) learnWith(ctx context.Context, l *learner, h *model.Head, c *learning, rate float64, stats *policy.Stats) (norm float64, err error) {
-	start, fetched, waited, sent := time.Now(), l.net.fetching.Load(), l.group.waited(), l.group.sent()
+	start, fetched, waited, sent := time.Now(), l.net.Fetching.Load(), l.group.waited(), l.group.sent()
 	if c.Accumulate {
 		k := l.newTask(c.Batch, &c.Objective, h, m.opts.HeadTokens)
-		leaves, err := m.packer(l.net).leaves(&c.Batch.Rows, k.wanted())
+		leaves, err := m.packer(l.net).Leaves(&c.Batch.Rows, k.wanted())
 		if err != nil {
 			return 0, err
 		}
@@ -240,7 +241,7 @@ func (m *Model) learnWith(ctx context.Context, l *learner, h *model.Head, c *lea
 	}
 	if t != nil {
 		m.exchangeSent.Store(l.group.sent() - sent)
-		fetching := time.Duration(l.net.fetching.Load()-fetched) / time.Duration(len(m.devices))
+		fetching := time.Duration(l.net.Fetching.Load()-fetched) / time.Duration(len(m.devices))
 		all := time.Since(start).Seconds()
 		m.exchangeShare.Store(math.Float64bits((t.exchanging + fetching).Seconds() / all))
 		m.waitShare.Store(math.Float64bits((l.group.waited() - waited).Seconds() / all))
