@@ -35,6 +35,7 @@ type Registry struct {
 	judge     Judge
 	otherwise func(name string) Factory
 	remote    map[string]struct{}
+	closers   []func() error
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores
@@ -110,3 +111,24 @@ func (r *Registry) Names() []string { return r.factories.Names() }
 // Describe returns what an agent does in the environment with this name, "" if Register got no description. Errors
 // are those of New.
 func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }
+
+// OnClose adds a function that Close calls, for what the environments of a factory share.
+func (r *Registry) OnClose(f func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closers = append(r.closers, f)
+}
+
+// Close frees what environments share, after all of them were closed. A registry without OnClose
+// need not be closed.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	closers := r.closers
+	r.closers = nil
+	r.mu.Unlock()
+	var errs []error
+	for _, f := range closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}

@@ -240,7 +240,7 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 		if err != nil {
 			return nil, err
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, slices.Concat(s.StopStrings, p.StopStrings)), think: think,
 			shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{request: r, context: ids, images: refs[i], opened: opened}
 		m.resumed[p.Conversation].prepend(&turns[i])

@@ -13,6 +13,7 @@ import (
 	"vagen/env/remote"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 )
 
@@ -26,7 +27,8 @@ func Open(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.LoggedRegistry(dial, log), nil
+		out := builtin.LoggedRegistry(dial, log)
+		return out, gateway.Register(out, log)
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()

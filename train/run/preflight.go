@@ -113,6 +113,9 @@ func try(
 	if err != nil {
 		return system, first, err
 	}
+	if _, calls := e.(rollout.Caller); calls {
+		return system, first, e.Close() // its program is not started to try it
+	}
 	system, err = e.System(ctx)
 	if err == nil {
 		first, err = e.Reset(ctx, of.Seed)
