@@ -3,6 +3,7 @@ package env
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"vagen/internal/byname"
@@ -119,12 +120,11 @@ func (r *Registry) OnClose(f func() error) {
 	r.closers = append(r.closers, f)
 }
 
-// Close frees what environments share, after all of them were closed. A registry without OnClose
-// need not be closed.
+// Close frees what environments share, after all of them were closed. Environments that are made
+// later share anew.
 func (r *Registry) Close() error {
 	r.mu.Lock()
-	closers := r.closers
-	r.closers = nil
+	closers := slices.Clone(r.closers)
 	r.mu.Unlock()
 	var errs []error
 	for _, f := range closers {

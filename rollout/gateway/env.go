@@ -169,6 +169,10 @@ func (p player) unused() []int {
 	return drop
 }
 
+// Unpaced reports whether episodes may start long after each other: those that wait for clients, and
+// those that wait until others have ended. A player with Patience does not let some wait for all.
+func (p player) Unpaced() bool { return p.options.Wait || p.options.Processes > 0 }
+
 // Close implements env.Env: it ends the agent and waits for it.
 func (p player) Close() error {
 	p.mu.Lock()

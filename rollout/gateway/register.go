@@ -12,7 +12,8 @@ import (
 const Name = "agent"
 
 // Register adds the environment agent to a registry. Its gateways open with the first episode, one for
-// each address in the options, and serve until the registry is closed.
+// each address in the options, and serve until the registry is closed; a later
+// episode opens them again.
 func Register(r *env.Registry, log *slog.Logger) error {
 	p := &pool{log: log, open: map[string]*Gateway{}}
 	r.OnClose(p.close)
@@ -22,10 +23,9 @@ func Register(r *env.Registry, log *slog.Logger) error {
 
 // pool opens gateways by their addresses.
 type pool struct {
-	log    *slog.Logger
-	mu     sync.Mutex
-	open   map[string]*Gateway
-	closed bool
+	log  *slog.Logger
+	mu   sync.Mutex
+	open map[string]*Gateway
 }
 
 func (p *pool) env(config map[string]any) (env.Env, error) {
@@ -50,9 +50,6 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 	if g := p.open[o.Listen]; g != nil {
 		return g, nil
 	}
-	if p.closed {
-		return nil, ErrClosed
-	}
 	t, err := token(o.TokenEnv)
 	if err != nil {
 		return nil, err
@@ -67,10 +64,10 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 func (p *pool) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
 	var errs []error
 	for _, g := range p.open {
 		errs = append(errs, g.Close())
 	}
+	clear(p.open)
 	return errors.Join(errs...)
 }

@@ -63,9 +63,6 @@ func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 // checkTurn resets an environment, and checks a sample turn with a model's dialogue, nil for one
 // behind an API.
 func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated) error {
-	if _, calls := game.(rollout.Caller); calls {
-		return nil // its program is not started to try it
-	}
 	system, err := game.System(ctx)
 	if err != nil {
 		return err

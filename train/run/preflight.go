@@ -113,8 +113,8 @@ func try(
 	if err != nil {
 		return system, first, err
 	}
-	if _, calls := e.(rollout.Caller); calls {
-		return system, first, e.Close() // its program is not started to try it
+	if caller, calls := e.(rollout.Caller); calls { // its program is not started to try it
+		return system, first, errors.Join(checkCaller(c, caller), e.Close())
 	}
 	system, err = e.System(ctx)
 	if err == nil {
