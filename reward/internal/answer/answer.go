@@ -1,4 +1,5 @@
-package reward
+// Package answer reads the lists of objects in the answers of language models that judge.
+package answer
 
 import (
 	"encoding/json"
@@ -18,7 +19,7 @@ const (
 	fenceEnd  = "```"
 )
 
-// ExtractList finds the list of objects in a judge's answer: in the code blocks
+// List finds the list of objects in a judge's answer: in the code blocks
 // marked as JSON that follow the words "Output JSON:", else the first pair of
 // balanced brackets anywhere that holds a list of objects, or nothing. It
 // reports whether there is one; an answer longer than 64 KiB is cut first.
@@ -26,7 +27,7 @@ const (
 // Doubled braces are read as single ones, because a model repeats doubled braces of
 // its prompt; as in the original, this breaks objects within objects. NaN and
 // Infinity, which Python accepts, become null.
-func ExtractList(answer string) ([]map[string]any, bool) {
+func List(answer string) ([]map[string]any, bool) {
 	answer = answer[:min(len(answer), maxAnswer)]
 	answer = strings.ReplaceAll(strings.ReplaceAll(answer, "{{", "{"), "}}", "}")
 	if _, after, ok := strings.Cut(answer, announced); ok {
@@ -62,21 +63,6 @@ func ExtractList(answer string) ([]map[string]any, bool) {
 		}
 	}
 	return nil, false
-}
-
-// ExtractRelations is ExtractList for a list of relations.
-func ExtractRelations(answer string) ([]Relation, bool) { return relationsOf(ExtractList(answer)) }
-
-// relationsOf reads the objects of a list, if there is one, as relations.
-func relationsOf(list []map[string]any, ok bool) ([]Relation, bool) {
-	if !ok {
-		return nil, false
-	}
-	relations := make([]Relation, len(list))
-	for i, object := range list {
-		relations[i] = relationOf(object)
-	}
-	return relations, true
 }
 
 // balanced returns the length of the text up to the bracket that closes the one
@@ -161,10 +147,10 @@ func quotedLen(s string) int {
 	return len(s)
 }
 
-// OuterList reads a judge's answer as VAGEN next does: the text from the first
+// Outer reads a judge's answer as VAGEN next does: the text from the first
 // opening to the last closing bracket must be one JSON list, whose objects are
 // returned. It reports false if it is not; an answer longer than 64 KiB is cut first.
-func OuterList(answer string) ([]map[string]any, bool) {
+func Outer(answer string) ([]map[string]any, bool) {
 	answer = answer[:min(len(answer), maxAnswer)]
 	from, to := strings.IndexByte(answer, '['), strings.LastIndexByte(answer, ']')
 	if from < 0 || to < from {
@@ -182,6 +168,3 @@ func OuterList(answer string) ([]map[string]any, bool) {
 	}
 	return out, true
 }
-
-// OuterRelations is OuterList for a list of relations.
-func OuterRelations(answer string) ([]Relation, bool) { return relationsOf(OuterList(answer)) }
