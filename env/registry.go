@@ -30,11 +30,34 @@ var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnkn
 // and all methods are safe for concurrent use.
 type Registry struct {
 	factories byname.Table[Factory]
+	rewards   byname.Table[RewardFactory]
+	formats   byname.Table[[]string] // sections
 
 	mu        sync.RWMutex // of what follows
 	judge     Judge
 	otherwise func(name string) Factory
 	remote    map[string]struct{}
+	closers   []func() error
+}
+
+// OnClose adds what Close calls.
+func (r *Registry) OnClose(f func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closers = append(r.closers, f)
+}
+
+// Close frees what environments of this registry share, such as a judge that is a model of this process.
+// They must be closed before.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, f := range r.closers {
+		errs = append(errs, f())
+	}
+	r.closers = nil
+	return errors.Join(errs...)
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores
@@ -94,12 +117,19 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, rewards, err := r.extended(config)
+	if err != nil {
+		return nil, err
+	}
 	e, err := f(config)
 	if err != nil {
-		return nil, fmt.Errorf("env: %s: %w", name, err)
+		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}
 	if c, ok := e.(Claimant); ok && judge != nil && c.Claiming() {
-		return Judged{Env: e, Judge: judge}, nil
+		e = Judged{Env: e, Judge: judge}
+	}
+	if len(rewards) > 0 {
+		e = rewarded{e, rewards}
 	}
 	return e, nil
 }

@@ -56,6 +56,7 @@ var rules = map[string]rule{
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
+	"vagen judge eval testdata/judge/labelled.json --limit 1":  {instead: "vagen judge eval --help", why: "no statement has a score"},
 	"vagen judge eval testdata/judge/labelled.json --config":   {instead: "vagen judge eval --help", why: "asks a service"},
 
 	"VLLM_SERVER_DEV_MODE=1": {instead: "vagen config explain rollout.engine", why: "needs vLLM"},

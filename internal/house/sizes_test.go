@@ -51,7 +51,6 @@ var larger = map[string]map[string]string{
 	"policy/vlm/read.go":                         {"contextInputs": steps},
 	"policy/vlm/shape.go":                        {"Shape": settings},
 	"policy/vlm/tokenizer/internal/jinja/lex.go": {"tag": grammar},
-	"policy/vlm/update.go":                       {"score": steps},
 	"reward/formats.go":                          {"buildFormats": table},
 	"rollout/live.go":                            {"live": state},
 	"train/config/config.go":                     {"ModelConfig": settings, "ActorConfig": settings},

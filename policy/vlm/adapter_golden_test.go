@@ -13,7 +13,6 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -150,10 +149,9 @@ func (r *recordedModel) compareAdapterGradients(m *Model) {
 	if s == nil || !r.has("lora.train.loss") {
 		return
 	}
-	g, sums := s.gradients(r, m, m.actor)
-	defer m.net.freeGradients(g)
-	r.tally.Float(r.t, "lora loss", sums[model.StatPolicy], r.floats("lora.train.loss")[0], firstLossLimit)
-	grads := r.numbers(m.actor, &tensors{groups: trainedGroups(m.actor.weights.groups), arrays: m.actor.net.list(g.parts)})
+	grads, stats := s.gradients(r, m, m.actor)
+	defer m.actor.dropGradients()
+	r.tally.Float(r.t, "lora loss", stats.PolicyLoss, r.floats("lora.train.loss")[0], firstLossLimit)
 	compared := 0
 	for name, x := range grads {
 		key := "lora.train.grad/" + peft.Prefix + name

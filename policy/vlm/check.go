@@ -8,6 +8,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
@@ -34,9 +35,9 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 		return Description{}, err
 	}
 	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: encoder{m}}
-	if o.Backend == backendCUDA {
+	if o.Backend == backend.CUDA {
 		if err := plugin.RequireGPU(); err != nil {
-			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)
+			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backend.CUDA, err)
 		}
 	}
 	for _, check := range []func() error{m.checkPolicy, m.checkCritic} {

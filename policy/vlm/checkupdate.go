@@ -1,12 +1,12 @@
 package vlm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"vagen/policy"
 	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/model"
 )
 
 // checkUpdate checks a batch against an objective before anything is computed.
@@ -26,15 +26,14 @@ func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	if err := o.Check(); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	k, _ := kernelOf(o)
-	kind := k.Kind
-	if kind == model.Custom && b.Turn != nil && len(b.Turn) != len(b.Tokens) {
-		return fmt.Errorf("vlm: update: Turn has %d numbers for %d tokens: %w", len(b.Turn), len(b.Tokens), loss.ErrLength)
+	if o.CriticOnly {
+		return nil
 	}
-	if kind.ByTurn() && !o.CriticOnly {
-		if err := loss.CheckTurns(b.Offsets, nonZero(len(b.Tokens), b.Weight), b.Turn); err != nil {
-			return fmt.Errorf("vlm: update: policy loss %s: Turn: %w", kind, err)
-		}
+	// What a loss refuses is refused before the model computes: with the old log-probs, the first evaluation.
+	first := *o
+	first.EntropyCoef = 0
+	if _, err := first.Eval(b, &policy.Scores{LogProbs: b.OldLogProbs}); err != nil && !errors.Is(err, loss.ErrNotFinite) {
+		return fmt.Errorf("vlm: update: %w", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
 )
@@ -188,7 +189,7 @@ func TestAPartForEachDevice(t *testing.T) {
 	require.Len(t, runs[0].Played, 17)
 	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
 
-	_, err = Open(t.Context(), dir, Options{Backend: backendGo, SameBytes: true, PartPerDevice: true})
+	_, err = Open(t.Context(), dir, Options{Backend: backend.Go, SameBytes: true, PartPerDevice: true})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
 }
@@ -322,7 +323,7 @@ func TestNumbersOfDevicesAreChecked(t *testing.T) {
 	for n, says := range map[int]string{
 		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
 	} {
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, Devices: n})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Devices: n})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, fmt.Sprintf("Devices: bad number of devices: %d, ", n))
 		require.ErrorContains(t, err, says)

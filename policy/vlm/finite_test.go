@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -50,7 +51,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	for text, bad := range notFinite {
 		dir := tinyFolder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go})
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
 	}
@@ -63,7 +64,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 		name := r.Names()[0]
 		require.NoError(t, r.Close())
 		spoil(t, path, name, 0, float32(math.NaN()))
-		_, err = Open(t.Context(), dir, Options{Backend: backendGo, Adapter: saved})
+		_, err = Open(t.Context(), dir, Options{Backend: backend.Go, Adapter: saved})
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, name)
 	})

@@ -46,9 +46,6 @@ const signal = 2*rounding + 1e-6
 // training is the recorded batch.
 type training struct {
 	batch policy.Batch
-	want  []bool
-	head  *model.Head
-	loss  *model.Loss
 	aim   policy.Objective
 }
 
@@ -61,7 +58,7 @@ func (r *recordedModel) training(l *learner) *training {
 	}
 	rows, at := r.caseRows(name)
 	n := len(rows.Tokens)
-	s := &training{batch: policy.Batch{Rows: rows}, want: make([]bool, n)}
+	s := &training{batch: policy.Batch{Rows: rows}}
 	mask := r.ints(name + ".loss_mask")
 	weight := make([]float32, n)
 	var total float64
@@ -69,12 +66,11 @@ func (r *recordedModel) training(l *learner) *training {
 		total += float64(m)
 	}
 	for i, place := range at {
-		s.want[i] = mask[place] == 1
 		weight[i] = float32(float64(mask[place]) / total)
 	}
 	if !r.Critic {
 		s.batch.Weight = weight
-		s.head, s.loss, s.aim = l.net.head(true, false), &model.Loss{Imitate: true}, policy.Objective{Imitate: true, Temperature: 1}
+		s.aim = policy.Objective{Imitate: true, Temperature: 1}
 		return s
 	}
 	// Half the squared error is the loss here.
@@ -87,18 +83,20 @@ func (r *recordedModel) training(l *learner) *training {
 			s.batch.Returns[i] = float32(returns[place/width*responses+k])
 		}
 	}
-	s.head, s.loss = l.net.head(false, true), &model.Loss{Value: true}
 	s.aim = policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
 	return s
 }
 
-// gradients runs the batch forward and back.
-func (s *training) gradients(r *recordedModel, m *Model, l *learner) (*gradients, []float64) {
-	packs, err := m.packer(l.net).packs(&s.batch.Rows, s.want)
+// gradients runs the batch forward and back. The caller takes the step, or drops the gradients.
+func (s *training) gradients(r *recordedModel, m *Model, l *learner) (map[string][]float32, policy.Stats) {
+	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	g, sums, err := l.learn(r.t.Context(), packs, s.head, s.loss, gather(&s.batch), hyperParams(s.aim), m.opts.HeadTokens)
-	require.NoError(r.t, err)
-	return g, sums
+	return r.numbers(l, l.open.tensors()), stats
+}
+
+// tensors are the gradients on the first device.
+func (t *treeStep) tensors() *tensors {
+	return &tensors{groups: trainedGroups(t.weights.groups), arrays: t.sums[0]}
 }
 
 // numbers reads tensors by the names of their parts.
@@ -122,17 +120,17 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	opt := policy.Optimizer{Rate: r.AdamW.LR, CriticRate: r.AdamW.LR, Beta1: r.AdamW.Betas[0], Beta2: r.AdamW.Betas[1],
 		Epsilon: r.AdamW.Eps, WeightDecay: r.AdamW.Decay, GradClip: r.AdamW.Clip}
 	before := r.numbers(l, l.weights)
-	g, sums := s.gradients(r, m, l)
-	grads := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
+	grads, stats := s.gradients(r, m, l)
 	r.compareGradients(grads)
-	loss := sums[model.StatPolicy]
+	loss := stats.PolicyLoss
 	if r.Critic {
-		loss = sums[model.StatValue]
+		loss = stats.ValueLoss
 	}
 	r.tally.Float(r.t, "loss 0", loss, losses[0], firstLossLimit)
-	norm, skipped, err := l.apply(g, opt, r.AdamW.LR)
+	stepped, err := m.Step(r.t.Context(), opt)
 	require.NoError(r.t, err)
-	require.False(r.t, skipped)
+	require.False(r.t, stepped.Skipped)
+	norm := stepped.GradNorm + stepped.CriticNorm
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
 	r.compareStep(before, grads, r.numbers(l, l.weights), min(1, r.AdamW.Clip/(norm+1e-6)))
 	for step := 1; step < len(losses); step++ {
@@ -329,9 +327,8 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 	if r.Critic {
 		l = m.critic
 	}
-	g, _ := r.training(l).gradients(r, m, l)
-	got := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
-	l.net.freeGradients(g)
+	got, _ := r.training(l).gradients(r, m, l)
+	l.dropGradients()
 	r.compareGradients(got)
 	r.eachParam(got, func(_ int, name string, x []float32) {
 		want := make([]float64, len(x))

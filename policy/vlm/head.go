@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"math/bits"
 	"slices"
 
 	"vagen/policy/vlm/internal/device"
@@ -63,6 +64,10 @@ func (p *pack) chunks(size int) []chunk {
 	return out
 }
 
+// sizeClass rounds n up to least times a power of two: every size means another
+// executable, and a chunk's tokens are cheap.
+func sizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/least)) }
+
 // scored are the head's outputs at a pack's scored tokens.
 type scored struct {
 	logProb, entropy, value []float32
@@ -71,11 +76,9 @@ type scored struct {
 // scoreTrace runs the head over the pack's scored tokens.
 func (n *net) scoreTrace(h *model.Head, w *parts, t *trace, chunkSize int, temperature float64) (*scored, error) {
 	out := &scored{}
-	hyper := make([]float32, model.HyperParams)
-	hyper[model.Temperature] = float32(temperature)
 	s := scope{dev: n.dev}
 	defer s.free()
-	hyp := upload(&s, hyper)
+	heat := upload(&s, []float32{float32(temperature)})
 	weights, err := n.here(&s, n.headInputs(h, w))
 	if err != nil {
 		return nil, err
@@ -85,27 +88,34 @@ func (n *net) scoreTrace(h *model.Head, w *parts, t *trace, chunkSize int, tempe
 		if s.err != nil {
 			return nil, s.err
 		}
-		res, err := n.score(h).Run(append(slices.Clone(weights), t.x, at, target, hyp))
+		res, err := n.score(h, false).Run(append(slices.Clone(weights), t.x, at, target, heat))
 		if err != nil {
 			return nil, err
 		}
 		s.own(res...)
-		if h.Tokens {
-			if out.logProb, err = appendRead(out.logProb, res[0], c.to-c.from); err != nil {
-				return nil, err
-			}
-			if out.entropy, err = appendRead(out.entropy, res[1], c.to-c.from); err != nil {
-				return nil, err
-			}
-			res = res[2:]
-		}
-		if h.Value {
-			if out.value, err = appendRead(out.value, res[0], c.to-c.from); err != nil {
-				return nil, err
-			}
+		if err := out.read(h, res, c.to-c.from); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// read appends the head's outputs at n tokens.
+func (s *scored) read(h *model.Head, from []*device.Array, n int) error {
+	var to []*[]float32
+	if h.Tokens {
+		to = append(to, &s.logProb, &s.entropy)
+	}
+	if h.Value {
+		to = append(to, &s.value)
+	}
+	for i, dst := range to {
+		var err error
+		if *dst, err = appendRead(*dst, from[i], n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appendRead appends the first n numbers of a.
@@ -117,61 +127,76 @@ func appendRead(dst []float32, a *device.Array, n int) ([]float32, error) {
 	return append(dst, all[:n]...), nil
 }
 
-// columns is the loss's input for a pack: model.Columns numbers per token.
-type columns []float32
-
-// learnTrace runs head, loss and backward pass over a pack, adds the gradients
-// to g and returns the summed statistics.
-func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients, t *trace, cols columns,
-	hyper *device.Array, chunkSize int) ([]float64, error) {
-	stats := make([]float64, model.Stats)
+// learnTrace runs head and backward pass over a pack, and adds the gradients to g.
+func (n *net) learnTrace(k *task, w *parts, g *gradients, t *trace) error {
 	s := scope{dev: n.dev}
 	defer s.free()
-	weights, err := n.here(&s, n.headInputs(h, w))
+	heat := upload(&s, []float32{float32(k.temperature)})
+	weights, err := n.here(&s, n.headInputs(k.head, w))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	zero, err := n.zeroLike().Run([]*device.Array{t.x})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dx := zero[0]
-	for _, c := range t.pack.chunks(chunkSize) {
-		part := make([]float32, len(c.at)*int(model.Columns))
-		copy(part, cols[c.from*int(model.Columns):c.to*int(model.Columns)])
-		at, slot, target := upload(&s, c.at), upload(&s, c.slot), upload(&s, c.target)
-		data := upload(&s, part, len(c.at), int(model.Columns))
-		if s.err != nil {
-			dx.Free()
-			return nil, s.err
-		}
-		in := []*device.Array{t.x, at, slot, target, data, hyper, dx}
-		slots := n.headSlots(h, g.parts)
-		out, err := n.runBack(n.update(h, loss, slots), weights, in, headGrads(slots))
+	for _, c := range t.pack.chunks(k.chunk) {
+		next, err := n.learnChunk(k, weights, g, t, &c, heat, dx)
 		dx.Free()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		dx = out[0]
-		setHeadGrads(slots, out[1:len(out)-1])
-		sums, err := device.ReadNew[float32](out[len(out)-1])
-		out[len(out)-1].Free()
-		if err != nil {
-			dx.Free()
-			return nil, err
-		}
-		addSums(stats, sums)
+		dx = next
 	}
-	return stats, n.backward(w, g, t, dx)
+	return n.backward(w, g, t, dx)
 }
 
-// addSums adds the statistics of parts of a step.
-func addSums[T float32 | float64](sum []float64, part []T) {
-	for i, x := range part {
-		if model.Stat(i) == model.StatRatioMax {
-			sum[i] = max(sum[i], float64(x))
-			continue
-		}
-		sum[i] += float64(x)
+// learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
+// added. The logits stay on the device between the two.
+func (n *net) learnChunk(k *task, weights []*device.Array, g *gradients, t *trace, c *chunk, heat, dx *device.Array) (*device.Array, error) {
+	s := scope{dev: n.dev}
+	defer s.free()
+	at, slot, target := upload(&s, c.at), upload(&s, c.slot), upload(&s, c.target)
+	if s.err != nil {
+		return nil, s.err
 	}
+	res, err := n.score(k.head, true).Run(append(slices.Clone(weights), t.x, at, target, heat))
+	if err != nil {
+		return nil, err
+	}
+	s.own(res...)
+	tokens := t.pack.source[c.from:c.to]
+	if k.local {
+		var own scored
+		if err := own.read(k.head, res, len(tokens)); err != nil {
+			return nil, err
+		}
+		own.scatter(tokens, k.head, k.scores)
+	}
+	numbers, err := k.slopesOf(tokens, len(c.at))
+	if err != nil {
+		return nil, err
+	}
+	slopes := upload(&s, numbers, len(c.at), model.SlopeColumns)
+	if s.err != nil {
+		return nil, s.err
+	}
+	slots := n.headSlots(k.head, g.parts)
+	in := append([]*device.Array{t.x, at, slot, target, heat, slopes, dx}, keptOf(k.head, res)...)
+	out, err := n.runBack(n.headBack(k.head, slots), weights, in, headGrads(slots))
+	if err != nil {
+		return nil, err
+	}
+	setHeadGrads(slots, out[1:])
+	return out[0], nil
+}
+
+// keptOf selects what the backward pass of a head reads among the results of its forward pass: log-probs, entropies,
+// values, logits and the logarithms of their exponentials' sums, those that the head has.
+func keptOf[T any](h *model.Head, res []T) []T {
+	if !h.Tokens {
+		return nil
+	}
+	return append([]T{res[1]}, res[len(res)-2:]...)
 }

@@ -214,18 +214,16 @@ func (k *kernels) restoreActivations(b *model.Block, a *args, w []*Node, cos, si
 	}
 }
 
-// score: head weights, x, at [c], target [c], hyper → log-probs, entropies, values (those that the head has).
-func (k *kernels) score(h *model.Head) *device.Program {
-	return k.program(fmt.Sprintf("score %+v", *h), func(in []*Node) []*Node {
+// score: head weights, x, at [c], target [c], temperature [1] → log-probs, entropies, values (those that the head
+// has), and with train what headBack reads besides.
+func (k *kernels) score(h *model.Head, train bool) *device.Program {
+	return k.program(fmt.Sprintf("score %+v train=%v", *h, train), func(in []*Node) []*Node {
 		a := args{in}
 		w := h.Weights(a.next(headParams(h)))
-		x, at, target, hyper := a.one(), a.one(), a.one(), a.one()
-		lp, ent, val := h.Forward(w, x, at, target, model.Hyper(hyper, model.Temperature))
-		var out []*Node
-		for _, n := range []*Node{lp, ent, val} {
-			if n != nil {
-				out = append(out, n)
-			}
+		o := h.Forward(w, a.one(), a.one(), a.one(), Reshape(a.one()))
+		out := o.Scores()
+		if train && h.Tokens {
+			out = append(out, o.Logits, o.LogSum)
 		}
 		return out
 	})
@@ -242,38 +240,27 @@ func headParams(h *model.Head) int {
 	return n
 }
 
-// update: head weights, x, at [c], slot [n], target [c], cols [c, Columns], hyper,
-// dx [n, hidden], [acc …] → dx, grads of the slots…, statistics.
-func (k *kernels) update(h *model.Head, loss *model.Loss, slots []headSlot) *device.Program {
+// headBack: head weights, x, at [c], slot [n], target [c], temperature [1], slopes [c, SlopeColumns], dx [n, hidden],
+// what score keeps (see keptOf), [acc …] → dx, grads of the slots….
+func (k *kernels) headBack(h *model.Head, slots []headSlot) *device.Program {
 	trained := make([]int, len(slots))
 	for i, s := range slots {
 		trained[i] = s.param
 	}
-	return k.program(fmt.Sprintf("update %+v %s %v", *h, loss.Key(), trained), func(in []*Node) []*Node {
+	return k.program(fmt.Sprintf("head back %+v %v", *h, trained), func(in []*Node) []*Node {
 		a := args{in}
 		w := h.Weights(a.next(headParams(h)))
-		x, at, slot, target, cols, hyper, dx := a.one(), a.one(), a.one(), a.one(), a.one(), a.one(), a.one()
-		dx, all, stats := h.Update(w, loss, x, at, slot, target, cols, hyper, dx, nil)
+		x, at, slot, target, temperature, slopes, dx := a.one(), a.one(), a.one(), a.one(), Reshape(a.one()), a.one(), a.one()
+		var kept []*Node
+		if h.Tokens {
+			kept = a.next(3)
+		}
+		dx, all := h.Backward(w, x, at, slot, target, temperature, slopes, dx, kept)
 		grads := make([]*Node, len(trained))
 		for i, param := range trained {
 			grads[i] = all[param]
 		}
-		return append(append([]*Node{dx}, accumulate(grads, a.rest())...), stats)
-	})
-}
-
-// joint: cols [n, JointColumns], hyper float64, then, for losses by row or turn,
-// members [runs, width] and of [n] → slopes [n], statistics and figures float64.
-func (k *kernels) joint(l *model.JointLoss) *device.Program {
-	return k.program("joint "+l.Key(), func(in []*Node) []*Node {
-		a := args{in}
-		cols, hyper := a.one(), a.one()
-		var runs *model.Segments
-		if len(a.in) > 0 {
-			runs = &model.Segments{Members: a.one(), Of: a.one()}
-		}
-		slopes, stats, figures := l.Eval(cols, hyper, runs)
-		return []*Node{slopes, stats, figures}
+		return append([]*Node{dx}, accumulate(grads, a.rest())...)
 	})
 }
 

@@ -3,7 +3,6 @@ package vlm
 import (
 	"context"
 
-	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -12,8 +11,9 @@ type learner struct {
 	net     *net
 	weights *tensors
 	parts   *parts
-	adam    *adam // nil until the first update
-	names   names // names and types of its tensors in the checkpoint
+	adam    *adam     // nil until the first update
+	open    *treeStep // the gradients since the last optimiser step; nil for none
+	names   names     // names and types of its tensors in the checkpoint
 
 	replicas []*replica // one for each device; the first is net, weights and parts
 	tree     bool       // steps are divided into leaves
@@ -33,6 +33,7 @@ func newLearner(n *net, t *tensors, as names) *learner {
 
 func (l *learner) free() {
 	if l != nil {
+		l.dropGradients()
 		for _, r := range l.replicas {
 			r.weights.free()
 		}
@@ -63,19 +64,27 @@ func (r *replica) score(ctx context.Context, packs []*pack, h *model.Head, out *
 		if err != nil {
 			return err
 		}
-		s, err := r.net.scoreTrace(h, r.parts, t, chunk, temperature)
+		err = r.scoreInto(t, h, out, chunk, temperature)
 		t.free()
 		if err != nil {
 			return err
 		}
-		s.scatter(p, h, out)
 	}
 	return nil
 }
 
-// scatter copies a pack's outputs to their tokens.
-func (s *scored) scatter(p *pack, h *model.Head, out *scored) {
-	for i, at := range p.source {
+// scoreInto scatters the scores of a trace.
+func (r *replica) scoreInto(t *trace, h *model.Head, out *scored, chunk int, temperature float64) error {
+	s, err := r.net.scoreTrace(h, r.parts, t, chunk, temperature)
+	if err == nil {
+		s.scatter(t.pack.source, h, out)
+	}
+	return err
+}
+
+// scatter copies outputs to their tokens.
+func (s *scored) scatter(tokens []int, h *model.Head, out *scored) {
+	for i, at := range tokens {
 		if h.Tokens {
 			out.logProb[at], out.entropy[at] = s.logProb[i], s.entropy[i]
 		}
@@ -85,30 +94,34 @@ func (s *scored) scatter(p *pack, h *model.Head, out *scored) {
 	}
 }
 
-// learnFrom is learn with the forward pass of the first pack, if it was already computed.
-// It consumes the trace.
-func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
-	if err := l.prepare(packs[0], h, loss, chunk); err != nil {
-		first.drop()
-		return nil, nil, err
+// scoreFirst scores packs for a task, and keeps the forward pass of the first pack for its backward pass. Memory
+// allows only one.
+func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*pack) (*trace, error) {
+	if len(packs) == 0 {
+		return nil, nil
 	}
-	return l.replicas[0].learn(ctx, first, packs, h, loss, cols, hyper, chunk)
+	if err := r.score(ctx, packs[1:], k.head, k.scores, k.chunk, k.temperature); err != nil {
+		return nil, err
+	}
+	first, err := r.net.forward(r.parts, packs[0], true)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.scoreInto(first, k.head, k.scores, k.chunk, k.temperature); err != nil {
+		first.drop()
+		return nil, err
+	}
+	return first, nil
 }
 
-// learn returns the gradients of packs, and the statistics.
-func (l *replica) learn(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
+// learn returns the gradients of packs. first is the forward pass of the first pack, nil if it has not been computed;
+// learn consumes it.
+func (r *replica) learn(ctx context.Context, k *task, first *trace, packs []*pack) (*gradients, error) {
 	defer first.drop()
-	g := newGradients(l.parts)
-	sum := make([]float64, model.Stats)
-	s := scope{dev: l.net.dev}
-	defer s.free()
-	hyp := upload(&s, hyper)
-	if s.err != nil {
-		return nil, nil, s.err
-	}
-	fail := func(err error) (*gradients, []float64, error) {
-		l.net.freeGradients(g)
-		return nil, nil, err
+	g := newGradients(r.parts)
+	fail := func(err error) (*gradients, error) {
+		r.net.freeGradients(g)
+		return nil, err
 	}
 	for i, p := range packs {
 		if err := ctx.Err(); err != nil {
@@ -116,93 +129,25 @@ func (l *replica) learn(ctx context.Context, first *trace, packs []*pack, h *mod
 		}
 		t, err := first, error(nil)
 		if i > 0 || first == nil {
-			if t, err = l.net.forward(l.parts, p, true); err != nil {
+			if t, err = r.net.forward(r.parts, p, true); err != nil {
 				return fail(err)
 			}
 		}
-		stats, err := l.net.learnTrace(h, loss, l.parts, g, t, cols(p), hyp, chunk)
+		err = r.net.learnTrace(k, r.parts, g, t)
 		t.free()
 		if err != nil {
 			return fail(err)
 		}
-		addSums(sum, stats)
 	}
-	return g, sum, nil
+	return g, nil
 }
 
 // prepare compiles the programs of the first pack and the first optimiser step in the background.
-func (l *learner) prepare(p *pack, h *model.Head, loss *model.Loss, chunk int) error {
-	if err := l.net.prepare(l.parts, p, h, loss, chunk); err != nil || l.adam != nil {
+func (l *learner) prepare(p *pack, h *model.Head, chunk int) error {
+	if err := l.net.prepare(l.parts, p, h, chunk); err != nil || l.adam != nil {
 		return err
 	}
 	return l.net.prepareAdam(l.weights, l.tree)
-}
-
-// apply takes the optimiser step and frees the gradients.
-func (l *learner) apply(g *gradients, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
-	defer l.net.freeGradients(g)
-	if l.adam == nil {
-		if l.adam, err = l.newAdam(); err != nil {
-			return 0, false, err
-		}
-	}
-	return l.adam.step(l.weights, l.net.list(g.parts), opt, rate)
-}
-
-// perToken are the flat per-token numbers from which the loss's columns are built.
-type perToken [model.Columns][]float32
-
-func numbersOf(b *policy.Batch) perToken {
-	return perToken{
-		model.OldLogProb: b.OldLogProbs, model.RefLogProb: b.Reference, model.Advantage: b.Advantages,
-		model.Weight: b.Weight, model.OldValue: b.OldValues, model.Return: b.Returns, model.ValueWeight: b.ValueWeight,
-		model.AuxWeight: b.AuxWeight, model.RolloutWeight: b.RolloutWeight,
-	}
-}
-
-// columns returns the columns of a pack.
-func (x perToken) columns(p *pack) columns {
-	out := make(columns, len(p.source)*int(model.Columns))
-	for c, values := range x {
-		if values == nil {
-			continue
-		}
-		for i, at := range p.source {
-			out[i*int(model.Columns)+c] = values[at]
-		}
-	}
-	return out
-}
-
-// kernelOf is the graph of an objective's policy loss with its inputs, model.Custom for a
-// loss without one.
-func kernelOf(o *policy.Objective) (model.PolicyLoss, map[model.HyperParam]float64) {
-	k, inputs, ok := model.KernelOf(o.PolicyLoss())
-	if !ok {
-		k.Kind = model.Custom
-	}
-	return k, inputs
-}
-
-// hyperNumbers are the settings that are inputs of the graphs.
-func hyperNumbers(o policy.Objective) []float64 {
-	h := make([]float64, model.HyperParams)
-	h[model.Temperature] = o.Temperature
-	h[model.EntropyCoef], h[model.KLCoef] = o.EntropyCoef, o.KLCoef
-	h[model.ValueClip], h[model.ValueCoef] = o.ValueClip, o.ValueCoef
-	_, inputs := kernelOf(&o)
-	for p, x := range inputs {
-		h[p] = x
-	}
-	return h
-}
-
-func hyperParams(o policy.Objective) []float32 {
-	h := make([]float32, model.HyperParams)
-	for i, x := range hyperNumbers(o) {
-		h[i] = float32(x)
-	}
-	return h
 }
 
 // copyFrom replaces the weights by those of another learner, by name. Parts that the other

@@ -3,8 +3,15 @@ package vlm
 import "vagen/policy"
 
 // leaves arranges rows like packs, divided into k.leafCount parts of about the same
-// size, which depend on nothing else.
+// size, which depend on nothing else. It returns nil if no row has a token to score.
 func (k *packer) leaves(rows *policy.Rows, want []bool) ([][]*pack, error) {
+	if k.leafCount == 1 {
+		packs, err := k.packs(rows, want)
+		if err != nil || len(packs) == 0 {
+			return nil, err
+		}
+		return [][]*pack{packs}, nil
+	}
 	order, size, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
 		return nil, err

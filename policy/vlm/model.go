@@ -13,10 +13,10 @@ import (
 	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -34,10 +34,10 @@ type Model struct {
 	chat *tokenizer.Chat
 	proc *processor.Processor // nil for text models
 
+	opened  *backend.Devices
 	devices []*device.Device
-	choices plugin.Choices // of a GPU's kernels
-	tree    bool           // steps, scoring and generation are divided into parts
-	leaves  int            // the number of parts
+	tree    bool // steps, scoring and generation are divided into parts
+	leaves  int  // the number of parts
 
 	group *group // of nodes; nil until they are connected
 
@@ -163,10 +163,10 @@ func (m *Model) Close() error {
 	m.critic.free()
 	m.ref.free()
 	m.freeZeroAdapters()
-	if m.dev != nil {
-		m.dev.Close()
+	if m.opened == nil {
+		return nil
 	}
-	return m.keepMeasured()
+	return m.opened.Close()
 }
 
 // Backend returns the name of the backend.

@@ -39,10 +39,9 @@ type scoreOrder struct {
 }
 
 type updateOrder struct {
-	Batch     policy.Batch     // without rows
-	Objective policy.Objective // without Policy
-	Loss      sentLoss
-	Optimizer policy.Optimizer
+	Call  learning     // without Batch and Objective.Policy
+	Batch policy.Batch // without rows
+	Loss  sentLoss
 }
 
 // sentImage is an image as processors read it.
@@ -63,42 +62,50 @@ type imageTable struct {
 // that were scored before.
 const maxImages = 256 << 20
 
-// order sends a call to the other nodes. Without nodes it does nothing.
+// order sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
 func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
 	if m.group == nil {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
 	if err := m.group.Err(); err != nil {
-		return fmt.Errorf("vlm: the group of nodes has ended: %w", err)
+		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
 		m.group.images.write(o, rows)
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
-		return fmt.Errorf("vlm: order to nodes: %w", err)
+		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := m.group.Command(ctx, raw.Bytes()); err != nil {
+	if err := m.group.Command(m.group.whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
 }
 
-// orderUpdate sends an update to the other nodes.
-func (m *Model) orderUpdate(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) error {
+// orderLearning sends a call of Accumulate, Step or Update to the other nodes.
+func (m *Model) orderLearning(ctx context.Context, c *learning) error {
 	if m.opts.Nodes.Count > 1 && m.group == nil {
 		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
 	}
 	if m.group == nil {
 		return nil
 	}
-	sent, err := sendLoss(o.Policy)
-	if err != nil {
+	u := &updateOrder{Call: *c}
+	u.Call.Batch, u.Call.Objective.Policy = nil, nil
+	if !c.Accumulate {
+		return m.order(ctx, &order{Update: u}, nil)
+	}
+	var err error
+	if u.Loss, err = sendLoss(c.Objective.Policy); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	u := &updateOrder{Batch: *b, Objective: o, Loss: sent, Optimizer: opt}
-	u.Batch.Rows, u.Objective.Policy = policy.Rows{}, nil
-	return m.order(ctx, &order{Update: u}, &b.Rows)
+	u.Batch = *c.Batch
+	u.Batch.Rows = policy.Rows{}
+	return m.order(ctx, &order{Update: u}, &c.Batch.Rows)
 }
 
 // write adds the rows to an order.
@@ -178,16 +185,26 @@ var sentLosses = func() map[string]reflect.Type {
 	return out
 }()
 
+// sendable reports whether other nodes can evaluate a loss. Node 0 evaluates one of another package for all.
+func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
+
+// onNode0 stands for a loss that only node 0 can evaluate.
+type onNode0 struct{}
+
+// Terms implements loss.Policy; it is never called.
+func (onNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
+	return fmt.Errorf("vlm: the policy loss is evaluated on node 0: %w", nodes.ErrProtocol)
+}
+
 func sendLoss(l loss.Policy) (sentLoss, error) {
 	if l == nil {
 		return sentLoss{}, nil
 	}
-	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
-	kind := sentLosses[s.Kind]
-	if kind == nil {
-		return s, fmt.Errorf("%w: the policy loss %s is a custom one, which other nodes cannot receive: use one of package policy/loss, or one node", ErrOption, s.Kind)
+	if !sendable(l) {
+		l = onNode0{}
 	}
-	if kind.NumField() == 0 { // which gob cannot encode
+	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
+	if kind := sentLosses[s.Kind]; kind == nil || kind.NumField() == 0 { // which gob cannot encode
 		return s, nil
 	}
 	var raw bytes.Buffer
@@ -197,8 +214,11 @@ func sendLoss(l loss.Policy) (sentLoss, error) {
 }
 
 func (s *sentLoss) policy() (loss.Policy, error) {
-	if s.Kind == "" {
+	switch s.Kind {
+	case "":
 		return nil, nil
+	case fmt.Sprintf("%T", onNode0{}):
+		return onNode0{}, nil
 	}
 	kind := sentLosses[s.Kind]
 	if kind == nil {
@@ -241,9 +261,9 @@ func (m *Model) obey(ctx context.Context, o *order) error {
 		_, err = m.score(ctx, &rows, s.Want, s.What, s.Temperature)
 	case o.Update != nil:
 		u := o.Update
-		u.Batch.Rows = rows
-		if u.Objective.Policy, err = u.Loss.policy(); err == nil {
-			_, err = m.update(ctx, &u.Batch, u.Objective, u.Optimizer)
+		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
+		if u.Call.Objective.Policy, err = u.Loss.policy(); err == nil {
+			_, err = m.learnHere(ctx, &u.Call)
 		}
 	case o.Restore:
 		err = m.shareState(ctx)

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"vagen/internal/regular"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi"
@@ -116,6 +117,15 @@ func (g *group) failed(err error) error {
 		g.Fail(err)
 	}
 	return err
+}
+
+// whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
+// interrupted could not save while MPI ends all of its processes.
+func (g *group) whole(ctx context.Context) context.Context {
+	if g == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // span returns the leaves of one of this rank's devices: from included, to excluded.
@@ -264,7 +274,7 @@ func hardware(devices []*device.Device) (kind, version string, err error) {
 	if d.PureGo() {
 		return "processor, " + runtime.GOARCH, runtime.Version(), nil
 	}
-	kinds, version, err := describeXLA(d.Backend(), len(devices))
+	kinds, version, err := backend.Describe(d.Backend(), len(devices))
 	if err != nil {
 		return "", "", fmt.Errorf("vlm: describing the devices: %w", err)
 	}

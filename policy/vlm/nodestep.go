@@ -16,43 +16,8 @@ import (
 	"vagen/policy/vlm/internal/tree"
 )
 
-// maxGathered limits the bytes of scores and statistics that a node receives from another.
+// maxGathered limits the bytes of scores and slopes that a node receives from another.
 const maxGathered = 4 << 30
-
-// gatherStats completes the statistics of all leaves by those of the other nodes.
-func (g *group) gatherStats(ctx context.Context, stats [][]float64) error {
-	if g == nil {
-		return nil
-	}
-	id, count := g.place()
-	from, to := tree.Span(id, count, len(stats))
-	var own []byte
-	for _, leaf := range stats[from:to] {
-		for _, x := range leaf {
-			own = binary.LittleEndian.AppendUint64(own, math.Float64bits(x))
-		}
-	}
-	all, err := g.Gather(ctx, own, int64(len(own)))
-	if err != nil {
-		return fmt.Errorf("vlm: statistics of all nodes: %w", err)
-	}
-	for node, raw := range all {
-		if node == id {
-			continue
-		}
-		from, to := tree.Span(node, count, len(stats))
-		if len(raw) != 8*(to-from)*int(model.Stats) {
-			return fmt.Errorf("vlm: statistics of node %d: %d bytes: %w", node, len(raw), nodes.ErrProtocol)
-		}
-		for leaf := from; leaf < to; leaf++ {
-			stats[leaf] = make([]float64, model.Stats)
-			for i := range stats[leaf] {
-				stats[leaf][i], raw = math.Float64frombits(binary.LittleEndian.Uint64(raw)), raw[8:]
-			}
-		}
-	}
-	return nil
-}
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other nodes.
 func (g *group) gatherScores(ctx context.Context, leaves [][]*pack, h *model.Head, out *scored) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -93,7 +94,7 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 
 func TestOffloadingNeedsWhatItMoves(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
-	_, err := Open(t.Context(), dir, Options{Backend: backendGo, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
 	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)

@@ -67,57 +67,6 @@ func (a *adam) free() {
 	}
 }
 
-// norm is the global norm of the gradients, summed group by group in float64.
-func (a *adam) norm(grads [][]*device.Array) (float64, error) {
-	var sum float64
-	for _, g := range grads {
-		if len(g) == 0 {
-			continue
-		}
-		out, err := a.net.squares().Run(g)
-		if err != nil {
-			return 0, err
-		}
-		squares, err := device.ReadNew[float32](out[0])
-		out[0].Free()
-		if err != nil {
-			return 0, err
-		}
-		for _, s := range squares {
-			sum += float64(s)
-		}
-	}
-	return math.Sqrt(sum), nil
-}
-
-// step updates the weights w in place. It returns the norm of the gradients before
-// clipping, and whether the step was skipped because that norm was not finite or reached
-// the limit. Groups without gradients are not changed.
-func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
-	if norm, err = a.norm(grads); err != nil {
-		return 0, false, err
-	}
-	if skips(norm, opt) {
-		return norm, true, nil
-	}
-	a.steps++
-	s := scope{dev: a.net.dev}
-	defer s.free()
-	hyper := upload(&s, a.numbers(opt, rate, norm))
-	if s.err != nil {
-		return norm, false, s.err
-	}
-	for i, g := range grads {
-		if len(g) == 0 {
-			continue
-		}
-		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), i, 0, g, hyper); err != nil {
-			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
-		}
-	}
-	return norm, false, nil
-}
-
 // skips reports whether a step with this norm of the gradients is skipped.
 func skips(norm float64, opt policy.Optimizer) bool {
 	return math.IsNaN(norm) || math.IsInf(norm, 0) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/tree"
 )
 
@@ -32,7 +33,7 @@ const (
 var (
 	// ErrOption is wrapped by errors about Options, and by calls that need other Options
 	// than those of the model.
-	ErrOption = errors.New("bad option")
+	ErrOption = backend.ErrOption
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
@@ -202,4 +203,15 @@ func (o *Options) fill() error {
 		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
 	}
 	return nil
+}
+
+// checkAutotune reports options about the choice of kernels that have no effect.
+func (o *Options) checkAutotune(addf func(format string, args ...any)) {
+	switch {
+	case o.Autotune == "" && o.AutotuneSHA256 != "":
+		addf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
+	case o.Autotune != "" && o.Backend != backend.CUDA:
+		addf("Autotune is %q, but Backend is %q, must be %q: other backends do not choose between kernels",
+			o.Autotune, o.Backend, backend.CUDA)
+	}
 }

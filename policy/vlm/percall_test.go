@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -238,11 +239,11 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 func TestTokensPerCallAreChecked(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 3, 16} {
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, TokensPerCall: n})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
 	}
-	_, err := Open(t.Context(), dir, Options{Backend: backendGo, TokensPerCall: 2})
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
 	openTiny(t, dir, Options{TokensPerCall: 1})

@@ -18,6 +18,7 @@ import (
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -51,7 +52,7 @@ func plannedCases() map[string]plannedCase {
 	step := func(rows, tokens, images, patches int) Workload {
 		return Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
 	}
-	pure := Options{Backend: backendGo}
+	pure := Options{Backend: backend.Go}
 	return map[string]plannedCase{
 		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
 		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},

@@ -15,7 +15,7 @@ import (
 // runs; sequential compilation would use only one processor. It derives the shapes of all
 // inputs without running anything. Other programs are compiled on first use: those of the
 // vision tower and of a second micro-batch.
-func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkSize int) error {
+func (n *net) prepare(w *parts, p *pack, h *model.Head, chunkSize int) error {
 	chunk := p.chunks(chunkSize)
 	if len(chunk) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	if p.vision != nil {
 		images = p.vision.patches / (n.cfg.Vision.Merge * n.cfg.Vision.Merge)
 	}
-	key := fmt.Sprint(n.spec.Critic, p.bins, p.length, images, len(chunk[0].at), len(chunk) > 1, *h, loss.Key())
+	key := fmt.Sprint(n.spec.Critic, p.bins, p.length, images, len(chunk[0].at), len(chunk) > 1, *h)
 	if n.prepared(key) {
 		return nil
 	}
@@ -51,13 +51,17 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	}
 	dx := out[0]
 	slots := n.headSlots(h, newGradients(w).parts)
-	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(c, int(model.Columns)), floats(int(model.HyperParams)), dx)
-	if out, err = n.update(h, loss, slots).Prepare(in); err != nil {
+	if out, err = n.score(h, true).Prepare(with(n.headInputs(h, w), x, ints(c), ints(c), floats(1))); err != nil {
+		return err
+	}
+	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(1), floats(c, model.SlopeColumns), dx)
+	in = append(in, keptOf(h, out)...)
+	if out, err = n.headBack(h, slots).Prepare(in); err != nil {
 		return err
 	}
 	if len(chunk) > 1 {
-		acc := out[1 : len(out)-1]
-		if _, err := n.update(h, loss, slots).Prepare(append(in, acc...), from(len(in), len(acc))...); err != nil {
+		acc := out[1:]
+		if _, err := n.headBack(h, slots).Prepare(append(in, acc...), from(len(in), len(acc))...); err != nil {
 			return err
 		}
 	}

@@ -52,7 +52,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	packs, err := m.packer(m.net).packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, m.actor.prepare(packs[0], m.net.head(true, false), &model.Loss{Imitate: true}, m.opts.HeadTokens))
+		require.NoError(t, m.actor.prepare(packs[0], m.net.head(true, false), m.opts.HeadTokens))
 		require.Greater(t, len(m.dev.Unused()), 8, "most of a step")
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
@@ -122,7 +123,7 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	require.True(t, again.critic.onBase())
 
 	fail := func(want string, is error, o Options) {
-		o.Backend, o.Critic, o.CriticPath = backendGo, SeparateCritic, critic
+		o.Backend, o.Critic, o.CriticPath = backend.Go, SeparateCritic, critic
 		_, err := Open(t.Context(), dir, o)
 		require.ErrorIs(t, err, is)
 		require.ErrorContains(t, err, want)

@@ -17,6 +17,7 @@ import (
 	"vagen/internal/rng"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -116,7 +117,7 @@ func spread(seed uint64) source {
 func openTiny(t testing.TB, dir string, o Options) *Model {
 	t.Helper()
 	if o.Backend == "" {
-		o.Backend = backendGo
+		o.Backend = backend.Go
 	}
 	o.MicroTokens, o.HeadTokens = cmp.Or(o.MicroTokens, 128), cmp.Or(o.HeadTokens, 64)
 	m, err := Open(t.Context(), dir, o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"vagen/policy"
@@ -16,53 +17,83 @@ import (
 // where there is none.
 type gradientSum [][]*device.Array
 
-// runTreeStep is runStep where a step is divided into leaves.
-func (m *Model) runTreeStep(ctx context.Context, s *step, want []bool, opt policy.Optimizer, rate float64) error {
-	s.sums = make([]float64, model.Stats)
-	leaves, err := m.packer(s.learner.net).leaves(&s.batch.Rows, want)
-	if err != nil {
-		return err
-	}
+// accumulate adds the gradients of a task to those of the next optimiser step. Without tokens there are none. If it
+// fails, the gradients of earlier tasks stay, unless the device fails while the two are added.
+func (l *learner) accumulate(ctx context.Context, k *task, leaves [][]*pack) (err error) {
 	if leaves == nil {
-		s.skipped = true
 		return nil
 	}
-	start, fetched, waited := time.Now(), s.learner.net.fetching.Load(), s.learner.group.waited()
-	numbers, loss, before := numbersOf(s.batch), s.loss, s.sums
-	if loss.Policy && loss.Kind.Joint() {
-		out := newScored(s.head, len(s.batch.Tokens))
-		if err := s.learner.scoreLeaves(ctx, leaves, s.head, out, m.opts.HeadTokens, s.objective.Temperature); err != nil {
-			return err
-		}
-		joint, err := m.evalJointAt(s, flat(leaves), out.logProb)
+	t := &treeStep{learner: l, owners: l.owners()}
+	defer func() {
 		if err != nil {
-			return err
+			t.free()
 		}
-		numbers[model.Slope], before, s.metrics = joint.slopes, joint.sums, joint.metrics
-		loss = loss.AfterJoint()
-	}
-	t := &treeStep{learner: s.learner, owners: s.learner.owners()}
-	defer t.free()
-	if s.sums, err = t.learn(ctx, leaves, s.head, loss, numbers.columns, hyperParams(s.objective), m.opts.HeadTokens); err != nil {
+	}()
+	if err := t.learn(ctx, leaves, k); err != nil {
 		return err
 	}
-	addSums(s.sums, before)
-	sent := t.group.sent()
 	if err := t.exchange(); err != nil {
 		return fmt.Errorf("vlm: summing gradients over devices: %w", err)
 	}
 	if err := t.exchangeNodes(ctx); err != nil {
 		return fmt.Errorf("vlm: summing gradients over nodes: %w", err)
 	}
-	if s.norm, s.skipped, err = t.apply(opt, rate); err == nil {
-		err = t.agree(ctx, s.norm, s.skipped)
+	if l.open != nil {
+		before := l.open
+		l.open = nil
+		t.merge(before)
+		if err := each(len(t.replicas), func(d int) error { return t.addOwned(d, before) }); err != nil {
+			return fmt.Errorf("vlm: summing gradients: %w", err)
+		}
 	}
-	m.exchangeSent.Store(t.group.sent() - sent)
-	fetching := time.Duration(s.learner.net.fetching.Load()-fetched) / time.Duration(len(m.devices))
-	all := time.Since(start).Seconds()
-	m.exchangeShare.Store(math.Float64bits(share((t.exchanging + fetching).Seconds(), all)))
-	m.waitShare.Store(math.Float64bits(share((t.group.waited() - waited).Seconds(), all)))
-	return err
+	l.open = t
+	return nil
+}
+
+// merge takes over the arrays of an earlier task.
+func (t *treeStep) merge(before *treeStep) {
+	t.exchanging += before.exchanging
+	for d := range t.made {
+		t.made[d] = append(t.made[d], before.made[d]...)
+	}
+}
+
+// addOwned adds the sums that a device owns to those of an earlier task.
+func (t *treeStep) addOwned(d int, before *treeStep) error {
+	for group, owners := range t.owners {
+		for i, owner := range owners {
+			if owner != d {
+				continue
+			}
+			sum := before.sums[d][group][i : i+1]
+			if err := t.addGroup(d, sum, t.sums[d][group][i:i+1]); err != nil {
+				return err
+			}
+			t.sums[d][group][i] = sum[0]
+		}
+	}
+	return nil
+}
+
+// step takes the optimiser step with the gradients so far.
+func (l *learner) step(ctx context.Context, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
+	if l.open == nil {
+		return 0, true, nil
+	}
+	t := l.open
+	defer l.dropGradients()
+	if norm, skipped, err = t.apply(opt, rate); err == nil {
+		err = t.agree(ctx, norm, skipped)
+	}
+	return norm, skipped, err
+}
+
+// dropGradients frees the gradients so far.
+func (l *learner) dropGradients() {
+	if l != nil && l.open != nil {
+		l.open.free()
+		l.open = nil
+	}
 }
 
 // scoreLeaves scores packs, each leaf on its device of its node.
@@ -77,7 +108,7 @@ func (l *learner) scoreLeaves(ctx context.Context, leaves [][]*pack, h *model.He
 	return l.group.gatherScores(ctx, leaves, h, out)
 }
 
-// treeStep is an optimiser step of a learner.
+// treeStep are the gradients of an optimiser step of a learner.
 type treeStep struct {
 	*learner
 	owners     [][]int
@@ -98,42 +129,69 @@ func (t *treeStep) own(device int, arrays []*device.Array) []*device.Array {
 	return arrays
 }
 
-// learn computes each device's sum of gradients, and returns the statistics of all rows.
-func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) ([]float64, error) {
-	if err := t.prepare(flat(leaves)[0], h, loss, chunk); err != nil {
-		return nil, err
+// learn computes each device's sum of gradients, and evaluates the objective for all tokens.
+func (t *treeStep) learn(ctx context.Context, leaves [][]*pack, k *task) error {
+	if err := t.prepare(flat(leaves)[0], k.head, k.chunk); err != nil {
+		return err
 	}
 	n := len(t.replicas)
 	t.sums, t.made = make([]gradientSum, n), make([][]*device.Array, n)
-	stats := make([][]float64, len(leaves))
+	first := make([]*trace, n) // of each device's first pack
+	defer func() {
+		for _, f := range first {
+			f.drop()
+		}
+	}()
+	if !k.local {
+		err := each(n, func(i int) (err error) {
+			from, to := t.span(i, len(leaves))
+			first[i], err = t.replicas[i].scoreFirst(ctx, k, flat(leaves[from:to]))
+			return err
+		})
+		if err == nil {
+			err = t.finishScores(ctx, leaves, k)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	err := each(n, func(i int) (err error) {
-		r := t.replicas[i]
 		from, to := t.span(i, len(leaves))
-		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) {
-			sum := t.noGradients()
-			if stats[leaf] = make([]float64, model.Stats); len(leaves[leaf]) == 0 {
-				return sum, nil
-			}
-			g, s, err := r.learn(ctx, nil, leaves[leaf], h, loss, cols, hyper, chunk)
-			if err != nil {
-				return nil, err
-			}
-			stats[leaf] = s
-			for group, arrays := range r.net.list(g.parts) {
-				copy(sum[group], t.own(i, arrays))
-			}
-			return sum, nil
-		}, func(a, b gradientSum) (gradientSum, error) { return a, t.add(i, a, b) })
+		t.sums[i], err = tree.Sum(from, to, func(leaf int) (gradientSum, error) { return t.learnLeaf(ctx, i, k, &first[i], leaves[leaf]) },
+			func(a, b gradientSum) (gradientSum, error) { return a, t.add(i, a, b) })
 		return err
 	})
+	if err == nil && k.local {
+		err = t.finishScores(ctx, leaves, k)
+	}
+	return err
+}
+
+// finishScores evaluates the objective with the scores of all nodes.
+func (t *treeStep) finishScores(ctx context.Context, leaves [][]*pack, k *task) error {
+	if err := t.group.gatherScores(ctx, leaves, k.head, k.scores); err != nil {
+		return err
+	}
+	return t.group.evaluate(ctx, k)
+}
+
+// learnLeaf computes the gradients of a leaf on a device. first is the forward pass of the device's first pack.
+func (t *treeStep) learnLeaf(ctx context.Context, on int, k *task, first **trace, packs []*pack) (gradientSum, error) {
+	sum := t.noGradients()
+	if len(packs) == 0 {
+		return sum, nil
+	}
+	computed := *first
+	*first = nil
+	r := t.replicas[on]
+	g, err := r.learn(ctx, k, computed, packs)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.group.gatherStats(ctx, stats); err != nil {
-		return nil, err
+	for group, arrays := range r.net.list(g.parts) {
+		copy(sum[group], t.own(on, arrays))
 	}
-	return tree.Sum(0, len(leaves), func(leaf int) ([]float64, error) { return stats[leaf], nil },
-		func(a, b []float64) ([]float64, error) { addSums(a, b); return a, nil })
+	return sum, nil
 }
 
 // noGradients returns an empty sum.
@@ -220,14 +278,24 @@ func (t *treeStep) exchange() error {
 
 func (t *treeStep) timed(since time.Time) { t.exchanging += time.Since(since) }
 
-// owned calls f for the arrays with a gradient that a device owns.
-func (t *treeStep) owned(device int, f func(group, i int, gradient *device.Array) error) error {
+// owned calls f for the gradients that a device owns, at the indices at of a group. A group on one device is one
+// list. With parts on several, lists would differ from device to device, and each would be compiled and could
+// have other bytes, so each array is a list of its own.
+func (t *treeStep) owned(d int, f func(group int, at []int, gradients []*device.Array) error) error {
 	for group, owners := range t.owners {
+		var at []int
 		for i, owner := range owners {
-			if g := t.sums[owner][group][i]; owner == device && g != nil {
-				if err := f(group, i, g); err != nil {
-					return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.groups[group].Name, err)
-				}
+			if owner == d && t.sums[owner][group][i] != nil {
+				at = append(at, i)
+			}
+		}
+		size := 1
+		if !t.tree && len(at) == len(owners) {
+			size = max(1, len(at))
+		}
+		for list := range slices.Chunk(at, size) {
+			if err := f(group, list, t.sums[d][group][list[0]:list[0]+len(list)]); err != nil {
+				return fmt.Errorf("vlm: optimiser step of %s: %w", t.weights.groups[group].Name, err)
 			}
 		}
 	}
@@ -241,8 +309,8 @@ func (t *treeStep) norm() (float64, error) {
 		squares[group] = make([]float64, len(owners))
 	}
 	err := each(len(t.replicas), func(d int) error {
-		return t.owned(d, func(group, i int, g *device.Array) error {
-			out, err := t.replicas[d].net.squares().Run([]*device.Array{g})
+		return t.owned(d, func(group int, at []int, g []*device.Array) error {
+			out, err := t.replicas[d].net.squares().Run(g)
 			if err != nil {
 				return err
 			}
@@ -251,7 +319,9 @@ func (t *treeStep) norm() (float64, error) {
 			if err != nil {
 				return err
 			}
-			squares[group][i] = float64(x[0])
+			for k, i := range at {
+				squares[group][i] = float64(x[k])
+			}
 			return nil
 		})
 	})
@@ -264,7 +334,9 @@ func (t *treeStep) norm() (float64, error) {
 	return math.Sqrt(sum), err
 }
 
-// apply takes the optimiser step: owners update their arrays, and the other devices copy them.
+// apply takes the optimiser step: owners update their arrays, and the other devices copy them. The step is skipped
+// if the norm of the gradients before clipping is not finite or reaches the limit. Parameters without
+// gradients are not changed.
 func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	if t.adam == nil {
 		if t.adam, err = t.newAdam(); err != nil {
@@ -288,9 +360,9 @@ func (t *treeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skip
 		if s.err != nil {
 			return s.err
 		}
-		return t.owned(d, func(group, i int, g *device.Array) error {
-			w := t.weights.groups[group].Trained()[i]
-			return a.stepGroup(r.weights.arrays[group], []int{w}, group, i, []*device.Array{g}, hyper)
+		return t.owned(d, func(group int, at []int, g []*device.Array) error {
+			trained := t.weights.groups[group].Trained()[at[0]:][:len(at)]
+			return a.stepGroup(r.weights.arrays[group], trained, group, at[0], g, hyper)
 		})
 	})
 	if err != nil {

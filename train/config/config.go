@@ -103,6 +103,9 @@ type AlgorithmConfig struct {
 	Estimator        string `yaml:"adv_estimator" doc:"advantage estimator by name"`
 	advantage.Params `yaml:",inline"`
 
+	RewardKeys    []string  `yaml:"gdpo_reward_keys" doc:"gdpo, gdpo_trl: parts of the reward that are normalised each on its own, by name, such as success and format; without any the whole reward is the only part"`
+	RewardWeights []float64 `yaml:"gdpo_reward_weights" doc:"weights of gdpo_reward_keys; without any all are 1"`
+
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
 	KLMask     string           `yaml:"kl_mask" oneof:"response attention" idle:"algorithm.use_kl_in_reward is false" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
@@ -323,7 +326,8 @@ func Default() Config {
 		Env:   EnvConfig{Seed: 1_000_000},
 		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: AlgorithmConfig{
-			Estimator: "gae", Params: advantage.DefaultParams(), KLPenalty: "kl", KLMask: KLResponse,
+			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
+			KLPenalty: "kl", KLMask: KLResponse,
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
 		Reward:  RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,27 +23,53 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
 		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
-		"bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+		"grpo_ragen": "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
+		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
+		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
+		"bi_level_gae_varlam": "lambda_turn lambda_token", "bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+	}
+	values := map[string]string{
+		"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9",
+		"bi_level_mix": "0.9", "step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
+		"episode_advantage_w": "0.5", "normalize_distance": "true", "history_length": "3", "length_weight_alpha": "2",
+		"base_group": "true", "num_output_tokens_weight": "0.5", "num_input_tokens_weight": "0.5", "num_turns_weight": "0.5",
 	}
 	for _, name := range advantage.Names() {
-		for key, value := range map[string]string{
-			"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9", "bi_level_mix": "0.9",
-			"step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
-		} {
-			_, err := config.Load("", "env=x", "system=null", "algorithm.adv_estimator="+name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true", "algorithm."+key+"="+value)
-			scripts := key == "high_level_gamma" && strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ")
-			switch want, known := read[name]; {
-			case !known:
-				t.Errorf("%s is new", name)
-			case strings.Contains(" "+want+" ", " "+key+" ") || scripts:
-				require.NoError(t, err, "%s %s", name, key)
-			case name == "trajectory_bi_level_gae" && key == "gamma":
+		want, known := read[name]
+		require.True(t, known, "%s is new", name)
+		turnGamma := strings.Contains(want, "high_level_gamma")
+		if strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ") {
+			want += " high_level_gamma" // which scripts give to these
+		}
+		base := []string{
+			"env=x", "system=null", "algorithm.adv_estimator=" + name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true",
+		}
+		accepted, refused := slices.Clone(base), slices.Clone(base)
+		var unread []string
+		for key, value := range values {
+			switch {
+			case key == "gamma_turn": // another name of high_level_gamma
+				_, err := config.Load("", append(slices.Clone(base), "algorithm.gamma_turn=0.9")...)
+				require.Equal(t, turnGamma, err == nil, name)
+			case strings.Contains(" "+want+" ", " "+key+" "):
+				accepted = append(accepted, "algorithm."+key+"="+value)
+			case key == "gamma" && strings.Contains(" trajectory_bi_level_gae bi_level_gae_varlam ", " "+name+" "):
+				_, err := config.Load("", append(slices.Clone(base), "algorithm.gamma=0.9")...)
 				require.ErrorContains(t, err, "has no discount per token")
 			default:
-				require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ", "%s %s", name, key)
-				require.ErrorContains(t, err, "(override 6, override 3", "where both were given")
+				refused = append(refused, "algorithm."+key+"="+value)
+				unread = append(unread, key)
 			}
 		}
+		_, err := config.Load("", accepted...)
+		require.NoError(t, err, name)
+		_, err = config.Load("", refused...)
+		for at, key := range unread {
+			require.ErrorContains(t, err, "algorithm."+key+" is ", "%s %s", name, key)
+			require.ErrorContains(t, err, fmt.Sprintf("(override %d, override 3", len(base)+at+1), "where both were given")
+		}
+		require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ")
 	}
 }
 

@@ -52,6 +52,7 @@ func Step(ctx context.Context, path string, overrides []string, step int, envs *
 		if envs, err = environments.Open(&r.config, log); err != nil {
 			return nil, err
 		}
+		defer envs.Close()
 	}
 	was, err := r.step(step)
 	if err != nil {

@@ -98,7 +98,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 		return nil, err
 	}
 	r := &Run{
-		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve, drawCurve: o.DrawCurve,
+		Config: c, Folder: folder, Envs: p.envs, ownEnvs: o.Envs == nil, Curve: &o.Curve, drawCurve: o.DrawCurve,
 		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
 	}
 	defer func() {

@@ -80,6 +80,7 @@ type Run struct {
 	Folder  *Folder
 	Learner policy.Learner
 	Envs    *env.Registry
+	ownEnvs bool // Envs are closed with the run
 	Curve   *curve.Curve
 	Sinks   []track.Sink // in the order in which they receive events
 

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package vlm
+package backend
 
 import (
 	"context"
@@ -38,8 +38,8 @@ func cudaOpener(choices plugin.Choices) opener {
 	}
 }
 
-// describeXLA returns the kinds of the first n devices of a backend of XLA, and the version of its plugin.
-func describeXLA(b compute.Backend, n int) (kinds []string, version string, err error) {
+// Describe returns the kinds of the first n devices of a backend of XLA, and the version of its plugin.
+func Describe(b compute.Backend, n int) (kinds []string, version string, err error) {
 	return xla.Describe(b, n)
 }
 

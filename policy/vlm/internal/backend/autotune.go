@@ -1,4 +1,4 @@
-package vlm
+package backend
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,16 +19,6 @@ import (
 // measuring is the prefix of the file that XLA rewrites while it measures. It is copied to
 // the file that Options.Autotune names when the model is closed.
 const measuring = ".measuring-"
-
-// checkAutotune reports options about the choice of kernels that have no effect.
-func (o *Options) checkAutotune(addf func(format string, args ...any)) {
-	switch {
-	case o.Autotune == "" && o.AutotuneSHA256 != "":
-		addf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
-	case o.Autotune != "" && o.Backend != backendCUDA:
-		addf("Autotune is %q, but Backend is %q, must be %q: other backends do not choose between kernels", o.Autotune, o.Backend, backendCUDA)
-	}
-}
 
 // kernelChoices returns how kernels are chosen: from the file that the options name if it
 // exists, else by measuring.
@@ -65,7 +54,7 @@ func (e engines) tuned(ctx context.Context, want plugin.Choices, log *slog.Logge
 	if _, err := e.choose(ctx, want); err != nil {
 		return nil, want, err
 	}
-	d, err := e.device(ctx, backendCUDA, log)
+	d, err := e.device(ctx, CUDA, log)
 	if err != nil {
 		return nil, want, err
 	}
@@ -74,7 +63,7 @@ func (e engines) tuned(ctx context.Context, want plugin.Choices, log *slog.Logge
 }
 
 func (e engines) choose(ctx context.Context, want plugin.Choices) (plugin.Choices, error) {
-	s := e[backendCUDA]
+	s := e[CUDA]
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
@@ -102,30 +91,22 @@ func measuredFile(c plugin.Choices) string {
 }
 
 // keepMeasured writes the choices measured so far to the file that the options name.
-func (m *Model) keepMeasured() error {
-	to := measuredFile(m.choices)
+func (d *Devices) keepMeasured() error {
+	to := measuredFile(d.choices)
 	if to == "" {
 		return nil
 	}
-	raw, err := regular.ReadFile(m.choices.Measure)
+	raw, err := regular.ReadFile(d.choices.Measure)
 	if errors.Is(err, fs.ErrNotExist) {
-		m.opts.Log.Warn("no matrix products were measured", "autotune", to)
+		d.opts.Log.Warn("no matrix products were measured", "autotune", to)
 		return nil
 	}
 	if err == nil {
 		err = durable.WriteFile(to, raw)
 	}
-	if err = errors.Join(err, os.Remove(m.choices.Measure)); err != nil {
+	if err = errors.Join(err, os.Remove(d.choices.Measure)); err != nil {
 		return fmt.Errorf("vlm: Autotune: %w", err)
 	}
-	m.opts.Log.Info("the measured kernels of matrix products are kept; further runs use them", "autotune", to)
+	d.opts.Log.Info("the measured kernels of matrix products are kept; further runs use them", "autotune", to)
 	return nil
-}
-
-// Inputs returns what the model was opened from: the folders model and, if they are set,
-// critic and adapter, and the file autotune if kernels are chosen from it.
-func (m *Model) Inputs() map[string]string {
-	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath, "adapter": m.opts.Adapter, "autotune": m.choices.Load}
-	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
-	return paths
 }

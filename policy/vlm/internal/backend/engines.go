@@ -1,4 +1,4 @@
-package vlm
+package backend
 
 import (
 	"cmp"
@@ -19,18 +19,21 @@ import (
 
 // Names of the backends that run a model's graphs.
 const (
-	backendAuto = "auto" // XLA on the CPU if available, else Go
-	backendXLA  = "xla"  // XLA on the CPU
-	backendCUDA = "cuda" // XLA on an NVIDIA GPU
-	backendGo   = "go"   // GoMLX in pure Go: needs nothing, 15 to 25 times slower
+	Auto = "auto" // XLA on the CPU if available, else Go; so is ""
+	XLA  = "xla"  // XLA on the CPU
+	CUDA = "cuda" // XLA on an NVIDIA GPU
+	Go   = "go"   // GoMLX in pure Go: needs nothing, 15 to 25 times slower
 
 	// xlaDevices is XLA on the CPU with several devices. It is not a choice of its own.
 	xlaDevices = "xla devices"
 )
 
 var (
-	// ErrBackend is wrapped by errors about a backend that does not exist.
-	ErrBackend = errors.New("unknown backend")
+	// ErrOption is wrapped by errors about Options.
+	ErrOption = errors.New("bad option")
+
+	// ErrUnknown is wrapped by errors about a backend that does not exist.
+	ErrUnknown = errors.New("unknown backend")
 
 	// ErrUnavailable is wrapped by errors about a backend that this machine or program lacks; auto
 	// then uses pure Go.
@@ -49,7 +52,7 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{backendXLA: openXLA, xlaDevices: openXLADevices, backendCUDA: cudaOpener(plugin.Choices{}), backendGo: openGo}
+var openers = map[string]opener{XLA: openXLA, xlaDevices: openXLADevices, CUDA: cudaOpener(plugin.Choices{}), Go: openGo}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -64,23 +67,23 @@ type engineEntry struct {
 	choices plugin.Choices // of a GPU's kernels
 }
 
-var processEngines = newEngines(openers)
+var process = newEngines(openers)
 
 func newEngines(openers map[string]opener) engines {
 	e := engines{}
 	for name, f := range openers {
 		e[name] = &engineEntry{lock: make(chan struct{}, 1), open: f}
 	}
-	e[backendAuto] = &engineEntry{lock: make(chan struct{}, 1), open: e.chooseAuto}
+	e[Auto] = &engineEntry{lock: make(chan struct{}, 1), open: e.chooseAuto}
 	return e
 }
 
-// openDevice opens a device on a backend: "auto" or "", "xla", "cuda" or "go". With auto
+// Device opens a device on a backend: "auto" or "", "xla", "cuda" or "go". With auto
 // it logs the chosen backend and the reason. XLA's plugin is installed if there is none.
 // Closing the device does not close the backend, which other devices share. The log may
 // be nil.
-func openDevice(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
-	return processEngines.device(ctx, choice, log)
+func Device(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
+	return process.device(ctx, choice, log)
 }
 
 func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
@@ -88,13 +91,13 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 		log = slog.New(slog.DiscardHandler)
 	}
 	if choice == "" {
-		choice = backendAuto
+		choice = Auto
 	}
 	found, err := e.get(ctx, choice, log)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
-	if choice == backendAuto {
+	if choice == Auto {
 		line := []any{"backend", found.name, "why", found.detail}
 		if found.slow {
 			line = append(line, "faster", xlaHint)
@@ -106,8 +109,8 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 
 // several is device where a model's work is divided as for several devices.
 func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
-	auto := choice == "" || choice == backendAuto
-	if !auto && choice != backendXLA {
+	auto := choice == "" || choice == Auto
+	if !auto && choice != XLA {
 		return e.device(ctx, choice, log)
 	}
 	found, err := e.get(ctx, xlaDevices, cmp.Or(log, slog.New(slog.DiscardHandler)))
@@ -125,7 +128,7 @@ func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (
 // backend. A damaged plugin is an error: deleting a file is better than training 20
 // times slower.
 func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, error) {
-	found, err := e.get(ctx, backendXLA, log)
+	found, err := e.get(ctx, XLA, log)
 	if err == nil {
 		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail, plugin: found.plugin}, nil
 	}
@@ -133,11 +136,14 @@ func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, err
 		return nil, err
 	}
 	why := err
-	if found, err = e.get(ctx, backendGo, log); err != nil {
+	if found, err = e.get(ctx, Go, log); err != nil {
 		return nil, err
 	}
 	return &engine{backend: found.backend, name: found.name, detail: why.Error(), slow: true}, nil
 }
+
+// Plugin returns the path of XLA's plugin of an opened device's backend; "" for none.
+func Plugin(ctx context.Context, name string) (string, error) { return process.plugin(ctx, name) }
 
 // get returns the process's engine of that name; the first call opens it. Failures are
 // not cached: the next call tries again.
@@ -145,7 +151,7 @@ func (e engines) get(ctx context.Context, name string, log *slog.Logger) (*engin
 	s := e[name]
 	if s == nil {
 		names := slices.DeleteFunc(slices.Sorted(maps.Keys(e)), func(name string) bool { return name == xlaDevices })
-		return nil, fmt.Errorf("%w %q: must be one of %s", ErrBackend, name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w %q: must be one of %s", ErrUnknown, name, strings.Join(names, ", "))
 	}
 	select {
 	case s.lock <- struct{}{}:

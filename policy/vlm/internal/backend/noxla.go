@@ -1,6 +1,6 @@
 //go:build !cgo
 
-package vlm
+package backend
 
 import (
 	"context"
@@ -23,7 +23,8 @@ func cudaOpener(plugin.Choices) opener {
 
 func openXLADevices(context.Context, *slog.Logger) (*engine, error) { return noXLA("xla:cpu") }
 
-func describeXLA(compute.Backend, int) (kinds []string, version string, err error) {
+// Describe returns an error: there is no XLA without cgo.
+func Describe(compute.Backend, int) (kinds []string, version string, err error) {
 	_, err = noXLA("xla")
 	return nil, "", err
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package vlm
+package backend
 
 import (
 	"bytes"

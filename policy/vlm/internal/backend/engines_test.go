@@ -1,4 +1,4 @@
-package vlm
+package backend
 
 import (
 	"context"
@@ -57,8 +57,8 @@ func requireRuns(t *testing.T, d *device.Device) {
 }
 
 func TestUnknownBackendListsTheChoices(t *testing.T) {
-	_, err := openDevice(t.Context(), "tpu", nil)
-	require.ErrorIs(t, err, ErrBackend)
+	_, err := Device(t.Context(), "tpu", nil)
+	require.ErrorIs(t, err, ErrUnknown)
 	for _, word := range []string{`"tpu"`, "auto", "xla", "cuda", "go"} {
 		require.ErrorContains(t, err, word)
 	}
@@ -86,7 +86,7 @@ func TestAutoFallsBackToGoAndSaysWhyInOneLine(t *testing.T) {
 func TestAutoRunsWithWhatIsThere(t *testing.T) {
 	t.Setenv("VAGEN_NO_PLUGIN_INSTALL", "1")
 	var log lines
-	d, err := openDevice(t.Context(), "auto", slog.New(&log))
+	d, err := Device(t.Context(), "auto", slog.New(&log))
 	require.NoError(t, err)
 	defer d.Close()
 	require.Contains(t, []string{"xla:cpu", "go"}, d.Name())
@@ -110,13 +110,13 @@ func TestNamedBackendDoesNotFallBack(t *testing.T) {
 func TestAutoStaysWithItsChoice(t *testing.T) {
 	var opened, asked atomic.Int32
 	e := newEngines(map[string]opener{
-		backendXLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
 			if asked.Add(1) > 1 {
 				return openGo(ctx, log) // already installed
 			}
 			return nil, fmt.Errorf("%w: no plugin", ErrUnavailable)
 		},
-		backendGo: fakeGo("go", &opened),
+		Go: fakeGo("go", &opened),
 	})
 	var log lines
 	for range 3 {
@@ -145,7 +145,7 @@ func fakeGo(name string, opened *atomic.Int32) opener {
 func TestAutoPrefersXLA(t *testing.T) {
 	var x, g atomic.Int32
 	var log lines
-	d, err := newEngines(map[string]opener{backendXLA: fakeGo("xla:cpu", &x), backendGo: fakeGo("go", &g)}).device(t.Context(), "auto", slog.New(&log))
+	d, err := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &x), Go: fakeGo("go", &g)}).device(t.Context(), "auto", slog.New(&log))
 	require.NoError(t, err)
 	require.Equal(t, "xla:cpu", d.Name())
 	require.Zero(t, g.Load())
@@ -155,7 +155,7 @@ func TestAutoPrefersXLA(t *testing.T) {
 
 func TestDevicesShareOneBackendAndClosingOneLeavesIt(t *testing.T) {
 	var opened atomic.Int32
-	e := newEngines(map[string]opener{backendXLA: fakeGo("xla:cpu", &opened)})
+	e := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &opened)})
 	var wg sync.WaitGroup
 	devices := make([]*device.Device, 8)
 	errs := make([]error, len(devices))
@@ -180,7 +180,7 @@ func TestDevicesShareOneBackendAndClosingOneLeavesIt(t *testing.T) {
 
 func TestFailedOpeningIsTriedAgain(t *testing.T) {
 	var opened atomic.Int32
-	e := newEngines(map[string]opener{backendXLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+	e := newEngines(map[string]opener{XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
 		if opened.Load() == 0 {
 			opened.Add(1)
 			return nil, errors.New("disk full")
@@ -195,7 +195,7 @@ func TestFailedOpeningIsTriedAgain(t *testing.T) {
 
 func TestWaitingForABackendEndsWithTheContext(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
-	e := newEngines(map[string]opener{backendXLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+	e := newEngines(map[string]opener{XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
 		close(begun)
 		<-finish
 		return openGo(ctx, log)
