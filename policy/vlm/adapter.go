@@ -194,11 +194,8 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	if n == len(g.Params) {
 		return t, nil, nil
 	}
-	block := l.net.text
-	if !slices.ContainsFunc(l.net.groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name }) {
-		block = l.net.vision
-	}
-	made, err = l.net.run(l.net.mergeAdapters(block, n), l.weights.arrays[gi])
+	layer := slices.IndexFunc(l.net.groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
+	made, err = l.net.run(l.net.mergeAdapters(layer, n), l.weights.arrays[gi])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,12 +203,12 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	return t, made, nil
 }
 
-// mergeAdapters: weights of a block, followed by its adapters → weights with the adapters
-// merged in.
-func (k *kernels) mergeAdapters(block *model.Block, n int) *device.Program {
-	name := "merge adapters"
-	if block == k.vision {
-		name = "merge vision adapters"
+// mergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its
+// adapters → weights with the adapters merged in.
+func (k *kernels) mergeAdapters(layer, n int) *device.Program {
+	block, name := k.vision, "merge vision adapters"
+	if layer >= 0 {
+		block, name = k.layers[layer], fmt.Sprintf("merge adapters %d", k.first(layer))
 	}
 	return k.program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }

@@ -35,7 +35,7 @@ type call struct {
 
 // newCall starts a call; free ends it.
 func newCall(n *net, w *parts, s policy.Sampling, end []int32, o *Options) (*call, error) {
-	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: o.tokensPerCall(n.dev), maxRows: o.MaxRows, fixed: stepCost(n.dev)}
+	c := &call{net: n, w: w, end: end, recentTokens: 32, tokensPerCall: o.tokensPerCall(n), maxRows: o.MaxRows, fixed: stepCost(n.dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
@@ -64,6 +64,14 @@ func stepCost(d *device.Device) int {
 // maxTokensPerCall is the largest TokensPerCall, a multiple of all others.
 const maxTokensPerCall = 8
 
+// checkStates refuses several tokens per program where the cache has states.
+func (o *Options) checkStates(n *net) error {
+	if o.TokensPerCall > 1 && len(n.states()) > 0 {
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", ErrOption, o.TokensPerCall)
+	}
+	return nil
+}
+
 func (o *Options) checkTokensPerCall() error {
 	if n := o.TokensPerCall; n < 0 || n > 0 && maxTokensPerCall%n != 0 {
 		return fmt.Errorf("TokensPerCall is %d, must be 0, 1, 2, 4 or %d", n, maxTokensPerCall)
@@ -75,12 +83,13 @@ func (o *Options) checkTokensPerCall() error {
 // a program with hundreds of inputs and the wait for its result take longer than a small
 // batch's step. On CPUs 8 tokens per program halve the time per token of a model with half
 // a million parameters and up to 8 rows, but change little with 128 rows or 135 million
-// parameters, where up to 7 tokens for nothing cost more.
-func (o *Options) tokensPerCall(d *device.Device) int {
+// parameters, where up to 7 tokens for nothing cost more. A cache with states allows one only:
+// a state cannot be cut back when a row has ended before the last token.
+func (o *Options) tokensPerCall(n *net) int {
 	switch {
 	case o.TokensPerCall > 0:
 		return o.TokensPerCall
-	case d.Accelerator():
+	case n.dev.Accelerator() && len(n.states()) == 0:
 		return maxTokensPerCall
 	}
 	return 1

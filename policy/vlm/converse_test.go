@@ -47,7 +47,7 @@ func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
 }
 
 func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
-	for _, family := range model.Families() {
+	for _, family := range append(model.Families(), hybrid) {
 		t.Run(string(family), func(t *testing.T) {
 			m := newTiny(t, family, Options{})
 			played := playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 16})
@@ -165,7 +165,13 @@ func TestForgettingFreesTheCache(t *testing.T) {
 
 // Batches of 64 rows and more shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{})
+	for _, family := range []model.Family{model.Qwen2, hybrid} {
+		testShrinking(t, newTiny(t, family, Options{}))
+	}
+}
+
+func testShrinking(t *testing.T, m *Model) {
+	t.Helper()
 	var first, second []policy.Prompt
 	var others []uint64
 	for key := range uint64(64) {

@@ -22,7 +22,7 @@ const (
 // Cost is the least work of a step.
 type Cost struct {
 	// Bytes are those that must be read from memory or written to it: the weights once for
-	// each pass over a micro-batch, the keys and values of caches, and in training gradients and moments.
+	// each pass over a micro-batch, the caches, and in training gradients and moments.
 	// Activations are not included.
 	Bytes int64
 	// FLOPs are the operations of the matrix products that the result depends on, and
@@ -65,15 +65,16 @@ func (r costRule) cost(step Step, rows, tokens int) (Cost, error) {
 	if r.narrow {
 		generated = int64(r.compute.Size())*matrices + float*vectors
 	}
-	token := int64(rows) * r.spec.CacheNumbers() * int64(r.compute.Size()) // keys and values of a token of each row
+	state := int64(rows) * r.spec.CacheBytes(0, r.compute)
+	token := int64(rows)*r.spec.CacheBytes(1, r.compute) - state // keys and values of a token of each row
 	pass, bytes := model.Pass{Rows: rows, Tokens: tokens}, int64(0)
 	switch step {
 	case StepDecode:
 		pass.Tokens, pass.Past, pass.Logits = 1, tokens, 1
-		bytes = generated + token*int64(tokens) + token
+		bytes = generated + token*int64(tokens) + token + 2*state
 	case StepPrefill:
 		pass.Logits = 1
-		bytes = generated + token*int64(tokens)
+		bytes = generated + token*int64(tokens) + state
 	case StepScore:
 		pass.Logits = tokens - 1
 		bytes = weights * int64(r.micro)

@@ -193,14 +193,19 @@ func (f *decodeBatch) step(ctx context.Context, done func() bool) error {
 	if n > 1 {
 		program = f.net.steps(sampler, n)
 	}
-	out, err := program.Run(in, f.recentIndices(len(in))...)
+	out, err := program.Run(in, f.inPlace(len(in))...)
 	if err != nil {
 		return err
 	}
 	own.own(out[0], out[1])
-	half := (len(out) - 2) / 2
-	for i := range half {
-		f.recent[i], f.recent[half+i] = out[2+2*i], out[3+2*i]
+	recent := 0
+	for i, x := range f.net.cache {
+		if x.Slots {
+			f.recent[recent] = out[2+i]
+			recent++
+		} else {
+			f.prefix[i] = out[2+i]
+		}
 	}
 	ids, logProbs, err := readSamples(out[0], out[1])
 	if err != nil {
@@ -244,14 +249,18 @@ func (f *decodeBatch) feed() {
 	}
 }
 
-// recentIndices returns the indices of the recent keys and values among a step's n inputs,
+// inPlace returns the indices of the recent segments and the states among a step's n inputs,
 // in the order of the outputs, so that the step updates them in place.
-func (f *decodeBatch) recentIndices(n int) []int {
-	half := len(f.recent) / 2
-	first := n - 2 - len(f.recent) // the masks are last
-	out := make([]int, 0, len(f.recent))
-	for i := range half {
-		out = append(out, first+i, first+half+i)
+func (f *decodeBatch) inPlace(n int) (out []int) {
+	recent := n - 2 - len(f.recent) // the masks are last
+	prefix := recent - len(f.prefix)
+	for i, x := range f.net.cache {
+		if x.Slots {
+			out = append(out, recent)
+			recent++
+		} else {
+			out = append(out, prefix+i)
+		}
 	}
 	return out
 }

@@ -103,13 +103,25 @@ func live(t testing.TB, m *Model, round int, out *lived) {
 	}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
-	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, loss.GSPO{Low: 0.2, High: 0.2}} {
+	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ownLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
 		aim := policy.Objective{Temperature: 1, Policy: kind, EntropyCoef: 0.1}
 		if what.Reference {
 			aim.KL, aim.KLCoef = "k3", 0.1
 		}
 		if what.Values {
 			aim.ValueCoef, aim.ValueClip = 0.5, 0.2
+		}
+		if _, own := kind.(ownLoss); own { // of this package, in three calls
+			for range 2 {
+				stats, err := m.Accumulate(t.Context(), b, aim)
+				require.NoError(t, err)
+				out.Stats = append(out.Stats, stats)
+			}
+			stats, err := m.Step(t.Context(), opt)
+			require.NoError(t, err)
+			require.False(t, stats.Skipped)
+			out.Stats = append(out.Stats, stats)
+			continue
 		}
 		stats, err := m.Update(t.Context(), b, aim, opt)
 		require.NoError(t, err)

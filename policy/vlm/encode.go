@@ -34,6 +34,7 @@ func (m *Model) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int,
 // read and written them, turn by turn. Messages after the assistant's last one are
 // ignored.
 func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	m.pictures.startRound()
 	return m.dialogue().Encode(messages)
 }
 

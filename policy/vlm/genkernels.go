@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -52,9 +53,9 @@ func (n *net) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count,
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
 // with the index in tokens for each sample, sampling inputs, [images, imageRow,
-// deepstack…], then, unless open, per layer the prefix's and the recent keys and values,
+// deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
 // with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
-// → id, log-prob, per layer the prefix's keys and values including all others.
+// → id, log-prob, the prefix's arrays including all others.
 func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
 	return n.program(name, func(in []*Node) []*Node {
@@ -62,7 +63,7 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 		w := n.genWeights(&a)
 		tokens, pos, fresh, last := a.one(), a.one(), a.one(), a.one()
 		seeds, count, params := a.one(), a.one(), a.one()
-		rows, t := fresh.Shape().Dimensions[0], fresh.Shape().Dimensions[1]
+		rows := fresh.Shape().Dimensions[0]
 		var pics, picRow *Node
 		var deep []*Node
 		if images {
@@ -71,15 +72,15 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 		}
 		x := model.EmbedForward(w.table, tokens, pics, picRow, n.compute)
 		cos, sin := n.cfg.Text.Angles(pos)
-		cache := newCacheIn(n, &a, open)
+		cache := newCacheIn(n, &a, open, x.Graph(), rows)
 		out := []*Node{nil, nil}
-		for i, lw := range w.layers {
-			var k, v *Node
-			x, k, v = n.text.Append(lw, x, cos, sin, t, cache.past(i), fresh)
+		for i, l := range n.layers {
+			var fresher []*Node
+			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh)
 			if i < len(deep) {
 				x = model.AddRows(x, deep[i], picRow)
 			}
-			out = append(out, cache.extend(i, k, v, rows, slots)...)
+			out = append(out, cache.extend(i, fresher, slots)...)
 		}
 		out[0], out[1] = n.sampleTokens(w, model.TakeRows(x, last), s, seeds, count, params, nil)
 		return out
@@ -90,48 +91,87 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 type cacheIn struct {
 	net                *net
 	open               bool
-	k, v, rk, rv       []*Node
+	prefix, recent     []*Node // by array of the cache; of a state, recent is nil
 	allow, recentAllow *Node
 	at, recentAt       *Node
 }
 
-func newCacheIn(n *net, a *args, open bool) *cacheIn {
+func newCacheIn(n *net, a *args, open bool, g *Graph, rows int) *cacheIn {
 	c := &cacheIn{net: n, open: open}
-	if open {
+	if !open {
+		c.readCache(a)
+		c.at, c.recentAt = a.one(), a.one()
 		return c
 	}
-	c.readCache(a)
-	c.at, c.recentAt = a.one(), a.one()
+	c.prefix, c.recent = make([]*Node, len(n.cache)), make([]*Node, len(n.cache))
+	for i, x := range n.cache {
+		if !x.Slots {
+			c.prefix[i] = Zeros(g, shapes.Make(x.Type(n.compute), x.Shape(rows, 0)...))
+		}
+	}
 	return c
 }
 
 func (c *cacheIn) readCache(a *args) {
-	l := len(c.net.groups.Layers)
-	c.k, c.v, c.rk, c.rv = a.next(l), a.next(l), a.next(l), a.next(l)
+	c.prefix = a.next(len(c.net.cache))
+	for _, x := range c.net.cache {
+		c.recent = append(c.recent, nil)
+		if x.Slots {
+			c.recent[len(c.recent)-1] = a.one()
+		}
+	}
 	c.allow, c.recentAllow = a.one(), a.one()
 }
 
-func (c *cacheIn) past(i int) []model.CacheSegment {
-	if c.open {
-		return nil
+// of returns the indices of a layer's arrays in the cache.
+func (c *cacheIn) of(layer int) (from, to int) {
+	for _, l := range c.net.layers[:layer] {
+		from += len(l.Cache())
 	}
-	return []model.CacheSegment{{K: c.k[i], V: c.v[i], Allow: c.allow}, {K: c.rk[i], V: c.rv[i], Allow: c.recentAllow}}
+	return from, from + len(c.net.layers[layer].Cache())
 }
 
-// extend writes the recent segment at slot at and the new keys and values at slot
-// recentAt, or, if open, into a new cache from slot 0 on.
-func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
+func (c *cacheIn) past(layer int) *model.Past {
+	from, to := c.of(layer)
+	return &model.Past{Prefix: c.prefix[from:to], Recent: c.recent[from:to], Allow: c.allow, RecentAllow: c.recentAllow,
+		At: c.at, Pure: c.net.dev.PureGo()}
+}
+
+// extend writes the recent segment at slot at and a layer's new entries at slot recentAt, or, if
+// open, into a new prefix from slot 0 on. States are replaced.
+func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
+	from, _ := c.of(layer)
 	pure := c.net.dev.PureGo()
-	one := func(old, recent, fresh *Node) *Node {
-		if !c.open {
-			return model.Write(model.Write(old, recent, c.at, pure), fresh, c.recentAt, pure)
+	out := make([]*Node, len(fresh))
+	for i, x := range fresh {
+		switch at := from + i; {
+		case !c.net.cache[at].Slots:
+			out[i] = x
+		case c.open:
+			out[i] = lengthened(x, slots)
+		default:
+			out[i] = model.Write(model.Write(c.prefix[at], c.recent[at], c.at, pure), x, c.recentAt, pure)
 		}
-		return lengthened(fresh, slots)
 	}
-	if c.open {
-		return []*Node{one(nil, nil, k), one(nil, nil, v)}
+	return out
+}
+
+// keepEnded returns a layer's cache after a step, in which the states of rows that have ended are unchanged.
+func (c *cacheIn) keepEnded(layer int, after []*Node, live *Node) []*Node {
+	from, _ := c.of(layer)
+	for i, x := range after {
+		if old := c.prefix[from+i]; !c.net.cache[from+i].Slots {
+			after[i] = Where(byRow(live, x), x, old)
+		}
 	}
-	return []*Node{one(c.k[i], c.rk[i], k), one(c.v[i], c.rv[i], v)}
+	return after
+}
+
+// byRow gives a condition [rows] the shape of x [rows, …].
+func byRow(condition, x *Node) *Node {
+	dims := slices.Repeat([]int{1}, x.Rank())
+	dims[0] = condition.Shape().Size()
+	return BroadcastToShape(Reshape(condition, dims...), x.Shape())
 }
 
 // Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
@@ -147,8 +187,8 @@ const (
 	nowColumns = nowLive + 1
 )
 
-// step: weights, now, seeds, sampling parameters, per layer the prefix's and the
-// recent keys and values, allow, recentAllow → id, log-prob, per layer recent keys, values.
+// step: weights, now, seeds, sampling parameters, the prefix's and the recent arrays of the
+// cache, allow, recentAllow → id, log-prob, the cache's arrays: recent segments and states.
 func (n *net) step(s model.Sampler) *device.Program {
 	return n.fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
 		p := n.stepInputs(in)
@@ -159,7 +199,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 
 // steps is step for several tokens, in a loop on the device that feeds each sampled token
 // to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
-// be free. No token is forced.
+// be free. No token is forced. The cache must not have states: a row ends between tokens.
 func (n *net) steps(s model.Sampler, tokens int) *device.Program {
 	return n.looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
 		p := n.stepInputs(in)
@@ -169,11 +209,9 @@ func (n *net) steps(s model.Sampler, tokens int) *device.Program {
 		ids := l.Carry(Zeros(g, shapes.Make(dtypes.Int32, rows, tokens)))
 		logProbs := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, rows, tokens)))
 		var recent []*device.Carried
-		for _, x := range [][]*Node{p.cache.rk, p.cache.rv} {
-			for i := range x {
-				c := l.Carry(x[i])
-				recent, x[i] = append(recent, c), c.Now
-			}
+		for i, x := range p.cache.recent {
+			c := l.Carry(x)
+			recent, p.cache.recent[i] = append(recent, c), c.Now
 		}
 		id, logProb, cache, kernels := p.next(s, token.Now, l.Index)
 		token.Next = id
@@ -183,11 +221,9 @@ func (n *net) steps(s model.Sampler, tokens int) *device.Program {
 		store(ids, id)
 		store(logProbs, logProb)
 		out := []*Node{ids.End, logProbs.End}
-		half := len(recent) / 2
-		for i := range half {
-			k, v := recent[i], recent[half+i]
-			k.Next, v.Next = cache[2*i], cache[2*i+1]
-			out = append(out, k.End, v.End)
+		for i, c := range recent {
+			c.Next = cache[i]
+			out = append(out, c.End)
 		}
 		return out, kernels, l
 	})
@@ -219,7 +255,7 @@ func (p *stepIn) column(k int) *Node {
 
 // next feeds the tokens and samples the next ones. index is the number of tokens that were
 // fed since now was made; nil is 0.
-func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, recent []*Node, kernels model.StepKernels) {
+func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
 	pos, count, forced := Slice(p.now, AxisRange(), AxisRange(nowPosition, nowPosition+3)), p.column(nowCount), p.column(nowForced)
 	if index != nil {
@@ -228,15 +264,19 @@ func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, 
 	}
 	x := model.EmbedForward(p.w.table, tokens, nil, nil, n.compute)
 	cos, sin := n.cfg.Text.Angles(pos)
-	for i, lw := range p.w.layers {
-		past := p.cache.past(i)
-		y, k, v := n.text.Step(lw, x, cos, sin, past[0], past[1], p.cache.at, n.dev.PureGo())
-		kernels.Block(n.text, lw, x, cos, sin, past[0], past[1], p.cache.at, y, k, v)
-		x = y
-		recent = append(recent, k, v)
+	for i, l := range n.layers {
+		var after []*Node
+		x, after = l.Step(p.w.layers[i], x, cos, sin, p.cache.past(i), &kernels)
+		cache = append(cache, p.cache.keepEnded(i, after, p.live())...)
 	}
 	id, logProb = n.sampleTokens(p.w, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
-	return id, logProb, recent, kernels
+	return id, logProb, cache, kernels
+}
+
+// live [rows] bool marks unfinished rows.
+func (p *stepIn) live() *Node {
+	live := p.column(nowLive)
+	return GreaterThan(live, ZerosLike(live))
 }
 
 // advanceCache sets the slot to write, and allows unfinished rows the slots after the first.
@@ -246,21 +286,23 @@ func (p *stepIn) advanceCache(index *Node) {
 	first := BroadcastToDims(c.at, dims...)
 	c.at = Add(c.at, index)
 	slot := Iota(index.Graph(), shapes.Make(dtypes.Int32, dims...), 1)
-	live := Reshape(p.column(nowLive), dims[0], 1)
-	live = BroadcastToDims(GreaterThan(live, ZerosLike(live)), dims...)
+	live := BroadcastToDims(Reshape(p.live(), dims[0], 1), dims...)
 	written := LogicalAnd(GreaterThan(slot, first), LessOrEqual(slot, BroadcastToDims(c.at, dims...)))
 	c.recentAllow = LogicalOr(c.recentAllow, LogicalAnd(live, written))
 }
 
-// flush: prefixes, recents (keys then values of each layer), at → prefixes with
-// the recents written at that slot.
+// flush: the cache's prefix, its recent segments, at → the prefix with the recent segments written
+// at that slot.
 func (n *net) flush() *device.Program {
 	return n.program("flush", func(in []*Node) []*Node {
-		at := in[len(in)-1]
-		half := (len(in) - 1) / 2
-		out := make([]*Node, half)
-		for i := range half {
-			out[i] = model.Write(in[i], in[half+i], at, n.dev.PureGo())
+		a := args{in}
+		out := a.next(len(n.cache))
+		recent, at := a.next(len(a.in)-1), in[len(in)-1]
+		out = slices.Clone(out)
+		for i, x := range n.cache {
+			if x.Slots {
+				out[i], recent = model.Write(out[i], recent[0], at, n.dev.PureGo()), recent[1:]
+			}
 		}
 		return out
 	})
@@ -278,9 +320,9 @@ func (n *net) selectRows() *device.Program {
 	})
 }
 
-// gatherRows: arrays [from, heads, length, d], if more is set as many [rows, heads, slots, d],
-// index [rows] → rows of the former at the index, padded to slots; where the index is −1,
-// rows of the latter.
+// gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
+// the index, with slots padded to that number unless it is 0; where the index is −1, rows of the latter.
+// With slots, the arrays are the cache's prefix.
 func (n *net) gatherRows(slots int, more bool) *device.Program {
 	return n.program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
 		a, index := args{in[:len(in)-1]}, in[len(in)-1]
@@ -292,10 +334,13 @@ func (n *net) gatherRows(slots int, more bool) *device.Program {
 		at := Reshape(Max(index, ZerosLike(index)), index.Shape().Size(), 1)
 		out := make([]*Node, half)
 		for i, x := range from {
-			out[i] = lengthened(Gather(x, at), slots)
+			out[i] = Gather(x, at)
+			if slots > 0 && n.cache[i].Slots {
+				out[i] = lengthened(out[i], slots)
+			}
 			if more {
-				here := Reshape(GreaterOrEqual(index, ZerosLike(index)), index.Shape().Size(), 1, 1, 1)
-				out[i] = Where(BroadcastToShape(here, out[i].Shape()), out[i], a.one())
+				here := byRow(GreaterOrEqual(index, ZerosLike(index)), out[i])
+				out[i] = Where(here, out[i], a.one())
 			}
 		}
 		return out
@@ -312,37 +357,50 @@ func lengthened(x *Node, slots int) *Node {
 	return Concatenate([]*Node{x, pad}, 2)
 }
 
-// grow: arrays [rows, heads, length, d] → the same with slots slots.
+// grow: the cache's prefix → the same with so many slots.
 func (n *net) grow(slots int) *device.Program {
 	return n.program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
-		out := make([]*Node, len(in))
-		for i, x := range in {
-			out[i] = lengthened(x, slots)
+		out := slices.Clone(in)
+		for i, x := range n.cache {
+			if x.Slots {
+				out[i] = lengthened(in[i], slots)
+			}
 		}
 		return out
 	})
 }
 
-// emptyCache returns zeroed keys and values: one array each per layer.
-func (n *net) emptyCache(rows, length int) ([]*device.Array, error) {
-	t := &n.cfg.Text
-	dims := []int{rows, t.KVHeads, length, t.HeadDim}
-	p := n.program(fmt.Sprintf("zeros %v", dims), func(in []*Node) []*Node {
-		return []*Node{Mul(ConvertDType(in[0], n.compute), Zeros(in[0].Graph(), shapes.Make(n.compute, dims...)))}
-	})
+// emptyRecent returns zeroed recent segments of the cache.
+func (n *net) emptyRecent(rows, length int) (out []*device.Array, err error) {
 	zero, err := device.Scalar(n.dev, float32(0))
 	if err != nil {
 		return nil, err
 	}
 	defer zero.Free()
-	out := make([]*device.Array, 2*t.Layers)
-	for i := range out {
+	for _, x := range n.cache {
+		if !x.Slots {
+			continue
+		}
+		shape := shapes.Make(x.Type(n.compute), x.Shape(rows, length)...)
+		p := n.program("zeros "+shape.String(), func(in []*Node) []*Node {
+			return []*Node{Mul(ConvertDType(in[0], shape.DType), Zeros(in[0].Graph(), shape))}
+		})
 		a, err := p.Run([]*device.Array{zero})
 		if err != nil {
 			device.FreeAll(out...)
 			return nil, err
 		}
-		out[i] = a[0]
+		out = append(out, a[0])
 	}
 	return out, nil
+}
+
+// states returns the indices of the cache's states.
+func (n *net) states() (out []int) {
+	for i, x := range n.cache {
+		if !x.Slots {
+			out = append(out, i)
+		}
+	}
+	return out
 }

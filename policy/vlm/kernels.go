@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,8 +22,9 @@ type kernels struct {
 	compute dtypes.DType
 	keep    keepMode
 
-	text   *model.Block
-	vision *model.Block
+	layers []model.Layer      // of the decoder
+	cache  []model.CacheArray // of all layers
+	vision model.Layer
 	groups *model.Groups // of the architecture; nets differ in their heads
 
 	*programTable
@@ -49,9 +51,12 @@ const (
 func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
 	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(),
 		programTable: &programTable{programs: map[string]*device.Program{}, ready: map[string]bool{}}}
-	k.text = cfg.TextBlock(compute)
+	k.layers = cfg.Layers(compute)
+	for _, l := range k.layers {
+		k.cache = append(k.cache, l.Cache()...)
+	}
 	if cfg.Vision != nil {
-		k.vision = cfg.VisionBlock(compute)
+		k.vision = cfg.VisionLayer(compute)
 	}
 	return k
 }
@@ -159,59 +164,66 @@ func rowLayout(segment *Node) *model.Layout {
 	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment}
 }
 
-func (k *kernels) textParams() int { return len(k.groups.Layers[0].Params) }
+// first returns the first layer of the type of layer i, whose programs all layers of the type share.
+func (k *kernels) first(i int) int { return slices.Index(k.layers, k.layers[i]) }
 
 // kept returns the additional outputs of a training forward pass. The block's input is not
 // among them, because the caller has it.
-func (k *kernels) kept(kept *model.Activations) []*Node {
-	if k.keep == keepInputs {
+func (k *kernels) kept(kept model.Kept) []*Node {
+	switch k.keep {
+	case keepInputs:
 		return nil
+	case keepMost:
+		return kept.Main
+	default:
+		return slices.Concat(kept.Main, kept.Again)
 	}
-	if k.keep == keepMost {
-		kept.Probs = nil
-	}
-	return kept.List()[1:]
 }
 
 // layer: weights, x, cos, sin, segment → y, kept….
-func (k *kernels) layer(train bool) *device.Program {
-	n := k.textParams()
-	return k.program(fmt.Sprintf("layer train=%v", train), func(in []*Node) []*Node {
-		a := args{in}
-		w, x, cos, sin := a.next(n), a.one(), a.one(), a.one()
-		y, kept := k.text.Forward(w, x, cos, sin, rowLayout(a.one()))
-		if !train {
-			return []*Node{y}
-		}
-		return append([]*Node{y}, k.kept(kept)...)
+func (k *kernels) layer(i int, train bool) *device.Program {
+	l, n := k.layers[i], len(k.groups.Layers[i].Params)
+	return k.program(fmt.Sprintf("layer %d train=%v", k.first(i), train), func(in []*Node) []*Node {
+		return k.runForward(l, n, in, train, func(a *args) *model.Layout { return rowLayout(a.one()) })
 	})
+}
+
+// runForward is the graph of a layer's forward pass: n weights, x, cos, sin, layout → y, kept….
+func (k *kernels) runForward(l model.Layer, n int, in []*Node, train bool, layout func(*args) *model.Layout) []*Node {
+	a := args{in}
+	w, x, cos, sin := a.next(n), a.one(), a.one(), a.one()
+	y, kept := l.Forward(w, x, cos, sin, layout(&a))
+	if !train {
+		return []*Node{y}
+	}
+	return append([]*Node{y}, k.kept(kept)...)
 }
 
 // layerBack: weights, dy, cos, sin, segment, x and kept…, [acc …] → dx, grads….
-// The gradients are those of the trained weights of group.
-func (k *kernels) layerBack(group *model.Group) *device.Program {
-	n := k.textParams()
-	return k.program("layer back"+frozenKey(group), func(in []*Node) []*Node {
-		a := args{in}
-		w, dy, cos, sin := a.next(n), a.one(), a.one(), a.one()
-		layout := rowLayout(a.one())
-		kept := k.restoreActivations(k.text, &a, w, cos, sin, layout)
-		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
-		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
+// The gradients are those of the trained weights of group. acc is set if there are sums to add them to.
+func (k *kernels) layerBack(i int, group *model.Group, acc bool) *device.Program {
+	l := k.layers[i]
+	return k.program(fmt.Sprintf("layer %d back acc=%v%s", k.first(i), acc, frozenKey(group)), func(in []*Node) []*Node {
+		return k.runBackward(l, group, in, acc, func(a *args) *model.Layout { return rowLayout(a.one()) })
 	})
 }
 
-// restoreActivations reads the kept activations of the forward pass, or recomputes them.
-func (k *kernels) restoreActivations(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout) *model.Activations {
-	switch k.keep {
-	case keepInputs:
-		_, kept := b.Forward(w, a.one(), cos, sin, l)
-		return kept
-	case keepMost:
-		return model.ActivationsFrom(a.next(7))
-	default:
-		return model.ActivationsFrom(a.next(8))
+// runBackward is the graph of a layer's backward pass: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
+func (k *kernels) runBackward(l model.Layer, group *model.Group, in []*Node, acc bool, layout func(*args) *model.Layout) []*Node {
+	a := args{in}
+	w, dy, cos, sin := a.next(len(group.Params)), a.one(), a.one(), a.one()
+	at, x := layout(&a), a.one()
+	sums := 0
+	if acc {
+		sums = len(group.Trained())
 	}
+	kept := a.next(len(a.in) - sums)
+	if k.keep == keepInputs {
+		_, again := l.Forward(w, x, cos, sin, at)
+		kept = slices.Concat(again.Main, again.Again)
+	}
+	dx, grads := l.Backward(w, x, kept, cos, sin, at, dy)
+	return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 }
 
 // score: head weights, x, at [c], target [c], temperature [1] → log-probs, entropies, values (those that the head

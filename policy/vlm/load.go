@@ -132,6 +132,9 @@ func (m *Model) load() error {
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
 	m.net = newNet(k, &spec)
+	if err := m.opts.checkStates(m.net); err != nil {
+		return err
+	}
 	stored, err := m.openAdapter(m.opts.Adapter, &spec)
 	if err != nil {
 		return err

@@ -170,7 +170,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 }
 
 func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) error {
-	out, err := n.run(n.layer(train), lw, t.x, t.cos, t.sin, t.segment)
+	out, err := n.run(n.layer(i, train), lw, t.x, t.cos, t.sin, t.segment)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error
 			dDeep = append(t.own(out...), dDeep...)
 		}
 		in := append([]*device.Array{dx, t.cos, t.sin, t.segment}, t.kept[i]...)
-		out, err := n.runBack(n.layerBack(&n.groups.Layers[i]), w.layers[i], in, g.parts.layers[i])
+		out, err := n.runBack(n.layerBack(i, &n.groups.Layers[i], g.parts.layers[i] != nil), w.layers[i], in, g.parts.layers[i])
 		if err != nil {
 			return err
 		}

@@ -202,10 +202,12 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
-	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the nodes are not connected: call Connect first")
+	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := stateOf(t, m)
+	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
+	require.NoError(t, m.group.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
 	<-others[1].ended
 	err := learnOnce(t.Context(), m, nil)
@@ -217,21 +219,6 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	for _, n := range []*node{others[0], others[2]} {
 		require.ErrorContains(t, <-n.ended, "rank 2")
 	}
-}
-
-// TestACustomLossOfRanksGivesTheBytesOfOneProcess: only rank 0 has it.
-func TestACustomLossOfRanksGivesTheBytesOfOneProcess(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
-	own := ownLoss{loss.DefaultPPO()}
-	one := openTiny(t, dir, Options{SameBytes: true})
-	require.NoError(t, learnOnce(t.Context(), one, own))
-	o, others := startNodes(t, dir, Options{}, 2, nil)
-	m := openTiny(t, dir, o)
-	require.NoError(t, m.Connect(t.Context()))
-	require.NoError(t, learnOnce(t.Context(), m, own))
-	require.Equal(t, stateOf(t, one), stateOf(t, m))
-	require.NoError(t, m.Close())
-	require.NoError(t, <-others[0].ended)
 }
 
 // TestAnInterruptedCallLeavesTheGroup: other ranks do not take part in it.
@@ -292,7 +279,7 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 	require.Zero(t, rank, "one process needs no MPI")
 }
 
-// TestNodesOnOtherDevicesAreRefused: node 0 computes in pure Go, node 1 on XLA. All differences are
+// TestNodesOnOtherDevicesAreRefused: rank 0 computes in pure Go, rank 1 on XLA. All differences are
 // reported.
 func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
@@ -318,7 +305,12 @@ func TestLossesTravel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
-	_, err := (&sentLoss{Kind: "os.File"}).policy()
+	sent, err := sendLoss(ownLoss{loss.DefaultPPO()})
+	require.NoError(t, err)
+	got, err := sent.policy()
+	require.NoError(t, err)
+	require.Equal(t, onNode0{}, got, "rank 0 evaluates a loss of another package")
+	_, err = (&sentLoss{Kind: "os.File"}).policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }
 

@@ -103,7 +103,7 @@ func (k *packer) perPack(length int) int {
 // takes.
 func (k *packer) packSize(bins, full, length int, alone bool) int {
 	size := min(sizeStep(bins), full)
-	if !alone && float64((full-size)*length)*k.workAt(length)*float64(k.cfg.Text.Layers) < worthCompiling {
+	if !alone && float64((full-size)*length)*k.cfg.Work(length) < worthCompiling {
 		return full
 	}
 	return size
@@ -178,7 +178,7 @@ func (k *packer) arrange(order []int, size func(int) int) []*binSet {
 	return two
 }
 
-// work estimates a layer's work for binSets in packs.
+// work estimates the layers' work for binSets in packs.
 func (k *packer) work(shelves ...*binSet) float64 {
 	var sum float64
 	for _, s := range shelves {
@@ -187,18 +187,9 @@ func (k *packer) work(shelves ...*binSet) float64 {
 		if rest := len(s.bins) - bins; rest > 0 {
 			bins += k.packSize(rest, n, s.length, len(shelves) == 1 && bins == 0)
 		}
-		sum += float64(bins*s.length) * k.workAt(s.length)
+		sum += float64(bins*s.length) * k.cfg.Work(s.length)
 	}
 	return sum
-}
-
-// workAt estimates the multiplications of a layer for a token: products with
-// weights, and attention, which grows with the length of the bins and costs
-// about half as much again for its softmax.
-func (k *packer) workAt(length int) float64 {
-	t := &k.cfg.Text
-	weights := t.Hidden*(t.Heads+2*t.KVHeads)*t.HeadDim + t.Heads*t.HeadDim*t.Hidden + 3*t.Hidden*t.FF
-	return float64(weights) + 3*float64(length*t.Heads*t.HeadDim)
 }
 
 func checkRows(rows *policy.Rows, want int) error {

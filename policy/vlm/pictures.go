@@ -12,14 +12,14 @@ import (
 
 // pictureCache keeps processed images between generation and training. It has two
 // generations of at most limit bytes each. Used images move to the new one. The old one is
-// dropped when a new round of conversations begins, or when the new one is full. So the
-// images of a step are dropped during the generation of the step after the next.
+// dropped when a new round of conversations begins, generated or encoded, or when the new one is
+// full. So the images of a step are dropped during the generation of the step after the next.
 type pictureCache struct {
 	mu       sync.Mutex
 	limit    int
 	size     int // bytes in fresh
 	oldSize  int // bytes in old
-	seen     int // bytes of all pictures so far
+	seen     int // bytes of the round's new pictures
 	fresh    map[[32]byte]picture
 	old      map[[32]byte]picture
 	learning bool // there has been a training step in this round
@@ -59,7 +59,7 @@ func (c *pictureCache) put(hash [32]byte, p picture) {
 }
 
 // growth is the number of bytes by which the cache grows in training, which keeps two
-// rounds, if further images are as large as those so far.
+// rounds, if further rounds have as many images as this one.
 func (c *pictureCache) growth() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,14 +85,14 @@ func (c *pictureCache) markTraining() {
 	c.learning, c.limit = true, learnedPictures
 }
 
-// startRound records that conversations begin. It starts a new round if there was a training
-// step in the current one.
+// startRound records that conversations begin, or are encoded. It starts a new round if there
+// was a training step in the current one.
 func (c *pictureCache) startRound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.learning {
 		c.rotate()
-		c.learning = false
+		c.learning, c.seen = false, 0
 	}
 }
 

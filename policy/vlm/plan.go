@@ -37,7 +37,7 @@ type MemoryPlan struct {
 	Gradients   int64
 	Activations int64 // of one micro-batch: those kept for the backward pass, and those inside one block
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	// Caches are the keys and values of conversations, with the copies that exist while a
+	// Caches are those of conversations, with the copies that exist while a
 	// cache grows or rows move to another batch, and the copies of weights in a narrower
 	// type.
 	Caches int64
@@ -254,19 +254,22 @@ func (l microBatchPlan) logitBytes(spec *model.Config) int64 {
 // trainingBytes is the size of the activations that a training forward pass keeps, and of
 // those inside one block.
 func (l microBatchPlan) trainingBytes(n *net) int64 {
-	keep := func(b *model.Block, depth, tokens, groups, length int) int64 {
-		inner, probs := blockFloats(b, tokens, groups, length)
-		all := int64(tokens) * int64(b.Hidden) * int64(depth)
+	keep := func(b model.Layer, hidden, tokens, groups, length int) int64 {
+		main, again := b.Floats(tokens, groups, length)
+		all := int64(tokens) * int64(hidden)
 		if n.keep != keepInputs {
-			all += inner * int64(depth)
+			all += main
 		}
 		if n.keep == keepAll {
-			all += probs * int64(depth)
+			all += again
 		}
 		return all
 	}
-	inner, probs := blockFloats(n.text, l.bins*l.length, l.bins, l.length)
-	sum := l.bytesOf(n, keep(n.text, n.cfg.Text.Layers, l.bins*l.length, l.bins, l.length)+inner+2*probs)
+	floats := insideLayer(n.layers, l.bins*l.length, l.bins, l.length)
+	for _, b := range n.layers {
+		floats += keep(b, n.cfg.Text.Hidden, l.bins*l.length, l.bins, l.length)
+	}
+	sum := l.bytesOf(n, floats)
 	if l.images == 0 || n.vision == nil {
 		return sum
 	}
@@ -274,26 +277,22 @@ func (l microBatchPlan) trainingBytes(n *net) int64 {
 		return max(sum, l.visionBytes(n)) // the tower's activations are freed before the decoder runs
 	}
 	v := n.cfg.Vision
-	full := 0
+	side := v.WindowCells() * v.Merge
+	window := max(1, min(l.patches, side*side))
+	patches, tower := l.images*l.patches, int64(0)
 	for i := range v.Depth {
 		if v.Full(i) {
-			full++
+			tower += keep(n.vision, v.Hidden, patches, l.images, l.patches)
+		} else {
+			tower += keep(n.vision, v.Hidden, patches, patches/window, window)
 		}
-	}
-	patches := l.images * l.patches
-	tower := keep(n.vision, full, patches, l.images, l.patches)
-	if full < v.Depth {
-		side := v.WindowCells() * v.Merge
-		window := max(1, min(l.patches, side*side))
-		tower += keep(n.vision, v.Depth-full, patches, patches/window, window)
 	}
 	return sum + l.bytesOf(n, tower)
 }
 
 // forwardBytes is the size of the activations of a forward pass without training.
 func (l microBatchPlan) forwardBytes(n *net) int64 {
-	inner, probs := blockFloats(n.text, l.bins*l.length, l.bins, l.length)
-	return max(l.bytesOf(n, inner+2*probs), l.visionBytes(n))
+	return max(l.bytesOf(n, insideLayer(n.layers, l.bins*l.length, l.bins, l.length)), l.visionBytes(n))
 }
 
 // visionBytes is the size of the activations inside one block of the vision tower.
@@ -301,39 +300,37 @@ func (l microBatchPlan) visionBytes(n *net) int64 {
 	if l.images == 0 || n.vision == nil {
 		return 0
 	}
-	inner, probs := blockFloats(n.vision, l.images*l.patches, l.images, l.patches)
-	return l.bytesOf(n, inner+2*probs)
+	return l.bytesOf(n, insideLayer([]model.Layer{n.vision}, l.images*l.patches, l.images, l.patches))
+}
+
+// insideLayer counts the activations inside the largest of the layers: attention probabilities are
+// there twice.
+func insideLayer(layers []model.Layer, tokens, groups, length int) (most int64) {
+	for _, b := range layers {
+		main, again := b.Floats(tokens, groups, length)
+		most = max(most, main+2*again)
+	}
+	return most
 }
 
 func (l microBatchPlan) bytesOf(n *net, floats int64) int64 { return floats * int64(n.compute.Size()) }
-
-// blockFloats counts the activations of a block: inner are queries, keys, values,
-// attention output, residual and feed-forward; probs are the attention probabilities.
-func blockFloats(b *model.Block, tokens, groups, length int) (inner, probs int64) {
-	up := 2 * b.FF
-	if b.GELU {
-		up = b.FF
-	}
-	inner = int64(tokens) * int64((2*b.Heads+2*b.KVHeads)*b.HeadDim+b.Hidden+up)
-	return inner, int64(groups) * int64(b.Heads) * int64(length) * int64(length)
-}
 
 // cacheBytes is the size of the caches of conversations, and of the activations for
 // reading a prompt.
 func (m *Model) cacheBytes(w Workload) int64 {
 	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
-	inner, probs := blockFloats(m.net.text, rows*w.Tokens, rows, w.Tokens)
+	inside := insideLayer(m.net.layers, rows*w.Tokens, rows, w.Tokens)
 	l := microBatchPlan{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
-	return l.bytesOf(m.net, m.cacheFloats(w)+inner+2*probs) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.visionBytes(m.net)
+	return m.allCaches(w) + l.bytesOf(m.net, inside) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.visionBytes(m.net)
 }
 
-// cacheFloats counts the keys and values of conversations: those of all batches, those of
+// allCaches is the size of the caches of conversations: those of all batches, those of
 // the largest batch again while its cache grows, and the copies of rows that continue in
 // another batch. These are at most half a batch if there is one batch, a whole batch if
 // there are several.
-func (m *Model) cacheFloats(w Workload) int64 {
-	of := func(rows int) int64 { return m.rowFloats(w, rows) }
-	sum := m.keptFloats(w)
+func (m *Model) allCaches(w Workload) int64 {
+	of := func(rows int) int64 { return m.batchCache(w, rows) }
+	sum := m.keptCaches(w)
 	most := rowBucket(min(w.Rows, m.opts.MaxRows))
 	if w.Rows > m.opts.MaxRows {
 		return sum + 2*of(most)
@@ -341,19 +338,18 @@ func (m *Model) cacheFloats(w Workload) int64 {
 	return sum + of(most) + of(most/2)
 }
 
-// keptFloats counts the keys and values of the conversations' batches.
-func (m *Model) keptFloats(w Workload) (sum int64) {
+// keptCaches is the size of the caches of the conversations' batches.
+func (m *Model) keptCaches(w Workload) (sum int64) {
 	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
-		sum += m.rowFloats(w, rowBucket(min(left, m.opts.MaxRows)))
+		sum += m.batchCache(w, rowBucket(min(left, m.opts.MaxRows)))
 	}
 	return sum
 }
 
-// rowFloats counts the keys and values of a batch of rows.
-func (m *Model) rowFloats(w Workload, rows int) int64 {
-	t := &m.cfg.Text
+// batchCache is the size of the cache of a batch of rows.
+func (m *Model) batchCache(w Workload, rows int) int64 {
 	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
-	return 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers)
+	return int64(rows) * m.cfg.CacheBytes(slots, m.net.compute)
 }
 
 // logPlan logs the memory plan of the first optimiser step.

@@ -78,8 +78,8 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
 		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
-		inner, probs := blockFloats(m.net.text, 256, 2, 128)
-		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // temporary memory inside a program is not counted
+		inside := insideLayer(m.net.layers, 256, 2, 128)
+		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
@@ -102,9 +102,9 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
 		p := plan(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
 		var used int64
-		inner, probs := blockFloats(m.net.text, 256, 2, 128)
+		inside := insideLayer(m.net.layers, 256, 2, 128)
 		for _, d := range m.devices {
-			used += d.Peak() + 4*(inner+2*probs) // temporary memory inside a program is not counted
+			used += d.Peak() + 4*inside // temporary memory inside a program is not counted
 		}
 		used += p.Logits
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "%d devices: %v", n, p)
@@ -174,7 +174,7 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		require.True(t, regrouped(m))
 		require.Equal(t, 384, m.batches[0].slots)
 		const inputs = 32 << 10 // of one program, such as masks
-		plan := 4 * m.cacheFloats(Workload{Rows: rows, Tokens: 384})
+		plan := m.allCaches(Workload{Rows: rows, Tokens: 384})
 		require.LessOrEqual(t, m.dev.Peak()-weights, plan+inputs, name)
 		require.Greater(t, m.dev.Peak()-weights, plan*8/10, name)
 	}

@@ -44,7 +44,7 @@ func (m *Model) planDevices(p *MemoryPlan, w Workload) {
 	}
 	n := int64(len(m.devices))
 	if p.Caches > 0 { // conversations of the device's other leaves
-		kept := m.keptFloats(w) * int64(m.net.compute.Size())
+		kept := m.keptCaches(w)
 		p.Caches += (int64(m.leaves)/n - 1) * kept
 	}
 	if m.dev.Accelerator() {

@@ -41,10 +41,16 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, chunkSize int) error {
 		return err
 	}
 	x, cos, sin, segment := out[0], out[1], out[2], ints(p.bins, p.length)
-	if out, err = n.layer(true).Prepare(with(w.layers[0], x, cos, sin, segment)); err != nil {
-		return err
+	kept := make([][]shapes.Shape, len(n.layers)) // by the first layer of a type
+	for i := range n.layers {
+		if n.first(i) != i {
+			continue
+		}
+		if out, err = n.layer(i, true).Prepare(with(w.layers[i], x, cos, sin, segment)); err != nil {
+			return err
+		}
+		kept[i] = append([]shapes.Shape{x}, out[1:]...)
 	}
-	kept := append([]shapes.Shape{x}, out[1:]...)
 
 	if out, err = n.zeroLike().Prepare([]shapes.Shape{x}); err != nil {
 		return err
@@ -66,12 +72,19 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, chunkSize int) error {
 		}
 	}
 	dx = out[0]
-	last := len(w.layers) - 1
-	if last >= n.reach.layer {
-		in = append(with(w.layers[last], dx, cos, sin, segment), kept...)
-		_, err = n.layerBack(&n.groups.Layers[last]).Prepare(in)
+	ready := map[int]bool{}
+	for i := len(w.layers) - 1; i >= n.reach.layer; i-- {
+		first := n.first(i)
+		if ready[first] {
+			continue
+		}
+		ready[first] = true
+		in = append(with(w.layers[i], dx, cos, sin, segment), kept[first]...)
+		if _, err = n.layerBack(i, &n.groups.Layers[i], false).Prepare(in); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // with returns the shapes of arrays, followed by others.

@@ -1,6 +1,10 @@
 package vlm
 
-import "vagen/policy/vlm/internal/device"
+import (
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+)
 
 // regroup gathers the unfinished rows of batches, in order, into the smallest batch with
 // room for them. It first copies their recent keys and values back to the sessions, so that
@@ -110,8 +114,8 @@ func (f *decodeBatch) sessions() []*session {
 	return out
 }
 
-// copyRecent copies the recent segment of a gathered batch to the rows' sessions, whose own
-// recent segment is empty.
+// copyRecent copies the recent segment and the states of a gathered batch to the rows' sessions,
+// whose own recent segment is empty.
 func (f *decodeBatch) copyRecent() error {
 	if f.recentUsed == 0 {
 		return nil
@@ -135,15 +139,50 @@ func (f *decodeBatch) copyRecentTo(owner *session) error {
 			copy(allow[p.row*f.recentLen:(p.row+1)*f.recentLen], f.recentAllow[row*f.recentLen:])
 		}
 	}
-	in := append(append([]*device.Array{}, f.recent...), upload(own, index))
+	at := upload(own, index)
 	if own.err != nil {
 		return own.err
 	}
-	out, err := f.net.selectRows().Run(in)
+	out, err := f.net.selectRows().Run(append(slices.Clone(f.recent), at))
 	if err != nil {
 		return err
 	}
 	device.FreeAll(owner.recent...)
 	owner.recent, owner.recentLen, owner.recentUsed, owner.recentAllow = out, f.recentLen, f.recentUsed, allow
+	return f.copyStatesTo(owner)
+}
+
+// copyStatesTo copies the states of a session's rows to it; those of its other rows do not change.
+func (f *decodeBatch) copyStatesTo(owner *session) error {
+	states := f.net.states()
+	if len(states) == 0 {
+		return nil
+	}
+	own := &scope{dev: f.net.dev}
+	defer own.free()
+	index := slices.Repeat([]int32{-1}, len(owner.rows))
+	for row, p := range f.sequences {
+		if p != nil && p.session == owner {
+			index[p.row] = int32(row)
+		}
+	}
+	var in []*device.Array
+	for _, s := range []*session{f.session, owner} {
+		for _, i := range states {
+			in = append(in, s.prefix[i])
+		}
+	}
+	in = append(in, upload(own, index))
+	if own.err != nil {
+		return own.err
+	}
+	out, err := f.net.gatherRows(0, true).Run(in)
+	if err != nil {
+		return err
+	}
+	for k, i := range states {
+		owner.prefix[i].Free()
+		owner.prefix[i] = out[k]
+	}
 	return nil
 }

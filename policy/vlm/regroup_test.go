@@ -55,7 +55,7 @@ func regrouped(m *Model) bool {
 // conversations continue afterwards with everything in their caches.
 func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, hybrid} {
 		dir := tinyFolder(t, family, nil)
 		one := openTiny(t, dir, Options{MaxRows: 1})
 		prompts := crowd(t, one, 8, 3, 70, func(i int) bool { return i == 5 })

@@ -10,7 +10,7 @@ import (
 // invalid and masked in attention; positions are counted per row, so gaps do not matter.
 // Keys and values of the current response are written to a short recent segment, so that a
 // decoding step copies little; they move to the long prefix when the conversation
-// continues.
+// continues. States are in the prefix only and always current.
 type session struct {
 	net   *net
 	leaf  int         // the part of the work, in [0, Model.leaves), to which it belongs; 0 if work is not divided
@@ -20,10 +20,10 @@ type session struct {
 
 	minSlots int // the prefix has at least this length
 
-	prefix []*device.Array // keys of each layer, then values
+	prefix []*device.Array // the cache's arrays
 	allow  []bool          // [rows·slots]
 
-	recent      []*device.Array
+	recent      []*device.Array // of the arrays in slots
 	recentLen   int
 	recentUsed  int
 	recentAllow []bool // [rows·recentLen]
@@ -56,16 +56,11 @@ func (l *rowState) advance(r *request, next int32) {
 	l.next, l.pending = next, -1
 }
 
-// setPrefix replaces the prefix by the output of the append program (keys and values
-// alternate), in which the recent segment and length new slots follow the slots in use.
+// setPrefix replaces the prefix by the output of the append program, in which the recent
+// segment and length new slots follow the slots in use.
 func (s *session) setPrefix(arrays []*device.Array, open bool, length int, fresh []bool) {
-	half := len(arrays) / 2
-	sorted := make([]*device.Array, len(arrays))
-	for i := range half {
-		sorted[i], sorted[half+i] = arrays[2*i], arrays[2*i+1]
-	}
 	device.FreeAll(s.prefix...)
-	s.prefix = sorted
+	s.prefix = arrays
 	if open {
 		s.allow = make([]bool, len(s.rows)*s.slots)
 	} else {
@@ -135,7 +130,7 @@ func (s *session) startRecent(length int) error {
 	}
 	device.FreeAll(s.recent...)
 	var err error
-	if s.recent, err = s.net.emptyCache(len(s.rows), length); err != nil {
+	if s.recent, err = s.net.emptyRecent(len(s.rows), length); err != nil {
 		return err
 	}
 	s.recentLen, s.recentAllow = length, make([]bool, len(s.rows)*length)

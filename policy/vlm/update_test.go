@@ -147,6 +147,40 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	check("rows in another order", m, moved)
 }
 
+// Accumulate adds: batches in parts give the step of the whole, for policy and critic, and Step consumes the sum.
+func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen3, nil)
+	m := openTiny(t, dir, Options{Critic: SeparateCritic})
+	b := playedBatch(t, m)
+	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
+	actor, critic, whole := gradientsOf(t, m, b, o)
+	parts := openTiny(t, dir, Options{Critic: SeparateCritic})
+	for row := range b.Len() {
+		part := *b
+		part.Weight, part.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
+		from, to := b.Offsets[row], b.Offsets[row+1]
+		copy(part.Weight[from:to], b.Weight[from:to])
+		copy(part.ValueWeight[from:to], b.ValueWeight[from:to])
+		stats, err := parts.Accumulate(t.Context(), &part, o)
+		require.NoError(t, err)
+		require.Zero(t, stats.GradNorm)
+	}
+	_, err := parts.Accumulate(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 2}})
+	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
+	stats, err := parts.Step(t.Context(), still)
+	require.NoError(t, err)
+	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, rowDrift)
+	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, rowDrift)
+	requireGradients(t, actor, read(t, parts.actor.adam.m))
+	requireGradients(t, critic, read(t, parts.critic.adam.m))
+	before, _ := parts.dev.Live()
+	stats, err = parts.Step(t.Context(), still)
+	require.NoError(t, err)
+	require.True(t, stats.Skipped, "there is no gradient left")
+	after, _ := parts.dev.Live()
+	require.Equal(t, before, after)
+}
+
 // A shared critic's step is the sum of the policy's and ValueCoef times the
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {

@@ -114,7 +114,7 @@ func (n *net) visionBackward(w *parts, g *gradients, t *trace, dImages *device.A
 		layout, even := n.layoutOf(t, i)
 		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
 		in = append(in, t.vkept[i]...)
-		out, err := n.runBack(n.visionBlockBack(even, &n.groups.Blocks[i]), w.blocks[i], in, g.parts.blocks[i])
+		out, err := n.runBack(n.visionBlockBack(even, &n.groups.Blocks[i], g.parts.blocks[i] != nil), w.blocks[i], in, g.parts.blocks[i])
 		if err != nil {
 			return err
 		}

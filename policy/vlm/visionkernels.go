@@ -59,26 +59,14 @@ func visionLayout(a *args, even bool) *model.Layout {
 func (k *kernels) visionBlock(train, even bool) *device.Program {
 	n := len(k.groups.Blocks[0].Params)
 	return k.program(fmt.Sprintf("vision block train=%v even=%v", train, even), func(in []*Node) []*Node {
-		a := args{in}
-		w, x, cos, sin := a.next(n), a.one(), a.one(), a.one()
-		y, kept := k.vision.Forward(w, x, cos, sin, visionLayout(&a, even))
-		if !train {
-			return []*Node{y}
-		}
-		return append([]*Node{y}, k.kept(kept)...)
+		return k.runForward(k.vision, n, in, train, func(a *args) *model.Layout { return visionLayout(a, even) })
 	})
 }
 
 // visionBlockBack: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
-func (k *kernels) visionBlockBack(even bool, group *model.Group) *device.Program {
-	n := len(k.groups.Blocks[0].Params)
-	return k.program(fmt.Sprintf("vision block back even=%v%s", even, frozenKey(group)), func(in []*Node) []*Node {
-		a := args{in}
-		w, dy, cos, sin := a.next(n), a.one(), a.one(), a.one()
-		l := visionLayout(&a, even)
-		kept := k.restoreActivations(k.vision, &a, w, cos, sin, l)
-		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
-		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
+func (k *kernels) visionBlockBack(even bool, group *model.Group, acc bool) *device.Program {
+	return k.program(fmt.Sprintf("vision block back even=%v acc=%v%s", even, acc, frozenKey(group)), func(in []*Node) []*Node {
+		return k.runBackward(k.vision, group, in, acc, func(a *args) *model.Layout { return visionLayout(a, even) })
 	})
 }
 
