@@ -16,6 +16,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
@@ -50,9 +51,6 @@ type Nodes struct {
 	// progress during a call; 0 is ten minutes.
 	Timeout time.Duration
 }
-
-// ErrDiverged is wrapped by the error of an update after which nodes have different weights.
-var ErrDiverged = errors.New("nodes diverged")
 
 // ErrCertificate is wrapped by errors about TLS between nodes: files of Nodes that cannot be used,
 // and nodes that do not accept each other's certificates.
@@ -91,44 +89,6 @@ func (n *Nodes) config() nodes.Config {
 		TLS: nodes.TLS{Cert: n.Cert, CertKey: n.CertKey, CA: n.CA}}
 }
 
-// group is a model's connection to the other nodes.
-type group struct {
-	*nodes.Group
-	images *imageTable // that the others have, on node 0, or that were received
-}
-
-// sent returns the number of bytes that this node has sent.
-func (g *group) sent() int64 {
-	if g == nil {
-		return 0
-	}
-	return g.Sent()
-}
-
-// failed ends the group if err is not nil, because the other nodes take part in the same call. It
-// returns err.
-func (g *group) failed(err error) error {
-	if g != nil && err != nil {
-		g.Fail(err)
-	}
-	return err
-}
-
-// span returns the leaves of one of this node's devices: from included, to excluded.
-func (l *learner) span(device, leaves int) (from, to int) {
-	node, count := l.group.place()
-	n := len(l.replicas)
-	return tree.Span(node*n+device, count*n, leaves)
-}
-
-// place returns the number of this node and that of all.
-func (g *group) place() (id, count int) {
-	if g == nil {
-		return 0, 1
-	}
-	return g.ID(), g.Nodes()
-}
-
 // Follow takes part in node 0's calls, on a node with another ID that is connected, until node 0
 // closes its model, which is no error. No other method may be called meanwhile.
 func (m *Model) Follow(ctx context.Context) error {
@@ -141,7 +101,7 @@ func (m *Model) Follow(ctx context.Context) error {
 	if errors.Is(err, nodes.ErrEnded) {
 		return nil
 	}
-	return fmt.Errorf("vlm: node %d: %w", m.opts.Nodes.ID, m.group.failed(err))
+	return fmt.Errorf("vlm: node %d: %w", m.opts.Nodes.ID, m.group.Failed(err))
 }
 
 // Connect connects this node with all others, which must have the same model, weights, number of
@@ -170,22 +130,14 @@ func (m *Model) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	m.group = &group{Group: connected, images: &imageTable{}}
-	for _, l := range []*learner{m.actor, m.critic, m.ref} {
+	m.group, m.images = &learn.Group{Group: connected}, &imageTable{}
+	for _, l := range []*learn.Learner{m.actor, m.critic, m.ref} {
 		if l != nil {
-			l.group = m.group
+			l.Group = m.group
 		}
 	}
 	m.opts.Log.Info("all nodes are connected", "node", n.ID, "nodes", n.Count, "devices", len(m.devices))
 	return nil
-}
-
-// waited returns how long this node has waited until others had computed their parts.
-func (g *group) waited() time.Duration {
-	if g == nil {
-		return 0
-	}
-	return g.Waited()
 }
 
 func (m *Model) leaveGroup() {
@@ -232,14 +184,14 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 	}
 	for _, l := range []struct {
 		name string
-		*learner
+		*learn.Learner
 	}{{"policy", m.actor}, {"critic", m.critic}, {"reference policy", m.ref}} {
-		if l.learner == nil {
+		if l.Learner == nil {
 			continue
 		}
 		h := sha256.New()
-		for group := range l.weights.Groups {
-			if err := l.weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
+		for group := range l.Weights.Groups {
+			if err := l.Weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
 				return nil, err
 			}
 		}
