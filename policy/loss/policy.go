@@ -33,6 +33,11 @@ var (
 	_ Policy = ClipCov{}
 	_ Policy = KLCov{}
 	_ Policy = Reinforce{}
+	_ Policy = DPPO{}
+	_ Policy = PrimeDPPO{}
+	_ Policy = DRO{}
+	_ Policy = VESPO{}
+	_ Policy = LUSPO{}
 )
 
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,27 +92,45 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 	read := map[string]string{
 		"vanilla": "clip_ratio_low clip_ratio_c clamp_log_ratio", "gspo": "clip_ratio_low", "turn_gspo": "clip_ratio_low", "turn_ppo": "clip_ratio_low", "cispo": "clip_ratio_low",
 		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low", "clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef", "reinforce": "",
+		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
+		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
+		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg",
+	}
+	values := map[string]string{
+		"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false",
+		"policy_loss.clip_cov_ratio": "0.1", "policy_loss.clip_cov_lb": "0.5", "policy_loss.clip_cov_ub": "6",
+		"policy_loss.kl_cov_ratio": "0.1", "policy_loss.ppo_kl_coef": "0.2", "policy_loss.dro_beta": "0.7",
+		"policy_loss.dppo_mask_low": "0.1", "policy_loss.dppo_mask_high": "0.1", "policy_loss.adv_tau": "2",
+		"policy_loss.kl_tau": "0.5", "policy_loss.ipo_threshold": "0.3", "policy_loss.vespo_k_pos": "1",
+		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
+		"policy_loss.delta": "2",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {
-		for key, value := range map[string]string{
-			"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false", "policy_loss.clip_cov_ratio": "0.1",
-			"policy_loss.clip_cov_lb": "0.5", "policy_loss.clip_cov_ub": "6", "policy_loss.kl_cov_ratio": "0.1", "policy_loss.ppo_kl_coef": "0.2",
-		} {
-			name := mode
-			if other, ok := alias[mode]; ok {
-				name = other
-			}
-			want, known := read[name]
-			require.True(t, known, mode)
-			_, err := config.Load("", "env=x", "algorithm.adv_estimator=token_level_gae", actor+"policy_loss.loss_mode="+mode, actor+key+"="+value)
+		name := cmp.Or(alias[mode], mode)
+		want, known := read[name]
+		require.True(t, known, mode)
+		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
+		if name == "dro" {
+			base = append(base, actor+"policy_loss.dro_beta=0.5") // it has no default
+		}
+		accepted, refused := slices.Clone(base), slices.Clone(base)
+		var unread []string
+		for key, value := range values {
 			if strings.Contains(" "+want+" ", " "+strings.TrimPrefix(key, "policy_loss.")+" ") {
-				require.NoError(t, err, "%s %s", mode, key)
+				accepted = append(accepted, actor+key+"="+value)
 			} else {
-				require.ErrorContains(t, err, actor+key, "%s %s", mode, key)
-				require.ErrorContains(t, err, "loss_mode "+mode+" does not read it; these do: ")
+				refused = append(refused, actor+key+"="+value)
+				unread = append(unread, key)
 			}
 		}
+		_, err := config.Load("", accepted...)
+		require.NoError(t, err, mode)
+		_, err = config.Load("", refused...)
+		for _, key := range unread {
+			require.ErrorContains(t, err, actor+key+" is ", mode)
+		}
+		require.ErrorContains(t, err, "loss_mode "+mode+" does not read it; these do: ")
 	}
 }
 
