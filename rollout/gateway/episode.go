@@ -34,16 +34,21 @@ type Episode struct {
 	stop    context.CancelFunc // ends the agent; nil before it starts
 	stopped chan struct{}      // closed when the agent has returned
 
-	mu      sync.Mutex
+	wake chan struct{} // has an element when the state has changed
+	mu   sync.Mutex
+	record
+	state  state
+	ledger ledger
+}
+
+// record holds the calls of an episode.
+type record struct {
 	images  map[[32]byte]image.Image
 	calls   tree.Tree[*call]
 	queue   []*call
 	current *call
 	turns   []*call
 	items   map[string]*node // by the id of an answer
-	wake    chan struct{}    // has an element when the state has changed
-	state   state
-	ledger  ledger
 }
 
 type node = tree.Node[*call]

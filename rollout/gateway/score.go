@@ -117,8 +117,8 @@ type RecordCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// record describes the episode.
-func (e *Episode) record() Record {
+// describeTurns describes the episode.
+func (e *Episode) describeTurns() Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group, Score: e.ledger.last}
@@ -145,9 +145,9 @@ func (e *Episode) score(ctx context.Context) error {
 	var err error
 	switch {
 	case e.gate.o.Score != nil:
-		s, err = e.gate.o.Score(ctx, e.record())
+		s, err = e.gate.o.Score(ctx, e.describeTurns())
 	case len(e.options.RewardCommand) > 0:
-		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.record())
+		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.describeTurns())
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
