@@ -84,7 +84,7 @@ func post(url string, body, answer any) error {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
-	got, err := http.DefaultClient.Do(r)
+	got, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		return err
 	}

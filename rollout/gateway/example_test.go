@@ -34,7 +34,9 @@ func ask(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
 		return nil, err
 	}
 	defer r.Body.Close()
-	var a struct{ Choices []struct{ Message struct{ Content string } } }
+	var a struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 		return nil, err
 	}
