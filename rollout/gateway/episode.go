@@ -78,9 +78,11 @@ type call struct {
 func (e *Episode) over() *dialect.Error {
 	switch {
 	case e.state.finished || e.state.err != nil:
-		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over", Message: "the episode is over"}
+		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over",
+			Message: "the episode is over"}
 	case e.state.limit:
-		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit", Message: rollout.ErrTurns.Error()}
+		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit",
+			Message: rollout.ErrTurns.Error()}
 	}
 	return nil
 }
@@ -299,7 +301,8 @@ func (e *Episode) give(r rollout.Reply) {
 	}
 	defer close(c.done)
 	if r.Err != nil {
-		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "context_length_exceeded", Message: r.Err.Error()}
+		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error",
+			Code: "context_length_exceeded", Message: r.Err.Error()}
 		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
 			c.refused.Code = "turn_limit"
 		}

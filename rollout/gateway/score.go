@@ -46,7 +46,8 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	defer e.mu.Unlock()
 	l := &e.ledger
 	conflict := func(was float64) *dialect.Error {
-		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward", Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
+		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward",
+			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
 	}
 	if answer == "" {
 		if l.last != nil && l.last.Reward != s.Reward {

@@ -22,7 +22,8 @@ func seeds(f *testing.F, path string) {
 			}
 		}
 		raw, err := os.ReadFile(name)
-		if err == nil && json.Unmarshal(raw, &x) == nil && strings.HasSuffix(x.Request.Path, path) && len(x.Request.Body) < 8000 {
+		if err == nil && json.Unmarshal(raw, &x) == nil && strings.HasSuffix(x.Request.Path, path) &&
+			len(x.Request.Body) < 8000 {
 			f.Add([]byte(x.Request.Body))
 			n++
 		}
@@ -74,12 +75,15 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Chat, `{"messages": 7}`, `messages: number is not allowed, must be a list`},
 		{Chat, `{"messages": [{"role": "user", "content": "x"}], "n": 4}`, `n: 4 is not allowed, must be 1`},
 		{Chat, `{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}]}`, `messages[0].content[0].image_url: "http://x/y.png" is not allowed`},
-		{Chat, `{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}`, `messages[0].content[0].type: "input_audio" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}`,
+			`messages[0].content[0].type: "input_audio" is not allowed`},
 		{Chat, `{"messages": []}`, `messages: empty`},
 		{Chat, `{"messages": [{"role": "assistant", "content": "x"}]}`, `the last message is the assistant's`},
-		{Chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "maybe"}`, `tool_choice: "maybe" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "maybe"}`,
+			`tool_choice: "maybe" is not allowed`},
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
-		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`, `messages[0].content[0].type: "document" is not allowed`},
+		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
+			`messages[0].content[0].type: "document" is not allowed`},
 		{Chat, strings.Repeat("[", 200), `nested more than 128 levels`},
 		{Chat, `{"messages": `, `not valid JSON`},
 	} {
