@@ -65,10 +65,12 @@ func initialise() (World, error) {
 		return nil, err
 	}
 	if level < C.v_serialized {
-		return nil, fmt.Errorf("%s supports threads at level %d, must be at least MPI_THREAD_SERIALIZED (%d)", library(), level, C.v_serialized)
+		return nil, fmt.Errorf("%s supports threads at level %d, must be at least MPI_THREAD_SERIALIZED (%d)",
+			library(), level, C.v_serialized)
 	}
 	err := errors.Join(
-		check("MPI_Comm_set_errhandler", C.v_return()), check("MPI_Comm_rank", C.v_rank(&rank)), check("MPI_Comm_size", C.v_size(&size)),
+		check("MPI_Comm_set_errhandler", C.v_return()), check("MPI_Comm_rank", C.v_rank(&rank)),
+		check("MPI_Comm_size", C.v_size(&size)),
 	)
 	return &world{rank: int(rank), size: int(size)}, err
 }

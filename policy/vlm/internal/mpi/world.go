@@ -54,7 +54,8 @@ func Start(ctx context.Context, size int) (World, error) {
 			return nil, fmt.Errorf("mpi: %w: %w", ErrUnavailable, r.err)
 		case r.w.Size() != size:
 			return nil, fmt.Errorf(
-				"mpi: %w: this process is rank %d of %d, expected %d: start it with mpirun -n %d of the MPI it was built with, which is %s",
+				"mpi: %w: this process is rank %d of %d, expected %d: "+
+					"start it with mpirun -n %d of the MPI it was built with, which is %s",
 				ErrUnavailable, r.w.Rank(), r.w.Size(), size, size, library(),
 			)
 		}

@@ -36,7 +36,8 @@ func compare(all [][]byte) error {
 				value = "nothing"
 			}
 			if value != f.Value {
-				bad = append(bad, fmt.Errorf("%s is %s on rank 0 and %s on rank %d, must be the same", f.Name, f.Value, value, rank))
+				bad = append(bad, fmt.Errorf("%s is %s on rank 0 and %s on rank %d, must be the same",
+					f.Name, f.Value, value, rank))
 			}
 		}
 	}

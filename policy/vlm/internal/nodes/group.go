@@ -77,7 +77,8 @@ func (g *Group) Fail(err error) error {
 // ending it.
 func (g *Group) Close() error {
 	err := fmt.Errorf("nodes: rank %d has closed the group", g.ID())
-	if g.ID() == 0 && g.do(context.Background(), func(ctx context.Context, l *Link) error { return l.send(ctx, end, nil) }, g.links...) == nil {
+	last := func(ctx context.Context, l *Link) error { return l.send(ctx, end, nil) }
+	if g.ID() == 0 && g.do(context.Background(), last, g.links...) == nil {
 		err = ErrEnded
 	}
 	if errors.Is(g.Fail(err), ErrEnded) && g.parted != nil {

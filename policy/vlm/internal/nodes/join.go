@@ -32,7 +32,8 @@ const maxFacts = 1 << 20
 func Join(ctx context.Context, c Config) (*Group, error) {
 	w := c.World
 	if w.Size() < 2 || c.Timeout <= 0 {
-		return nil, fmt.Errorf("nodes: %w: size is %d, must be at least 2, and Timeout %v, must be positive", ErrConfig, w.Size(), c.Timeout)
+		return nil, fmt.Errorf("nodes: %w: size is %d, must be at least 2, and Timeout %v, must be positive",
+			ErrConfig, w.Size(), c.Timeout)
 	}
 	own, err := json.Marshal(append([]Fact{protocol()}, c.Facts...))
 	if err != nil {

@@ -35,7 +35,9 @@ type Link struct {
 
 // transfer starts a message and tests it until it is complete or ctx ends. It may take limit; 0 is without one. Until
 // spin is over it expects data at once and does not sleep.
-func (l *Link) transfer(ctx context.Context, start func(p []byte, rank, tag int) (mpi.Request, error), p []byte, limit, spin time.Duration) error {
+func (l *Link) transfer(
+	ctx context.Context, start func(p []byte, rank, tag int) (mpi.Request, error), p []byte, limit, spin time.Duration,
+) error {
 	r, err := start(p, l.rank, tagFrame)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLost, err)
@@ -98,7 +100,8 @@ func (l *Link) header(ctx context.Context, k kind, limit time.Duration) (length 
 	case got == end && length == 0:
 		return 0, ErrEnded
 	}
-	return 0, fmt.Errorf("nodes: rank %d sent a frame of kind %d and %d bytes, expected kind %d: %w", l.rank, header[0], length, k, ErrProtocol)
+	return 0, fmt.Errorf("nodes: rank %d sent a frame of kind %d and %d bytes, expected kind %d: %w",
+		l.rank, header[0], length, k, ErrProtocol)
 }
 
 // fill receives the data of a frame.

@@ -59,7 +59,8 @@ func (g *Group) watch(peers []*peer) {
 		for _, p := range peers {
 			err := p.listen()
 			if err == nil && !p.left && !p.seen.IsZero() && now.Sub(p.seen) > g.silence {
-				err = fmt.Errorf("rank %d gave no sign of life for %v: it has died, stands still or is cut off: %w", p.rank, g.silence, ErrLost)
+				err = fmt.Errorf("rank %d gave no sign of life for %v: it has died, stands still or is cut off: %w",
+					p.rank, g.silence, ErrLost)
 			}
 			if err == nil && tell {
 				_, err = p.say(alive, "")
@@ -141,7 +142,8 @@ func (g *Group) part(peers []*peer) error {
 		limit = 0
 	}
 	err := errors.New("not all ranks have ended")
-	for start := time.Now(); err != nil && !errors.Is(err, ErrFailed) && time.Since(start) < limit; time.Sleep(time.Millisecond) {
+	for start := time.Now(); err != nil && !errors.Is(err, ErrFailed) && time.Since(start) < limit; {
+		time.Sleep(time.Millisecond)
 		err = nil
 		for _, p := range peers {
 			err = errors.Join(err, p.farewell(sign, text, inOrder))
