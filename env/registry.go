@@ -3,6 +3,7 @@ package env
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"vagen/internal/byname"
@@ -30,11 +31,14 @@ var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnkn
 // and all methods are safe for concurrent use.
 type Registry struct {
 	factories byname.Table[Factory]
+	rewards   byname.Table[RewardFactory]
+	formats   byname.Table[[]string] // sections
 
 	mu        sync.RWMutex // of what follows
 	judge     Judge
 	otherwise func(name string) Factory
 	remote    map[string]struct{}
+	closers   []func() error
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores
@@ -94,12 +98,19 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, rewards, err := r.extended(config)
+	if err != nil {
+		return nil, err
+	}
 	e, err := f(config)
 	if err != nil {
-		return nil, fmt.Errorf("env: %s: %w", name, err)
+		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}
 	if c, ok := e.(Claimant); ok && judge != nil && c.Claiming() {
-		return Judged{Env: e, Judge: judge}, nil
+		e = Judged{Env: e, Judge: judge}
+	}
+	if len(rewards) > 0 {
+		e = rewarded{e, rewards}
 	}
 	return e, nil
 }
@@ -110,3 +121,23 @@ func (r *Registry) Names() []string { return r.factories.Names() }
 // Describe returns what an agent does in the environment with this name, "" if Register got no description. Errors
 // are those of New.
 func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }
+
+// OnClose adds a function that Close calls, for what the environments of a factory share.
+func (r *Registry) OnClose(f func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closers = append(r.closers, f)
+}
+
+// Close frees what environments share, after all of them were closed. Environments that are made
+// later share anew.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	closers := slices.Clone(r.closers)
+	r.mu.Unlock()
+	var errs []error
+	for _, f := range closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}

@@ -72,8 +72,6 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case errors.Is(err, vlm.ErrCertificate):
-		err = fmt.Errorf("%w: %w", config.ErrConfig, nameTLS(err))
 	case errors.Is(err, vlm.ErrUnavailable):
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, backend, err)
 	default:
@@ -112,6 +110,9 @@ func try(
 	e, err := makeEnv(c, envs, of)
 	if err != nil {
 		return system, first, err
+	}
+	if caller, calls := e.(rollout.Caller); calls { // its program is not started to try it
+		return system, first, errors.Join(checkCaller(c, caller), e.Close())
 	}
 	system, err = e.System(ctx)
 	if err == nil {

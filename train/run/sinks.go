@@ -115,6 +115,9 @@ func (r *Run) Close() error {
 		errs = append(errs, s.Close())
 	}
 	errs = append(errs, r.queue.Close())
+	if r.ownEnvs {
+		errs = append(errs, r.Envs.Close())
+	}
 	if l, ok := policy.As[io.Closer](r.Learner); ok {
 		errs = append(errs, l.Close())
 	}
