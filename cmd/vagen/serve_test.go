@@ -134,6 +134,7 @@ func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 		`did you mean "sokoban"?`:             {"--env", "sokobn"},
 		`"http" is unknown`:                   {"--env", "sokoban", "--protocol", "http"},
 		"serves one environment, not 2":       {"--env", "sokoban", "--env", "svg"},
+		"serves one environment and no other": {"--env", "sokoban", "--protocol", "lite,openenv"},
 		"already registered":                  {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
 		`did you mean "dim_room"?`:            {"--env", "sokoban", "dim_rom=[6, 6]"},
 		"MaxSessions: -1, must be at least 0": {"--env", "sokoban", "--max-sessions", "-1"},
