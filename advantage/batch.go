@@ -44,6 +44,14 @@ type Batch struct {
 	// within them. Turns of one group with equal keys started from the same
 	// state, for GiGPO.
 	States []uint64
+	// Next has one key per turn like States: of the state that the turn led to, or
+	// SuccessState, for GraphGPO.
+	Next []uint64
+
+	// Components are parts of the rows' rewards, for GDPO: for each component one number a row.
+	// ComponentWeights has a number for each, or is empty: all 1.
+	Components       [][]float32
+	ComponentWeights []float64
 }
 
 // Rows returns the number of rows.
@@ -62,7 +70,8 @@ func (b *Batch) Reset() {
 	b.Attention, b.Loss, b.Response = b.Attention[:0], b.Loss[:0], b.Response[:0]
 	b.GAE, b.TurnEnd = b.GAE[:0], b.TurnEnd[:0]
 	b.Group, b.Trajectory, b.Turn = b.Group[:0], b.Trajectory[:0], b.Turn[:0]
-	b.States = b.States[:0]
+	b.States, b.Next = b.States[:0], b.Next[:0]
+	b.Components, b.ComponentWeights = b.Components[:0], b.ComponentWeights[:0]
 }
 
 // Check checks that the lengths of all slices match. Optional slices may be

@@ -69,7 +69,7 @@ func (s shape) fill(b *Batch, row int) {
 		attend(pos, end, true)
 		b.TurnEnd[lo+end-1] = true
 		b.Rewards[lo+end-1] = 0.5 * float32(((row+1)*(turn+2))%7)
-		b.States = append(b.States, uint64(turn))
+		b.States, b.Next = append(b.States, uint64(turn)), append(b.Next, uint64(turn)+1)
 		pos = end
 		if turn < 9 {
 			end = min(n, pos+part(160))

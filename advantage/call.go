@@ -2,6 +2,7 @@ package advantage
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -15,7 +16,9 @@ type call struct {
 	attention, loss, gae, turnEnds []bool
 	group, trajectory, turn        []int
 	baselines                      []float32
-	states                         []uint64
+	states, next                   []uint64
+	components                     [][]float32
+	componentWeights               []float64
 
 	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
@@ -23,6 +26,7 @@ type call struct {
 	turnID    []int32 // set by publishTurnID
 	source    []int   // row whose results each row gets, nil if there are no copies
 	raw       Moments
+	maskOnly  bool    // rewards off the mask do not count, although they may by the Spec
 	zero      float32 // what whitening maps the zeros outside the mask to
 
 	*memory
@@ -42,6 +46,8 @@ type memory struct {
 	perRow   []float64
 	ids      []int // one per episode
 	steps    steps
+
+	lengths, longestOf []lengths // of episodes, of groups
 }
 
 // estimate runs an estimator's core on a batch. The core gets the estimator as an argument
@@ -91,7 +97,8 @@ func callOf(b *Batch, mem *memory) call {
 		offsets: b.Offsets, rewards: b.Rewards, values: b.Values,
 		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
 		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
-		baselines: b.Baselines, states: b.States, memory: mem,
+		baselines: b.Baselines, states: b.States, next: b.Next,
+		components: b.Components, componentWeights: b.ComponentWeights, memory: mem,
 	}
 }
 
@@ -99,7 +106,7 @@ func callOf(b *Batch, mem *memory) call {
 func (c *call) unread() int {
 	var read, also []bool
 	switch {
-	case c.spec.Rewards == SiteAll:
+	case c.spec.Rewards == SiteAll && !c.maskOnly:
 		return 0
 	case c.spec.Rewards == SiteTurnEnd:
 		read = c.turnEnds
@@ -182,6 +189,14 @@ func (c *call) needTurnEnds() error {
 func unit(name string, x float64) error {
 	if !(x >= 0 && x <= 1) {
 		return errParameter(name, x, "[0, 1]")
+	}
+	return nil
+}
+
+// notNegative returns an error for a hyperparameter that is negative or not finite.
+func notNegative(name string, x float64) error {
+	if !(x >= 0 && x <= math.MaxFloat64) {
+		return errParameter(name, x, "not negative")
 	}
 	return nil
 }

@@ -50,6 +50,7 @@
 //	turn_level_gae           TrajectoryTurn      turns are the steps; critic on first tokens
 //	trajectory_bi_level_gae  TrajectoryBiLevel   discount between turns, mixed with the plain recursion
 //	bi_level_gae_published   TrajectoryTwoPass   bi_level_gae across rows
+//	bi_level_gae_varlam      TrajectoryBiLevel   one λ within turns, one between them
 //	no_concat_gae[_last]     NoConcat            rows are the steps
 //
 // Without a critic, compared within a group of episodes from one start state:
@@ -62,10 +63,17 @@
 //	reinforce_plus_plus_baseline   ReinforcePlusPlusBaseline   centred, then whitened
 //	trajectory_grpo                TrajectoryGRPO   GRPO over episodes of many rows
 //	gigpo                          GiGPO     GRPO over episodes, and over repeated states
+//	hgpo                           HGPO      over repeated states, pairs of states, …
+//	graphgpo                       GraphGPO  over repeated states, by their distance to success
+//	grpo_ragen                     EpisodeGRPO   statistics over episodes, scores of rows
+//	grpo_prime                     LengthGRPO    s − mean after a price for length
+//	gdpo, gdpo_trl                 GDPO      GRPO of each component of the reward
+//	maxrl_skyrl, max_rl_prime      MaxRL     (s − mean) / mean
 //
 // Without critic or groups:
 //
 //	reinforce_plus_plus   ReinforcePlusPlus   discounted rewards to come, whitened
+//	reinforce_plus_plus_slime   ReinforcePlusPlus   the same over observations
 //	remax                 ReMax               minus the greedy response's score
 //
 // Start with masked_gae, or bi_level_gae if the environment gives rewards per turn.

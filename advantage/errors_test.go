@@ -99,6 +99,8 @@ func name0(name string) string {
 	switch name {
 	case "masked_grpo", "lite_grpo":
 		return "grpo"
+	case "bi_level_gae_varlam":
+		return "trajectory_bi_level_gae"
 	case "no_concat_gae_first", "no_concat_gae_last":
 		return "no_concat_gae"
 	}
@@ -153,6 +155,9 @@ func TestUnreadInputsMayBeAnything(t *testing.T) {
 // result beyond it is not stored as infinity.
 func TestOverflowingResultsAreRefused(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, _ Estimator) {
+		if _, ok := spec.New(testParams()).(MaxRL); ok || spec.Name == "gdpo_trl" {
+			return // quotients of large scores are not large
+		}
 		p := testParams()
 		p.Gamma, p.Lambda, p.Whiten, p.NormByStd = 1, 1, false, false
 		p.TurnGamma, p.TurnLambda, p.TokenLambda = 1, 1, 1
@@ -209,6 +214,8 @@ func TestMissingInputsAreRefused(t *testing.T) {
 		check(spec.Mask == MaskGAE, "gae", ErrNoMask, func(b *Batch) { b.GAE = nil })
 		check(spec.TurnEnds, "turn_end", ErrNoMask, func(b *Batch) { b.TurnEnd = nil })
 		check(spec.Groups, "group", ErrNoGroup, func(b *Batch) { b.Group = nil })
+		check(spec.States, "states", ErrNoGroup, func(b *Batch) { b.States = nil })
+		check(spec.Next, "next", ErrNoGroup, func(b *Batch) { b.Next = nil })
 		check(spec.Baselines, "baselines", ErrNoGroup, func(b *Batch) { b.Baselines = nil })
 	})
 }
@@ -248,7 +255,7 @@ func TestParametersOutOfRangeAreRefused(t *testing.T) {
 		for _, est := range []Estimator{
 			GAE{Gamma: x, Whiten: true}, GAE{Lambda: x, Whiten: true}, Masked{Gamma: x, Whiten: true}, Masked{Lambda: x, Whiten: true}, Lite{Gamma: x, Whiten: true}, Lite{Lambda: x, Whiten: true},
 			BiLevel{Gamma: x, Whiten: true}, BiLevel{Lambda: x, Whiten: true}, BiLevel{TurnGamma: x, Whiten: true}, TurnWise{TurnGamma: x, Whiten: true}, TurnWise{Lambda: x, Whiten: true},
-			ReinforcePlusPlus{Gamma: x, Whiten: true}, GiGPO{Gamma: x, NormByStd: true}, NoConcat{Gamma: x, Whiten: true}, NoConcat{Lambda: x, Whiten: true},
+			ReinforcePlusPlus{Gamma: x, Whiten: true}, GiGPO{Gamma: x, NormByStd: true}, HGPO{Gamma: x}, GraphGPO{Gamma: x}, NoConcat{Gamma: x, Whiten: true}, NoConcat{Lambda: x, Whiten: true},
 			TrajectoryToken{Gamma: x, Whiten: true}, TrajectoryToken{Lambda: x, Whiten: true}, TrajectoryOutcome{Gamma: x, Whiten: true}, TrajectoryOutcome{Lambda: x, Whiten: true},
 			TrajectoryTurn{Gamma: x, Whiten: true}, TrajectoryTurn{Lambda: x, Whiten: true},
 			TrajectoryTwoPass{Gamma: x, Whiten: true}, TrajectoryTwoPass{Lambda: x, Whiten: true}, TrajectoryTwoPass{TurnGamma: x, Whiten: true},
@@ -259,7 +266,11 @@ func TestParametersOutOfRangeAreRefused(t *testing.T) {
 		}
 	}
 	for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
-		for _, est := range []Estimator{GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true}, GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true}} {
+		for _, est := range []Estimator{GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true}, GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true},
+			EpisodeGRPO{Epsilon: x}, GDPO{Epsilon: x}, MaxRL{Epsilon: x}, HGPO{Epsilon: x}, HGPO{Alpha: x}, HGPO{History: -1}, GraphGPO{Epsilon: x},
+			GraphGPO{StepWeight: x}, GraphGPO{EpisodeWeight: x}, LengthGRPO{OutputWeight: x}, LengthGRPO{InputWeight: x},
+			LengthGRPO{TurnWeight: x},
+		} {
 			var out Result
 			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter)
 		}
@@ -290,7 +301,7 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 2, 4, 6}, Rewards: make([]float32, 6), Values: make([]float32, 6),
 		Loss:  []bool{true, true, true, false, true, true},
-		Group: []int{0, 0, 0}, Trajectory: []int{4, 3, 3}, Turn: []int{1, 2, 2}, States: []uint64{1, 1, 1},
+		Group: []int{0, 0, 0}, Trajectory: []int{4, 3, 3}, Turn: []int{1, 2, 2}, States: []uint64{1, 1, 1}, Next: []uint64{1, 1, 1},
 	}
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		if spec.RowLocal {

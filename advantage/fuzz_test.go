@@ -46,7 +46,7 @@ func (r *raw) batch() *Batch {
 			b.GAE = append(b.GAE, flags&8 != 0)
 			b.TurnEnd = append(b.TurnEnd, flags&16 != 0)
 			if flags&32 != 0 {
-				b.States = append(b.States, uint64(flags>>6))
+				b.States, b.Next = append(b.States, uint64(flags>>6)), append(b.Next, uint64(flags>>6)*SuccessState/3)
 			}
 		}
 		id := r.byte()

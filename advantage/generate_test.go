@@ -19,7 +19,7 @@ type row struct {
 	tokens             []token
 	group, traj, order int
 	baseline           float32
-	states             []uint64 // one per turn
+	states             []uint64 // one per turn: State + 3·Next, where Next 3 is success
 }
 
 // batchOf concatenates rows. Loss, GAE and TurnEnd come from the tokens.
@@ -38,7 +38,13 @@ func batchOf(rows []row) *Batch {
 		b.Trajectory = append(b.Trajectory, r.traj)
 		b.Turn = append(b.Turn, r.order)
 		b.Baselines = append(b.Baselines, r.baseline)
-		b.States = append(b.States, r.states...)
+		for _, s := range r.states {
+			next := s / 3
+			if next == 3 {
+				next = SuccessState
+			}
+			b.States, b.Next = append(b.States, s%3), append(b.Next, next)
+		}
 	}
 	b.GAE = slices.Clone(b.Loss)
 	return b
@@ -98,7 +104,7 @@ func (g *generator) episodes(groups, perGroup int, dense bool) []row {
 					n += 20 // enough for every kernel
 				}
 				r.tokens = append(r.tokens, g.turn(n, dense)...)
-				r.states = append(r.states, uint64(g.IntN(3)))
+				r.states = append(r.states, uint64(g.IntN(12)))
 			}
 			rows = append(rows, r)
 		}
@@ -153,7 +159,7 @@ func abs(x float32) float32 { return max(x, -x) }
 func testParams() Params {
 	return Params{
 		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,
-		Mix: 0.75, StepWeight: 0.5, NormByStd: true, Whiten: true,
+		Mix: 0.75, StepWeight: 0.5, EpisodeWeight: 0.4, History: 1, HistoryAlpha: 0.5, BaseGroup: true, NormByStd: true, Whiten: true,
 	}
 }
 

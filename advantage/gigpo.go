@@ -1,9 +1,6 @@
 package advantage
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // GiGPO is group-in-group policy optimization: it compares episodes of a group
 // as a whole, and turns that started from the same state with each other.
@@ -45,11 +42,8 @@ func (g GiGPO) Estimate(dst *Result, b *Batch) error {
 
 func (g GiGPO) run(c *call) error {
 	eps, err := epsilon(g.Epsilon)
-	if err = firstError(err, unit("gamma", g.Gamma)); err != nil {
+	if err = firstError(err, unit("gamma", g.Gamma), notNegative("step weight", g.StepWeight)); err != nil {
 		return err
-	}
-	if !(g.StepWeight >= 0 && g.StepWeight <= math.MaxFloat64) {
-		return errParameter("step weight", g.StepWeight, "not negative")
 	}
 	c.mask = c.lossMask()
 	e, episodeScores, err := c.episodeScores()
@@ -70,18 +64,23 @@ func (g GiGPO) run(c *call) error {
 	}
 	c.publishTurnID(e)
 	for k := range e.count() {
-		turn := steps.start[k]
-		for _, row := range e.rows(k) {
-			lo, hi := c.row(row)
-			for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
-				c.spread(start, end, float32(episodeScores[k]+steps.returns[turn]))
-				turn++
-			}
-		}
+		c.spreadTurns(e.rows(k), episodeScores[k], steps.returns[steps.start[k]:])
 	}
 	copy(c.ret, c.adv)
 	_, err = c.check(nil)
 	return err
+}
+
+// spreadTurns gives the tokens of each turn of an episode base plus the turn's number.
+func (c *call) spreadTurns(rows []int, base float64, turns []float64) {
+	turn := 0
+	for _, row := range rows {
+		lo, hi := c.row(row)
+		for start, end := c.nextTurn(lo, hi); start < end; start, end = c.nextTurn(end, hi) {
+			c.spread(start, end, float32(base+turns[turn]))
+			turn++
+		}
+	}
 }
 
 // steps are the turns of the distinct rows, row by row in stitched order.
@@ -92,6 +91,10 @@ type steps struct {
 	number  map[stepKey]int
 	ids     []int
 	groups  groups
+
+	shared      []int     // keys of single states, for longer ones; or of the states after the turns
+	distance    []float64 // of each state to success
+	sum, weight []float64 // of mixtures
 }
 
 // stepKey is a state within a group.
@@ -135,6 +138,14 @@ func (c *call) steps(e *episodes, gamma float64) (*steps, error) {
 	s.groups.assign(s.ids)
 	s.groups.score(s.returns)
 	return s, nil
+}
+
+// end returns the turn after the last one of episode k.
+func (s *steps) end(k int) int {
+	if k+1 < len(s.start) {
+		return s.start[k+1]
+	}
+	return len(s.ids)
 }
 
 func (s *steps) id(key stepKey) int {

@@ -66,8 +66,7 @@ func (c *call) scoredGroups() (*groups, []float64, error) {
 	g.assign(c.group)
 	c.scores = resize(c.scores, c.rows())
 	for row := range c.scores {
-		lo, hi := c.row(row)
-		c.scores[row] = sum(c.rewards[lo:hi])
+		c.scores[row] = c.rowSum(row)
 	}
 	g.score(c.scores)
 	return g, c.scores, nil

@@ -77,6 +77,11 @@ func TestGroupEstimatorsByHand(t *testing.T) {
 		{"gpg", GPG{}, []float64{-2, 4, -1, 3}},
 		{"reinforce++ baseline, raw", ReinforcePlusPlusBaseline{}, []float64{-2, 4, -1, 3}},
 		{"opo, equal lengths", OPO{}, []float64{-2, 4, -1, 3}},
+		{"max_rl_prime", MaxRL{Guarded: true}, []float64{-2.0 / 3, 0, -1.0 / 3, 1}},
+		{"maxrl_skyrl", MaxRL{Epsilon: 1}, []float64{-2.0 / 4, 4, -1.0 / 4, 3.0 / 4}},
+		{"gdpo, raw, without components", GDPO{}, []float64{-2, 4, -1, 3}},
+		{"grpo_ragen", EpisodeGRPO{}, []float64{-2, 4, -1, 3}},
+		{"grpo_prime", LengthGRPO{OutputWeight: 0.5}, []float64{-2, 0, -1, 3}},
 		{"trajectory grpo", TrajectoryGRPO{NormByStd: true}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
 		{"trajectory grpo without std", TrajectoryGRPO{}, []float64{-2, 0, -1, 3}},
 	} {
@@ -135,6 +140,80 @@ func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 	for _, k := range []int{-1, 1} {
 		if err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2}, 1, 1)); !errors.Is(err, ErrParameter) {
 			t.Errorf("k %d: got %v, want ErrParameter", k, err)
+		}
+	}
+}
+
+// TestLengthIsPaidInPartsOfTheMean: scores 4 and 2 (mean 3), lengths 1 and 2 of 2 under the mask,
+// 3 and 0 of 3 others, one and two turns of 2.
+func TestLengthIsPaidInPartsOfTheMean(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 4, 6}, Rewards: []float32{4, 0, 0, 0, 2, 0}, Group: []int{1, 1},
+		Loss: []bool{true, false, false, false, true, true}, TurnEnd: []bool{true, false, false, false, true, true},
+	}
+	// s' = 4 − 3·(0.1/2 + 0.2 + 0.4/2) = 2.65 and 2 − 3·(0.1 + 0.4) = 0.5, mean 1.575.
+	l := LengthGRPO{OutputWeight: 0.1, InputWeight: 0.2, TurnWeight: 0.4}
+	near(t, "grpo_prime", rowAdvantages(t, l, b), []float64{1.075, -1.075})
+}
+
+// TestBadComponentsAreRefused, by column, component and row.
+func TestBadComponentsAreRefused(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		components [][]float32
+		weights    []float64
+		kind       error
+		says       string
+	}{
+		{[][]float32{{1, 2}, {1}}, nil, ErrLength, "components[1]: length 1"},
+		{[][]float32{{1, 2}}, []float64{1, 2}, ErrLength, "component_weights: 2 for 1 components"},
+		{[][]float32{{1, 2}}, []float64{math.Inf(1)}, ErrNotFinite, "component_weights[0]: +Inf"},
+		{[][]float32{{1, 2}, {1, nan}}, nil, ErrNotFinite, "components[1]: row 1: NaN"},
+	} {
+		b := scored([]float32{1, 2}, 1, 1)
+		b.Components, b.ComponentWeights = c.components, c.weights
+		refuse(t, c.says, GDPO{}.Estimate(new(Result), b), c.kind, c.says)
+	}
+	b := scored([]float32{1, 2}, 1, 1)
+	b.Components = [][]float32{{1, nan}, {2, float32(math.Inf(1))}}
+	refuse(t, "infinite", GDPO{OverRows: true}.Estimate(new(Result), b), ErrNotFinite, "components[1]: row 1: +Inf")
+}
+
+// TestHGPOTrustsLongerHistories: of three turns in state 5 (returns 1, 2, 6) the last two came
+// from state 4 (returns of the turns before: 2, 6).
+func TestHGPOTrustsLongerHistories(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 1, 3, 5}, Rewards: []float32{1, 0, 2, 0, 6}, Group: []int{7, 7, 7}, Trajectory: []int{1, 2, 3},
+		TurnEnd: []bool{true, true, true, true, true}, States: []uint64{5, 4, 5, 4, 5},
+	}
+	// One state, weight 2: −2, −1, 3; two states, weight 3: −2, 2.
+	got := run(t, HGPO{Gamma: 1, History: 3, Alpha: 1}, b).Advantages
+	for i, want := range []float64{-2, -2, (2*-1 + 3*-2) / 5.0, 2, (2*3 + 3*2) / 5.0} {
+		if math.Abs(float64(got[i])-want) > 1e-5 {
+			t.Errorf("turn %d: %v, want %v", i, got[i], want)
+		}
+	}
+}
+
+// TestGraphGPOMeasuresTheWayToSuccess: from state 1, one turn leads to 2, which is one from
+// success, the other to 3, from which nothing leads there.
+func TestGraphGPOMeasuresTheWayToSuccess(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 2, 3}, Rewards: make([]float32, 3), Group: []int{7, 7}, Trajectory: []int{1, 2},
+		TurnEnd: []bool{true, true, true}, States: []uint64{1, 2, 1}, Next: []uint64{2, SuccessState, 3},
+	}
+	// Distances: success 0, state 2: 1, state 1: 2, state 3: 3. R is 5, 10 and 1.25.
+	got := run(t, GraphGPO{Gamma: 0.5, StepWeight: 2}, b).Advantages
+	for i, want := range []float32{3.75, 0, -3.75} {
+		if abs(got[i]-want) > 1e-5 {
+			t.Errorf("turn %d: %v, want %v", i, got[i], want)
+		}
+	}
+	// Nearer by 1, by 1, by −1: exponents 0, 0, 2.
+	got = run(t, GraphGPO{Gamma: 0.5, StepWeight: 2, Relative: true}, b).Advantages
+	for i, want := range []float32{7.5, 0, -7.5} {
+		if abs(got[i]-want) > 1e-5 {
+			t.Errorf("relative, turn %d: %v, want %v", i, got[i], want)
 		}
 	}
 }

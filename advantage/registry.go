@@ -12,24 +12,37 @@ import (
 // meanings that configurations use. Each estimator uses its own fields. Every field is used
 // literally; start from DefaultParams.
 type Params struct {
-	Gamma       float64 `yaml:"gamma" range:"0,1" doc:"discount per token, in [0, 1]"`
-	Lambda      float64 `yaml:"lam" range:"0,1" doc:"GAE's lambda, in [0, 1]"`
-	TurnGamma   float64 `yaml:"high_level_gamma" range:"0,1" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	TurnLambda  float64 `yaml:"lambda_turn" range:"0,1" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
-	TokenLambda float64 `yaml:"lambda_token" range:"0,1" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
-	Mix         float64 `yaml:"bi_level_mix" range:"0,1" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 is bi-level GAE; in [0, 1]"`
-	StepWeight  float64 `yaml:"step_advantage_w" range:"0,1e+12" doc:"gigpo: weight of the comparison between turns from one state"`
-	PassK       int     `yaml:"pass_k" doc:"grpo_passk: k of pass@k, the number of episodes whose maximum reward counts; 0 is the whole group"`
-	Epsilon     float64 `yaml:"epsilon" range:"0,1" doc:"added to the standard deviation of a group; 0 is 1e-6"`
-	Whiten      bool    `yaml:"whiten" doc:"whiten advantages, for estimators that whiten"`
-	NormByStd   bool    `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
+	Gamma         float64 `yaml:"gamma" range:"0,1" doc:"discount per token, in [0, 1]"`
+	Lambda        float64 `yaml:"lam" range:"0,1" doc:"GAE's lambda, in [0, 1]"`
+	TurnGamma     float64 `yaml:"high_level_gamma" range:"0,1" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
+	TurnLambda    float64 `yaml:"lambda_turn" range:"0,1" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
+	TokenLambda   float64 `yaml:"lambda_token" range:"0,1" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
+	Mix           float64 `yaml:"bi_level_mix" range:"0,1" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 is bi-level GAE; in [0, 1]"`
+	StepWeight    float64 `yaml:"step_advantage_w" range:"0,1e+12" doc:"gigpo, graphgpo: weight of the comparison between turns from one state"`
+	PassK         int     `yaml:"pass_k" doc:"grpo_passk: k of pass@k, the number of episodes whose maximum reward counts; 0 is the whole group"`
+	Epsilon       float64 `yaml:"epsilon" range:"0,1" doc:"added to the standard deviation of a group; 0 is 1e-6"`
+	Whiten        bool    `yaml:"whiten" doc:"whiten advantages, for estimators that whiten"`
+	EpisodeWeight float64 `yaml:"episode_advantage_w" range:"0,1e+12" doc:"graphgpo: weight of the comparison between episodes"`
+	Relative      bool    `yaml:"normalize_distance" doc:"graphgpo: reward a turn for how much nearer to success it comes"`
+	History       int     `yaml:"history_length" range:"0,1000" doc:"hgpo: how many states before a turn's own may be compared"`
+	HistoryAlpha  float64 `yaml:"length_weight_alpha" range:"0,8" doc:"hgpo: weight of k equal states is k+1 to this power"`
+	BaseGroup     bool    `yaml:"base_group" doc:"hgpo: compare whole episodes, too"`
+	OutputWeight  float64 `yaml:"num_output_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest response, as a part of the mean score"`
+	InputWeight   float64 `yaml:"num_input_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest context"`
+	TurnWeight    float64 `yaml:"num_turns_weight" range:"0,1e+12" doc:"grpo_prime: price of the most turns"`
+	NormByStd     bool    `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
 }
 
 // DefaultParams returns the defaults, also those of configurations: no discount per
-// token, λ 1, turn discount 0.99, turn λ 0.95, mix 0.75; advantages are whitened, and
-// divided by the group's standard deviation.
+// token, λ 1, turn discount 0.99, turn λ 0.95, mix 0.75, two earlier states with weights that
+// grow linearly, length at a tenth of the mean; advantages are whitened, and divided by the
+// group's standard deviation.
 func DefaultParams() Params {
-	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
+	return Params{
+		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
+		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
+		NormByStd: true, Whiten: true,
+	}
 }
 
 // Mask names the mask that an estimator works under.
@@ -69,6 +82,9 @@ type Spec struct {
 	Groups    bool // compares rows or episodes of one Group
 	Baselines bool // Baselines
 	States    bool // States
+	Next      bool // Next
+	// Components: reads Components, where there are any.
+	Components bool
 	// RowLocal means that a row is treated as a whole episode. Without it, rows
 	// of one Trajectory are put together, so that harnesses may split episodes.
 	RowLocal     bool

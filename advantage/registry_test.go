@@ -33,6 +33,8 @@ func TestParamsReachTheEstimator(t *testing.T) {
 	p := Params{
 		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
 		Mix: 0.46, Epsilon: 0.37, StepWeight: 0.28, PassK: 5,
+		History: 6, HistoryAlpha: 1.9, BaseGroup: true, EpisodeWeight: 0.29, Relative: true,
+		OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19,
 	}
 	for name, want := range map[string]Estimator{
 		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82},
@@ -51,6 +53,16 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"reinforce_plus_plus_baseline": ReinforcePlusPlusBaseline{},
 		"remax":                        ReMax{},
 		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, Epsilon: 0.37},
+		"grpo_ragen":                   EpisodeGRPO{Epsilon: 0.37},
+		"grpo_prime":                   LengthGRPO{OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19},
+		"maxrl_skyrl":                  MaxRL{Epsilon: 0.37},
+		"gdpo":                         GDPO{Epsilon: 0.37},
+		"gdpo_trl":                     GDPO{OverRows: true},
+		"max_rl_prime":                 MaxRL{Guarded: true},
+		"reinforce_plus_plus_slime":    ReinforcePlusPlus{Gamma: 0.91, Across: true},
+		"hgpo":                         HGPO{Gamma: 0.91, History: 6, Alpha: 1.9, Base: true, Epsilon: 0.37},
+		"graphgpo":                     GraphGPO{Gamma: 0.91, StepWeight: 0.28, EpisodeWeight: 0.29, Relative: true, Epsilon: 0.37},
+		"bi_level_gae_varlam":          TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 1},
 		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82},
 		"no_concat_gae_first":          NoConcat{Gamma: 0.91, Lambda: 0.82},
 		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true},
@@ -68,7 +80,11 @@ func TestParamsReachTheEstimator(t *testing.T) {
 }
 
 func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
-	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
+	want := Params{
+		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
+		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
+		NormByStd: true, Whiten: true,
+	}
 	if got := DefaultParams(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -118,7 +134,7 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 		"GRPO":        `known: bi_level_gae, `,
 		"maskd_gae":   `did you mean "masked_gae"?`,
 		"rlo":         `did you mean "rloo"?`,
-		"gpo":         `did you mean "gpg"?`, // as near as grpo and opo, and first
+		"gpo":         `did you mean "gdpo"?`, // as near as gpg, grpo and opo, and first
 		"":            "known: ",
 	} {
 		_, err := New(name, DefaultParams())
@@ -139,10 +155,10 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 func TestBadParametersAreRefusedByName(t *testing.T) {
 	for _, name := range Names() {
 		p := DefaultParams()
-		p.Gamma, p.Epsilon, p.Lambda = 1.5, -1, -1
+		p.Gamma, p.Epsilon, p.Lambda, p.TurnWeight = 1.5, -1, -1, -1
 		_, err := New(name, p)
 		switch name {
-		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline":
+		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime", "gdpo_trl":
 			if err != nil {
 				t.Errorf("%s has no parameters: %v", name, err)
 			}

@@ -11,17 +11,26 @@ package advantage
 // 0 outside the mask, returns are not. Fewer than two tokens under the mask are an
 // ErrEmptyMask.
 //
+// With Across the sum does not end at such tokens: all rewards of the row after a token count
+// for it, discounted by their distance, context included.
+//
 // The mask is Loss, or Attention without a loss mask.
 //
-// See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus.
+// See Hu, arXiv:2501.03262. Config names: reinforce_plus_plus; with Across, as in slime,
+// reinforce_plus_plus_slime.
 type ReinforcePlusPlus struct {
 	Gamma  float64 // discount per token, in [0, 1]
 	Whiten bool    // whiten advantages
+	Across bool    // sum over context
 }
 
 // Estimate implements [Estimator].
 func (r ReinforcePlusPlus) Estimate(dst *Result, b *Batch) error {
-	return estimate(dst, b, "reinforce_plus_plus", r, ReinforcePlusPlus.run)
+	name := "reinforce_plus_plus"
+	if r.Across {
+		name = "reinforce_plus_plus_slime"
+	}
+	return estimate(dst, b, name, r, ReinforcePlusPlus.run)
 }
 
 func (r ReinforcePlusPlus) run(c *call) error {
@@ -35,7 +44,10 @@ func (r ReinforcePlusPlus) run(c *call) error {
 			g := float64(c.rewards[t]) + float64(r.Gamma*after)
 			c.ret[t], after = float32(g), 0
 			if c.mask[t] {
-				c.adv[t], after = float32(g), g
+				c.adv[t] = float32(g)
+			}
+			if c.mask[t] || r.Across {
+				after = g
 			}
 		}
 	}

@@ -41,6 +41,38 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return PassK{K: p.PassK, NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
+		Name: "grpo_ragen", About: "grpo with statistics over episodes and a score for each row",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true,
+		New: func(p Params) Estimator { return EpisodeGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+	},
+	{
+		Name: "grpo_prime", About: "grpo without standard deviation after a price for length",
+		Mask: MaskLoss, Rewards: SiteMask, Groups: true,
+		New: func(p Params) Estimator {
+			return LengthGRPO{OutputWeight: p.OutputWeight, InputWeight: p.InputWeight, TurnWeight: p.TurnWeight}
+		},
+	},
+	{
+		Name: "maxrl_skyrl", About: "return minus the mean of the group, divided by the mean",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		New: func(p Params) Estimator { return MaxRL{Epsilon: p.Epsilon} },
+	},
+	{
+		Name: "max_rl_prime", About: "maxrl_skyrl with 0 for groups whose mean is not positive",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		New: func(p Params) Estimator { return MaxRL{Guarded: true} },
+	},
+	{
+		Name: "gdpo", About: "grpo of each component of the reward, added and whitened",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return GDPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon, Whiten: p.Whiten} },
+	},
+	{
+		Name: "gdpo_trl", About: "gdpo normalised over rows instead of whitened over tokens",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, Components: true, RowLocal: true,
+		New: func(Params) Estimator { return GDPO{OverRows: true} },
+	},
+	{
 		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return RLOO{} },
 	},
@@ -57,6 +89,11 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten} },
 	},
 	{
+		Name: "reinforce_plus_plus_slime", About: "reinforce_plus_plus with the rewards after observations",
+		Mask: MaskLoss, Rewards: SiteAll, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten, Across: true} },
+	},
+	{
 		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Whiten: p.Whiten} },
 	},
@@ -68,6 +105,26 @@ var specs = []Spec{
 		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
 		New: func(p Params) Estimator {
 			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}
+		},
+	},
+	{
+		Name: "graphgpo", About: "turns compared by their distance to success among the group's states",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, States: true, Next: true, TurnIDs: true,
+		New: func(p Params) Estimator {
+			return GraphGPO{
+				Gamma: p.Gamma, StepWeight: p.StepWeight, EpisodeWeight: p.EpisodeWeight, Relative: p.Relative,
+				NormByStd: p.NormByStd, Epsilon: p.Epsilon,
+			}
+		},
+	},
+	{
+		Name: "hgpo", About: "turns compared over equal states, equal pairs of states, and so on",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, States: true, TurnIDs: true,
+		New: func(p Params) Estimator {
+			return HGPO{
+				Gamma: p.Gamma, History: p.History, Alpha: p.HistoryAlpha, Base: p.BaseGroup,
+				NormByStd: p.NormByStd, Epsilon: p.Epsilon,
+			}
 		},
 	},
 	{
@@ -103,6 +160,13 @@ var specs = []Spec{
 				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
 				TokenLambda: p.TokenLambda, Mix: p.Mix, Whiten: p.Whiten,
 			}
+		},
+	},
+	{
+		Name: "bi_level_gae_varlam", About: "trajectory_bi_level_gae without discount and mixture: one lambda for each level",
+		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		New: func(p Params) Estimator {
+			return TrajectoryBiLevel{TurnGamma: 1, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: 1, Whiten: p.Whiten}
 		},
 	},
 	{

@@ -31,6 +31,8 @@ var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnkn
 // and all methods are safe for concurrent use.
 type Registry struct {
 	factories byname.Table[Factory]
+	rewards   byname.Table[RewardFactory]
+	formats   byname.Table[[]string] // sections
 
 	mu        sync.RWMutex // of what follows
 	judge     Judge
@@ -96,12 +98,19 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, rewards, err := r.extended(config)
+	if err != nil {
+		return nil, err
+	}
 	e, err := f(config)
 	if err != nil {
-		return nil, fmt.Errorf("env: %s: %w", name, err)
+		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}
 	if c, ok := e.(Claimant); ok && judge != nil && c.Claiming() {
-		return Judged{Env: e, Judge: judge}, nil
+		e = Judged{Env: e, Judge: judge}
+	}
+	if len(rewards) > 0 {
+		e = rewarded{e, rewards}
 	}
 	return e, nil
 }

@@ -7,8 +7,8 @@ import (
 	"vagen/policy/loss"
 )
 
-// Eval computes the policy loss of an objective in plain Go, with its derivative by each
-// token's log-prob: what a learner of one's own needs for its gradient.
+// Eval computes an objective in plain Go, with its derivative by each
+// token's log-prob, entropy and value: what a learner of one's own needs for its gradient.
 func ExampleObjective_Eval() {
 	o := policy.Objective{Policy: loss.PPO{Low: 0.2, High: 0.2}, Temperature: 1}
 	b := &policy.Batch{
@@ -17,9 +17,9 @@ func ExampleObjective_Eval() {
 		OldLogProbs: []float32{0, -1, -2},
 		Advantages:  []float32{0, 1, -1},
 	}
-	e, err := o.Eval(b, []float32{0, -1, -2})
+	e, err := o.Eval(b, &policy.Scores{LogProbs: []float32{0, -1, -2}})
 	fmt.Println(err)
-	fmt.Printf("loss %.2f, slopes %.2f\n", e.Loss, e.Slope)
+	fmt.Printf("loss %.2f, slopes %.2f\n", e.Loss, e.Slopes.LogProbs)
 	// Output:
 	// <nil>
 	// loss 0.00, slopes [0.00 -0.50 0.50]

@@ -49,7 +49,7 @@ type Batch struct {
 	Reference   []float32 // log-probs under the reference policy
 	Advantages  []float32
 	Returns     []float32
-	OldValues   []float32
+	OldValues   []float32 // of the critic before the update; only for ValueClip
 
 	// RolloutWeight multiplies a token's policy loss and has no gradient: the
 	// importance weights of loss.Correct. nil is 1.
@@ -108,8 +108,8 @@ type Stats struct {
 	Entropy     float64
 	KL          float64 // to the reference, Σ w·kl
 	ApproxKL    float64 // Σ w·(old − new)
-	ClipFrac    float64 // share of weight on the clipped branch
-	ClipFracLow float64 // share of weight limited by dual clip
+	ClipFrac    float64 // share of tokens on the clipped branch
+	ClipFracLow float64 // share of tokens limited by dual clip
 	ValueClip   float64 // share of value weight clipped
 	RatioMax    float64
 	HasEntropy  bool    // Entropy was computed
@@ -128,8 +128,26 @@ type Learner interface {
 	Policy
 	// Score computes log-probs and values at the tokens where want is set.
 	Score(ctx context.Context, rows *Rows, want []bool, what ScoreRequest, temperature float64) (*Scores, error)
-	// Update takes one optimiser step.
+	// Accumulate adds the gradient of the objective on a batch to that of the next optimiser step, and returns
+	// the losses. The weights stay as they are.
+	Accumulate(ctx context.Context, b *Batch, o Objective) (Stats, error)
+	// Step takes an optimiser step with the sum of the gradients since the last one, and returns its norms. Without
+	// any, or with ones that are not finite, it is skipped. The sum is then 0 again.
+	Step(ctx context.Context, opt Optimizer) (Stats, error)
+	// Update is Accumulate and Step. It may need less memory than the two: policy and separate critic can
+	// take their steps one after the other.
 	Update(ctx context.Context, b *Batch, o Objective, opt Optimizer) (Stats, error)
 	// Save writes a checkpoint to dir, which must not exist or be empty.
 	Save(ctx context.Context, dir string) error
+}
+
+// AccumulateAndStep is Update for learners for which it is nothing else.
+func AccumulateAndStep(ctx context.Context, l Learner, b *Batch, o Objective, opt Optimizer) (Stats, error) {
+	stats, err := l.Accumulate(ctx, b, o)
+	if err != nil {
+		return stats, err
+	}
+	step, err := l.Step(ctx, opt)
+	stats.GradNorm, stats.HasGradNorm, stats.CriticNorm, stats.Skipped = step.GradNorm, step.HasGradNorm, step.CriticNorm, step.Skipped
+	return stats, err
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"maps"
+	"math"
 
 	"vagen/policy/loss"
 )
@@ -14,6 +15,10 @@ func (o *Objective) PolicyLoss() loss.Policy {
 	}
 	return o.Policy
 }
+
+// Local reports whether the objective's value at a token depends on that token alone, so that the tokens of a
+// batch can be evaluated in parts: see loss.Local.
+func (o *Objective) Local() bool { return o.Imitate || o.CriticOnly || loss.Local(o.PolicyLoss()) }
 
 // Check returns an error if the policy loss rejects its settings, or the KL is unknown.
 // Errors wrap loss.ErrSetting and loss.ErrUnknown.
@@ -27,101 +32,197 @@ func (o *Objective) Check() error {
 	return nil
 }
 
-// Evaluation is the part of an Objective that depends on log-probs, in plain Go. A
-// Learner adds the entropy and value terms if it has them.
+// Evaluation is the value of an Objective and its derivatives, in plain Go.
 type Evaluation struct {
-	Loss float64 // Σ w·policy loss, or −Σ w·log-prob with Imitate
-	KL   float64 // Σ aux·KL
-	// Slope is the derivative of Loss + KLCoef·KL by each token's log-prob, flat like
-	// Rows.Tokens; 0 at tokens without Weight.
-	Slope    []float64
+	Loss    float64 // Σ w·policy loss, or −Σ w·log-prob with Imitate
+	KL      float64 // Σ aux·KL
+	Entropy float64 // Σ aux·entropy
+	Value   float64 // ½·Σ wv·(V − R)², clipped
+	// Slopes are the derivatives of the objective by each token's log-prob, entropy and value, flat like
+	// Rows.Tokens; 0 at tokens without weight, nil where the derivative is 0 everywhere.
+	Slopes   Slopes
 	ApproxKL float64      // Σ w·(old − new)
 	Metrics  loss.Metrics // of the policy loss; zero with Imitate
+
+	hasEntropy                          bool
+	weight, aux, valueWeight, valueClip float64 // sums of weights; valueClip of tokens whose value is clipped
 }
 
-// Eval evaluates policy loss and KL for the log-probs that the policy gives the batch's
-// tokens now, flat like Rows.Tokens. Only tokens with Weight are read. NaN and infinity
-// there give loss.ErrNotFinite, columns of other lengths loss.ErrLength.
-func (o *Objective) Eval(b *Batch, logProbs []float32) (*Evaluation, error) {
-	n := len(b.Tokens)
-	for _, c := range []struct {
-		name   string
-		values []float32
-		need   bool
-	}{
-		{"log-probs", logProbs, true}, {"Weight", b.Weight, true}, {"AuxWeight", b.AuxWeight, false},
-		{"Reference", b.Reference, !o.Imitate && o.KL != loss.NoKL},
-	} {
-		if len(c.values) != n && (c.need || c.values != nil) {
-			return nil, fmt.Errorf("policy: objective: %s has %d numbers for %d tokens: %w", c.name, len(c.values), n, loss.ErrLength)
-		}
+// Slopes are derivatives by what a model returns for each token.
+type Slopes struct{ LogProbs, Entropy, Values []float64 }
+
+// Eval evaluates the objective for what the model returns for the batch's tokens now, flat like Rows.Tokens. The
+// terms of the policy are left out without LogProbs, that of the critic without Values. Only tokens
+// with weight are read. NaN and infinity there give loss.ErrNotFinite, columns of other lengths loss.ErrLength,
+// an entropy term without Entropy loss.ErrMissing.
+func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
+	e := &Evaluation{}
+	err := o.checkColumns(b, s)
+	if err == nil && o.hasPolicy(s) {
+		err = o.evalPolicy(e, b, s)
 	}
-	if o.Imitate {
-		return imitation(b, logProbs), nil
+	if err == nil && o.hasValue(s) {
+		o.evalValue(e, b, s.Values)
 	}
-	mask := make([]bool, n)
-	for i, w := range b.Weight {
-		mask[i] = w != 0
-	}
-	batch := &loss.Batch[float32]{
-		Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
-		Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn, Seed: b.Seed,
-	}
-	if b.Turn != nil && len(b.Turn) != n {
-		return nil, fmt.Errorf("policy: objective: Turn has %d numbers for %d tokens: %w", len(b.Turn), n, loss.ErrLength)
-	}
-	var r loss.Result
-	if err := loss.EvalWeighted(&r, o.PolicyLoss(), b.Weight, batch); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("policy: objective: %w", err)
 	}
-	e := &Evaluation{Loss: r.Loss, Slope: r.Grad, Metrics: r.Metrics}
-	aux := b.AuxWeight
-	if aux == nil {
-		aux = b.Weight
-	}
-	for i, m := range mask {
-		if !m {
-			continue
+	for _, sum := range []float64{e.Loss, e.KL, e.Entropy, e.Value} {
+		if math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return nil, fmt.Errorf("policy: objective: the sum over the batch is %v: %w", sum, loss.ErrNotFinite)
 		}
-		e.ApproxKL += float64(b.Weight[i]) * (float64(b.OldLogProbs[i]) - float64(logProbs[i]))
-		if o.KL == loss.NoKL {
-			continue
-		}
-		kl, slope, err := o.KL.Of(float64(logProbs[i]), float64(b.Reference[i]))
-		if err != nil {
-			return nil, fmt.Errorf("policy: objective: %w", err)
-		}
-		e.KL += float64(aux[i]) * kl
-		e.Slope[i] += o.KLCoef * float64(aux[i]) * slope
 	}
 	return e, nil
 }
 
-// imitation is the evaluation of −Σ w·log-prob.
-func imitation(b *Batch, logProbs []float32) *Evaluation {
-	e := &Evaluation{Slope: make([]float64, len(logProbs))}
+func (o *Objective) hasPolicy(s *Scores) bool { return s.LogProbs != nil && !o.CriticOnly }
+func (o *Objective) hasValue(s *Scores) bool {
+	return s.Values != nil && o.ValueCoef != 0 && !o.Imitate
+}
+
+// checkColumns checks the columns that package loss does not.
+func (o *Objective) checkColumns(b *Batch, s *Scores) error {
+	actor, rl, critic := o.hasPolicy(s), o.hasPolicy(s) && !o.Imitate, o.hasValue(s)
+	if rl && o.EntropyCoef != 0 && s.Entropy == nil {
+		return fmt.Errorf("Entropy: %w", loss.ErrMissing)
+	}
+	n := len(b.Tokens)
+	for _, c := range []struct {
+		name   string
+		length int
+		need   bool
+	}{
+		{"log-probs", len(s.LogProbs), actor}, {"entropies", len(s.Entropy), actor && s.Entropy != nil}, {"Weight", len(b.Weight), actor},
+		{"AuxWeight", len(b.AuxWeight), rl && b.AuxWeight != nil}, {"Reference", len(b.Reference), rl && o.KL != loss.NoKL},
+		{"Turn", len(b.Turn), rl && b.Turn != nil}, {"values", len(s.Values), critic}, {"ValueWeight", len(b.ValueWeight), critic},
+		{"Returns", len(b.Returns), critic}, {"OldValues", len(b.OldValues), critic && o.ValueClip > 0},
+	} {
+		if c.need && c.length != n {
+			return fmt.Errorf("%s has %d numbers for %d tokens: %w", c.name, c.length, n, loss.ErrLength)
+		}
+	}
+	return nil
+}
+
+// evalPolicy evaluates imitation, or policy loss, KL and entropy.
+func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
+	n := len(b.Tokens)
+	aux := b.Weight
+	if o.Imitate {
+		e.imitate(b, s.LogProbs)
+	} else {
+		if err := o.evalLoss(e, b, s.LogProbs); err != nil {
+			return err
+		}
+		if b.AuxWeight != nil {
+			aux = b.AuxWeight
+		}
+	}
+	if e.hasEntropy = s.Entropy != nil; e.hasEntropy && o.EntropyCoef != 0 && !o.Imitate {
+		e.Slopes.Entropy = make([]float64, n)
+	}
+	for i, w := range b.Weight {
+		if w == 0 {
+			continue
+		}
+		a := float64(aux[i])
+		e.weight, e.aux = e.weight+float64(w), e.aux+a
+		if e.hasEntropy {
+			e.Entropy += a * float64(s.Entropy[i])
+		}
+		if e.Slopes.Entropy != nil {
+			e.Slopes.Entropy[i] = -o.EntropyCoef * a
+		}
+		if o.Imitate || o.KL == loss.NoKL {
+			continue
+		}
+		kl, slope, err := o.KL.Of(float64(s.LogProbs[i]), float64(b.Reference[i]))
+		if err != nil {
+			return err
+		}
+		e.KL += a * kl
+		e.Slopes.LogProbs[i] += o.KLCoef * a * slope
+	}
+	return nil
+}
+
+// evalLoss evaluates the policy loss.
+func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error {
+	mask := make([]bool, len(b.Tokens))
+	for i, w := range b.Weight {
+		mask[i] = w != 0
+	}
+	var r loss.Result
+	if err := loss.EvalWeighted(&r, o.PolicyLoss(), b.Weight, &loss.Batch[float32]{
+		Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
+		Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn, Seed: b.Seed,
+	}); err != nil {
+		return err
+	}
+	e.Loss, e.Slopes.LogProbs, e.Metrics = r.Loss, r.Grad, r.Metrics
+	for i, m := range mask {
+		if m {
+			e.ApproxKL += float64(b.Weight[i]) * (float64(b.OldLogProbs[i]) - float64(logProbs[i]))
+		}
+	}
+	return nil
+}
+
+// imitate evaluates −Σ w·log-prob.
+func (e *Evaluation) imitate(b *Batch, logProbs []float32) {
+	e.Slopes.LogProbs = make([]float64, len(logProbs))
 	for i, w := range b.Weight {
 		if w != 0 {
 			e.Loss -= float64(w) * float64(logProbs[i])
-			e.Slope[i] = -float64(w)
+			e.Slopes.LogProbs[i] = -float64(w)
 		}
 	}
-	return e
+}
+
+// evalValue evaluates the value loss.
+func (o *Objective) evalValue(e *Evaluation, b *Batch, values []float32) {
+	v := loss.Value{Clip: o.ValueClip}
+	if o.ValueClip == 0 {
+		v.Clip = math.Inf(1)
+	}
+	e.Slopes.Values = make([]float64, len(values))
+	for i, w := range b.ValueWeight {
+		if w == 0 {
+			continue
+		}
+		old := 0.0
+		if b.OldValues != nil {
+			old = float64(b.OldValues[i])
+		}
+		l, slope, clipped := v.Of(float64(values[i]), old, float64(b.Returns[i]))
+		e.Slopes.Values[i] = o.ValueCoef * float64(w) * slope
+		e.Value, e.valueWeight = e.Value+float64(w)*l, e.valueWeight+float64(w)
+		if clipped {
+			e.valueClip += float64(w)
+		}
+	}
 }
 
 // Report sets the statistics of a step that the evaluation has.
-func (e *Evaluation) Report(s *Stats, b *Batch) {
-	s.PolicyLoss, s.KL = e.Loss, e.KL
-	if e.Metrics.Tokens == 0 {
-		return
+func (e *Evaluation) Report(s *Stats) {
+	if e.Slopes.LogProbs != nil {
+		s.PolicyLoss, s.KL, s.ApproxKL = e.Loss, e.KL, share(e.ApproxKL, e.weight)
+		if s.HasEntropy = e.hasEntropy; e.hasEntropy {
+			s.Entropy = share(e.Entropy, e.aux)
+		}
 	}
-	var weight float64
-	for _, w := range b.Weight {
-		weight += float64(w)
+	if e.Slopes.Values != nil {
+		s.ValueLoss, s.ValueClip = e.Value, share(e.valueClip, e.valueWeight)
 	}
-	if weight != 0 {
-		s.ApproxKL = e.ApproxKL / weight
+	if m := e.Metrics; m.Tokens > 0 {
+		s.ClipFrac, s.ClipFracLow, s.RatioMax = m.ClipFraction, m.ClipFractionLower, m.RatioMax
+		s.Metrics = maps.Collect(m.All())
 	}
-	s.ClipFrac, s.ClipFracLow, s.RatioMax = e.Metrics.ClipFraction, e.Metrics.ClipFractionLower, e.Metrics.RatioMax
-	s.Metrics = maps.Collect(e.Metrics.All())
+}
+
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
 }

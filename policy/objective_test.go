@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,12 +41,12 @@ func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 			Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
 			Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn,
 		}))
-		got, err := o.Eval(b, logProbs)
+		got, err := o.Eval(b, &policy.Scores{LogProbs: logProbs})
 		require.NoError(t, err)
 		// Weights are float32 here.
 		require.InDelta(t, want.Policy, got.Loss, 1e-7, "%T", p)
 		require.InDelta(t, want.KL, got.KL, 1e-7, "%T", p)
-		require.InDeltaSlice(t, want.GradLogProb, got.Slope, 1e-7, "%T", p)
+		require.InDeltaSlice(t, want.GradLogProb, got.Slopes.LogProbs, 1e-7, "%T", p)
 		require.Equal(t, want.Metrics, got.Metrics, "%T", p)
 	}
 }
@@ -53,18 +54,136 @@ func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 func TestEvalUsesTheWeightsOfTheKLTerm(t *testing.T) {
 	b, logProbs := twoRows()
 	b.Advantages = make([]float32, 5)
-	got, err := (&policy.Objective{KL: loss.K1, KLCoef: 2}).Eval(b, logProbs)
+	got, err := (&policy.Objective{KL: loss.K1, KLCoef: 2}).Eval(b, &policy.Scores{LogProbs: logProbs})
 	require.NoError(t, err)
 	require.InDelta(t, 0.5*1+0.25*-0.4+0.25*-0.4, got.KL, 1e-6)
-	require.Equal(t, []float64{0, 1, 0.5, 0, 0.5}, got.Slope)
+	require.Equal(t, []float64{0, 1, 0.5, 0, 0.5}, got.Slopes.LogProbs)
 }
 
 func TestEvalOfImitationIsTheWeightedLogProb(t *testing.T) {
 	b, logProbs := twoRows()
-	got, err := (&policy.Objective{Imitate: true}).Eval(b, logProbs)
+	got, err := (&policy.Objective{Imitate: true}).Eval(b, &policy.Scores{LogProbs: logProbs})
 	require.NoError(t, err)
 	require.InDelta(t, 0.25*0.5+0.25*1.9+0.5*1.4, got.Loss, 1e-6)
-	require.Equal(t, []float64{0, -0.25, -0.25, 0, -0.5}, got.Slope)
+	require.Equal(t, []float64{0, -0.25, -0.25, 0, -0.5}, got.Slopes.LogProbs)
+}
+
+// scoredRows are rows with the columns and scores of all terms.
+func scoredRows() (*policy.Batch, *policy.Scores) {
+	b, logProbs := twoRows()
+	b.ValueWeight, b.Returns, b.OldValues = []float32{0, 0.5, 0.25, 0, 0.25}, []float32{0, 1, 3, 0, 3}, []float32{0, 0.5, 0.5, 0, 0.25}
+	return b, &policy.Scores{LogProbs: logProbs, Entropy: []float32{9, 1, 2, 9, 0.5}, Values: []float32{9, 0.75, 1.5, 9, 0.25}}
+}
+
+// objectives are one for each loss of package loss, with all other terms; what it has no derivative at is not near.
+func objectives(t *testing.T) map[string]policy.Objective {
+	out := map[string]policy.Objective{"imitation": {Imitate: true}, "critic": {CriticOnly: true, ValueCoef: 0.5, ValueClip: 0.3}}
+	options := loss.DefaultOptions()
+	options.DualClip, options.ClipCovRatio, options.ClipCovLow = 3, 0.5, -5
+	for _, name := range loss.Builtin().Names() {
+		p, err := loss.Builtin().New(name, options)
+		require.NoError(t, err)
+		out[name] = policy.Objective{Policy: p, KL: loss.K3, KLCoef: 0.5, EntropyCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.3}
+	}
+	return out
+}
+
+// value is the number that an objective minimises.
+func value(t *testing.T, o policy.Objective, b *policy.Batch, s *policy.Scores) float64 {
+	e, err := o.Eval(b, s)
+	require.NoError(t, err)
+	return e.Loss + o.KLCoef*e.KL - o.EntropyCoef*e.Entropy + o.ValueCoef*e.Value
+}
+
+// TestSlopesAreFiniteDifferences, by every score of every token. Losses whose ratio has the value of a row or turn,
+// but the derivative of a token's own log-prob, are the surrogates of other losses, compared where they are
+// defined: in package loss.
+func TestSlopesAreFiniteDifferences(t *testing.T) {
+	const step = 1.0 / 256
+	for name, o := range objectives(t) {
+		switch o.Policy.(type) {
+		case loss.GSPO, loss.TurnGSPO, loss.TurnPPO, loss.GMPO, loss.CISPO, loss.ClipCov, loss.KLCov:
+			continue
+		}
+		b, s := scoredRows()
+		e, err := o.Eval(b, s)
+		require.NoError(t, err)
+		for what, x := range map[string]struct {
+			score []float32
+			slope []float64
+		}{"log-prob": {s.LogProbs, e.Slopes.LogProbs}, "entropy": {s.Entropy, e.Slopes.Entropy}, "value": {s.Values, e.Slopes.Values}} {
+			for i, old := range x.score {
+				x.score[i] = old + step
+				up := value(t, o, b, s)
+				x.score[i] = old - step
+				down := value(t, o, b, s)
+				x.score[i] = old
+				slope := 0.0
+				if x.slope != nil {
+					slope = x.slope[i]
+				}
+				require.InDelta(t, (up-down)/(2*step), slope, 1e-4, "%s: %s of token %d", name, what, i)
+			}
+		}
+	}
+}
+
+// TestALocalObjectiveIsTheSumOfItsParts: in any parts, with the same slopes bit for bit.
+func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
+	local := 0
+	for name, o := range objectives(t) {
+		if !o.Local() {
+			continue
+		}
+		local++
+		b, s := scoredRows()
+		whole, err := o.Eval(b, s)
+		require.NoError(t, err)
+		for i := range b.Tokens {
+			one := func(x []float32) []float32 { return x[i : i+1] }
+			part, err := o.Eval(&policy.Batch{
+				Rows: policy.Rows{Offsets: []int{0, 1}, Tokens: b.Tokens[i : i+1]}, Weight: one(b.Weight), AuxWeight: one(b.AuxWeight),
+				ValueWeight: one(b.ValueWeight), OldLogProbs: one(b.OldLogProbs), Reference: one(b.Reference), Advantages: one(b.Advantages),
+				RolloutWeight: one(b.RolloutWeight), Returns: one(b.Returns), OldValues: one(b.OldValues),
+			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values)})
+			require.NoError(t, err)
+			for _, x := range [][2][]float64{{whole.Slopes.LogProbs, part.Slopes.LogProbs}, {whole.Slopes.Entropy, part.Slopes.Entropy}, {whole.Slopes.Values, part.Slopes.Values}} {
+				if x[0] != nil {
+					require.Equal(t, x[0][i], x[1][0], name)
+				}
+			}
+		}
+	}
+	require.Equal(t, 8, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone")
+}
+
+// TestTermsAreLeftOutWithoutTheirScores, and what is not read may hold anything.
+func TestTermsAreLeftOutWithoutTheirScores(t *testing.T) {
+	b, s := scoredRows()
+	o := objectives(t)["ppo"]
+	all, err := o.Eval(b, s)
+	require.NoError(t, err)
+	actor, err := o.Eval(b, &policy.Scores{LogProbs: s.LogProbs, Entropy: s.Entropy})
+	require.NoError(t, err)
+	require.Nil(t, actor.Slopes.Values)
+	require.Equal(t, all.Slopes.LogProbs, actor.Slopes.LogProbs)
+	critic, err := o.Eval(b, &policy.Scores{Values: s.Values})
+	require.NoError(t, err)
+	require.Nil(t, critic.Slopes.LogProbs)
+	require.Equal(t, all.Slopes.Values, critic.Slopes.Values)
+	_, err = o.Eval(b, &policy.Scores{LogProbs: s.LogProbs})
+	require.ErrorIs(t, err, loss.ErrMissing)
+	for _, x := range [][]float32{s.LogProbs, s.Entropy, s.Values} {
+		x[1] = float32(math.NaN())
+		_, err := o.Eval(b, s)
+		require.ErrorIs(t, err, loss.ErrNotFinite)
+		x[1] = 0
+	}
+	var stats policy.Stats
+	all.Report(&stats)
+	require.InDelta(t, (0.5*1+0.25*2+0.25*0.5)/1, stats.Entropy, 1e-6)
+	require.InDelta(t, all.Value, stats.ValueLoss, 0)
+	require.InDelta(t, 0.25, stats.ValueClip, 1e-6, "the value of the third token is clipped")
 }
 
 func TestEvalRefusesColumnsOfOtherLengths(t *testing.T) {
@@ -72,14 +191,18 @@ func TestEvalRefusesColumnsOfOtherLengths(t *testing.T) {
 		"Weight":       func(b *policy.Batch) { b.Weight = nil },
 		"AuxWeight":    func(b *policy.Batch) { b.AuxWeight = b.AuxWeight[1:] },
 		"Reference":    func(b *policy.Batch) { b.Reference = nil },
+		"ValueWeight":  func(b *policy.Batch) { b.ValueWeight = nil },
+		"Returns":      func(b *policy.Batch) { b.Returns = b.Returns[1:] },
+		"OldValues":    func(b *policy.Batch) { b.OldValues = nil },
 		"Turn":         func(b *policy.Batch) { b.Turn = b.Turn[1:] },
 		"old_log_prob": func(b *policy.Batch) { b.OldLogProbs = b.OldLogProbs[1:] },
 		"advantage":    func(b *policy.Batch) { b.Advantages = b.Advantages[1:] },
 		"weight has 4": func(b *policy.Batch) { b.RolloutWeight = b.RolloutWeight[1:] },
 	} {
-		b, logProbs := twoRows()
+		b, s := scoredRows()
 		change(b)
-		_, err := (&policy.Objective{KL: loss.K1}).Eval(b, logProbs)
+		o := policy.Objective{KL: loss.K1, EntropyCoef: 1, ValueCoef: 1, ValueClip: 1}
+		_, err := o.Eval(b, s)
 		require.ErrorIs(t, err, loss.ErrLength, name)
 		require.ErrorContains(t, err, name)
 	}

@@ -8,11 +8,18 @@ import (
 	"vagen/env"
 	"vagen/internal/rng"
 	"vagen/rollout"
+	"vagen/train/config"
 )
 
 // addComparisons adds inputs of some estimators: the return of the greedy episode for ReMax,
-// and the states at the start of turns for GiGPO.
-func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
+// parts of the reward for GDPO, and the states before and after turns for GiGPO and its kin.
+func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, greedy map[int]float64) {
+	if spec.Components {
+		b.adv.ComponentWeights = a.RewardWeights
+		for _, key := range a.RewardKeys {
+			b.adv.Components = append(b.adv.Components, b.component(key))
+		}
+	}
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
 		if spec.Baselines {
@@ -21,7 +28,25 @@ func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 		if spec.States {
 			b.adv.States = states(b.adv.States, t, b.adv.Turn[row])
 		}
+		if spec.Next {
+			b.adv.Next = nextStates(b.adv.Next, t, b.adv.Turn[row])
+		}
 	}
+}
+
+// component returns the sum of a part of the reward for each row.
+func (b *batch) component(name string) []float32 {
+	out := make([]float32, b.rows.Len())
+	for row := range out {
+		total := 0.0
+		for _, turn := range b.used[b.trajectory[row]].Turns {
+			if turn.Row == b.adv.Turn[row] {
+				total += turn.Reward.Of(name)
+			}
+		}
+		out[row] = float32(total)
+	}
+	return out
 }
 
 // states appends a key for each turn of a row; equal observations have equal keys.
@@ -33,6 +58,27 @@ func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 	}
 	if t.Rows[row].EndsWithSummary() { // the turn of a summary has no state of the environment
 		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+	}
+	return dst
+}
+
+// nextStates appends a key for the state after each turn of a row: that of the next turn's
+// observation, or success. The last observation of other episodes is not recorded; it counts as
+// a state that no turn started from.
+func nextStates(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
+	for i, turn := range t.Turns {
+		switch {
+		case turn.Row != row:
+		case i+1 < len(t.Turns):
+			dst = append(dst, stateKey(t.Turns[i+1].Observation))
+		case t.Success:
+			dst = append(dst, advantage.SuccessState)
+		default:
+			dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+		}
+	}
+	if t.Rows[row].EndsWithSummary() { // as in states
+		dst = append(dst, rng.Derive(1, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
 	}
 	return dst
 }

@@ -24,17 +24,22 @@ type Imitation struct {
 	Seed      uint64
 }
 
-// Imitate trains the learner to write the responses of transcripts, as
+// Transcripts returns transcripts by their indices, in the order of members. Imitate asks for those
+// of one optimiser step, once in every epoch: what records them when asked need not keep the
+// images of all in memory.
+type Transcripts func(ctx context.Context, members []int) ([]*rollout.Trajectory, error)
+
+// Imitate trains the learner to write the responses of n transcripts, as
 // rollout.Demonstrate records them. The loss is the mean negative log-prob of the
 // response tokens of a batch. Sinks receive events of kind KindImitate.
-func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajectory, o Imitation, sinks ...track.Sink) error {
+func Imitate(ctx context.Context, learner policy.Learner, n int, ts Transcripts, o Imitation, sinks ...track.Sink) error {
 	if o.Batch < 1 || o.Epochs < 1 {
 		return fmt.Errorf("train: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
 	}
-	if len(ts) == 0 {
+	if n < 1 || ts == nil {
 		return errors.New("train: imitation: no transcripts, at least one is needed")
 	}
-	perEpoch := (len(ts) + o.Batch - 1) / o.Batch
+	perEpoch := (n + o.Batch - 1) / o.Batch
 	total := perEpoch * o.Epochs
 	every := o.Every
 	if every == 0 {
@@ -42,10 +47,10 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 	}
 	clock := newClock()
 	for epoch := range o.Epochs {
-		order := rng.New(o.Seed, rng.Shuffle, uint64(epoch)).Perm(len(ts))
+		order := rng.New(o.Seed, rng.Shuffle, uint64(epoch)).Perm(n)
 		for k := range perEpoch {
 			step := epoch*perEpoch + k + 1
-			b, err := transcripts(ts, order[k*o.Batch:min((k+1)*o.Batch, len(order))])
+			b, err := ts.batch(ctx, order[k*o.Batch:min((k+1)*o.Batch, n)])
 			if err != nil {
 				return err
 			}
@@ -79,20 +84,26 @@ func (o *Imitation) rate(step, total int) float64 {
 	return rate * (1 - 0.9*max(0, float64(step-1)/float64(total)-0.8)*5)
 }
 
-// transcripts returns the batch of one imitation step.
-func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error) {
+// batch returns the batch of one imitation step.
+func (ts Transcripts) batch(ctx context.Context, members []int) (*policy.Batch, error) {
+	recorded, err := ts(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	if len(recorded) != len(members) {
+		return nil, fmt.Errorf("train: imitation: %d transcripts were returned, %d were asked for", len(recorded), len(members))
+	}
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted []bool
-	for _, i := range members {
-		for r := range ts[i].Rows {
-			row := &ts[i].Rows[r]
+	for _, t := range recorded {
+		for r := range t.Rows {
+			row := &t.Rows[r]
 			b.Tokens = append(b.Tokens, row.Tokens()...)
 			b.Offsets = append(b.Offsets, len(b.Tokens))
 			b.Images = append(b.Images, row.Images)
 			counted = row.Response(counted)
 		}
 	}
-	var err error
 	if b.Weight, err = tokenWeights(loss.Aggregation{}, b.Offsets, counted); err != nil {
 		return nil, fmt.Errorf("train: imitation: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // transcripts records episodes with correct answers.
-func transcripts(t testing.TB, b *traintest.Bandit, n int) []*rollout.Trajectory {
+func transcripts(t testing.TB, b *traintest.Bandit, n int) train.Transcripts {
 	t.Helper()
 	episodes := make([]rollout.Episode, n)
 	for i := range episodes {
@@ -26,7 +26,12 @@ func transcripts(t testing.TB, b *traintest.Bandit, n int) []*rollout.Trajectory
 		return fmt.Sprint(e.(*traintest.Guess).Colour()), nil
 	})
 	require.NoError(t, err)
-	return ts
+	return func(_ context.Context, members []int) (out []*rollout.Trajectory, _ error) {
+		for _, i := range members {
+			out = append(out, ts[i])
+		}
+		return out, nil
+	}
 }
 
 func lesson() train.Imitation {
@@ -39,7 +44,7 @@ func TestImitationLearnsWhatIsShown(t *testing.T) {
 	b := traintest.Guesser()
 	ts := transcripts(t, b, 30)
 	var j traintest.Journal
-	require.NoError(t, train.Imitate(t.Context(), b, ts, lesson(), &j))
+	require.NoError(t, train.Imitate(t.Context(), b, 30, ts, lesson(), &j))
 	require.Len(t, b.Updates, 20, "five epochs of four batches")
 	require.Equal(t, []string{"imitate 3", "imitate 6", "imitate 9", "imitate 12", "imitate 15", "imitate 18", "imitate 20"}, j.Kinds(), "the last step reports, too")
 	first, last := j[0].Metrics["imitate/loss"], j[len(j)-1].Metrics["imitate/loss"]
@@ -60,7 +65,7 @@ func TestImitationLearnsWhatIsShown(t *testing.T) {
 // other tokens have none.
 func TestImitationWeighsOnlyResponses(t *testing.T) {
 	b := traintest.Guesser()
-	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 20), lesson()))
+	require.NoError(t, train.Imitate(t.Context(), b, 20, transcripts(t, b, 20), lesson()))
 	sizes := map[int]int{}
 	for _, u := range b.Updates {
 		sizes[u.Batch.Len()]++
@@ -83,7 +88,7 @@ func TestTheRateOfImitationRisesAndFalls(t *testing.T) {
 	b := traintest.Guesser()
 	o := lesson()
 	o.Warmup, o.Batch, o.Epochs = 4, 2, 1
-	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 20), o))
+	require.NoError(t, train.Imitate(t.Context(), b, 20, transcripts(t, b, 20), o))
 	want := []float64{1, 2, 3, 4, 4, 4, 4, 4, 4, 2.2} // tenth of ten steps: halfway down to 0.4
 	for i, u := range b.Updates {
 		require.InDelta(t, want[i], u.Optimizer.Rate, 1e-9, "step %d", i+1)
@@ -97,7 +102,7 @@ func TestImitationIsKeyedByItsSeed(t *testing.T) {
 		b := traintest.Guesser()
 		o := lesson()
 		o.Seed, o.Batch, o.Epochs = seed, 1, 2
-		require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 12), o))
+		require.NoError(t, train.Imitate(t.Context(), b, 12, transcripts(t, b, 12), o))
 		for _, u := range b.Updates {
 			out = append(out, fmt.Sprint(u.Batch.Tokens))
 		}
@@ -115,7 +120,7 @@ func TestImitationReportsEveryTenthStepByDefault(t *testing.T) {
 	o := lesson()
 	o.Every, o.Batch, o.Epochs = 0, 1, 1
 	var j traintest.Journal
-	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 25), o, &j))
+	require.NoError(t, train.Imitate(t.Context(), b, 25, transcripts(t, b, 25), o, &j))
 	require.Equal(t, []string{"imitate 10", "imitate 20", "imitate 25"}, j.Kinds())
 }
 
@@ -124,22 +129,26 @@ func TestImitationRefusesAndPassesOnErrors(t *testing.T) {
 	ts := transcripts(t, b, 4)
 	o := lesson()
 	o.Batch = 0
-	require.ErrorContains(t, train.Imitate(t.Context(), b, ts, o), "Batch 0 and Epochs 5 must be positive")
+	require.ErrorContains(t, train.Imitate(t.Context(), b, 4, ts, o), "Batch 0 and Epochs 5 must be positive")
 	o = lesson()
 	o.Epochs = -1
-	require.ErrorContains(t, train.Imitate(t.Context(), b, ts, o), "Batch 8 and Epochs -1 must be positive")
-	require.ErrorContains(t, train.Imitate(t.Context(), b, nil, lesson()), "no transcripts, at least one is needed")
+	require.ErrorContains(t, train.Imitate(t.Context(), b, 4, ts, o), "Batch 8 and Epochs -1 must be positive")
+	require.ErrorContains(t, train.Imitate(t.Context(), b, 0, ts, lesson()), "no transcripts, at least one is needed")
+	lost := func(context.Context, []int) ([]*rollout.Trajectory, error) { return nil, traintest.ErrBroken }
+	require.ErrorIs(t, train.Imitate(t.Context(), b, 4, lost, lesson()), traintest.ErrBroken)
+	fewer := func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) { return ts(ctx, members[1:]) }
+	require.ErrorContains(t, train.Imitate(t.Context(), b, 4, fewer, lesson()), "3 transcripts were returned, 4 were asked for")
 	require.Empty(t, b.Updates)
 	broken := track.SinkFunc(func(track.Event) error { return traintest.ErrBroken })
-	require.ErrorIs(t, train.Imitate(t.Context(), b, ts, lesson(), broken), traintest.ErrBroken)
+	require.ErrorIs(t, train.Imitate(t.Context(), b, 4, ts, lesson(), broken), traintest.ErrBroken)
 	b.Alter = func(*policy.Batch, *policy.Stats) error { return traintest.ErrBroken }
-	require.ErrorIs(t, train.Imitate(t.Context(), b, ts, lesson()), traintest.ErrBroken)
+	require.ErrorIs(t, train.Imitate(t.Context(), b, 4, ts, lesson()), traintest.ErrBroken)
 	b.Alter = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := track.SinkFunc(func(track.Event) error { cancel(); return nil })
 	o = lesson()
 	o.Every = 1
 	before := len(b.Updates)
-	require.ErrorIs(t, train.Imitate(ctx, b, ts, o, stop), context.Canceled)
+	require.ErrorIs(t, train.Imitate(ctx, b, 4, ts, o, stop), context.Canceled)
 	require.Len(t, b.Updates, before+2, "the learner sees the context")
 }

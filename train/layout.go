@@ -34,7 +34,7 @@ func LayOut(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*L
 		return nil, err
 	}
 	spec.Baselines = false // the greedy episodes are not among ts
-	b.addComparisons(spec, nil)
+	b.addComparisons(spec, &c.Algorithm, nil)
 	out := &Layout{Batch: b.adv, Loss: b.loss, Value: b.value, Scored: b.want}
 	for row := range b.rows.Len() {
 		out.Rows = append(out.Rows, LayoutRow{b.used[b.trajectory[row]], b.adv.Turn[row]})

@@ -348,7 +348,7 @@ func TestWhatALearnerDoesNotReportIsNoMetric(t *testing.T) {
 	require.ErrorIs(t, tr.Run(t.Context()), train.ErrCollapsed)
 	var j traintest.Journal
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { *s = policy.Stats{Skipped: true}; return nil }
-	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 8), lesson(), &j))
+	require.NoError(t, train.Imitate(t.Context(), b, 8, transcripts(t, b, 8), lesson(), &j))
 	require.NotContains(t, j[0].Metrics, "imitate/grad_norm")
 }
 

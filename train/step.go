@@ -171,7 +171,7 @@ func (t *Trainer) layOut(c *Collected) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.addComparisons(spec, c.Baselines)
+	b.addComparisons(spec, &t.Config.Algorithm, c.Baselines)
 	return b, nil
 }
 

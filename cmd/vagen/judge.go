@@ -17,6 +17,7 @@ import (
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/train/config"
+	"vagen/train/judges"
 )
 
 func judgeCommand() *cli.Command {
@@ -31,8 +32,8 @@ func judgeCommand() *cli.Command {
 those that the text asserts; testdata/judge/labelled.json is one.
 
 KEY=VALUE are keys of the block state_reward, such as scorer=judge,
-judge_base_url=http://localhost:8000/v1, judge_model=NAME, judge.key_env=VARIABLE and
-judge.cache=DIR; --config gives those of env.config in a run's configuration. Without any,
+judge_base_url=http://localhost:8000/v1, judge_model=NAME, judge.key_env=VARIABLE,
+judge.cache=DIR, or judge.model=DIR for a model of this process; --config gives those of env.config in a run's configuration. Without any,
 the fixed rules are measured. A model is asked as in training, except that
 judge.step_budget does not apply. --base-url and --model are short for three of the keys.
 
@@ -83,7 +84,9 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	if o.limit > 0 {
 		set = set[:min(o.limit, len(set))]
 	}
-	reader, err := o.open(c)
+	models := &judges.Models{Log: c.Log}
+	defer models.Close()
+	reader, err := o.open(c, models)
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func answered(u client.Usage) error {
 }
 
 // open returns the judge to measure.
-func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
+func (o *judgeEval) open(c *cli.Call, models *judges.Models) (judge.Reader, error) {
 	block := map[string]any{}
 	if o.config != "" {
 		run, err := config.Load(o.config)
@@ -166,11 +169,11 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 	if rules := s.Rules(); rules != nil {
 		return rules, nil
 	}
-	m, err := client.New(s, c.Log)
+	ask, err := models.Dial(client.Dial(c.Log))(s)
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	return &judge.Model{Complete: m.Complete}, nil
+	return &judge.Model{Complete: ask}, nil
 }
 
 func printQuality(w io.Writer, e *judge.Evaluation) error {

@@ -46,7 +46,7 @@ func (o *Options) Validate() error {
 	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling"})
 	prompts.Check(c, &o.Response, placeholders)
 	options.CheckLayout(c, &o.Texts, env.Legacy)
-	options.CheckStateReward(c, &o.StateReward, env.Legacy, o.PromptFormat)
+	options.CheckStateReward(c, &o.StateReward, env.Legacy, &o.Response)
 	if o.MaxActions > 1 {
 		c.Bad("max_actions_per_step", "%d, must be 1", o.MaxActions)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
@@ -94,7 +95,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 		o.DreamSim = &HTTPScorer{URL: o.DreamSimURL, Metric: "dreamsim", Timeout: timeout}
 	}
 	po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens}
-	format, err := reward.NewParser(o.PromptFormat, po)
+	format, err := options.NewParser(&o.Response, po)
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}

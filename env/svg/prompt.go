@@ -49,7 +49,7 @@ func (e *Env) formatText() string { return e.texts.Format(e.format, e.ownFormat)
 func (e *Env) ownFormat() string {
 	var what []string
 	for _, name := range e.format.Sections() {
-		what = append(what, "<"+name+"> holds "+sections[name])
+		what = append(what, "<"+name+"> holds "+words.Content(sections, name))
 	}
 	text := "Answer in this form: " + e.format.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
 	if e.o.MaxActions > 1 {

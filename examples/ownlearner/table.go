@@ -34,7 +34,8 @@ type cell struct {
 
 // table is the learner: a policy and a critic without a network.
 type table struct {
-	Cells map[int32]*cell
+	Cells    map[int32]*cell
+	gradient map[int32]*cell // since the last step
 }
 
 var _ policy.Learner = (*table)(nil)
@@ -121,57 +122,74 @@ func (t *table) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if what.Reference {
 		return nil, errors.New("ownlearner: there is no reference policy: switch KL off")
 	}
+	return t.scores(rows, temperature), ctx.Err()
+}
+
+// scores are those of every word in rows.
+func (t *table) scores(rows *policy.Rows, temperature float64) *policy.Scores {
 	n := len(rows.Tokens)
 	out := &policy.Scores{LogProbs: make([]float32, n), Values: make([]float32, n), Entropy: make([]float32, n)}
 	choices(rows, func(i int, state, word int32) {
-		if want[i] {
-			c := t.at(state)
-			out.LogProbs[i], out.Values[i] = float32(c.logProbs(temperature)[word]), float32(c.Value)
+		c := t.at(state)
+		lp := c.logProbs(temperature)
+		out.LogProbs[i], out.Values[i] = float32(lp[word]), float32(c.Value)
+		for _, x := range lp {
+			out.Entropy[i] -= float32(math.Exp(x) * x)
 		}
 	})
-	return out, ctx.Err()
+	return out
 }
 
-// Update implements policy.Learner: a step along the gradient of the policy loss, which
-// package policy evaluates in plain Go, and of the value loss.
-func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
-	if o.EntropyCoef != 0 || o.Imitate {
-		return policy.Stats{}, errors.New("ownlearner: the table has no entropy bonus and does not imitate")
+// Accumulate implements policy.Learner: package policy evaluates the objective in plain Go, with its derivatives
+// by what Score returns.
+func (t *table) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
+	stats := policy.Stats{Tokens: len(b.Tokens)}
+	if o.EntropyCoef != 0 {
+		return stats, errors.New("ownlearner: the table has no entropy bonus")
 	}
-	stats := policy.Stats{Tokens: len(b.Tokens), HasEntropy: true}
-	now := make([]float32, len(b.Tokens))
-	choices(&b.Rows, func(i int, state, word int32) { now[i] = float32(t.at(state).logProbs(o.Temperature)[word]) })
+	now := t.scores(&b.Rows, o.Temperature)
 	e, err := o.Eval(b, now)
 	if err != nil {
 		return stats, err
 	}
-	e.Report(&stats, b)
-	logits, values := map[int32]*[2]float64{}, map[int32]float64{}
+	e.Report(&stats)
+	if t.gradient == nil {
+		t.gradient = map[int32]*cell{}
+	}
 	choices(&b.Rows, func(i int, state, word int32) {
-		lp := t.at(state).logProbs(o.Temperature)
-		if logits[state] == nil {
-			logits[state] = &[2]float64{}
+		g := t.gradient[state]
+		if g == nil {
+			g = &cell{}
+			t.gradient[state] = g
 		}
-		for w := range lp {
-			logits[state][w] -= e.Slope[i] * math.Exp(lp[w])
-			stats.Entropy -= float64(b.Weight[i]) * math.Exp(lp[w]) * lp[w]
+		if slope := e.Slopes.LogProbs; slope != nil {
+			for w, lp := range t.at(state).logProbs(o.Temperature) {
+				g.Logits[w] -= slope[i] * math.Exp(lp)
+			}
+			g.Logits[word] += slope[i]
 		}
-		logits[state][word] += e.Slope[i]
-		if o.ValueCoef > 0 {
-			miss := t.at(state).Value - float64(b.Returns[i])
-			values[state] += float64(b.ValueWeight[i]) * miss
-			stats.ValueLoss += float64(b.ValueWeight[i]) * miss * miss / 2
+		if slope := e.Slopes.Values; slope != nil {
+			g.Value += slope[i]
 		}
 	})
-	for state, g := range logits {
-		c := t.at(state)
-		if !o.CriticOnly {
-			c.Logits[0] -= opt.Rate * g[0]
-			c.Logits[1] -= opt.Rate * g[1]
-		}
-		c.Value -= opt.CriticRate * o.ValueCoef * values[state]
-	}
 	return stats, ctx.Err()
+}
+
+// Step implements policy.Learner.
+func (t *table) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+	for state, g := range t.gradient {
+		c := t.at(state)
+		c.Logits[0] -= opt.Rate * g.Logits[0]
+		c.Logits[1] -= opt.Rate * g.Logits[1]
+		c.Value -= opt.CriticRate * g.Value
+	}
+	t.gradient = nil
+	return policy.Stats{}, ctx.Err()
+}
+
+// Update implements policy.Learner.
+func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+	return policy.AccumulateAndStep(ctx, t, b, o, opt)
 }
 
 const fileName = "table.json"

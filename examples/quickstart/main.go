@@ -225,29 +225,29 @@ func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.
 	next := c.Env.Seed
 	for n, l := range r.lessons {
 		next -= int64(l.transcripts)
-		ts, err := demonstrate(ctx, model, envs, c, r, l, next, uint64(n))
-		if err != nil {
-			return err
-		}
 		l.Seed = c.Run.Seed + uint64(n)
-		if err := train.Imitate(ctx, model, ts, l.Imitation, sinks...); err != nil {
+		recorded := demonstrations(model, envs, c, r, l, next, uint64(n))
+		if err := train.Imitate(ctx, model, l.transcripts, recorded, l.Imitation, sinks...); err != nil {
 			return err
 		}
 	}
 	return model.Tie(ctx)
 }
 
-// demonstrate records the scripted episodes of a lesson.
-func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, l lesson, first int64, n uint64) ([]*rollout.Trajectory, error) {
-	episodes := make([]rollout.Episode, l.transcripts)
-	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
-	}
-	return rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		t, ok := e.(env.Teacher)
-		if !ok {
-			return "", fmt.Errorf("%T has no scripts", e)
+// demonstrations plays the scripted episodes of a lesson, those of an optimiser step when it needs them: all
+// at once, their pictures would take a gigabyte.
+func demonstrations(model *vlm.Model, envs *env.Registry, c config.Config, r recipe, l lesson, first int64, n uint64) train.Transcripts {
+	return func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) {
+		episodes := make([]rollout.Episode, len(members))
+		for k, i := range members {
+			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
 		}
-		return t.Teach("shortest_path", r.noise, rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)))
-	})
+		return rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+			t, ok := e.(env.Teacher)
+			if !ok {
+				return "", fmt.Errorf("%T has no scripts", e)
+			}
+			return t.Teach("shortest_path", r.noise, rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)))
+		})
+	}
 }

@@ -163,6 +163,29 @@ func TestThePartsAreLight(t *testing.T) {
 	require.Empty(t, most, "no such packages")
 }
 
+// TestTheRoomsOfTheModelDependOneWay: the packages below policy/vlm that hold a part of a model import only these
+// others of them.
+func TestTheRoomsOfTheModelDependOneWay(t *testing.T) {
+	const in = "vagen/policy/vlm/internal/"
+	rooms := map[string][]string{
+		"device": nil, "model": {"device"}, "backend": {"device"}, "net": {"device", "model"}, "weights": {"backend", "device", "model", "net"},
+		"generate": {"backend", "device", "model", "net"}, "plan": {"device", "generate", "model", "net"},
+		"learn": {"device", "model", "net", "weights"},
+	}
+	ps := list(t)
+	for name, may := range rooms {
+		p, ok := ps[in+name]
+		require.True(t, ok, name)
+		for _, path := range p.Imports {
+			other := strings.TrimPrefix(path, in)
+			if _, room := rooms[other]; room && path != other {
+				require.Contains(t, may, other, name)
+			}
+			require.NotEqual(t, "vagen/policy/vlm", path, name)
+		}
+	}
+}
+
 // TestTheLoopDrawsNothing: package train does not depend on a module for plots, PDF or
 // fonts, nor on GoMLX or NATS. A run does not depend on a NATS server or on what that brings, such
 // as the handlers of net/http/pprof.

@@ -32,6 +32,7 @@ type Bandit struct {
 	mu      sync.Mutex
 	Prefs   map[int32][]float64
 	Values  map[int32]float64
+	sum     gradient // since the last step
 	Asked   []asked
 	Updates []Update
 	Seeds   []uint64 // of all prompts

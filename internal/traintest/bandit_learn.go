@@ -3,6 +3,7 @@ package traintest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -22,61 +23,90 @@ func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objec
 			return s, err
 		}
 	}
-	if err := b.learn(batch, o, opt, &s); err != nil {
+	if err := b.accumulate(batch, o, &s); err != nil {
 		return s, err
 	}
+	b.step(opt, &s)
 	return s, ctx.Err()
 }
 
-// learn does a gradient step on the objective's policy loss and moves values towards
-// returns. KL and entropy terms have no gradient here.
-func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
-	prefs, values := map[int32][]float64{}, map[int32]float64{}
-	slope := make([]float64, len(batch.Tokens))
-	if !o.CriticOnly {
-		logProbs := make([]float32, len(batch.Tokens))
-		each(&batch.Rows, func(i int, s int32) { logProbs[i] = float32(b.logProb(batch.Tokens[i], s, o.Temperature)) })
-		o.KLCoef = 0
-		e, err := o.Eval(batch, logProbs)
-		if err != nil {
-			return err
-		}
-		slope = e.Slope
-		e.Report(stats, batch)
-		stats.Metrics = nil // as in the model's learner for losses of single tokens
-	}
+// Accumulate implements policy.Learner.
+func (b *Bandit) Accumulate(ctx context.Context, batch *policy.Batch, o policy.Objective) (policy.Stats, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := policy.Stats{Tokens: len(batch.Tokens), HasEntropy: true}
+	return s, errors.Join(b.accumulate(batch, o, &s), ctx.Err())
+}
+
+// Step implements policy.Learner.
+func (b *Bandit) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := policy.Stats{HasGradNorm: true}
+	b.step(opt, &s)
+	return s, ctx.Err()
+}
+
+// gradient is that of a table.
+type gradient struct {
+	prefs  map[int32][]float64
+	values map[int32]float64
+}
+
+// accumulate adds the gradient of the objective's policy loss and of its value loss. KL and entropy terms have no
+// gradient here.
+func (b *Bandit) accumulate(batch *policy.Batch, o policy.Objective, stats *policy.Stats) error {
+	scores := &policy.Scores{LogProbs: make([]float32, len(batch.Tokens)), Values: make([]float32, len(batch.Tokens)), Entropy: make([]float32, len(batch.Tokens))}
 	each(&batch.Rows, func(i int, s int32) {
-		if w := float64(batch.Weight[i]); w != 0 && b.IsWord(batch.Tokens[i]) && !o.CriticOnly {
-			p := b.probs(s, o.Temperature)
-			if prefs[s] == nil {
-				prefs[s] = make([]float64, len(b.Words))
+		if scores.Values[i] = float32(b.Values[s]); b.IsWord(batch.Tokens[i]) {
+			scores.LogProbs[i] = float32(b.logProb(batch.Tokens[i], s, o.Temperature))
+			for _, p := range b.probs(s, o.Temperature) {
+				scores.Entropy[i] -= float32(p * math.Log(p))
 			}
-			for k := range p {
-				prefs[s][k] += slope[i] * p[k]
-				stats.Entropy -= w * p[k] * math.Log(p[k])
-			}
-			prefs[s][batch.Tokens[i]] -= slope[i]
-		}
-		if batch.ValueWeight != nil && batch.ValueWeight[i] != 0 && o.ValueCoef > 0 {
-			e := b.Values[s] - float64(batch.Returns[i])
-			values[s] += float64(batch.ValueWeight[i]) * e
-			stats.ValueLoss += float64(batch.ValueWeight[i]) * e * e / 2
 		}
 	})
-	for _, s := range slices.Sorted(mapKeys(prefs)) {
+	o.KLCoef, o.EntropyCoef = 0, 0
+	e, err := o.Eval(batch, scores)
+	if err != nil {
+		return err
+	}
+	e.Report(stats)
+	stats.Metrics = nil
+	if b.sum.prefs == nil {
+		b.sum = gradient{map[int32][]float64{}, map[int32]float64{}}
+	}
+	each(&batch.Rows, func(i int, s int32) {
+		if e.Slopes.LogProbs != nil && e.Slopes.LogProbs[i] != 0 && b.IsWord(batch.Tokens[i]) {
+			if b.sum.prefs[s] == nil {
+				b.sum.prefs[s] = make([]float64, len(b.Words))
+			}
+			for k, p := range b.probs(s, o.Temperature) {
+				b.sum.prefs[s][k] += e.Slopes.LogProbs[i] * p
+			}
+			b.sum.prefs[s][batch.Tokens[i]] -= e.Slopes.LogProbs[i]
+		}
+		if e.Slopes.Values != nil {
+			b.sum.values[s] += e.Slopes.Values[i]
+		}
+	})
+	return nil
+}
+
+// step changes the table along the gradient.
+func (b *Bandit) step(opt policy.Optimizer, stats *policy.Stats) {
+	for _, s := range slices.Sorted(mapKeys(b.sum.prefs)) {
 		if b.Prefs[s] == nil {
 			b.Prefs[s] = make([]float64, len(b.Words))
 		}
-		for k, g := range prefs[s] {
+		for k, g := range b.sum.prefs[s] {
 			b.Prefs[s][k] += opt.Rate * g
 			stats.GradNorm += g * g
 		}
 	}
-	for _, s := range slices.Sorted(mapKeys(values)) {
-		b.Values[s] -= o.ValueCoef * opt.CriticRate * values[s]
+	for _, s := range slices.Sorted(mapKeys(b.sum.values)) {
+		b.Values[s] -= opt.CriticRate * b.sum.values[s]
 	}
-	stats.GradNorm = math.Sqrt(stats.GradNorm)
-	return nil
+	stats.GradNorm, b.sum = math.Sqrt(stats.GradNorm), gradient{}
 }
 
 func mapKeys[V any](m map[int32]V) func(func(int32) bool) {

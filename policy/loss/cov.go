@@ -69,37 +69,6 @@ func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 	return draw(t.order, shareOf(p.Ratio, n), b.Seed)
 }
 
-// Chosen returns which tokens of a batch [ClipCov] drops or [KLCov] penalises, one entry
-// per token in dst, which is reused if its capacity suffices; none for other losses. It
-// is for losses that are computed elsewhere, such as on an accelerator, which then need
-// no sort or random draw. Errors are those of [Eval].
-func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
-	dst = grow(dst, len(b.Mask))
-	clear(dst)
-	chooser, ok := p.(interface {
-		check() error
-		choose(t *Terms, b *Batch[float64]) []int
-	})
-	if !ok {
-		return dst, nil
-	}
-	if err := chooser.check(); err != nil {
-		return dst, err
-	}
-	if err := b.check(); err != nil {
-		return dst, err
-	}
-	var t Terms
-	w := widen(&float64Copy{}, b)
-	if err := t.reset(w); err != nil {
-		return dst, err
-	}
-	for _, i := range chooser.choose(&t, w) {
-		dst[i] = true
-	}
-	return dst, nil
-}
-
 // KLCov is the unclipped surrogate with a penalty on the tokens that reduce entropy most:
 //
 //	ℓ = −A·ρ                      ordinary tokens

@@ -1,8 +1,8 @@
 // Package loss holds the losses of reinforcement learning on tokens, in plain
 // Go, each with its gradient.
 //
-// It is the reference for the losses on the accelerator: every formula is above its code
-// with its source. Everything is computed in float64 whatever the storage type, and
+// Models return log-probs, entropies and values, and take the derivatives by them: no loss is computed elsewhere.
+// Every formula is above its code with its source. Everything is computed in float64 whatever the storage type, and
 // summed in token order; evaluation into a reused result does not allocate.
 //
 // # Policy losses
@@ -26,7 +26,7 @@
 //
 // [Registry] builds them by name. Custom losses implement [Policy]: policy.Objective takes
 // one as it is, and config.Registries.Losses makes a registered one known to
-// configurations.
+// configurations. A loss of tokens that do not depend on each other says so: see [Local].
 //
 // # Aggregation
 //
@@ -52,11 +52,6 @@
 // [EvalValue] is the critic's loss, [EvalActor] the policy's with entropy and KL terms,
 // [Logits] computes log-prob and entropy from logits and the gradient back, and
 // [Correct] corrects for rollouts sampled by other kernels than the trainer's.
-//
-// Losses that are computed elsewhere, such as on an accelerator, match those here if they
-// use the results that need a sort or a random draw ([Chosen]), weight tokens by the
-// loss's aggregation ([ModeOf], [Aggregation.Weights]) and reject invalid turn ids
-// ([CheckTurns]).
 //
 // At points without a derivative the result is that of automatic differentiation in
 // PyTorch: max and min give the mean of both sides on a tie, clamps pass the derivative

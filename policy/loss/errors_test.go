@@ -73,6 +73,8 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		GSPO{Low: 2}, TurnGSPO{Low: -1}, TurnPPO{High: -1}, CISPO{Low: nan},
 		SAPO{}, SAPO{TauPos: 1}, SAPO{1, inf}, GMPO{Low: -1}, GMPO{High: inf},
 		ClipCov{}, ClipCov{Ratio: 0.1, CovLow: 2, CovHigh: 1}, ClipCov{Ratio: 1.1, CovHigh: 1}, KLCov{}, KLCov{Ratio: 0.1, Coef: -1},
+		DPPO{Low: -1}, DPPO{High: inf}, DPPO{Cap: 1}, PrimeDPPO{KLTau: -1}, PrimeDPPO{AdvTau: nan}, PrimeDPPO{Low: -1}, PrimeDPPO{High: -1},
+		DRO{}, DRO{inf}, VESPO{KPos: -1}, VESPO{LambdaPos: nan}, VESPO{KNeg: inf}, VESPO{LambdaNeg: -1}, LUSPO{Delta: -1}, LUSPO{Low: 2},
 		nil,
 	} {
 		var r Result

@@ -14,6 +14,9 @@ type CISPO struct {
 	Low, High float64 // how far the weight may move below and above 1; Low in [0, 1], High ≥ 0
 }
 
+// Local reports that tokens are independent: see [Local].
+func (CISPO) Local() bool { return true }
+
 // Terms implements [Policy].
 func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
 	if err := checkClip("cispo", p.Low, p.High); err != nil {
@@ -63,6 +66,9 @@ func (p SAPO) check() error {
 	}
 	return nil
 }
+
+// Local reports that tokens are independent: see [Local].
+func (SAPO) Local() bool { return true }
 
 // Terms implements [Policy].
 func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {

@@ -92,6 +92,13 @@ func everyPolicy() map[string]Policy {
 		"clip_cov":   ClipCov{Low: 0.2, High: 0.2, Ratio: 0.2, CovLow: 0.1, CovHigh: 5},
 		"kl_cov":     KLCov{Ratio: 0.2, Coef: 0.7},
 		"reinforce":  Reinforce{},
+		"dppo_tv":    DPPO{Low: 0.05, High: 0.05, Cap: 1.5},
+		"dppo_kl":    DPPO{Low: 0.01, High: 0.01, KL: true},
+		"dppo_prime": PrimeDPPO{Low: 0.05, High: 0.08, AdvTau: 0.9, KLTau: 0.1},
+		"ipo":        PrimeDPPO{High: 0.06, AdvTau: 1, KLTau: 0.1, Symmetric: true},
+		"dro":        DRO{Beta: 0.3},
+		"vespo":      DefaultVESPO(),
+		"luspo":      LUSPO{Low: 0.05, High: 0.1, Delta: 1.05},
 	}
 }
 

@@ -14,6 +14,14 @@ type Policy interface {
 	Terms(t *Terms, b *Batch[float64]) error
 }
 
+// Local reports whether the loss of a token depends on nothing but that token's own numbers: p has a method
+// Local() bool that says so. Such a loss can be evaluated for any part of a batch, so a learner needs no second
+// forward pass. It must not read Batch.Offsets or Batch.Seed. Other losses always see all tokens of a batch.
+func Local(p Policy) bool {
+	l, ok := p.(interface{ Local() bool })
+	return ok && l.Local()
+}
+
 var (
 	_ Policy = PPO{}
 	_ Policy = GSPO{}
@@ -25,6 +33,11 @@ var (
 	_ Policy = ClipCov{}
 	_ Policy = KLCov{}
 	_ Policy = Reinforce{}
+	_ Policy = DPPO{}
+	_ Policy = PrimeDPPO{}
+	_ Policy = DRO{}
+	_ Policy = VESPO{}
+	_ Policy = LUSPO{}
 )
 
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens

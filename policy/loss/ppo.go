@@ -52,6 +52,9 @@ func (p PPO) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
+// Local reports that tokens are independent: see [Local].
+func (PPO) Local() bool { return true }
+
 // token returns ℓ and ∂ℓ/∂ln ρ.
 func (p PPO) token(t *Terms, ratio, adv float64) (float64, float64) {
 	l, d, won := clipped(ratio, adv, p.Low, p.High)
@@ -106,6 +109,9 @@ func checkClip(name string, low, high float64) error {
 // for the metrics; put truncated importance weights into Batch.Weight if the data is not
 // on-policy.
 type Reinforce struct{}
+
+// Local reports that tokens are independent: see [Local].
+func (Reinforce) Local() bool { return true }
 
 // Terms implements [Policy].
 func (Reinforce) Terms(t *Terms, b *Batch[float64]) error {

@@ -10,9 +10,9 @@ import (
 // Options are the settings for building policy losses by name. Each loss uses its own and
 // ignores the others. Start from [DefaultOptions]; a zero is used literally.
 type Options struct {
-	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov: below 1; gmpo: of the log-ratio
+	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov, luspo: below 1; gmpo: of the log-ratio; dppo: distance
 	ClipHigh float64 // same, above 1
-	DualClip float64 // ppo: largest factor on a negative advantage; 0 for none
+	DualClip float64 // ppo: largest factor on a negative advantage; dppo: largest weight; 0 for none
 
 	TauPos, TauNeg float64 // sapo
 	Single
@@ -28,14 +28,31 @@ type Single struct {
 	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
 	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
 	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
+
+	DROBeta      float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; must be given"`
+	MaskLow      float64 `yaml:"dppo_mask_low" doc:"dppo_prime: largest fall of a token's probability"`
+	MaskHigh     float64 `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
+	AdvTau       float64 `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`
+	KLTau        float64 `yaml:"kl_tau" doc:"dppo_prime, ipo: weight of the squared log-ratio"`
+	IPOThreshold float64 `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
+	VESPOKPos    float64 `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
+	VESPOLamPos  float64 `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight there"`
+	VESPOKNeg    float64 `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
+	VESPOLamNeg  float64 `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight there"`
+	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
 }
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
 func DefaultOptions() Options {
-	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
+	ppo, sapo, clip, kl, vespo := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov(), DefaultVESPO()
 	return Options{
 		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
-		Single: Single{ppo.Clamp, clip.Ratio, clip.CovLow, clip.CovHigh, kl.Ratio, kl.Coef},
+		Single: Single{
+			Clamp: ppo.Clamp, ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
+			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
+			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
+			VESPOLamNeg: vespo.LambdaNeg,
+		},
 	}
 }
 
@@ -86,6 +103,34 @@ func Builtin() *Registry {
 		}},
 		"kl_cov": {About: "penalises the tokens whose updates lower the entropy most", Value: func(o Options) (Policy, error) {
 			p := KLCov{o.KLCovRatio, o.KLCovCoef}
+			return p, p.check()
+		}},
+		"dppo_tv": {About: "drops tokens whose probability has changed too far", Value: func(o Options) (Policy, error) {
+			p := DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
+			return p, p.check()
+		}},
+		"dppo_kl": {About: "drops tokens whose distribution has changed too far", Value: func(o Options) (Policy, error) {
+			p := DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
+			return p, p.check()
+		}},
+		"dppo_prime": {About: "dppo_tv with a gradient of the ratio and a squared price, as in prime-rl", Value: func(o Options) (Policy, error) {
+			p := PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
+			return p, p.check()
+		}},
+		"ipo": {About: "dppo_prime with one limit in both directions", Value: func(o Options) (Policy, error) {
+			p := PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
+			return p, p.check()
+		}},
+		"dro": {About: "policy gradient with a squared price for leaving the old policy", Value: func(o Options) (Policy, error) {
+			p := DRO{o.DROBeta}
+			return p, p.check()
+		}},
+		"vespo": {About: "weighs rows by a smooth function of their joint ratio", Value: func(o Options) (Policy, error) {
+			p := VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
+			return p, p.check()
+		}},
+		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
+			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
 			return p, p.check()
 		}},
 		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},

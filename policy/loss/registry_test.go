@@ -3,13 +3,14 @@ package loss
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 	o := DefaultOptions()
-	o.ClipLow, o.ClipHigh, o.DualClip = 0.1, 0.3, 4
+	o.ClipLow, o.ClipHigh, o.DualClip, o.DROBeta = 0.1, 0.3, 4, 0.7
 	for name, want := range map[string]Policy{
 		"vanilla":   PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
 		"ppo":       PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
@@ -24,21 +25,30 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"kl_cov":    KLCov{0.0002, 0.1},
 		"reinforce": Reinforce{},
 		"gpg":       Reinforce{},
+
+		"dppo_tv":    DPPO{Low: 0.1, High: 0.3, Cap: 4},
+		"dppo_kl":    DPPO{Low: 0.1, High: 0.3, Cap: 4, KL: true},
+		"dppo_prime": PrimeDPPO{Low: 0.2, High: 0.2, AdvTau: 1, KLTau: 1e-3},
+		"ipo":        PrimeDPPO{High: 0.1, AdvTau: 1, KLTau: 1e-3, Symmetric: true},
+		"dro":        DRO{0.7},
+		"vespo":      VESPO{2, 3, 3, 2},
+		"luspo":      LUSPO{Low: 0.1, High: 0.3},
 	} {
 		got, err := Builtin().New(name, o)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
 		}
 	}
-	if n := len(Builtin().Names()); n != 13 {
-		t.Errorf("%d names, the table above has 13", n)
+	if n := len(Builtin().Names()); n != 20 {
+		t.Errorf("%d names, the table above has 20", n)
 	}
 }
 
 func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 	for _, name := range Builtin().Names() {
 		_, err := Builtin().New(name, Options{ClipLow: -1})
-		if free := name == "reinforce" || name == "gpg"; (err == nil) != free {
+		free := slices.Contains([]string{"reinforce", "gpg", "dppo_prime", "ipo", "vespo"}, name)
+		if (err == nil) != free {
 			t.Errorf("%s with a negative clip range: %v", name, err)
 		}
 	}

@@ -71,10 +71,6 @@ func EvalValue[T Float](dst *ValueResult, v Value, a Aggregation, b *ValueBatch[
 	if err != nil {
 		return err
 	}
-	factor := 0.5
-	if v.Plain {
-		factor = 1
-	}
 	t := &dst.inner.terms
 	n := len(b.Value)
 	t.Loss, t.Slope = zeros(t.Loss, n), zeros(t.Slope, n)
@@ -84,16 +80,14 @@ func EvalValue[T Float](dst *ValueResult, v Value, a Aggregation, b *ValueBatch[
 			continue
 		}
 		pred, ret := float64(b.Value[i]), float64(b.Return[i])
-		held, pass := pred, 1.0
-		if !math.IsInf(v.Clip, 1) {
-			old := float64(b.OldValue[i])
-			held, pass = clamp(pred, old-v.Clip, old+v.Clip)
+		old := 0.0
+		if b.OldValue != nil {
+			old = float64(b.OldValue[i])
 		}
-		free, bound := (pred-ret)*(pred-ret), (held-ret)*(held-ret)
-		l, d := maxOf(free, 2*(pred-ret), bound, 2*(held-ret)*pass)
-		t.Loss[i], t.Slope[i] = factor*l, factor*d
+		var clipped bool
+		t.Loss[i], t.Slope[i], clipped = v.Of(pred, old, ret)
 		m.Tokens++
-		if bound > free {
+		if clipped {
 			m.ClipFraction++
 		}
 		m.ValueMean += pred
@@ -109,6 +103,21 @@ func EvalValue[T Float](dst *ValueResult, v Value, a Aggregation, b *ValueBatch[
 	r := &dst.inner
 	dst.Term, dst.Loss, dst.Grad, dst.Empty, dst.Metrics = r.Term, r.Loss, r.Grad, r.Empty, m
 	return nil
+}
+
+// Of returns the loss of one prediction, with its derivative, and whether the clipped side is the larger one. old
+// is not read if Clip is +Inf.
+func (v Value) Of(pred, old, ret float64) (l, slope float64, clipped bool) {
+	held, pass := pred, 1.0
+	if !math.IsInf(v.Clip, 1) {
+		held, pass = clamp(pred, old-v.Clip, old+v.Clip)
+	}
+	free, bound := (pred-ret)*(pred-ret), (held-ret)*(held-ret)
+	l, slope = maxOf(free, 2*(pred-ret), bound, 2*(held-ret)*pass)
+	if !v.Plain {
+		l, slope = l/2, slope/2
+	}
+	return l, slope, bound > free
 }
 
 // check returns the mask of counted tokens.

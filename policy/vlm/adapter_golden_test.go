@@ -13,7 +13,6 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -28,7 +27,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
-		r.spec = m.actor.net.spec
+		r.spec = m.actor.Net.Spec
 		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
@@ -110,21 +109,21 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(m.actor.net).packs(&r.all, want)
+	packs, err := m.packer(m.actor.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := m.actor.net.forward(m.actor.parts, p, false)
+		trace, err := m.actor.Net.Forward(m.actor.Parts, p, false)
 		require.NoError(r.t, err)
-		head := m.actor.net.head(true, false)
+		head := m.actor.Net.Head(true, false)
 		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(m.actor.net.headInputs(head, m.actor.parts), trace.x))
+		}).Run(append(m.actor.Net.HeadInputs(head, m.actor.Parts), trace.X))
 		require.NoError(r.t, err)
 		x, err := device.ReadNew[float32](logits[0])
 		require.NoError(r.t, err)
 		logits[0].Free()
-		trace.free()
+		trace.Free()
 		vocab := m.cfg.Text.Vocab
 		for _, row := range r.rows {
 			if row.test.Name != name || at[row.index].pack != i {
@@ -150,10 +149,9 @@ func (r *recordedModel) compareAdapterGradients(m *Model) {
 	if s == nil || !r.has("lora.train.loss") {
 		return
 	}
-	g, sums := s.gradients(r, m, m.actor)
-	defer m.net.freeGradients(g)
-	r.tally.Float(r.t, "lora loss", sums[model.StatPolicy], r.floats("lora.train.loss")[0], firstLossLimit)
-	grads := r.numbers(m.actor, &tensors{groups: trainedGroups(m.actor.weights.groups), arrays: m.actor.net.list(g.parts)})
+	grads, stats := s.gradients(r, m, m.actor)
+	defer m.actor.DropGradients()
+	r.tally.Float(r.t, "lora loss", stats.PolicyLoss, r.floats("lora.train.loss")[0], firstLossLimit)
 	compared := 0
 	for name, x := range grads {
 		key := "lora.train.grad/" + peft.Prefix + name

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 )
@@ -124,7 +125,7 @@ func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
 
 	fail := func(want string, o Options) {
-		o.Backend = backendGo
+		o.Backend = backend.Go
 		_, err := Open(t.Context(), dir, o)
 		require.ErrorContains(t, err, want)
 	}
@@ -159,7 +160,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		if want == "lm_head" {
 			dir = tinyFolder(t, model.Qwen25VL, object{"tie_word_embeddings": false})
 		}
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, LoRA: &l})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, LoRA: &l})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, want)
 	}
@@ -206,7 +207,7 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 		`"model.visual.*"`: {"*.embed_tokens.weight", "model.visual.*"},
 		"q, k and v":       {"*.q_proj.weight"},
 	} {
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, Freeze: freeze})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Freeze: freeze})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, want)
 	}

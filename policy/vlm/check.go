@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // Description is the result of Check.
@@ -33,10 +33,10 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: encoder{m}}
-	if o.Backend == backendCUDA {
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil, Encoder: m.text}
+	if o.Backend == backend.CUDA {
 		if err := plugin.RequireGPU(); err != nil {
-			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backendCUDA, err)
+			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backend.CUDA, err)
 		}
 	}
 	for _, check := range []func() error{m.checkPolicy, m.checkCritic} {
@@ -53,12 +53,12 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 func (m *Model) checkPolicy() error {
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
-	stored, err := m.openAdapter(m.opts.Adapter, &spec)
+	stored, err := weights.OpenAdapter(m.opts.Adapter, &spec)
 	if err != nil {
 		return err
 	}
-	stored.close()
-	return checkTensors(m.dir, &spec)
+	stored.Close()
+	return weights.CheckTensors(m.dir, &spec)
 }
 
 func (m *Model) checkCritic() error {
@@ -69,25 +69,12 @@ func (m *Model) checkCritic() error {
 	spec := *m.cfg
 	spec.Critic, spec.Tied = true, false
 	if _, err := os.Stat(filepath.Join(dir, peft.ConfigFile)); err != nil {
-		return checkTensors(dir, &spec)
+		return weights.CheckTensors(dir, &spec)
 	}
-	stored, err := m.openCriticAdapter(dir, &spec)
+	stored, err := weights.OpenCriticAdapter(dir, &spec, m.adapter, m.opts.Log)
 	if err != nil {
 		return err
 	}
-	stored.close()
-	return nil
-}
-
-// checkTensors compares the headers of a folder's weights with a model.
-func checkTensors(dir string, spec *model.Config) error {
-	r, err := safetensors.OpenSharded(dir)
-	if err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	defer r.Close()
-	if _, _, err := resolve(r, spec); err != nil {
-		return fmt.Errorf("vlm: %s: %w", dir, err)
-	}
+	stored.Close()
 	return nil
 }

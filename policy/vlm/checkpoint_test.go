@@ -14,7 +14,9 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // train takes n steps with policy, critic and all terms.
@@ -103,7 +105,7 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
 				dir := tinyFolder(t, model.Qwen25VL, nil)
 				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-				require.NoError(t, writeWeights(dir, configOf(t, dir), dtype, spread(3)))
+				require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, spread(3)))
 				o := Options{Critic: critic, Seed: 9}
 				m := openTiny(t, dir, o)
 				train(t, m, 2)
@@ -148,7 +150,7 @@ func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(first, optimizerFolder, "actor.safetensors"))
 	train(t, m, 1)
 	require.NoError(t, m.Restore(t.Context(), first))
-	require.Nil(t, m.actor.adam)
+	require.Nil(t, m.actor.Adam)
 	requireSameFiles(t, first, save(t, m))
 }
 
@@ -273,7 +275,7 @@ func reset(t *testing.T, path, steps string) {
 		info, _ := r.Info(name)
 		list = append(list, info)
 	}
-	w, err := safetensors.Create(path, list, map[string]string{stepsKey: steps})
+	w, err := safetensors.Create(path, list, map[string]string{learn.StepsKey: steps})
 	require.NoError(t, err)
 	for _, x := range list {
 		v, err := r.Float32(x.Name, nil)

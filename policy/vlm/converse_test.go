@@ -47,12 +47,12 @@ func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
 }
 
 func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
-	for _, family := range model.Families() {
+	for _, family := range append(model.Families(), hybrid) {
 		t.Run(string(family), func(t *testing.T) {
 			m := newTiny(t, family, Options{})
 			played := playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 16})
-			c := m.chats[3]
-			require.Len(t, played[3].tokens, c.batch.rows[c.row].length)
+			c := m.gen.Chats[3]
+			require.Len(t, played[3].tokens, c.Batch.Rows[c.Row].Length)
 			played.requireScored(t, m, 1)
 		})
 	}
@@ -61,7 +61,7 @@ func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
 func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
 		m := newTiny(t, family, Options{})
-		_, end := m.chat.EndOfTurn()
+		_, end := m.text.Chat.EndOfTurn()
 		msgs := append([]policy.Message{{Role: policy.System, Text: "you play"}}, say("left?")...)
 		if m.cfg.Vision != nil {
 			msgs = append(msgs[:1], say("left?<image>", drawing(3, 16, 8))...)
@@ -77,7 +77,7 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 		require.Equal(t, len(first.Images), len(images))
 		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response, pieces[3].Response})
 		require.Equal(t, end, pieces[1].Tokens[len(pieces[1].Tokens)-1])
-		require.Equal(t, "right", m.tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], tokenizer.KeepSpecial))
+		require.Equal(t, "right", m.text.Tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], tokenizer.KeepSpecial))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 
-	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
+	pad := m.text.Tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
 	for want, msgs := range map[string][]policy.Message{
 		"message 1: 1 images, but the assistant": {look[0], {Role: policy.Assistant, Text: "x", Images: look[0].Images}},
 		"message 1: tokenizer: ":                 {look[0], assistant("see " + pad)},
@@ -129,7 +129,7 @@ func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
 	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
 	require.NoError(t, got[1].Err)
 	require.ErrorIs(t, got[2].Err, policy.ErrNoRoom)
-	require.NotContains(t, m.chats, uint64(3))
+	require.NotContains(t, m.gen.Chats, uint64(3))
 	// Without a limit there are too many tokens, too.
 	out, err := m.Generate(t.Context(), []policy.Prompt{p(4)}, policy.Sampling{MaxTokens: math.MaxInt})
 	require.NoError(t, err)
@@ -159,13 +159,19 @@ func TestForgettingFreesTheCache(t *testing.T) {
 	m.Forget(1)
 	after, _ := m.dev.Live()
 	require.Equal(t, before, after)
-	require.Empty(t, m.chats)
-	require.Empty(t, m.batches)
+	require.Empty(t, m.gen.Chats)
+	require.Empty(t, m.gen.Batches)
 }
 
 // Batches of 64 rows and more shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{})
+	for _, family := range []model.Family{model.Qwen2, hybrid} {
+		testShrinking(t, newTiny(t, family, Options{}))
+	}
+}
+
+func testShrinking(t *testing.T, m *Model) {
+	t.Helper()
 	var first, second []policy.Prompt
 	var others []uint64
 	for key := range uint64(64) {
@@ -184,7 +190,7 @@ func TestShrinkingABatchChangesNoConversation(t *testing.T) {
 		delete(played, key)
 	}
 	played.play(t, m, second, o)
-	require.Len(t, m.batches[0].rows, 32)
+	require.Len(t, m.gen.Batches[0].Rows, 32)
 	played.requireScored(t, m, 1)
 }
 
@@ -202,7 +208,7 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, ctx.Err())
-		require.Empty(t, m.chats, "conversations end with a broken call")
+		require.Empty(t, m.gen.Chats, "conversations end with a broken call")
 		live, _ := m.dev.Live()
 		require.Equal(t, before, live, "after %d looks", looks)
 	}
@@ -231,15 +237,15 @@ func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
 		played.play(t, m, asks(), o)
 		_, err := m.Generate(&countdown{t.Context(), looks}, []policy.Prompt{more(1, 5), more(77, 6)}, o)
 		if done = err == nil; !done {
-			require.NotContains(t, m.chats, uint64(1), "after %d looks", looks)
-			require.NotContains(t, m.chats, uint64(77))
+			require.NotContains(t, m.gen.Chats, uint64(1), "after %d looks", looks)
+			require.NotContains(t, m.gen.Chats, uint64(77))
 		}
-		require.Contains(t, m.chats, uint64(2))
+		require.Contains(t, m.gen.Chats, uint64(2))
 		played.play(t, m, []policy.Prompt{more(2, 8)}, o)
 		require.Equal(t, alone[2].tokens, played[2].tokens, "after %d looks", looks)
 		requireNear(t, alone[2].logProbs, played[2].logProbs, rowDrift, "log-probs")
 		m.Forget(append(keysOf(asks()), 77)...)
-		require.Empty(t, m.batches)
+		require.Empty(t, m.gen.Batches)
 	}
 }
 
@@ -294,13 +300,13 @@ func TestFailingDevicesEndConversationsOfCancelledCalls(t *testing.T) {
 	both := []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}
 	_, err := m.Generate(t.Context(), both, policy.Sampling{MaxTokens: 1})
 	require.NoError(t, err)
-	require.Len(t, m.chats, 2)
+	require.Len(t, m.gen.Chats, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err = m.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, policy.Sampling{MaxTokens: 32}, func(int, int32) {
 		cancel()
 		m.dev.Close()
 	})
 	require.ErrorIs(t, err, device.ErrClosed)
-	require.Empty(t, m.chats, "the other one shared the cache")
-	require.Empty(t, m.batches)
+	require.Empty(t, m.gen.Chats, "the other one shared the cache")
+	require.Empty(t, m.gen.Batches)
 }

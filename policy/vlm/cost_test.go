@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/plan"
 )
 
 // The recorded model qwen2_5_vl-tied has 3 layers of width 64 with 4 heads and 2 key heads of
@@ -29,41 +31,41 @@ func TestCostsOfTheRecordedModelFollowFromItsShape(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		step Step
-		rule costRule
+		rule plan.CostRule
 		rows int
 		want Cost
 	}{
 		// 2·200,704 products for each of 2 tokens, and 4·64 per layer, row and key; 6 keys.
 		// All weights, and of 2 rows the 5 tokens read and the one written.
-		{"decode", StepDecode, costRule{}, 2, Cost{Bytes: 806144 + 2*6*192*4, FLOPs: 2*2*200704 + 4*64*3*2*6, HardwareFLOPs: 2*2*200704 + 4*64*3*2*6}},
-		{"decode in bfloat16", StepDecode, costRule{compute: dtypes.BFloat16, narrow: true}, 2,
+		{"decode", StepDecode, plan.CostRule{}, 2, Cost{Bytes: 806144 + 2*6*192*4, FLOPs: 2*2*200704 + 4*64*3*2*6, HardwareFLOPs: 2*2*200704 + 4*64*3*2*6}},
+		{"decode in bfloat16", StepDecode, plan.CostRule{Compute: dtypes.BFloat16, Narrow: true}, 2,
 			Cost{Bytes: 2*200704 + 4*832 + 2*6*192*2, FLOPs: 812032, HardwareFLOPs: 812032}},
 		// Layers for 10 tokens, the head for 2, and 1+2+3+4+5 of 5·5 pairs of tokens.
-		{"prefill", StepPrefill, costRule{}, 2, Cost{Bytes: 806144 + 2*5*192*4,
+		{"prefill", StepPrefill, plan.CostRule{}, 2, Cost{Bytes: 806144 + 2*5*192*4,
 			FLOPs: 2*10*110592 + 2*2*90112 + 4*64*3*2*15, HardwareFLOPs: 2*10*110592 + 2*2*90112 + 4*64*3*2*25}},
 		// The head for 8 tokens; the weights are read in each of 2 micro-batches.
-		{"score", StepScore, costRule{micro: 2}, 2, Cost{Bytes: 2 * 806144,
+		{"score", StepScore, plan.CostRule{Micro: 2}, 2, Cost{Bytes: 2 * 806144,
 			FLOPs: 2*10*110592 + 2*8*90112 + 23040, HardwareFLOPs: 2*10*110592 + 2*8*90112 + 38400}},
 		// Three times as many. Weights twice, gradients written, read for the norm, and 7
 		// numbers per weight in AdamW.
-		{"train", StepTrain, costRule{micro: 1}, 2, Cost{Bytes: 2*806144 + (1+1+7)*806144,
+		{"train", StepTrain, plan.CostRule{Micro: 1}, 2, Cost{Bytes: 2*806144 + (1+1+7)*806144,
 			FLOPs: 6*10*110592 + 6*8*90112 + 3*23040, HardwareFLOPs: 6*10*110592 + 6*8*90112 + 3*38400}},
 		// A second micro-batch reads and writes the gradients once more.
-		{"train, 2 micro-batches", StepTrain, costRule{micro: 2}, 2, Cost{Bytes: 4*806144 + (3+1+7)*806144, FLOPs: 11030016, HardwareFLOPs: 11076096}},
-		{"train, attention again", StepTrain, costRule{micro: 1, recompute: RecomputeAttention}, 2,
+		{"train, 2 micro-batches", StepTrain, plan.CostRule{Micro: 2}, 2, Cost{Bytes: 4*806144 + (3+1+7)*806144, FLOPs: 11030016, HardwareFLOPs: 11076096}},
+		{"train, attention again", StepTrain, plan.CostRule{Micro: 1, Keep: net.KeepMost}, 2,
 			Cost{Bytes: 11 * 806144, FLOPs: 11030016, HardwareFLOPs: 11076096 + 38400/2}},
-		{"train, blocks again", StepTrain, costRule{micro: 1, recompute: RecomputeBlocks}, 2,
+		{"train, blocks again", StepTrain, plan.CostRule{Micro: 1, Keep: net.KeepInputs}, 2,
 			Cost{Bytes: 11 * 806144, FLOPs: 11030016, HardwareFLOPs: 11076096 + 2*10*110592 + 38400}},
 	} {
-		if c.rule.compute == 0 {
-			c.rule.compute = dtypes.Float32
+		if c.rule.Compute == 0 {
+			c.rule.Compute = dtypes.Float32
 		}
-		c.rule.spec = cfg
-		got, err := c.rule.cost(c.step, c.rows, 5)
+		c.rule.Spec = cfg
+		got, err := c.rule.Cost(c.step, c.rows, 5)
 		require.NoError(t, err)
 		require.Equal(t, c.want, got, c.name)
 	}
-	_, err = costRule{spec: cfg, compute: dtypes.Float32}.cost("nap", 1, 1)
+	_, err = plan.CostRule{Spec: cfg, Compute: dtypes.Float32}.Cost("nap", 1, 1)
 	require.ErrorContains(t, err, `"nap"`)
 }
 
@@ -81,7 +83,7 @@ func TestADecodingStepOfQwen3BReadsSixGigabytes(t *testing.T) {
 	matrices, vectors := cfg.DecoderNumbers()
 	require.Equal(t, int64(36*77070336+311164928), matrices)
 	require.Equal(t, int64(36*(2048+2560+2048)+2048), vectors)
-	got, err := costRule{spec: cfg, compute: dtypes.BFloat16, narrow: true}.cost(StepDecode, 1, 512)
+	got, err := plan.CostRule{Spec: cfg, Compute: dtypes.BFloat16, Narrow: true}.Cost(StepDecode, 1, 512)
 	require.NoError(t, err)
 	const weights, token = 2*3085697024 + 4*241664, 36 * 2 * 2 * 128 * 2
 	require.EqualValues(t, weights+513*token, got.Bytes)
@@ -113,9 +115,9 @@ func TestLimitsOfThisMachineAreMeasured(t *testing.T) {
 		require.Greater(t, l.FLOPs, 1e5)
 		require.Less(t, l.FLOPs, 1e17)
 	}
-	size := limitSize{numbers: 1 << 20, side: 256, atLeast: time.Millisecond}
+	size := plan.Size{Numbers: 1 << 20, Side: 256, AtLeast: time.Millisecond}
 	for _, compute := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
-		check(measureLimits(t.Context(), testDevice(t), compute, size))
+		check(plan.Measure(t.Context(), testDevice(t), compute, size))
 	}
 	m := newTiny(t, model.Llama, Options{})
 	check(m.Limits(t.Context()))

@@ -11,8 +11,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// ownPPO implements the clipped surrogate with a dual clip again, as a type for which
-// there is no graph.
+// ownPPO implements the clipped surrogate with a dual clip again, without saying that it is local.
 type ownPPO struct{ low, high, dual float64 }
 
 func (p ownPPO) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
@@ -41,7 +40,7 @@ type ownLoss struct{ loss.Policy }
 // TestACustomLossUpdatesLikeTheBuiltInOne takes one optimiser step from the same weights
 // with a built-in loss and with the same formula as a custom type, with entropy, KL and
 // value terms and rollout weights. The first moment of the optimiser is the gradient;
-// the limit is that of gradients whose sums run in another order.
+// the two are evaluated before and after the step's first backward pass.
 func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen3, nil)
 	turns := loss.TurnGSPO{Low: 0.1, High: 0.15}

@@ -15,16 +15,19 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // digestOf is the SHA-256 of tensors.
-func digestOf(t testing.TB, all ...*tensors) string {
+func digestOf(t testing.TB, all ...*weights.Tensors) string {
 	t.Helper()
 	h := sha256.New()
 	for _, x := range all {
-		require.NoError(t, x.each(func(part model.Part, values []float32) error {
+		require.NoError(t, x.Each(func(part model.Part, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
 		}))
@@ -36,19 +39,19 @@ func digestOf(t testing.TB, all ...*tensors) string {
 func stateOf(t testing.TB, m *Model) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for name, l := range map[string]*learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
+	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
 		if l == nil {
 			continue
 		}
-		require.NoError(t, l.unpark())
-		out[name] = digestOf(t, l.weights)
-		for i, r := range l.replicas {
-			require.Equal(t, out[name], digestOf(t, r.weights), "%s on device %d", name, i)
+		require.NoError(t, l.Unpark())
+		out[name] = digestOf(t, l.Weights)
+		for i, r := range l.Replicas {
+			require.Equal(t, out[name], digestOf(t, r.Weights), "%s on device %d", name, i)
 		}
-		if l.adam != nil {
-			out[name+" moments"] = fmt.Sprint(digestOf(t, l.adam.m, l.adam.v), l.adam.steps)
+		if l.Adam != nil {
+			out[name+" moments"] = fmt.Sprint(digestOf(t, l.Adam.M, l.Adam.V), l.Adam.Steps)
 		}
-		require.NoError(t, l.park())
+		require.NoError(t, l.Park())
 	}
 	return out
 }
@@ -102,13 +105,25 @@ func live(t testing.TB, m *Model, round int, out *lived) {
 	}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
-	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, loss.GSPO{Low: 0.2, High: 0.2}} {
+	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ownLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
 		aim := policy.Objective{Temperature: 1, Policy: kind, EntropyCoef: 0.1}
 		if what.Reference {
 			aim.KL, aim.KLCoef = "k3", 0.1
 		}
 		if what.Values {
 			aim.ValueCoef, aim.ValueClip = 0.5, 0.2
+		}
+		if _, own := kind.(ownLoss); own { // of this package, in three calls
+			for range 2 {
+				stats, err := m.Accumulate(t.Context(), b, aim)
+				require.NoError(t, err)
+				out.Stats = append(out.Stats, stats)
+			}
+			stats, err := m.Step(t.Context(), opt)
+			require.NoError(t, err)
+			require.False(t, stats.Skipped)
+			out.Stats = append(out.Stats, stats)
+			continue
 		}
 		stats, err := m.Update(t.Context(), b, aim, opt)
 		require.NoError(t, err)
@@ -188,7 +203,7 @@ func TestAPartForEachDevice(t *testing.T) {
 	require.Len(t, runs[0].Played, 17)
 	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
 
-	_, err = Open(t.Context(), dir, Options{Backend: backendGo, SameBytes: true, PartPerDevice: true})
+	_, err = Open(t.Context(), dir, Options{Backend: backend.Go, SameBytes: true, PartPerDevice: true})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
 }
@@ -259,7 +274,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 		require.Equal(t, held, now, "round %d", round)
 	}
 	total := 8 * int64(sizeOf(m.actor)+sizeOf(m.critic)) // two moments of four bytes
-	weights := m.actor.weights.bytes() + m.critic.weights.bytes() + m.ref.weights.bytes()
+	weights := m.actor.Weights.Bytes() + m.critic.Weights.Bytes() + m.ref.Weights.Bytes()
 	var moments int64
 	for i, h := range held {
 		own := h[1] - weights
@@ -269,8 +284,8 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 	require.Equal(t, total, moments)
 }
 
-func sizeOf(l *learner) (n int) {
-	for _, g := range l.weights.groups {
+func sizeOf(l *learn.Learner) (n int) {
+	for _, g := range l.Weights.Groups {
 		n += g.Size()
 	}
 	return n
@@ -286,25 +301,25 @@ func TestLeavesDivideTheRows(t *testing.T) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
 	want := trues(len(rows.Tokens))
-	leaves, err := m.packer(m.net).leaves(&rows, want)
+	leaves, err := m.packer(m.net).Leaves(&rows, want)
 	require.NoError(t, err)
 	require.Len(t, leaves, tree.Leaves)
 	seen := map[int]int{}
 	for i, packs := range leaves {
 		tokens := 0
 		for _, p := range packs {
-			require.LessOrEqual(t, p.size(), max(128, p.length))
-			for _, at := range p.source {
+			require.LessOrEqual(t, p.Size(), max(128, p.Length))
+			for _, at := range p.Source {
 				seen[at]++
 			}
-			tokens += len(p.at)
+			tokens += len(p.At)
 		}
 		require.InDelta(t, float64(len(want))/tree.Leaves, tokens, float64(len(want))/tree.Leaves, "leaf %d", i)
 	}
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
 	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
-	leaves, err = m.packer(m.net).leaves(&few, trues(len(few.Tokens)))
+	leaves, err = m.packer(m.net).Leaves(&few, trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0
 	for _, packs := range leaves {
@@ -312,7 +327,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Equal(t, 3, used, "a leaf for each row")
 
-	none, err := m.packer(m.net).leaves(&few, make([]bool, len(few.Tokens)))
+	none, err := m.packer(m.net).Leaves(&few, make([]bool, len(few.Tokens)))
 	require.NoError(t, err)
 	require.Nil(t, none)
 }
@@ -322,7 +337,7 @@ func TestNumbersOfDevicesAreChecked(t *testing.T) {
 	for n, says := range map[int]string{
 		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
 	} {
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, Devices: n})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Devices: n})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, fmt.Sprintf("Devices: bad number of devices: %d, ", n))
 		require.ErrorContains(t, err, says)

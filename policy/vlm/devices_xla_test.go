@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -28,7 +29,7 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 		var want, state any
 		for i, shape := range c.shapes {
 			nodes, n := shape[0], shape[1]
-			o := Options{Backend: backendXLA, Devices: n, SameBytes: true, LoRA: c.lora}
+			o := Options{Backend: backend.XLA, Devices: n, SameBytes: true, LoRA: c.lora}
 			var others []*node
 			if nodes > 1 {
 				o, others = startNodes(t, dir, o, nodes, nil)
@@ -72,7 +73,8 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 				same, err := digests(m)
 				require.NoError(t, err)
 				require.NoError(t, m.Close())
-				require.Equal(t, same, others[0].ended(t))
+				require.NoError(t, <-others[0].ended)
+				require.Equal(t, same, others[0].state)
 			}
 		}
 	}

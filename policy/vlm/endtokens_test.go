@@ -31,7 +31,7 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	}
 	m, free := generate()
 	require.Len(t, free.Tokens, 8)
-	writeGeneration(t, dir, fmt.Sprintf(`{"eos_token_id": [%d, %d]}`, m.tok.Special().TurnEnd, free.Tokens[2]))
+	writeGeneration(t, dir, fmt.Sprintf(`{"eos_token_id": [%d, %d]}`, m.text.Tok.Special().TurnEnd, free.Tokens[2]))
 	m, ended := generate()
 	require.Equal(t, free.Tokens[:3], ended.Tokens)
 	require.Equal(t, policy.StopEnd, ended.Stop)
@@ -40,7 +40,7 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	next, err := m.Generate(t.Context(), []policy.Prompt{prompt}, o)
 	require.NoError(t, err)
 	require.Equal(
-		t, m.tok.Special().TurnEnd, next[0].Context[0], "it is not the template's end of a turn, which follows",
+		t, m.text.Tok.Special().TurnEnd, next[0].Context[0], "it is not the template's end of a turn, which follows",
 	)
 }
 

@@ -12,7 +12,9 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
@@ -32,12 +34,12 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 		for i := range x {
 			x[i] = math.MaxFloat32
 		}
-		require.NoError(t, checkFinite("x", x))
+		require.NoError(t, net.CheckFinite("x", x))
 		for i := range x {
 			for text, bad := range notFinite {
 				y := slices.Clone(x)
 				y[i] = bad
-				err := checkFinite("x", y)
+				err := net.CheckFinite("x", y)
 				require.ErrorIs(t, err, ErrNotFinite)
 				require.ErrorContains(t, err, fmt.Sprintf("x: entry %d is %s, must be finite", i, text))
 			}
@@ -50,7 +52,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	for text, bad := range notFinite {
 		dir := tinyFolder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go})
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
 	}
@@ -63,7 +65,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 		name := r.Names()[0]
 		require.NoError(t, r.Close())
 		spoil(t, path, name, 0, float32(math.NaN()))
-		_, err = Open(t.Context(), dir, Options{Backend: backendGo, Adapter: saved})
+		_, err = Open(t.Context(), dir, Options{Backend: backend.Go, Adapter: saved})
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, name)
 	})
@@ -93,7 +95,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
 	found := false
-	require.NoError(t, m.actor.set(func(part model.Part, old []float32) ([]float32, error) {
+	require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 		if part.Name == name {
 			found = true
 			for i := range part.Dims[1] {
@@ -171,7 +173,7 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
 	rows, want := fourRows(t, m)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
-		require.NoError(t, m.actor.set(func(part model.Part, old []float32) ([]float32, error) {
+		require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 			if part.Name == name {
 				return slices.Repeat([]float32{float32(math.NaN())}, len(old)), nil
 			}

@@ -199,7 +199,7 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	good := asks()[2]
-	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
+	pad := m.text.Tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
 	for name, c := range map[string]struct {
 		messages []policy.Message
 		want     string
@@ -220,7 +220,7 @@ func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 		require.Empty(t, got[0].Tokens, name)
 		require.NoError(t, got[1].Err, name)
 		require.Len(t, got[1].Tokens, 3, name)
-		require.NotContains(t, m.chats, uint64(7), name)
+		require.NotContains(t, m.gen.Chats, uint64(7), name)
 		m.Forget(good.Conversation)
 	}
 }
@@ -258,7 +258,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 	twice := []policy.Prompt{asks()[0], asks()[2], asks()[0]}
 	_, err := m.Generate(t.Context(), twice, policy.Sampling{MaxTokens: 1})
 	require.ErrorContains(t, err, "prompts 0 and 2 continue the same conversation, 1")
-	require.Empty(t, m.chats)
+	require.Empty(t, m.gen.Chats)
 }
 
 // countdown is a context that ends after its error has been read a number of times.

@@ -11,20 +11,22 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/net"
 )
 
 // compareHidden runs the forward pass of training, which keeps the hidden states between
 // the blocks, and compares them with the recorded ones.
-func (r *recordedModel) compareHidden(m *Model, l *learner) {
+func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
 	want := make([]bool, len(r.all.Tokens))
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(l.net).packs(&r.all, want)
+	packs, err := m.packer(l.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := l.net.forward(l.parts, p, true)
+		trace, err := l.Net.Forward(l.Parts, p, true)
 		require.NoError(r.t, err)
 		h := newHiddenStates(r.t, m, l, trace)
 		for _, row := range r.rows {
@@ -32,12 +34,12 @@ func (r *recordedModel) compareHidden(m *Model, l *learner) {
 				r.compareDecoder(h, row, at[row.index].first)
 			}
 		}
-		if p.vision != nil {
+		if p.Vision != nil {
 			for _, name := range r.names() {
 				r.compareVision(h, name, i, at)
 			}
 		}
-		trace.free()
+		trace.Free()
 	}
 }
 
@@ -56,36 +58,36 @@ type hiddenStates struct {
 	imageRow    []int32
 }
 
-func newHiddenStates(t *testing.T, m *Model, l *learner, trace *trace) *hiddenStates {
-	n := l.net
+func newHiddenStates(t *testing.T, m *Model, l *learn.Learner, trace *net.Trace) *hiddenStates {
+	n := l.Net
 	read := func(a *device.Array) []float32 {
 		x, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
 		return x
 	}
-	h := &hiddenStates{width: n.cfg.Text.Hidden, vocab: n.cfg.Text.Vocab, imageRow: trace.pack.imageRow}
-	for _, kept := range trace.kept {
+	h := &hiddenStates{width: n.Cfg.Text.Hidden, vocab: n.Cfg.Text.Vocab, imageRow: trace.Pack.ImageRow}
+	for _, kept := range trace.Kept {
 		h.states = append(h.states, read(kept[0]))
 	}
-	h.states = append(h.states, read(trace.x))
-	norm := read(l.parts.head[0])
+	h.states = append(h.states, read(trace.X))
+	norm := read(l.Parts.Head[0])
 	for i := 0; i < len(h.states[0]); i += h.width {
-		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.cfg.Text.Eps)...)
+		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.Cfg.Text.Eps)...)
 	}
-	if !n.spec.Critic {
-		head := n.head(true, false)
-		out, err := n.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+	if !n.Spec.Critic {
+		head := n.Head(true, false)
+		out, err := n.Dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(n.headInputs(head, l.parts), trace.x))
+		}).Run(append(n.HeadInputs(head, l.Parts), trace.X))
 		require.NoError(t, err)
 		h.logits = read(out[0])
 		out[0].Free()
 	}
-	if trace.pack.vision == nil {
+	if trace.Pack.Vision == nil {
 		return h
 	}
-	h.images = read(trace.images)
-	for _, d := range trace.deep {
+	h.images = read(trace.Images)
+	for _, d := range trace.Deep {
 		h.deep = append(h.deep, read(d))
 	}
 	for k, d := range h.deep { // the recording is from before they are added
@@ -97,16 +99,16 @@ func newHiddenStates(t *testing.T, m *Model, l *learner, trace *trace) *hiddenSt
 			}
 		}
 	}
-	h.visionWidth = n.cfg.Vision.Hidden
-	for _, kept := range trace.vkept {
+	h.visionWidth = n.Cfg.Vision.Hidden
+	for _, kept := range trace.Vkept {
 		h.vision = append(h.vision, read(kept[0]))
 	}
-	h.vision = append(h.vision, read(trace.vout[len(trace.vout)-1]))
-	if v := trace.pack.vision; v.table != nil {
-		table := read(l.parts.patch[2])
-		for i, entry := range v.table {
+	h.vision = append(h.vision, read(trace.Vout[len(trace.Vout)-1]))
+	if v := trace.Pack.Vision; v.Table != nil {
+		table := read(l.Parts.Patch[2])
+		for i, entry := range v.Table {
 			for j := range h.visionWidth {
-				h.vision[0][i/4*h.visionWidth+j] -= v.tableW[i] * table[int(entry)*h.visionWidth+j]
+				h.vision[0][i/4*h.visionWidth+j] -= v.TableW[i] * table[int(entry)*h.visionWidth+j]
 			}
 		}
 	}

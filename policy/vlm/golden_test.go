@@ -13,6 +13,9 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/net"
 )
 
 // Tolerances of the recorded collection, from the gap between its numbers and
@@ -52,7 +55,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if r.Critic {
 			l = m.critic
 		}
-		r.spec = l.net.spec
+		r.spec = l.Net.Spec
 		r.compareText(m)
 		r.comparePositions(m)
 		r.compareScores(m)
@@ -61,7 +64,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if !r.Critic {
 			r.compareGreedy(m)
 		}
-		weights := r.numbers(l, l.weights)
+		weights := r.numbers(l, l.Weights)
 		grads := r.compareTraining(m, l)
 		if grads != nil {
 			r.compareNoisyTraining(m, l, weights)
@@ -78,7 +81,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 // compareSaved writes a checkpoint of the loaded model. Its tensors have the names, types
 // and bytes of the recorded checkpoint, so that every program that loads that one loads
 // it, too.
-func (r *recordedModel) compareSaved(m *Model, l *learner) {
+func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
 	folder := actorFolder
 	if l == m.critic {
 		folder = criticFolder
@@ -110,9 +113,9 @@ func (r *recordedModel) compareText(m *Model) {
 		prompt := row.test.Prompts[row.row]
 		msgs := prompt.messages(r.t, r.all.Images[row.index])
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
-		_, pics, errs := m.prepareImages([][]image.Image{imagesOf(msgs)})
+		_, pics, errs := m.text.PrepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
-		ids, err := m.encode(policy.Prompt{Messages: msgs}, pics[0])
+		ids, err := m.gen.Encode(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
 		tokens, _ := r.tokens(row)
 		for k, column := range row.column {
@@ -129,13 +132,13 @@ func (r *recordedModel) comparePositions(m *Model) {
 	for _, row := range r.rows {
 		name := row.test.Name
 		tokens, _ := r.tokens(row)
-		var grids []grid
+		var grids []net.Grid
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.picture(im)
+			pic, err := m.text.Picture(im)
 			require.NoError(r.t, err)
-			grids = append(grids, pic.grid)
+			grids = append(grids, pic.Grid)
 		}
-		pos, next, err := positions(m.cfg, tokens, grids)
+		pos, next, err := net.Positions(m.cfg, tokens, grids)
 		require.NoError(r.t, err)
 		want := r.ints(name + ".position_ids")
 		b, t := row.test.Shape[0], row.test.Shape[1]
@@ -162,7 +165,7 @@ func (r *recordedModel) comparePositions(m *Model) {
 			}
 			for i, g := range grids {
 				thw := r.ints(name + ".image_grid_thw")[3*(first+i):]
-				golden.Equal(r.t, r.tally, name+": grid", fmt.Sprint(g.h, g.w), fmt.Sprint(thw[1], thw[2]))
+				golden.Equal(r.t, r.tally, name+": grid", fmt.Sprint(g.H, g.W), fmt.Sprint(thw[1], thw[2]))
 			}
 		}
 	}
@@ -210,12 +213,12 @@ type place struct{ pack, first int }
 
 // places finds the rows in the packs by the tokens that are to be scored: those
 // of each row but its first.
-func (r *recordedModel) places(packs []*pack) []place {
+func (r *recordedModel) places(packs []*net.Pack) []place {
 	out := make([]place, len(r.rows))
 	for i, p := range packs {
-		for k, source := range p.source {
+		for k, source := range p.Source {
 			if row, ok := slices.BinarySearch(r.all.Offsets, source-1); ok {
-				out[row] = place{i, int(p.at[k])}
+				out[row] = place{i, int(p.At[k])}
 			}
 		}
 	}
@@ -228,10 +231,10 @@ func (r *recordedModel) places(packs []*pack) []place {
 func (r *recordedModel) compareGreedy(m *Model) {
 	type target struct {
 		row recordedRow
-		req *request
+		req *generate.Request
 	}
 	var targets []target
-	var reqs []*request
+	var reqs []*generate.Request
 	most := 0
 	for _, row := range r.rows {
 		field := row.test.Name + ".greedy_ids"
@@ -240,46 +243,46 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		}
 		tokens, _ := r.tokens(row)
 		most = max(most, r.dims(field)[1])
-		q := &request{row: len(reqs), tokens: tokens, max: r.dims(field)[1]}
+		q := &generate.Request{Row: len(reqs), Tokens: tokens, Max: r.dims(field)[1]}
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.picture(im)
+			pic, err := m.text.Picture(im)
 			require.NoError(r.t, err)
-			q.images = append(q.images, pic)
+			q.Images = append(q.Images, pic)
 		}
 		targets, reqs = append(targets, target{row, q}), append(reqs, q)
 	}
 	require.NotEmpty(r.t, reqs)
-	s := &session{net: m.net, rows: make([]*rowState, rowBucket(len(reqs)))}
+	s := &generate.Session{Net: generate.Programs{Net: m.net}, Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
 	for i := range reqs {
-		s.rows[i] = &rowState{pending: -1}
+		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
-	defer s.free()
-	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &Options{MaxRows: len(reqs)})
+	defer s.Free()
+	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
-	defer c.free()
-	c.recentTokens = 8
-	f := c.newDecodeBatch(s)
+	defer c.Free()
+	c.RecentTokens = 8
+	f := c.NewDecodeBatch(s)
 	for _, q := range reqs {
-		f.assign(q)
+		f.Assign(q)
 	}
-	require.NoError(r.t, c.run(r.t.Context(), []*decodeBatch{f}))
+	require.NoError(r.t, c.Run(r.t.Context(), []*generate.DecodeBatch{f}))
 	for i, target := range targets {
 		name, row := target.row.test.Name, target.row.row
-		n := target.req.max
+		n := target.req.Max
 		ids := r.ints(name + ".greedy_ids")[row*n : (row+1)*n]
 		logProbs := r.floats(name + ".greedy_logprobs")[row*n : (row+1)*n]
 		margins := r.floats(name + ".greedy_margin")[row*n : (row+1)*n]
-		got := f.sequences[i].reply
+		got := f.Sequences[i].Reply
 		for k, id := range ids {
 			// Both logits may differ by the tolerance; and placeholders of images,
 			// which random weights may write, are never sampled here.
 			if margins[k] < 2*logitLimit.Abs || slices.Contains(m.cfg.Placeholders(), int32(id)) {
 				break
 			}
-			require.Greater(r.t, len(got.tokens), k, "%s row %d", name, row)
+			require.Greater(r.t, len(got.Tokens), k, "%s row %d", name, row)
 			what := fmt.Sprintf("%s row %d: greedy token %d", name, row, k)
-			golden.Equal(r.t, r.tally, what, int64(got.tokens[k]), id)
-			r.tally.Float(r.t, what+" log-prob", float64(got.logProbs[k]), logProbs[k], logitLimit)
+			golden.Equal(r.t, r.tally, what, int64(got.Tokens[k]), id)
+			r.tally.Float(r.t, what+" log-prob", float64(got.LogProbs[k]), logProbs[k], logitLimit)
 		}
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/rng"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
@@ -46,22 +49,19 @@ const signal = 2*rounding + 1e-6
 // training is the recorded batch.
 type training struct {
 	batch policy.Batch
-	want  []bool
-	head  *model.Head
-	loss  *model.Loss
 	aim   policy.Objective
 }
 
 // training reads the recorded batch: imitation of the masked tokens, or the mean
 // squared error of a critic's values there.
-func (r *recordedModel) training(l *learner) *training {
+func (r *recordedModel) training(l *learn.Learner) *training {
 	const name = "train"
 	if !r.has(name + ".losses") {
 		return nil
 	}
 	rows, at := r.caseRows(name)
 	n := len(rows.Tokens)
-	s := &training{batch: policy.Batch{Rows: rows}, want: make([]bool, n)}
+	s := &training{batch: policy.Batch{Rows: rows}}
 	mask := r.ints(name + ".loss_mask")
 	weight := make([]float32, n)
 	var total float64
@@ -69,12 +69,11 @@ func (r *recordedModel) training(l *learner) *training {
 		total += float64(m)
 	}
 	for i, place := range at {
-		s.want[i] = mask[place] == 1
 		weight[i] = float32(float64(mask[place]) / total)
 	}
 	if !r.Critic {
 		s.batch.Weight = weight
-		s.head, s.loss, s.aim = l.net.head(true, false), &model.Loss{Imitate: true}, policy.Objective{Imitate: true, Temperature: 1}
+		s.aim = policy.Objective{Imitate: true, Temperature: 1}
 		return s
 	}
 	// Half the squared error is the loss here.
@@ -87,24 +86,26 @@ func (r *recordedModel) training(l *learner) *training {
 			s.batch.Returns[i] = float32(returns[place/width*responses+k])
 		}
 	}
-	s.head, s.loss = l.net.head(false, true), &model.Loss{Value: true}
 	s.aim = policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
 	return s
 }
 
-// gradients runs the batch forward and back.
-func (s *training) gradients(r *recordedModel, m *Model, l *learner) (*gradients, []float64) {
-	packs, err := m.packer(l.net).packs(&s.batch.Rows, s.want)
+// gradients runs the batch forward and back. The caller takes the step, or drops the gradients.
+func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[string][]float32, policy.Stats) {
+	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	g, sums, err := l.learn(r.t.Context(), packs, s.head, s.loss, gather(&s.batch), hyperParams(s.aim), m.opts.HeadTokens)
-	require.NoError(r.t, err)
-	return g, sums
+	return r.numbers(l, openSums(l.Open)), stats
+}
+
+// openSums are the gradients on the first device.
+func openSums(t *learn.TreeStep) *weights.Tensors {
+	return &weights.Tensors{Groups: net.TrainedGroups(t.Weights.Groups), Arrays: t.Sums[0]}
 }
 
 // numbers reads tensors by the names of their parts.
-func (r *recordedModel) numbers(l *learner, t *tensors) map[string][]float32 {
+func (r *recordedModel) numbers(l *learn.Learner, t *weights.Tensors) map[string][]float32 {
 	out := map[string][]float32{}
-	require.NoError(r.t, t.each(func(part model.Part, x []float32) error {
+	require.NoError(r.t, t.Each(func(part model.Part, x []float32) error {
 		out[part.Name] = append([]float32{}, x...)
 		return nil
 	}))
@@ -113,7 +114,7 @@ func (r *recordedModel) numbers(l *learner, t *tensors) map[string][]float32 {
 
 // compareTraining runs the recorded three steps. It returns the gradients of
 // the first, nil when no training was recorded.
-func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float32 {
+func (r *recordedModel) compareTraining(m *Model, l *learn.Learner) map[string][]float32 {
 	s := r.training(l)
 	if s == nil {
 		return nil
@@ -121,20 +122,20 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	losses, norms := r.floats("train.losses"), r.floats("train.grad_norms")
 	opt := policy.Optimizer{Rate: r.AdamW.LR, CriticRate: r.AdamW.LR, Beta1: r.AdamW.Betas[0], Beta2: r.AdamW.Betas[1],
 		Epsilon: r.AdamW.Eps, WeightDecay: r.AdamW.Decay, GradClip: r.AdamW.Clip}
-	before := r.numbers(l, l.weights)
-	g, sums := s.gradients(r, m, l)
-	grads := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
+	before := r.numbers(l, l.Weights)
+	grads, stats := s.gradients(r, m, l)
 	r.compareGradients(grads)
-	loss := sums[model.StatPolicy]
+	loss := stats.PolicyLoss
 	if r.Critic {
-		loss = sums[model.StatValue]
+		loss = stats.ValueLoss
 	}
 	r.tally.Float(r.t, "loss 0", loss, losses[0], firstLossLimit)
-	norm, skipped, err := l.apply(g, opt, r.AdamW.LR)
+	stepped, err := m.Step(r.t.Context(), opt)
 	require.NoError(r.t, err)
-	require.False(r.t, skipped)
+	require.False(r.t, stepped.Skipped)
+	norm := stepped.GradNorm + stepped.CriticNorm
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
-	r.compareStep(before, grads, r.numbers(l, l.weights), min(1, r.AdamW.Clip/(norm+1e-6)))
+	r.compareStep(before, grads, r.numbers(l, l.Weights), min(1, r.AdamW.Clip/(norm+1e-6)))
 	for step := 1; step < len(losses); step++ {
 		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
 		require.NoError(r.t, err)
@@ -179,22 +180,22 @@ func (r *recordedModel) laterNorm(step int, norm float64) golden.Tolerance {
 // compareNoisyTraining compares training from weights with noise of about a rounding
 // error, if the recording has the sensitivity to it. weights are those of the
 // checkpoint.
-func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[string][]float32) {
+func (r *recordedModel) compareNoisyTraining(m *Model, l *learn.Learner, weights map[string][]float32) {
 	if r.Sensitivity.Noise == 0 {
 		return
 	}
 	all := func(model.Param) bool { return true }
 	for seed := range uint64(noiseSeeds) {
 		random := rng.New(seed, rng.Init)
-		require.NoError(r.t, l.weights.replace(all, func(part model.Part, _ []float32) ([]float32, error) {
+		require.NoError(r.t, l.Weights.Replace(all, func(part model.Part, _ []float32) ([]float32, error) {
 			noisy := make([]float32, part.Size())
 			for i, w := range weights[part.Name] {
 				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))
 			}
 			return noisy, nil
 		}))
-		l.adam.free()
-		l.adam = nil // the first update creates it
+		l.Adam.Free()
+		l.Adam = nil // the first update creates it
 		r.compareTraining(m, l)
 	}
 }
@@ -329,9 +330,8 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 	if r.Critic {
 		l = m.critic
 	}
-	g, _ := r.training(l).gradients(r, m, l)
-	got := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
-	l.net.freeGradients(g)
+	got, _ := r.training(l).gradients(r, m, l)
+	l.DropGradients()
 	r.compareGradients(got)
 	r.eachParam(got, func(_ int, name string, x []float32) {
 		want := make([]float64, len(x))

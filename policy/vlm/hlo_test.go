@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -79,7 +80,7 @@ func TestChildForInspection(t *testing.T) {
 		t.Skip("only in a child of another test")
 	}
 	dir := tinyFolder(t, model.Llama, object{"vocab_size": inspectedVocab})
-	m := openTiny(t, dir, Options{Backend: backendXLA, MicroTokens: inspectedMicro, HeadTokens: inspectedHead})
+	m := openTiny(t, dir, Options{Backend: backend.XLA, MicroTokens: inspectedMicro, HeadTokens: inspectedHead})
 	rows := &policy.Rows{Offsets: []int{0}}
 	for range 6 {
 		for i := range 64 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/plugin"
@@ -18,13 +19,6 @@ import (
 func TestMain(m *testing.M) {
 	if _, set := os.LookupEnv(plugin.NoInstall); !set && !devicetest.Required() {
 		_ = os.Setenv(plugin.NoInstall, "1")
-	}
-	if raw := os.Getenv(followAs); raw != "" {
-		if err := follow(raw); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
 	}
 	os.Exit(withExecutables(m.Run))
 }
@@ -45,22 +39,22 @@ func withExecutables(run func() int) int {
 	return run()
 }
 
-// testBackend is the backend for tests of numbers. Other tests use backendGo, which
+// testBackend is the backend for tests of numbers. Other tests use backend.Go, which
 // compiles nothing.
 func testBackend() string {
 	switch {
 	case devicetest.Kind() == plugin.CUDA:
-		return backendCUDA
+		return backend.CUDA
 	case devicetest.Required():
-		return backendXLA
+		return backend.XLA
 	}
-	return backendAuto
+	return backend.Auto
 }
 
 // testDevice opens a device on the test backend.
 func testDevice(t testing.TB) *device.Device {
 	t.Helper()
-	d, err := openDevice(t.Context(), testBackend(), nil)
+	d, err := backend.Device(t.Context(), testBackend(), nil)
 	require.NoError(t, err)
 	t.Cleanup(d.Close)
 	return d

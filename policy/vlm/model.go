@@ -9,15 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"vagen/internal/endtokens"
 	"vagen/internal/regular"
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/internal/plugin"
-	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -30,36 +31,30 @@ type Model struct {
 	dir  string
 	dev  *device.Device // the first of devices
 	cfg  *model.Config
-	tok  *tokenizer.Tokenizer
-	chat *tokenizer.Chat
-	proc *processor.Processor // nil for text models
+	text *generate.Text
 
+	opened  *backend.Devices
 	devices []*device.Device
-	choices plugin.Choices // of a GPU's kernels
-	tree    bool           // steps, scoring and generation are divided into parts
-	leaves  int            // the number of parts
+	tree    bool // steps, scoring and generation are divided into parts
+	leaves  int  // the number of parts
 
-	group *group // of nodes; nil until they are connected
+	group  *learn.Group // of nodes; nil until they are connected
+	images *imageTable  // that the other nodes have, on node 0, or that were received
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 	waitShare     atomic.Uint64 // bits of the wait for other nodes as a part of the last step's time
 	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
 
 	mu     sync.Mutex
-	net    *net
-	actor  *learner
-	critic *learner // nil unless separate
-	ref    *learner // nil without reference
+	net    *net.Net
+	actor  *learn.Learner
+	critic *learn.Learner // nil unless separate
+	ref    *learn.Learner // nil without reference
 
 	adapter      *peft.Config             // nil without LoRA
 	zeroAdapters map[string]*device.Array // zero adapters of the reference
 
-	pictures    *pictureCache
-	chats       map[uint64]*conversation
-	resumed     map[uint64]*resumed // recorded conversations, until they are continued
-	batches     []*session
-	narrow      map[*replica]*parts // results of generationWeights that have copies
-	narrowed    []*device.Array     // the copies, on several devices
+	gen         *generate.Generator // nil before the weights are loaded
 	planned     bool                // the memory of a training step has been logged
 	memoryLimit func() (bytes int64, says string)
 	closed      bool
@@ -105,48 +100,11 @@ func describe(dir string, o Options) (*Model, error) {
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
-	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), memoryLimit: usage.Limit}
-	if err := m.openText(dir); err != nil {
+	m := &Model{opts: o, dir: dir, cfg: cfg, memoryLimit: usage.Limit}
+	if m.text, err = generate.OpenText(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
 	return m, m.configureAdapters()
-}
-
-// openText loads tokenizer, chat template, end tokens of generation and image processor, and
-// checks them against the config.
-func (m *Model) openText(dir string) error {
-	var err error
-	if m.tok, err = tokenizer.Load(dir); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	if m.chat, err = m.tok.Chat(m.opts.Template); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	if n := m.tok.VocabSize(); n > m.cfg.Text.Vocab {
-		return fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, m.cfg.Text.Vocab)
-	}
-	generation, err := endtokens.Generation(dir, m.cfg.Text.Vocab)
-	if err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	_, turn := m.chat.EndOfTurn()
-	m.cfg.EndOfTurn = endtokens.Union(m.cfg.EndOfTurn, generation, []int32{turn})
-	if m.cfg.Vision == nil {
-		return nil
-	}
-	if m.proc, err = processor.Load(dir); err != nil {
-		return fmt.Errorf("vlm: %w", err)
-	}
-	c, v := m.proc.Config(), m.cfg.Vision
-	if c.PatchSize != v.Patch || c.MergeSize != v.Merge || c.TemporalPatchSize != v.Temporal {
-		return fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower needs %d, %d, %d",
-			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
-	}
-	if pad := m.tok.Special().ImagePad; pad != m.cfg.ImageToken {
-		return fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, m.cfg.ImageToken, pad)
-	}
-	m.cfg.Rescale, m.cfg.NormMean, m.cfg.NormStd = c.Rescale, c.Mean, c.Std
-	return nil
 }
 
 // Close frees everything on the device. The Model must not be used afterwards.
@@ -158,15 +116,15 @@ func (m *Model) Close() error {
 	}
 	m.closed = true
 	m.leaveGroup()
-	m.dropSessions()
-	m.actor.free()
-	m.critic.free()
-	m.ref.free()
+	m.gen.DropSessions()
+	m.actor.Free()
+	m.critic.Free()
+	m.ref.Free()
 	m.freeZeroAdapters()
-	if m.dev != nil {
-		m.dev.Close()
+	if m.opened == nil {
+		return nil
 	}
-	return m.keepMeasured()
+	return m.opened.Close()
 }
 
 // Backend returns the name of the backend.
@@ -175,11 +133,11 @@ func (m *Model) Backend() string { return m.dev.Name() }
 // Parameters returns the numbers of trained parameters: of the policy, and of a separate
 // critic.
 func (m *Model) Parameters() (policyCount, criticCount int) {
-	count := func(l *learner) (n int) {
+	count := func(l *learn.Learner) (n int) {
 		if l == nil {
 			return 0
 		}
-		for _, g := range l.weights.groups {
+		for _, g := range l.Weights.Groups {
 			n += g.Size()
 		}
 		return n
@@ -188,7 +146,7 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 }
 
 // Tokenizer returns the model's tokenizer.
-func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and

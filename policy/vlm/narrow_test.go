@@ -23,14 +23,14 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		}
 		_, before := m.dev.Live()
 		wide := score()
-		require.NoError(t, m.makeNarrow(m.actor.replicas[0]))
+		require.NoError(t, m.gen.MakeNarrow(m.gen.Weights[0]))
 		_, during := m.dev.Live()
 		require.Greater(t, during, before)
-		r := m.actor.replicas[0]
-		actor := r.parts
-		r.parts = m.narrow[r]
+		r := m.actor.Replicas[0]
+		actor := r.Parts
+		r.Parts = m.gen.Narrow[m.gen.Weights[0]]
 		narrow := score()
-		r.parts = actor
+		r.Parts = actor
 		limit := 0.02 // log-probs of size 6, in steps of 1/256 of their terms
 		if m.dev.Accelerator() {
 			limit = rowDrift
@@ -41,8 +41,8 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		b.Weight[1] = 1
 		_, err := m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 		require.NoError(t, err)
-		require.Nil(t, m.narrow, "copies of weights that have changed")
-		require.Nil(t, m.narrowed)
+		require.Nil(t, m.gen.Narrow, "copies of weights that have changed")
+		require.Nil(t, m.gen.Narrowed)
 	}
 }
 
@@ -51,12 +51,12 @@ func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 	for _, narrow := range []bool{false, true} {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: narrow})
 		_, before := m.dev.Live()
-		copies := m.narrowBytes()
-		w, err := m.generationWeights(m.actor.replicas[0])
+		copies := m.gen.NarrowBytes()
+		w, err := m.gen.GenerationWeights(m.gen.Weights[0])
 		require.NoError(t, err)
 		_, after := m.dev.Live()
 		require.Equal(t, copies, after-before)
-		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.parts)
+		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.Parts)
 		require.Equal(t, narrow && m.dev.Accelerator(), copies > 0)
 	}
 }

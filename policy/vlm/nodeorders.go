@@ -3,27 +3,24 @@ package vlm
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/gob"
 	"fmt"
 	"image"
-	"reflect"
 
 	"vagen/policy"
-	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/processor"
 )
 
-// order is a call of node 0 in which the others take part.
+// order is a call of rank 0 in which the others take part.
 type order struct {
 	Score   *scoreOrder
 	Update  *updateOrder
 	Restore bool // the state follows
 	Tie     bool
 
-	// The rows of Score and Update. Images are those that the node does not have yet; Refs are
+	// The rows of Score and Update. Images are those that the rank does not have yet; Refs are
 	// numbers of images by row, in the order in which they were received.
 	Offsets []int
 	Tokens  []int32
@@ -39,10 +36,9 @@ type scoreOrder struct {
 }
 
 type updateOrder struct {
-	Batch     policy.Batch     // without rows
-	Objective policy.Objective // without Policy
-	Loss      sentLoss
-	Optimizer policy.Optimizer
+	Call  learning     // without Batch and Objective.Policy
+	Batch policy.Batch // without rows
+	Loss  learn.SentLoss
 }
 
 // sentImage is an image as processors read it.
@@ -54,51 +50,59 @@ type sentImage struct {
 
 // imageTable are the images of earlier orders.
 type imageTable struct {
-	numbers map[[32]byte]int // on node 0
+	numbers map[[32]byte]int // on rank 0
 	bytes   int
 	images  []policy.Image // on the others
 }
 
-// maxImages limits the bytes of images that a node keeps for later orders: updates train on rows
+// maxImages limits the bytes of images that a rank keeps for later orders: updates train on rows
 // that were scored before.
 const maxImages = 256 << 20
 
-// order sends a call to the other nodes. Without nodes it does nothing.
+// order sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
 func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
 	if m.group == nil {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
 	if err := m.group.Err(); err != nil {
-		return fmt.Errorf("vlm: the group of nodes has ended: %w", err)
+		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
-		m.group.images.write(o, rows)
+		m.images.write(o, rows)
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
-		return fmt.Errorf("vlm: order to nodes: %w", err)
+		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := m.group.Command(ctx, raw.Bytes()); err != nil {
+	if err := m.group.Command(m.group.Whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
 }
 
-// orderUpdate sends an update to the other nodes.
-func (m *Model) orderUpdate(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) error {
+// orderLearning sends a call of Accumulate, Step or Update to the other ranks.
+func (m *Model) orderLearning(ctx context.Context, c *learning) error {
 	if m.opts.Nodes.Count > 1 && m.group == nil {
-		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
+		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
 	}
 	if m.group == nil {
 		return nil
 	}
-	sent, err := sendLoss(o.Policy)
-	if err != nil {
+	u := &updateOrder{Call: *c}
+	u.Call.Batch, u.Call.Objective.Policy = nil, nil
+	if !c.Accumulate {
+		return m.order(ctx, &order{Update: u}, nil)
+	}
+	var err error
+	if u.Loss, err = learn.SendLoss(c.Objective.Policy); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
-	u := &updateOrder{Batch: *b, Objective: o, Loss: sent, Optimizer: opt}
-	u.Batch.Rows, u.Objective.Policy = policy.Rows{}, nil
-	return m.order(ctx, &order{Update: u}, &b.Rows)
+	u.Batch = *c.Batch
+	u.Batch.Rows = policy.Rows{}
+	return m.order(ctx, &order{Update: u}, &c.Batch.Rows)
 }
 
 // write adds the rows to an order.
@@ -115,7 +119,7 @@ func (t *imageTable) write(o *order, rows *policy.Rows) {
 				n = len(t.numbers)
 				t.numbers[im.Hash] = n
 				sent := sentImage{Hash: im.Hash[:]}
-				if im.Image != nil { // otherwise the call fails on this node, too, or has it in its cache
+				if im.Image != nil { // otherwise the call fails on this rank, too, or has it in its cache
 					sent.Width, sent.Height, sent.RGB = im.Image.Bounds().Dx(), im.Image.Bounds().Dy(), processor.RGB(im.Image)
 				}
 				o.Images = append(o.Images, sent)
@@ -161,59 +165,7 @@ func (t *imageTable) read(o *order) (policy.Rows, error) {
 	return rows, nil
 }
 
-// sentLoss is a policy loss.
-type sentLoss struct {
-	Kind   string // its type; "" is none
-	Fields []byte
-}
-
-// sentLosses are the losses that can be sent: those of package loss.
-var sentLosses = func() map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for _, l := range []loss.Policy{
-		loss.PPO{}, loss.GSPO{}, loss.TurnGSPO{}, loss.TurnPPO{}, loss.CISPO{}, loss.SAPO{}, loss.GMPO{}, loss.ClipCov{}, loss.KLCov{}, loss.Reinforce{},
-	} {
-		out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
-	}
-	return out
-}()
-
-func sendLoss(l loss.Policy) (sentLoss, error) {
-	if l == nil {
-		return sentLoss{}, nil
-	}
-	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
-	kind := sentLosses[s.Kind]
-	if kind == nil {
-		return s, fmt.Errorf("%w: the policy loss %s is a custom one, which other nodes cannot receive: use one of package policy/loss, or one node", ErrOption, s.Kind)
-	}
-	if kind.NumField() == 0 { // which gob cannot encode
-		return s, nil
-	}
-	var raw bytes.Buffer
-	err := gob.NewEncoder(&raw).Encode(l)
-	s.Fields = raw.Bytes()
-	return s, err
-}
-
-func (s *sentLoss) policy() (loss.Policy, error) {
-	if s.Kind == "" {
-		return nil, nil
-	}
-	kind := sentLosses[s.Kind]
-	if kind == nil {
-		return nil, fmt.Errorf("policy loss %q: %w", s.Kind, nodes.ErrProtocol)
-	}
-	value := reflect.New(kind)
-	if kind.NumField() > 0 {
-		if err := gob.NewDecoder(bytes.NewReader(s.Fields)).DecodeValue(value); err != nil {
-			return nil, fmt.Errorf("policy loss %s: %w", s.Kind, err)
-		}
-	}
-	return value.Elem().Interface().(loss.Policy), nil
-}
-
-// follow executes the orders of node 0 until one fails or the group ends.
+// follow executes the orders of rank 0 until one fails or the group ends.
 func (m *Model) follow(ctx context.Context) error {
 	for {
 		raw, err := m.group.Next(ctx)
@@ -222,7 +174,7 @@ func (m *Model) follow(ctx context.Context) error {
 		}
 		var o order
 		if err := gob.NewDecoder(bytes.NewReader(raw)).Decode(&o); err != nil {
-			return fmt.Errorf("order of node 0: %w: %w", nodes.ErrProtocol, err)
+			return fmt.Errorf("order of rank 0: %w: %w", nodes.ErrProtocol, err)
 		}
 		if err := m.obey(ctx, &o); err != nil {
 			return err
@@ -231,7 +183,7 @@ func (m *Model) follow(ctx context.Context) error {
 }
 
 func (m *Model) obey(ctx context.Context, o *order) error {
-	rows, err := m.group.images.read(o)
+	rows, err := m.images.read(o)
 	if err != nil {
 		return err
 	}
@@ -241,114 +193,36 @@ func (m *Model) obey(ctx context.Context, o *order) error {
 		_, err = m.score(ctx, &rows, s.Want, s.What, s.Temperature)
 	case o.Update != nil:
 		u := o.Update
-		u.Batch.Rows = rows
-		if u.Objective.Policy, err = u.Loss.policy(); err == nil {
-			_, err = m.update(ctx, &u.Batch, u.Objective, u.Optimizer)
+		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
+		if u.Call.Objective.Policy, err = u.Loss.Policy(); err == nil {
+			_, err = m.learnHere(ctx, &u.Call)
 		}
 	case o.Restore:
 		err = m.shareState(ctx)
 	case o.Tie:
 		err = m.tie(ctx)
 	default:
-		err = fmt.Errorf("an order of node 0 is empty: %w", nodes.ErrProtocol)
+		err = fmt.Errorf("an order of rank 0 is empty: %w", nodes.ErrProtocol)
 	}
 	return err
 }
 
-// shareState replaces the weights that checkpoints contain, and the moments, of all nodes by those of
-// node 0.
+// shareState replaces the weights that checkpoints contain, and the moments, of all ranks by those of
+// rank 0.
 func (m *Model) shareState(ctx context.Context) error {
 	if m.group == nil {
 		return nil
 	}
-	for _, l := range []*learner{m.actor, m.critic} {
+	for _, l := range []*learn.Learner{m.actor, m.critic} {
 		if l == nil {
 			continue
 		}
-		err := m.group.Broadcast(ctx, l.sendState, func(ctx context.Context, from *nodes.Link) error {
-			return l.onDevices(true, func() error { return l.receiveState(ctx, from) })
+		err := m.group.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
+			return l.OnDevices(true, func() error { return l.ReceiveState(ctx, from) })
 		})
 		if err != nil {
-			return fmt.Errorf("sharing weights and moments with all nodes: %w", err)
+			return fmt.Errorf("sharing weights and moments with all ranks: %w", err)
 		}
 	}
-	return nil
-}
-
-// sendState sends weights and moments to a node.
-func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
-	steps := int64(-1) // no moments
-	if l.adam != nil {
-		steps = int64(l.adam.steps)
-	}
-	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
-		return err
-	}
-	for gi, g := range l.weights.groups {
-		for i, p := range g.Params {
-			if !l.stored(p) {
-				continue
-			}
-			x, err := l.weights.read(gi, i, make([]float32, p.Size()))
-			if err != nil {
-				return err
-			}
-			for _, part := range p.Parts { // as receiveState reads them
-				if err := to.SendFloats(ctx, x[:part.Size()]); err != nil {
-					return err
-				}
-				x = x[part.Size():]
-			}
-		}
-	}
-	if l.adam == nil {
-		return nil
-	}
-	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
-	if err := l.adam.m.each(send); err != nil {
-		return err
-	}
-	return l.adam.v.each(send)
-}
-
-// receiveState replaces weights and moments by those that sendState sends.
-func (l *learner) receiveState(ctx context.Context, from *nodes.Link) error {
-	raw, err := from.Receive(ctx, 8)
-	if err != nil {
-		return err
-	}
-	if len(raw) != 8 {
-		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
-	}
-	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.weights.replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
-	if err != nil {
-		return err
-	}
-	if err := l.spread(l.stored); err != nil {
-		return err
-	}
-	return l.receiveMoments(ctx, from, int(steps))
-}
-
-func (l *learner) receiveMoments(ctx context.Context, from *nodes.Link, steps int) error {
-	l.adam.free()
-	l.adam = nil
-	if steps < 0 {
-		return nil
-	}
-	receive := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error {
-		return from.ReceiveFloats(ctx, dst)
-	}
-	a := &adam{net: l.net, steps: steps}
-	var err error
-	if a.m, err = l.newMoments(receive); err != nil {
-		return err
-	}
-	if a.v, err = l.newMoments(receive); err != nil {
-		a.m.free()
-		return err
-	}
-	l.adam = a
 	return nil
 }

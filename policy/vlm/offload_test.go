@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -79,21 +80,21 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 			require.NoError(t, m.Restore(t.Context(), save(t, m)))
 			for i, d := range m.devices {
 				_, bytes := d.Live()
-				require.Equal(t, m.actor.weights.bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
+				require.Equal(t, m.actor.Weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
 			}
 		}
 		scoring, err := m.Plan(Workload{Score: true, Rows: 4, Tokens: 32})
 		require.NoError(t, err)
 		playing, err := m.Plan(Workload{Generate: true, Rows: 4, Tokens: 32})
 		require.NoError(t, err)
-		require.Equal(t, int64(devices)*(m.ref.parkedBytes()+m.critic.parkedBytes()), scoring.Weights-playing.Weights)
-		require.Equal(t, int64(4*sizeOf(m.actor)), m.ref.parkedBytes())
+		require.Equal(t, int64(devices)*(m.ref.ParkedBytes()+m.critic.ParkedBytes()), scoring.Weights-playing.Weights)
+		require.Equal(t, int64(4*sizeOf(m.actor)), m.ref.ParkedBytes())
 	}
 }
 
 func TestOffloadingNeedsWhatItMoves(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
-	_, err := Open(t.Context(), dir, Options{Backend: backendGo, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
 	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)

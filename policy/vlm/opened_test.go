@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -31,21 +32,21 @@ func thinker(t *testing.T) *Model {
 func TestAResponseBeginsWithWhatTheTemplateOpens(t *testing.T) {
 	m := thinker(t)
 	const written = "go right</think><answer>right</answer>"
-	tokens, err := m.tok.Encode(written + "<|im_end|>")
+	tokens, err := m.text.Tok.Encode(written + "<|im_end|>")
 	require.NoError(t, err)
 
 	prompts := []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "where?"}}}}
 	limit := policy.Thinking{Tokens: 3, Open: "<think>", Close: "</think>"}
-	turns, err := m.readPrompts(prompts, policy.Sampling{MaxTokens: 9, Thinking: limit})
+	turns, err := m.gen.ReadPrompts(prompts, policy.Sampling{MaxTokens: 9, Thinking: limit})
 	require.NoError(t, err)
-	require.True(t, turns[0].request.think.inside, "a limit on the thought counts from the first token")
-	m.chats[1] = &conversation{}
-	r := &reply{tokens: tokens, logProbs: make([]float32, len(tokens)), stopped: true}
-	c := m.completion(prompts[0], turns[0], r)
+	require.True(t, turns[0].Request.Think.Inside, "a limit on the thought counts from the first token")
+	m.gen.Chats[1] = &generate.Conversation{}
+	r := &generate.Reply{Tokens: tokens, LogProbs: make([]float32, len(tokens)), Stopped: true}
+	c := m.gen.Completion(prompts[0], turns[0], r)
 	require.Equal(t, "<think>\n"+written, c.Text)
 	require.Equal(t, tokens, c.Tokens)
 	require.Len(t, c.LogProbs, len(tokens))
-	require.True(t, m.chat.Begins(m.tok, c.Context))
+	require.True(t, m.text.Chat.Begins(m.text.Tok, c.Context))
 
 	ends := m.Ends(c.Tokens)
 	require.Equal(t, len("<think>\ng"), ends[0])
@@ -72,7 +73,7 @@ func TestAHistoryWithoutItsThoughtsIsContext(t *testing.T) {
 		pieces, _, err := m.Encode(msgs)
 		require.NoError(t, err)
 		for _, p := range pieces {
-			out = append(out, m.tok.Decode(p.Tokens, tokenizer.KeepSpecial))
+			out = append(out, m.text.Tok.Decode(p.Tokens, tokenizer.KeepSpecial))
 		}
 		return out
 	}
@@ -90,12 +91,12 @@ func TestAHistoryWithoutItsThoughtsIsContext(t *testing.T) {
 // resumed within a response, whose beginning is recorded, does not.
 func TestAResumedThoughtIsOpenedOnce(t *testing.T) {
 	m := thinker(t)
-	context, err := m.tok.Encode("<|im_start|>user\nwhere?<|im_end|>\n<|im_start|>assistant\n<think>\n")
+	context, err := m.text.Tok.Encode("<|im_start|>user\nwhere?<|im_end|>\n<|im_start|>assistant\n<think>\n")
 	require.NoError(t, err)
 	before := policy.Recorded{Conversation: 1, Tokens: context}
 	within := policy.Recorded{Conversation: 2, Tokens: append(context[:len(context):len(context)], 'g')}
 	require.NoError(t, m.Resume(before, within))
-	turns, err := m.readPrompts([]policy.Prompt{{Conversation: 1}, {Conversation: 2}}, policy.Sampling{MaxTokens: 9})
+	turns, err := m.gen.ReadPrompts([]policy.Prompt{{Conversation: 1}, {Conversation: 2}}, policy.Sampling{MaxTokens: 9})
 	require.NoError(t, err)
-	require.Equal(t, []string{"<think>\n", ""}, []string{turns[0].opened, turns[1].opened})
+	require.Equal(t, []string{"<think>\n", ""}, []string{turns[0].Opened, turns[1].Opened})
 }

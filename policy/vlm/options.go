@@ -6,7 +6,12 @@ import (
 	"log/slog"
 	"slices"
 
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // Critic is the source of values.
@@ -32,7 +37,19 @@ const (
 var (
 	// ErrOption is wrapped by errors about Options, and by calls that need other Options
 	// than those of the model.
-	ErrOption = errors.New("bad option")
+	ErrOption = backend.ErrOption
+	// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
+	// are NaN or infinite.
+	ErrNotFinite = net.ErrNotFinite
+	// ErrWeights is wrapped by errors about tensors that are missing, have the wrong
+	// shape, or contradict the config.
+	ErrWeights = weights.ErrWeights
+	// ErrDiverged is wrapped by the error of an update after which ranks have different weights.
+	ErrDiverged = learn.ErrDiverged
+	// ErrSampling is wrapped by errors about sampling settings.
+	ErrSampling = generate.ErrSampling
+	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.
+	ErrResume = generate.ErrResume
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
@@ -185,7 +202,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, o.checkTokensPerCall())
+	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}
@@ -202,4 +219,15 @@ func (o *Options) fill() error {
 		return fmt.Errorf("vlm: %w: %w", ErrOption, err)
 	}
 	return nil
+}
+
+// checkAutotune reports options about the choice of kernels that have no effect.
+func (o *Options) checkAutotune(addf func(format string, args ...any)) {
+	switch {
+	case o.Autotune == "" && o.AutotuneSHA256 != "":
+		addf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
+	case o.Autotune != "" && o.Backend != backend.CUDA:
+		addf("Autotune is %q, but Backend is %q, must be %q: other backends do not choose between kernels",
+			o.Autotune, o.Backend, backend.CUDA)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -170,7 +171,7 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 
 // ran reports whether a program whose name starts so has been executed.
 func ran(m *Model, prefix string) bool {
-	for name, p := range m.net.programs {
+	for name, p := range m.net.Programs {
 		if strings.HasPrefix(name, prefix) && p.Executables() > 0 {
 			return true
 		}
@@ -228,7 +229,7 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 	for looks := range 5 {
 		_, err := m.Generate(&countdown{t.Context(), looks}, prompts, o)
 		require.Error(t, err, "after %d looks", looks)
-		require.Empty(t, m.chats)
+		require.Empty(t, m.gen.Chats)
 		after, _ := m.dev.Live()
 		require.Equal(t, before, after)
 	}
@@ -238,11 +239,11 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 func TestTokensPerCallAreChecked(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 3, 16} {
-		_, err := Open(t.Context(), dir, Options{Backend: backendGo, TokensPerCall: n})
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
 	}
-	_, err := Open(t.Context(), dir, Options{Backend: backendGo, TokensPerCall: 2})
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
 	openTiny(t, dir, Options{TokensPerCall: 1})

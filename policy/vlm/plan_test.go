@@ -13,10 +13,13 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/plan"
 )
 
-func plan(t *testing.T, m *Model, w Workload) MemoryPlan {
+func planOf(t *testing.T, m *Model, w Workload) MemoryPlan {
 	t.Helper()
 	p, err := m.Plan(w)
 	require.NoError(t, err)
@@ -45,7 +48,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 	} {
 		m := newTiny(t, model.Qwen25VL, o)
 		rows, want := fourRows(t, m)
-		p := plan(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
+		p := planOf(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
 		held := heldBy(m)
 		require.Equal(t, held, p.Weights, name)
 		b := &policy.Batch{Rows: rows, Weight: make([]float32, len(want))}
@@ -77,9 +80,9 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
-		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
-		inner, probs := blockFloats(m.net.text, 256, 2, 128)
-		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // temporary memory inside a program is not counted
+		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
+		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
+		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
@@ -100,11 +103,11 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 		}
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
-		p := plan(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
+		p := planOf(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
 		var used int64
-		inner, probs := blockFloats(m.net.text, 256, 2, 128)
+		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		for _, d := range m.devices {
-			used += d.Peak() + 4*(inner+2*probs) // temporary memory inside a program is not counted
+			used += d.Peak() + 4*inside // temporary memory inside a program is not counted
 		}
 		used += p.Logits
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "%d devices: %v", n, p)
@@ -118,11 +121,11 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
-	n := m.batches[0].slots
-	p := plan(t, m, Workload{Generate: true, Rows: 2, Tokens: n})
+	n := m.gen.Batches[0].Slots
+	p := planOf(t, m, Workload{Generate: true, Rows: 2, Tokens: n})
 	require.Equal(t, weights, p.Weights)
 	require.GreaterOrEqual(t, p.Caches, 2*(held-weights), "a grown copy beside the old one")
-	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
+	require.Greater(t, planOf(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
 // TestThePlanCountsCopiesOfThePolicy: the trained weights that copies hold, and the caches of
@@ -141,19 +144,19 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, l.Close()) })
 		}
-		require.Equal(t, heldBy(m)-before, 3*m.copiedBytes(), name)
+		require.Equal(t, heldBy(m)-before, 3*m.planSetup().CopiedBytes(), name)
 		w := Workload{Generate: true, Score: true, Train: true, Rows: 8, Tokens: 64}
-		none := plan(t, m, w)
+		none := planOf(t, m, w)
 		require.Zero(t, none.Snapshots)
 		w.Snapshots = 3
-		three := plan(t, m, w)
-		require.Equal(t, 3*(m.copiedBytes()+none.Caches), three.Snapshots, name)
+		three := planOf(t, m, w)
+		require.Equal(t, 3*(m.planSetup().CopiedBytes()+none.Caches), three.Snapshots, name)
 		require.Equal(t, none.Caches, three.Caches)
 		three.Program, three.Heap = none.Program, none.Heap // those of the process change
 		require.Equal(t, none.Peak()+three.Snapshots, three.Peak())
 		w.Generate = false
-		require.Equal(t, three.Snapshots, plan(t, m, w).Snapshots, "%s: copies generate, also if the model does not", name)
-		require.Zero(t, plan(t, m, w).Caches)
+		require.Equal(t, three.Snapshots, planOf(t, m, w).Snapshots, "%s: copies generate, also if the model does not", name)
+		require.Zero(t, planOf(t, m, w).Caches)
 	}
 }
 
@@ -172,9 +175,9 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
 		require.NoError(t, err)
 		require.True(t, regrouped(m))
-		require.Equal(t, 384, m.batches[0].slots)
+		require.Equal(t, 384, m.gen.Batches[0].Slots)
 		const inputs = 32 << 10 // of one program, such as masks
-		plan := 4 * m.cacheFloats(Workload{Rows: rows, Tokens: 384})
+		plan := m.planSetup().AllCaches(Workload{Rows: rows, Tokens: 384})
 		require.LessOrEqual(t, m.dev.Peak()-weights, plan+inputs, name)
 		require.Greater(t, m.dev.Peak()-weights, plan*8/10, name)
 	}
@@ -199,7 +202,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	w := Workload{Train: true, Rows: 1, Tokens: 8}
 	collect()
-	before := plan(t, m, w)
+	before := planOf(t, m, w)
 	require.Positive(t, before.Heap)
 	const size = 64 << 20
 	pictures := make([]byte, size)
@@ -207,7 +210,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 		pictures[i] = byte(i)
 	}
 	collect()
-	after := plan(t, m, w)
+	after := planOf(t, m, w)
 	require.InDelta(t, 2*size, after.Heap-before.Heap, size/2, "as much again, before it is collected")
 	require.InDelta(t, before.Program, after.Program, size/2)
 	runtime.KeepAlive(pictures)
@@ -215,25 +218,25 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 
 // A policy that only generates drops images early; one that is trained keeps them.
 func TestPlansIncludeReturnedImages(t *testing.T) {
-	c := newPictureCache(playedPictures)
+	c := generate.NewPictureCache(generate.PlayedPictures)
 	for i := range byte(40) {
-		c.put([32]byte{i}, picture{pixels: make([]byte, 4<<20)})
-		require.EqualValues(t, max(0, 2*(int(i)+1)*4<<20-c.size-c.oldSize), c.growth())
+		c.Put([32]byte{i}, net.Picture{Pixels: make([]byte, 4<<20)})
+		require.EqualValues(t, max(0, 2*(int(i)+1)*4<<20-c.Size-c.OldSize), c.Growth())
 	}
-	require.Greater(t, c.growth(), int64(90<<20))
+	require.Greater(t, c.Growth(), int64(90<<20))
 	m := newTiny(t, model.Qwen25VL, Options{})
 	w := Workload{Train: true, Rows: 1, Tokens: 8}
-	before := plan(t, m, w)
-	m.pictures.seen = 200 << 20
-	require.InDelta(t, 2*400<<20, plan(t, m, w).Heap-before.Heap, 64<<20)
-	m.pictures.seen = 1 << 40
-	require.InDelta(t, 2*learnedPictures, plan(t, m, w).Heap-before.Heap, 64<<20)
+	before := planOf(t, m, w)
+	m.text.Pictures.Seen = 200 << 20
+	require.InDelta(t, 2*400<<20, planOf(t, m, w).Heap-before.Heap, 64<<20)
+	m.text.Pictures.Seen = 1 << 40
+	require.InDelta(t, 2*generate.LearnedPictures, planOf(t, m, w).Heap-before.Heap, 64<<20)
 }
 
 func TestFewerWantedTokensTakeFewerLogits(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{HeadTokens: 512, MicroTokens: 1024})
-	all := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 256})
-	some := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 256, Wanted: 16})
+	all := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 256})
+	some := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 256, Wanted: 16})
 	require.Equal(t, all.Logits/16, some.Logits)
 	require.Equal(t, all.Activations, some.Activations)
 }

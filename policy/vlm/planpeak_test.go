@@ -18,7 +18,9 @@ import (
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/plan"
 )
 
 // The environment of a process of this test: the case of plannedCases that it
@@ -51,7 +53,7 @@ func plannedCases() map[string]plannedCase {
 	step := func(rows, tokens, images, patches int) Workload {
 		return Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
 	}
-	pure := Options{Backend: backendGo}
+	pure := Options{Backend: backend.Go}
 	return map[string]plannedCase{
 		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
 		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},
@@ -124,8 +126,8 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	return out
 }
 
-// picture is a picture of the workload's size.
-func (w Workload) picture(m *Model, seed int) image.Image {
+// pictureOf is a picture of the workload's size.
+func pictureOf(w Workload, m *Model, seed int) image.Image {
 	side := int(math.Sqrt(float64(w.Patches))) * m.cfg.Vision.Patch
 	return drawing(uint64(seed), side, side)
 }
@@ -138,12 +140,12 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 		var images []policy.Image
 		first := len(rows.Tokens)
 		for k := range w.Images {
-			img := w.picture(m, i*w.Images+k)
+			img := pictureOf(w, m, i*w.Images+k)
 			images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
-			pic, err := m.picture(images[k])
+			pic, err := m.text.Picture(images[k])
 			require.NoError(t, err)
 			rows.Tokens = append(rows.Tokens, 0)
-			for range pic.grid.tokens(m.cfg.Vision.Merge) {
+			for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 				rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
 			}
 		}
@@ -167,7 +169,7 @@ func generateRows(t *testing.T, m *Model, w Workload) {
 		message := say("")
 		for k := range w.Images {
 			message[0].Text += "<image>"
-			message[0].Images = append(message[0].Images, w.picture(m, i*w.Images+k))
+			message[0].Images = append(message[0].Images, pictureOf(w, m, i*w.Images+k))
 		}
 		for range max(0, w.Tokens-written-20*(1+w.Images)) {
 			message[0].Text += fmt.Sprint(i % 10)
@@ -202,7 +204,7 @@ func TestPlannedPeaksAreThoseOfTheProcess(t *testing.T) {
 		var r plannedRun
 		for range 3 {
 			r = runPlanCase(t, name)
-			t.Logf("%s: planned %s, took %s", name, megabytes(r.Planned), megabytes(r.Peak))
+			t.Logf("%s: planned %s, took %s", name, plan.Megabytes(r.Planned), plan.Megabytes(r.Peak))
 			if math.Abs(float64(r.Planned-r.Peak)) <= 0.2*float64(r.Peak) {
 				break
 			}

@@ -7,7 +7,8 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/weights"
 )
 
 // policySnapshot is a policy with its own weights and conversations. It shares the device and the
@@ -33,58 +34,46 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
-		pictures: m.pictures, chats: map[uint64]*conversation{},
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, text: m.text, net: m.net,
 	}}
-	for i, r := range m.actor.replicas {
+	for i, r := range m.actor.Replicas {
 		weights, err := l.copy(ctx, r)
 		if err != nil {
 			device.FreeAll(l.own...)
 			return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
 		}
 		if i == 0 {
-			l.m.actor = newLearner(m.net, weights, m.actor.names)
-			if m.actor.sharded {
-				l.m.actor.shareWeights(m.devices)
+			l.m.actor = learn.New(m.net, weights, m.actor.Names)
+			if m.actor.Sharded {
+				l.m.actor.ShareWeights(m.devices)
 				break
 			}
 			continue
 		}
-		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.parts(weights)})
+		l.m.actor.Replicas = append(l.m.actor.Replicas, &learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
 	}
+	l.m.gen = l.m.newGenerator()
 	return l, nil
 }
 
 // copy returns a replica's weights, of which trained ones are copied.
-func (l *policySnapshot) copy(ctx context.Context, r *replica) (*tensors, error) {
-	weights := &tensors{groups: r.weights.groups}
-	for g, group := range weights.groups {
-		arrays := slices.Clone(r.weights.arrays[g])
+func (l *policySnapshot) copy(ctx context.Context, r *learn.Replica) (*weights.Tensors, error) {
+	weights := &weights.Tensors{Groups: r.Weights.Groups}
+	for g, group := range weights.Groups {
+		arrays := slices.Clone(r.Weights.Arrays[g])
 		for i, p := range group.Params {
 			if p.Frozen {
 				continue
 			}
-			a, err := duplicate(ctx, arrays[i].Device(), arrays[i], p)
+			a, err := learn.Duplicate(ctx, arrays[i].Device(), arrays[i], p)
 			if err != nil {
 				return nil, err
 			}
 			arrays[i], l.own = a, append(l.own, a)
 		}
-		weights.arrays = append(weights.arrays, arrays)
+		weights.Arrays = append(weights.Arrays, arrays)
 	}
 	return weights, nil
-}
-
-// duplicate copies a parameter through host memory.
-func duplicate(ctx context.Context, d *device.Device, a *device.Array, p model.Param) (*device.Array, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	x, err := device.ReadNew[float32](a)
-	if err != nil {
-		return nil, err
-	}
-	return device.Put(d, x, p.Dims...)
 }
 
 // Generate implements policy.Policy.
@@ -103,7 +92,7 @@ func (l *policySnapshot) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.m.closed = true
-	l.m.dropSessions()
+	l.m.gen.DropSessions()
 	device.FreeAll(l.own...)
 	l.own = nil
 	return nil

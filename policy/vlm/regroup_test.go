@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -43,7 +44,7 @@ func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 
 // regrouped reports whether rows moved to another batch.
 func regrouped(m *Model) bool {
-	for name := range m.net.programs {
+	for name := range m.net.Programs {
 		if strings.HasPrefix(name, "gather rows ") {
 			return true
 		}
@@ -55,7 +56,7 @@ func regrouped(m *Model) bool {
 // conversations continue afterwards with everything in their caches.
 func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, hybrid} {
 		dir := tinyFolder(t, family, nil)
 		one := openTiny(t, dir, Options{MaxRows: 1})
 		prompts := crowd(t, one, 8, 3, 70, func(i int) bool { return i == 5 })
@@ -109,7 +110,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	var order []int
 	out, err := m.Stream(t.Context(), prompts, o, func(prompt int, _ int32) { order = append(order, prompt) })
 	require.NoError(t, err)
-	require.Len(t, m.batches, 3)
+	require.Len(t, m.gen.Batches, 3)
 	last := func(i int) int { return len(order) - 1 - slices.Index(reversed(order), i) }
 	require.Less(t, slices.Index(order, 4), last(2), "the first one that waits begins before the long response ends")
 	require.Less(t, slices.Index(order, 6), last(2))
@@ -126,7 +127,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	}
 	played.requireScored(t, m, 1)
 	m.Forget(keysOf(prompts)...)
-	require.Empty(t, m.batches)
+	require.Empty(t, m.gen.Batches)
 }
 
 func reversed(s []int) []int {
@@ -161,7 +162,7 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 		played.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
 		_, err := m.Generate(&countdown{t.Context(), looks}, part, o)
 		if done = err == nil; !done {
-			require.Len(t, m.chats, len(rest), "after %d looks", looks)
+			require.Len(t, m.gen.Chats, len(rest), "after %d looks", looks)
 		}
 		played.play(t, m, rest, o)
 		for _, p := range rest {
@@ -177,13 +178,13 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 
 // The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.
 func TestRowsRegroupWhereItPays(t *testing.T) {
-	c := &call{maxRows: 32, fixed: 8}
+	c := &generate.Call{MaxRows: 32, Fixed: 8}
 	// decoding has rows of which some have written age of at most most tokens.
-	decoding := func(rows, live, age, most int) *decodeBatch {
-		f := c.newDecodeBatch(&session{rows: make([]*rowState, rows)})
+	decoding := func(rows, live, age, most int) *generate.DecodeBatch {
+		f := c.NewDecodeBatch(&generate.Session{Rows: make([]*generate.RowState, rows)})
 		for row := range live {
-			p := f.assign(&request{row: row, max: most})
-			p.reply.tokens = make([]int32, age)
+			p := f.Assign(&generate.Request{Row: row, Max: most})
+			p.Reply.Tokens = make([]int32, age)
 		}
 		return f
 	}
@@ -200,25 +201,25 @@ func TestRowsRegroupWhereItPays(t *testing.T) {
 		{32, 1, 13, 100, true},
 		{1, 1, 50, 100, false},
 	} {
-		require.Equal(t, test.want, c.shouldShrink(decoding(test.rows, test.live, test.age, test.most)), "%+v", test)
+		require.Equal(t, test.want, c.ShouldShrink(decoding(test.rows, test.live, test.age, test.most)), "%+v", test)
 	}
-	fresh := func(live, most int) *decodeBatch { return decoding(rowBucket(live), live, 0, most) }
+	fresh := func(live, most int) *generate.DecodeBatch { return decoding(generate.RowBucket(live), live, 0, most) }
 	for name, test := range map[string]struct {
-		f       *decodeBatch
-		waiting []*decodeBatch
+		f       *generate.DecodeBatch
+		waiting []*generate.DecodeBatch
 		want    int
 	}{
 		"no batch waits":              {decoding(8, 4, 50, 100), nil, 0},
-		"the first goes anyway":       {nil, []*decodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
-		"small ones together":         {nil, []*decodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
-		"short ones on their own":     {nil, []*decodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
-		"no room":                     {decoding(32, 17, 50, 100), []*decodeBatch{fresh(16, 100)}, 0},
-		"room":                        {decoding(32, 16, 50, 100), []*decodeBatch{fresh(16, 100), fresh(16, 100)}, 1},
-		"hardly any time is left":     {decoding(32, 16, 98, 100), []*decodeBatch{fresh(16, 100)}, 0},
-		"a bucket that is too large":  {decoding(16, 15, 50, 100), []*decodeBatch{fresh(2, 100)}, 0},
-		"places that would stay free": {decoding(16, 14, 50, 100), []*decodeBatch{fresh(2, 100)}, 1},
+		"the first goes anyway":       {nil, []*generate.DecodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
+		"small ones together":         {nil, []*generate.DecodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
+		"short ones on their own":     {nil, []*generate.DecodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
+		"no room":                     {decoding(32, 17, 50, 100), []*generate.DecodeBatch{fresh(16, 100)}, 0},
+		"room":                        {decoding(32, 16, 50, 100), []*generate.DecodeBatch{fresh(16, 100), fresh(16, 100)}, 1},
+		"hardly any time is left":     {decoding(32, 16, 98, 100), []*generate.DecodeBatch{fresh(16, 100)}, 0},
+		"a bucket that is too large":  {decoding(16, 15, 50, 100), []*generate.DecodeBatch{fresh(2, 100)}, 0},
+		"places that would stay free": {decoding(16, 14, 50, 100), []*generate.DecodeBatch{fresh(2, 100)}, 1},
 	} {
-		require.Equal(t, test.want, c.countToMerge(test.f, test.waiting), name)
+		require.Equal(t, test.want, c.CountToMerge(test.f, test.waiting), name)
 	}
-	require.Equal(t, 50, decoding(1, 1, 50, 101).expectedSteps(), "as long again")
+	require.Equal(t, 50, decoding(1, 1, 50, 101).ExpectedSteps(), "as long again")
 }

@@ -78,7 +78,7 @@ func TestAResumedConversationGoesAsTheRecordedOne(t *testing.T) {
 			}
 		}
 	}
-	require.Empty(t, m.resumed, "they are kept until they are continued")
+	require.Empty(t, m.gen.Resumed, "they are kept until they are continued")
 }
 
 func one(t testing.TB, m policy.Policy, p policy.Prompt, s policy.Sampling) policy.Completion {
@@ -131,13 +131,13 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 		require.ErrorIs(t, err, ErrResume, what)
 		require.ErrorContains(t, err, what)
 	}
-	require.Empty(t, m.resumed, "none is resumed after an error")
+	require.Empty(t, m.gen.Resumed, "none is resumed after an error")
 
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 3, Tokens: whole, Images: c.Images}))
 	m.Forget(3)
 	opened := one(t, m, policy.Prompt{Conversation: 3, Messages: say("<image>", drawing(1, 8, 8)), Seed: 1}, s)
 	require.Equal(t, c.Context, opened.Context, "it is forgotten, so a new one opens")
-	complete := append(slices.Clone(whole), m.tok.Special().TurnEnd)
+	complete := append(slices.Clone(whole), m.text.Tok.Special().TurnEnd)
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 4, Tokens: complete, Images: c.Images}))
 	out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 4}}, s)
 	require.NoError(t, err)

@@ -14,7 +14,10 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/tokenizer"
 	"vagen/train/config"
 	"vagen/train/sft"
@@ -51,7 +54,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	m := &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+	m := &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 	for i, c := range rec.Chats {
 		var messages []struct{ Role, Content string }
 		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
@@ -97,16 +100,16 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		packed := newTiny(t, model.Qwen2, Options{MicroTokens: 1024})
 		single := newTiny(t, model.Qwen2, Options{MicroRows: 1, MicroTokens: 16})
 		b := examples(t, packed, mode, lines...)
-		packs, err := packed.packer(packed.net).packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
+		packs, err := packed.packer(packed.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 		require.NoError(t, err)
-		require.True(t, slices.ContainsFunc(packs, func(p *pack) bool { return slices.Max(p.segment) > 0 }), "some examples share a sequence")
-		together, err := packed.Score(t.Context(), &b.Rows, nonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
+		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool { return slices.Max(p.Segment) > 0 }), "some examples share a sequence")
+		together, err := packed.Score(t.Context(), &b.Rows, learn.NonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
 		require.NoError(t, err)
 		loss := 0.0
 		for i := range lines {
 			from, to := b.Offsets[i], b.Offsets[i+1]
 			row := policy.Rows{Offsets: []int{0, to - from}, Tokens: b.Tokens[from:to]}
-			alone, err := single.Score(t.Context(), &row, nonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
+			alone, err := single.Score(t.Context(), &row, learn.NonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)
 			for k, lp := range alone.LogProbs {
 				require.InDelta(t, lp, together.LogProbs[from+k], 1e-5)
@@ -150,7 +153,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 		)
 		b := examples(t, m, "token-mean", line.String())
 		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
-		require.Equal(t, r.Text[:end], m.tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, r.Text[:end], m.text.Tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
 		var learned []int32
 		for k, w := range b.Weight {
 			if w != 0 {
@@ -162,7 +165,7 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 			text, _, _ := strings.Cut(part, "<|im_end|>")
 			want.WriteString(text + "<|im_end|>")
 		}
-		require.Equal(t, want.String(), m.tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, want.String(), m.text.Tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
 	}
 	require.NoError(t, tiny.Save(dir)) // the template of Qwen2.5-VL, which has no tools
 	m := textModel(t, dir)
@@ -181,5 +184,5 @@ func textModel(t testing.TB, dir string) *Model {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	return &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+	return &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -43,7 +44,7 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 				assert.Equal(t, bf16, info.DType == safetensors.BF16)
 				require.NoError(t, r.Close())
 
-				m, err := Open(t.Context(), dir, Options{Backend: backendGo})
+				m, err := Open(t.Context(), dir, Options{Backend: backend.Go})
 				require.NoError(t, err, family)
 				out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "go left"}}}},
 					policy.Sampling{Temperature: 1, MaxTokens: 3})

@@ -57,14 +57,14 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		}
 		return each, sum
 	}
-	weights := m.actor.weights.bytes() + m.critic.weights.bytes()
+	weights := m.actor.Weights.Bytes() + m.critic.Weights.Bytes()
 	_, sum := held()
 	require.Equal(t, weights, sum)
 	for round := range 2 {
 		live(t, m, round, &lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
-		moments := m.actor.adam.m.bytes() + m.actor.adam.v.bytes() + m.critic.adam.m.bytes() + m.critic.adam.v.bytes()
+		moments := m.actor.Adam.M.Bytes() + m.actor.Adam.V.Bytes() + m.critic.Adam.M.Bytes() + m.critic.Adam.V.Bytes()
 		devices, sum := held()
 		require.Equal(t, weights+moments, sum)
 		for i, bytes := range devices {
@@ -74,7 +74,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		_, err := m.Generate(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
 		require.NoError(t, err)
 		_, playing := held()
-		require.Greater(t, playing-sum, 2*m.narrowBytes(), "copies of what a device does not have anyway, and caches")
+		require.Greater(t, playing-sum, 2*m.gen.NarrowBytes(), "copies of what a device does not have anyway, and caches")
 		m.Forget(keysOf(asks())...)
 		_, after := held()
 		require.Equal(t, sum, after)
@@ -85,22 +85,22 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 // the weights once and a layer of them for each device.
 func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
-	plan := func(shard bool, w Workload) MemoryPlan {
+	planned := func(shard bool, w Workload) MemoryPlan {
 		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
 		p, err := m.Plan(w)
 		require.NoError(t, err)
 		return p
 	}
 	m := openTiny(t, dir, Options{})
-	all, largest := m.actor.weights.bytes(), int64(0)
-	for _, g := range m.actor.weights.groups {
+	all, largest := m.actor.Weights.Bytes(), int64(0)
+	for _, g := range m.actor.Weights.Groups {
 		largest = max(largest, 4*int64(g.Size()))
 	}
 	train := Workload{Train: true, Rows: 8, Tokens: 32}
-	require.Equal(t, 4*all, plan(false, train).Weights)
-	require.Equal(t, all+4*largest, plan(true, train).Weights)
+	require.Equal(t, 4*all, planned(false, train).Weights)
+	require.Equal(t, all+4*largest, planned(true, train).Weights)
 	play := Workload{Generate: true, Rows: 8, Tokens: 32}
-	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).narrowBytes()
+	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.NarrowBytes()
 	require.Greater(t, decoder, all/4)
-	require.Equal(t, plan(false, play).Caches+4*decoder, plan(true, play).Caches)
+	require.Equal(t, planned(false, play).Caches+4*decoder, planned(true, play).Caches)
 }

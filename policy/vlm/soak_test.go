@@ -9,16 +9,17 @@ import (
 
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 )
 
 // VAGEN_SOAK is the number of decoding steps; there are a fifth as many optimiser steps.
 // Without it there are few, in pure Go, which compiles nothing.
-func soakSteps(t *testing.T) (steps int, backend string) {
+func soakSteps(t *testing.T) (steps int, on string) {
 	t.Helper()
 	text := os.Getenv("VAGEN_SOAK")
 	if text == "" {
-		return 200, backendGo
+		return 200, backend.Go
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err, "VAGEN_SOAK")

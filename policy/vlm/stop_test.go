@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -18,19 +19,19 @@ func TestStopperFindsStringsAcrossTokens(t *testing.T) {
 		"</a":         0,
 		"naïve é</a>": 13, // characters of two bytes
 	} {
-		s := newStopDetector(tok, []string{"</a>", "</left>"})
+		s := generate.NewStopDetector(tok, []string{"</a>", "</left>"})
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
 		got := 0
 		for i, id := range ids {
-			if s.add(id) {
+			if s.Add(id) {
 				got = i + 1
 				break
 			}
 		}
 		require.Equal(t, want, got, text)
 	}
-	require.False(t, newStopDetector(tok, nil).add(1), "nothing to look for")
+	require.False(t, generate.NewStopDetector(tok, nil).Add(1), "nothing to look for")
 }
 
 func TestStopStringsEndTheirRowAlone(t *testing.T) {
@@ -40,9 +41,9 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	tok := m.Tokenizer()
 	stop := tok.Decode(free[1].Tokens[3:5], tokenizer.KeepSpecial)
 	at := 0
-	s := newStopDetector(tok, []string{stop})
+	s := generate.NewStopDetector(tok, []string{stop})
 	for i, id := range free[1].Tokens {
-		if s.add(id) {
+		if s.Add(id) {
 			at = i + 1
 			break
 		}

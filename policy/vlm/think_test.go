@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -27,7 +28,7 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 
 		o.Thinking.Tokens = 7
 		m := openTiny(t, dir, Options{})
-		closing, err := m.tok.Encode("</t>")
+		closing, err := m.text.Tok.Encode("</t>")
 		require.NoError(t, err)
 		require.Greater(t, len(closing), 1)
 		played := stories{}
@@ -60,17 +61,17 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	tok, err := tokenizer.NewTiny([]string{"<think>"})
 	require.NoError(t, err)
 	write := func(text string, limits policy.Thinking) (string, []int) {
-		th, err := newThinkingLimiter(tok, limits, "")
+		th, err := generate.NewThinkingLimiter(tok, limits, "")
 		require.NoError(t, err)
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
 		var out, forced []int
 		for len(ids) > 0 {
-			id := th.next()
+			id := th.Next()
 			if id < 0 {
 				id, ids = ids[0], ids[1:]
 			}
-			if th.add(id) {
+			if th.Add(id) {
 				forced = append(forced, len(out))
 			}
 			out = append(out, int(id))
@@ -108,10 +109,10 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 func TestThinkersLeaveTokensBeforeTheLimit(t *testing.T) {
 	tok, err := tokenizer.NewTiny(nil)
 	require.NoError(t, err)
-	require.True(t, (*thinkingLimiter)(nil).leaves(8))
+	require.True(t, (*generate.ThinkingLimiter)(nil).Leaves(8))
 	for _, c := range []struct {
 		limits policy.Thinking
-		text   string
+		Text   string
 		want   int // tokens left to the model, at most 8
 	}{
 		{policy.Thinking{Tokens: 5, Close: "#"}, "", 5},
@@ -123,22 +124,22 @@ func TestThinkersLeaveTokensBeforeTheLimit(t *testing.T) {
 		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc", 4},
 		{policy.Thinking{Tokens: 3, Open: "<", Close: "#"}, "abc<", 3},
 	} {
-		th, err := newThinkingLimiter(tok, c.limits, "")
+		th, err := generate.NewThinkingLimiter(tok, c.limits, "")
 		require.NoError(t, err)
-		ids, err := tok.Encode(c.text)
+		ids, err := tok.Encode(c.Text)
 		require.NoError(t, err)
 		for _, id := range ids {
-			th.add(id)
+			th.Add(id)
 		}
 		for n := 1; n <= 8; n++ {
-			require.Equal(t, n <= c.want, th.leaves(n), "%+v, %q, %d tokens", c.limits, c.text, n)
+			require.Equal(t, n <= c.want, th.Leaves(n), "%+v, %q, %d tokens", c.limits, c.Text, n)
 		}
 	}
 }
 
 func checkedThinking(n int, end string) (policy.Thinking, error) {
 	t := policy.Thinking{Tokens: n, Close: end}
-	return t, checkThinking(t)
+	return t, generate.CheckThinking(t)
 }
 
 // Rows that open with the same context share its computation; each response is the one
@@ -185,23 +186,23 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 }
 
 func TestSharedPromptsAreReadOncePerGroup(t *testing.T) {
-	same := func(shared ...string) *decodeBatch {
-		sequences := make([]*sequence, len(shared))
+	same := func(shared ...string) *generate.DecodeBatch {
+		sequences := make([]*generate.Sequence, len(shared))
 		for i, s := range shared {
 			if s != "-" {
-				sequences[i] = &sequence{request: &request{shared: s}}
+				sequences[i] = &generate.Sequence{Request: &generate.Request{Shared: s}}
 			}
 		}
-		return &decodeBatch{session: &session{}, sequences: sequences}
+		return &generate.DecodeBatch{Session: &generate.Session{}, Sequences: sequences}
 	}
-	p := same("a", "b", "a", "a", "b", "b", "-", "-").planContexts()
-	require.Equal(t, []int{0, 1}, p.readers)
-	require.Equal(t, []int{0, 1, 0, 0, 1, 1, 0, 0}, p.index)
-	p = same("a", "b", "c", "a", "b", "c", "c", "c").planContexts()
-	require.Equal(t, []int{0, 1, 2, -1}, p.readers, "up to a bucket")
-	p = same("a", "b", "c", "d", "e", "e", "e", "-").planContexts()
-	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, -1}, p.readers, "too few are shared")
-	require.False(t, p.sharesContexts())
-	p = same("", "", "", "").planContexts()
-	require.False(t, p.sharesContexts())
+	p := same("a", "b", "a", "a", "b", "b", "-", "-").PlanContexts()
+	require.Equal(t, []int{0, 1}, p.Readers)
+	require.Equal(t, []int{0, 1, 0, 0, 1, 1, 0, 0}, p.Index)
+	p = same("a", "b", "c", "a", "b", "c", "c", "c").PlanContexts()
+	require.Equal(t, []int{0, 1, 2, -1}, p.Readers, "up to a bucket")
+	p = same("a", "b", "c", "d", "e", "e", "e", "-").PlanContexts()
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, -1}, p.Readers, "too few are shared")
+	require.False(t, p.SharesContexts())
+	p = same("", "", "", "").PlanContexts()
+	require.False(t, p.SharesContexts())
 }

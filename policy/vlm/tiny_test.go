@@ -17,7 +17,10 @@ import (
 	"vagen/internal/rng"
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/weights"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -86,7 +89,7 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
 	cfg, err := model.ParseConfig(raw)
 	require.NoError(t, err)
-	require.NoError(t, writeWeights(dir, cfg, safetensors.F32, spread(3)))
+	require.NoError(t, weights.Write(dir, cfg, safetensors.F32, spread(3)))
 	require.NoError(t, tinyTokenizer(t).Save(dir))
 	if cfg.Vision != nil {
 		c := processor.Qwen25VL()
@@ -98,9 +101,9 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 
 // spread draws weights with which attention is sharp and the distributions over tokens
 // are far from uniform, so that errors become visible. Norms and biases are random, too.
-func spread(seed uint64) source {
+func spread(seed uint64) weights.Source {
 	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
-		r := rng.New(seed, rng.Init, hashName(part.Name))
+		r := rng.New(seed, rng.Init, weights.HashName(part.Name))
 		for i := range dst {
 			dst[i] = float32(0.3 * r.NormFloat64())
 			if p.Init == model.InitOne {
@@ -116,7 +119,7 @@ func spread(seed uint64) source {
 func openTiny(t testing.TB, dir string, o Options) *Model {
 	t.Helper()
 	if o.Backend == "" {
-		o.Backend = backendGo
+		o.Backend = backend.Go
 	}
 	o.MicroTokens, o.HeadTokens = cmp.Or(o.MicroTokens, 128), cmp.Or(o.HeadTokens, 64)
 	m, err := Open(t.Context(), dir, o)
@@ -224,9 +227,9 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 		for k := range n {
 			rows.Tokens = append(rows.Tokens, int32(r.IntN(256)))
 			if k%4 == 2 && k/4 < len(images) {
-				pic, err := m.picture(images[k/4])
+				pic, err := m.text.Picture(images[k/4])
 				require.NoError(t, err)
-				for range pic.grid.tokens(m.cfg.Vision.Merge) {
+				for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
 					rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
 				}
 			}
@@ -266,13 +269,13 @@ func requireNear(t testing.TB, want, got []float32, limit float64, what string) 
 }
 
 // weightsOf reads a learner's weights by their names.
-func weightsOf(t testing.TB, l *learner) map[string][]float32 { return read(t, l.weights) }
+func weightsOf(t testing.TB, l *learn.Learner) map[string][]float32 { return read(t, l.Weights) }
 
 // read copies tensors off the device.
-func read(t testing.TB, x *tensors) map[string][]float32 {
+func read(t testing.TB, x *weights.Tensors) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
-	require.NoError(t, x.each(func(part model.Part, values []float32) error {
+	require.NoError(t, x.Each(func(part model.Part, values []float32) error {
 		out[part.Name] = slices.Clone(values)
 		return nil
 	}))

@@ -9,6 +9,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
 )
 
 func TestUpdatesEndConversations(t *testing.T) {
@@ -19,7 +20,7 @@ func TestUpdatesEndConversations(t *testing.T) {
 	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
 	imitate(t, m, rows, want, 0)
-	require.Empty(t, m.chats)
+	require.Empty(t, m.gen.Chats)
 	after, _ := m.dev.Live()
 	require.Equal(t, before, after)
 }
@@ -42,7 +43,7 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 		}
 		require.ErrorIs(t, err, (&countdown{}).Err())
 		require.Equal(t, weights, weightsOf(t, m.actor))
-		require.Equal(t, 1, m.actor.adam.steps)
+		require.Equal(t, 1, m.actor.Adam.Steps)
 	}
 	require.NotEqual(t, weights, weightsOf(t, m.actor))
 }
@@ -68,19 +69,19 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	rows, want := fourRows(t, m)
-	m.dropSessions()
-	packs, err := m.packer(m.net).packs(&rows, want)
+	m.gen.DropSessions()
+	packs, err := m.packer(m.net).Packs(&rows, want)
 	require.NoError(t, err)
 	before, _ := m.dev.Live()
-	tr, err := m.net.forward(m.actor.parts, packs[0], true)
+	tr, err := m.net.Forward(m.actor.Parts, packs[0], true)
 	require.NoError(t, err)
-	dx, err := m.net.zeroLike().Run([]*device.Array{tr.x})
+	dx, err := m.net.ZeroLike().Run([]*device.Array{tr.X})
 	require.NoError(t, err)
-	g := newGradients(m.actor.parts)
-	tr.cos.Free() // what every layer needs
-	require.ErrorIs(t, m.net.backward(m.actor.parts, g, tr, dx[0]), device.ErrClosed)
-	tr.free()
-	m.net.freeGradients(g)
+	g := net.NewGradients(m.actor.Parts)
+	tr.Cos.Free() // what every layer needs
+	require.ErrorIs(t, m.net.Backward(m.actor.Parts, g, tr, dx[0]), device.ErrClosed)
+	tr.Free()
+	m.net.FreeGradients(g)
 	after, _ := m.dev.Live()
 	require.Equal(t, before, after)
 }

@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -50,11 +51,11 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 	s, err := m.Update(t.Context(), b, o, still)
 	require.NoError(t, err)
 	require.False(t, s.Skipped)
-	if m.actor.adam != nil {
-		actor = read(t, m.actor.adam.m)
+	if m.actor.Adam != nil {
+		actor = read(t, m.actor.Adam.M)
 	}
-	if m.critic != nil && m.critic.adam != nil {
-		critic = read(t, m.critic.adam.m)
+	if m.critic != nil && m.critic.Adam != nil {
+		critic = read(t, m.critic.Adam.M)
 	}
 	return actor, critic, s
 }
@@ -147,6 +148,40 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	check("rows in another order", m, moved)
 }
 
+// Accumulate adds: batches in parts give the step of the whole, for policy and critic, and Step consumes the sum.
+func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen3, nil)
+	m := openTiny(t, dir, Options{Critic: SeparateCritic})
+	b := playedBatch(t, m)
+	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
+	actor, critic, whole := gradientsOf(t, m, b, o)
+	parts := openTiny(t, dir, Options{Critic: SeparateCritic})
+	for row := range b.Len() {
+		part := *b
+		part.Weight, part.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
+		from, to := b.Offsets[row], b.Offsets[row+1]
+		copy(part.Weight[from:to], b.Weight[from:to])
+		copy(part.ValueWeight[from:to], b.ValueWeight[from:to])
+		stats, err := parts.Accumulate(t.Context(), &part, o)
+		require.NoError(t, err)
+		require.Zero(t, stats.GradNorm)
+	}
+	_, err := parts.Accumulate(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 2}})
+	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
+	stats, err := parts.Step(t.Context(), still)
+	require.NoError(t, err)
+	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, rowDrift)
+	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, rowDrift)
+	requireGradients(t, actor, read(t, parts.actor.Adam.M))
+	requireGradients(t, critic, read(t, parts.critic.Adam.M))
+	before, _ := parts.dev.Live()
+	stats, err = parts.Step(t.Context(), still)
+	require.NoError(t, err)
+	require.True(t, stats.Skipped, "there is no gradient left")
+	after, _ := parts.dev.Live()
+	require.Equal(t, before, after)
+}
+
 // A shared critic's step is the sum of the policy's and ValueCoef times the
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
@@ -187,7 +222,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	}
 	require.Less(t, losses[24], losses[0]/4)
 	require.Equal(t, before, weightsOf(t, m.actor), "training the critic alone leaves the policy bit for bit")
-	require.Nil(t, m.actor.adam)
+	require.Nil(t, m.actor.Adam)
 
 	critic := weightsOf(t, m.critic)
 	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
@@ -201,7 +236,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
-	mask := nonZero(len(b.Tokens), b.ValueWeight)
+	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
 	weights, factor, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)
@@ -276,8 +311,8 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
-		for _, l := range []*learner{m.actor, m.critic} {
-			out = append(out, read(t, l.weights), read(t, l.adam.m), read(t, l.adam.v))
+		for _, l := range []*learn.Learner{m.actor, m.critic} {
+			out = append(out, read(t, l.Weights), read(t, l.Adam.M), read(t, l.Adam.V))
 		}
 		return out
 	}
@@ -288,7 +323,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.Skipped)
 		require.Equal(t, before, state())
-		require.Equal(t, []int{1, 1}, []int{m.actor.adam.steps, m.critic.adam.steps})
+		require.Equal(t, []int{1, 1}, []int{m.actor.Adam.Steps, m.critic.Adam.Steps})
 		return s
 	}
 	limited := opt
@@ -326,7 +361,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
-	for name, x := range read(t, m.actor.adam.m) {
+	for name, x := range read(t, m.actor.Adam.M) {
 		squares += math.Pow(length(x), 2)
 		for i := range x {
 			require.InDelta(t, float64(free[name][i])/4, x[i], gradLimit*largest(x), name)

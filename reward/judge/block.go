@@ -190,6 +190,12 @@ func (s *StateReward) Problems() []error {
 	if s.Scorer != ByModel || !s.Enabled() {
 		return c.Errors()
 	}
+	if s.Service.Model != "" {
+		if s.JudgeURL != "" || s.JudgeModel != "" {
+			c.Say("{judge.model} is %q, a model of this process, but judge_base_url or judge_model is set: leave them out, or judge.model", s.Service.Model)
+		}
+		return c.Errors()
+	}
 	switch u, err := url.Parse(s.JudgeURL); {
 	case strings.ContainsAny(s.JudgeURL, "@?#"):
 		c.Say("judge_base_url has a user, a password, a query or a fragment, must be of the form http://host:port/v1; name the variable with the key in judge.key_env")
@@ -197,7 +203,7 @@ func (s *StateReward) Problems() []error {
 		c.Say("judge_base_url is %q, must be of the form http://host:port/v1", s.JudgeURL)
 	}
 	if s.JudgeModel == "" {
-		c.Say("judge_model is missing; the judge needs it")
+		c.Say("judge_model is missing; the judge needs it, or a folder in judge.model")
 	}
 	return c.Errors()
 }

@@ -73,12 +73,14 @@ func TestBadBlocksAreRefused(t *testing.T) {
 	for want, block := range map[string]any{
 		"state_reward is 3, must be a mapping":         3,
 		`unknown key "scorrer", did you mean "scorer"`: map[string]any{"scorrer": "exact"},
-		`scorer is "me"`:         map[string]any{"scorer": "me"},
-		"score_base is 1":        map[string]any{"score_base": 1},
-		`credit_site is "here"`:  map[string]any{"credit_site": "here"},
-		`aggregation is "sum"`:   map[string]any{"aggregation": "sum"},
-		"judge_base_url":         map[string]any{"state_estimation": on, "judge_model": "m"},
-		"judge_model is missing": map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1"},
+		`scorer is "me"`:                              map[string]any{"scorer": "me"},
+		"score_base is 1":                             map[string]any{"score_base": 1},
+		`credit_site is "here"`:                       map[string]any{"credit_site": "here"},
+		`aggregation is "sum"`:                        map[string]any{"aggregation": "sum"},
+		"judge_base_url":                              map[string]any{"state_estimation": on, "judge_model": "m"},
+		"judge_model is missing":                      map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1"},
+		"a model of this process, but judge_base_url": map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1", "judge": map[string]any{"model": "dir"}},
+		"only judge.concurrency, judge.step_budget":   map[string]any{"transition_prediction": on, "judge": map[string]any{"model": "dir", "retries": 2}},
 	} {
 		_, _, err := TakeStateReward(map[string]any{Key: block})
 		require.ErrorContains(t, err, want)

@@ -95,7 +95,7 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 	var asked []string
 	answers := map[string]string{
 		"near":  "Here it is:\n```json\n[{\"object_id\": \"box\", \"vertical_relation\": \"below\", \"horizontal_relation\": null}]\n```",
-		"fuzzy": "I cannot tell.", "true": "It does. <ANSWER>yes</ANSWER>", "false": "<answer>NO</answer>", "mute": "maybe",
+		"fuzzy": "I cannot tell.", "true": "<think>Is it <answer>NO</answer>?</think>It does. <ANSWER>yes</ANSWER>", "false": "<answer>NO</answer>", "mute": "maybe", "endless": "<think><answer>YES</answer>",
 	}
 	m := &Model{Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
 		asked = prompts
@@ -118,9 +118,9 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 		return c
 	}
 	truth := reward.Relate("box", 1, 0)
-	scores := score(t, m, claim("sokoban", "near", truth), claim("sokoban", "fuzzy", truth), state("true"), state("false"), state("mute"), state("lost"))
-	require.InDeltaSlice(t, []float64{0.5, 0, 1, 0, 0}, scores[:5], 1e-12)
-	require.True(t, math.IsNaN(scores[5]), "an outage is no score")
+	scores := score(t, m, claim("sokoban", "near", truth), claim("sokoban", "fuzzy", truth), state("true"), state("false"), state("mute"), state("endless"), state("lost"))
+	require.InDeltaSlice(t, []float64{0.5, 0, 1, 0, 0, 0}, scores[:6], 1e-12)
+	require.True(t, math.IsNaN(scores[6]), "an outage is no score")
 	require.Contains(t, asked[0], `"box"`)
 	require.Contains(t, asked[2], `{"red": [1,2,3]}`)
 	require.Contains(t, asked[2], "after the player acted")

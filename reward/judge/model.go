@@ -114,8 +114,9 @@ func (m *Model) read(ctx context.Context, claims []reward.Claim) (readings []rew
 	for i, c := range claims {
 		readings[i] = reward.Reading{Claim: c}
 		if errs[i] == nil && c.State == "" {
-			if readings[i].Relations, readings[i].OK = reward.ExtractRelations(answers[i]); !readings[i].OK {
-				readings[i].Relations, readings[i].OK = reward.OuterRelations(answers[i])
+			answer := unthought(answers[i])
+			if readings[i].Relations, readings[i].OK = reward.ExtractRelations(answer); !readings[i].OK {
+				readings[i].Relations, readings[i].OK = reward.OuterRelations(answer)
 			}
 		}
 	}
@@ -130,12 +131,22 @@ func (m *Model) warn(what string, err error) {
 
 var verdictPattern = regexp.MustCompile(`(?i)<answer>(yes|no)</answer>`)
 
-// verdict is 1 for the answer yes, 0 for any other answer.
+// verdict is 1 if the last verdict of an answer is yes, else 0.
 func verdict(answer string) float64 {
-	if found := verdictPattern.FindStringSubmatch(answer); found != nil && strings.EqualFold(found[1], "yes") {
+	if all := verdictPattern.FindAllStringSubmatch(unthought(answer), -1); len(all) > 0 && strings.EqualFold(all[len(all)-1][1], "yes") {
 		return 1
 	}
 	return 0
+}
+
+// unthought returns an answer without the thought in front of it, which may weigh other answers. A thought that
+// does not end is all there is.
+func unthought(answer string) string {
+	if end := strings.LastIndex(answer, "</think>"); end >= 0 {
+		answer = answer[end+len("</think>"):]
+	}
+	answer, _, _ = strings.Cut(answer, "<think>")
+	return answer
 }
 
 // relationsPrompt asks for the relations that a claim states.

@@ -9,11 +9,15 @@ import (
 
 	"vagen/internal/field"
 	"vagen/reward"
+	lists "vagen/reward/internal/answer"
 )
 
 // Service sets how the language model of the scorer ByModel is asked. Its address and
-// name are StateReward.JudgeURL and JudgeModel.
+// name are StateReward.JudgeURL and JudgeModel, unless Model is set.
 type Service struct {
+	// Model is the folder of a model that this process loads: then there is no service, and what limits
+	// one must have its default. Concurrency is how many claims the model reads at once.
+	Model string `yaml:"model" kind:"path"`
 	// KeyEnv is the environment variable that holds the key, in capitals; "" sends no key.
 	KeyEnv            string  `yaml:"key_env" kind:"secret"`
 	Concurrency       int     `yaml:"concurrency"`         // requests at once, 1 to 1024
@@ -53,6 +57,16 @@ func (s *Service) check(c *field.Checks) {
 	c.Within("judge.breaker_failures", float64(s.BreakerFailures), 0, 1e6)
 	c.Within("judge.breaker_pause", s.BreakerPause, 1e-3, 1e6)
 	c.Within("judge.cache_mb", float64(s.CacheMB), 1, 1e6)
+	if alone := (Service{
+		Model: s.Model, Concurrency: s.Concurrency, StepBudget: s.StepBudget, Cache: s.Cache, CacheMB: s.CacheMB,
+	}); s.Model != "" {
+		d := DefaultService()
+		alone.Timeout, alone.Retries, alone.BreakerFailures, alone.BreakerPause = d.Timeout, d.Retries, d.BreakerFailures, d.BreakerPause
+		if *s != alone {
+			c.Say("{judge.model} is a model of this process, for which only judge.concurrency, judge.step_budget, judge.cache and " +
+				"judge.cache_mb may be set: the other keys of judge are about a service")
+		}
+	}
 	if strings.Trim(s.KeyEnv, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
 		c.Say("{judge.key_env} is not the name of an environment variable in capitals; it is not shown because it may be a key")
 	}
@@ -61,7 +75,7 @@ func (s *Service) check(c *field.Checks) {
 // tree returns the settings as a configuration file has them.
 func (s *Service) tree() map[string]any {
 	return map[string]any{
-		"key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute, "tokens_per_minute": s.TokensPerMinute,
+		"model": s.Model, "key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute, "tokens_per_minute": s.TokensPerMinute,
 		"timeout": s.Timeout, "retries": s.Retries, "step_budget": s.StepBudget, "breaker_failures": s.BreakerFailures,
 		"breaker_pause": s.BreakerPause, "cache": s.Cache, "cache_mb": s.CacheMB,
 	}
@@ -70,6 +84,7 @@ func (s *Service) tree() map[string]any {
 // reference lists the settings with their defaults and meanings.
 func (s *Service) reference() [][3]string {
 	return [][3]string{
+		{"judge.model", s.Model, "folder of a model that this process loads, instead of judge_base_url and judge_model"},
 		{"judge.key_env", s.KeyEnv, "environment variable with its key; empty sends none"},
 		{"judge.concurrency", fmt.Sprint(s.Concurrency), "requests at once"},
 		{"judge.requests_per_minute", fmt.Sprint(s.RequestsPerMinute), "most requests in a minute, retries included; 0 is no limit"},
@@ -89,10 +104,12 @@ var ErrAnswer = errors.New("the judge's answer cannot be used")
 
 // CheckAnswer returns an error if the answer to a prompt of Model is not of the form that
 // the prompt asks for: a list whose elements all name an object, and have only directions
-// that exist; or a verdict, given once or always the same. Score counts such answers as 0,
+// that exist; or a verdict, given once or always the same. A thought in <think> tags in front of it is
+// not read. Score counts such answers as 0,
 // as the original systems do; a Completer that returns this error leaves them without a
 // score.
 func CheckAnswer(prompt, answer string) error {
+	answer = unthought(answer)
 	if !strings.HasSuffix(prompt, relationsEnd) {
 		yes, no := 0, 0
 		for _, found := range verdictPattern.FindAllStringSubmatch(answer, -1) {
@@ -107,7 +124,7 @@ func CheckAnswer(prompt, answer string) error {
 		}
 		return nil
 	}
-	list, ok := reward.ExtractList(answer)
+	list, ok := lists.List(answer)
 	if text := []byte(strings.TrimSpace(answer)); json.Valid(text) { // and nothing around it
 		var all []map[string]any
 		ok = json.Unmarshal(text, &all) == nil && all != nil

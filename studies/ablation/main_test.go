@@ -196,7 +196,7 @@ func TestWholeEpisodesTeachValues(t *testing.T) {
 		}
 		return tr
 	}
-	b, err := valued([]*rollout.Trajectory{episode(8), episode(1, 2)}, []int{1, 0})
+	b, err := valued([]*rollout.Trajectory{episode(1, 2), episode(8)})
 	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 4, 5, 3, 4, 5, 1, 2, 4, 5}, b.Tokens)
 	require.Equal(t, []int{0, 7, 11}, b.Offsets)
@@ -205,7 +205,7 @@ func TestWholeEpisodesTeachValues(t *testing.T) {
 	require.Equal(t, []float32{0, 0, sixth, sixth, 0, sixth, sixth, 0, 0, sixth, sixth}, b.Weight)
 	require.Equal(t, []float32{0, 0, 1, 1, 0, 1, 1, 0, 0, 1, 1}, b.Advantages)
 
-	_, err = valued([]*rollout.Trajectory{{}}, []int{0})
+	_, err = valued([]*rollout.Trajectory{{}})
 	require.ErrorContains(t, err, "has 0 rows")
 }
 

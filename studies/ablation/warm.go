@@ -97,32 +97,30 @@ func (s *study) teach(ctx context.Context, c config.Config) error {
 	next := c.Env.Seed
 	for n, l := range s.lessons {
 		next -= int64(l.episodes)
-		ts, err := s.demonstrate(ctx, c, l, next, uint64(n))
-		if err != nil {
-			return err
-		}
 		l.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(n))
-		if err := s.imitate(ctx, ts, l); err != nil {
+		if err := s.imitate(ctx, s.demonstrations(c, l, next, uint64(n)), l); err != nil {
 			return err
 		}
 	}
 	return s.model.Tie(ctx)
 }
 
-// demonstrate records the scripted episodes of a lesson, on maps with consecutive seeds.
-func (s *study) demonstrate(ctx context.Context, c config.Config, l lesson, first int64, n uint64) ([]*rollout.Trajectory, error) {
-	episodes := make([]rollout.Episode, l.episodes)
-	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
-	}
+// demonstrations plays the scripted episodes of a lesson, on maps with consecutive seeds.
+func (s *study) demonstrations(c config.Config, l lesson, first int64, n uint64) train.Transcripts {
 	player := s.player(l)
-	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		t, ok := e.(*toldLake)
-		if !ok {
-			return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
+	return func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) {
+		episodes := make([]rollout.Episode, len(members))
+		for k, i := range members {
+			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
 		}
-		return player(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), t)
-	})
+		return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+			t, ok := e.(*toldLake)
+			if !ok {
+				return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
+			}
+			return player(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), t)
+		})
+	}
 }
 
 // player returns the player that a lesson imitates. Unless its moves follow its statements, these
@@ -139,16 +137,20 @@ func (s *study) player(l lesson) func(r *rand.Rand, t *toldLake) (string, error)
 // too: its target is the sum of the rewards from a token on. Without it every critic would begin
 // with knowing nothing, and training it on its own would change what the policy says, since both
 // share a trunk.
-func (s *study) imitate(ctx context.Context, ts []*rollout.Trajectory, l lesson) error {
+func (s *study) imitate(ctx context.Context, recorded train.Transcripts, l lesson) error {
 	if !l.values {
-		return train.Imitate(ctx, s.model, ts, l.Imitation)
+		return train.Imitate(ctx, s.model, l.episodes, recorded, l.Imitation)
 	}
 	// REINFORCE with an advantage of 1 is imitation, and unlike it has a value loss beside it.
 	objective := policy.Objective{Temperature: 1, Policy: loss.Reinforce{}, ValueCoef: valueCoef}
-	order := rng.New(l.Seed, rng.Shuffle).Perm(len(ts))
-	steps := (len(ts) + l.Batch - 1) / l.Batch
+	order := rng.New(l.Seed, rng.Shuffle).Perm(l.episodes)
+	steps := (l.episodes + l.Batch - 1) / l.Batch
 	for k, members := range slices.Collect(slices.Chunk(order, l.Batch)) {
-		b, err := valued(ts, members)
+		ts, err := recorded(ctx, members)
+		if err != nil {
+			return err
+		}
+		b, err := valued(ts)
 		if err != nil {
 			return err
 		}
@@ -165,10 +167,9 @@ func (s *study) imitate(ctx context.Context, ts []*rollout.Trajectory, l lesson)
 const valueCoef = 0.5
 
 // valued returns a batch of transcripts, in which each response token has the same weight.
-func valued(ts []*rollout.Trajectory, members []int) (*policy.Batch, error) {
+func valued(ts []*rollout.Trajectory) (*policy.Batch, error) {
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
-	for _, i := range members {
-		t := ts[i]
+	for _, t := range ts {
 		if len(t.Rows) != 1 {
 			return nil, fmt.Errorf("a transcript has %d rows, must have 1", len(t.Rows))
 		}

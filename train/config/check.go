@@ -166,6 +166,9 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if spec.Groups && c.Rollout.Trajectories < 2 {
 		v.Say("{algorithm.adv_estimator} %s compares episodes of one start state, but {rollout_manager.n_trajectory} is %d", name, c.Rollout.Trajectories)
 	}
+	if n := len(c.Algorithm.RewardWeights); n > 0 && n != len(c.Algorithm.RewardKeys) {
+		v.Say("{algorithm.gdpo_reward_weights} has %d numbers for %d {algorithm.gdpo_reward_keys}", n, len(c.Algorithm.RewardKeys))
+	}
 	if spec.Baselines && c.Reward.Changes() {
 		v.Say("{algorithm.adv_estimator} %s subtracts the reward of the greedy episode, but the group reward changes the rewards of the others: leave {reward.clip_low}, {reward.clip_high} and {reward.normalize} unset", name)
 	}

@@ -51,7 +51,7 @@ const MaxStaleness = 8
 // RunConfig has the settings of the run as a whole.
 type RunConfig struct {
 	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
-	Workers int    `yaml:"workers" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy). Changes no result"`
+	Workers int    `yaml:"workers" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
 	Waves   int    `yaml:"waves" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
 	Async bool `yaml:"async" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
@@ -84,15 +84,8 @@ type ModelConfig struct {
 	Backend      string `yaml:"backend" oneof:"auto xla cuda go" doc:"auto, xla, cuda or go"`
 	Devices      int    `yaml:"devices" resume:"devices" doc:"devices of this machine that train, score and generate together: 1, 2, 4 or 8; 0 is all GPUs, or one on a CPU. Several devices give the same bytes as one with same_bytes"`
 	SameBytes    bool   `yaml:"same_bytes" resume:"devices" doc:"divide work on one device as on several, so that a run has the same bytes on 1, 2, 4 and 8 devices and can resume on another number of them; always on with several devices. On one device it needs more time and memory"`
-	Nodes        int    `yaml:"num_nodes" resume:"devices" doc:"processes, on one host or several, that train one model together: 1, 2, 4 or 8, times model.devices at most 8. All start the same command, each with its node_id; a run has the same bytes as one process with same_bytes"`
-	NodeID       int    `yaml:"node_id" resume:"free" doc:"number of this process, from 0 to num_nodes-1. Number 0 plays the episodes, writes the folder of the run and trains; the others only take part in scoring and updates"`
-	Coordinator  string `yaml:"coordinator" resume:"free" doc:"host:port of node 0, which it listens on and the others connect to; needed with num_nodes above 1"`
-	NodeAddress  string `yaml:"node_address" resume:"free" doc:"host:port at which this node expects connections of other nodes; empty is coordinator on node 0, and elsewhere a free port at the address from which node 0 is reached"`
-	NodeKeyEnv   string `yaml:"node_key_env" null:"" resume:"free" doc:"environment variable with the key that nodes present to each other; needed if other machines can reach the addresses. Key and data are encrypted only with node_tls_cert"`
-	NodeCA       string `yaml:"node_tls_ca" null:"" resume:"free" doc:"PEM file with the authorities that sign the certificates of all nodes; needed with node_tls_cert"`
-	NodeCert     string `yaml:"node_tls_cert" null:"" resume:"free" doc:"PEM file with this node's certificate: all connections between nodes use TLS, and nodes verify each other. On all nodes or on none. It must name the host of coordinator on node 0, and elsewhere that of node_address or the IP from which node 0 is reached"`
-	NodeCertKey  string `yaml:"node_tls_key" null:"" resume:"free" doc:"PEM file with the key of node_tls_cert"`
-	NodeTimeout  int    `yaml:"node_timeout" range:"1,1e18" must:"be at least 1" resume:"free" doc:"seconds until all nodes must be connected, and in which each node must make progress while another one waits for it"`
+	Nodes        int    `yaml:"num_nodes" resume:"devices" doc:"processes, the ranks of MPI, on one host or several, that train one model together: 1, 2, 4 or 8, times model.devices at most 8, and the number that mpirun or srun starts. All have the same command; rank 0 plays the episodes, writes the folder of the run and trains, the others take part in scoring and updates. A run has the same bytes as one process with same_bytes"`
+	NodeTimeout  int    `yaml:"node_timeout" range:"1,1e18" must:"be at least 1" resume:"free" doc:"seconds until all ranks must be connected, and in which each rank must make progress while another one waits for it. A rank of which nothing is heard for a minute, or this time if it is shorter, is lost"`
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard        bool   `yaml:"shard_weights" resume:"free" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
@@ -109,6 +102,9 @@ type ModelConfig struct {
 type AlgorithmConfig struct {
 	Estimator        string `yaml:"adv_estimator" doc:"advantage estimator by name"`
 	advantage.Params `yaml:",inline"`
+
+	RewardKeys    []string  `yaml:"gdpo_reward_keys" doc:"gdpo, gdpo_trl: parts of the reward that are normalised each on its own, by name, such as success and format; without any the whole reward is the only part"`
+	RewardWeights []float64 `yaml:"gdpo_reward_weights" doc:"weights of gdpo_reward_keys; without any all are 1"`
 
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
@@ -330,7 +326,8 @@ func Default() Config {
 		Env:   EnvConfig{Seed: 1_000_000},
 		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: AlgorithmConfig{
-			Estimator: "gae", Params: advantage.DefaultParams(), KLPenalty: "kl", KLMask: KLResponse,
+			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
+			KLPenalty: "kl", KLMask: KLResponse,
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
 		Reward:  RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 
 	"vagen/policy"
@@ -9,7 +10,7 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce)"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, ipo, dro, vespo, luspo"`
 	loss.Single `yaml:",inline"`
 }
 
@@ -119,7 +120,7 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 // losses checks what the losses have to say about their settings.
 func (v *validator) losses(c *Config, r Registries) {
 	a := &c.Agent.Actor
-	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
+	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); errors.Is(err, loss.ErrUnknown) {
 		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {

@@ -30,6 +30,10 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 		when(o.Style == "constant", group+".warmup_style", "is constant", group+".min_lr_ratio")
 		when(o.WarmupSteps > 0, group+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), group+".lr_warmup_steps_ratio")
 	}
+	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
+		when(!spec.Components, "algorithm.adv_estimator", spec.Name+" does not read it; gdpo and gdpo_trl do",
+			"algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights")
+	}
 	harness := c.Trainer.Harness
 	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness", harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
 	when(harness == "no_concat" || harness == "compact", "trainer.harness", harness+" does not read it; window does", "rollout_manager.window_size")
@@ -90,6 +94,7 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
+	published.Loss.DROBeta = 1 // which has no default
 	var out []settings.Unused
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil

@@ -1,6 +1,9 @@
 package config_test
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,27 +24,53 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
 		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
-		"bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+		"grpo_ragen": "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
+		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
+		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
+		"bi_level_gae_varlam": "lambda_turn lambda_token", "bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+	}
+	values := map[string]string{
+		"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9",
+		"bi_level_mix": "0.9", "step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
+		"episode_advantage_w": "0.5", "normalize_distance": "true", "history_length": "3", "length_weight_alpha": "2",
+		"base_group": "true", "num_output_tokens_weight": "0.5", "num_input_tokens_weight": "0.5", "num_turns_weight": "0.5",
 	}
 	for _, name := range advantage.Names() {
-		for key, value := range map[string]string{
-			"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9", "bi_level_mix": "0.9",
-			"step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
-		} {
-			_, err := config.Load("", "env=x", "system=null", "algorithm.adv_estimator="+name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true", "algorithm."+key+"="+value)
-			scripts := key == "high_level_gamma" && strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ")
-			switch want, known := read[name]; {
-			case !known:
-				t.Errorf("%s is new", name)
-			case strings.Contains(" "+want+" ", " "+key+" ") || scripts:
-				require.NoError(t, err, "%s %s", name, key)
-			case name == "trajectory_bi_level_gae" && key == "gamma":
+		want, known := read[name]
+		require.True(t, known, "%s is new", name)
+		turnGamma := strings.Contains(want, "high_level_gamma")
+		if strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ") {
+			want += " high_level_gamma" // which scripts give to these
+		}
+		base := []string{
+			"env=x", "system=null", "algorithm.adv_estimator=" + name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true",
+		}
+		accepted, refused := slices.Clone(base), slices.Clone(base)
+		var unread []string
+		for key, value := range values {
+			switch {
+			case key == "gamma_turn": // another name of high_level_gamma
+				_, err := config.Load("", append(slices.Clone(base), "algorithm.gamma_turn=0.9")...)
+				require.Equal(t, turnGamma, err == nil, name)
+			case strings.Contains(" "+want+" ", " "+key+" "):
+				accepted = append(accepted, "algorithm."+key+"="+value)
+			case key == "gamma" && strings.Contains(" trajectory_bi_level_gae bi_level_gae_varlam ", " "+name+" "):
+				_, err := config.Load("", append(slices.Clone(base), "algorithm.gamma=0.9")...)
 				require.ErrorContains(t, err, "has no discount per token")
 			default:
-				require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ", "%s %s", name, key)
-				require.ErrorContains(t, err, "(override 6, override 3", "where both were given")
+				refused = append(refused, "algorithm."+key+"="+value)
+				unread = append(unread, key)
 			}
 		}
+		_, err := config.Load("", accepted...)
+		require.NoError(t, err, name)
+		_, err = config.Load("", refused...)
+		for at, key := range unread {
+			require.ErrorContains(t, err, "algorithm."+key+" is ", "%s %s", name, key)
+			require.ErrorContains(t, err, fmt.Sprintf("(override %d, override 3", len(base)+at+1), "where both were given")
+		}
+		require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ")
 	}
 }
 
@@ -63,27 +92,45 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 	read := map[string]string{
 		"vanilla": "clip_ratio_low clip_ratio_c clamp_log_ratio", "gspo": "clip_ratio_low", "turn_gspo": "clip_ratio_low", "turn_ppo": "clip_ratio_low", "cispo": "clip_ratio_low",
 		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low", "clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef", "reinforce": "",
+		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
+		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
+		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg",
+	}
+	values := map[string]string{
+		"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false",
+		"policy_loss.clip_cov_ratio": "0.1", "policy_loss.clip_cov_lb": "0.5", "policy_loss.clip_cov_ub": "6",
+		"policy_loss.kl_cov_ratio": "0.1", "policy_loss.ppo_kl_coef": "0.2", "policy_loss.dro_beta": "0.7",
+		"policy_loss.dppo_mask_low": "0.1", "policy_loss.dppo_mask_high": "0.1", "policy_loss.adv_tau": "2",
+		"policy_loss.kl_tau": "0.5", "policy_loss.ipo_threshold": "0.3", "policy_loss.vespo_k_pos": "1",
+		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
+		"policy_loss.delta": "2",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {
-		for key, value := range map[string]string{
-			"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false", "policy_loss.clip_cov_ratio": "0.1",
-			"policy_loss.clip_cov_lb": "0.5", "policy_loss.clip_cov_ub": "6", "policy_loss.kl_cov_ratio": "0.1", "policy_loss.ppo_kl_coef": "0.2",
-		} {
-			name := mode
-			if other, ok := alias[mode]; ok {
-				name = other
-			}
-			want, known := read[name]
-			require.True(t, known, mode)
-			_, err := config.Load("", "env=x", "algorithm.adv_estimator=token_level_gae", actor+"policy_loss.loss_mode="+mode, actor+key+"="+value)
+		name := cmp.Or(alias[mode], mode)
+		want, known := read[name]
+		require.True(t, known, mode)
+		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
+		if name == "dro" {
+			base = append(base, actor+"policy_loss.dro_beta=0.5") // it has no default
+		}
+		accepted, refused := slices.Clone(base), slices.Clone(base)
+		var unread []string
+		for key, value := range values {
 			if strings.Contains(" "+want+" ", " "+strings.TrimPrefix(key, "policy_loss.")+" ") {
-				require.NoError(t, err, "%s %s", mode, key)
+				accepted = append(accepted, actor+key+"="+value)
 			} else {
-				require.ErrorContains(t, err, actor+key, "%s %s", mode, key)
-				require.ErrorContains(t, err, "loss_mode "+mode+" does not read it; these do: ")
+				refused = append(refused, actor+key+"="+value)
+				unread = append(unread, key)
 			}
 		}
+		_, err := config.Load("", accepted...)
+		require.NoError(t, err, mode)
+		_, err = config.Load("", refused...)
+		for _, key := range unread {
+			require.ErrorContains(t, err, actor+key+" is ", mode)
+		}
+		require.ErrorContains(t, err, "loss_mode "+mode+" does not read it; these do: ")
 	}
 }
 

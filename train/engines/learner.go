@@ -151,6 +151,13 @@ func (l *Learner) Update(ctx context.Context, b *policy.Batch, o policy.Objectiv
 	return stats, err
 }
 
+// Step implements policy.Learner.
+func (l *Learner) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+	stats, err := l.Model.Step(ctx, opt)
+	l.change()
+	return stats, err
+}
+
 // Restore restores the model from a checkpoint.
 func (l *Learner) Restore(ctx context.Context, dir string) error {
 	l.change()

@@ -11,16 +11,44 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/remote"
+	"vagen/policy/vlm"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
 	"vagen/rollout/gateway"
 	"vagen/train/config"
+	"vagen/train/judges"
 )
 
 // Open returns the environments of a configuration: those of the library, or with
-// rollout_manager.use_service those of a service, which accepts any name.
-func Open(c *config.Config, log *slog.Logger) (*env.Registry, error) {
-	return OpenDialled(c, client.Dial(log), log)
+// rollout_manager.use_service those of a service, which accepts any name. The caller must close the
+// registry after its environments.
+func Open(c *config.Config, log *slog.Logger) (r *env.Registry, err error) {
+	late := func(block *judge.StateReward) (judge.Completer, error) { return Dial(c, r, log)(block) }
+	r, err = OpenDialled(c, late, log)
+	return r, err
+}
+
+// Dial returns how a run connects to judges, also to models of this process, which are closed with envs. These
+// are refused if workers play the episodes.
+func Dial(c *config.Config, envs *env.Registry, log *slog.Logger) judge.Dial {
+	return func(block *judge.StateReward) (judge.Completer, error) {
+		if err := CheckJudge(c, block); err != nil {
+			return nil, err
+		}
+		models := &judges.Models{Log: log, Options: vlm.Options{
+			Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, CompileCache: c.Model.CompileCache, TokensPerCall: c.Model.PerCall,
+		}}
+		envs.OnClose(models.Close)
+		return models.Dial(client.Dial(log))(block)
+	}
+}
+
+// CheckJudge returns an error if workers play the episodes and the judge of a block is a model of this process.
+func CheckJudge(c *config.Config, block *judge.StateReward) error {
+	if dir := block.Service.Model; dir != "" && c.Run.Queue != "" {
+		return fmt.Errorf("judge.model is %s, but run.queue is set, and workers load no judge: set judge_base_url and judge_model, or run.queue=null", dir)
+	}
+	return nil
 }
 
 // OpenDialled is Open with another connection to judges.
@@ -49,8 +77,8 @@ func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Regi
 }
 
 // SetJudge sets the judge of a block state_reward, which the environments share.
-func SetJudge(envs *env.Registry, s *judge.StateReward, log *slog.Logger) error {
-	j, err := client.Judge(s, log)
+func SetJudge(envs *env.Registry, s *judge.StateReward, dial judge.Dial) error {
+	j, err := client.Judge(s, dial)
 	if err != nil {
 		return fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 	}

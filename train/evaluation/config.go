@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/env"
+	"vagen/env/builtin"
 	"vagen/internal/field"
 	"vagen/internal/regular"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
+	"vagen/policy/vlm"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
 )
@@ -62,7 +65,7 @@ func Default() Config {
 
 // BackendConfig sets the policy to evaluate: a model behind an API, or in this process.
 type BackendConfig struct {
-	API   string `yaml:"api" doc:"openai, anthropic, gemini or local; if empty it follows from the backend's name: anthropic for claude and anthropic, gemini for gemini, local for local, openai for all others"`
+	API   string `yaml:"api" doc:"openai, anthropic, gemini, local or one that the program has registered; if empty, the backend's name if it is one of these, anthropic for claude, openai for all others"`
 	Model string `yaml:"model" doc:"name of the model at the service; for api local its folder, relative to the configuration"`
 	Name  string `yaml:"name" doc:"name of the model in results; if empty, model"`
 
@@ -174,15 +177,32 @@ func expandEnv(raw []byte) (out []byte, faults []error) {
 	return out, faults
 }
 
+// Parts are a program's own parts of an evaluation. The zero value has those of the library.
+type Parts struct {
+	// Backends are those that api may name, beside local; nil is chat.Builtin.
+	Backends *chat.Registry
+	// Envs returns a new registry of environments for each tag; nil is builtin.Registry.
+	Envs func() *env.Registry
+}
+
+// Load reads an evaluation with the parts of the library; see Parts.Load.
+func Load(path string, overrides []string) (*Plan, error) { return Parts{}.Load(path, overrides) }
+
 // Load reads an evaluation. It reports all errors at once, wrapped in
 // config.ErrConfig.
-func Load(path string, overrides []string) (*Plan, error) {
+func (p Parts) Load(path string, overrides []string) (*Plan, error) {
+	if p.Backends == nil {
+		p.Backends = chat.Builtin()
+	}
+	if p.Envs == nil {
+		p.Envs = builtin.Registry
+	}
 	raw, err := regular.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
 	}
 	envs, rest, _ := splitEnvs(raw)
-	e := &Plan{Config: Default(), dir: filepath.Dir(path)}
+	e := &Plan{Config: Default(), dir: filepath.Dir(path), own: p}
 	l := settings.NewLoader(&e.Config, foreign)
 	rest, faults := expandEnv(rest)
 	l.YAML(path, rest)
@@ -224,6 +244,7 @@ func (e *Plan) check() []error {
 	}
 	backend, problems := e.backend()
 	e.Backend = backend
+	e.models.Options = vlm.Options{Backend: backend.Engine, BFloat16: backend.BFloat16, TokensPerCall: backend.PerCall}
 	return append(bad.Errors(), problems...)
 }
 
@@ -250,12 +271,8 @@ func (e *Plan) backend() (BackendConfig, []error) {
 	}
 	if b.API == "" {
 		switch strings.ToLower(name) {
-		case "claude", "anthropic":
+		case "claude":
 			b.API = "anthropic"
-		case "gemini":
-			b.API = "gemini"
-		case local:
-			b.API = local
 		case "openai_responses", "azure_responses":
 			b.API = strings.ToLower(name) // refused below
 		case "sglang", "vllm", "together", "azure":
@@ -265,9 +282,12 @@ func (e *Plan) backend() (BackendConfig, []error) {
 			}
 		default:
 			b.API = "openai"
+			if own := strings.ToLower(name); own == local || slices.Contains(e.own.Backends.Names(), own) {
+				b.API = own
+			}
 		}
 	}
-	if apis := []string{"openai", "anthropic", "gemini", local}; strings.HasSuffix(b.API, "_responses") {
+	if apis := append(e.own.Backends.Names(), local); strings.HasSuffix(b.API, "_responses") {
 		bad.Say("api is %q, which is not supported: api openai calls the same models by chat completions; must be one of %q", b.API, apis)
 	} else {
 		bad.OneOf("api", b.API, apis...)

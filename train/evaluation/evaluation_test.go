@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,7 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/env/frozenlake"
 	"vagen/policy"
+	"vagen/policy/chat"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train/config"
@@ -283,4 +288,46 @@ func TestAnEvaluationIsCheckedWithASampleTurn(t *testing.T) {
 		require.ErrorContains(t, err, "tag packed: frozenlake: ")
 		require.ErrorContains(t, err, "has the format wm (<perception>")
 	}
+}
+
+// echo answers every prompt with its options' model.
+type echo struct {
+	model  string
+	closed *bool
+}
+
+func (e echo) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
+	return make([]policy.Completion, len(prompts)), nil
+}
+func (echo) Forget(...uint64) {}
+func (e echo) Close() error   { *e.closed = true; return nil }
+
+func TestOwnBackendsAndEnvironmentsAreNamedLikeThoseOfTheLibrary(t *testing.T) {
+	closed, backends := false, chat.Builtin()
+	open := func(_ context.Context, o chat.Options) (policy.Policy, error) { return echo{o.Model, &closed}, nil }
+	require.NoError(t, backends.Register("echo", open))
+	require.ErrorIs(t, backends.Register("openai", open), chat.ErrDuplicate)
+	require.ErrorIs(t, backends.Register("local", open), chat.ErrDuplicate)
+	envs := func() *env.Registry {
+		r := builtin.Registry()
+		require.NoError(t, r.Register("own_lake", frozenlake.FromConfig))
+		return r
+	}
+	text := strings.Replace(evalText, "name: frozenlake", "name: own_lake", 1)
+	text = strings.Replace(text, `    stop_strings: ["</answer>"]`+"\n", "", 1)
+	path := evalFile(t, strings.Replace(text, "local: {model: folder}", "echo: {model: folder}\n  other: {api: echo, model: second}", 1))
+	for backend, model := range map[string]string{"echo": "folder", "other": "second"} {
+		plan, err := Parts{Backends: backends, Envs: envs}.Load(path, []string{"run.backend=" + backend})
+		require.NoError(t, err)
+		require.NoError(t, plan.Check(t.Context(), slog.New(slog.DiscardHandler)))
+		p, apart, shut, err := plan.Open(t.Context(), slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Equal(t, echo{model, &closed}, p)
+		require.True(t, apart)
+		shut()
+		require.True(t, closed)
+	}
+	_, err := Parts{Backends: backends, Envs: envs}.Load(path, []string{"run.backend=other", "backends.other.api=ecco"})
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, `must be one of ["anthropic" "echo" "gemini" "openai" "local"], did you mean "echo"?`)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"vagen/env/builtin"
 	"vagen/env/dataset"
 	"vagen/internal/regular"
 	"vagen/internal/rng"
@@ -25,6 +25,7 @@ import (
 	"vagen/rollout/evaluate"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/judges"
 )
 
 // Plan is an evaluation that is ready to run.
@@ -35,6 +36,8 @@ type Plan struct {
 	Notes   []string // on settings without effect and possible problems
 
 	dir    string // folder of the configuration
+	own    Parts
+	models judges.Models // judges
 	parts  []*part
 	images int // tokens_per_image
 }
@@ -48,7 +51,7 @@ type part struct {
 
 // options returns how files of environments are read.
 func (e *Plan) options() dataset.Options {
-	return dataset.Options{Known: builtin.Registry().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
+	return dataset.Options{Known: e.own.Envs().Names(), Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
 
 // readEnvs reads the list envs.
@@ -173,7 +176,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	if err != nil {
 		return evaluate.Task{}, err
 	}
-	registry := builtin.Registry()
+	registry := e.own.Envs()
 	pl := rollout.Player{
 		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
@@ -184,7 +187,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 		pl.Retry = rollout.DefaultRetry()
 	}
 	if state != nil {
-		j, err := client.Judge(state, nil)
+		j, err := client.Judge(state, e.models.Dial(client.Dial(nil)))
 		if err != nil {
 			return evaluate.Task{}, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 		}
@@ -288,6 +291,20 @@ func (e *Plan) modelOptions(adapter string, log *slog.Logger) vlm.Options {
 // Open loads a local model, or makes the client of an API. apart reports whether the
 // policy answers several callers at once. The caller must call shut at the end.
 func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
+	p, apart, done, err := e.openPolicy(ctx, log)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	return p, apart, func() {
+		done()
+		if err := e.models.Close(); err != nil {
+			log.Error("closing the judge failed", "err", err)
+		}
+	}, nil
+}
+
+// openPolicy is Open without the judges.
+func (e *Plan) openPolicy(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
 		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
@@ -308,13 +325,18 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	if err != nil {
 		return nil, false, nil, err
 	}
-	m, err := chat.New(o)
-	if err != nil {
+	if p, err = e.own.Backends.New(ctx, o); err != nil {
 		return nil, false, nil, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
-	return m, true, func() {
-		log.Info("API usage", "usage", m.Usage())
-		m.Close()
+	return p, true, func() {
+		if m, ok := p.(interface{ Usage() chat.Usage }); ok {
+			log.Info("API usage", "usage", m.Usage())
+		}
+		if c, ok := p.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				log.Error("closing the back end failed", "err", err)
+			}
+		}
 	}, nil
 }
 
@@ -362,6 +384,9 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		o.Prices = map[string]chat.Price{b.Model: {Prompt: b.Price.Prompt, Completion: b.Price.Completion, CacheRead: b.Price.CacheRead, CacheWrite: b.Price.CacheWrite}}
 	}
 	o.Budget = b.Budget
+	if _, err := chat.Builtin().Describe(b.API); err != nil {
+		return o, nil // a back end of the program's own checks its options itself
+	}
 	if err := o.Validate(); err != nil {
 		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}

@@ -54,6 +54,7 @@ func Step(ctx context.Context, path string, overrides []string, step int, envs *
 		} else {
 			return nil, err
 		}
+		defer envs.Close()
 	}
 	was, err := r.step(step)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/field"
+	"vagen/internal/modeldir"
 	"vagen/reward/judge"
 	"vagen/rollout"
 	"vagen/train/config"
@@ -27,7 +28,13 @@ func CheckOptions(ctx context.Context, c config.Config, envs *env.Registry) (not
 		return nil, nil // no environment is played
 	}
 	if envs == nil {
-		none := func(*judge.StateReward) (judge.Completer, error) { return nil, nil }
+		none := func(block *judge.StateReward) (judge.Completer, error) {
+			err := environments.CheckJudge(&c, block)
+			if dir := block.Service.Model; dir != "" && err == nil {
+				err = modeldir.Check("state_reward.judge.model", dir, true)
+			}
+			return nil, err
+		}
 		if envs, err = environments.OpenDialled(&c, none, slog.New(slog.DiscardHandler)); err != nil {
 			return nil, err
 		}

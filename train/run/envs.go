@@ -33,7 +33,7 @@ func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 	if err != nil || l.State == nil {
 		return l, err
 	}
-	return l, environments.SetJudge(envs, l.State, log)
+	return l, environments.SetJudge(envs, l.State, environments.Dial(c, envs, log))
 }
 
 // readLevels reads the start states of a configuration.

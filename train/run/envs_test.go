@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/env/remote"
+	"vagen/policy/vlm"
+	"vagen/rollout"
 	"vagen/train/config"
 	environments "vagen/train/envs"
 )
@@ -84,6 +87,25 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "alfWorld", "without a service it is unknown")
 	}
+}
+
+func TestAModelOfThisProcessJudgesUnlessWorkersPlay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	require.NoError(t, vlm.Create(dir, vlm.Small(), nil, 1))
+	check := func(more ...string) error {
+		c, err := config.Load("", append([]string{"env.name=sokoban", "model.backend=go",
+			"env.config={render_mode: text, prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 1}}}"}, more...)...)
+		require.NoError(t, err)
+		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		_, err = makeEnv(&c, envs, rollout.Episode{Env: "sokoban", Config: c.Env.Config})
+		_, err2 := CheckOptions(t.Context(), c, nil)
+		require.Equal(t, err == nil, err2 == nil, "%v\n%v", err, err2)
+		return errors.Join(err, envs.Close())
+	}
+	require.NoError(t, check("env.config.state_reward.judge.model="+dir))
+	require.ErrorContains(t, check("env.config.state_reward.judge.model="+t.TempDir()), "not a folder with a model that can judge")
+	require.ErrorContains(t, check("env.config.state_reward.judge.model="+dir, "run.queue=nats://127.0.0.1:1"), "workers load no judge")
 }
 
 func TestJudgesAreThoseOfTheFile(t *testing.T) {

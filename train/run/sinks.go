@@ -115,7 +115,7 @@ func (r *Run) Close() error {
 		errs = append(errs, s.Close())
 	}
 	errs = append(errs, r.queue.Close())
-	if r.Envs != nil {
+	if r.ownEnvs {
 		errs = append(errs, r.Envs.Close())
 	}
 	if l, ok := policy.As[io.Closer](r.Learner); ok {

@@ -30,7 +30,9 @@ type param struct {
 
 // params are all hyperparameters, in the order in which the page shows them.
 var params = func() (out []param) {
-	largest := map[string]float64{"step_advantage_w": 2, "pass_k": 16, "epsilon": 0.1}
+	largest := map[string]float64{
+		"step_advantage_w": 2, "episode_advantage_w": 2, "pass_k": 16, "epsilon": 0.1, "history_length": 8, "length_weight_alpha": 4,
+	}
 	for name, f := range field.Named(reflect.TypeFor[advantage.Params](), "yaml") {
 		out = append(out, param{name, cmp.Or(largest[name], 1), f.Index})
 	}

@@ -141,11 +141,7 @@ func (h *host) read(raw []byte) error {
 		}
 	}
 	if s.State != nil {
-		err := h.allowJudge(s.State)
-		if err == nil {
-			err = envs.SetJudge(h.envs, s.State, h.log())
-		}
-		if err != nil {
+		if err := envs.SetJudge(h.envs, s.State, h.dial); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 	}

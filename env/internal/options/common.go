@@ -11,8 +11,9 @@ import (
 
 // Response holds the options of prompts and responses, which every environment has.
 type Response struct {
-	RenderMode       string   `option:"render_mode" kind:"text"`   // env.Text or env.Vision
-	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	RenderMode       string   `option:"render_mode" kind:"text"`     // env.Text or env.Vision
+	PromptFormat     string   `option:"prompt_format" kind:"text"`   // a format of the rule set, see package reward
+	FormatSections   []string `option:"format_sections" kind:"text"` // tags of a format of your own, see reward.NewTagged
 	MaxActions       int      `option:"max_actions_per_step"`
 	ActionSep        string   `option:"action_sep" kind:"text"`
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
@@ -118,7 +119,11 @@ func Positional(o *Level) bool {
 // CheckResponse checks the options of prompts and responses.
 func CheckResponse(c *field.Checks, o *Response, formats []string) {
 	c.OneOf("render_mode", o.RenderMode, env.Text, env.Vision)
-	if formats != nil {
+	if len(o.FormatSections) > 0 {
+		if _, err := NewParser(o, reward.ParserOptions{Dialect: reward.Legacy}); err != nil {
+			c.Bad("format_sections", "%v", err)
+		}
+	} else if formats != nil {
 		c.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
 	c.Positive("max_actions_per_step", o.MaxActions)
@@ -137,7 +142,7 @@ func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
 	CheckResponse(c, &o.Response, formats)
 	c.Finite("success_reward", o.SuccessReward)
 	CheckLayout(c, &o.Texts, env.Legacy, env.Lite, env.Next)
-	CheckStateReward(c, &o.StateReward, o.Rules, o.PromptFormat)
+	CheckStateReward(c, &o.StateReward, o.Rules, &o.Response)
 }
 
 // CheckLevel checks the options of grids.
@@ -150,9 +155,25 @@ func CheckLevel(c *field.Checks, o *Level) {
 	}
 }
 
+// NewParser returns the parser of the options' format: that of a dialect, or one of its own, which has
+// the rules of Legacy in that dialect and those of Lite in the others.
+func NewParser(o *Response, po reward.ParserOptions) (*reward.Parser, error) {
+	if len(o.FormatSections) == 0 {
+		return reward.NewParser(o.PromptFormat, po)
+	}
+	if po.Dialect != reward.Legacy {
+		po.Dialect, po.KeepCase, po.AnswerBox = reward.Lite, false, false
+	}
+	return reward.NewTagged(o.PromptFormat, o.FormatSections, po)
+}
+
 // CheckStateReward refuses judged state reward with a rule set without it, or with a
 // format that makes no statements about the state.
-func CheckStateReward(c *field.Checks, o *StateReward, rules env.Rules, format string) {
+func CheckStateReward(c *field.Checks, o *StateReward, rules env.Rules, response *Response) {
+	format := response.PromptFormat
+	if use := response.FormatSections; slices.Contains(use, reward.SectionObservation) || slices.Contains(use, reward.SectionPrediction) {
+		format = reward.ObservePredict // makes the same statements
+	}
 	use := map[env.Rules][]string{env.Legacy: {"grounding", "worldmodeling", "grounding_worldmodeling"}, env.Next: {"wm"}}[rules]
 	switch {
 	case !o.UseStateReward || format == reward.ObservePredict && rules != env.Lite:

@@ -42,7 +42,7 @@ func TestStateRewardNeedsAFormatThatMakesStatements(t *testing.T) {
 		{false, env.Lite, "answer", ""},
 	} {
 		c := Check("pond")
-		CheckStateReward(c, &StateReward{UseStateReward: k.on}, k.rules, k.format)
+		CheckStateReward(c, &StateReward{UseStateReward: k.on}, k.rules, &Response{PromptFormat: k.format})
 		if k.want == "" {
 			require.NoError(t, c.Err())
 		} else {

@@ -41,7 +41,7 @@ func New(name string, o options.Ruled, po reward.ParserOptions) (Base, error) {
 	if o.Rules != env.Next {
 		po.KeepCase, po.AnswerBox = false, false
 	}
-	p, err := reward.NewParser(o.PromptFormat, po)
+	p, err := options.NewParser(&o.Response, po)
 	if err != nil {
 		return Base{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -98,11 +98,20 @@ var sections = map[string]string{
 	reward.SectionPrediction:  "what you will see after them",
 }
 
+// Content returns what a section holds: of known ones, or "your plan" for the section plan of a format of
+// the user's own.
+func Content(known map[string]string, section string) string {
+	if text, ok := known[section]; ok {
+		return text
+	}
+	return "your " + strings.ReplaceAll(section, "_", " ")
+}
+
 // Format is the instruction to respond in the parser's format.
 func Format(p *reward.Parser) string {
 	var what []string
 	for _, name := range p.Sections() {
-		what = append(what, "<"+p.Tag(name)+"> holds "+sections[name])
+		what = append(what, "<"+p.Tag(name)+"> holds "+Content(sections, name))
 	}
 	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + otherText(p)
 }

@@ -43,6 +43,10 @@ var sampling = policy.Sampling{MaxTokens: 512}
 // them.
 func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 	s := block.Service
+	if s.Model != "" {
+		return nil, errors.New("client: judge.model is a model of this process, which only a run, an evaluation and vagen judge open; " +
+			"use judge_base_url and judge_model")
+	}
 	m, err := chat.New(options(block))
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -60,6 +64,23 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 	return c, nil
 }
 
+// Over asks a policy of this process, which has the given identity for the cache, instead of the service of a block:
+// once for each claim, the most likely tokens, at most Service.Concurrency claims in one call. The caller closes
+// batches before the policy.
+func Over(p policy.Policy, identity string, block *judge.StateReward, log *slog.Logger) (c *Client, batches *Batches, err error) {
+	s := block.Service
+	s.Retries, s.BreakerFailures = 0, 0 // another attempt would give the same answer
+	batches = &Batches{policy: p, most: s.Concurrency}
+	c = newClient(s, batches.Complete, log)
+	c.address = identity
+	if s.Cache != "" {
+		if c.cache, err = openCache(s.Cache, int64(s.CacheMB)<<20); err != nil {
+			return nil, nil, fmt.Errorf("client: judge.cache: %w", err)
+		}
+	}
+	return c, batches, nil
+}
+
 // options returns those of the model of a block.
 func options(block *judge.StateReward) chat.Options {
 	s := block.Service
@@ -75,7 +96,7 @@ func options(block *judge.StateReward) chat.Options {
 // KeyNames returns the environment variables in which New looks for the key that it sends to
 // block.JudgeURL, the first that is set; nil if no key is sent.
 func KeyNames(block *judge.StateReward) []string {
-	if block.Rules() != nil {
+	if block.Rules() != nil || block.Service.Model != "" {
 		return nil
 	}
 	o := options(block)
@@ -129,16 +150,16 @@ func Dial(log *slog.Logger) judge.Dial {
 	}
 }
 
-// Judge returns the judge of a block: fixed rules, or a language model.
-func Judge(block *judge.StateReward, log *slog.Logger) (env.Judge, error) {
+// Judge returns the judge of a block: fixed rules, or a language model to which dial connects.
+func Judge(block *judge.StateReward, dial judge.Dial) (env.Judge, error) {
 	if rules := block.Rules(); rules != nil {
 		return rules, nil
 	}
-	c, err := New(block, log)
+	ask, err := dial(block)
 	if err != nil {
 		return nil, err
 	}
-	return &judge.Model{Scoring: block.NewScoring(), Complete: c.Complete}, nil
+	return &judge.Model{Scoring: block.NewScoring(), Complete: ask}, nil
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -64,6 +64,9 @@ type Text struct {
 	OutBias, MLPBias          bool
 	Scaling                   *RopeScaling
 	MaxPositions              int
+
+	Types []string         // type of each layer; nil: full_attention
+	Own   map[string]Layer // the family's own types of layers
 }
 
 // RopeScaling is Llama 3's scaling of long wavelengths.

@@ -3,8 +3,10 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"vagen/internal/endtokens"
 )
@@ -109,8 +111,14 @@ func (t *configText) check(family Family, x *Text) []error {
 	if !(x.Eps > 0 && x.Eps < 1) {
 		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
-	if i := slices.IndexFunc(t.LayerTypes, func(kind string) bool { return kind != "full_attention" }); i >= 0 {
-		addf("layer_types[%d] is %q, only full_attention is supported", i, t.LayerTypes[i])
+	if x.Own != nil && len(x.Types) != x.Layers {
+		addf("layer_types has %d entries, must have num_hidden_layers = %d", len(x.Types), x.Layers)
+	}
+	for i, kind := range x.Types {
+		if kind != fullAttention && x.Own[kind] == nil {
+			supported := slices.Sorted(maps.Keys(x.Own))
+			addf("layer_types[%d] is %q, only %s is supported", i, kind, strings.Join(append(supported, fullAttention), ", "))
+		}
 	}
 	t.checkRope(addf, family, x)
 	return bad

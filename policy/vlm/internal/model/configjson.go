@@ -96,7 +96,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
-	if !slices.Contains(Families(), family) {
+	if !slices.Contains(Families(), family) && hybrids[family] == nil {
 		return nil, fmt.Errorf("model: %w: model_type %q (architectures %q) is not supported; supported are %v",
 			ErrConfig, f.ModelType, f.Architectures, Families())
 	}
@@ -126,6 +126,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 	}
 	c.Text = t.build(family)
 	var problems []error
+	problems = append(problems, c.ownLayers(raw))
 	problems = append(problems, t.check(family, &c.Text)...)
 	if c.Text.Vocab > 0 {
 		problems = append(problems, f.check(&t, c)...)
@@ -141,13 +142,34 @@ func ParseConfig(raw []byte) (*Config, error) {
 			problems = append(problems, fmt.Errorf("image_token_id is %d, must be in [0, %d)", c.ImageToken, c.Text.Vocab))
 		}
 	}
-	if len(problems) == 0 {
-		problems = append(problems, c.checkSize()...)
+	err := errors.Join(problems...)
+	if err == nil {
+		err = errors.Join(c.checkSize()...)
 	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("model: %w: %w", ErrConfig, errors.Join(problems...))
+	if err != nil {
+		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	return c, nil
+}
+
+// ownLayers reads the settings of the family's own types of layers.
+func (c *Config) ownLayers(raw []byte) error {
+	read := hybrids[c.Family]
+	if read == nil {
+		return nil
+	}
+	var nested struct {
+		Text json.RawMessage `json:"text_config"`
+	}
+	if err := json.Unmarshal(raw, &nested); err != nil {
+		return err
+	}
+	if nested.Text != nil {
+		raw = nested.Text
+	}
+	var err error
+	c.Text.Own, err = read(raw, c)
+	return err
 }
 
 func id(p *int32) int32 {
@@ -168,7 +190,7 @@ func (t *configText) build(family Family) Text {
 	out := Text{
 		Vocab: t.Vocab, Hidden: t.Hidden, FF: t.FF, Layers: t.Layers, Heads: t.Heads,
 		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, 1e-6), MaxPositions: t.MaxPositions,
-		Theta: valueOr(t.Theta, 10000),
+		Theta: valueOr(t.Theta, 10000), Types: t.LayerTypes,
 	}
 	if t.HeadDim != nil {
 		out.HeadDim = *t.HeadDim

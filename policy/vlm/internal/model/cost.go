@@ -1,5 +1,7 @@
 package model
 
+import "github.com/gomlx/compute/dtypes"
+
 // Pass is a pass of the decoder over rows of tokens without images.
 type Pass struct {
 	Rows   int
@@ -42,32 +44,15 @@ func (c *Config) FLOPs(p Pass) FLOPs {
 			f.Hardware += 2 * all * tokens
 		}
 	}
-	f = f.Plus(c.attentionFLOPs(p))
+	for _, l := range c.Layers(dtypes.Float32) {
+		f = f.Plus(l.FLOPs(p))
+	}
 	all, trained := c.headNumbers(g)
 	n := 2 * all * int64(p.Rows) * int64(p.Logits)
 	if p.Train {
 		n += 2 * (all + trained) * int64(p.Rows) * int64(p.Logits)
 	}
 	return f.Plus(FLOPs{n, n})
-}
-
-// attentionFLOPs counts the products of queries, keys and values.
-func (c *Config) attentionFLOPs(p Pass) FLOPs {
-	t := &c.Text
-	n, past := int64(p.Tokens), int64(p.Past)
-	one := 4 * int64(p.Rows) * int64(t.Layers) * int64(t.Heads*t.HeadDim)
-	forward := FLOPs{Model: one * (n*past + n*(n+1)/2), Hardware: one * n * (past + n)}
-	if !p.Train {
-		return forward
-	}
-	f := FLOPs{3 * forward.Model, 3 * forward.Hardware}
-	switch {
-	case p.BlocksAgain:
-		f.Hardware += forward.Hardware
-	case p.AttentionAgain:
-		f.Hardware += forward.Hardware / 2
-	}
-	return f
 }
 
 // matrixNumbers counts the numbers of a group's matrices, and of those that are trained.
@@ -121,9 +106,23 @@ func (c *Config) DecoderNumbers() (matrices, vectors int64) {
 	return matrices, vectors
 }
 
-// CacheNumbers counts the keys and values of a token.
-func (c *Config) CacheNumbers() int64 {
-	return 2 * int64(c.Text.Layers) * int64(c.Text.KVHeads*c.Text.HeadDim)
+// CacheBytes is the size of a row's cache with so many slots: of keys and values, and of states,
+// which do not grow with the slots.
+func (c *Config) CacheBytes(slots int, compute dtypes.DType) (sum int64) {
+	for _, l := range c.Layers(compute) {
+		for _, a := range l.Cache() {
+			sum += int64(product(a.Shape(1, slots))) * int64(a.Type(compute).Size())
+		}
+	}
+	return sum
+}
+
+// Work estimates the multiplications of all layers for a token of a row of this length.
+func (c *Config) Work(length int) (sum float64) {
+	for _, l := range c.Layers(dtypes.Float32) {
+		sum += l.Work(length)
+	}
+	return sum
 }
 
 // TrainedNumbers counts the numbers of trained parameters of the decoder, the embedding included.

@@ -43,102 +43,106 @@ func (h *Head) Weights(in []*Node) HeadWeights {
 	return w
 }
 
-// scores are a head's outputs, each [n] float32, and the intermediate results
-// that the backward pass needs.
-type scores struct {
-	LogProb, Entropy, Value *Node
+// HeadOutput are a head's results at n positions, nil where the head has none.
+type HeadOutput struct {
+	LogProb, Entropy, Value *Node // [n] float32
 
-	picked, normed      *Node // hidden states at the positions, before and after the norm
-	logits, probs, mean *Node // logits are divided by the temperature; mean is Σ p·logit
-	hot                 *Node
+	// What Backward needs besides: logits [n, vocab], not divided by the temperature, in the type of
+	// computation, and the logarithm of their exponentials' sum at the temperature [n] float32.
+	Logits, LogSum *Node
 }
 
-// forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32
+// Scores returns the results that the head has, in order.
+func (o HeadOutput) Scores() []*Node {
+	var out []*Node
+	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value} {
+		if n != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Kept returns what Backward reads.
+func (o HeadOutput) Kept() []*Node {
+	if o.Logits == nil {
+		return nil
+	}
+	return []*Node{o.Entropy, o.Logits, o.LogSum}
+}
+
+// Forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32
 // are the tokens whose log-probs it computes: those that follow the positions.
-func (h *Head) forward(w HeadWeights, x, at, target, temperature *Node) *scores {
-	s := &scores{picked: takeRows(x, at)}
-	s.normed = rmsNorm(s.picked, w.Norm, h.Eps)
+func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutput {
+	var o HeadOutput
+	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps)
 	if h.Tokens {
-		z := f32(linear(s.normed, w.Table, nil))
-		s.logits = Div(z, temperature)
-		top := StopGradient(ReduceAndKeep(s.logits, ReduceMax, -1))
-		e := Exp(Sub(s.logits, top))
+		o.Logits = linear(normed, w.Table, nil)
+		logits := Div(f32(o.Logits), temperature)
+		top := StopGradient(ReduceAndKeep(logits, ReduceMax, -1))
+		e := Exp(Sub(logits, top))
 		sum := ReduceAndKeep(e, ReduceSum, -1)
-		lse := Add(Log(sum), top)
-		s.probs = Div(e, sum)
-		n, vocab := dim(z, 0), dim(z, 1)
-		s.hot = Equal(Iota(z.Graph(), shape(dtypes.Int32, n, vocab), 1), BroadcastToDims(Reshape(target, n, 1), n, vocab))
-		own := ReduceSum(Where(s.hot, s.logits, ZerosLike(s.logits)), -1)
-		s.mean = ReduceAndKeep(Mul(s.probs, s.logits), ReduceSum, -1)
-		s.LogProb = Sub(own, Reshape(lse, n))
-		s.Entropy = Reshape(Sub(lse, s.mean), n)
+		n := dim(logits, 0)
+		o.LogSum = Reshape(Add(Log(sum), top), n)
+		own := ReduceSum(where(hot(target, logits), logits), -1)
+		mean := Reshape(Div(ReduceAndKeep(Mul(e, logits), ReduceSum, -1), sum), n)
+		o.LogProb, o.Entropy = Sub(own, o.LogSum), Sub(o.LogSum, mean)
 	}
 	if h.Value {
-		v := f32(linear(s.normed, w.Score, w.ScoreB))
-		s.Value = Reshape(v, dim(v, 0))
+		v := f32(linear(normed, w.Score, w.ScoreB))
+		o.Value = Reshape(v, dim(v, 0))
 	}
-	return s
+	return o
 }
 
-// Forward returns log-probs, entropies and values [n], nil for an output that the
-// head does not have.
-func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) (logProb, entropy, value *Node) {
-	s := h.forward(w, x, at, target, temperature)
-	return s.LogProb, s.Entropy, s.Value
+// hot marks the target's column in each row of the logits.
+func hot(target, logits *Node) *Node {
+	n, vocab := dim(logits, 0), dim(logits, 1)
+	return Equal(Iota(logits.Graph(), shape(dtypes.Int32, n, vocab), 1), BroadcastToDims(Reshape(target, n, 1), n, vocab))
 }
 
-// backward maps the gradients of log-probs, entropies and values (nil where
-// zero) to those of the picked hidden states and the parameters.
-func (h *Head) backward(w HeadWeights, s *scores, temperature, dLogProb, dEntropy, dValue *Node) (dPicked *Node, g HeadWeights) {
-	n := dim(s.picked, 0)
+// where is a at the entries that are on, else 0.
+func where(on, a *Node) *Node { return Where(on, a, ZerosLike(a)) }
+
+// The columns of slopes, the derivatives of a loss by what Forward returns.
+const (
+	SlopeLogProb = iota
+	SlopeEntropy
+	SlopeValue
+	SlopeColumns
+)
+
+// Backward maps slopes [n, SlopeColumns] float32 to the gradients of x and of the parameters, in the order of
+// HeadWeights.List. x, at, target and temperature are those of Forward, kept is its Kept. slot [tokens] int32 is
+// the inverse of at: the index of each token among the positions, n for none. The gradient of x is added to dx.
+func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node) (*Node, []*Node) {
+	n := dim(at, 0)
+	picked := takeRows(x, at)
+	normed := rmsNorm(picked, w.Norm, h.Eps)
+	slope := func(i int) *Node { return columns(slopes, i, i+1) } // [n, 1]
 	var dn *Node
-	if h.Tokens && (dLogProb != nil || dEntropy != nil) {
-		dz := ZerosLike(s.logits)
-		if dLogProb != nil {
-			d := Reshape(dLogProb, n, 1)
-			dz = Sub(Where(s.hot, BroadcastToShape(d, dz.Shape()), dz), Mul(d, s.probs))
-		}
-		if dEntropy != nil {
-			dz = Sub(dz, Mul(Mul(Reshape(dEntropy, n, 1), s.probs), Sub(s.logits, s.mean)))
-		}
-		dz = cast(Div(dz, temperature), s.normed.DType())
-		dn, g.Table, _ = linearBack(dz, s.normed, w.Table, false)
-	} else if h.Tokens {
-		g.Table = ZerosLike(f32(w.Table))
+	var g HeadWeights
+	if h.Tokens {
+		entropy, logits, logSum := Reshape(kept[0], n, 1), Div(f32(kept[1]), temperature), Reshape(kept[2], n, 1)
+		probs := Exp(Sub(logits, logSum))
+		// ∂log-prob = hot − p, ∂entropy = −p·(log p + entropy)
+		byEntropy := Mul(slope(SlopeEntropy), Add(Sub(logits, logSum), entropy))
+		dz := Neg(Mul(probs, Add(byEntropy, slope(SlopeLogProb))))
+		dz = Add(dz, where(hot(target, logits), BroadcastToShape(slope(SlopeLogProb), dz.Shape())))
+		dn, g.Table, _ = linearBack(cast(Div(dz, temperature), normed.DType()), normed, w.Table, false)
 	}
-	if h.Value && dValue != nil {
-		dv := cast(Reshape(dValue, n, 1), s.normed.DType())
+	if h.Value {
 		var d *Node
-		d, g.Score, g.ScoreB = linearBack(dv, s.normed, w.Score, true)
+		d, g.Score, g.ScoreB = linearBack(cast(slope(SlopeValue), normed.DType()), normed, w.Score, true)
 		if dn == nil {
 			dn = d
 		} else {
 			dn = Add(dn, d)
 		}
-	} else if h.Value {
-		g.Score, g.ScoreB = ZerosLike(w.Score), ZerosLike(w.ScoreB)
 	}
-	if dn == nil {
-		dn = ZerosLike(s.normed)
-	}
-	dPicked, g.Norm = rmsNormBack(dn, s.picked, w.Norm, h.Eps)
-	return dPicked, g
-}
-
-// Update runs the head's forward pass, the loss, and the backward pass. slot
-// [tokens] int32 is the inverse of at: the index of each token among the
-// positions, n for none. The gradient of x is added to dx. Parameter gradients, in
-// the order of HeadWeights.List, are added to acc if it is not nil.
-func (h *Head) Update(w HeadWeights, loss *Loss, x, at, slot, target, cols, hyper, dx *Node, acc []*Node) (*Node, []*Node, *Node) {
-	temperature := Hyper(hyper, Temperature)
-	s := h.forward(w, x, at, target, temperature)
-	dl, de, dv, stats := loss.gradients(s, cols, hyper)
-	dPicked, g := h.backward(w, s, temperature, dl, de, dv)
-	grads := g.List()
-	for i := range acc {
-		grads[i] = Add(acc[i], grads[i])
-	}
-	return Add(dx, takeRowsOrZero(f32(dPicked), slot)), grads, stats
+	var dPicked *Node
+	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps)
+	return Add(dx, takeRowsOrZero(f32(dPicked), slot)), g.List()
 }
 
 // Logits applies the final norm and the output head to hidden states [n,

@@ -169,8 +169,8 @@ func (c *Config) Groups() *Groups {
 	}
 	base := c.decoderPrefix()
 	g.Embed = Group{"embed", []Param{matrix(base+"embed_tokens.weight", c.Text.Vocab, c.Text.Hidden)}}
-	for i := range c.Text.Layers {
-		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.withAdapters(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
+	for i, l := range c.Layers(dtypes.Float32) {
+		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), l.Params(fmt.Sprintf("%slayers.%d.", base, i))})
 	}
 	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
 	if !c.Critic && !c.Tied {

@@ -1,0 +1,151 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// GDPO normalises each component of the reward in its group before it adds them, so that the
+// spread of one does not hide the others:
+//
+//	S = Σ wk·(rk − meank) / (stdk + ε),   stdk² = Σ (rk − meank)² / (n − 1)
+//
+// where rk is component k of a row, wk its weight, and mean and std are taken over the rows of
+// the Group; for a group of one, mean is 0 and std is 1. S is given to all tokens under the mask
+// and whitened over them across the batch. Returns are the same numbers; both are 0 off the mask.
+// No critic. Without Components the only component is the sum of all rewards of a row. Fewer
+// than two tokens under the mask are an ErrEmptyMask.
+//
+// With OverRows ε is 1e-4, groups of one have S = 0, and S is not whitened over tokens but
+// shifted by its mean and divided by its std + 1e-4 over the rows of the batch. A component that
+// is NaN is missing: it is left out and adds 0, as does one that only one row of a group has; a
+// row without any component has advantage 0.
+//
+// The mask is Loss, or Attention without a loss mask. A batch without Group is an ErrNoGroup.
+//
+// See arXiv:2601.05242, as in verl (config name gdpo) and, over rows, in TRL (gdpo_trl).
+type GDPO struct {
+	NormByStd bool // divide by stdk + ε; always with OverRows
+	Epsilon   float64
+	Whiten    bool // not read with OverRows
+	OverRows  bool
+}
+
+// rowsEpsilon is added to standard deviations of GDPO over rows.
+const rowsEpsilon = 1e-4
+
+// Estimate implements [Estimator].
+func (g GDPO) Estimate(dst *Result, b *Batch) error {
+	name := "gdpo"
+	if g.OverRows {
+		name = "gdpo_trl"
+	}
+	return estimate(dst, b, name, g, GDPO.run)
+}
+
+func (g GDPO) run(c *call) error {
+	eps, err := epsilon(g.Epsilon)
+	if err != nil {
+		return err
+	}
+	groups, scores, err := c.scoredGroups()
+	if err != nil {
+		return err
+	}
+	if err := c.checkComponents(g.OverRows); err != nil {
+		return err
+	}
+	c.mask = c.lossMask()
+	c.perRow = resize(c.perRow, c.rows())
+	clear(c.perRow)
+	if g.OverRows {
+		c.sumOverRows(groups, scores)
+		return c.finishBroadcast(c.perRow)
+	}
+	for k := range max(1, len(c.components)) {
+		weight := c.component(k, scores)
+		groups.score(scores)
+		for row, s := range scores {
+			c.perRow[row] += float64(weight * groups.compare(row, s, g.NormByStd, eps, s))
+		}
+	}
+	c.broadcast(c.perRow)
+	err = c.whiten(g.Whiten, GuardedWhitening(), c.mask, true)
+	copy(c.ret, c.adv)
+	return err
+}
+
+// sumOverRows sets perRow to the advantages of GDPO over rows.
+func (c *call) sumOverRows(groups *groups, scores []float64) {
+	c.ids = append(c.ids[:0], c.group...)
+	has := resize(c.counted, c.rows())
+	c.counted = has
+	clear(has)
+	for k := range max(1, len(c.components)) {
+		weight := c.component(k, scores)
+		copy(c.ids, groups.of)
+		for row, s := range scores {
+			if math.IsNaN(s) { // alone in a group of its own, which no other row can have
+				scores[row], c.ids[row] = 0, -1-row
+			} else {
+				has[row] = true
+			}
+		}
+		c.memory.steps.groups.assign(c.ids)
+		c.memory.steps.groups.score(scores)
+		for row, s := range scores {
+			c.perRow[row] += float64(weight * c.memory.steps.groups.compare(row, s, true, rowsEpsilon, 0))
+		}
+	}
+	var all shifted
+	for row, s := range c.perRow {
+		if has[row] {
+			all.add(s)
+		}
+	}
+	m := all.moments()
+	for row, s := range c.perRow {
+		c.perRow[row] = 0
+		if has[row] && m.N > 1 {
+			c.perRow[row] = (s - m.Mean) / (math.Sqrt(m.Variance()) + rowsEpsilon)
+		}
+	}
+}
+
+// component sets the scores to a component, if the batch has any, and returns its weight.
+func (c *call) component(k int, scores []float64) float64 {
+	if len(c.components) == 0 {
+		return 1
+	}
+	for row, r := range c.components[k] {
+		scores[row] = float64(r)
+	}
+	if len(c.componentWeights) == 0 {
+		return 1
+	}
+	return c.componentWeights[k]
+}
+
+// checkComponents returns an error for components or weights of the wrong number, and for
+// numbers that are not finite; NaN may be allowed.
+func (c *call) checkComponents(missing bool) error {
+	if n := len(c.componentWeights); n != 0 && n != len(c.components) {
+		return fmt.Errorf("component_weights: %d for %d components: %w", n, len(c.components), ErrLength)
+	}
+	for k, w := range c.componentWeights {
+		if w-w != 0 {
+			return fmt.Errorf("component_weights[%d]: %v: %w", k, w, ErrNotFinite)
+		}
+	}
+	for k, of := range c.components {
+		if len(of) != c.rows() {
+			return fmt.Errorf("components[%d]: length %d: %w (must be %d, the number of rows)", k, len(of), ErrLength, c.rows())
+		}
+		for row, r := range of {
+			if r-r != 0 && !(missing && r != r) {
+				return fmt.Errorf("components[%d]: row %d: %v: %w", k, row, r, ErrNotFinite)
+			}
+		}
+	}
+	return nil
+}

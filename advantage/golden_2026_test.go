@@ -1,0 +1,320 @@
+package advantage
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+// each2026 compares all cases of a file of 2026 with the estimator that make returns.
+func each2026(t *testing.T, name string, make func(c golden.Case) (*recorded, Estimator)) {
+	t.Helper()
+	file := "algorithms_2026/" + name + ".json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		if r, est := make(c); r != nil {
+			r.compare(t, tally, est, nil)
+		}
+	}
+}
+
+// rowsOf returns a case with padded rows and their mask and groups.
+func rowsOf(t *testing.T, c golden.Case) *recorded {
+	t.Helper()
+	r := record(t, c, "token_level_rewards")
+	r.batch.Loss = r.mask(t, "response_mask")
+	r.batch.Group = ids(t, c.Inputs, "index")
+	return r
+}
+
+// scalars returns a case whose rows have one reward each as a batch of one-token rows, with
+// the expected scalars as a matrix.
+func scalars(t *testing.T, c golden.Case, rewards string) *recorded {
+	t.Helper()
+	r := &recorded{Case: c}
+	var scores, want []float64
+	golden.Need(t, c.Inputs, rewards, &scores)
+	golden.Need(t, c.Expected, "advantages", &want)
+	r.batch.Rewards = narrow(scores)
+	r.batch.Group = make([]int, len(scores))
+	matrix := make([][]float64, len(want))
+	for i := range scores {
+		r.batch.Offsets = append(r.batch.Offsets, i)
+		matrix[i] = want[i : i+1]
+	}
+	r.batch.Offsets = append(r.batch.Offsets, len(scores))
+	raw, err := json.Marshal(matrix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Expected = map[string]json.RawMessage{"advantages": raw}
+	return r
+}
+
+func TestGoldenMaxRL(t *testing.T) {
+	each2026(t, "max_rl_prime", func(c golden.Case) (*recorded, Estimator) {
+		return scalars(t, c, "rewards"), MaxRL{Guarded: true}
+	})
+	each2026(t, "maxrl_skyrl", func(c golden.Case) (*recorded, Estimator) {
+		r := rowsOf(t, c)
+		return r, MaxRL{Epsilon: r.param(t, "epsilon")}
+	})
+}
+
+func TestGoldenEpisodeGRPO(t *testing.T) {
+	each2026(t, "grpo_ragen", func(c golden.Case) (*recorded, Estimator) {
+		r := rowsOf(t, c)
+		r.batch.Trajectory = ids(t, c.Inputs, "episode_id")
+		next := map[int]int{}
+		for _, id := range r.batch.Trajectory {
+			r.batch.Turn = append(r.batch.Turn, next[id])
+			next[id]++
+		}
+		return r, EpisodeGRPO{Epsilon: r.param(t, "epsilon"), NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true)}
+	})
+}
+
+func TestGoldenLengthGRPO(t *testing.T) {
+	each2026(t, "grpo_prime", func(c golden.Case) (*recorded, Estimator) {
+		r := scalars(t, c, "rewards_list")
+		var kind string
+		if golden.Need(t, c.Params, "type", &kind); kind == "hierarchical_grpo" {
+			r.batch.Group = agents(t, c)
+			return r, LengthGRPO{}
+		}
+		return lengthened(t, r), LengthGRPO{
+			OutputWeight: r.param(t, "num_output_tokens_weight"), InputWeight: r.param(t, "num_input_tokens_weight"),
+			TurnWeight: r.param(t, "num_turns_weight"),
+		}
+	})
+}
+
+// agents groups by agent, and by episode those agents that are centred within it.
+func agents(t *testing.T, c golden.Case) (group []int) {
+	t.Helper()
+	var agent, episode, within []string
+	golden.Need(t, c.Inputs, "agent", &agent)
+	golden.Need(t, c.Inputs, "episode", &episode)
+	golden.Need(t, c.Params, "episode_agents", &within)
+	var in Interner
+	for i, a := range agent {
+		key := a
+		for _, w := range within {
+			if a == w {
+				key = fmt.Sprint(a, " in ", episode[i])
+			}
+		}
+		group = append(group, in.ID(key))
+	}
+	return group
+}
+
+// lengthened gives the rows of one token their recorded numbers of tokens and turns. Only shares
+// of the longest count, so that all tokens are taken tenfold: some recorded rows have more turns
+// than tokens.
+func lengthened(t *testing.T, r *recorded) *recorded {
+	t.Helper()
+	var out, total, turns []int
+	golden.Need(t, r.Inputs, "num_output_tokens", &out)
+	golden.Need(t, r.Inputs, "num_total_tokens", &total)
+	golden.Need(t, r.Inputs, "num_turns", &turns)
+	var want [][]float64
+	golden.Need(t, r.Expected, "advantages", &want)
+	b := Batch{Offsets: []int{0}, Group: r.batch.Group}
+	for i, score := range r.batch.Rewards {
+		row := make([]float64, 10*total[i])
+		for k := range row {
+			wrote, reward := k < 10*out[i], float32(0)
+			if wrote {
+				row[k] = want[i][0]
+			}
+			if k == 0 {
+				reward = score
+			}
+			b.Rewards, b.Loss = append(b.Rewards, reward), append(b.Loss, wrote)
+			b.TurnEnd = append(b.TurnEnd, k < turns[i]-1)
+		}
+		want[i] = row
+		b.Offsets = append(b.Offsets, len(b.Rewards))
+	}
+	r.batch = b
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Expected["advantages"] = raw
+	return r
+}
+
+func TestGoldenReinforceSlime(t *testing.T) {
+	each2026(t, "reinforce_pp_slime", func(c golden.Case) (*recorded, Estimator) {
+		var kind string
+		if golden.Need(t, c.Params, "advantage_estimator", &kind); kind != "reinforce_plus_plus" {
+			return nil, nil // scores come centred, and nothing is summed: there is nothing to estimate
+		}
+		r := record(t, c, "log_prob")
+		r.batch.Loss = r.mask(t, "response_mask")
+		penalised(t, r)
+		r.Expected["returns"] = r.Expected["raw_advantages"]
+		delete(r.Expected, "raw_advantages")
+		return r, ReinforcePlusPlus{Gamma: r.param(t, "gamma"), Across: true}
+	})
+}
+
+// penalised sets the rewards to the scores minus the KL to the reference.
+func penalised(t *testing.T, r *recorded) {
+	t.Helper()
+	ref, width := flat(t, r.Inputs, "ref_log_prob")
+	logProb, _ := flat(t, r.Inputs, "log_prob")
+	var scores []float64
+	golden.Need(t, r.Inputs, "scores", &scores)
+	var kind string
+	golden.Need(t, r.Params, "kl_loss_type", &kind)
+	for i := range logProb {
+		d := logProb[i] - ref[i]
+		kl := map[string]float64{"k1": d, "k2": d * d / 2, "k3": math.Exp(-d) + d - 1}[kind]
+		if kind == "low_var_kl" {
+			kl = min(max(math.Exp(-d)+d-1, -10), 10)
+		}
+		r.batch.Rewards[i] = 0
+		if r.batch.Loss[i] {
+			r.batch.Rewards[i] = float32(-r.param(t, "kl_coef") * kl)
+		}
+	}
+	for row, s := range scores {
+		last := row*width + lastTrue(r.batch.Loss[row*width:(row+1)*width])
+		r.batch.Rewards[last] += float32(s)
+	}
+}
+
+// stepRows returns a case with one row for each step of an episode. The outcome of an episode
+// that differs from the sum of its steps' rewards is completed on a token off the mask.
+func stepRows(t *testing.T, c golden.Case) *recorded {
+	t.Helper()
+	r := rowsOf(t, c)
+	outcome := r.batch.Rewards
+	width := r.batch.Offsets[1]
+	var rewards []float64
+	golden.Need(t, c.Inputs, "rewards", &rewards)
+	r.batch.Trajectory = ids(t, c.Inputs, "traj_index")
+	var in Interner
+	for _, s := range texts(t, c, "anchor_obs") {
+		r.batch.States = append(r.batch.States, uint64(in.ID(s)))
+	}
+	for _, s := range texts(t, c, "next_obs") {
+		key := uint64(in.ID(s))
+		if s == "success" {
+			key = SuccessState
+		}
+		r.batch.Next = append(r.batch.Next, key)
+	}
+	missing, turn := map[int]float64{}, map[int]int{}
+	for row, id := range r.batch.Trajectory {
+		missing[id] -= rewards[row]
+		if turn[id] == 0 {
+			missing[id] += sum(outcome[row*width : (row+1)*width])
+		}
+		r.batch.Turn = append(r.batch.Turn, turn[id])
+		turn[id]++
+	}
+	b := Batch{
+		Offsets: []int{0}, Group: r.batch.Group, Trajectory: r.batch.Trajectory, Turn: r.batch.Turn,
+		States: r.batch.States, Next: r.batch.Next,
+	}
+	want, _ := flat(t, c.Expected, "advantages")
+	var matrix [][]float64
+	for row, id := range b.Trajectory {
+		lo := row * width
+		// The row's tokens, then one off the mask.
+		b.Loss = append(append(b.Loss, r.batch.Loss[lo:lo+width]...), false)
+		b.Rewards = append(b.Rewards, make([]float32, width+1)...)
+		b.Offsets = append(b.Offsets, len(b.Rewards))
+		b.Rewards[b.Offsets[row]+lastTrue(r.batch.Loss[lo:lo+width])] = float32(rewards[row])
+		if b.Turn[row] == 0 {
+			b.Rewards[len(b.Rewards)-1] = float32(missing[id])
+		}
+		matrix = append(matrix, append(append([]float64{}, want[lo:lo+width]...), 0))
+	}
+	r.batch = b
+	raw, err := json.Marshal(matrix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Expected = map[string]json.RawMessage{"advantages": raw}
+	return r
+}
+
+func texts(t *testing.T, c golden.Case, name string) (out []string) {
+	t.Helper()
+	golden.Need(t, c.Inputs, name, &out)
+	return out
+}
+
+// normByStd reports whether a case of verl-agent divides by the standard deviation.
+func (r *recorded) normByStd(t *testing.T) bool {
+	t.Helper()
+	var mode string
+	golden.Need(t, r.Params, "mode", &mode)
+	return mode == "mean_std_norm"
+}
+
+func TestGoldenHGPO(t *testing.T) {
+	each2026(t, "hgpo", func(c golden.Case) (*recorded, Estimator) {
+		r := stepRows(t, c)
+		return r, HGPO{
+			Gamma: r.param(t, "gamma"), History: int(r.param(t, "history_length")), Alpha: r.param(t, "length_weight_alpha"),
+			Base: r.flag(t, "base_group", false), NormByStd: r.normByStd(t), Epsilon: r.param(t, "epsilon"),
+		}
+	})
+}
+
+func TestGoldenGraphGPO(t *testing.T) {
+	each2026(t, "graphgpo", func(c golden.Case) (*recorded, Estimator) {
+		r := stepRows(t, c)
+		return r, GraphGPO{
+			Gamma: r.param(t, "gamma"), StepWeight: r.param(t, "step_advantage_w"), EpisodeWeight: r.param(t, "episode_advantage_w"),
+			Relative: r.flag(t, "normalize_distance", false), NormByStd: r.normByStd(t), Epsilon: r.param(t, "epsilon"),
+		}
+	})
+}
+
+func TestGoldenGDPO(t *testing.T) {
+	each2026(t, "gdpo_verl", func(c golden.Case) (*recorded, Estimator) {
+		r := &recorded{Case: c}
+		mask, width := flat(t, c.Inputs, "response_mask")
+		r.batch.Loss, r.batch.Rewards = bools(mask), make([]float32, len(mask))
+		for i := 0; i <= len(mask); i += width {
+			r.batch.Offsets = append(r.batch.Offsets, i)
+		}
+		r.batch.Group = ids(t, c.Inputs, "index")
+		golden.Need(t, c.Inputs, "component_rewards", &r.batch.Components)
+		golden.Decode(t, c.Params, "gdpo_reward_weights", &r.batch.ComponentWeights)
+		return r, GDPO{NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true), Epsilon: r.param(t, "epsilon"), Whiten: true}
+	})
+	each2026(t, "gdpo_trl", func(c golden.Case) (*recorded, Estimator) {
+		var rewards [][]float64
+		golden.Need(t, c.Inputs, "rewards_per_func", &rewards)
+		c.Inputs["sum"], _ = json.Marshal(make([]float64, len(rewards)))
+		r := scalars(t, c, "sum")
+		for row := range rewards {
+			r.batch.Group[row] = row / int(r.param(t, "num_generations"))
+		}
+		for k := range rewards[0] {
+			of := make([]float32, len(rewards))
+			for row := range rewards {
+				of[row] = float32(rewards[row][k])
+			}
+			r.batch.Components = append(r.batch.Components, of)
+		}
+		golden.Need(t, c.Params, "reward_weights", &r.batch.ComponentWeights)
+		var missing [][2]int
+		golden.Need(t, c.Inputs, "missing", &missing)
+		for _, at := range missing {
+			r.batch.Components[at[1]][at[0]] = float32(math.NaN())
+		}
+		return r, GDPO{OverRows: true}
+	})
+}

@@ -1,0 +1,56 @@
+package advantage
+
+import "fmt"
+
+// EpisodeGRPO is [GRPO] for episodes of several rows in which every row keeps its own score:
+//
+//	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / (n − 1)
+//
+// where s is the sum of all rewards of a row, and mean and std are taken over the first rows of
+// the episodes with the same Group, so that each episode counts once. With one episode in the
+// group, mean is 0 and std is 1. Returns are the same numbers; both are 0 off the mask. No
+// critic, no whitening.
+//
+// The mask is Loss, or Attention without a loss mask. A batch without Group is an ErrNoGroup,
+// two different rows with one identity are an ErrConflict.
+//
+// As in RAGEN. Config name: grpo_ragen.
+type EpisodeGRPO struct {
+	NormByStd bool    // divide by std + ε
+	Epsilon   float64 // ε; 0 means DefaultEpsilon
+}
+
+// Estimate implements [Estimator].
+func (g EpisodeGRPO) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "grpo_ragen", g, EpisodeGRPO.run)
+}
+
+func (eg EpisodeGRPO) run(c *call) error {
+	eps, err := epsilon(eg.Epsilon)
+	if err != nil {
+		return err
+	}
+	if len(c.group) == 0 && c.rows() > 0 {
+		return fmt.Errorf("group: %w", ErrNoGroup)
+	}
+	c.mask = c.lossMask()
+	e, err := c.stitch()
+	if err != nil {
+		return err
+	}
+	g := c.episodeGroups(e)
+	c.scores = resize(c.scores, e.count())
+	for k := range c.scores {
+		c.scores[k] = c.rowSum(e.rows(k)[0])
+	}
+	g.score(c.scores)
+	c.perRow = resize(c.perRow, c.rows())
+	for row, k := range e.of {
+		s := c.rowSum(row)
+		c.perRow[row] = g.compare(k, s, eg.NormByStd, eps, s)
+	}
+	return c.finishBroadcast(c.perRow)
+}
+
+// rowSum returns the sum of all rewards of a row.
+func (c *call) rowSum(row int) float64 { return sum(c.rewards[c.offsets[row]:c.offsets[row+1]]) }

@@ -1,0 +1,182 @@
+package loss
+
+import "math"
+
+// DPPO drops a token if its probability has left a trust region in the direction in which its
+// advantage pushes it. With p, p₀ the token's probability now and before, ρ = exp(new − old
+// log-prob, clamped to ±20) and sg for "no gradient",
+//
+//	ℓ = −A·sg(min(ρ, Cap))·log π   if kept, else 0
+//
+// A token is kept if its distance is at most High where A > 0, at most Low elsewhere, or if p has
+// moved the other way. The distance is p − p₀, or with KL that of the two events "this token" and
+// "another one": K = p₀·(old − new) + (1−p₀)·ln((1−p₀)/(1−p)), 1e-8 added inside the logarithm.
+//
+// arXiv:2602.04879, as verl's dppo_tv and dppo_kl, which read clip_ratio_low, clip_ratio_high and
+// clip_ratio_c (3) for Low, High and Cap.
+type DPPO struct {
+	Low, High float64 // largest distances, in [0, 1]; with KL in nats, not negative
+	Cap       float64 // largest weight of a token, > 1; 0 for none
+	KL        bool
+}
+
+// Local reports that tokens are independent: see [Local].
+func (DPPO) Local() bool { return true }
+
+// Terms implements [Policy].
+func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	limit := math.Inf(1)
+	if p.Cap > 0 {
+		limit = p.Cap
+	}
+	for i, m := range b.Mask {
+		if !m {
+			continue
+		}
+		t.LogRatio[i] = clampedRatio(t.LogRatio[i])
+		if !p.keeps(b.LogProb[i], b.OldLogProb[i], b.Advantage[i]) {
+			t.Clipped++
+			continue
+		}
+		ratio := math.Exp(t.LogRatio[i])
+		if ratio > limit {
+			ratio = limit
+			t.ClippedLower++
+		}
+		t.Loss[i], t.Slope[i] = -b.Advantage[i]*ratio*b.LogProb[i], -b.Advantage[i]*ratio
+	}
+	return nil
+}
+
+// keeps reports whether a token is inside the trust region, or moves towards it.
+func (p DPPO) keeps(now, old, adv float64) bool {
+	is, was := math.Exp(now), math.Exp(old)
+	if !p.KL {
+		if adv > 0 {
+			return is-was <= p.High
+		}
+		return is-was >= -p.Low
+	}
+	distance := was*(old-now) + (1-was)*math.Log((1-was+1e-8)/(1-is+1e-8))
+	if adv > 0 {
+		return distance <= p.High || is <= was
+	}
+	return distance <= p.Low || is >= was
+}
+
+func (p DPPO) check() error {
+	if err := notNegative("dppo", bound{"Low", p.Low}, bound{"High", p.High}); err != nil {
+		return err
+	}
+	if p.Cap != 0 && !(p.Cap > 1 && finite(p.Cap)) {
+		return setting("dppo: Cap = %v, want more than 1, or 0 for none", p.Cap)
+	}
+	return nil
+}
+
+// PrimeDPPO is DPPO as in prime-rl: the ratio has a gradient, and all tokens are drawn back,
+//
+//	ℓ = −AdvTau·A·ρ (kept, else 0) + KLTau·(new − old)²
+//
+// where a token is dropped if p − p₀ > High and A > 0, or p − p₀ < −Low and A ≤ 0; with Symmetric
+// (prime-rl's ipo) if |p − p₀| > High, whatever A. Nothing is clamped. The original compares with
+// the log-probs of the sampler: put those into OldLogProb (rollout_correction.bypass_mode).
+type PrimeDPPO struct {
+	Low, High     float64 // largest distances, not negative; Low is not read if Symmetric
+	AdvTau, KLTau float64 // not negative
+	Symmetric     bool
+}
+
+// Local reports that tokens are independent: see [Local].
+func (PrimeDPPO) Local() bool { return true }
+
+// Terms implements [Policy].
+func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	for i, m := range b.Mask {
+		if !m {
+			continue
+		}
+		d := t.LogRatio[i]
+		t.Loss[i], t.Slope[i] = p.KLTau*d*d, 2*p.KLTau*d
+		if p.drops(math.Exp(b.LogProb[i])-math.Exp(b.OldLogProb[i]), b.Advantage[i]) {
+			t.Clipped++
+			continue
+		}
+		gain := p.AdvTau * b.Advantage[i] * math.Exp(d)
+		t.Loss[i] -= gain
+		t.Slope[i] -= gain
+	}
+	return nil
+}
+
+func (p PrimeDPPO) check() error {
+	return notNegative("dppo_prime", bound{"Low", p.Low}, bound{"High", p.High}, bound{"AdvTau", p.AdvTau},
+		bound{"KLTau", p.KLTau})
+}
+
+// bound is a setting of a loss.
+type bound struct {
+	name  string
+	value float64
+}
+
+// notNegative returns an error for the first setting that is negative or not finite.
+func notNegative(loss string, settings ...bound) error {
+	for _, n := range settings {
+		if !(n.value >= 0) || !finite(n.value) {
+			return setting("%s: %s = %v, want 0 or more", loss, n.name, n.value)
+		}
+	}
+	return nil
+}
+
+func (p PrimeDPPO) drops(moved, adv float64) bool {
+	switch {
+	case p.Symmetric:
+		return math.Abs(moved) > p.High
+	case adv > 0:
+		return moved > p.High
+	}
+	return moved < -p.Low
+}
+
+// DRO is the policy gradient with a quadratic price for leaving the old policy:
+//
+//	ℓ = −(A·log π − ½·Beta·(new − old)²)
+//
+// Nothing is clamped. Richemond et al., arXiv:2405.19107, as in verl.
+type DRO struct {
+	Beta float64 // > 0
+}
+
+// Local reports that tokens are independent: see [Local].
+func (DRO) Local() bool { return true }
+
+// Terms implements [Policy].
+func (p DRO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	for i, m := range b.Mask {
+		if !m {
+			continue
+		}
+		d, adv := t.LogRatio[i], b.Advantage[i]
+		t.Loss[i] = -(adv*b.LogProb[i] - p.Beta/2*d*d)
+		t.Slope[i] = -(adv - p.Beta*d)
+	}
+	return nil
+}
+
+func (p DRO) check() error {
+	if !(p.Beta > 0) || !finite(p.Beta) {
+		return setting("dro: Beta = %v, want more than 0", p.Beta)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package loss
+
+import (
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+// batch2026 reads a case of the files of 2026: one advantage per token, or one per row.
+func batch2026[T Float](t *testing.T, c golden.Case, old string) *Batch[T] {
+	t.Helper()
+	mask := input(t, c, "response_mask")
+	b := &Batch[T]{
+		Offsets: mask.offsets(), Mask: mask.mask(),
+		LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, old),
+	}
+	if _, ok := c.Inputs["row_advantages"]; !ok {
+		b.Advantage = column[T](t, c, "advantages")
+		return b
+	}
+	var rows []float64
+	golden.Need(t, c.Inputs, "row_advantages", &rows)
+	for _, a := range rows {
+		for range int(mask.width()) {
+			b.Advantage = append(b.Advantage, T(a))
+		}
+	}
+	return b
+}
+
+// compare2026 compares a sum of tokens' losses with the recorded loss and gradient. The sum is
+// divided by divisor.
+func compare2026(t *testing.T, tally *golden.Tally, c golden.Case, got *Result, divisor float64) {
+	t.Helper()
+	grad := make([]float64, len(got.Grad))
+	for i, g := range got.Grad {
+		grad[i] = g / divisor
+	}
+	tally.Float(t, "loss", got.Loss/divisor, number(t, c.Expected, "loss"), c.Tolerance)
+	var want padded
+	golden.Need(t, c.Expected, "grad_log_prob", &want)
+	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
+}
+
+// sumOf evaluates a loss with weight 1 for every token.
+func sumOf[T Float](t *testing.T, p Policy, b *Batch[T]) *Result {
+	t.Helper()
+	ones := make([]T, len(b.Mask))
+	for i := range ones {
+		ones[i] = 1
+	}
+	var got Result
+	if err := EvalWeighted(&got, p, ones, b); err != nil {
+		t.Fatal(err)
+	}
+	return &got
+}
+
+// verl2026 compares a loss in verl's aggregation.
+func verl2026[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy) *Result {
+	t.Helper()
+	b := batch2026[T](t, c, "old_log_prob")
+	if _, ok := c.Inputs["rollout_is_weights"]; ok {
+		b.Weight = column[T](t, c, "rollout_is_weights")
+	}
+	a := verlAggregation(t, c, b.Offsets, b.Mask)
+	weights, factor, err := a.weights(b.Offsets, b.Mask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrowed := make([]T, len(weights))
+	for i, w := range weights {
+		narrowed[i] = T(w)
+	}
+	var got Result
+	if err := EvalWeighted(&got, p, narrowed, b); err != nil {
+		t.Fatal(err)
+	}
+	if a.Mode == SeqMeanTokenMean {
+		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
+	}
+	compare2026(t, tally, c, &got, 1/factor)
+	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
+	return &got
+}
+
+// verlSum is an aggregation of verl, whose token-sum this package leaves to the caller.
+type verlSum struct {
+	Aggregation
+	scale float64 // of the result
+	sum   bool
+}
+
+func verlAggregation(t *testing.T, c golden.Case, offsets []int, mask []bool) verlSum {
+	t.Helper()
+	var mode string
+	golden.Need(t, c.Params, "loss_agg_mode", &mode)
+	tokens, rows := count(offsets, mask)
+	out := verlSum{scale: optional(t, c.Params, "dp_size", 1), sum: mode == "token-sum"}
+	if out.sum {
+		return out
+	}
+	out.Aggregation = Aggregation{Mode: Mode(mode)}
+	switch out.Mode {
+	case TokenMean:
+		out.scale *= float64(tokens) / optional(t, c.Params, "batch_num_tokens", float64(tokens))
+	case SeqMeanTokenSumNorm:
+		// The horizon divides the mean over rows.
+		width := float64(len(mask)) / float64(len(offsets)-1)
+		out.Width = optional(t, c.Params, "loss_scale_factor", width)
+		out.scale /= optional(t, c.Params, "global_batch_size", float64(rows))
+	default:
+		out.scale *= float64(rows) / optional(t, c.Params, "global_batch_size", float64(rows))
+	}
+	return out
+}
+
+func (a verlSum) weights(offsets []int, mask []bool) ([]float64, float64, error) {
+	if a.sum {
+		out := make([]float64, len(mask))
+		for i, m := range mask {
+			if m {
+				out[i] = 1
+			}
+		}
+		return out, a.scale, nil
+	}
+	w, factor, err := a.Weights(nil, offsets, mask)
+	return w, factor * a.scale, err
+}
+
+func TestDPPOAgreesWithVerl(t *testing.T) {
+	eachCase(t, "algorithms_2026/dppo_verl.json", verlDPPO[float64], verlDPPO[float32])
+}
+
+func verlDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	var mode string
+	golden.Need(t, c.Params, "loss_mode", &mode)
+	o := DefaultOptions()
+	o.ClipLow, o.ClipHigh = number(t, c.Params, "clip_ratio_low"), number(t, c.Params, "clip_ratio_high")
+	o.DualClip = number(t, c.Params, "clip_ratio_c")
+	p, err := Builtin().New(mode, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := verl2026[T](t, tally, c, p)
+	tally.Float(t, "pg_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "pg_clipfrac"), c.Tolerance)
+	tally.Float(t, "pg_clipfrac_lower", got.Metrics.ClipFractionLower, number(t, c.Expected, "pg_clipfrac_lower"), c.Tolerance)
+}
+
+func TestDROAgreesWithVerl(t *testing.T) {
+	eachCase(t, "algorithms_2026/dro.json", verlDRO[float64], verlDRO[float32])
+}
+
+func verlDRO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	verl2026[T](t, tally, c, DRO{number(t, c.Params, "dro_beta")})
+}
+
+func TestDPPOAgreesWithPrimeRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/dppo_prime.json", primeDPPO[float64], primeDPPO[float32])
+}
+
+func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	var kind string
+	golden.Need(t, c.Params, "type", &kind)
+	p := PrimeDPPO{AdvTau: number(t, c.Params, "adv_tau"), KLTau: number(t, c.Params, "kl_tau"), Symmetric: kind == "ipo"}
+	if p.Symmetric {
+		p.High = number(t, c.Params, "ipo_threshold")
+	} else {
+		p.Low, p.High = number(t, c.Params, "dppo_mask_low"), number(t, c.Params, "dppo_mask_high")
+	}
+	b := batch2026[T](t, c, "inference_log_prob")
+	if _, ok := c.Inputs["rl_weights"]; ok {
+		b.Weight = column[T](t, c, "rl_weights")
+		for i, w := range b.Weight {
+			b.Mask[i] = b.Mask[i] && w != 0 // weight 0 removes a token
+		}
+	}
+	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "rl_scale"))
+}
+
+func TestVESPOAgreesWithTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/vespo.json", trlVESPO[float64], trlVESPO[float32])
+}
+
+func trlVESPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	p := VESPO{
+		KPos: number(t, c.Params, "vespo_k_pos"), LambdaPos: number(t, c.Params, "vespo_lambda_pos"),
+		KNeg: number(t, c.Params, "vespo_k_neg"), LambdaNeg: number(t, c.Params, "vespo_lambda_neg"),
+	}
+	b := batch2026[T](t, c, "old_log_prob")
+	if _, ok := c.Inputs["importance_sampling_ratio"]; ok {
+		b.Weight = rowWeights[T](b, input(t, c, "importance_sampling_ratio"))
+	}
+	items := max(number(t, c.Params, "num_items_in_batch"), 1)
+	steps := number(t, c.Params, "gradient_accumulation_steps") / number(t, c.Params, "steps_per_generation")
+	compare2026(t, tally, c, sumOf(t, p, b), items*steps)
+}
+
+// rowWeights returns weights per token of those that TRL adds up over all columns of a row: the
+// first counted token gets what tokens off the mask have, and all of a number per row.
+func rowWeights[T Float](b *Batch[T], recorded padded) []T {
+	out := make([]T, len(b.Mask))
+	for r := range b.Rows() {
+		first := -1
+		for i := b.Offsets[r]; i < b.Offsets[r+1]; i++ {
+			out[i] = 1
+			if b.Mask[i] && first < 0 {
+				first = i
+			}
+			if w := recorded[r]; len(w) > 1 {
+				out[i] = T(w[i-b.Offsets[r]])
+			}
+		}
+		if len(recorded[r]) == 1 && first >= 0 {
+			out[first] = T(recorded[r][0])
+		}
+	}
+	return out
+}
+
+func TestLUSPOAgreesWithTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/luspo.json", trlLUSPO[float64], trlLUSPO[float32])
+}
+
+func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	var level string
+	golden.Need(t, c.Params, "importance_sampling_level", &level)
+	beta := number(t, c.Params, "beta")
+	if level != "sequence" || beta != 0 {
+		return // PPO, and a KL term inside the row's sum, which are not this loss
+	}
+	p := LUSPO{Low: number(t, c.Params, "epsilon"), High: number(t, c.Params, "epsilon_high"), Delta: optional(t, c.Params, "delta", 0)}
+	b := batch2026[T](t, c, "old_log_prob")
+	compare2026(t, tally, c, sumOf(t, p, b), float64(b.Rows())*number(t, c.Params, "gradient_accumulation_steps"))
+}

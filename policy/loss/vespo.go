@@ -1,0 +1,132 @@
+package loss
+
+import "math"
+
+// VESPO weighs a row's tokens by a smooth function of the row's joint ratio. With
+//
+//	L = Σ (new − old, clamped to ±20) + Σ ln w (in [ln 1e-8, 20]), then in [ln 1e-8, 20]
+//
+// over the row's counted tokens, w being Batch.Weight, and sg for "no gradient",
+//
+//	ℓ = −sg(exp(λ + k·L − λ·e^L))·A·log π
+//
+// with k, λ = KPos, LambdaPos where A ≥ 0 and KNeg, LambdaNeg elsewhere; the weight is 1 for L = 0
+// and vanishes for large ratios. Batch.Weight enters by L alone.
+//
+// arXiv:2602.10693, as in TRL.
+type VESPO struct {
+	KPos, LambdaPos, KNeg, LambdaNeg float64 // not negative; a λ below 1e-4 counts as that
+}
+
+// DefaultVESPO holds the published settings.
+func DefaultVESPO() VESPO { return VESPO{KPos: 2, LambdaPos: 3, KNeg: 3, LambdaNeg: 2} }
+
+func (p VESPO) check() error {
+	return notNegative("vespo", bound{"KPos", p.KPos}, bound{"LambdaPos", p.LambdaPos}, bound{"KNeg", p.KNeg},
+		bound{"LambdaNeg", p.LambdaNeg})
+}
+
+// Terms implements [Policy].
+func (p VESPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	if err := checkPositiveWeights(b); err != nil {
+		return err
+	}
+	t.Weighted = true
+	least := math.Log(1e-8)
+	for r := range b.Rows() {
+		sum, lo, hi := 0.0, b.Offsets[r], b.Offsets[r+1]
+		for i := lo; i < hi; i++ {
+			if !b.Mask[i] {
+				continue
+			}
+			t.LogRatio[i] = clampedRatio(t.LogRatio[i])
+			sum += t.LogRatio[i]
+			if b.Weight != nil {
+				sum += min(max(math.Log(b.Weight[i]), least), maxLogRatio)
+			}
+		}
+		sum = min(max(sum, least), maxLogRatio)
+		pos, neg := vespoWeight(p.KPos, p.LambdaPos, sum), vespoWeight(p.KNeg, p.LambdaNeg, sum)
+		for i := lo; i < hi; i++ {
+			if !b.Mask[i] {
+				continue
+			}
+			w := pos
+			if b.Advantage[i] < 0 {
+				w = neg
+			}
+			t.Slope[i] = -w * b.Advantage[i]
+			t.Loss[i] = t.Slope[i] * b.LogProb[i]
+		}
+	}
+	return nil
+}
+
+// vespoWeight is exp(λ + k·L − λ·e^L), 0 where that is not finite.
+func vespoWeight(k, lambda, l float64) float64 {
+	lambda = max(lambda, 1e-4)
+	w := math.Exp(lambda + k*l - lambda*math.Exp(l))
+	if !finite(w) {
+		return 0
+	}
+	return w
+}
+
+// LUSPO is [GSPO] with a row's loss counted once for each of its tokens, so that long rows are not
+// at a disadvantage, and without a bound of the ratio:
+//
+//	ln s = Σ (new − old) / n over the row's n counted tokens
+//	ℓ    = −min(min(s, Delta)·A, clip(s, 1−Low, 1+High)·A) at every token
+//
+// Aggregation is always seq-mean-token-sum. arXiv:2602.05261, as in TRL with
+// importance_sampling_level: sequence.
+type LUSPO struct {
+	Low, High float64 // how far s may move below and above 1; Low in [0, 1], High ≥ 0
+	Delta     float64 // bound of s in the first term, > 0; 0 for none
+}
+
+func (p LUSPO) check() error {
+	if !(p.Delta >= 0) || !finite(p.Delta) {
+		return setting("luspo: Delta = %v, want more than 0, or 0 for none", p.Delta)
+	}
+	return checkClip("luspo", p.Low, p.High)
+}
+
+// Terms implements [Policy].
+func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	t.Mode = SeqMeanTokenSum
+	for r := range b.Rows() {
+		lo, hi := b.Offsets[r], b.Offsets[r+1]
+		sum, n := t.sumLogRatio(b.Mask, lo, hi)
+		if n == 0 {
+			continue
+		}
+		s := math.Exp(sum / float64(n))
+		for i := lo; i < hi; i++ {
+			if b.Mask[i] {
+				t.Loss[i], t.Slope[i] = p.token(t, s, b.Advantage[i])
+			}
+		}
+	}
+	return nil
+}
+
+// token returns ℓ and its derivative by ln s.
+func (p LUSPO) token(t *Terms, s, adv float64) (float64, float64) {
+	first, pass := s, s
+	if p.Delta > 0 && s > p.Delta {
+		first, pass = p.Delta, 0
+	}
+	inside, in := clamp(s, 1-p.Low, 1+p.High)
+	switch {
+	case first < 1-p.Low && adv < 0, first > 1+p.High && adv > 0:
+		t.Clipped++
+	}
+	return maxOf(-adv*first, -adv*pass, -adv*inside, -adv*in*s)
+}

@@ -1,0 +1,221 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/device"
+)
+
+// lines is a handler that keeps what is logged at Info and above.
+type lines struct{ got []map[string]string }
+
+func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l *lines) WithGroup(string) slog.Handler                    { return l }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler               { return l }
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	m := map[string]string{"level": r.Level.String(), "msg": r.Message}
+	r.Attrs(func(a slog.Attr) bool { m[a.Key] = a.Value.String(); return true })
+	l.got = append(l.got, m)
+	return nil
+}
+
+// withoutPlugin hides every plugin and forbids installing one. It returns the
+// only folder that is searched besides the user's.
+func withoutPlugin(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PJRT_PLUGIN_LIBRARY_PATH", dir)
+	t.Setenv("VAGEN_NO_PLUGIN_INSTALL", "1")
+	return dir
+}
+
+// requireRuns runs a small program: 3x + 1.
+func requireRuns(t *testing.T, d *device.Device) {
+	t.Helper()
+	p := d.Program("line", func(in []*graph.Node) []*graph.Node {
+		return []*graph.Node{graph.AddScalar(graph.MulScalar(in[0], 3), 1)}
+	})
+	x, err := device.Put(d, []float32{1, 2, -1})
+	require.NoError(t, err)
+	y, err := p.Run([]*device.Array{x})
+	require.NoError(t, err)
+	got, err := device.ReadNew[float32](y[0])
+	require.NoError(t, err)
+	require.Equal(t, []float32{4, 7, -2}, got) // exact in float32
+	device.FreeAll(x, y[0])
+}
+
+func TestUnknownBackendListsTheChoices(t *testing.T) {
+	_, err := Device(t.Context(), "tpu", nil)
+	require.ErrorIs(t, err, ErrUnknown)
+	for _, word := range []string{`"tpu"`, "auto", "xla", "cuda", "go"} {
+		require.ErrorContains(t, err, word)
+	}
+}
+
+func TestAutoFallsBackToGoAndSaysWhyInOneLine(t *testing.T) {
+	withoutPlugin(t)
+	for _, choice := range []string{"", "auto"} {
+		var log lines
+		d, err := newEngines(openers).device(t.Context(), choice, slog.New(&log))
+		require.NoError(t, err)
+		require.Equal(t, "go", d.Name())
+		require.True(t, d.PureGo())
+		requireRuns(t, d)
+		require.Len(t, log.got, 1)
+		line := log.got[0]
+		require.Equal(t, "INFO", line["level"])
+		require.Equal(t, "backend chosen", line["msg"])
+		require.Equal(t, "go", line["backend"])
+		require.Contains(t, line["why"], "xla:cpu")
+		require.Contains(t, line["faster"], "slower than XLA: ")
+	}
+}
+
+func TestAutoRunsWithWhatIsThere(t *testing.T) {
+	t.Setenv("VAGEN_NO_PLUGIN_INSTALL", "1")
+	var log lines
+	d, err := Device(t.Context(), "auto", slog.New(&log))
+	require.NoError(t, err)
+	defer d.Close()
+	require.Contains(t, []string{"xla:cpu", "go"}, d.Name())
+	require.Equal(t, d.Name() == "go", d.PureGo())
+	require.Len(t, log.got, 1)
+	require.Equal(t, d.Name(), log.got[0]["backend"])
+	requireRuns(t, d)
+}
+
+func TestNamedBackendDoesNotFallBack(t *testing.T) {
+	withoutPlugin(t)
+	for _, choice := range []string{"xla", "cuda"} {
+		var log lines
+		_, err := newEngines(openers).device(t.Context(), choice, slog.New(&log))
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorContains(t, err, choice)
+		require.Empty(t, log.got)
+	}
+}
+
+func TestAutoStaysWithItsChoice(t *testing.T) {
+	var opened, asked atomic.Int32
+	e := newEngines(map[string]opener{
+		XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+			if asked.Add(1) > 1 {
+				return openGo(ctx, log) // already installed
+			}
+			return nil, fmt.Errorf("%w: no plugin", ErrUnavailable)
+		},
+		Go: fakeGo("go", &opened),
+	})
+	var log lines
+	for range 3 {
+		d, err := e.device(t.Context(), "auto", slog.New(&log))
+		require.NoError(t, err)
+		require.Equal(t, "go", d.Name())
+	}
+	require.EqualValues(t, 1, asked.Load())
+	require.EqualValues(t, 1, opened.Load())
+	require.Len(t, log.got, 3)
+	require.Equal(t, log.got[0], log.got[2])
+}
+
+// fakeGo opens the pure-Go backend under another name and counts that.
+func fakeGo(name string, opened *atomic.Int32) opener {
+	return func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		opened.Add(1)
+		e, err := openGo(ctx, log)
+		if err == nil {
+			e.name = name
+		}
+		return e, err
+	}
+}
+
+func TestAutoPrefersXLA(t *testing.T) {
+	var x, g atomic.Int32
+	var log lines
+	d, err := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &x), Go: fakeGo("go", &g)}).device(t.Context(), "auto", slog.New(&log))
+	require.NoError(t, err)
+	require.Equal(t, "xla:cpu", d.Name())
+	require.Zero(t, g.Load())
+	require.Len(t, log.got, 1)
+	require.Equal(t, "xla:cpu", log.got[0]["backend"])
+}
+
+func TestDevicesShareOneBackendAndClosingOneLeavesIt(t *testing.T) {
+	var opened atomic.Int32
+	e := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &opened)})
+	var wg sync.WaitGroup
+	devices := make([]*device.Device, 8)
+	errs := make([]error, len(devices))
+	for i := range devices {
+		wg.Go(func() { devices[i], errs[i] = e.device(t.Context(), []string{"xla", "auto", ""}[i%3], nil) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	require.EqualValues(t, 1, opened.Load())
+	for i, d := range devices {
+		wg.Go(func() {
+			if i%2 == 1 {
+				d.Close()
+				return
+			}
+			requireRuns(t, d)
+		})
+	}
+	wg.Wait()
+	requireRuns(t, devices[0])
+}
+
+func TestFailedOpeningIsTriedAgain(t *testing.T) {
+	var opened atomic.Int32
+	e := newEngines(map[string]opener{XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		if opened.Load() == 0 {
+			opened.Add(1)
+			return nil, errors.New("disk full")
+		}
+		return openGo(ctx, log)
+	}})
+	_, err := e.device(t.Context(), "auto", nil)
+	require.ErrorContains(t, err, "disk full", "not a reason to run slowly")
+	_, err = e.device(t.Context(), "xla", nil)
+	require.NoError(t, err)
+}
+
+func TestWaitingForABackendEndsWithTheContext(t *testing.T) {
+	begun, finish := make(chan struct{}), make(chan struct{})
+	e := newEngines(map[string]opener{XLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+		close(begun)
+		<-finish
+		return openGo(ctx, log)
+	}})
+	var first error
+	var wg sync.WaitGroup
+	wg.Go(func() { _, first = e.device(t.Context(), "xla", nil) })
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := e.device(ctx, "auto", nil)
+	require.ErrorIs(t, err, context.Canceled)
+	close(finish)
+	wg.Wait()
+	require.NoError(t, first)
+}
+
+func TestPanicsOfConstructorsBecomeErrors(t *testing.T) {
+	_, err := construct(func() (compute.Backend, error) { panic(os.ErrInvalid) })
+	require.ErrorIs(t, err, os.ErrInvalid)
+	_, err = construct(func() (compute.Backend, error) { panic("no such plugin") })
+	require.ErrorContains(t, err, "no such plugin")
+}

@@ -1,0 +1,39 @@
+//go:build cgo
+
+package backend
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gomlx/go-xla/pjrt"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/plugin"
+)
+
+func TestInstalledReleaseIsTheOneThatGoXLANames(t *testing.T) {
+	require.Equal(t, pjrt.DefaultCPUVersion, plugin.ReleaseVersion)
+}
+
+func TestDamagedPluginIsAnErrorAlsoForAuto(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"a header alone": []byte("\x7fELF\x02\x01\x01"), "text": bytes.Repeat([]byte("x"), 999), "empty": nil,
+	} {
+		for _, choice := range []string{"auto", "xla"} {
+			t.Run(name+" "+choice, func(t *testing.T) {
+				path := filepath.Join(withoutPlugin(t), "pjrt_c_api_cpu_plugin.so")
+				require.NoError(t, os.WriteFile(path, data, 0o755))
+				var log lines
+				_, err := newEngines(openers).device(t.Context(), choice, slog.New(&log))
+				require.ErrorIs(t, err, plugin.ErrCorrupt)
+				require.ErrorContains(t, err, path)
+				require.ErrorContains(t, err, "delete the file and run again")
+				require.Empty(t, log.got)
+			})
+		}
+	}
+}

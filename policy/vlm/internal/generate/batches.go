@@ -1,0 +1,216 @@
+package generate
+
+import (
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/net"
+)
+
+// assignRows assigns rows to new conversations and shrinks batches with many free rows.
+func (g *Generator) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
+	var fresh []uint64
+	for i, p := range prompts {
+		if _, ok := g.Chats[p.Conversation]; !ok && turns[i].err == nil {
+			fresh = append(fresh, p.Conversation)
+		}
+	}
+	if g.Leaves > 0 {
+		for leaf, n := range g.shares(len(fresh)) {
+			g.openRows(leaf, fresh[:n])
+			fresh = fresh[n:]
+		}
+	} else {
+		g.openRows(0, fresh)
+	}
+	for _, s := range g.Batches {
+		if err := g.compact(s); err != nil {
+			g.dropSession(s) // rows may have moved in only half of the cache's arrays
+			return err
+		}
+	}
+	return nil
+}
+
+// openRows opens conversations in new sessions of a leaf.
+func (g *Generator) openRows(leaf int, fresh []uint64) {
+	most := g.MaxRows
+	for len(fresh) > 0 {
+		n := min(len(fresh), most)
+		s := &Session{Net: Programs{g.of(leaf).Net}, leaf: leaf, Rows: make([]*RowState, RowBucket(n)), minSlots: g.CacheTokens}
+		for row, key := range fresh[:n] {
+			s.Rows[row] = &RowState{Pending: -1}
+			g.Chats[key] = &Conversation{Batch: s, Row: row}
+		}
+		g.Batches = append(g.Batches, s)
+		fresh = fresh[n:]
+		most = g.waitingRows()
+	}
+}
+
+// shares returns how many of n new conversations each leaf opens, so that all leaves have
+// about as many. It depends on the conversations and on the number of leaves, not on that of devices.
+func (g *Generator) shares(n int) []int {
+	out, load := make([]int, g.Leaves), make([]int, g.Leaves)
+	for _, c := range g.Chats {
+		load[c.Batch.leaf]++
+	}
+	for range n {
+		leaf := net.LeastLoaded(load)
+		load[leaf]++
+		out[leaf]++
+	}
+	return out
+}
+
+// waitingRows is the batch size for conversations that find no row in the first batch.
+// Smaller batches may join a running batch sooner, but otherwise each reads and decodes
+// separately, so they are used where that is cheap.
+func (g *Generator) waitingRows() int {
+	if g.MaxRows > 4*stepCost(g.dev()) {
+		return g.MaxRows
+	}
+	return max(1, g.MaxRows/2)
+}
+
+// RowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
+// 32, then multiples of 32.
+func RowBucket(n int) int {
+	for _, b := range []int{1, 2, 4, 8, 16, 32} {
+		if n <= b {
+			return b
+		}
+	}
+	return (n + 31) / 32 * 32
+}
+
+// compact moves the live rows of a batch to a smaller one when enough of them have ended.
+// The order is kept.
+func (g *Generator) compact(s *Session) error {
+	var index []int32
+	for row, l := range s.Rows {
+		if l != nil {
+			index = append(index, int32(row))
+		}
+	}
+	// Only to half the size or less: every size needs its own executables, and below 32
+	// rows a step is hardly faster.
+	to := len(s.Rows)
+	for to >= 64 && len(index) <= to/2 {
+		to /= 2
+	}
+	if to == len(s.Rows) || s.prefix == nil {
+		return nil
+	}
+	moved := map[int]int{}
+	for row, from := range index {
+		moved[int(from)] = row
+	}
+	for len(index) < to {
+		index = append(index, 0)
+	}
+	if err := s.pickRows(index, len(moved)); err != nil {
+		return err
+	}
+	for _, c := range g.Chats {
+		if c.Batch == s {
+			c.Row = moved[c.Row]
+		}
+	}
+	return nil
+}
+
+// pickRows keeps the rows at the index, in its order. The first live of them are
+// conversations; the others are free.
+func (s *Session) pickRows(index []int32, live int) error {
+	own := net.Scope{Dev: s.Net.Dev}
+	defer own.Free()
+	at := net.Upload(&own, index)
+	if own.Err != nil {
+		return own.Err
+	}
+	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
+		out, err := s.Net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))
+		if err != nil {
+			return err
+		}
+		device.FreeAll(*arrays...)
+		*arrays = out
+	}
+	rows := make([]*RowState, len(index))
+	allow, recent := make([]bool, len(index)*s.Slots), make([]bool, len(index)*s.RecentLen)
+	for row, from := range index {
+		if row < live {
+			rows[row] = s.Rows[from]
+		}
+		copy(allow[row*s.Slots:(row+1)*s.Slots], s.allow[int(from)*s.Slots:])
+		copy(recent[row*s.RecentLen:(row+1)*s.RecentLen], s.recentAllow[int(from)*s.RecentLen:])
+	}
+	s.Rows, s.allow, s.recentAllow = rows, allow, recent
+	return nil
+}
+
+func (g *Generator) Forget(keys ...uint64) {
+	for _, key := range keys {
+		delete(g.Resumed, key)
+		c, ok := g.Chats[key]
+		if !ok {
+			continue
+		}
+		c.Batch.Rows[c.Row] = nil
+		delete(g.Chats, key)
+	}
+	kept := g.Batches[:0]
+	for _, s := range g.Batches {
+		if s.empty() {
+			s.Free()
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	clear(g.Batches[len(kept):])
+	g.Batches = kept
+	if len(kept) == 0 && g.Sharded {
+		g.dropNarrow()
+	}
+}
+
+func (s *Session) empty() bool {
+	for _, l := range s.Rows {
+		if l != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endConversations ends the prompts' conversations.
+func (g *Generator) endConversations(prompts []policy.Prompt) {
+	for _, p := range prompts {
+		g.Forget(p.Conversation)
+	}
+}
+
+// dropSession ends the conversations of a batch.
+func (g *Generator) dropSession(s *Session) {
+	var keys []uint64
+	for key, c := range g.Chats {
+		if c.Batch == s {
+			keys = append(keys, key)
+		}
+	}
+	g.Forget(keys...)
+}
+
+// DropSessions ends all conversations, before the weights change.
+func (g *Generator) DropSessions() {
+	if g == nil {
+		return
+	}
+	g.dropNarrow()
+	for _, s := range g.Batches {
+		s.Free()
+	}
+	g.Batches = nil
+	clear(g.Chats)
+	clear(g.Resumed)
+}

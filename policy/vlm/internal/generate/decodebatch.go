@@ -1,0 +1,326 @@
+package generate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+)
+
+// Request is a request to read tokens in a conversation and write a response.
+type Request struct {
+	Row    int // in its session
+	Tokens []int32
+	Images []net.Picture
+	seed   uint64
+	Max    int // longest response
+	stop   *stopDetector
+	Think  *ThinkingLimiter
+	Shared string            // equal for requests with the same tokens and images; "" for none
+	watch  func(token int32) // called with each token of the response; may be nil
+}
+
+// Reply is the response to a request.
+type Reply struct {
+	Tokens          []int32
+	LogProbs        []float32
+	Stopped         bool  // ended by an end-of-turn token
+	stoppedByString bool  // ended by a stop string
+	forced          []int // indices in tokens that were not sampled
+	err             error // the model's numbers were not finite: the row cannot be used
+}
+
+// Sequence is a conversation with a request in a call.
+type Sequence struct {
+	*Request
+	Reply
+	state   *RowState
+	session *Session // holds its keys and values between calls
+}
+
+// ended reports whether the response is complete.
+func (p *Sequence) ended() bool {
+	return p.Stopped || p.stoppedByString || p.err != nil || len(p.Reply.Tokens) >= p.Max
+}
+
+// add appends a sampled token to the response. A token whose log-prob is not finite is
+// not used, because its logits were not finite (see Sampler.Sample).
+func (p *Sequence) add(c *Call, id int32, logProb float32) {
+	if logProb-logProb != 0 {
+		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.Reply.Tokens), logProb, net.ErrNotFinite)
+		return
+	}
+	p.Reply.Tokens, p.LogProbs = append(p.Reply.Tokens, id), append(p.LogProbs, logProb)
+	p.state.Pending = id
+	p.state.Length++
+	p.stoppedByString = p.stop.Add(id)
+	if p.Think.Add(id) {
+		p.forced = append(p.forced, len(p.Reply.Tokens)-1)
+	}
+	if p.watch != nil {
+		p.watch(id)
+	}
+	p.Stopped = slices.Contains(c.end, id)
+}
+
+// DecodeBatch is a batch of rows that decode together: either a session with rows in place, or
+// a gathered batch with the unfinished rows of one or several sessions.
+type DecodeBatch struct {
+	call *Call
+	*Session
+	Sequences []*Sequence // by row; nil for rows without a request
+	gathered  bool
+	seeds     *device.Array
+	mask      *device.Array // the prefix's allow on the device; nil if it has changed
+}
+
+// Assign assigns a request to its row. The batch must not be gathered.
+func (f *DecodeBatch) Assign(r *Request) *Sequence {
+	p := &Sequence{Request: r, state: f.Rows[r.Row], session: f.Session}
+	f.Sequences[r.Row] = p
+	return p
+}
+
+// unfinished returns the rows whose responses are not complete.
+func (f *DecodeBatch) unfinished() []int {
+	var rows []int
+	for row, p := range f.Sequences {
+		if p != nil && !p.ended() {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// uploadSeeds uploads the seeds of the rows.
+func (f *DecodeBatch) uploadSeeds(own *net.Scope) *device.Array {
+	seeds := make([]uint32, 2*len(f.Sequences))
+	for row, p := range f.Sequences {
+		if p != nil {
+			seeds[2*row], seeds[2*row+1] = uint32(p.seed), uint32(p.seed>>32)
+		}
+	}
+	return net.Upload(own, seeds, len(f.Sequences), 2)
+}
+
+// readContexts appends the requests' contexts, each after its row's pending token, and samples the
+// first token of every response. The batch must not be gathered.
+func (f *DecodeBatch) readContexts(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	own := &net.Scope{Dev: f.Net.Dev}
+	defer own.Free()
+	s := f.Session
+	length := 0
+	for _, p := range f.Sequences {
+		if p != nil {
+			length = max(length, len(p.state.unread(p.Request.Tokens)))
+		}
+	}
+	if length == 0 {
+		return fmt.Errorf("vlm: generate: a prompt has no tokens, must have at least one")
+	}
+	length = contextLength(length)
+	p := f.PlanContexts()
+	in, err := f.contextInputs(own, p, length)
+	if err != nil {
+		return err
+	}
+	if err := s.growPrefix(length); err != nil {
+		return err
+	}
+	open := s.prefix == nil
+	if !open {
+		cache, err := s.cacheInputs(own, s.used, s.used+s.recentUsed)
+		if err != nil {
+			return err
+		}
+		in = append(in, cache...)
+	}
+	out, err := s.Net.appendTokens(open, p.vision != nil, s.Slots, f.call.sampler).Run(in)
+	if err != nil {
+		return err
+	}
+	own.Own(out[0], out[1])
+	cache := out[2:]
+	if p.SharesContexts() {
+		if cache, err = f.copyShared(own, cache, p); err != nil {
+			return err
+		}
+	}
+	s.setPrefix(cache, open, length, p.freshRows(length))
+	for row, seq := range f.Sequences {
+		if seq != nil {
+			seq.state.advance(seq.Request, p.next[p.Index[row]])
+		}
+	}
+	ids, logProbs, err := readSamples(out[0], out[1])
+	if err != nil {
+		return err
+	}
+	f.collect(ids, logProbs, 1)
+	return s.startRecent(f.call.RecentTokens)
+}
+
+// contextLength rounds the length of a context up, to limit the number of different sizes.
+func contextLength(n int) int { return (net.Bucket(n) + 3) / 4 * 4 }
+
+// step feeds each live row's pending token and samples the next one, several times in one
+// program if the call does so and there is room for the keys and values. Then done, which
+// is called between the tokens, can end the step: the tokens after it are discarded, so
+// that a batch is regrouped at the same token as with one token per program.
+func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.recentUsed == f.RecentLen {
+		f.dropMask()
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+	own := &net.Scope{Dev: f.Net.Dev}
+	defer own.Free()
+	n := f.stepTokens()
+	in, sampler, err := f.stepInputs(own)
+	if err != nil {
+		return err
+	}
+	program := f.Net.step(sampler)
+	if n > 1 {
+		program = f.Net.steps(sampler, n)
+	}
+	out, err := program.Run(in, f.inPlace(len(in))...)
+	if err != nil {
+		return err
+	}
+	own.Own(out[0], out[1])
+	recent := 0
+	for i, x := range f.Net.Cache {
+		if x.Slots {
+			f.recent[recent] = out[2+i]
+			recent++
+		} else {
+			f.prefix[i] = out[2+i]
+		}
+	}
+	ids, logProbs, err := readSamples(out[0], out[1])
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if i > 0 {
+			if len(f.unfinished()) == 0 || done() {
+				break
+			}
+			f.feed()
+		}
+		f.recentUsed++
+		f.collect(ids[i:], logProbs[i:], n)
+	}
+	return nil
+}
+
+// stepTokens returns how many tokens the next program makes: as many as the call wants, or
+// one if there is no room for them or the host may force one of them.
+func (f *DecodeBatch) stepTokens() int {
+	n := f.call.tokensPerCall
+	if n > f.RecentLen-f.recentUsed {
+		return 1
+	}
+	for _, row := range f.unfinished() {
+		if !f.Sequences[row].Think.Leaves(n) {
+			return 1
+		}
+	}
+	return n
+}
+
+// feed marks the pending tokens of the unfinished rows as written to the next recent slot.
+func (f *DecodeBatch) feed() {
+	for _, row := range f.unfinished() {
+		l := f.Sequences[row].state
+		l.next++
+		l.Pending = -1
+		f.recentAllow[row*f.RecentLen+f.recentUsed] = true
+	}
+}
+
+// inPlace returns the indices of the recent segments and the states among a step's n inputs,
+// in the order of the outputs, so that the step updates them in place.
+func (f *DecodeBatch) inPlace(n int) (out []int) {
+	recent := n - 2 - len(f.recent) // the masks are last
+	prefix := recent - len(f.prefix)
+	for i, x := range f.Net.Cache {
+		if x.Slots {
+			out = append(out, recent)
+			recent++
+		} else {
+			out = append(out, prefix+i)
+		}
+	}
+	return out
+}
+
+// dropMask frees the mask on the device.
+func (f *DecodeBatch) dropMask() {
+	f.mask.Free()
+	f.mask = nil
+}
+
+func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
+	b := len(f.Sequences)
+	now := make([]int32, b*nowColumns)
+	sampler := f.call.sampler
+	for row := range f.Sequences {
+		now[row*nowColumns+nowForced] = -1
+		now[row*nowColumns+nowSlot] = int32(f.recentUsed)
+	}
+	for _, row := range f.unfinished() {
+		p := f.Sequences[row]
+		l, here := p.state, now[row*nowColumns:]
+		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.Pending, int32(len(p.Reply.Tokens)), p.Think.Next(), 1
+		for k := range 3 {
+			here[nowPosition+k] = l.next
+		}
+		sampler.Forced = sampler.Forced || here[nowForced] >= 0
+	}
+	f.feed()
+	// Seeds and mask are kept for the next steps.
+	stay := &net.Scope{Dev: f.Net.Dev}
+	if f.seeds == nil {
+		f.seeds = f.uploadSeeds(stay)
+	}
+	if f.mask == nil {
+		f.mask = net.Upload(stay, f.allow, b, f.Slots)
+	}
+	if stay.Err != nil {
+		return nil, sampler, stay.Err
+	}
+	in := append(f.Net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in = append(append(in, f.prefix...), f.recent...)
+	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.RecentLen))
+	return in, sampler, own.Err
+}
+
+// readSamples copies sampled tokens and their log-probs to the host.
+func readSamples(ids, logProbs *device.Array) ([]int32, []float32, error) {
+	id, err := device.ReadNew[int32](ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	lp, err := device.ReadNew[float32](logProbs)
+	return id, lp, err
+}
+
+// collect appends a sampled token to each reply that has not ended. Tokens of successive
+// rows are stride apart.
+func (f *DecodeBatch) collect(ids []int32, logProbs []float32, stride int) {
+	for _, row := range f.unfinished() {
+		f.Sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
+	}
+}

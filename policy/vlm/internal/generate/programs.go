@@ -1,0 +1,296 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+)
+
+// Programs are the programs of generation of a net.
+type Programs struct{ *net.Net }
+
+// genWeights are the weights of a whole model as inputs of one program.
+type genWeights struct {
+	table  *Node
+	layers [][]*Node
+	head   model.HeadWeights
+}
+
+// genArrays returns the arrays that genWeights reads.
+func (n Programs) genArrays(w *net.Parts) []*device.Array {
+	in := append([]*device.Array{}, w.Embed...)
+	for _, l := range w.Layers {
+		in = append(in, l...)
+	}
+	in = append(in, w.Head[0])
+	if !n.Spec.Tied {
+		in = append(in, w.Head[1])
+	}
+	return in
+}
+
+func (n Programs) genWeights(a *net.Args) genWeights {
+	w := genWeights{table: a.One()}
+	for _, g := range n.Groups.Layers {
+		w.layers = append(w.layers, a.Next(len(g.Params)))
+	}
+	w.head.Norm, w.head.Table = a.One(), w.table
+	if !n.Spec.Tied {
+		w.head.Table = a.One()
+	}
+	return w
+}
+
+// sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
+// a placeholder.
+func (n Programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+	h := model.Head{Eps: n.Cfg.Text.Eps, Tokens: true}
+	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.Cfg.Placeholders())
+}
+
+// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
+// with the index in tokens for each sample, sampling inputs, [images, imageRow,
+// deepstack…], then, unless open, the prefix's and the recent arrays of the cache,
+// with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
+// → id, log-prob, the prefix's arrays including all others.
+func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
+	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
+	return n.Program(name, func(in []*Node) []*Node {
+		a := net.Args{In: in}
+		w := n.genWeights(&a)
+		tokens, pos, fresh, last := a.One(), a.One(), a.One(), a.One()
+		seeds, count, params := a.One(), a.One(), a.One()
+		rows := fresh.Shape().Dimensions[0]
+		var pics, picRow *Node
+		var deep []*Node
+		if images {
+			pics, picRow = a.One(), a.One()
+			deep = a.Next(len(n.Cfg.Vision.Deepstack))
+		}
+		x := model.EmbedForward(w.table, tokens, pics, picRow, n.Compute)
+		cos, sin := n.Cfg.Text.Angles(pos)
+		cache := newCacheIn(n, &a, open, x.Graph(), rows)
+		out := []*Node{nil, nil}
+		for i, l := range n.Layers {
+			var fresher []*Node
+			x, fresher = l.Append(w.layers[i], x, cos, sin, cache.past(i), fresh)
+			if i < len(deep) {
+				x = model.AddRows(x, deep[i], picRow)
+			}
+			out = append(out, cache.extend(i, fresher, slots)...)
+		}
+		out[0], out[1] = n.sampleTokens(w, model.TakeRows(x, last), s, seeds, count, params, nil)
+		return out
+	})
+}
+
+// cacheIn is the cache as inputs of a program.
+type cacheIn struct {
+	net                Programs
+	open               bool
+	prefix, recent     []*Node // by array of the cache; of a state, recent is nil
+	allow, recentAllow *Node
+	at, recentAt       *Node
+}
+
+func newCacheIn(n Programs, a *net.Args, open bool, g *Graph, rows int) *cacheIn {
+	c := &cacheIn{net: n, open: open}
+	if !open {
+		c.readCache(a)
+		c.at, c.recentAt = a.One(), a.One()
+		return c
+	}
+	c.prefix, c.recent = make([]*Node, len(n.Cache)), make([]*Node, len(n.Cache))
+	for i, x := range n.Cache {
+		if !x.Slots {
+			c.prefix[i] = Zeros(g, shapes.Make(x.Type(n.Compute), x.Shape(rows, 0)...))
+		}
+	}
+	return c
+}
+
+func (c *cacheIn) readCache(a *net.Args) {
+	c.prefix = a.Next(len(c.net.Cache))
+	for _, x := range c.net.Cache {
+		c.recent = append(c.recent, nil)
+		if x.Slots {
+			c.recent[len(c.recent)-1] = a.One()
+		}
+	}
+	c.allow, c.recentAllow = a.One(), a.One()
+}
+
+// of returns the indices of a layer's arrays in the cache.
+func (c *cacheIn) of(layer int) (from, to int) {
+	for _, l := range c.net.Layers[:layer] {
+		from += len(l.Cache())
+	}
+	return from, from + len(c.net.Layers[layer].Cache())
+}
+
+func (c *cacheIn) past(layer int) *model.Past {
+	from, to := c.of(layer)
+	return &model.Past{Prefix: c.prefix[from:to], Recent: c.recent[from:to], Allow: c.allow, RecentAllow: c.recentAllow,
+		At: c.at, Pure: c.net.Dev.PureGo()}
+}
+
+// extend writes the recent segment at slot at and a layer's new entries at slot recentAt, or, if
+// open, into a new prefix from slot 0 on. States are replaced.
+func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
+	from, _ := c.of(layer)
+	pure := c.net.Dev.PureGo()
+	out := make([]*Node, len(fresh))
+	for i, x := range fresh {
+		switch at := from + i; {
+		case !c.net.Cache[at].Slots:
+			out[i] = x
+		case c.open:
+			out[i] = lengthened(x, slots)
+		default:
+			out[i] = model.Write(model.Write(c.prefix[at], c.recent[at], c.at, pure), x, c.recentAt, pure)
+		}
+	}
+	return out
+}
+
+// keepEnded returns a layer's cache after a step, in which the states of rows that have ended are unchanged.
+func (c *cacheIn) keepEnded(layer int, after []*Node, live *Node) []*Node {
+	from, _ := c.of(layer)
+	for i, x := range after {
+		if old := c.prefix[from+i]; !c.net.Cache[from+i].Slots {
+			after[i] = Where(byRow(live, x), x, old)
+		}
+	}
+	return after
+}
+
+// byRow gives a condition [rows] the shape of x [rows, …].
+func byRow(condition, x *Node) *Node {
+	dims := slices.Repeat([]int{1}, x.Rank())
+	dims[0] = condition.Shape().Size()
+	return BroadcastToShape(Reshape(condition, dims...), x.Shape())
+}
+
+// Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
+// its position, the number of tokens of the response, the forced next token or −1, the
+// recent slot to write, which is the same for all rows, and 1 for unfinished rows, else 0.
+const (
+	nowToken = iota
+	nowPosition
+	nowCount   = nowPosition + 3
+	nowForced  = nowCount + 1
+	nowSlot    = nowForced + 1
+	nowLive    = nowSlot + 1
+	nowColumns = nowLive + 1
+)
+
+// step: weights, now, seeds, sampling parameters, the prefix's and the recent arrays of the
+// cache, allow, recentAllow → id, log-prob, the cache's arrays: recent segments and states.
+func (n Programs) step(s model.Sampler) *device.Program {
+	return n.Fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
+		p := n.stepInputs(in)
+		id, logProb, cache, kernels := p.next(s, p.column(nowToken), nil)
+		return append([]*Node{id, logProb}, cache...), kernels
+	})
+}
+
+// steps is step for several tokens, in a loop on the device that feeds each sampled token
+// to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
+// be free. No token is forced. The cache must not have states: a row ends between tokens.
+func (n Programs) steps(s model.Sampler, tokens int) *device.Program {
+	return n.Looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+		p := n.stepInputs(in)
+		g, rows := in[0].Graph(), p.rows()
+		l := device.NewLoop(g, tokens)
+		token := l.Carry(p.column(nowToken))
+		ids := l.Carry(Zeros(g, shapes.Make(dtypes.Int32, rows, tokens)))
+		logProbs := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, rows, tokens)))
+		var recent []*device.Carried
+		for i, x := range p.cache.recent {
+			c := l.Carry(x)
+			recent, p.cache.recent[i] = append(recent, c), c.Now
+		}
+		id, logProb, cache, kernels := p.next(s, token.Now, l.Index)
+		token.Next = id
+		store := func(c *device.Carried, x *Node) {
+			c.Next = DynamicUpdateSlice(c.Now, Reshape(x, rows, 1), []*Node{Const(g, int32(0)), l.Index})
+		}
+		store(ids, id)
+		store(logProbs, logProb)
+		out := []*Node{ids.End, logProbs.End}
+		for i, c := range recent {
+			c.Next = cache[i]
+			out = append(out, c.End)
+		}
+		return out, kernels, l
+	})
+}
+
+// stepIn is the input of a decoding step's graph.
+type stepIn struct {
+	net                Programs
+	w                  genWeights
+	now, seeds, params *Node
+	cache              *cacheIn
+}
+
+func (n Programs) stepInputs(in []*Node) *stepIn {
+	a := net.Args{In: in}
+	p := &stepIn{net: n, w: n.genWeights(&a)}
+	p.now, p.seeds, p.params = a.One(), a.One(), a.One()
+	p.cache = &cacheIn{net: n}
+	p.cache.readCache(&a)
+	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
+	return p
+}
+
+func (p *stepIn) rows() int { return p.now.Shape().Dimensions[0] }
+
+func (p *stepIn) column(k int) *Node {
+	return Reshape(Slice(p.now, AxisRange(), AxisRange(k, k+1)), p.rows())
+}
+
+// next feeds the tokens and samples the next ones. index is the number of tokens that were
+// fed since now was made; nil is 0.
+func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
+	n := p.net
+	pos, count, forced := Slice(p.now, AxisRange(), AxisRange(nowPosition, nowPosition+3)), p.column(nowCount), p.column(nowForced)
+	if index != nil {
+		pos, count = Add(pos, index), Add(count, index)
+		p.advanceCache(index)
+	}
+	x := model.EmbedForward(p.w.table, tokens, nil, nil, n.Compute)
+	cos, sin := n.Cfg.Text.Angles(pos)
+	for i, l := range n.Layers {
+		var after []*Node
+		x, after = l.Step(p.w.layers[i], x, cos, sin, p.cache.past(i), &kernels)
+		cache = append(cache, p.cache.keepEnded(i, after, p.live())...)
+	}
+	id, logProb = n.sampleTokens(p.w, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
+	return id, logProb, cache, kernels
+}
+
+// live [rows] bool marks unfinished rows.
+func (p *stepIn) live() *Node {
+	live := p.column(nowLive)
+	return GreaterThan(live, ZerosLike(live))
+}
+
+// advanceCache sets the slot to write, and allows unfinished rows the slots after the first.
+func (p *stepIn) advanceCache(index *Node) {
+	c := p.cache
+	dims := c.recentAllow.Shape().Dimensions
+	first := BroadcastToDims(c.at, dims...)
+	c.at = Add(c.at, index)
+	slot := Iota(index.Graph(), shapes.Make(dtypes.Int32, dims...), 1)
+	live := BroadcastToDims(Reshape(p.live(), dims[0], 1), dims...)
+	written := LogicalAnd(GreaterThan(slot, first), LessOrEqual(slot, BroadcastToDims(c.at, dims...)))
+	c.recentAllow = LogicalOr(c.recentAllow, LogicalAnd(live, written))
+}

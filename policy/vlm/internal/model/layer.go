@@ -1,0 +1,210 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Layer is a type of decoder layer. The layers of a model may be of several types. x is
+// [tokens, hidden] in the type of computation, cos and sin are the rotary positions
+// [tokens, rotary size/2], and weights are the nodes of Params, in its order. Layers of one type
+// differ only in their weights: one program serves all of them.
+type Layer interface {
+	// Params lists the parameters of a layer whose names start with base.
+	Params(base string) []Param
+	// Merge adds adapters to the weights that they adapt. It takes and returns all weights.
+	Merge(weights []*Node) []*Node
+
+	// Forward runs packs of rows. What it returns for a token depends only on tokens before it
+	// with the same segment of the layout.
+	Forward(weights []*Node, x, cos, sin *Node, l *Layout) (y *Node, kept Kept)
+	// Backward maps the gradient of Forward's output to that of x and to float32 gradients of
+	// the weights. kept is Kept.Main, followed by Kept.Again or not.
+	Backward(weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node) (dx *Node, grads []*Node)
+
+	// Cache lists the arrays in which generation keeps what the layer has read.
+	Cache() []CacheArray
+	// Append reads new tokens of each row, x row by row, of which fresh [rows, length] bool
+	// marks the real ones; the others follow them. It returns, for each array of the cache,
+	// the new slots [rows, heads, length, width], or the state after the last real token of each row.
+	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node) (y *Node, cache []*Node)
+	// Step reads one token of each row. It returns, for each array of the cache, the recent segment with
+	// the token's slot written, or the state after the token. It may add a kernel for its outputs to use.
+	Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (y *Node, cache []*Node)
+
+	// Floats counts the numbers that Forward keeps for tokens in groups of a length: Kept.Main
+	// and Kept.Again.
+	Floats(tokens, groups, length int) (main, again int64)
+	// FLOPs counts the operations of a pass besides the products with matrices among the weights.
+	FLOPs(p Pass) FLOPs
+	// Work estimates the multiplications for a token of a row of this length.
+	Work(length int) float64
+}
+
+// Kept are the activations that a layer's backward pass reads besides the layer's input.
+type Kept struct {
+	Main  []*Node
+	Again []*Node // the backward pass computes them again, which is cheap, if they are left out
+}
+
+// CacheArray is one array of a layer's cache: entries of single tokens, or a state.
+//
+// Entries are in slots: the array is [rows, heads, slots, width]. There is a long prefix and a
+// short recent segment, which decoding writes and which moves to the prefix from time to time.
+// A state [rows, …] is replaced with every token, starts at zero and cannot be cut back.
+type CacheArray struct {
+	Slots bool
+	Dims  []int        // heads and width, or those of a row's state
+	DType dtypes.DType // dtypes.InvalidDType is the type of computation
+}
+
+// Shape returns the dimensions of the array for so many rows and, of entries, slots.
+func (c CacheArray) Shape(rows, slots int) []int {
+	if c.Slots {
+		return []int{rows, c.Dims[0], slots, c.Dims[1]}
+	}
+	return append([]int{rows}, c.Dims...)
+}
+
+// Type returns the type of the array's numbers where compute is that of computation.
+func (c CacheArray) Type(compute dtypes.DType) dtypes.DType {
+	if c.DType == dtypes.InvalidDType {
+		return compute
+	}
+	return c.DType
+}
+
+// Past is a layer's cache as nodes of a graph, by the arrays of Cache.
+type Past struct {
+	Prefix []*Node // of entries nil if nothing has been read; else, and of a state always, the array
+	Recent []*Node // of entries in slots only
+
+	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
+	At                 *Node // scalar int32: the recent slot that Step writes
+	Pure               bool  // only operations of GoMLX's pure-Go backend may be used
+}
+
+// LayerTypes reads the settings of a family's own types of layers from its decoder's part of
+// config.json, and returns a layer of each type by its name in layer_types. The type
+// full_attention need not be among them.
+type LayerTypes func(text []byte, c *Config) (map[string]Layer, error)
+
+// fullAttention is the type of a layer of this package.
+const fullAttention = "full_attention"
+
+// hybrids are the families with types of layers of their own.
+var hybrids = map[Family]LayerTypes{}
+
+// RegisterFamily adds a family with types of layers of its own. It must be called before any model is opened.
+func RegisterFamily(f Family, types LayerTypes) { hybrids[f] = types }
+
+// Layers returns the decoder's layers. Those of one type are the same Layer.
+func (c *Config) Layers(compute dtypes.DType) []Layer {
+	var full Layer = &attention{c.TextBlock(compute), func(base string) []Param { return c.withAdapters(c.textParams(base)) }}
+	out := slices.Repeat([]Layer{full}, c.Text.Layers)
+	for i, kind := range c.Text.Types {
+		if own, ok := c.Text.Own[kind]; ok {
+			out[i] = own
+		}
+	}
+	return out
+}
+
+// VisionLayer returns the blocks of the vision tower as a layer.
+func (c *Config) VisionLayer(compute dtypes.DType) Layer {
+	return &attention{c.VisionBlock(compute), func(base string) []Param { return c.withAdapters(c.visionParams(base)) }}
+}
+
+// ByGradient is Backward for a layer without one written by hand: it computes the layer again and
+// takes GoMLX's gradient. forward is Forward's output for weights and x.
+func ByGradient(forward func(weights []*Node, x *Node) *Node, weights []*Node, x, dy *Node) (dx *Node, grads []*Node) {
+	y := forward(weights, x)
+	loss := ReduceAllSum(Mul(f32(y), StopGradient(f32(dy))))
+	grads = Gradient(loss, append([]*Node{x}, weights...)...)
+	for i, g := range grads[1:] {
+		grads[1+i] = f32(g)
+	}
+	return grads[0], grads[1:]
+}
+
+// attention is a transformer block as a layer. Its cache has the keys and values.
+type attention struct {
+	*Block
+	params func(base string) []Param
+}
+
+func (a *attention) Params(base string) []Param { return a.params(base) }
+
+func (a *attention) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, Kept) {
+	y, k := a.Block.Forward(weights, x, cos, sin, l)
+	all := k.List()[1:]
+	return y, Kept{Main: all[:len(all)-1], Again: all[len(all)-1:]}
+}
+
+func (a *attention) Backward(weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
+	k := ActivationsFrom(append([]*Node{x}, kept...))
+	return a.Block.Backward(weights, k, cos, sin, l, dy)
+}
+
+func (a *attention) Cache() []CacheArray {
+	one := CacheArray{Slots: true, Dims: []int{a.KVHeads, a.HeadDim}}
+	return []CacheArray{one, one}
+}
+
+// segments returns the prefix and the recent segment of keys and values.
+func (p *Past) segments() []CacheSegment {
+	if p.Prefix[0] == nil {
+		return nil
+	}
+	return []CacheSegment{{p.Prefix[0], p.Prefix[1], p.Allow}, {p.Recent[0], p.Recent[1], p.RecentAllow}}
+}
+
+func (a *attention) Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node) (*Node, []*Node) {
+	y, k, v := a.Block.Append(weights, x, cos, sin, dim(fresh, 1), past.segments(), fresh)
+	return y, []*Node{k, v}
+}
+
+func (a *attention) Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (*Node, []*Node) {
+	s := past.segments()
+	y, k, v := a.Block.Step(weights, x, cos, sin, s[0], s[1], past.At, past.Pure)
+	use.Block(a.Block, weights, x, cos, sin, s[0], s[1], past.At, y, k, v)
+	return y, []*Node{k, v}
+}
+
+// Floats counts queries, keys, values, attention output, residual and feed-forward, and
+// the attention probabilities.
+func (a *attention) Floats(tokens, groups, length int) (main, again int64) {
+	up := 2 * a.FF
+	if a.GELU {
+		up = a.FF
+	}
+	main = int64(tokens) * int64((2*a.Heads+2*a.KVHeads)*a.HeadDim+a.Hidden+up)
+	return main, int64(groups) * int64(a.Heads) * int64(length) * int64(length)
+}
+
+// FLOPs counts the products of queries, keys and values.
+func (a *attention) FLOPs(p Pass) FLOPs {
+	n, past := int64(p.Tokens), int64(p.Past)
+	one := 4 * int64(p.Rows) * int64(a.Heads*a.HeadDim)
+	forward := FLOPs{Model: one * (n*past + n*(n+1)/2), Hardware: one * n * (past + n)}
+	if !p.Train {
+		return forward
+	}
+	f := FLOPs{3 * forward.Model, 3 * forward.Hardware}
+	switch {
+	case p.BlocksAgain:
+		f.Hardware += forward.Hardware
+	case p.AttentionAgain:
+		f.Hardware += forward.Hardware / 2
+	}
+	return f
+}
+
+// Work counts products with weights, and attention, which grows with the length and costs
+// about half as much again for its softmax.
+func (a *attention) Work(length int) float64 {
+	weights := a.Hidden*(a.Heads+2*a.KVHeads)*a.HeadDim + a.Heads*a.HeadDim*a.Hidden + 3*a.Hidden*a.FF
+	return float64(weights) + 3*float64(length*a.Heads*a.HeadDim)
+}

@@ -1,0 +1,175 @@
+package net
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// Head describes a part of the heads that the architecture has.
+func (n *Net) Head(tokens, value bool) *model.Head {
+	return &model.Head{Eps: n.Cfg.Text.Eps, Tokens: tokens && !n.Spec.Critic, Value: value && (n.Spec.Value || n.Spec.Critic)}
+}
+
+// HeadInputs returns a head's weights in program order.
+func (n *Net) HeadInputs(h *model.Head, w *Parts) []*device.Array {
+	in := []*device.Array{w.Head[0]}
+	if h.Tokens {
+		if n.Spec.Tied {
+			in = append(in, w.Embed[0])
+		} else {
+			in = append(in, w.Head[1])
+		}
+	}
+	if h.Value {
+		in = append(in, w.score...)
+	}
+	return in
+}
+
+// Chunk is a part of a pack's scored tokens.
+type Chunk struct {
+	At, Target []int32
+	Slot       []int32 // [positions]: index in the chunk, or size
+	From, To   int     // of pack.at
+}
+
+// Chunks divides the pack's scored tokens into chunks of equal size, so that one executable
+// serves all and the logits of a chunk fit into memory. A batch of few tokens gets a
+// smaller size.
+func (p *Pack) Chunks(size int) []Chunk {
+	if p.single && len(p.At) <= size {
+		size = min(size, SizeClass(len(p.At), 32))
+	}
+	if p.chunk > 0 {
+		size = min(size, p.chunk)
+	}
+	var out []Chunk
+	for from := 0; from < len(p.At); from += size {
+		to := min(from+size, len(p.At))
+		c := Chunk{At: make([]int32, size), Target: make([]int32, size), From: from, To: to}
+		copy(c.At, p.At[from:to])
+		copy(c.Target, p.target[from:to])
+		c.Slot = make([]int32, p.Size())
+		for i := range c.Slot {
+			c.Slot[i] = int32(size)
+		}
+		for i, at := range p.At[from:to] {
+			c.Slot[at] = int32(i)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// SizeClass rounds n up to least times a power of two: every size means another
+// executable, and a chunk's tokens are cheap.
+func SizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/least)) }
+
+// Scored are the head's outputs at a pack's scored tokens.
+type Scored struct {
+	LogProb, Entropy, Value []float32
+}
+
+// NewScored returns room for a head's outputs at n tokens.
+func NewScored(h *model.Head, n int) *Scored {
+	s := &Scored{}
+	if h.Tokens {
+		s.LogProb, s.Entropy = make([]float32, n), make([]float32, n)
+	}
+	if h.Value {
+		s.Value = make([]float32, n)
+	}
+	return s
+}
+
+// Scatter copies outputs to their tokens.
+func (s *Scored) Scatter(tokens []int, h *model.Head, out *Scored) {
+	for i, at := range tokens {
+		if h.Tokens {
+			out.LogProb[at], out.Entropy[at] = s.LogProb[i], s.Entropy[i]
+		}
+		if h.Value {
+			out.Value[at] = s.Value[i]
+		}
+	}
+}
+
+// ScoreTrace runs the head over the pack's scored tokens.
+func (n *Net) ScoreTrace(h *model.Head, w *Parts, t *Trace, chunkSize int, temperature float64) (*Scored, error) {
+	out := &Scored{}
+	s := Scope{Dev: n.Dev}
+	defer s.Free()
+	heat := Upload(&s, []float32{float32(temperature)})
+	weights, err := n.Here(&s, n.HeadInputs(h, w))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range t.Pack.Chunks(chunkSize) {
+		at, target := Upload(&s, c.At), Upload(&s, c.Target)
+		if s.Err != nil {
+			return nil, s.Err
+		}
+		res, err := n.Score(h, false).Run(append(slices.Clone(weights), t.X, at, target, heat))
+		if err != nil {
+			return nil, err
+		}
+		s.Own(res...)
+		if err := out.Read(h, res, c.To-c.From); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Read appends the head's outputs at n tokens.
+func (s *Scored) Read(h *model.Head, from []*device.Array, n int) error {
+	var to []*[]float32
+	if h.Tokens {
+		to = append(to, &s.LogProb, &s.Entropy)
+	}
+	if h.Value {
+		to = append(to, &s.Value)
+	}
+	for i, dst := range to {
+		var err error
+		if *dst, err = appendRead(*dst, from[i], n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendRead appends the first n numbers of a.
+func appendRead(dst []float32, a *device.Array, n int) ([]float32, error) {
+	all, err := device.ReadNew[float32](a)
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, all[:n]...), nil
+}
+
+// KeptOf selects what the backward pass of a head reads among the results of its forward pass: log-probs, entropies,
+// values, logits and the logarithms of their exponentials' sums, those that the head has.
+func KeptOf[T any](h *model.Head, res []T) []T {
+	if !h.Tokens {
+		return nil
+	}
+	return append([]T{res[1]}, res[len(res)-2:]...)
+}
+
+// minTemperature is the smallest divisor of logits: much smaller ones give infinity in
+// float32.
+const minTemperature = 1e-9
+
+// CheckTemperature rejects invalid divisors of logits.
+func CheckTemperature(t float64) error {
+	if !(t >= minTemperature) || math.IsInf(t, 0) {
+		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, minTemperature)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package net
+
+import (
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+)
+
+// layoutOf returns the uploaded layout of a vision block and whether its groups have equal
+// lengths.
+func (n *Net) layoutOf(t *Trace, block int) ([]*device.Array, bool) {
+	if n.Cfg.Vision.Full(block) {
+		return t.layouts[1], t.Pack.Vision.full.even
+	}
+	return t.layouts[0], t.Pack.Vision.window.even
+}
+
+func uploadLayout(s *Scope, g segments) []*device.Array {
+	out := []*device.Array{Upload(s, g.segment, g.groups, g.length)}
+	if !g.even {
+		out = append(out, Upload(s, g.index), Upload(s, g.inverse))
+	}
+	return out
+}
+
+// patchInputs returns the vision tower's inputs in program order.
+func (t *Trace) patchInputs() []*device.Array {
+	in := []*device.Array{t.pixels, t.place}
+	if t.table != nil {
+		in = append(in, t.table, t.tableW)
+	}
+	return in
+}
+
+// VisionForward runs the vision tower's forward pass on the pack's images.
+func (n *Net) VisionForward(t *Trace, w *Parts, train bool) error {
+	v := t.Pack.Vision
+	t.pixels = Upload(&t.Scope, v.pixels, v.patches, n.Cfg.Vision.PatchDim())
+	t.place = Upload(&t.Scope, v.place, v.patches, 2)
+	if v.Table != nil {
+		t.table = Upload(&t.Scope, v.Table, v.patches, 4)
+		t.tableW = Upload(&t.Scope, v.TableW, v.patches, 4)
+	}
+	t.layouts = [2][]*device.Array{uploadLayout(&t.Scope, v.window), uploadLayout(&t.Scope, v.full)}
+	if t.Err != nil {
+		return t.Err
+	}
+	out, err := n.Run(n.patch(), w.Patch, t.patchInputs()...)
+	if err != nil {
+		return err
+	}
+	t.Own(out...)
+	x := out[0]
+	t.vcos, t.vsin = out[1], out[2]
+	t.Vout = make([]*device.Array, len(w.blocks))
+	for i, bw := range w.blocks {
+		layout, even := n.layoutOf(t, i)
+		in := append([]*device.Array{x, t.vcos, t.vsin}, layout...)
+		out, err := n.Run(n.visionBlock(train, even), bw, in...)
+		if err != nil {
+			return err
+		}
+		t.Own(out...)
+		if train {
+			t.Vkept = append(t.Vkept, append([]*device.Array{x}, out[1:]...))
+		} else if i == 0 || !n.feedsMerger(i-1) {
+			x.Free()
+		}
+		x = out[0]
+		if n.feedsMerger(i) {
+			t.Vout[i] = x
+		}
+	}
+	return n.runMergers(t, w)
+}
+
+// feedsMerger reports whether a merger reads the output of the block.
+func (n *Net) feedsMerger(block int) bool {
+	return block == n.Cfg.Vision.Depth-1 || slices.Contains(n.Cfg.Vision.Deepstack, block)
+}
+
+func (n *Net) runMergers(t *Trace, w *Parts) error {
+	last := t.Vout[len(t.Vout)-1]
+	out, err := n.Run(n.merge(false), w.merger, last)
+	if err != nil {
+		return err
+	}
+	t.Images = t.Own(out...)[0]
+	for k, block := range n.Cfg.Vision.Deepstack {
+		out, err := n.Run(n.merge(true), w.deep[k], t.Vout[block])
+		if err != nil {
+			return err
+		}
+		t.Deep = append(t.Deep, t.Own(out...)[0])
+	}
+	return nil
+}
+
+// visionBackward runs the vision tower's backward pass from the gradients of the image tokens and
+// of the deepstack features.
+func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.Array, dDeep []*device.Array) error {
+	last := len(w.blocks) - 1
+	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.merger, []*device.Array{t.Vout[last], dImages}, g.Parts.merger)
+	if err != nil {
+		return err
+	}
+	dx := out[0]
+	t.Own(dx)
+	g.Parts.merger = out[1:]
+	for i := last; i >= 0; i-- {
+		if dx, err = n.deepstackBackward(w, g, t, i, dx, dDeep); err != nil {
+			return err
+		}
+		layout, even := n.layoutOf(t, i)
+		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
+		in = append(in, t.Vkept[i]...)
+		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.Parts.blocks[i] != nil), w.blocks[i], in, g.Parts.blocks[i])
+		if err != nil {
+			return err
+		}
+		dx.Free()
+		dx = out[0]
+		t.Own(dx)
+		g.Parts.blocks[i] = out[1:]
+	}
+	if !trained(n.Groups.Patch) {
+		return nil
+	}
+	g.Parts.Patch, err = n.RunBack(n.patchBack(&n.Groups.Patch), w.Patch, append(t.patchInputs(), dx), g.Parts.Patch)
+	return err
+}
+
+// deepstackBackward adds the contribution of the deepstack mergers of block i to its gradient.
+func (n *Net) deepstackBackward(w *Parts, g *Gradients, t *Trace, i int, dx *device.Array, dDeep []*device.Array) (*device.Array, error) {
+	for k, block := range n.Cfg.Vision.Deepstack {
+		if block != i {
+			continue
+		}
+		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.deep[k], []*device.Array{t.Vout[i], dDeep[k]}, g.Parts.deep[k])
+		if err != nil {
+			return nil, err
+		}
+		t.Own(out[0])
+		g.Parts.deep[k] = out[1:]
+		sum, err := n.addPair().Run([]*device.Array{dx, out[0]})
+		if err != nil {
+			return nil, err
+		}
+		t.Own(sum...)
+		dx = sum[0]
+	}
+	return dx, nil
+}

@@ -1,0 +1,133 @@
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"vagen/internal/regular"
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// StoredAdapter holds the weights of an adapter's folder. nil means no adapter.
+type StoredAdapter struct {
+	dir string
+	*safetensors.Reader
+}
+
+func (s *StoredAdapter) Close() {
+	if s != nil {
+		s.Close()
+	}
+}
+
+// ReadAdapterConfig reads the settings of an adapter's folder.
+func ReadAdapterConfig(dir string, log *slog.Logger) (peft.Config, error) {
+	raw, err := regular.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	if err != nil {
+		return peft.Config{}, fmt.Errorf("vlm: %w", err)
+	}
+	c, err := peft.Parse(raw)
+	if err != nil {
+		return c, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	if c.Dropout > 0 {
+		log.Warn("the adapter's dropout is not applied in training", "folder", dir, "lora_dropout", c.Dropout)
+	}
+	return c, nil
+}
+
+// OpenAdapter opens the weights of a stored adapter and rejects weights that the model
+// does not have. An empty dir means no adapter.
+func OpenAdapter(dir string, spec *model.Config) (*StoredAdapter, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	r, err := safetensors.Open(filepath.Join(dir, peft.WeightsFile))
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	wanted := map[string]bool{}
+	groups := spec.Groups()
+	for _, g := range groups.All() {
+		for _, p := range g.Params {
+			if name, ok := adapterName(r, spec, p.Parts[0]); ok && (p.Adapter || g == &groups.Score) {
+				wanted[name] = true
+			}
+		}
+	}
+	extra := slices.DeleteFunc(r.Names(), func(name string) bool { return wanted[name] })
+	if len(extra) > 0 {
+		r.Close()
+		return nil, fmt.Errorf("vlm: %w: %s has weights that its target_modules do not cover: %q", ErrWeights, dir, extra)
+	}
+	return &StoredAdapter{dir, r}, nil
+}
+
+// OpenCriticAdapter opens a critic's adapter. It must have the same settings as the
+// policy's, because one executable serves both.
+func OpenCriticAdapter(dir string, spec *model.Config, policy *peft.Config, log *slog.Logger) (*StoredAdapter, error) {
+	c, err := ReadAdapterConfig(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	if policy == nil {
+		return nil, fmt.Errorf("vlm: %w: CriticPath %s holds an adapter, but the policy has none", backend.ErrOption, dir)
+	}
+	var bad []error
+	if c.Rank != policy.Rank || c.Scale() != policy.Scale() {
+		bad = append(bad, fmt.Errorf("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
+			c.Rank, c.Scale(), policy.Rank, policy.Scale()))
+	}
+	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool { return name == "score" }); len(saved) > 0 {
+		bad = append(bad, fmt.Errorf("modules_to_save is %q, must be score alone", c.Saved))
+	}
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, peft.ErrConfig, errors.Join(bad...))
+	}
+	return OpenAdapter(dir, spec)
+}
+
+// AdapterSource fills adapters, and parameters stored with them, from a stored adapter;
+// without one, from otherwise.
+func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) Source {
+	if stored == nil {
+		return otherwise
+	}
+	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+		name, ok := adapterName(stored.Reader, spec, part)
+		if !ok && !p.Adapter {
+			return otherwise(g, p, part, dst)
+		}
+		if !ok {
+			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, stored.dir)
+		}
+		if bad := CheckShape(Located{stored.Reader, name}, part); len(bad) > 0 {
+			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
+		}
+		if _, err := stored.Float32(name, dst[:0]); err != nil {
+			return fmt.Errorf("vlm: reading %s: %w", name, err)
+		}
+		if err := net.CheckFinite(name, dst); err != nil {
+			return fmt.Errorf("vlm: reading %w (in %s)", err, stored.dir)
+		}
+		return nil
+	}
+}
+
+// adapterName finds an adapter's matrix by its name in memory, or by the name that older
+// versions wrote.
+func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
+	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OldName(part.Name)} {
+		if _, ok := r.Info(name); ok {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,120 @@
+package weights
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// CheckTargets checks that the adapters are on linear maps of blocks, and on the same
+// ones in each layer, because one executable serves all layers.
+func CheckTargets(cfg *model.Config) error {
+	g := cfg.Groups()
+	inner := map[*model.Group]bool{}
+	found := false
+	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
+		for i := range stack {
+			inner[&stack[i]] = true
+			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, sameRole) {
+				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers", stack[i].Name, stack[0].Name)
+			}
+			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
+		}
+	}
+	for _, group := range g.All() {
+		if inner[group] {
+			continue
+		}
+		for _, p := range group.Params {
+			for _, part := range p.Parts {
+				if len(part.Dims) == 2 && cfg.LoRA.Match(part.Module()) {
+					return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters", part.Module())
+				}
+			}
+		}
+	}
+	if !found {
+		return errors.New("no linear layer of the model is a target")
+	}
+	return nil
+}
+
+// AbsentTargets returns an error for targets that no linear map has in its name. It lists
+// the possible ones.
+func AbsentTargets(cfg *model.Config, targets []string) error {
+	g := cfg.Groups()
+	var maps, names []string
+	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
+		for i := range stack {
+			for _, p := range stack[i].Params {
+				for _, part := range p.Parts {
+					if len(part.Dims) == 2 && !p.Adapter {
+						maps = append(maps, part.Module())
+						names = append(names, part.Module()[strings.LastIndex(part.Module(), ".")+1:])
+					}
+				}
+			}
+		}
+	}
+	var absent []string
+	for _, target := range targets {
+		on := peft.Config{Targets: []string{target}}.Match()
+		if !slices.ContainsFunc(maps, on) {
+			absent = append(absent, target)
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("target_modules: the model's blocks have no linear layer %q, only %q", absent, slices.Compact(names))
+}
+
+// sameRole reports whether parameters of two layers have the same role in them.
+func sameRole(a, b model.Param) bool {
+	place := func(p model.Param) string { return layerNumber.ReplaceAllString(p.Parts[0].Name, ".") }
+	return place(a) == place(b)
+}
+
+var layerNumber = regexp.MustCompile(`\.(layers|blocks)\.\d+\.`)
+
+// Freeze sets the weights that are not trained, by patterns of their names.
+func Freeze(cfg *model.Config, globs []string) error {
+	if len(globs) == 0 {
+		return nil
+	}
+	patterns := make([]*regexp.Regexp, len(globs))
+	for i, glob := range globs {
+		patterns[i] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, ".*") + "$")
+	}
+	cfg.Frozen = func(name string) bool {
+		return slices.ContainsFunc(patterns, func(re *regexp.Regexp) bool { return re.MatchString(name) })
+	}
+	used := make([]bool, len(patterns))
+	for _, g := range cfg.Groups().All() {
+		for _, p := range g.Params {
+			frozen := 0
+			for _, part := range p.Parts {
+				for i, re := range patterns {
+					used[i] = used[i] || re.MatchString(part.Name)
+				}
+				if cfg.Frozen(part.Name) {
+					frozen++
+				}
+			}
+			if frozen > 0 && frozen < len(p.Parts) {
+				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up), must match all or none", backend.ErrOption, p.Parts[0].Name)
+			}
+		}
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return fmt.Errorf("vlm: %w: Freeze: no weight matches %q", backend.ErrOption, globs[i])
+	}
+	return nil
+}
