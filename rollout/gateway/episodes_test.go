@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// TestMain runs the programs of tests: agents and scorers.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv("VAGEN_EPISODE_URL") != "":
+		os.Exit(3) // an agent that crashes
+	case len(os.Args) > 1 && os.Args[1] == "score":
+		var r Record
+		if json.NewDecoder(os.Stdin).Decode(&r) != nil || len(r.Turns) != 1 || r.Turns[0].Text != "four" {
+			os.Exit(1)
+		}
+		_, _ = os.Stdout.WriteString(`{"reward": 0.25, "success": true}`)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// post sends JSON and returns the status and the answer.
+func post(t testing.TB, url, key, body string) (int, http.Header, map[string]any) {
+	t.Helper()
+	r, err := http.NewRequest("POST", url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	a, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer a.Body.Close()
+	raw, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	var out map[string]any
+	require.NoError(t, json.Unmarshal(raw, &out), "%s", raw)
+	return a.StatusCode, a.Header, out
+}
+
+const question = `{"messages": [{"role": "user", "content": "two and two?"}]}`
+
+// TestClientsFromOutsideTakeEpisodes, are told to come back when none waits, and pay rewards once.
+func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
+	g, err := New(Settings{Token: "secret"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	code, head, _ := post(t, g.URL()+"/episodes", "secret", "")
+	require.Equal(t, 429, code)
+	require.Equal(t, "1", head.Get("Retry-After"))
+	code, _, _ = post(t, g.URL()+"/episodes", "wrong", "")
+	require.Equal(t, 401, code)
+	r := new(env.Registry)
+	r.SetRemote("agent")
+	require.NoError(t, r.Register("agent", g.Env))
+	p := rollout.Player{
+		Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3,
+		Patience: time.Millisecond, UncountedRemote: true,
+	}
+	done := make(chan []*rollout.Trajectory)
+	go func() {
+		task := map[string]any{"task": map[string]any{"name": "sum"}, "wait": true}
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "agent", Config: task, Seed: 4}, {Env: "agent", Config: task, Seed: 5}}, 1)
+		if err != nil {
+			ts = nil
+		}
+		done <- ts
+	}()
+	var e map[string]any
+	require.Eventually(t, func() bool {
+		var code int
+		code, _, e = post(t, g.URL()+"/episodes", "secret", `{"task": "sum", "seed": 5}`)
+		return code == 201
+	}, time.Minute, 5*time.Millisecond)
+	url, key := e["url"].(string), e["key"].(string)
+	code, _, _ = post(t, url+"/v1/chat/completions", "other", question)
+	require.Equal(t, 401, code)
+	code, _, a := post(t, url+"/v1/chat/completions", key, question)
+	require.Equal(t, 200, code)
+	for range 2 {
+		code, _, _ = post(t, url+"/reward", key, `{"reward": 2, "answer": "`+a["id"].(string)+`"}`)
+		require.Equal(t, 200, code)
+	}
+	code, _, _ = post(t, url+"/reward", key, `{"reward": 3, "answer": "`+a["id"].(string)+`"}`)
+	require.Equal(t, 409, code, "another reward for the same turn")
+	code, _, _ = post(t, url+"/finish", key, `{"reward": 1}`)
+	require.Equal(t, 200, code)
+	g.Drain()
+	ts := <-done
+	require.Len(t, ts, 2)
+	require.Equal(t, 3.0, ts[1].Return())
+	require.ErrorIs(t, ts[0].Err, ErrClosed, "nobody took it")
+}
+
+// TestFailuresCostOneEpisode and are named.
+func TestFailuresCostOneEpisode(t *testing.T) {
+	asks := func(body string) func(context.Context, *Episode) (*Score, error) {
+		return func(_ context.Context, e *Episode) (*Score, error) {
+			if code, _, a := post(t, e.URL+"/v1/chat/completions", "", body); code != 200 {
+				return nil, errors.New(a["error"].(map[string]any)["message"].(string))
+			}
+			return nil, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		agent  func(context.Context, *Episode) (*Score, error)
+		config map[string]any
+		want   string
+	}{
+		"crash":       {nil, map[string]any{"command": []any{os.Args[0]}}, "exit status 3"},
+		"panic":       {func(context.Context, *Episode) (*Score, error) { panic("oh") }, nil, "panicked: oh"},
+		"no reward":   {asks(question), nil, ErrNoReward.Error()},
+		"no call":     {func(context.Context, *Episode) (*Score, error) { return &Score{}, nil }, nil, ErrNoTurns.Error()},
+		"forced tool": {asks(`{"tool_choice": "required", "messages": [{"role": "user", "content": "x"}]}`), nil, "tool_choice: the policy samples freely"},
+		"deep":        {asks(`{"messages": ` + strings.Repeat("[", 1000)), nil, "nested more than"},
+		"no image": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}`),
+			nil, "must be PNG, JPEG or GIF"},
+		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := New(Settings{Agent: c.agent})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, g.Close()) }()
+			tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, c.config)
+			if c.want != "" {
+				require.ErrorContains(t, tr.Err, c.want)
+				return
+			}
+			require.NoError(t, tr.Err)
+			require.Equal(t, 0.25, tr.Return())
+			require.True(t, tr.Success)
+		})
+	}
+}
+
+// TestIdleEpisodesAreSmall: 10,000 that wait for a client need less than 200 MB.
+func TestIdleEpisodesAreSmall(t *testing.T) {
+	g, err := New(Settings{})
+	require.NoError(t, err)
+	r := new(env.Registry)
+	r.SetRemote("agent")
+	require.NoError(t, r.Register("agent", g.Env))
+	p := rollout.Player{Policy: &scripted{}, Envs: r, MaxTurns: 3, Patience: time.Millisecond, UncountedRemote: true}
+	const n = 10000
+	used := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse + m.StackInuse
+	}
+	before := used()
+	done := make(chan error)
+	go func() {
+		episodes := make([]rollout.Episode, n)
+		for i := range episodes {
+			episodes[i] = rollout.Episode{Env: "agent", Config: map[string]any{"wait": true}}
+		}
+		_, _, err := p.Play(t.Context(), episodes, 1)
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.waiting) == n
+	}, time.Minute, 10*time.Millisecond)
+	mb := float64(used()-before) / 1e6
+	t.Logf("%d idle episodes: %.0f MB", n, mb)
+	require.Less(t, mb, 200.0)
+	g.Drain()
+	require.ErrorIs(t, <-done, rollout.ErrNotStarted)
+	require.NoError(t, g.Close())
+}
