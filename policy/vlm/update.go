@@ -229,8 +229,13 @@ func (m *Model) learnWith(ctx context.Context, l *learner, h *model.Head, c *lea
 		if err := l.accumulate(ctx, k, leaves); err != nil {
 			return 0, err
 		}
-		if k.eval != nil {
+		switch {
+		case k.eval != nil:
 			k.eval.Report(stats)
+		case leaves != nil && h.Tokens: // not finite: the step will be skipped
+			stats.PolicyLoss = math.NaN()
+		case leaves != nil:
+			stats.ValueLoss = math.NaN()
 		}
 	}
 	t := l.open
