@@ -219,8 +219,13 @@ func (m *Model) learnWith(ctx context.Context, l *learn.Learner, h *model.Head, 
 		if err := l.Accumulate(ctx, k, leaves); err != nil {
 			return 0, err
 		}
-		if k.Eval != nil {
+		switch {
+		case k.Eval != nil:
 			k.Eval.Report(stats)
+		case leaves != nil && h.Tokens: // not finite: the step will be skipped
+			stats.PolicyLoss = math.NaN()
+		case leaves != nil:
+			stats.ValueLoss = math.NaN()
 		}
 	}
 	t := l.Open
