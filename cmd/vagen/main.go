@@ -5,7 +5,7 @@
 //	vagen COMMAND --help  explains a command
 //
 // It exits with 0 on success, 1 on failure, 2 if the command line or a configuration is
-// invalid, 130 or 143 if SIGINT or SIGTERM ended it, and by SIGABRT, 134 in shells, if it
+// invalid, 130, 143 or 138 if SIGINT, SIGTERM or SIGUSR1 ended it, and by SIGABRT, 134 in shells, if it
 // crashed, as out of memory. A run that could not save when
 // it was interrupted is a failure. Results are written to the standard output, logs and
 // errors to the standard error.
@@ -32,8 +32,8 @@ func program() *cli.Command {
 	return &cli.Command{
 		Name:  "vagen",
 		About: "Multi-turn reinforcement learning of vision-language-model agents.",
-		Help: `Exit codes: 0 success, 1 failure, 2 invalid command line or file, 130 or 143 ended by
-SIGINT or SIGTERM, 134 crashed, as out of memory.`,
+		Help: `Exit codes: 0 success, 1 failure, 2 invalid command line or file, 130, 143 or 138 ended
+by SIGINT, SIGTERM or SIGUSR1, 134 crashed, as out of memory.`,
 		Commands: []*cli.Command{
 			envCommand(),
 			playCommand(),

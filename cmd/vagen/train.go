@@ -30,8 +30,8 @@ The model is actor_rollout_ref.model.path, a folder in the Hugging Face layout.
 Configuration, metrics, curve, sample episodes and checkpoints are written to the folder
 --out. If it contains a run, this run is resumed from its newest checkpoint, with the
 same final bytes as an uninterrupted run; trainer.resume_mode selects other behaviour.
-With model.num_nodes above 1, start the same command once for each model.node_id;
-only number 0 writes the folder. On SIGINT or SIGTERM the current optimiser steps are finished and the run is saved
+With model.num_nodes above 1, start the command with mpirun or srun; only rank 0 writes
+the folder. On SIGINT, SIGTERM or SIGUSR1 the current optimiser steps are finished and the run is saved
 (trainer.save_on_interrupt); a second signal ends the program immediately.`,
 		Setup: training("check configuration, environments, folders and model, and print the memory plan, without training"),
 	}
@@ -87,19 +87,22 @@ func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, 
 	return err
 }
 
-// followNode is vagen train on a node other than 0.
-func followNode(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options) error {
-	fmt.Fprintf(c.Out, "node %d of %d follows node 0 at %s\n", cfg.Model.NodeID, cfg.Model.Nodes, cfg.Model.Coordinator)
+// followRank is vagen train on a rank other than 0.
+func followRank(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, rank int) error {
+	fmt.Fprintf(c.Out, "rank %d of %d follows rank 0\n", rank, cfg.Model.Nodes)
 	if err := run.Follow(ctx, cfg, o); err != nil {
 		return asUsage(err)
 	}
-	_, err := fmt.Fprintln(c.Out, "node 0 has ended the run")
-	return err
+	return nil
 }
 
 func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options) (err error) {
-	if cfg.Model.NodeID > 0 {
-		return followNode(ctx, c, cfg, o)
+	rank, err := run.Rank(ctx, &cfg)
+	if err != nil {
+		return asUsage(err)
+	}
+	if rank > 0 {
+		return followRank(ctx, c, cfg, o, rank)
 	}
 	r, err := run.Open(ctx, cfg, o)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestSignalsEndTheContextOnce(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGUSR1: 138} {
 		ctx, stop := signals.Until(t.Context())
 		require.NoError(t, syscall.Kill(syscall.Getpid(), signal))
 		<-ctx.Done()
@@ -21,6 +21,7 @@ func TestSignalsEndTheContextOnce(t *testing.T) {
 		var by signals.Signal
 		require.ErrorAs(t, context.Cause(ctx), &by)
 		require.Equal(t, want, by.Code())
+		require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGUSR1), "this program goes on")
 		stop()
 	}
 	ctx, stop := signals.Until(t.Context())

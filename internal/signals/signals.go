@@ -27,16 +27,20 @@ func (s Signal) Code() int { return 128 + int(s) }
 // SIGABRT: Go's exit code for crashes is 2, as that of programs for a wrong command line.
 func AbortOnCrash() { debug.SetTraceback("crash") }
 
-// Until returns a context that ends at the first SIGINT or SIGTERM, so that work can stop
-// cleanly. The second signal ends the program.
+// Until returns a context that ends at the first SIGINT, SIGTERM or, on Unix, SIGUSR1, so that work can stop
+// cleanly. A second SIGINT or SIGTERM ends the program. SIGUSR1 is what schedulers send before they kill, perhaps
+// several times and through several programs: after the first signal it does nothing.
 func Until(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, append(warnings, os.Interrupt, syscall.SIGTERM)...)
 	go func() {
 		select {
 		case s := <-signals:
 			signal.Stop(signals)
+			if len(warnings) > 0 { // without arguments Ignore means all signals
+				signal.Ignore(warnings...)
+			}
 			cause := error(context.Canceled)
 			if n, ok := s.(syscall.Signal); ok {
 				cause = Signal(n)

@@ -73,7 +73,8 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 				same, err := digests(m)
 				require.NoError(t, err)
 				require.NoError(t, m.Close())
-				require.Equal(t, same, others[0].ended(t))
+				require.NoError(t, <-others[0].ended)
+				require.Equal(t, same, others[0].state)
 			}
 		}
 	}

@@ -20,13 +20,6 @@ func TestMain(m *testing.M) {
 	if _, set := os.LookupEnv(plugin.NoInstall); !set && !devicetest.Required() {
 		_ = os.Setenv(plugin.NoInstall, "1")
 	}
-	if raw := os.Getenv(followAs); raw != "" {
-		if err := follow(raw); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	os.Exit(withExecutables(m.Run))
 }
 

@@ -16,14 +16,14 @@ import (
 	"vagen/policy/vlm/processor"
 )
 
-// order is a call of node 0 in which the others take part.
+// order is a call of rank 0 in which the others take part.
 type order struct {
 	Score   *scoreOrder
 	Update  *updateOrder
 	Restore bool // the state follows
 	Tie     bool
 
-	// The rows of Score and Update. Images are those that the node does not have yet; Refs are
+	// The rows of Score and Update. Images are those that the rank does not have yet; Refs are
 	// numbers of images by row, in the order in which they were received.
 	Offsets []int
 	Tokens  []int32
@@ -53,40 +53,43 @@ type sentImage struct {
 
 // imageTable are the images of earlier orders.
 type imageTable struct {
-	numbers map[[32]byte]int // on node 0
+	numbers map[[32]byte]int // on rank 0
 	bytes   int
 	images  []policy.Image // on the others
 }
 
-// maxImages limits the bytes of images that a node keeps for later orders: updates train on rows
+// maxImages limits the bytes of images that a rank keeps for later orders: updates train on rows
 // that were scored before.
 const maxImages = 256 << 20
 
-// order sends a call to the other nodes. Without nodes it does nothing.
+// order sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
 func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
 	if m.group == nil {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
 	if err := m.group.Err(); err != nil {
-		return fmt.Errorf("vlm: the group of nodes has ended: %w", err)
+		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
 		m.group.images.write(o, rows)
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
-		return fmt.Errorf("vlm: order to nodes: %w", err)
+		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := m.group.Command(ctx, raw.Bytes()); err != nil {
+	if err := m.group.Command(m.group.whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
 }
 
-// orderLearning sends a call of Accumulate, Step or Update to the other nodes.
+// orderLearning sends a call of Accumulate, Step or Update to the other ranks.
 func (m *Model) orderLearning(ctx context.Context, c *learning) error {
 	if m.opts.Nodes.Count > 1 && m.group == nil {
-		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the nodes are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
+		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
 	}
 	if m.group == nil {
 		return nil
@@ -119,7 +122,7 @@ func (t *imageTable) write(o *order, rows *policy.Rows) {
 				n = len(t.numbers)
 				t.numbers[im.Hash] = n
 				sent := sentImage{Hash: im.Hash[:]}
-				if im.Image != nil { // otherwise the call fails on this node, too, or has it in its cache
+				if im.Image != nil { // otherwise the call fails on this rank, too, or has it in its cache
 					sent.Width, sent.Height, sent.RGB = im.Image.Bounds().Dx(), im.Image.Bounds().Dy(), processor.RGB(im.Image)
 				}
 				o.Images = append(o.Images, sent)
@@ -182,15 +185,15 @@ var sentLosses = func() map[string]reflect.Type {
 	return out
 }()
 
-// sendable reports whether other nodes can evaluate a loss. Node 0 evaluates one of another package for all.
+// sendable reports whether other ranks can evaluate a loss. Node 0 evaluates one of another package for all.
 func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
 
-// onNode0 stands for a loss that only node 0 can evaluate.
+// onNode0 stands for a loss that only rank 0 can evaluate.
 type onNode0 struct{}
 
 // Terms implements loss.Policy; it is never called.
 func (onNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
-	return fmt.Errorf("vlm: the policy loss is evaluated on node 0: %w", nodes.ErrProtocol)
+	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
 }
 
 func sendLoss(l loss.Policy) (sentLoss, error) {
@@ -230,7 +233,7 @@ func (s *sentLoss) policy() (loss.Policy, error) {
 	return value.Elem().Interface().(loss.Policy), nil
 }
 
-// follow executes the orders of node 0 until one fails or the group ends.
+// follow executes the orders of rank 0 until one fails or the group ends.
 func (m *Model) follow(ctx context.Context) error {
 	for {
 		raw, err := m.group.Next(ctx)
@@ -239,7 +242,7 @@ func (m *Model) follow(ctx context.Context) error {
 		}
 		var o order
 		if err := gob.NewDecoder(bytes.NewReader(raw)).Decode(&o); err != nil {
-			return fmt.Errorf("order of node 0: %w: %w", nodes.ErrProtocol, err)
+			return fmt.Errorf("order of rank 0: %w: %w", nodes.ErrProtocol, err)
 		}
 		if err := m.obey(ctx, &o); err != nil {
 			return err
@@ -267,13 +270,13 @@ func (m *Model) obey(ctx context.Context, o *order) error {
 	case o.Tie:
 		err = m.tie(ctx)
 	default:
-		err = fmt.Errorf("an order of node 0 is empty: %w", nodes.ErrProtocol)
+		err = fmt.Errorf("an order of rank 0 is empty: %w", nodes.ErrProtocol)
 	}
 	return err
 }
 
-// shareState replaces the weights that checkpoints contain, and the moments, of all nodes by those of
-// node 0.
+// shareState replaces the weights that checkpoints contain, and the moments, of all ranks by those of
+// rank 0.
 func (m *Model) shareState(ctx context.Context) error {
 	if m.group == nil {
 		return nil
@@ -286,13 +289,13 @@ func (m *Model) shareState(ctx context.Context) error {
 			return l.onDevices(true, func() error { return l.receiveState(ctx, from) })
 		})
 		if err != nil {
-			return fmt.Errorf("sharing weights and moments with all nodes: %w", err)
+			return fmt.Errorf("sharing weights and moments with all ranks: %w", err)
 		}
 	}
 	return nil
 }
 
-// sendState sends weights and moments to a node.
+// sendState sends weights and moments to a rank.
 func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
 	steps := int64(-1) // no moments
 	if l.adam != nil {

@@ -17,46 +17,33 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
 )
 
-// Several processes, the nodes, can train one model. Node 0 leads: its methods are called as if it
+// Several processes, the ranks of MPI, can train one model. Rank 0 leads: its methods are called as if it
 // were alone. The others follow: they open the same model, receive the rows of every call of Score
 // and Update, and compute their parts. The parts and the tree along which gradients are summed
-// are those of one process, so results have the same bytes. All nodes have all weights and
+// are those of one process, so results have the same bytes. All ranks have all weights and
 // moments and apply the optimiser themselves, so only gradients, scores and statistics are exchanged.
 
-// Nodes makes a model one of several processes that train together.
+// Nodes makes a model one of several processes that train together. MPI starts and connects them, so the program
+// must be built with the tag mpi.
 type Nodes struct {
-	// Count is the number of processes: 1, 2, 4 or 8; 0 is 1. Times Devices it is at most 8.
+	// Count is the number of processes, MPI's size: 1, 2, 4 or 8; 0 is 1. Times Devices it is at most 8. All call
+	// Connect; then rank 0 trains, and the others Follow.
 	Count int
-	// ID is the number of this process. All call Connect; then node 0 trains, and the others Follow.
-	ID int
-	// Coordinator is the host:port of node 0.
-	Coordinator string
-	// Address is the host:port at which this node expects the others; "" is Coordinator on node
-	// 0, and a free port elsewhere.
-	Address string
-	// Token is what nodes present to each other. It may be empty if only this machine can reach
-	// the addresses.
-	Token string
-	// Cert, CertKey and CA are files in PEM: this node's certificate, its key, and the authorities
-	// that sign the certificates of all nodes. With them all connections use TLS, and nodes verify
-	// each other. All must be set, or none. A certificate must name the host of Coordinator on
-	// node 0, and elsewhere that of Address or the IP from which node 0 is reached.
-	Cert, CertKey, CA string
-	// Timeout limits the time until all nodes are connected, and that in which each must make
-	// progress during a call; 0 is ten minutes.
+	// Timeout limits the time until all ranks are connected, and that in which each must make
+	// progress during a call; 0 is ten minutes. A rank of which nothing is heard for a minute, or this time if it is
+	// shorter, is lost.
 	Timeout time.Duration
+
+	world mpi.World // instead of MPI's, in tests
 }
 
-// ErrDiverged is wrapped by the error of an update after which nodes have different weights.
-var ErrDiverged = errors.New("nodes diverged")
-
-// ErrCertificate is wrapped by errors about TLS between nodes: files of Nodes that cannot be used,
-// and nodes that do not accept each other's certificates.
-var ErrCertificate = nodes.ErrCertificate
+// ErrDiverged is wrapped by the error of an update after which ranks have different weights.
+var ErrDiverged = errors.New("ranks diverged")
 
 // fill sets defaults and checks.
 func (n *Nodes) fill(devices int, addf func(string, ...any)) {
@@ -66,38 +53,54 @@ func (n *Nodes) fill(devices int, addf func(string, ...any)) {
 	if n.Timeout == 0 {
 		n.Timeout = nodes.DefaultTimeout
 	}
+	if n.Timeout < 0 {
+		addf("Nodes.Timeout is %v, must be positive", n.Timeout)
+	}
 	if tree.Check(n.Count) != nil {
 		addf("Nodes.Count is %d, must be 1, 2, 4 or 8", n.Count)
 		n.Count = 1 // others divide by it
 		return
 	}
-	if n.Count == 1 {
-		if n.ID != 0 {
-			addf("Nodes.ID is %d, but Nodes.Count is 1", n.ID)
-		}
-		return
-	}
-	if devices > 0 && n.Count*devices > tree.Leaves {
+	if n.Count > 1 && devices > 0 && n.Count*devices > tree.Leaves {
 		addf("Nodes.Count is %d and Devices %d: a step's rows are divided into %d parts, so together at most %d devices are allowed", n.Count, devices, tree.Leaves, tree.Leaves)
 	}
-	c := n.config()
-	if err := c.Check(); err != nil {
-		addf("Nodes: %w", err)
+}
+
+// Rank starts MPI in this process, unless it is started, and returns its rank: 0 leads, and others follow. With a
+// Count of 1 it is 0, without MPI. The error wraps ErrOption if the program has no MPI,
+// or if Count is not MPI's size, which is 1 for a program started without mpirun or with that of another MPI.
+func (n Nodes) Rank(ctx context.Context) (int, error) {
+	w, err := n.start(ctx)
+	if w == nil || err != nil {
+		return 0, err
 	}
+	return w.Rank(), nil
 }
 
-func (n *Nodes) config() nodes.Config {
-	return nodes.Config{Nodes: n.Count, ID: n.ID, Coordinator: n.Coordinator, Address: n.Address, Token: n.Token, Timeout: n.Timeout,
-		TLS: nodes.TLS{Cert: n.Cert, CertKey: n.CertKey, CA: n.CA}}
+func (n Nodes) start(ctx context.Context) (mpi.World, error) {
+	n.fill(0, func(string, ...any) {})
+	if n.Count == 1 || n.world != nil {
+		return n.world, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Timeout, fmt.Errorf("not all of the %d ranks have started within %v: %w", n.Count, n.Timeout, nodes.ErrLost))
+	defer cancel()
+	w, err := mpi.Start(ctx, n.Count)
+	switch {
+	case errors.Is(err, mpi.ErrUnavailable):
+		return nil, fmt.Errorf("vlm: %w: Nodes.Count is %d: %w", ErrOption, n.Count, err)
+	case err != nil:
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	return w, nil
 }
 
-// group is a model's connection to the other nodes.
+// group is a model's connection to the other ranks.
 type group struct {
 	*nodes.Group
-	images *imageTable // that the others have, on node 0, or that were received
+	images *imageTable // that the others have, on rank 0, or that were received
 }
 
-// sent returns the number of bytes that this node has sent.
+// sent returns the number of bytes that this rank has sent.
 func (g *group) sent() int64 {
 	if g == nil {
 		return 0
@@ -105,7 +108,7 @@ func (g *group) sent() int64 {
 	return g.Sent()
 }
 
-// failed ends the group if err is not nil, because the other nodes take part in the same call. It
+// failed ends the group if err is not nil, because the other ranks take part in the same call. It
 // returns err.
 func (g *group) failed(err error) error {
 	if g != nil && err != nil {
@@ -114,14 +117,23 @@ func (g *group) failed(err error) error {
 	return err
 }
 
-// span returns the leaves of one of this node's devices: from included, to excluded.
+// whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
+// interrupted could not save while MPI ends all of its processes.
+func (g *group) whole(ctx context.Context) context.Context {
+	if g == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// span returns the leaves of one of this rank's devices: from included, to excluded.
 func (l *learner) span(device, leaves int) (from, to int) {
 	node, count := l.group.place()
 	n := len(l.replicas)
 	return tree.Span(node*n+device, count*n, leaves)
 }
 
-// place returns the number of this node and that of all.
+// place returns this rank and the number of all.
 func (g *group) place() (id, count int) {
 	if g == nil {
 		return 0, 1
@@ -129,24 +141,24 @@ func (g *group) place() (id, count int) {
 	return g.ID(), g.Nodes()
 }
 
-// Follow takes part in node 0's calls, on a node with another ID that is connected, until node 0
+// Follow takes part in rank 0's calls, on another rank that is connected, until rank 0
 // closes its model, which is no error. No other method may be called meanwhile.
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.group == nil || m.opts.Nodes.ID == 0 {
-		return fmt.Errorf("vlm: follow: %w: Nodes.ID is %d (connected: %v), must be at least 1, and connected", ErrOption, m.opts.Nodes.ID, m.group != nil)
+	if m.group == nil || m.group.ID() == 0 {
+		return fmt.Errorf("vlm: follow: %w: this process is not connected, or rank 0, which leads", ErrOption)
 	}
 	err := m.follow(ctx)
 	if errors.Is(err, nodes.ErrEnded) {
 		return nil
 	}
-	return fmt.Errorf("vlm: node %d: %w", m.opts.Nodes.ID, m.group.failed(err))
+	return fmt.Errorf("vlm: rank %d: %w", m.group.ID(), m.group.failed(err))
 }
 
-// Connect connects this node with all others, which must have the same model, weights, number of
+// Connect connects this rank with all others, which must have the same model, weights, number of
 // devices and options, as far as these change results. It must be called once, before the first
-// Update, and waits until all nodes are there.
+// Update, and waits until all ranks are there.
 func (m *Model) Connect(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,15 +169,18 @@ func (m *Model) Connect(ctx context.Context) error {
 	case n.Count < 2:
 		return fmt.Errorf("vlm: connect: %w: Nodes.Count is %d, must be at least 2", ErrOption, n.Count)
 	case m.group != nil:
-		return fmt.Errorf("vlm: %w: the nodes are connected already", ErrOption)
+		return fmt.Errorf("vlm: %w: the ranks are connected already", ErrOption)
 	}
-	c := n.config()
-	var err error
+	w, err := n.start(ctx)
+	if err != nil {
+		return err
+	}
+	c := nodes.Config{World: w, Timeout: n.Timeout}
 	if c.Facts, err = m.facts(); err != nil {
 		return err
 	}
-	m.opts.Log.Info("waiting for all nodes", "node", n.ID, "nodes", n.Count, "coordinator", n.Coordinator)
-	c.Log = m.opts.Log
+	log := m.opts.Log.With("rank", w.Rank(), "size", w.Size())
+	log.Info("waiting for all ranks")
 	connected, err := nodes.Join(ctx, c)
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
@@ -176,11 +191,11 @@ func (m *Model) Connect(ctx context.Context) error {
 			l.group = m.group
 		}
 	}
-	m.opts.Log.Info("all nodes are connected", "node", n.ID, "nodes", n.Count, "devices", len(m.devices))
+	log.Info("all ranks are connected", "devices", len(m.devices))
 	return nil
 }
 
-// waited returns how long this node has waited until others had computed their parts.
+// waited returns how long this rank has waited until others had computed their parts.
 func (g *group) waited() time.Duration {
 	if g == nil {
 		return 0
@@ -189,12 +204,15 @@ func (g *group) waited() time.Duration {
 }
 
 func (m *Model) leaveGroup() {
-	if m.group != nil {
-		m.group.Close()
+	if m.group == nil {
+		return
+	}
+	if err := m.group.Close(); err != nil {
+		m.opts.Log.Warn("the other ranks may not have ended", "rank", m.group.ID(), "err", err)
 	}
 }
 
-// facts are what must be the same on all nodes, so that they have the bytes of one process.
+// facts are what must be the same on all ranks, so that they have the bytes of one process.
 func (m *Model) facts() ([]nodes.Fact, error) {
 	o := &m.opts
 	config, err := regular.ReadFile(filepath.Join(m.dir, "config.json"))

@@ -1,17 +1,13 @@
 package vlm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -20,48 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
-	"vagen/internal/testcerts"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/weights"
 )
-
-// followAs is the environment variable that makes the test binary a node that follows: the folder of
-// its model and its options.
-const followAs = "VAGEN_TEST_FOLLOW"
-
-// following is the value of followAs.
-type following struct {
-	Dir     string
-	Options Options
-}
-
-// follow is the main function of such a node. It prints the digests of its weights and moments.
-func follow(raw string) error {
-	var f following
-	if err := json.Unmarshal([]byte(raw), &f); err != nil {
-		return err
-	}
-	m, err := Open(context.Background(), f.Dir, f.Options)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	if err := m.Connect(context.Background()); err != nil {
-		return err
-	}
-	if err := m.Follow(context.Background()); err != nil {
-		return err
-	}
-	state, err := digests(m)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(state)
-}
 
 // digests are those of weights and moments.
 func digests(m *Model) (map[string]string, error) {
@@ -89,59 +51,53 @@ func digests(m *Model) (map[string]string, error) {
 	return out, nil
 }
 
-// node is a process that follows.
+// node is a rank of this process that follows.
 type node struct {
-	cmd         *exec.Cmd
-	said, wrote bytes.Buffer
+	stop  context.CancelFunc
+	ended chan error
+	state map[string]string // digests after following
 }
 
-// freeAddress is a loopback address at which nothing listens.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	s := httptest.NewServer(nil)
-	defer s.Close()
-	return s.Listener.Addr().String()
-}
-
-// startNodes starts count-1 processes that follow and returns the options of the leader.
-func startNodes(t testing.TB, dir string, o Options, count int, change func(id int, o *Options)) (Options, []*node) {
+// startNodes opens count-1 models that follow, each as a rank, and returns the options of the leader.
+func startNodes(t testing.TB, dir string, o Options, count int, change func(o *Options)) (Options, []*node) {
 	t.Helper()
 	o.Backend, o.MicroTokens, o.HeadTokens = cmp.Or(o.Backend, backend.Go), 128, 64
-	o.Nodes = Nodes{Count: count, Coordinator: freeAddress(t), Token: "secret", Timeout: time.Minute,
-		Cert: o.Nodes.Cert, CertKey: o.Nodes.CertKey, CA: o.Nodes.CA}
+	o.Nodes = Nodes{Count: count, Timeout: time.Minute}
+	worlds := mpitest.Worlds(count)
 	var out []*node
-	for id := 1; id < count; id++ {
+	for _, w := range worlds[1:] {
 		theirs := o
-		theirs.Nodes.ID = id
+		theirs.Nodes.world = w
 		if change != nil {
-			change(id, &theirs)
+			change(&theirs)
 		}
-		raw, err := json.Marshal(following{dir, theirs})
-		require.NoError(t, err)
-		n := &node{cmd: exec.CommandContext(t.Context(), os.Args[0])}
-		n.cmd.Env = append(os.Environ(), followAs+"="+string(raw))
-		n.cmd.Stderr, n.cmd.Stdout = &n.said, &n.wrote
-		require.NoError(t, n.cmd.Start())
-		t.Cleanup(func() {
-			n.cmd.Process.Kill()
-			n.cmd.Wait()
-		})
+		ctx, cancel := context.WithCancel(t.Context())
+		n := &node{stop: cancel, ended: make(chan error, 1)}
+		go func() { n.ended <- n.follow(ctx, dir, theirs) }()
 		out = append(out, n)
 	}
+	o.Nodes.world = worlds[0]
 	return o, out
 }
 
-// ended waits for a node and returns its digests.
-func (n *node) ended(t testing.TB) map[string]string {
-	t.Helper()
-	require.NoError(t, n.cmd.Wait(), n.said.String())
-	var out map[string]string
-	require.NoError(t, json.Unmarshal(n.wrote.Bytes(), &out))
-	return out
+func (n *node) follow(ctx context.Context, dir string, o Options) (err error) {
+	m, err := Open(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := m.Connect(ctx); err != nil {
+		return err
+	}
+	if err := m.Follow(ctx); err != nil {
+		return err
+	}
+	n.state, err = digests(m)
+	return err
 }
 
 // TestNodesGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
-// in one process and on several nodes, with all weights, adapters, which travel over TLS, and a frozen tower.
+// in one process and on several nodes, with all weights, adapters, and a frozen tower.
 func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 	t.Parallel()
 	for name, shapes := range map[string][][2]int{ // nodes, devices of each
@@ -175,11 +131,6 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				o := deviceOptions[name]
 				o.Devices, o.PartPerDevice = shape[1], parts
 				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
-				if name == "adapters" {
-					ca := testcerts.Authority(t, "authority")
-					cert := ca.Issue(t, "nodes", nil)
-					o.Nodes.Cert, o.Nodes.CertKey, o.Nodes.CA = cert.File, cert.KeyFile, ca.File
-				}
 				o, others := startNodes(t, dir, o, shape[0], nil)
 				leader := openTiny(t, dir, o)
 				require.NoError(t, leader.Connect(t.Context()))
@@ -194,7 +145,8 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 				require.Less(t, gauges["exchange_share"]+gauges["exchange_wait_share"], 1.0, "they do not count the same time")
 				require.NoError(t, leader.Close())
 				for i, n := range others {
-					require.Equal(t, followers, n.ended(t), "node %d of %v", i+1, shape)
+					require.NoError(t, <-n.ended)
+					require.Equal(t, followers, n.state, "rank %d of %v", i+1, shape)
 				}
 			}
 		})
@@ -218,26 +170,24 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 
 func TestNodesThatDifferAreRefused(t *testing.T) {
 	dir, other := tinyFolder(t, model.Qwen2, nil), tinyFolder(t, model.Qwen2, object{"rms_norm_eps": 1e-5})
-	for says, change := range map[string]func(id int, o *Options){
-		"MicroRows is 0 on node 0 and 3 on node 1, must be the same":                         func(_ int, o *Options) { o.MicroRows = 3 },
-		"Devices is 1 on node 0 and 2 on node 1, must be the same":                           func(_ int, o *Options) { o.Devices = 2 },
-		"Critic is none on node 0 and shared on node 1, must be the same":                    func(_ int, o *Options) { o.Critic = SharedCritic },
-		"number of nodes is 2 on node 0 and 4 on node 1, must be the same":                   func(_ int, o *Options) { o.Nodes.Count = 4 },
-		"LoRA is none on node 0 and":                                                         func(_ int, o *Options) { o.LoRA = &LoRA{Rank: 2, Alpha: 4} },
-		"Freeze is [] on node 0 and [\"*.embed_tokens.weight\"] on node 1, must be the same": func(_ int, o *Options) { o.Freeze = []string{"*.embed_tokens.weight"} },
+	for says, change := range map[string]func(o *Options){
+		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same":                         func(o *Options) { o.MicroRows = 3 },
+		"Devices is 1 on rank 0 and 2 on rank 1, must be the same":                           func(o *Options) { o.Devices = 2 },
+		"Critic is none on rank 0 and shared on rank 1, must be the same":                    func(o *Options) { o.Critic = SharedCritic },
+		"LoRA is none on rank 0 and":                                                         func(o *Options) { o.LoRA = &LoRA{Rank: 2, Alpha: 4} },
+		"Freeze is [] on rank 0 and [\"*.embed_tokens.weight\"] on rank 1, must be the same": func(o *Options) { o.Freeze = []string{"*.embed_tokens.weight"} },
 	} {
 		o, others := startNodes(t, dir, Options{Devices: 1}, 2, change)
 		m := openTiny(t, dir, o)
 		err := m.Connect(t.Context())
 		require.ErrorIs(t, err, nodes.ErrConfig)
 		require.ErrorContains(t, err, says)
-		require.Error(t, others[0].cmd.Wait())
-		require.Contains(t, others[0].said.String(), "must be the same")
+		require.ErrorContains(t, <-others[0].ended, "must be the same")
 	}
 	o, others := startNodes(t, other, Options{}, 2, nil)
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of config.json is ")
-	require.Error(t, others[0].cmd.Wait())
+	require.Error(t, <-others[0].ended)
 
 	changed := tinyFolder(t, model.Qwen2, nil)
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
@@ -245,17 +195,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	o, others = startNodes(t, changed, Options{}, 2, nil)
 	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
-	require.Error(t, others[0].cmd.Wait())
-
-	o, others = startNodes(t, dir, Options{}, 2, func(_ int, o *Options) { o.Nodes.Token = "guessed" })
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		others[0].cmd.Wait()
-		cancel() // node 0 waits for the right one
-	}()
-	require.ErrorIs(t, openTiny(t, dir, o).Connect(ctx), context.Canceled)
-	require.Contains(t, others[0].said.String(), "it does not accept the token")
+	require.Error(t, <-others[0].ended)
 }
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
@@ -263,39 +203,37 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
-	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the nodes are not connected: call Connect first")
+	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := stateOf(t, m)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
-	require.NoError(t, m.group.Err(), "an error before other nodes take part does not end the group")
-	require.NoError(t, others[1].cmd.Process.Kill())
-	others[1].cmd.Wait()
+	require.NoError(t, m.group.Err(), "an error before other ranks take part does not end the group")
+	others[1].stop()
+	<-others[1].ended
 	err := learnOnce(t.Context(), m, nil)
 	require.Error(t, err)
-	require.True(t, errors.Is(err, nodes.ErrLost) || errors.Is(err, nodes.ErrFailed), "%v", err)
-	require.ErrorContains(t, err, "node 2")
+	require.ErrorIs(t, err, nodes.ErrFailed)
+	require.ErrorContains(t, err, "rank 2")
 	require.Equal(t, before, stateOf(t, m))
-	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of nodes has ended")
+	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
 	for _, n := range []*node{others[0], others[2]} {
-		require.Error(t, n.cmd.Wait(), "nodes end with the group")
-		require.Contains(t, n.said.String(), "node 2")
+		require.ErrorContains(t, <-n.ended, "rank 2")
 	}
 }
 
-// TestNodesEndWithTheLeader: without a farewell, as if it had been killed.
-func TestNodesEndWithTheLeader(t *testing.T) {
+// TestAnInterruptedCallLeavesTheGroup: other ranks do not take part in it.
+func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
-	leader := o
-	leader.Nodes.ID = 0
-	m := openTiny(t, dir, leader)
+	m := openTiny(t, dir, o)
 	require.NoError(t, m.Connect(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, learnOnce(ctx, m, nil), context.Canceled)
-	require.Error(t, others[0].cmd.Wait())
-	require.Contains(t, others[0].said.String(), "node 1: ")
+	require.NoError(t, learnOnce(t.Context(), m, nil))
+	require.NoError(t, m.Close())
+	require.NoError(t, <-others[0].ended)
 }
 
 // TestDivergedNodesAreNoticed changes one bit of a weight on one node.
@@ -319,20 +257,15 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, err, ErrDiverged)
-	require.Error(t, others[0].cmd.Wait())
+	require.Error(t, <-others[0].ended)
 }
 
 func TestOptionsOfNodesAreChecked(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	for says, o := range map[string]Options{
 		"Nodes.Count is 3, must be 1, 2, 4 or 8":                                              {Nodes: Nodes{Count: 3}},
-		"Nodes.ID is 1, but Nodes.Count is 1":                                                 {Nodes: Nodes{ID: 1}},
-		"ID is 2, must be in [0, 1]":                                                          {Nodes: Nodes{Count: 2, ID: 2, Coordinator: "a:1"}},
-		"Coordinator is \"\", must be host:port":                                              {Nodes: Nodes{Count: 2}},
-		"Address is \"host\", must be host:port":                                              {Nodes: Nodes{Count: 2, Coordinator: "a:1", Address: "host"}},
-		"Timeout is -1ns, must be positive":                                                   {Nodes: Nodes{Count: 2, Coordinator: "a:1", Timeout: -1}},
-		"Nodes: nodes: bad setting: TLS: Cert is not set; Cert, CertKey and CA must all":      {Nodes: Nodes{Count: 2, Coordinator: "a:1", CA: "/ca"}},
-		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4, Nodes: Nodes{Count: 4, Coordinator: "a:1"}},
+		"Nodes.Timeout is -1ns, must be positive":                                             {Nodes: Nodes{Count: 2, Timeout: -1}},
+		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4, Nodes: Nodes{Count: 4}},
 	} {
 		o.Backend = backend.Go
 		_, err := Open(t.Context(), dir, o)
@@ -341,25 +274,25 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 	}
 	m := openTiny(t, dir, Options{})
 	require.ErrorContains(t, m.Connect(t.Context()), "Nodes.Count is 1, must be at least 2")
-	require.ErrorContains(t, m.Follow(t.Context()), "Nodes.ID is 0 (connected: false), must be at least 1, and connected")
-	m = openTiny(t, dir, Options{Nodes: Nodes{Count: 2, Coordinator: "192.0.2.1:1"}})
-	require.ErrorContains(t, m.Connect(t.Context()), "other machines can reach 192.0.2.1:1, so a token is needed")
+	require.ErrorContains(t, m.Follow(t.Context()), "this process is not connected, or rank 0, which leads")
+	rank, err := m.opts.Nodes.Rank(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, rank, "one process needs no MPI")
 }
 
-// TestNodesOnOtherDevicesAreRefused: node 0 computes in pure Go, node 1 on XLA. All differences are
+// TestNodesOnOtherDevicesAreRefused: rank 0 computes in pure Go, rank 1 on XLA. All differences are
 // reported.
 func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
 	dir := tinyFolder(t, model.Qwen2, nil)
-	o, others := startNodes(t, dir, Options{}, 2, func(_ int, o *Options) { o.Backend = backend.XLA })
+	o, others := startNodes(t, dir, Options{}, 2, func(o *Options) { o.Backend = backend.XLA })
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorIs(t, err, nodes.ErrConfig)
-	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on node 0 and cpu, "+runtime.GOARCH+" on node 1, must be the same")
-	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on node 0 and PJRT 0.")
-	require.Error(t, others[0].cmd.Wait())
-	require.Contains(t, others[0].said.String(), "kind of devices is ")
+	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+" on rank 1, must be the same")
+	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on rank 0 and PJRT 0.")
+	require.ErrorContains(t, <-others[0].ended, "kind of devices is ")
 }
 
 // TestLossesTravel: every loss arrives as it was.
@@ -377,7 +310,7 @@ func TestLossesTravel(t *testing.T) {
 	require.NoError(t, err)
 	got, err := sent.policy()
 	require.NoError(t, err)
-	require.Equal(t, onNode0{}, got, "node 0 evaluates a loss of another package")
+	require.Equal(t, onNode0{}, got, "rank 0 evaluates a loss of another package")
 	_, err = (&sentLoss{Kind: "os.File"}).policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }

@@ -18,16 +18,16 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
-// maxGathered limits the bytes of scores and slopes that a node receives from another.
+// maxGathered limits the bytes of scores and slopes that a rank receives from another.
 const maxGathered = 4 << 30
 
-// gatherScores completes the outputs at the tokens of all leaves by those of the other nodes.
+// gatherScores completes the outputs at the tokens of all leaves by those of the other ranks.
 func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
 	if g == nil {
 		return nil
 	}
 	id, count := g.place()
-	// visit calls f for every number of a node's leaves.
+	// visit calls f for every number of a rank's leaves.
 	visit := func(node int, f func(x *float32)) {
 		from, to := tree.Span(node, count, len(leaves))
 		for _, p := range net.Flat(leaves[from:to]) {
@@ -46,7 +46,7 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model
 	visit(id, func(x *float32) { own = binary.LittleEndian.AppendUint32(own, math.Float32bits(*x)) })
 	all, err := g.Gather(ctx, own, maxGathered)
 	if err != nil {
-		return fmt.Errorf("vlm: scores of all nodes: %w", err)
+		return fmt.Errorf("vlm: scores of all ranks: %w", err)
 	}
 	for node, raw := range all {
 		if node == id {
@@ -55,7 +55,7 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model
 		n := 0
 		visit(node, func(*float32) { n += 4 })
 		if len(raw) != n {
-			return fmt.Errorf("vlm: scores of node %d: %d bytes, expected %d: %w", node, len(raw), n, nodes.ErrProtocol)
+			return fmt.Errorf("vlm: scores of rank %d: %d bytes, expected %d: %w", node, len(raw), n, nodes.ErrProtocol)
 		}
 		visit(node, func(x *float32) { *x, raw = math.Float32frombits(binary.LittleEndian.Uint32(raw)), raw[4:] })
 	}
@@ -63,7 +63,7 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model
 }
 
 // place of a trained array's sum: its group, its index among the group's trained parameters, the
-// device that owns it on every node, and the node that sums it.
+// device that owns it on every rank, and the rank that sums it.
 type sumPlace struct{ group, i, device, node int }
 
 // sumPlaces lists the trained arrays.
@@ -83,9 +83,9 @@ func (t *treeStep) sumPlaces(count int) []sumPlace {
 	return out
 }
 
-// exchangeNodes sums the nodes' sums: by recursive halving, as the devices of a node do, and then
+// exchangeNodes sums the ranks' sums: by recursive halving, as the devices of a rank do, and then
 // the finished sums are copied back in the reverse order. Afterwards the owner of each array has its
-// gradient on every node.
+// gradient on every rank.
 func (t *treeStep) exchangeNodes(ctx context.Context) error {
 	if t.group == nil {
 		return nil
@@ -109,8 +109,8 @@ func (t *treeStep) exchangeNodes(ctx context.Context) error {
 	return nil
 }
 
-// halves divides the arrays that a node sums with its partner at a distance: into those whose
-// sum this node has afterwards, and those of the partner.
+// halves divides the arrays that a rank sums with its partner at a distance: into those whose
+// sum this rank has afterwards, and those of the partner.
 func (t *treeStep) halves(places []sumPlace, id, distance int) (own, partners []sumPlace) {
 	for _, p := range places {
 		switch {
@@ -125,7 +125,7 @@ func (t *treeStep) halves(places []sumPlace, id, distance int) (own, partners []
 
 func (t *treeStep) sum(p sumPlace) **device.Array { return &t.sums[p.device][p.group][p.i] }
 
-// swap sends sums to another node, and calls f with those that it receives.
+// swap sends sums to another rank, and calls f with those that it receives.
 func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, f func(sumPlace, *device.Array) error, consume bool) error {
 	send := func(ctx context.Context, l *nodes.Link) error {
 		there := make([]byte, len(give)) // 1 where there is a sum
@@ -162,7 +162,7 @@ func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 			return err
 		}
 		if len(there) != len(get) {
-			return fmt.Errorf("node %d sends %d sums, expected %d: %w", partner, len(there), len(get), nodes.ErrProtocol)
+			return fmt.Errorf("rank %d sends %d sums, expected %d: %w", partner, len(there), len(get), nodes.ErrProtocol)
 		}
 		for k, p := range get {
 			if there[k] == 0 {
@@ -197,7 +197,7 @@ func (t *treeStep) setSum(p sumPlace, a *device.Array) error {
 	return nil
 }
 
-// agree returns an error that wraps ErrDiverged unless all nodes have the same norm and the same
+// agree returns an error that wraps ErrDiverged unless all ranks have the same norm and the same
 // weights. Weights are compared exactly, but of one group in each step, in turn.
 func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error {
 	if t.group == nil {
@@ -215,17 +215,17 @@ func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 	own = h.Sum(own)
 	all, err := t.group.Gather(ctx, own, int64(len(own)))
 	if err != nil {
-		return fmt.Errorf("vlm: comparing the nodes: %w", err)
+		return fmt.Errorf("vlm: comparing the ranks: %w", err)
 	}
 	for node, theirs := range all {
 		switch {
 		case len(theirs) != len(own):
-			return fmt.Errorf("vlm: comparing the nodes: %d bytes of node %d: %w", len(theirs), node, nodes.ErrProtocol)
+			return fmt.Errorf("vlm: comparing the ranks: %d bytes of rank %d: %w", len(theirs), node, nodes.ErrProtocol)
 		case !bytes.Equal(theirs[:16], own[:16]):
-			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on node %d and %v after %d on node %d (skipped: %v)",
+			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on rank %d and %v after %d on rank %d (skipped: %v)",
 				ErrDiverged, norm, t.adam.steps, t.group.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
 		case !bytes.Equal(theirs[16:], own[16:]):
-			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on node %d than on node %d", ErrDiverged, t.adam.steps, t.weights.Groups[group].Name, t.group.ID(), node)
+			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.adam.steps, t.weights.Groups[group].Name, t.group.ID(), node)
 		}
 	}
 	return nil

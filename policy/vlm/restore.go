@@ -61,10 +61,10 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 	}
-	if err := m.order(ctx, &order{Restore: true}, nil); err != nil {
+	if err := m.group.failed(m.order(ctx, &order{Restore: true}, nil)); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
-	if err := m.group.failed(m.shareState(ctx)); err != nil {
+	if err := m.group.failed(m.shareState(m.group.whole(ctx))); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
 	return nil

@@ -130,7 +130,7 @@ func (m *Model) Tie(ctx context.Context) error {
 	if err := m.order(ctx, &order{Tie: true}, nil); err != nil {
 		return err
 	}
-	return m.group.failed(m.tie(ctx))
+	return m.group.failed(m.tie(m.group.whole(ctx)))
 }
 
 // tie is Tie on this node.

@@ -144,7 +144,7 @@ func (k *task) evaluate() (err error) {
 	return err
 }
 
-// evaluate evaluates a task's objective: each node for itself, except one that cannot be sent, which node 0 does.
+// evaluate evaluates a task's objective: each rank for itself, except one that cannot be sent, which rank 0 does.
 func (g *group) evaluate(ctx context.Context, k *task) error {
 	if !k.head.Tokens || g.knows(k.objective) {
 		return k.evaluate()
@@ -159,14 +159,14 @@ func (g *group) evaluate(ctx context.Context, k *task) error {
 	}
 	all, err := g.Gather(ctx, own, maxGathered)
 	if err != nil {
-		return fmt.Errorf("vlm: slopes of node 0: %w", err)
+		return fmt.Errorf("vlm: slopes of rank 0: %w", err)
 	}
 	if id == 0 {
 		return nil
 	}
 	k.slopes = make([]float32, len(k.batch.Tokens)*model.SlopeColumns)
 	if n, err := binary.Decode(all[0], binary.LittleEndian, k.slopes); err != nil || n != len(all[0]) {
-		return fmt.Errorf("vlm: slopes of node 0: %d bytes for %d numbers: %w", len(all[0]), len(k.slopes), nodes.ErrProtocol)
+		return fmt.Errorf("vlm: slopes of rank 0: %d bytes for %d numbers: %w", len(all[0]), len(k.slopes), nodes.ErrProtocol)
 	}
 	return nil
 }

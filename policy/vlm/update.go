@@ -48,7 +48,7 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if err := m.order(ctx, &order{Score: &scoreOrder{Want: want, What: what, Temperature: temperature}}, rows); err != nil {
 		return nil, err
 	}
-	out, err := m.score(ctx, rows, want, what, temperature)
+	out, err := m.score(m.group.whole(ctx), rows, want, what, temperature)
 	return out, m.group.failed(err)
 }
 
@@ -165,7 +165,7 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 	if err := m.orderLearning(ctx, c); err != nil {
 		return policy.Stats{}, err
 	}
-	stats, err := m.learnHere(ctx, c)
+	stats, err := m.learnHere(m.group.whole(ctx), c)
 	return stats, m.group.failed(err)
 }
 

@@ -46,9 +46,6 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 	of := func(nodes int) *config.Config {
 		c := config.Default()
 		c.Env.Name, c.Model.Nodes, c.Model.Devices = "frozenlake", nodes, 1
-		if nodes > 1 {
-			c.Model.Coordinator, c.Model.NodeID = "10.0.0.1:29500", 1
-		}
 		require.NoError(t, c.Validate())
 		return &c
 	}
@@ -60,16 +57,9 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 
 	for says, set := range map[string][]string{
 		"model.num_nodes is 3, must be 1, 2, 4 or 8":                   {"model.num_nodes=3"},
-		"model.node_id is 1, must be in [0, 0] with model.num_nodes 1": {"model.node_id=1"},
 		"model.node_timeout is 0, must be at least 1":                  {"model.node_timeout=0"},
-		`model.node_key_env "K", model.node_tls_ca "", model.node_tls_cert "" and model.node_tls_key "", but model.num_nodes is 1: there is no other node`: {"model.node_key_env=K"},
-		"model.num_nodes is 2 and model.devices 8: together at most 8 devices":                                                                             {"model.num_nodes=2", "model.devices=8", "model.coordinator=a:1"},
-		`model.node_tls_ca "", model.node_tls_cert "/c" and model.node_tls_key "", but model.num_nodes is 1: there is no other node`:                       {"model.node_tls_cert=/c"},
-		`model.node_tls_cert is "/c", model.node_tls_key "" and model.node_tls_ca "/a": all must be set, or none`:                                          {"model.num_nodes=2", "model.coordinator=a:1", "model.node_tls_cert=/c", "model.node_tls_ca=/a"},
-		`model.node_tls_cert is "", model.node_tls_key "" and model.node_tls_ca "/a": all must be set`:                                                     {"model.num_nodes=2", "model.coordinator=a:1", "model.node_tls_ca=/a"},
-		`model.coordinator is "host", must be host:port`:                                                                                                   {"model.num_nodes=2", "model.coordinator=host"},
-		`model.node_address is ":1", must be host:port`:                                                                                                    {"model.num_nodes=2", "model.coordinator=a:1", "model.node_address=:1"},
-		"trainer.stage is sft+rl, but model.num_nodes is 2: run the stages one after":                                                                      {"model.num_nodes=2", "model.coordinator=a:1", "trainer.stage=sft+rl"},
+		"model.num_nodes is 2 and model.devices 8: together at most 8 devices":                                                                             {"model.num_nodes=2", "model.devices=8"},
+		"trainer.stage is sft+rl, but model.num_nodes is 2: run the stages one after":                                                                      {"model.num_nodes=2", "trainer.stage=sft+rl"},
 	} {
 		_, err := config.Load("", append([]string{"env.name=frozenlake"}, set...)...)
 		require.ErrorContains(t, err, says)
@@ -77,8 +67,7 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 }
 
 func TestOneNodeComputesTheSame(t *testing.T) {
-	c, err := config.Load("", "env.name=frozenlake", "model.num_nodes=2", "model.devices=2", "model.coordinator=a:1", "model.node_key_env=K", "model.node_id=1",
-		"model.node_tls_cert=/c", "model.node_tls_key=/k", "model.node_tls_ca=/a")
+	c, err := config.Load("", "env.name=frozenlake", "model.num_nodes=2", "model.devices=2")
 	require.NoError(t, err)
 	one := c.OneNode()
 	require.NoError(t, one.Validate())

@@ -18,7 +18,7 @@ type SavingConfig struct {
 	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" count:"positive" doc:"number of newest checkpoints to keep completely, with critic and optimiser; null keeps all"`
 	BestActor      bool   `yaml:"save_best_actor" owner:"checkpoint" resume:"" doc:"save the policy of the best validation in the folder best_actor, independent of the number of checkpoints"`
 	BestMetric     string `yaml:"best_actor_metric" owner:"" resume:"" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
-	OnInterrupt    bool   `yaml:"save_on_interrupt" owner:"" doc:"on SIGINT or SIGTERM, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
+	OnInterrupt    bool   `yaml:"save_on_interrupt" owner:"" doc:"on SIGINT, SIGTERM or SIGUSR1, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
 }
 
 // HubConfig sets the export of models in the Hugging Face layout, and their upload.

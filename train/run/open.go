@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,8 +75,8 @@ type Options struct {
 // configuration wrap config.ErrConfig. The folder is locked until Close, which the caller
 // must call.
 func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
-	if c.Model.NodeID > 0 {
-		return nil, fmt.Errorf("run: %w: model.node_id is %d: this node follows node 0, see Follow", config.ErrConfig, c.Model.NodeID)
+	if rank, err := Rank(ctx, &c); err != nil || rank > 0 {
+		return nil, cmp.Or(err, fmt.Errorf("run: %w: this process is rank %d of model.num_nodes %d, which follows: see Follow", config.ErrConfig, rank, c.Model.Nodes))
 	}
 	if c, err = o.stage(ctx, &c); err != nil {
 		return nil, err

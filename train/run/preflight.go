@@ -72,8 +72,6 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case errors.Is(err, vlm.ErrCertificate):
-		err = fmt.Errorf("%w: %w", config.ErrConfig, nameTLS(err))
 	case errors.Is(err, vlm.ErrUnavailable):
 		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, backend, err)
 	default:

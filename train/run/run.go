@@ -23,7 +23,7 @@ import (
 	"vagen/train/track/curve"
 )
 
-// ModelOptions returns the options of a configuration's model, without the key of model.node_key_env.
+// ModelOptions returns the options of a configuration's model.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
 		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
@@ -35,8 +35,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
 	}
 	if m := &c.Model; m.Nodes > 1 {
-		o.Nodes = vlm.Nodes{Count: m.Nodes, ID: m.NodeID, Coordinator: m.Coordinator, Address: m.NodeAddress, Timeout: time.Duration(m.NodeTimeout) * time.Second,
-			Cert: m.NodeCert, CertKey: m.NodeCertKey, CA: m.NodeCA}
+		o.Nodes = vlm.Nodes{Count: m.Nodes, Timeout: time.Duration(m.NodeTimeout) * time.Second}
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false

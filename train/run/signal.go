@@ -7,9 +7,8 @@ import (
 	"vagen/internal/signals"
 )
 
-// UntilSignal returns a context that ends at the first SIGINT or SIGTERM, so that Train
-// finishes the current optimiser steps, saves and returns. A second signal ends the program
-// immediately.
+// UntilSignal returns a context that ends at the first SIGINT, SIGTERM or, on Unix, SIGUSR1, so that Train
+// finishes the current optimiser steps, saves and returns. A second SIGINT or SIGTERM ends the program immediately.
 func UntilSignal(ctx context.Context) (_ context.Context, stop func()) { return signals.Until(ctx) }
 
 // ExitCode is the exit status of a program whose run ended with err: 0 without an error,

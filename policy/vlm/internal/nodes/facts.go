@@ -1,40 +1,43 @@
 package nodes
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 )
 
-// Fact is a setting that must be the same on all nodes.
+// Fact is a setting that must be the same on all ranks.
 type Fact struct{ Name, Value string }
 
-// allFacts are the facts of the group beside the caller's.
-func (s *server) allFacts() []Fact {
-	return append([]Fact{{"protocol", "2 " + byteOrder()}, {"number of nodes", strconv.Itoa(s.Nodes)}}, s.Facts...)
-}
-
-func byteOrder() string {
+// protocol is the fact of the group beside the caller's.
+func protocol() Fact {
+	order := "big-endian"
 	if floatBytes([]float32{1})[3] == 0x3f {
-		return "little-endian"
+		order = "little-endian"
 	}
-	return "big-endian"
+	return Fact{"protocol", "3 " + order}
 }
 
-// compare lists the facts in which nodes differ.
-func compare(theirs, ours []Fact, them, us int) error {
-	values := map[string]string{}
-	for _, f := range theirs {
-		values[f.Name] = f.Value
-	}
+// compare lists the facts in which ranks differ from rank 0, given those of all as JSON.
+func compare(all [][]byte) error {
+	facts := make([][]Fact, len(all))
 	var bad []error
-	for _, f := range ours {
-		value, ok := values[f.Name]
-		if !ok {
-			value = "nothing"
+	for rank, raw := range all {
+		if err := json.Unmarshal(raw, &facts[rank]); err != nil {
+			return fmt.Errorf("settings of rank %d: %w: %w", rank, ErrProtocol, err)
 		}
-		if value != f.Value {
-			bad = append(bad, fmt.Errorf("%s is %s on node %d and %s on node %d, must be the same", f.Name, f.Value, us, value, them))
+		values := map[string]string{}
+		for _, f := range facts[rank] {
+			values[f.Name] = f.Value
+		}
+		for _, f := range facts[0] {
+			value, ok := values[f.Name]
+			if !ok {
+				value = "nothing"
+			}
+			if value != f.Value {
+				bad = append(bad, fmt.Errorf("%s is %s on rank 0 and %s on rank %d, must be the same", f.Name, f.Value, value, rank))
+			}
 		}
 	}
 	if err := errors.Join(bad...); err != nil {

@@ -3,39 +3,50 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"vagen/policy/vlm/internal/mpi"
 )
 
 var (
-	// ErrConfig is wrapped by errors about a Config, and about nodes that do not fit each other.
+	// ErrConfig is wrapped by errors about a Config, and about ranks that do not fit each other.
 	ErrConfig = errors.New("bad setting")
-	// ErrLost is wrapped by errors about a node that cannot be reached any more.
-	ErrLost = errors.New("the node is lost")
-	// ErrFailed is wrapped by errors that another node reported.
+	// ErrLost is wrapped by errors about a rank that cannot be reached any more.
+	ErrLost = errors.New("the rank is lost")
+	// ErrFailed is wrapped by errors that another rank reported.
 	ErrFailed = errors.New("it failed")
-	// ErrProtocol is wrapped by errors about data that a node of this version does not send.
+	// ErrProtocol is wrapped by errors about data that a rank of this version does not send.
 	ErrProtocol = errors.New("protocol error")
+	// ErrEnded is returned by Group.Next after rank 0 has closed the group.
+	ErrEnded = errors.New("nodes: rank 0 has ended the group")
 )
 
-// Group is a node's connections to all others. The first error ends it on all nodes.
+// Group is a rank's connections to all others. The first error ends it on all ranks.
 type Group struct {
-	id    int
-	links []*Link // by node; nil for this one
+	world   mpi.World
+	links   []*Link // by rank; nil for this one
+	silence time.Duration
 
 	sent   atomic.Int64
 	waited atomic.Int64 // nanoseconds
-	mu     sync.Mutex
-	err    error // why the group ended
+
+	mu      sync.Mutex
+	err     error           // why the group ended
+	life    context.Context // ends with the group, for the same reason
+	stop    context.CancelCauseFunc
+	watched chan struct{} // closed when the others know that the group has ended
+	parted  error         // of telling them
 }
 
-// ID returns this node's number.
-func (g *Group) ID() int { return g.id }
+// ID returns this rank.
+func (g *Group) ID() int { return g.world.Rank() }
 
-// Nodes returns the number of nodes.
+// Nodes returns the number of ranks.
 func (g *Group) Nodes() int { return len(g.links) }
 
 // Err returns why the group ended; nil while it works.
@@ -45,67 +56,67 @@ func (g *Group) Err() error {
 	return g.err
 }
 
-// Fail ends the group on all nodes because of err. It returns the first error that ended it.
-func (g *Group) Fail(err error) error {
-	return g.close(err, failure, err.Error())
+// fail ends the group on this rank, unless it has ended, because of err.
+func (g *Group) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.err = err
+		g.stop(err)
+	}
 }
 
-// Close ends the group; on node 0 the other nodes' Next returns ErrEnded.
+// Fail ends the group on all ranks because of err. It returns the first error that ended it.
+func (g *Group) Fail(err error) error {
+	g.fail(err)
+	<-g.watched
+	return g.Err()
+}
+
+// Close ends the group; on rank 0 the other ranks' Next returns ErrEnded, and MPI is ended. The error is about
+// ending it.
 func (g *Group) Close() error {
-	if g.id == 0 {
-		g.close(ErrEnded, end, "")
-	} else {
-		g.close(ErrEnded, failure, "the process ended")
+	err := fmt.Errorf("nodes: rank %d has closed the group", g.ID())
+	if g.ID() == 0 && g.do(context.Background(), func(ctx context.Context, l *Link) error { return l.send(ctx, end, nil) }, g.links...) == nil {
+		err = ErrEnded
+	}
+	if errors.Is(g.Fail(err), ErrEnded) && g.parted != nil {
+		return fmt.Errorf("nodes: ending MPI: %w", g.parted)
 	}
 	return nil
 }
 
-func (g *Group) close(err error, k kind, text string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.err != nil {
-		return g.err
-	}
-	g.err = err
-	var wg sync.WaitGroup
-	for _, l := range g.links {
-		if l == nil {
-			continue
-		}
-		wg.Go(func() { l.farewell(k, text) })
-	}
-	wg.Wait()
-	return err
-}
-
-// transfer sends to or receives from a node. It must use ctx, which ends when the group does.
+// transfer sends to or receives from a rank. It must use ctx, which ends when the group does.
 type transfer func(ctx context.Context, l *Link) error
 
-// do calls f for other nodes at the same time, unless the group has ended. An error ends it.
+// do calls f for other ranks at the same time, unless the group has ended. An error ends it.
 func (g *Group) do(ctx context.Context, f transfer, links ...*Link) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	links = slices.DeleteFunc(slices.Clone(links), func(l *Link) bool { return l == nil })
-	if err := together(ctx, links, f); err != nil {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.life, func() { cancel(context.Cause(g.life)) })()
+	var calls []func() error
+	for _, l := range links {
+		if l != nil {
+			calls = append(calls, func() error { return f(ctx, l) })
+		}
+	}
+	if err := together(cancel, calls...); err != nil {
 		return g.Fail(err)
 	}
 	return nil
 }
 
-// together calls f for links at the same time. The first error interrupts the others and is
-// returned: they would wait until their deadlines.
-func together(ctx context.Context, links []*Link, f transfer) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// together calls all at the same time. The first error interrupts the others and is returned.
+func together(cancel context.CancelCauseFunc, calls ...func() error) error {
 	var first sync.Once
 	var failed error
 	var wg sync.WaitGroup
-	for _, l := range links {
+	for _, f := range calls {
 		wg.Go(func() {
-			stop := l.watch(ctx)
-			defer stop()
-			if err := f(ctx, l); err != nil {
+			if err := f(); err != nil {
 				first.Do(func() { failed = err })
 				cancel(err)
 			}
@@ -115,43 +126,29 @@ func together(ctx context.Context, links []*Link, f transfer) error {
 	return failed
 }
 
-// both sends to a node and receives from it at the same time.
+// both sends to a rank and receives from it at the same time.
 func both(send, receive transfer) transfer {
 	return func(ctx context.Context, l *Link) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		stop := l.watch(ctx)
-		defer stop()
-		var first sync.Once
-		var failed error
-		var wg sync.WaitGroup
-		for _, f := range []transfer{send, receive} {
-			wg.Go(func() {
-				if err := f(ctx, l); err != nil {
-					first.Do(func() { failed = err })
-					cancel(err)
-				}
-			})
-		}
-		wg.Wait()
-		return failed
+		return together(cancel, func() error { return send(ctx, l) }, func() error { return receive(ctx, l) })
 	}
 }
 
-// Gather sends own to all nodes and returns what each node sent, of at most most bytes.
+// Gather sends own to all ranks and returns what each rank sent, of at most most bytes.
 func (g *Group) Gather(ctx context.Context, own []byte, most int64) ([][]byte, error) {
 	out := make([][]byte, len(g.links))
-	out[g.id] = own
+	out[g.ID()] = own
 	start := time.Now()
-	waited := make([]time.Duration, len(g.links)) // until a node had begun to send
+	waited := make([]time.Duration, len(g.links)) // until a rank had begun to send
 	send := func(ctx context.Context, l *Link) error { return l.Send(ctx, own) }
 	receive := func(ctx context.Context, l *Link) error {
 		n, err := l.header(ctx, data, l.timeout)
 		if err != nil {
 			return err
 		}
-		waited[l.node] = time.Since(start)
-		out[l.node], err = l.payload(ctx, n, most)
+		waited[l.rank] = time.Since(start)
+		out[l.rank], err = l.payload(ctx, n, most)
 		return err
 	}
 	err := g.do(ctx, both(send, receive), g.links...)
@@ -159,31 +156,31 @@ func (g *Group) Gather(ctx context.Context, own []byte, most int64) ([][]byte, e
 	return out, err
 }
 
-// Swap sends to another node and receives from it at the same time.
+// Swap sends to another rank and receives from it at the same time.
 func (g *Group) Swap(ctx context.Context, partner int, send, receive func(ctx context.Context, l *Link) error) error {
 	return g.do(ctx, both(send, receive), g.links[partner])
 }
 
-// Broadcast calls send for every other node on node 0, and receive for node 0 on the others.
+// Broadcast calls send for every other rank on rank 0, and receive for rank 0 on the others.
 func (g *Group) Broadcast(ctx context.Context, send, receive func(ctx context.Context, l *Link) error) error {
-	if g.id == 0 {
+	if g.ID() == 0 {
 		return g.do(ctx, send, g.links...)
 	}
 	return g.do(ctx, receive, g.links[0])
 }
 
-// Command sends a command, which Next returns there, to all other nodes.
+// Command sends a command, which Next returns there, to all other ranks.
 func (g *Group) Command(ctx context.Context, payload []byte) error {
 	return g.do(ctx, func(ctx context.Context, l *Link) error {
-		l.sent.Add(int64(len(payload)))
-		return l.send(ctx, command, payload, l.timeout)
+		g.sent.Add(int64(len(payload)))
+		return l.send(ctx, command, payload)
 	}, g.links...)
 }
 
 // maxCommand limits a command's size.
 const maxCommand = 8 << 30
 
-// Next waits, without a limit of time, for a command of node 0.
+// Next waits, as long as rank 0 lives, for a command of rank 0.
 func (g *Group) Next(ctx context.Context) (payload []byte, err error) {
 	err = g.do(ctx, func(ctx context.Context, l *Link) error {
 		payload, err = l.receive(ctx, command, maxCommand, 0)
@@ -192,10 +189,10 @@ func (g *Group) Next(ctx context.Context) (payload []byte, err error) {
 	return payload, err
 }
 
-// Sent returns the number of bytes that this node has sent to others.
+// Sent returns the number of bytes that this rank has sent to others.
 func (g *Group) Sent() int64 { return g.sent.Load() }
 
-// Waited returns how long calls of Gather have waited until every other node had begun to send.
+// Waited returns how long calls of Gather have waited until every other rank had begun to send.
 func (g *Group) Waited() time.Duration { return time.Duration(g.waited.Load()) }
 
 var _ io.Closer = (*Group)(nil)

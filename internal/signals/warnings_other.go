@@ -1,0 +1,7 @@
+//go:build !unix
+
+package signals
+
+import "os"
+
+var warnings []os.Signal
