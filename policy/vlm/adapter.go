@@ -7,15 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/internal/regular"
-	"vagen/internal/safetensors"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -79,90 +73,6 @@ func (m *Model) configureAdapters() error {
 	return weights.Freeze(m.cfg, m.opts.Freeze)
 }
 
-// merged returns a group with its adapters merged into the weights. The caller must free
-// the arrays in made.
-func (l *learner) merged(gi int) (t *weights.Tensors, made []*device.Array, err error) {
-	t = l.weights.Part(gi)
-	g, n := l.weights.Groups[gi], len(t.Groups[0].Params)
-	if n == len(g.Params) {
-		return t, nil, nil
-	}
-	layer := slices.IndexFunc(l.net.Groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
-	made, err = l.net.Run(mergeAdapters(l.net.Kernels, layer, n), l.weights.Arrays[gi])
-	if err != nil {
-		return nil, nil, err
-	}
-	t.Arrays[0] = made
-	return t, made, nil
-}
-
-// mergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its
-// adapters → weights with the adapters merged in.
-func mergeAdapters(k *net.Kernels, layer, n int) *device.Program {
-	block, name := k.Vision, "merge vision adapters"
-	if layer >= 0 {
-		block, name = k.Layers[layer], fmt.Sprintf("merge adapters %d", k.First(layer))
-	}
-	return k.Program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
-}
-
-// besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's
-// own parameters and those of a critic's value head are.
-func (l *learner) besideAdapter(group int, p model.Param) bool {
-	return p.Adapter || l.net.Spec.Critic && l.isScore(group)
-}
-
-// saveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
-// a module that is stored in full.
-func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	c := *m.adapter
-	c.Base, c.Dropout, c.Saved = m.dir, 0, nil
-	if l.net.Spec.Critic {
-		c.Saved = []string{"score"}
-	}
-	stored := l.besideAdapter
-	var list []safetensors.Tensor
-	for gi, g := range l.weights.Groups {
-		for _, p := range g.Params {
-			if stored(gi, p) {
-				list = append(list, safetensors.Tensor{Name: peft.Prefix + p.Parts[0].Name, DType: safetensors.F32, Shape: p.Dims})
-			}
-		}
-	}
-	w, err := safetensors.Create(filepath.Join(dir, peft.WeightsFile), list, map[string]string{"format": "pt"})
-	if err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	defer w.Close()
-	for gi, g := range l.weights.Groups {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for i, p := range g.Params {
-			if !stored(gi, p) {
-				continue
-			}
-			x, err := l.weights.Read(gi, i, make([]float32, p.Size()))
-			if err == nil {
-				err = w.Float32(peft.Prefix+p.Parts[0].Name, x)
-			}
-			if err != nil {
-				return fmt.Errorf("vlm: save: %w", err)
-			}
-		}
-	}
-	if err := w.Commit(); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, peft.ConfigFile), c.JSON(), 0o644); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	return nil
-}
-
 // AdapterBase reports whether a folder holds an adapter in PEFT's layout and no model,
 // like the folder actor of a checkpoint with adapters. base is the adapter's base model,
 // "" if its configuration does not name one.
@@ -195,7 +105,7 @@ func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
 	case m.adapter == nil:
 		return fmt.Errorf("vlm: %w: the model has no adapters to export", ErrOption)
 	}
-	return m.saveAdapter(ctx, m.actor, dir)
+	return m.actor.SaveAdapter(ctx, *m.adapter, m.dir, dir)
 }
 
 // Export writes the policy to dir as a self-contained Hugging Face folder: adapters are
@@ -207,5 +117,5 @@ func (m *Model) Export(ctx context.Context, dir string) error {
 	if m.closed {
 		return ErrClosed
 	}
-	return m.saveModel(ctx, m.actor, dir, false)
+	return m.actor.SaveModel(ctx, m.dir, dir, false)
 }

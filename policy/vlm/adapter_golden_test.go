@@ -27,7 +27,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
-		r.spec = m.actor.net.Spec
+		r.spec = m.actor.Net.Spec
 		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
@@ -109,16 +109,16 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(m.actor.net).Packs(&r.all, want)
+	packs, err := m.packer(m.actor.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := m.actor.net.Forward(m.actor.parts, p, false)
+		trace, err := m.actor.Net.Forward(m.actor.Parts, p, false)
 		require.NoError(r.t, err)
-		head := m.actor.net.Head(true, false)
+		head := m.actor.Net.Head(true, false)
 		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(m.actor.net.HeadInputs(head, m.actor.parts), trace.X))
+		}).Run(append(m.actor.Net.HeadInputs(head, m.actor.Parts), trace.X))
 		require.NoError(r.t, err)
 		x, err := device.ReadNew[float32](logits[0])
 		require.NoError(r.t, err)
@@ -150,7 +150,7 @@ func (r *recordedModel) compareAdapterGradients(m *Model) {
 		return
 	}
 	grads, stats := s.gradients(r, m, m.actor)
-	defer m.actor.dropGradients()
+	defer m.actor.DropGradients()
 	r.tally.Float(r.t, "lora loss", stats.PolicyLoss, r.floats("lora.train.loss")[0], firstLossLimit)
 	compared := 0
 	for name, x := range grads {

@@ -14,6 +14,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -149,7 +150,7 @@ func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(first, optimizerFolder, "actor.safetensors"))
 	train(t, m, 1)
 	require.NoError(t, m.Restore(t.Context(), first))
-	require.Nil(t, m.actor.adam)
+	require.Nil(t, m.actor.Adam)
 	requireSameFiles(t, first, save(t, m))
 }
 
@@ -274,7 +275,7 @@ func reset(t *testing.T, path, steps string) {
 		info, _ := r.Info(name)
 		list = append(list, info)
 	}
-	w, err := safetensors.Create(path, list, map[string]string{stepsKey: steps})
+	w, err := safetensors.Create(path, list, map[string]string{learn.StepsKey: steps})
 	require.NoError(t, err)
 	for _, x := range list {
 		v, err := r.Float32(x.Name, nil)

@@ -16,6 +16,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/internal/weights"
@@ -38,19 +39,19 @@ func digestOf(t testing.TB, all ...*weights.Tensors) string {
 func stateOf(t testing.TB, m *Model) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for name, l := range map[string]*learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
+	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
 		if l == nil {
 			continue
 		}
-		require.NoError(t, l.unpark())
-		out[name] = digestOf(t, l.weights)
-		for i, r := range l.replicas {
-			require.Equal(t, out[name], digestOf(t, r.weights), "%s on device %d", name, i)
+		require.NoError(t, l.Unpark())
+		out[name] = digestOf(t, l.Weights)
+		for i, r := range l.Replicas {
+			require.Equal(t, out[name], digestOf(t, r.Weights), "%s on device %d", name, i)
 		}
-		if l.adam != nil {
-			out[name+" moments"] = fmt.Sprint(digestOf(t, l.adam.m, l.adam.v), l.adam.steps)
+		if l.Adam != nil {
+			out[name+" moments"] = fmt.Sprint(digestOf(t, l.Adam.M, l.Adam.V), l.Adam.Steps)
 		}
-		require.NoError(t, l.park())
+		require.NoError(t, l.Park())
 	}
 	return out
 }
@@ -273,7 +274,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 		require.Equal(t, held, now, "round %d", round)
 	}
 	total := 8 * int64(sizeOf(m.actor)+sizeOf(m.critic)) // two moments of four bytes
-	weights := m.actor.weights.Bytes() + m.critic.weights.Bytes() + m.ref.weights.Bytes()
+	weights := m.actor.Weights.Bytes() + m.critic.Weights.Bytes() + m.ref.Weights.Bytes()
 	var moments int64
 	for i, h := range held {
 		own := h[1] - weights
@@ -283,8 +284,8 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 	require.Equal(t, total, moments)
 }
 
-func sizeOf(l *learner) (n int) {
-	for _, g := range l.weights.Groups {
+func sizeOf(l *learn.Learner) (n int) {
+	for _, g := range l.Weights.Groups {
 		n += g.Size()
 	}
 	return n

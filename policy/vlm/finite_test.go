@@ -95,7 +95,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
 	found := false
-	require.NoError(t, m.actor.set(func(part model.Part, old []float32) ([]float32, error) {
+	require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 		if part.Name == name {
 			found = true
 			for i := range part.Dims[1] {
@@ -173,7 +173,7 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
 	rows, want := fourRows(t, m)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
-		require.NoError(t, m.actor.set(func(part model.Part, old []float32) ([]float32, error) {
+		require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 			if part.Name == name {
 				return slices.Repeat([]float32{float32(math.NaN())}, len(old)), nil
 			}

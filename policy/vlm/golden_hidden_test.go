@@ -11,21 +11,22 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
 )
 
 // compareHidden runs the forward pass of training, which keeps the hidden states between
 // the blocks, and compares them with the recorded ones.
-func (r *recordedModel) compareHidden(m *Model, l *learner) {
+func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
 	want := make([]bool, len(r.all.Tokens))
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(l.net).Packs(&r.all, want)
+	packs, err := m.packer(l.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := l.net.Forward(l.parts, p, true)
+		trace, err := l.Net.Forward(l.Parts, p, true)
 		require.NoError(r.t, err)
 		h := newHiddenStates(r.t, m, l, trace)
 		for _, row := range r.rows {
@@ -57,8 +58,8 @@ type hiddenStates struct {
 	imageRow    []int32
 }
 
-func newHiddenStates(t *testing.T, m *Model, l *learner, trace *net.Trace) *hiddenStates {
-	n := l.net
+func newHiddenStates(t *testing.T, m *Model, l *learn.Learner, trace *net.Trace) *hiddenStates {
+	n := l.Net
 	read := func(a *device.Array) []float32 {
 		x, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
@@ -69,7 +70,7 @@ func newHiddenStates(t *testing.T, m *Model, l *learner, trace *net.Trace) *hidd
 		h.states = append(h.states, read(kept[0]))
 	}
 	h.states = append(h.states, read(trace.X))
-	norm := read(l.parts.Head[0])
+	norm := read(l.Parts.Head[0])
 	for i := 0; i < len(h.states[0]); i += h.width {
 		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.Cfg.Text.Eps)...)
 	}
@@ -77,7 +78,7 @@ func newHiddenStates(t *testing.T, m *Model, l *learner, trace *net.Trace) *hidd
 		head := n.Head(true, false)
 		out, err := n.Dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(n.HeadInputs(head, l.parts), trace.X))
+		}).Run(append(n.HeadInputs(head, l.Parts), trace.X))
 		require.NoError(t, err)
 		h.logits = read(out[0])
 		out[0].Free()
@@ -104,7 +105,7 @@ func newHiddenStates(t *testing.T, m *Model, l *learner, trace *net.Trace) *hidd
 	}
 	h.vision = append(h.vision, read(trace.Vout[len(trace.Vout)-1]))
 	if v := trace.Pack.Vision; v.Table != nil {
-		table := read(l.parts.Patch[2])
+		table := read(l.Parts.Patch[2])
 		for i, entry := range v.Table {
 			for j := range h.visionWidth {
 				h.vision[0][i/4*h.visionWidth+j] -= v.TableW[i] * table[int(entry)*h.visionWidth+j]

@@ -14,6 +14,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
 )
 
@@ -54,7 +55,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if r.Critic {
 			l = m.critic
 		}
-		r.spec = l.net.Spec
+		r.spec = l.Net.Spec
 		r.compareText(m)
 		r.comparePositions(m)
 		r.compareScores(m)
@@ -63,7 +64,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if !r.Critic {
 			r.compareGreedy(m)
 		}
-		weights := r.numbers(l, l.weights)
+		weights := r.numbers(l, l.Weights)
 		grads := r.compareTraining(m, l)
 		if grads != nil {
 			r.compareNoisyTraining(m, l, weights)
@@ -80,7 +81,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 // compareSaved writes a checkpoint of the loaded model. Its tensors have the names, types
 // and bytes of the recorded checkpoint, so that every program that loads that one loads
 // it, too.
-func (r *recordedModel) compareSaved(m *Model, l *learner) {
+func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
 	folder := actorFolder
 	if l == m.critic {
 		folder = criticFolder
@@ -256,7 +257,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
 	defer s.Free()
-	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
+	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.Free()
 	c.RecentTokens = 8

@@ -11,6 +11,7 @@ import (
 	"vagen/internal/golden"
 	"vagen/internal/rng"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/weights"
@@ -53,7 +54,7 @@ type training struct {
 
 // training reads the recorded batch: imitation of the masked tokens, or the mean
 // squared error of a critic's values there.
-func (r *recordedModel) training(l *learner) *training {
+func (r *recordedModel) training(l *learn.Learner) *training {
 	const name = "train"
 	if !r.has(name + ".losses") {
 		return nil
@@ -90,19 +91,19 @@ func (r *recordedModel) training(l *learner) *training {
 }
 
 // gradients runs the batch forward and back. The caller takes the step, or drops the gradients.
-func (s *training) gradients(r *recordedModel, m *Model, l *learner) (map[string][]float32, policy.Stats) {
+func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[string][]float32, policy.Stats) {
 	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	return r.numbers(l, l.open.tensors()), stats
+	return r.numbers(l, openSums(l.Open)), stats
 }
 
-// tensors are the gradients on the first device.
-func (t *treeStep) tensors() *weights.Tensors {
-	return &weights.Tensors{Groups: net.TrainedGroups(t.weights.Groups), Arrays: t.sums[0]}
+// openSums are the gradients on the first device.
+func openSums(t *learn.TreeStep) *weights.Tensors {
+	return &weights.Tensors{Groups: net.TrainedGroups(t.Weights.Groups), Arrays: t.Sums[0]}
 }
 
 // numbers reads tensors by the names of their parts.
-func (r *recordedModel) numbers(l *learner, t *weights.Tensors) map[string][]float32 {
+func (r *recordedModel) numbers(l *learn.Learner, t *weights.Tensors) map[string][]float32 {
 	out := map[string][]float32{}
 	require.NoError(r.t, t.Each(func(part model.Part, x []float32) error {
 		out[part.Name] = append([]float32{}, x...)
@@ -113,7 +114,7 @@ func (r *recordedModel) numbers(l *learner, t *weights.Tensors) map[string][]flo
 
 // compareTraining runs the recorded three steps. It returns the gradients of
 // the first, nil when no training was recorded.
-func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float32 {
+func (r *recordedModel) compareTraining(m *Model, l *learn.Learner) map[string][]float32 {
 	s := r.training(l)
 	if s == nil {
 		return nil
@@ -121,7 +122,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	losses, norms := r.floats("train.losses"), r.floats("train.grad_norms")
 	opt := policy.Optimizer{Rate: r.AdamW.LR, CriticRate: r.AdamW.LR, Beta1: r.AdamW.Betas[0], Beta2: r.AdamW.Betas[1],
 		Epsilon: r.AdamW.Eps, WeightDecay: r.AdamW.Decay, GradClip: r.AdamW.Clip}
-	before := r.numbers(l, l.weights)
+	before := r.numbers(l, l.Weights)
 	grads, stats := s.gradients(r, m, l)
 	r.compareGradients(grads)
 	loss := stats.PolicyLoss
@@ -134,7 +135,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	require.False(r.t, stepped.Skipped)
 	norm := stepped.GradNorm + stepped.CriticNorm
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
-	r.compareStep(before, grads, r.numbers(l, l.weights), min(1, r.AdamW.Clip/(norm+1e-6)))
+	r.compareStep(before, grads, r.numbers(l, l.Weights), min(1, r.AdamW.Clip/(norm+1e-6)))
 	for step := 1; step < len(losses); step++ {
 		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
 		require.NoError(r.t, err)
@@ -179,22 +180,22 @@ func (r *recordedModel) laterNorm(step int, norm float64) golden.Tolerance {
 // compareNoisyTraining compares training from weights with noise of about a rounding
 // error, if the recording has the sensitivity to it. weights are those of the
 // checkpoint.
-func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[string][]float32) {
+func (r *recordedModel) compareNoisyTraining(m *Model, l *learn.Learner, weights map[string][]float32) {
 	if r.Sensitivity.Noise == 0 {
 		return
 	}
 	all := func(model.Param) bool { return true }
 	for seed := range uint64(noiseSeeds) {
 		random := rng.New(seed, rng.Init)
-		require.NoError(r.t, l.weights.Replace(all, func(part model.Part, _ []float32) ([]float32, error) {
+		require.NoError(r.t, l.Weights.Replace(all, func(part model.Part, _ []float32) ([]float32, error) {
 			noisy := make([]float32, part.Size())
 			for i, w := range weights[part.Name] {
 				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))
 			}
 			return noisy, nil
 		}))
-		l.adam.free()
-		l.adam = nil // the first update creates it
+		l.Adam.Free()
+		l.Adam = nil // the first update creates it
 		r.compareTraining(m, l)
 	}
 }
@@ -330,7 +331,7 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 		l = m.critic
 	}
 	got, _ := r.training(l).gradients(r, m, l)
-	l.dropGradients()
+	l.DropGradients()
 	r.compareGradients(got)
 	r.eachParam(got, func(_ int, name string, x []float32) {
 		want := make([]float64, len(x))

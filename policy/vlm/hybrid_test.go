@@ -170,7 +170,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 			}
 			norm = math.Sqrt(norm)
 			lossAt := func(step float64) (sum float64) {
-				require.NoError(t, m.actor.set(func(part model.Part, _ []float32) ([]float32, error) {
+				require.NoError(t, m.actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
 					x := slices.Clone(at[part.Name])
 					if part.Name == name {
 						for i := range x {

@@ -11,6 +11,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
@@ -68,14 +69,14 @@ func (m *Model) newGenerator() *generate.Generator {
 		s.Leaves = m.leaves
 	}
 	var w []*generate.Weights
-	for _, r := range m.actor.replicas {
-		w = append(w, &generate.Weights{Net: r.net, Parts: r.parts})
+	for _, r := range m.actor.Replicas {
+		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})
 	}
 	return generate.New(m.text, s, w)
 }
 
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.
-func (m *Model) loadCritic(k *net.Kernels) (*learner, error) {
+func (m *Model) loadCritic(k *net.Kernels) (*learn.Learner, error) {
 	spec := *m.cfg
 	spec.Critic, spec.Tied = true, false
 	n, dir := net.New(k, &spec), m.opts.CriticPath
@@ -95,7 +96,7 @@ func (m *Model) loadCritic(k *net.Kernels) (*learner, error) {
 
 // loadInto loads a folder's weights for a net, except those in base. A missing value head
 // is created, and so are adapters without a stored one.
-func (m *Model) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter, base map[string]*device.Array) (*learner, error) {
+func (m *Model) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter, base map[string]*device.Array) (*learn.Learner, error) {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -114,7 +115,7 @@ func (m *Model) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter,
 		return nil, err
 	}
 	device.HugePages(slices.Concat(t.Arrays...))
-	return newLearner(n, t, found), nil
+	return learn.New(n, t, found), nil
 }
 
 // newWeights fills value heads and adapters that are not in a checkpoint.
@@ -142,3 +143,53 @@ func (m *Model) homes(groups []*model.Group) weights.Placement {
 
 // sharded reports whether weights are divided over the devices.
 func (m *Model) sharded() bool { return m.opts.ShardWeights && len(m.devices) > 1 }
+
+// replicate copies the weights of all learners to the other devices.
+func (m *Model) replicate() error {
+	learners := []*learn.Learner{m.actor, m.ref, m.critic}
+	for _, l := range learners {
+		if l != nil {
+			l.Tree = m.tree
+			l.Replicas = append(l.Replicas, make([]*learn.Replica, len(m.devices)-1)...)
+		}
+	}
+	if m.sharded() {
+		for _, l := range learners {
+			if l != nil {
+				l.ShareWeights(m.devices)
+			}
+		}
+		return nil
+	}
+	return net.Each(len(m.devices), func(i int) error {
+		if i == 0 {
+			return nil
+		}
+		copies := map[*device.Array]*device.Array{} // by array on the first device
+		for _, l := range learners {
+			if l == nil {
+				continue
+			}
+			var err error
+			if l.Replicas[i], err = l.CopyTo(m.devices[i], copies); err != nil {
+				return fmt.Errorf("vlm: copying the weights to device %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// offload applies the options to the loaded weights.
+func (m *Model) offload() error {
+	m.actor.OffloadMoments = m.opts.OffloadMoments
+	if m.critic != nil {
+		m.critic.OffloadMoments = m.opts.OffloadCriticMoments
+		if err := m.critic.Offload(m.opts.OffloadCritic, m.homes); err != nil {
+			return err
+		}
+	}
+	if m.ref == nil {
+		return nil
+	}
+	return m.ref.Offload(m.opts.OffloadReference, m.homes)
+}

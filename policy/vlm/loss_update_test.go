@@ -11,6 +11,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -138,8 +139,8 @@ func gradientsBy(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (m
 	t.Helper()
 	stats, err := m.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
-	defer m.actor.dropGradients()
-	return read(t, m.actor.open.tensors()), stats
+	defer m.actor.DropGradients()
+	return read(t, openSums(m.actor.Open)), stats
 }
 
 // chained is the gradient of a loss whose derivatives by log-prob are given: imitation
@@ -193,7 +194,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			b, mask, logProb, entropy := lossBatch(t, whole, o.Temperature)
 			weigh(t, b, o, mask)
 			want := plainLoss(t, b, o, mask, logProb, entropy)
-			require.NoError(t, checkUpdate(b, &o, false))
+			require.NoError(t, learn.CheckUpdate(b, &o, false))
 			switch o.Policy.(type) {
 			case loss.SAPO, loss.Reinforce, loss.KLCov:
 			default:

@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
@@ -37,7 +38,8 @@ type Model struct {
 	tree    bool // steps, scoring and generation are divided into parts
 	leaves  int  // the number of parts
 
-	group *group // of nodes; nil until they are connected
+	group  *learn.Group // of ranks; nil until they are connected
+	images *imageTable  // that the other ranks have, on rank 0, or that were received
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 	waitShare     atomic.Uint64 // bits of the wait for other nodes as a part of the last step's time
@@ -45,9 +47,9 @@ type Model struct {
 
 	mu     sync.Mutex
 	net    *net.Net
-	actor  *learner
-	critic *learner // nil unless separate
-	ref    *learner // nil without reference
+	actor  *learn.Learner
+	critic *learn.Learner // nil unless separate
+	ref    *learn.Learner // nil without reference
 
 	adapter      *peft.Config             // nil without LoRA
 	zeroAdapters map[string]*device.Array // zero adapters of the reference
@@ -115,9 +117,9 @@ func (m *Model) Close() error {
 	m.closed = true
 	m.leaveGroup()
 	m.gen.DropSessions()
-	m.actor.free()
-	m.critic.free()
-	m.ref.free()
+	m.actor.Free()
+	m.critic.Free()
+	m.ref.Free()
 	m.freeZeroAdapters()
 	if m.opened == nil {
 		return nil
@@ -131,11 +133,11 @@ func (m *Model) Backend() string { return m.dev.Name() }
 // Parameters returns the numbers of trained parameters: of the policy, and of a separate
 // critic.
 func (m *Model) Parameters() (policyCount, criticCount int) {
-	count := func(l *learner) (n int) {
+	count := func(l *learn.Learner) (n int) {
 		if l == nil {
 			return 0
 		}
-		for _, g := range l.weights.Groups {
+		for _, g := range l.Weights.Groups {
 			n += g.Size()
 		}
 		return n

@@ -26,11 +26,11 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		require.NoError(t, m.gen.MakeNarrow(m.gen.Weights[0]))
 		_, during := m.dev.Live()
 		require.Greater(t, during, before)
-		r := m.actor.replicas[0]
-		actor := r.parts
-		r.parts = m.gen.Narrow[m.gen.Weights[0]]
+		r := m.actor.Replicas[0]
+		actor := r.Parts
+		r.Parts = m.gen.Narrow[m.gen.Weights[0]]
 		narrow := score()
-		r.parts = actor
+		r.Parts = actor
 		limit := 0.02 // log-probs of size 6, in steps of 1/256 of their terms
 		if m.dev.Accelerator() {
 			limit = rowDrift
@@ -56,7 +56,7 @@ func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 		require.NoError(t, err)
 		_, after := m.dev.Live()
 		require.Equal(t, copies, after-before)
-		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.parts)
+		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.Parts)
 		require.Equal(t, narrow && m.dev.Accelerator(), copies > 0)
 	}
 }

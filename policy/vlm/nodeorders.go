@@ -3,15 +3,12 @@ package vlm
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/gob"
 	"fmt"
 	"image"
-	"reflect"
 
 	"vagen/policy"
-	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/processor"
 )
@@ -41,7 +38,7 @@ type scoreOrder struct {
 type updateOrder struct {
 	Call  learning     // without Batch and Objective.Policy
 	Batch policy.Batch // without rows
-	Loss  sentLoss
+	Loss  learn.SentLoss
 }
 
 // sentImage is an image as processors read it.
@@ -74,13 +71,13 @@ func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
 		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
-		m.group.images.write(o, rows)
+		m.images.write(o, rows)
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
 		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := m.group.Command(m.group.whole(ctx), raw.Bytes()); err != nil {
+	if err := m.group.Command(m.group.Whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
@@ -100,7 +97,7 @@ func (m *Model) orderLearning(ctx context.Context, c *learning) error {
 		return m.order(ctx, &order{Update: u}, nil)
 	}
 	var err error
-	if u.Loss, err = sendLoss(c.Objective.Policy); err != nil {
+	if u.Loss, err = learn.SendLoss(c.Objective.Policy); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
 	u.Batch = *c.Batch
@@ -168,71 +165,6 @@ func (t *imageTable) read(o *order) (policy.Rows, error) {
 	return rows, nil
 }
 
-// sentLoss is a policy loss.
-type sentLoss struct {
-	Kind   string // its type; "" is none
-	Fields []byte
-}
-
-// sentLosses are the losses that can be sent: those of package loss.
-var sentLosses = func() map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for _, l := range []loss.Policy{
-		loss.PPO{}, loss.GSPO{}, loss.TurnGSPO{}, loss.TurnPPO{}, loss.CISPO{}, loss.SAPO{}, loss.GMPO{}, loss.ClipCov{}, loss.KLCov{}, loss.Reinforce{},
-	} {
-		out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
-	}
-	return out
-}()
-
-// sendable reports whether other ranks can evaluate a loss. Node 0 evaluates one of another package for all.
-func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
-
-// onNode0 stands for a loss that only rank 0 can evaluate.
-type onNode0 struct{}
-
-// Terms implements loss.Policy; it is never called.
-func (onNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
-	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
-}
-
-func sendLoss(l loss.Policy) (sentLoss, error) {
-	if l == nil {
-		return sentLoss{}, nil
-	}
-	if !sendable(l) {
-		l = onNode0{}
-	}
-	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
-	if kind := sentLosses[s.Kind]; kind == nil || kind.NumField() == 0 { // which gob cannot encode
-		return s, nil
-	}
-	var raw bytes.Buffer
-	err := gob.NewEncoder(&raw).Encode(l)
-	s.Fields = raw.Bytes()
-	return s, err
-}
-
-func (s *sentLoss) policy() (loss.Policy, error) {
-	switch s.Kind {
-	case "":
-		return nil, nil
-	case fmt.Sprintf("%T", onNode0{}):
-		return onNode0{}, nil
-	}
-	kind := sentLosses[s.Kind]
-	if kind == nil {
-		return nil, fmt.Errorf("policy loss %q: %w", s.Kind, nodes.ErrProtocol)
-	}
-	value := reflect.New(kind)
-	if kind.NumField() > 0 {
-		if err := gob.NewDecoder(bytes.NewReader(s.Fields)).DecodeValue(value); err != nil {
-			return nil, fmt.Errorf("policy loss %s: %w", s.Kind, err)
-		}
-	}
-	return value.Elem().Interface().(loss.Policy), nil
-}
-
 // follow executes the orders of rank 0 until one fails or the group ends.
 func (m *Model) follow(ctx context.Context) error {
 	for {
@@ -251,7 +183,7 @@ func (m *Model) follow(ctx context.Context) error {
 }
 
 func (m *Model) obey(ctx context.Context, o *order) error {
-	rows, err := m.group.images.read(o)
+	rows, err := m.images.read(o)
 	if err != nil {
 		return err
 	}
@@ -262,7 +194,7 @@ func (m *Model) obey(ctx context.Context, o *order) error {
 	case o.Update != nil:
 		u := o.Update
 		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
-		if u.Call.Objective.Policy, err = u.Loss.policy(); err == nil {
+		if u.Call.Objective.Policy, err = u.Loss.Policy(); err == nil {
 			_, err = m.learnHere(ctx, &u.Call)
 		}
 	case o.Restore:
@@ -281,94 +213,16 @@ func (m *Model) shareState(ctx context.Context) error {
 	if m.group == nil {
 		return nil
 	}
-	for _, l := range []*learner{m.actor, m.critic} {
+	for _, l := range []*learn.Learner{m.actor, m.critic} {
 		if l == nil {
 			continue
 		}
-		err := m.group.Broadcast(ctx, l.sendState, func(ctx context.Context, from *nodes.Link) error {
-			return l.onDevices(true, func() error { return l.receiveState(ctx, from) })
+		err := m.group.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
+			return l.OnDevices(true, func() error { return l.ReceiveState(ctx, from) })
 		})
 		if err != nil {
 			return fmt.Errorf("sharing weights and moments with all ranks: %w", err)
 		}
 	}
-	return nil
-}
-
-// sendState sends weights and moments to a rank.
-func (l *learner) sendState(ctx context.Context, to *nodes.Link) error {
-	steps := int64(-1) // no moments
-	if l.adam != nil {
-		steps = int64(l.adam.steps)
-	}
-	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
-		return err
-	}
-	for gi, g := range l.weights.Groups {
-		for i, p := range g.Params {
-			if !l.stored(p) {
-				continue
-			}
-			x, err := l.weights.Read(gi, i, make([]float32, p.Size()))
-			if err != nil {
-				return err
-			}
-			for _, part := range p.Parts { // as receiveState reads them
-				if err := to.SendFloats(ctx, x[:part.Size()]); err != nil {
-					return err
-				}
-				x = x[part.Size():]
-			}
-		}
-	}
-	if l.adam == nil {
-		return nil
-	}
-	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
-	if err := l.adam.m.Each(send); err != nil {
-		return err
-	}
-	return l.adam.v.Each(send)
-}
-
-// receiveState replaces weights and moments by those that sendState sends.
-func (l *learner) receiveState(ctx context.Context, from *nodes.Link) error {
-	raw, err := from.Receive(ctx, 8)
-	if err != nil {
-		return err
-	}
-	if len(raw) != 8 {
-		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
-	}
-	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.weights.Replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
-	if err != nil {
-		return err
-	}
-	if err := l.spread(l.stored); err != nil {
-		return err
-	}
-	return l.receiveMoments(ctx, from, int(steps))
-}
-
-func (l *learner) receiveMoments(ctx context.Context, from *nodes.Link, steps int) error {
-	l.adam.free()
-	l.adam = nil
-	if steps < 0 {
-		return nil
-	}
-	receive := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error {
-		return from.ReceiveFloats(ctx, dst)
-	}
-	a := &adam{net: l.net, steps: steps}
-	var err error
-	if a.m, err = l.newMoments(receive); err != nil {
-		return err
-	}
-	if a.v, err = l.newMoments(receive); err != nil {
-		a.m.Free()
-		return err
-	}
-	l.adam = a
 	return nil
 }

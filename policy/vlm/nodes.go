@@ -16,6 +16,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
@@ -41,9 +42,6 @@ type Nodes struct {
 
 	world mpi.World // instead of MPI's, in tests
 }
-
-// ErrDiverged is wrapped by the error of an update after which ranks have different weights.
-var ErrDiverged = errors.New("ranks diverged")
 
 // fill sets defaults and checks.
 func (n *Nodes) fill(devices int, addf func(string, ...any)) {
@@ -94,53 +92,6 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 	return w, nil
 }
 
-// group is a model's connection to the other ranks.
-type group struct {
-	*nodes.Group
-	images *imageTable // that the others have, on rank 0, or that were received
-}
-
-// sent returns the number of bytes that this rank has sent.
-func (g *group) sent() int64 {
-	if g == nil {
-		return 0
-	}
-	return g.Sent()
-}
-
-// failed ends the group if err is not nil, because the other ranks take part in the same call. It
-// returns err.
-func (g *group) failed(err error) error {
-	if g != nil && err != nil {
-		g.Fail(err)
-	}
-	return err
-}
-
-// whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
-// interrupted could not save while MPI ends all of its processes.
-func (g *group) whole(ctx context.Context) context.Context {
-	if g == nil {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}
-
-// span returns the leaves of one of this rank's devices: from included, to excluded.
-func (l *learner) span(device, leaves int) (from, to int) {
-	node, count := l.group.place()
-	n := len(l.replicas)
-	return tree.Span(node*n+device, count*n, leaves)
-}
-
-// place returns this rank and the number of all.
-func (g *group) place() (id, count int) {
-	if g == nil {
-		return 0, 1
-	}
-	return g.ID(), g.Nodes()
-}
-
 // Follow takes part in rank 0's calls, on another rank that is connected, until rank 0
 // closes its model, which is no error. No other method may be called meanwhile.
 func (m *Model) Follow(ctx context.Context) error {
@@ -153,7 +104,7 @@ func (m *Model) Follow(ctx context.Context) error {
 	if errors.Is(err, nodes.ErrEnded) {
 		return nil
 	}
-	return fmt.Errorf("vlm: rank %d: %w", m.group.ID(), m.group.failed(err))
+	return fmt.Errorf("vlm: rank %d: %w", m.group.ID(), m.group.Failed(err))
 }
 
 // Connect connects this rank with all others, which must have the same model, weights, number of
@@ -185,22 +136,14 @@ func (m *Model) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	m.group = &group{Group: connected, images: &imageTable{}}
-	for _, l := range []*learner{m.actor, m.critic, m.ref} {
+	m.group, m.images = &learn.Group{Group: connected}, &imageTable{}
+	for _, l := range []*learn.Learner{m.actor, m.critic, m.ref} {
 		if l != nil {
-			l.group = m.group
+			l.Group = m.group
 		}
 	}
 	log.Info("all ranks are connected", "devices", len(m.devices))
 	return nil
-}
-
-// waited returns how long this rank has waited until others had computed their parts.
-func (g *group) waited() time.Duration {
-	if g == nil {
-		return 0
-	}
-	return g.Waited()
 }
 
 func (m *Model) leaveGroup() {
@@ -250,14 +193,14 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 	}
 	for _, l := range []struct {
 		name string
-		*learner
+		*learn.Learner
 	}{{"policy", m.actor}, {"critic", m.critic}, {"reference policy", m.ref}} {
-		if l.learner == nil {
+		if l.Learner == nil {
 			continue
 		}
 		h := sha256.New()
-		for group := range l.weights.Groups {
-			if err := l.weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
+		for group := range l.Weights.Groups {
+			if err := l.Weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
 				return nil, err
 			}
 		}

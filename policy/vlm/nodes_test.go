@@ -19,6 +19,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
@@ -28,13 +29,13 @@ import (
 // digests are those of weights and moments.
 func digests(m *Model) (map[string]string, error) {
 	out := map[string]string{}
-	for name, l := range map[string]*learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
+	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
 		if l == nil {
 			continue
 		}
-		all := []*weights.Tensors{l.weights}
-		if l.adam != nil {
-			all = append(all, l.adam.m, l.adam.v)
+		all := []*weights.Tensors{l.Weights}
+		if l.Adam != nil {
+			all = append(all, l.Adam.M, l.Adam.V)
 		}
 		h := sha256.New()
 		for _, x := range all {
@@ -244,14 +245,14 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.actor.weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
+	require.NoError(t, m.actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
 		if first {
 			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
 		}
 		return x, nil
 	}))
 	var err error
-	for range len(m.actor.weights.Groups) + 1 { // each group's turn
+	for range len(m.actor.Weights.Groups) + 1 { // each group's turn
 		if err = learnOnce(t.Context(), m, nil); err != nil {
 			break
 		}
@@ -300,18 +301,18 @@ func TestLossesTravel(t *testing.T) {
 	for _, l := range []loss.Policy{
 		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3}, loss.DefaultPPO(),
 	} {
-		sent, err := sendLoss(l)
+		sent, err := learn.SendLoss(l)
 		require.NoError(t, err)
-		got, err := sent.policy()
+		got, err := sent.Policy()
 		require.NoError(t, err)
 		require.Equal(t, l, got)
 	}
-	sent, err := sendLoss(ownLoss{loss.DefaultPPO()})
+	sent, err := learn.SendLoss(ownLoss{loss.DefaultPPO()})
 	require.NoError(t, err)
-	got, err := sent.policy()
+	got, err := sent.Policy()
 	require.NoError(t, err)
-	require.Equal(t, onNode0{}, got, "rank 0 evaluates a loss of another package")
-	_, err = (&sentLoss{Kind: "os.File"}).policy()
+	require.Equal(t, learn.OnNode0{}, got, "rank 0 evaluates a loss of another package")
+	_, err = (&learn.SentLoss{Kind: "os.File"}).Policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/internal/weights"
@@ -43,6 +44,8 @@ var (
 	// ErrWeights is wrapped by errors about tensors that are missing, have the wrong
 	// shape, or contradict the config.
 	ErrWeights = weights.ErrWeights
+	// ErrDiverged is wrapped by the error of an update after which ranks have different weights.
+	ErrDiverged = learn.ErrDiverged
 	// ErrSampling is wrapped by errors about sampling settings.
 	ErrSampling = generate.ErrSampling
 	// ErrResume is wrapped by errors about recorded conversations that cannot be continued.

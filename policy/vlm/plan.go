@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/plan"
 )
 
@@ -44,16 +45,16 @@ func (m *Model) planSetup() *plan.Setup {
 	for _, a := range m.zeroAdapters {
 		s.Zeros += a.Bytes()
 	}
-	for _, l := range []*learner{m.actor, m.critic, m.ref} {
+	for _, l := range []*learn.Learner{m.actor, m.critic, m.ref} {
 		if l == nil {
 			continue
 		}
-		set := plan.Set{Net: l.net, Held: l.weights.Bytes()}
+		set := plan.Set{Net: l.Net, Held: l.Weights.Bytes()}
 		if l != m.ref {
-			set.Moments = l.momentBytes
+			set.Moments = l.MomentBytes
 		}
 		if l != m.actor {
-			set.Parked = l.parkedBytes()
+			set.Parked = l.ParkedBytes()
 		}
 		s.Sets = append(s.Sets, set)
 	}
@@ -68,7 +69,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 	m.planned = true
 	w := Workload{Train: true, Rows: max(1, b.Len()), Tokens: 1}
 	patches, images, wanted := 0, 0, 0
-	for _, want := range nonZero(len(b.Tokens), b.Weight, b.ValueWeight) {
+	for _, want := range learn.NonZero(len(b.Tokens), b.Weight, b.ValueWeight) {
 		if want {
 			wanted++
 		}

@@ -7,7 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -36,36 +36,36 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 	l := &policySnapshot{m: &Model{
 		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, text: m.text, net: m.net,
 	}}
-	for i, r := range m.actor.replicas {
+	for i, r := range m.actor.Replicas {
 		weights, err := l.copy(ctx, r)
 		if err != nil {
 			device.FreeAll(l.own...)
 			return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
 		}
 		if i == 0 {
-			l.m.actor = newLearner(m.net, weights, m.actor.names)
-			if m.actor.sharded {
-				l.m.actor.shareWeights(m.devices)
+			l.m.actor = learn.New(m.net, weights, m.actor.Names)
+			if m.actor.Sharded {
+				l.m.actor.ShareWeights(m.devices)
 				break
 			}
 			continue
 		}
-		l.m.actor.replicas = append(l.m.actor.replicas, &replica{net: r.net, weights: weights, parts: r.net.PartsOf(weights.Arrays)})
+		l.m.actor.Replicas = append(l.m.actor.Replicas, &learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
 	}
 	l.m.gen = l.m.newGenerator()
 	return l, nil
 }
 
 // copy returns a replica's weights, of which trained ones are copied.
-func (l *policySnapshot) copy(ctx context.Context, r *replica) (*weights.Tensors, error) {
-	weights := &weights.Tensors{Groups: r.weights.Groups}
+func (l *policySnapshot) copy(ctx context.Context, r *learn.Replica) (*weights.Tensors, error) {
+	weights := &weights.Tensors{Groups: r.Weights.Groups}
 	for g, group := range weights.Groups {
-		arrays := slices.Clone(r.weights.Arrays[g])
+		arrays := slices.Clone(r.Weights.Arrays[g])
 		for i, p := range group.Params {
 			if p.Frozen {
 				continue
 			}
-			a, err := duplicate(ctx, arrays[i].Device(), arrays[i], p)
+			a, err := learn.Duplicate(ctx, arrays[i].Device(), arrays[i], p)
 			if err != nil {
 				return nil, err
 			}
@@ -74,18 +74,6 @@ func (l *policySnapshot) copy(ctx context.Context, r *replica) (*weights.Tensors
 		weights.Arrays = append(weights.Arrays, arrays)
 	}
 	return weights, nil
-}
-
-// duplicate copies a parameter through host memory.
-func duplicate(ctx context.Context, d *device.Device, a *device.Array, p model.Param) (*device.Array, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	x, err := device.ReadNew[float32](a)
-	if err != nil {
-		return nil, err
-	}
-	return device.Put(d, x, p.Dims...)
 }
 
 // Generate implements policy.Policy.

@@ -4,18 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 
-	"vagen/internal/regular"
-	"vagen/internal/safetensors"
-	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/internal/weights"
+	"vagen/policy/vlm/internal/learn"
 )
 
 // Restore replaces weights and optimiser state by those of a checkpoint that Save wrote.
@@ -33,20 +24,20 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	if m.opts.Critic == SharedCritic {
 		folders = append(folders, filepath.Join(dir, criticFolder))
 	}
-	plans := []*restoration{{learner: m.actor, folders: folders, optimizer: filepath.Join(dir, optimizerFolder, "actor.safetensors")}}
+	plans := []*learn.Restoration{{Learner: m.actor, Folders: folders, Optimizer: filepath.Join(dir, optimizerFolder, "actor.safetensors")}}
 	if m.critic != nil {
-		plans = append(plans, &restoration{learner: m.critic, folders: []string{filepath.Join(dir, criticFolder)},
-			optimizer: filepath.Join(dir, optimizerFolder, "critic.safetensors")})
+		plans = append(plans, &learn.Restoration{Learner: m.critic, Folders: []string{filepath.Join(dir, criticFolder)},
+			Optimizer: filepath.Join(dir, optimizerFolder, "critic.safetensors")})
 	}
 	var problems []error
 	for _, r := range plans {
-		defer r.close()
-		if err := r.open(); err != nil {
+		defer r.Close()
+		if err := r.Open(); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
-		problems = append(problems, r.check()...)
+		problems = append(problems, r.Check()...)
 		if m.adapter != nil {
-			problems = append(problems, r.checkAdapter(m.adapter)...)
+			problems = append(problems, r.CheckAdapter(m.adapter)...)
 		}
 	}
 	if len(problems) > 0 {
@@ -57,220 +48,15 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	}
 	m.gen.DropSessions()
 	for _, r := range plans {
-		if err := r.learner.onDevices(true, r.load); err != nil {
+		if err := r.Learner.OnDevices(true, r.Load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 	}
-	if err := m.group.failed(m.order(ctx, &order{Restore: true}, nil)); err != nil {
+	if err := m.group.Failed(m.order(ctx, &order{Restore: true}, nil)); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
-	if err := m.group.failed(m.shareState(m.group.whole(ctx))); err != nil {
+	if err := m.group.Failed(m.shareState(m.group.Whole(ctx))); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
-	return nil
-}
-
-// restoration loads a learner's state from files to the device.
-type restoration struct {
-	learner   *learner
-	folders   []string // of weights; the first folder with a tensor is used
-	optimizer string   // file, absent before the first step
-
-	weights []*safetensors.Reader
-	opt     *safetensors.Reader // nil without file
-	steps   int
-	found   map[string]weights.Located // weights by the part's name
-	buf     []float32
-}
-
-func (r *restoration) open() error {
-	for _, dir := range r.folders {
-		w, err := openWeights(dir)
-		if err != nil {
-			return err
-		}
-		r.weights = append(r.weights, w)
-	}
-	opt, err := safetensors.Open(r.optimizer)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	r.opt = opt
-	return err
-}
-
-// openWeights opens an adapter's weights, or a model's.
-func openWeights(dir string) (*safetensors.Reader, error) {
-	w, err := safetensors.Open(filepath.Join(dir, peft.WeightsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return safetensors.OpenSharded(dir)
-	}
-	return w, err
-}
-
-// stored reports whether checkpoints contain a parameter: with adapters they contain only
-// the adapters and value heads, trained or not.
-func (l *learner) stored(p model.Param) bool {
-	return l.net.Cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
-}
-
-func (r *restoration) close() {
-	for _, w := range r.weights {
-		w.Close()
-	}
-	if r.opt != nil {
-		r.opt.Close()
-	}
-}
-
-// check finds every tensor and returns all problems.
-func (r *restoration) check() []error {
-	r.found = map[string]weights.Located{}
-	var bad []error
-	for _, g := range r.learner.weights.Groups {
-		for _, p := range g.Params {
-			for _, part := range p.Parts {
-				if r.learner.stored(p) {
-					bad = append(bad, r.find(part, !p.Frozen)...)
-				}
-			}
-		}
-	}
-	if r.opt == nil {
-		return bad
-	}
-	text, ok := r.opt.Metadata()[stepsKey]
-	var err error
-	if r.steps, err = strconv.Atoi(text); !ok || err != nil || r.steps < 0 {
-		bad = append(bad, fmt.Errorf("%s: %s is %q, must be a number of steps", r.optimizer, stepsKey, text))
-	}
-	return bad
-}
-
-// checkAdapter compares the stored adapter's configuration with the model's.
-func (r *restoration) checkAdapter(now *peft.Config) []error {
-	name := filepath.Join(r.folders[0], peft.ConfigFile)
-	raw, err := regular.ReadFile(name)
-	if err != nil {
-		return []error{err}
-	}
-	was, err := peft.Parse(raw)
-	if err != nil {
-		return []error{fmt.Errorf("%s: %w", name, err)}
-	}
-	var bad []error
-	if was.Scale() != now.Scale() {
-		bad = append(bad, fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank, was.Alpha, was.Scale(), now.Scale()))
-	}
-	used := map[string]bool{}
-	for _, at := range r.found {
-		used[at.Name] = true
-	}
-	for _, name := range r.weights[0].Names() {
-		if !used[name] && isAdapter(name) {
-			bad = append(bad, fmt.Errorf("%s is in the checkpoint, but the model does not have this adapter", name))
-		}
-	}
-	return bad
-}
-
-// isAdapter reports whether a tensor of a checkpoint is a matrix of an adapter.
-func isAdapter(name string) bool {
-	return strings.HasSuffix(name, model.LoraA) || strings.HasSuffix(name, model.LoraB)
-}
-
-// find locates a part's weights, and checks its moments if it is trained.
-func (r *restoration) find(part model.Part, trained bool) []error {
-	var bad []error
-	place := weights.Located{}
-	t := r.learner.storedAs(part)
-	old := r.learner.net.Cfg.OldName(part.Name)
-	for _, w := range slices.Backward(r.weights) {
-		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
-			if _, ok := w.Info(name); ok {
-				place = weights.Located{Reader: w, Name: name}
-			}
-		}
-	}
-	if place.Reader == nil {
-		return append(bad, fmt.Errorf("tensor %s of shape %v is missing in %q", t.Name, part.Dims, r.folders))
-	}
-	bad = append(bad, r.checkValues(place, part)...)
-	if r.opt != nil && trained {
-		masters := t.DType != safetensors.F32
-		for _, s := range []struct {
-			prefix string
-			want   bool
-		}{{"m.", true}, {"v.", true}, {"master.", masters}} {
-			if !s.want {
-				continue
-			}
-			name := s.prefix + part.Name
-			if _, ok := r.opt.Info(name); !ok {
-				bad = append(bad, fmt.Errorf("tensor %s of shape %v is missing in %s", name, part.Dims, r.optimizer))
-				continue
-			}
-			bad = append(bad, r.checkValues(weights.Located{Reader: r.opt, Name: name}, part)...)
-		}
-		if masters {
-			place = weights.Located{Reader: r.opt, Name: "master." + part.Name}
-		}
-	}
-	r.found[part.Name] = place
-	return bad
-}
-
-// checkValues checks a tensor's shape and type, and that its numbers are finite.
-func (r *restoration) checkValues(at weights.Located, part model.Part) []error {
-	if bad := weights.CheckShape(at, part); len(bad) > 0 {
-		return bad
-	}
-	var err error
-	if r.buf, err = at.Reader.Float32(at.Name, r.buf[:0]); err == nil {
-		err = errors.Join(net.CheckFinite(at.Name, r.buf), at.Reader.Release(at.Name))
-	}
-	if err != nil {
-		return []error{err}
-	}
-	return nil
-}
-
-// load replaces weights and moments.
-func (r *restoration) load() error {
-	l := r.learner
-	err := l.weights.Replace(l.stored, func(part model.Part, _ []float32) ([]float32, error) {
-		at := r.found[part.Name]
-		x, err := at.Reader.Float32(at.Name, nil)
-		if err != nil {
-			return nil, err
-		}
-		return x, at.Reader.Release(at.Name)
-	})
-	if err != nil {
-		return err
-	}
-	if err := l.spread(l.stored); err != nil {
-		return err
-	}
-	r.learner.adam.free()
-	r.learner.adam = nil
-	if r.opt == nil {
-		return nil
-	}
-	moments := func(prefix string) (*weights.Tensors, error) {
-		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
-			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
-			return err
-		})
-	}
-	a := &adam{net: r.learner.net, steps: r.steps}
-	if a.m, err = moments("m."); err != nil {
-		return err
-	}
-	if a.v, err = moments("v."); err != nil {
-		a.m.Free()
-		return err
-	}
-	r.learner.adam = a
 	return nil
 }

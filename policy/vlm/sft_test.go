@@ -15,6 +15,7 @@ import (
 	"vagen/internal/golden"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/tokenizer"
@@ -99,16 +100,16 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		packed := newTiny(t, model.Qwen2, Options{MicroTokens: 1024})
 		single := newTiny(t, model.Qwen2, Options{MicroRows: 1, MicroTokens: 16})
 		b := examples(t, packed, mode, lines...)
-		packs, err := packed.packer(packed.net).Packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
+		packs, err := packed.packer(packed.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool { return slices.Max(p.Segment) > 0 }), "some examples share a sequence")
-		together, err := packed.Score(t.Context(), &b.Rows, nonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
+		together, err := packed.Score(t.Context(), &b.Rows, learn.NonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
 		require.NoError(t, err)
 		loss := 0.0
 		for i := range lines {
 			from, to := b.Offsets[i], b.Offsets[i+1]
 			row := policy.Rows{Offsets: []int{0, to - from}, Tokens: b.Tokens[from:to]}
-			alone, err := single.Score(t.Context(), &row, nonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
+			alone, err := single.Score(t.Context(), &row, learn.NonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)
 			for k, lp := range alone.LogProbs {
 				require.InDelta(t, lp, together.LogProbs[from+k], 1e-5)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -21,7 +21,7 @@ func (m *Model) base() map[string]*device.Array {
 		return nil
 	}
 	base := map[string]*device.Array{}
-	w := m.actor.weights
+	w := m.actor.Weights
 	for gi, g := range w.Groups {
 		for i, p := range g.Params {
 			if p.Frozen && !p.Adapter {
@@ -31,9 +31,6 @@ func (m *Model) base() map[string]*device.Array {
 	}
 	return base
 }
-
-// onBase reports whether a learner shares the policy's base weights.
-func (l *learner) onBase() bool { return l.weights.Shares(0, 0) }
 
 // sameFolder reports whether two paths name the same folder.
 func sameFolder(a, b string) bool {
@@ -47,8 +44,8 @@ func sameFolder(a, b string) bool {
 
 // newReference returns the policy without its adapters: they are replaced by zeros, one
 // array per shape. It owns no arrays.
-func (m *Model) newReference() (*learner, error) {
-	from := m.actor.weights
+func (m *Model) newReference() (*learn.Learner, error) {
+	from := m.actor.Weights
 	t := &weights.Tensors{Groups: from.Groups}
 	m.zeroAdapters = map[string]*device.Array{}
 	for gi, g := range from.Groups {
@@ -70,7 +67,7 @@ func (m *Model) newReference() (*learner, error) {
 		}
 		t.Arrays, t.Shared = append(t.Arrays, arrays), append(t.Shared, shared)
 	}
-	return newLearner(m.net, t, m.actor.names), nil
+	return learn.New(m.net, t, m.actor.Names), nil
 }
 
 func (m *Model) freeZeroAdapters() {
@@ -78,38 +75,6 @@ func (m *Model) freeZeroAdapters() {
 		a.Free()
 	}
 	m.zeroAdapters = nil
-}
-
-// copyAdapters replaces the adapters by those of another learner, which must have all of
-// them. If copying fails, nothing changes.
-func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
-	from := map[string]*device.Array{}
-	for gi, g := range other.weights.Groups {
-		for i, p := range g.Params {
-			from[p.Parts[0].Name] = other.weights.Arrays[gi][i]
-		}
-	}
-	var fresh []*device.Array
-	err := l.weights.EachAdapter(func(gi, i int, p model.Param) error {
-		a, err := duplicate(ctx, l.weights.Arrays[gi][i].Device(), from[p.Parts[0].Name], p)
-		if err == nil {
-			fresh = append(fresh, a)
-		}
-		return err
-	})
-	if err != nil {
-		device.FreeAll(fresh...)
-		return err
-	}
-	err = l.weights.EachAdapter(func(gi, i int, _ model.Param) error {
-		l.weights.Put(gi, i, fresh[0])
-		fresh = fresh[1:]
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return l.spread(func(p model.Param) bool { return p.Adapter })
 }
 
 // Tie sets the reference policy, if there is one, and a separate critic's trunk to the
@@ -130,7 +95,7 @@ func (m *Model) Tie(ctx context.Context) error {
 	if err := m.order(ctx, &order{Tie: true}, nil); err != nil {
 		return err
 	}
-	return m.group.failed(m.tie(m.group.whole(ctx)))
+	return m.group.Failed(m.tie(m.group.Whole(ctx)))
 }
 
 // tie is Tie on this node.
@@ -142,19 +107,19 @@ func (m *Model) tie(ctx context.Context) error {
 		return err
 	}
 	if m.ref != nil {
-		if err := m.ref.onDevices(true, func() error { return m.ref.copyFrom(m.actor) }); err != nil {
+		if err := m.ref.OnDevices(true, func() error { return m.ref.CopyFrom(m.actor) }); err != nil {
 			return err
 		}
 	}
 	if err := ctx.Err(); err != nil || m.critic == nil {
 		return err
 	}
-	return m.critic.onDevices(true, func() error { return m.critic.copyFrom(m.actor) })
+	return m.critic.OnDevices(true, func() error { return m.critic.CopyFrom(m.actor) })
 }
 
 // checkTie returns an error if the weights cannot be tied.
 func (m *Model) checkTie() error {
-	if m.adapter != nil && m.critic != nil && !m.critic.onBase() {
+	if m.adapter != nil && m.critic != nil && !m.critic.OnBase() {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
 	return nil
@@ -163,7 +128,7 @@ func (m *Model) checkTie() error {
 // tieAdapters is tie where only adapters differ.
 func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.ref != nil {
-		err := m.ref.onDevices(true, func() error { return m.ref.copyAdapters(ctx, m.actor) })
+		err := m.ref.OnDevices(true, func() error { return m.ref.CopyAdapters(ctx, m.actor) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
@@ -172,7 +137,7 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.critic == nil {
 		return nil
 	}
-	err := m.critic.onDevices(true, func() error { return m.critic.copyAdapters(ctx, m.actor) })
+	err := m.critic.OnDevices(true, func() error { return m.critic.CopyAdapters(ctx, m.actor) })
 	if err != nil {
 		return fmt.Errorf("vlm: tie: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
@@ -41,7 +42,7 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 		base := held(openTiny(t, dir, Options{}))
 		m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 		const score = 4 * (16 + 1) // hidden size and bias
-		adapters := adapterBytes(m.actor.weights)
+		adapters := adapterBytes(m.actor.Weights)
 		var off int64
 		for _, a := range m.zeroAdapters {
 			off += a.Bytes()
@@ -62,8 +63,8 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	shared := openTiny(t, dir, o)
 	o.CriticPath = copyFolder(t, dir)
 	own := openTiny(t, dir, o)
-	require.True(t, shared.critic.onBase())
-	require.False(t, own.critic.onBase())
+	require.True(t, shared.critic.OnBase())
+	require.False(t, own.critic.OnBase())
 	require.Greater(t, held(own), held(shared))
 
 	b := playedBatch(t, shared)
@@ -86,7 +87,7 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 }
 
 // adapterOf are a learner's adapters by name.
-func adapterOf(t *testing.T, l *learner) map[string][]float32 {
+func adapterOf(t *testing.T, l *learn.Learner) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
 	for name, x := range weightsOf(t, l) {
@@ -121,7 +122,7 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	again := openTiny(t, dir, Options{Adapter: actor, Critic: SeparateCritic, CriticPath: critic, Seed: 99})
 	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
 	require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic), "the value head, too")
-	require.True(t, again.critic.onBase())
+	require.True(t, again.critic.OnBase())
 
 	fail := func(want string, is error, o Options) {
 		o.Backend, o.Critic, o.CriticPath = backend.Go, SeparateCritic, critic
@@ -154,7 +155,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 		off += a.Bytes()
 	}
 	require.NoError(t, m.Tie(t.Context()))
-	require.Equal(t, before+adapterBytes(m.actor.weights)-off, held(m), "one more adapter, without the zeros")
+	require.Equal(t, before+adapterBytes(m.actor.Weights)-off, held(m), "one more adapter, without the zeros")
 	tied := scores()
 	require.Equal(t, first.LogProbs, tied.LogProbs)
 	require.Equal(t, first.LogProbs, tied.Reference)
@@ -191,7 +192,7 @@ func TestCancelledTieChangesNothing(t *testing.T) {
 	require.ErrorIs(t, m.Tie(ctx), context.Canceled)
 	require.Equal(t, before, held(m))
 	require.Equal(t, was, adapterOf(t, m.critic))
-	for _, a := range m.ref.weights.Arrays[len(m.ref.weights.Arrays)-2] {
+	for _, a := range m.ref.Weights.Arrays[len(m.ref.Weights.Arrays)-2] {
 		_, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
 	}

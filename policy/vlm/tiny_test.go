@@ -18,6 +18,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/weights"
 	"vagen/policy/vlm/processor"
@@ -268,7 +269,7 @@ func requireNear(t testing.TB, want, got []float32, limit float64, what string) 
 }
 
 // weightsOf reads a learner's weights by their names.
-func weightsOf(t testing.TB, l *learner) map[string][]float32 { return read(t, l.weights) }
+func weightsOf(t testing.TB, l *learn.Learner) map[string][]float32 { return read(t, l.Weights) }
 
 // read copies tensors off the device.
 func read(t testing.TB, x *weights.Tensors) map[string][]float32 {

@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -18,7 +19,7 @@ func (m *Model) packer(n *net.Net) *net.Packer {
 	if m.tree {
 		k.LeafCount = m.leaves
 	}
-	if m.critic != nil && n == m.critic.net {
+	if m.critic != nil && n == m.critic.Net {
 		if m.opts.CriticMicroTokens > 0 {
 			k.Budget = m.opts.CriticMicroTokens
 		}
@@ -48,8 +49,8 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if err := m.order(ctx, &order{Score: &scoreOrder{Want: want, What: what, Temperature: temperature}}, rows); err != nil {
 		return nil, err
 	}
-	out, err := m.score(m.group.whole(ctx), rows, want, what, temperature)
-	return out, m.group.failed(err)
+	out, err := m.score(m.group.Whole(ctx), rows, want, what, temperature)
+	return out, m.group.Failed(err)
 }
 
 // score is Score on this node.
@@ -59,11 +60,11 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		return nil, err
 	}
 	out := &policy.Scores{}
-	run := func(l *learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		h := l.net.Head(tokens, value)
+	run := func(l *learn.Learner, tokens, value bool) (lp, ent, val []float32, err error) {
+		h := l.Net.Head(tokens, value)
 		s := net.NewScored(h, len(rows.Tokens))
 		if leaves != nil {
-			if err = l.scoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature); err != nil {
+			if err = l.ScoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature); err != nil {
 				return nil, nil, nil, err
 			}
 		}
@@ -88,7 +89,7 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		out.Values = val
 	}
 	if what.Reference {
-		err := m.ref.onDevices(false, func() error {
+		err := m.ref.OnDevices(false, func() error {
 			out.Reference, _, _, err = run(m.ref, true, false)
 			return err
 		})
@@ -97,7 +98,7 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		}
 	}
 	if what.Values && m.critic != nil {
-		err := m.critic.onDevices(false, func() error {
+		err := m.critic.OnDevices(false, func() error {
 			_, _, out.Values, err = run(m.critic, false, true)
 			return err
 		})
@@ -142,12 +143,12 @@ func (c *learning) check(critic Critic) error {
 		if c.Objective.CriticOnly && critic != SeparateCritic {
 			return fmt.Errorf("vlm: update: %w: CriticOnly needs a separate critic, but Critic is %q", ErrOption, critic)
 		}
-		if err := checkUpdate(c.Batch, &c.Objective, critic != NoCritic); err != nil {
+		if err := learn.CheckUpdate(c.Batch, &c.Objective, critic != NoCritic); err != nil {
 			return err
 		}
 	}
 	if c.Step {
-		return checkOptimizer(c.Optimizer)
+		return learn.CheckOptimizer(c.Optimizer)
 	}
 	return nil
 }
@@ -165,8 +166,8 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 	if err := m.orderLearning(ctx, c); err != nil {
 		return policy.Stats{}, err
 	}
-	stats, err := m.learnHere(m.group.whole(ctx), c)
-	return stats, m.group.failed(err)
+	stats, err := m.learnHere(m.group.Whole(ctx), c)
+	return stats, m.group.Failed(err)
 }
 
 // learnHere makes a call on this node.
@@ -195,8 +196,8 @@ func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats,
 	if c.Step && stats.HasGradNorm {
 		ctx = context.WithoutCancel(ctx)
 	}
-	err = m.critic.onDevices(true, func() error {
-		stats.CriticNorm, err = m.learnWith(ctx, m.critic, m.critic.net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
+	err = m.critic.OnDevices(true, func() error {
+		stats.CriticNorm, err = m.learnWith(ctx, m.critic, m.critic.Net.Head(false, true), c, c.Optimizer.CriticRate, &stats)
 		return err
 	})
 	return stats, err
@@ -206,45 +207,34 @@ func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats,
 // time of returning memory to the system.
 const largeModel = 128 << 20
 
-// nonZero returns the tokens at which any of the weights is not 0.
-func nonZero(n int, weights ...[]float32) []bool {
-	want := make([]bool, n)
-	for _, w := range weights {
-		for i, x := range w {
-			want[i] = want[i] || x != 0
-		}
-	}
-	return want
-}
-
 // learnWith makes a call for one set of weights, and adds what it reports to stats.
-func (m *Model) learnWith(ctx context.Context, l *learner, h *model.Head, c *learning, rate float64, stats *policy.Stats) (norm float64, err error) {
-	start, fetched, waited, sent := time.Now(), l.net.Fetching.Load(), l.group.waited(), l.group.sent()
+func (m *Model) learnWith(ctx context.Context, l *learn.Learner, h *model.Head, c *learning, rate float64, stats *policy.Stats) (norm float64, err error) {
+	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Group.Waited(), l.Group.Sent()
 	if c.Accumulate {
-		k := l.newTask(c.Batch, &c.Objective, h, m.opts.HeadTokens)
-		leaves, err := m.packer(l.net).Leaves(&c.Batch.Rows, k.wanted())
+		k := l.NewTask(c.Batch, &c.Objective, h, m.opts.HeadTokens)
+		leaves, err := m.packer(l.Net).Leaves(&c.Batch.Rows, k.Wanted())
 		if err != nil {
 			return 0, err
 		}
-		if err := l.accumulate(ctx, k, leaves); err != nil {
+		if err := l.Accumulate(ctx, k, leaves); err != nil {
 			return 0, err
 		}
-		if k.eval != nil {
-			k.eval.Report(stats)
+		if k.Eval != nil {
+			k.Eval.Report(stats)
 		}
 	}
-	t := l.open
+	t := l.Open
 	if c.Step {
 		var skipped bool
-		norm, skipped, err = l.step(ctx, c.Optimizer, rate)
+		norm, skipped, err = l.Step(ctx, c.Optimizer, rate)
 		stats.Skipped = stats.Skipped || skipped
 	}
 	if t != nil {
-		m.exchangeSent.Store(l.group.sent() - sent)
-		fetching := time.Duration(l.net.Fetching.Load()-fetched) / time.Duration(len(m.devices))
+		m.exchangeSent.Store(l.Group.Sent() - sent)
+		fetching := time.Duration(l.Net.Fetching.Load()-fetched) / time.Duration(len(m.devices))
 		all := time.Since(start).Seconds()
-		m.exchangeShare.Store(math.Float64bits((t.exchanging + fetching).Seconds() / all))
-		m.waitShare.Store(math.Float64bits((l.group.waited() - waited).Seconds() / all))
+		m.exchangeShare.Store(math.Float64bits((t.Exchanging + fetching).Seconds() / all))
+		m.waitShare.Store(math.Float64bits((l.Group.Waited() - waited).Seconds() / all))
 	}
 	return norm, err
 }

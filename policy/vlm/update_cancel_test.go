@@ -43,7 +43,7 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 		}
 		require.ErrorIs(t, err, (&countdown{}).Err())
 		require.Equal(t, weights, weightsOf(t, m.actor))
-		require.Equal(t, 1, m.actor.adam.steps)
+		require.Equal(t, 1, m.actor.Adam.Steps)
 	}
 	require.NotEqual(t, weights, weightsOf(t, m.actor))
 }
@@ -73,13 +73,13 @@ func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	packs, err := m.packer(m.net).Packs(&rows, want)
 	require.NoError(t, err)
 	before, _ := m.dev.Live()
-	tr, err := m.net.Forward(m.actor.parts, packs[0], true)
+	tr, err := m.net.Forward(m.actor.Parts, packs[0], true)
 	require.NoError(t, err)
 	dx, err := m.net.ZeroLike().Run([]*device.Array{tr.X})
 	require.NoError(t, err)
-	g := net.NewGradients(m.actor.parts)
+	g := net.NewGradients(m.actor.Parts)
 	tr.Cos.Free() // what every layer needs
-	require.ErrorIs(t, m.net.Backward(m.actor.parts, g, tr, dx[0]), device.ErrClosed)
+	require.ErrorIs(t, m.net.Backward(m.actor.Parts, g, tr, dx[0]), device.ErrClosed)
 	tr.Free()
 	m.net.FreeGradients(g)
 	after, _ := m.dev.Live()

@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -50,11 +51,11 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 	s, err := m.Update(t.Context(), b, o, still)
 	require.NoError(t, err)
 	require.False(t, s.Skipped)
-	if m.actor.adam != nil {
-		actor = read(t, m.actor.adam.m)
+	if m.actor.Adam != nil {
+		actor = read(t, m.actor.Adam.M)
 	}
-	if m.critic != nil && m.critic.adam != nil {
-		critic = read(t, m.critic.adam.m)
+	if m.critic != nil && m.critic.Adam != nil {
+		critic = read(t, m.critic.Adam.M)
 	}
 	return actor, critic, s
 }
@@ -171,8 +172,8 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, rowDrift)
 	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, rowDrift)
-	requireGradients(t, actor, read(t, parts.actor.adam.m))
-	requireGradients(t, critic, read(t, parts.critic.adam.m))
+	requireGradients(t, actor, read(t, parts.actor.Adam.M))
+	requireGradients(t, critic, read(t, parts.critic.Adam.M))
 	before, _ := parts.dev.Live()
 	stats, err = parts.Step(t.Context(), still)
 	require.NoError(t, err)
@@ -221,7 +222,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	}
 	require.Less(t, losses[24], losses[0]/4)
 	require.Equal(t, before, weightsOf(t, m.actor), "training the critic alone leaves the policy bit for bit")
-	require.Nil(t, m.actor.adam)
+	require.Nil(t, m.actor.Adam)
 
 	critic := weightsOf(t, m.critic)
 	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
@@ -235,7 +236,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
-	mask := nonZero(len(b.Tokens), b.ValueWeight)
+	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
 	weights, factor, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)
@@ -310,8 +311,8 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
-		for _, l := range []*learner{m.actor, m.critic} {
-			out = append(out, read(t, l.weights), read(t, l.adam.m), read(t, l.adam.v))
+		for _, l := range []*learn.Learner{m.actor, m.critic} {
+			out = append(out, read(t, l.Weights), read(t, l.Adam.M), read(t, l.Adam.V))
 		}
 		return out
 	}
@@ -322,7 +323,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.Skipped)
 		require.Equal(t, before, state())
-		require.Equal(t, []int{1, 1}, []int{m.actor.adam.steps, m.critic.adam.steps})
+		require.Equal(t, []int{1, 1}, []int{m.actor.Adam.Steps, m.critic.Adam.Steps})
 		return s
 	}
 	limited := opt
@@ -360,7 +361,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
-	for name, x := range read(t, m.actor.adam.m) {
+	for name, x := range read(t, m.actor.Adam.M) {
 		squares += math.Pow(length(x), 2)
 		for i := range x {
 			require.InDelta(t, float64(free[name][i])/4, x[i], gradLimit*largest(x), name)

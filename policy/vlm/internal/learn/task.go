@@ -1,4 +1,4 @@
-package vlm
+package learn
 
 import (
 	"context"
@@ -33,28 +33,28 @@ type task struct {
 	scores      *net.Scored // of the tokens so far
 
 	slopes []float32          // [tokens, model.SlopeColumns]; nil for a local objective
-	eval   *policy.Evaluation // of all tokens; nil if it is not finite, or known to another node only
+	Eval   *policy.Evaluation // of all tokens; nil if it is not finite, or known to another node only
 }
 
-// newTask returns the task of evaluating an objective on a batch, with a head that has the scores it needs.
-func (l *learner) newTask(b *policy.Batch, o *policy.Objective, h *model.Head, chunk int) *task {
+// NewTask returns the task of evaluating an objective on a batch, with a head that has the scores it needs.
+func (l *Learner) NewTask(b *policy.Batch, o *policy.Objective, h *model.Head, chunk int) *task {
 	return &task{batch: withoutFirst(b), objective: o, head: h, chunk: chunk, temperature: o.Temperature,
-		local: !h.Tokens || o.Local() && l.group.knows(o), scores: net.NewScored(h, len(b.Tokens))}
+		local: !h.Tokens || o.Local() && l.Group.knows(o), scores: net.NewScored(h, len(b.Tokens))}
 }
 
 // knows reports whether every node can evaluate the objective.
-func (g *group) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
+func (g *Group) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
 
-// wanted are the tokens whose scores the objective reads.
-func (k *task) wanted() []bool {
+// Wanted are the tokens whose scores the objective reads.
+func (k *task) Wanted() []bool {
 	n := len(k.batch.Tokens)
 	switch {
 	case !k.head.Tokens:
-		return nonZero(n, k.batch.ValueWeight)
+		return NonZero(n, k.batch.ValueWeight)
 	case k.head.Value:
-		return nonZero(n, k.batch.Weight, k.batch.ValueWeight)
+		return NonZero(n, k.batch.Weight, k.batch.ValueWeight)
 	}
-	return nonZero(n, k.batch.Weight)
+	return NonZero(n, k.batch.Weight)
 }
 
 // withoutFirst returns the batch without the weights of the rows' first tokens, which have neither log-prob nor value.
@@ -140,12 +140,12 @@ func evaluate(out []float32, o *policy.Objective, b *policy.Batch, s *net.Scored
 // evaluate evaluates the objective for the scores of all tokens.
 func (k *task) evaluate() (err error) {
 	k.slopes = make([]float32, len(k.batch.Tokens)*model.SlopeColumns)
-	k.eval, err = evaluate(k.slopes, k.objective, k.batch, k.scores)
+	k.Eval, err = evaluate(k.slopes, k.objective, k.batch, k.scores)
 	return err
 }
 
 // evaluate evaluates a task's objective: each rank for itself, except one that cannot be sent, which rank 0 does.
-func (g *group) evaluate(ctx context.Context, k *task) error {
+func (g *Group) evaluate(ctx context.Context, k *task) error {
 	if !k.head.Tokens || g.knows(k.objective) {
 		return k.evaluate()
 	}
@@ -169,4 +169,15 @@ func (g *group) evaluate(ctx context.Context, k *task) error {
 		return fmt.Errorf("vlm: slopes of rank 0: %d bytes for %d numbers: %w", len(all[0]), len(k.slopes), nodes.ErrProtocol)
 	}
 	return nil
+}
+
+// NonZero returns the tokens at which any of the weights is not 0.
+func NonZero(n int, weights ...[]float32) []bool {
+	want := make([]bool, n)
+	for _, w := range weights {
+		for i, x := range w {
+			want[i] = want[i] || x != 0
+		}
+	}
+	return want
 }

@@ -1,4 +1,6 @@
-package vlm
+// Package learn trains sets of weights: it scores packs, evaluates objectives, sums gradients in one order over
+// parts, devices and ranks, takes optimiser steps, and saves and restores weights with their moments.
+package learn
 
 import (
 	"context"
@@ -10,49 +12,49 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
-// learner is a set of weights with its optimiser state.
-type learner struct {
-	net     *net.Net
-	weights *weights.Tensors
-	parts   *net.Parts
-	adam    *adam         // nil until the first update
-	open    *treeStep     // the gradients since the last optimiser step; nil for none
-	names   weights.Names // names and types of its tensors in the checkpoint
+// Learner is a set of weights with its optimiser state.
+type Learner struct {
+	Net     *net.Net
+	Weights *weights.Tensors
+	Parts   *net.Parts
+	Adam    *adam         // nil until the first update
+	Open    *TreeStep     // the gradients since the last optimiser step; nil for none
+	Names   weights.Names // names and types of its tensors in the checkpoint
 
-	replicas []*replica // one for each device; the first is net, weights and parts
-	tree     bool       // steps are divided into leaves
-	group    *group     // of nodes; nil for this process alone
-	sharded  bool       // the replicas share weights, whose tensors are on several devices
+	Replicas []*Replica // one for each device; the first is net, weights and parts
+	Tree     bool       // steps are divided into leaves
+	Group    *Group     // of nodes; nil for this process alone
+	Sharded  bool       // the replicas share weights, whose tensors are on several devices
 
-	offloadMoments bool              // moments are in host memory between updates
+	OffloadMoments bool              // moments are in host memory between updates
 	offloadWeights bool              // weights are in host memory between calls
 	home           weights.Placement // of weights that are moved between host and devices
 }
 
-func newLearner(n *net.Net, t *weights.Tensors, as weights.Names) *learner {
-	l := &learner{net: n, weights: t, parts: n.PartsOf(t.Arrays), names: as}
-	l.replicas = []*replica{{net: n, weights: t, parts: l.parts}}
+func New(n *net.Net, t *weights.Tensors, as weights.Names) *Learner {
+	l := &Learner{Net: n, Weights: t, Parts: n.PartsOf(t.Arrays), Names: as}
+	l.Replicas = []*Replica{{Net: n, Weights: t, Parts: l.Parts}}
 	return l
 }
 
-func (l *learner) free() {
+func (l *Learner) Free() {
 	if l != nil {
-		l.dropGradients()
-		for _, r := range l.replicas {
-			r.weights.Free()
+		l.DropGradients()
+		for _, r := range l.Replicas {
+			r.Weights.Free()
 		}
-		l.adam.free()
+		l.Adam.Free()
 	}
 }
 
 // score runs a head over packs and scatters the results to out, which is flat like
 // Rows.Tokens.
-func (r *replica) score(ctx context.Context, packs []*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+func (r *Replica) score(ctx context.Context, packs []*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		t, err := r.net.Forward(r.parts, p, false)
+		t, err := r.Net.Forward(r.Parts, p, false)
 		if err != nil {
 			return err
 		}
@@ -66,8 +68,8 @@ func (r *replica) score(ctx context.Context, packs []*net.Pack, h *model.Head, o
 }
 
 // scoreInto scatters the scores of a trace.
-func (r *replica) scoreInto(t *net.Trace, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
-	s, err := r.net.ScoreTrace(h, r.parts, t, chunk, temperature)
+func (r *Replica) scoreInto(t *net.Trace, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+	s, err := r.Net.ScoreTrace(h, r.Parts, t, chunk, temperature)
 	if err == nil {
 		s.Scatter(t.Pack.Source, h, out)
 	}
@@ -76,14 +78,14 @@ func (r *replica) scoreInto(t *net.Trace, h *model.Head, out *net.Scored, chunk 
 
 // scoreFirst scores packs for a task, and keeps the forward pass of the first pack for its backward pass. Memory
 // allows only one.
-func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*net.Pack) (*net.Trace, error) {
+func (r *Replica) scoreFirst(ctx context.Context, k *task, packs []*net.Pack) (*net.Trace, error) {
 	if len(packs) == 0 {
 		return nil, nil
 	}
 	if err := r.score(ctx, packs[1:], k.head, k.scores, k.chunk, k.temperature); err != nil {
 		return nil, err
 	}
-	first, err := r.net.Forward(r.parts, packs[0], true)
+	first, err := r.Net.Forward(r.Parts, packs[0], true)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +98,11 @@ func (r *replica) scoreFirst(ctx context.Context, k *task, packs []*net.Pack) (*
 
 // learn returns the gradients of packs. first is the forward pass of the first pack, nil if it has not been computed;
 // learn consumes it.
-func (r *replica) learn(ctx context.Context, k *task, first *net.Trace, packs []*net.Pack) (*net.Gradients, error) {
+func (r *Replica) learn(ctx context.Context, k *task, first *net.Trace, packs []*net.Pack) (*net.Gradients, error) {
 	defer first.Drop()
-	g := net.NewGradients(r.parts)
+	g := net.NewGradients(r.Parts)
 	fail := func(err error) (*net.Gradients, error) {
-		r.net.FreeGradients(g)
+		r.Net.FreeGradients(g)
 		return nil, err
 	}
 	for i, p := range packs {
@@ -109,7 +111,7 @@ func (r *replica) learn(ctx context.Context, k *task, first *net.Trace, packs []
 		}
 		t, err := first, error(nil)
 		if i > 0 || first == nil {
-			if t, err = r.net.Forward(r.parts, p, true); err != nil {
+			if t, err = r.Net.Forward(r.Parts, p, true); err != nil {
 				return fail(err)
 			}
 		}
@@ -123,8 +125,8 @@ func (r *replica) learn(ctx context.Context, k *task, first *net.Trace, packs []
 }
 
 // learnTrace runs head and backward pass over a pack, and adds the gradients to g.
-func (r *replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
-	n, w := r.net, r.parts
+func (r *Replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
+	n, w := r.Net, r.Parts
 	s := net.Scope{Dev: n.Dev}
 	defer s.Free()
 	heat := net.Upload(&s, []float32{float32(k.temperature)})
@@ -150,8 +152,8 @@ func (r *replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
 
 // learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
 // added. The logits stay on the device between the two.
-func (r *replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array) (*device.Array, error) {
-	n := r.net
+func (r *Replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array) (*device.Array, error) {
+	n := r.Net
 	s := net.Scope{Dev: n.Dev}
 	defer s.Free()
 	at, slot, target := net.Upload(&s, c.At), net.Upload(&s, c.Slot), net.Upload(&s, c.Target)
@@ -189,26 +191,26 @@ func (r *replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients,
 	return out[0], nil
 }
 
-// prepare compiles the programs of the first pack and the first optimiser step in the background.
-func (l *learner) prepare(p *net.Pack, h *model.Head, chunk int) error {
-	if err := l.net.Prepare(l.parts, p, h, chunk); err != nil || l.adam != nil {
+// Prepare compiles the programs of the first pack and the first optimiser step in the background.
+func (l *Learner) Prepare(p *net.Pack, h *model.Head, chunk int) error {
+	if err := l.Net.Prepare(l.Parts, p, h, chunk); err != nil || l.Adam != nil {
 		return err
 	}
-	return prepareAdam(l.net, l.weights, l.tree)
+	return prepareAdam(l.Net, l.Weights, l.Tree)
 }
 
-// copyFrom replaces the weights by those of another learner, by name. Parts that the other
+// CopyFrom replaces the weights by those of another learner, by name. Parts that the other
 // does not have are unchanged.
-func (l *learner) copyFrom(other *learner) error {
+func (l *Learner) CopyFrom(other *Learner) error {
 	values := map[string][]float32{}
-	err := other.weights.Each(func(part model.Part, x []float32) error {
+	err := other.Weights.Each(func(part model.Part, x []float32) error {
 		values[part.Name] = append([]float32(nil), x...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = l.set(func(part model.Part, x []float32) ([]float32, error) {
+	err = l.Set(func(part model.Part, x []float32) ([]float32, error) {
 		if y, ok := values[part.Name]; ok {
 			return y, nil
 		}
@@ -220,7 +222,7 @@ func (l *learner) copyFrom(other *learner) error {
 	return l.spread(func(model.Param) bool { return true })
 }
 
-// set replaces every part's values by what f returns for them.
-func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
-	return l.weights.Replace(func(model.Param) bool { return true }, f)
+// Set replaces every part's values by what f returns for them.
+func (l *Learner) Set(f func(part model.Part, old []float32) ([]float32, error)) error {
+	return l.Weights.Replace(func(model.Param) bool { return true }, f)
 }

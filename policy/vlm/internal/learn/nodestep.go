@@ -1,4 +1,4 @@
-package vlm
+package learn
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 const maxGathered = 4 << 30
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other ranks.
-func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
+func (g *Group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
 	if g == nil {
 		return nil
 	}
@@ -67,14 +67,14 @@ func (g *group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model
 type sumPlace struct{ group, i, device, node int }
 
 // sumPlaces lists the trained arrays.
-func (t *treeStep) sumPlaces(count int) []sumPlace {
+func (t *TreeStep) sumPlaces(count int) []sumPlace {
 	var out []sumPlace
 	var sizes []int
 	for group, owners := range t.owners {
-		trained := t.weights.Groups[group].Trained()
+		trained := t.Weights.Groups[group].Trained()
 		for i, d := range owners {
 			out = append(out, sumPlace{group: group, i: i, device: d})
-			sizes = append(sizes, t.weights.Groups[group].Params[trained[i]].Size())
+			sizes = append(sizes, t.Weights.Groups[group].Params[trained[i]].Size())
 		}
 	}
 	for k, node := range tree.Owners(sizes, count) {
@@ -86,12 +86,12 @@ func (t *treeStep) sumPlaces(count int) []sumPlace {
 // exchangeNodes sums the ranks' sums: by recursive halving, as the devices of a rank do, and then
 // the finished sums are copied back in the reverse order. Afterwards the owner of each array has its
 // gradient on every rank.
-func (t *treeStep) exchangeNodes(ctx context.Context) error {
-	if t.group == nil {
+func (t *TreeStep) exchangeNodes(ctx context.Context) error {
+	if t.Group == nil {
 		return nil
 	}
 	defer t.timed(time.Now())
-	id, count := t.group.place()
+	id, count := t.Group.place()
 	places := t.sumPlaces(count)
 	rounds := tree.Rounds(count)
 	for _, distance := range rounds {
@@ -111,7 +111,7 @@ func (t *treeStep) exchangeNodes(ctx context.Context) error {
 
 // halves divides the arrays that a rank sums with its partner at a distance: into those whose
 // sum this rank has afterwards, and those of the partner.
-func (t *treeStep) halves(places []sumPlace, id, distance int) (own, partners []sumPlace) {
+func (t *TreeStep) halves(places []sumPlace, id, distance int) (own, partners []sumPlace) {
 	for _, p := range places {
 		switch {
 		case tree.Receives(id, p.node, distance):
@@ -123,10 +123,10 @@ func (t *treeStep) halves(places []sumPlace, id, distance int) (own, partners []
 	return own, partners
 }
 
-func (t *treeStep) sum(p sumPlace) **device.Array { return &t.sums[p.device][p.group][p.i] }
+func (t *TreeStep) sum(p sumPlace) **device.Array { return &t.Sums[p.device][p.group][p.i] }
 
 // swap sends sums to another rank, and calls f with those that it receives.
-func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, f func(sumPlace, *device.Array) error, consume bool) error {
+func (t *TreeStep) swap(ctx context.Context, partner int, give, get []sumPlace, f func(sumPlace, *device.Array) error, consume bool) error {
 	send := func(ctx context.Context, l *nodes.Link) error {
 		there := make([]byte, len(give)) // 1 where there is a sum
 		for k, p := range give {
@@ -168,12 +168,12 @@ func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 			if there[k] == 0 {
 				continue
 			}
-			param := t.weights.Groups[p.group].Params[t.weights.Groups[p.group].Trained()[p.i]]
+			param := t.Weights.Groups[p.group].Params[t.Weights.Groups[p.group].Trained()[p.i]]
 			x := make([]float32, param.Size())
 			if err := l.ReceiveFloats(ctx, x); err != nil {
 				return err
 			}
-			a, err := device.Put(t.replicas[p.device].net.Dev, x, param.Dims...)
+			a, err := device.Put(t.Replicas[p.device].Net.Dev, x, param.Dims...)
 			if err != nil {
 				return err
 			}
@@ -184,36 +184,36 @@ func (t *treeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 		}
 		return nil
 	}
-	return t.group.Swap(ctx, partner, send, receive)
+	return t.Group.Swap(ctx, partner, send, receive)
 }
 
 // addSum adds a partner's sum, one array at a time as in exchange.
-func (t *treeStep) addSum(p sumPlace, a *device.Array) error {
-	return t.addGroup(p.device, t.sums[p.device][p.group][p.i:p.i+1], []*device.Array{a})
+func (t *TreeStep) addSum(p sumPlace, a *device.Array) error {
+	return t.addGroup(p.device, t.Sums[p.device][p.group][p.i:p.i+1], []*device.Array{a})
 }
 
-func (t *treeStep) setSum(p sumPlace, a *device.Array) error {
+func (t *TreeStep) setSum(p sumPlace, a *device.Array) error {
 	*t.sum(p) = a
 	return nil
 }
 
 // agree returns an error that wraps ErrDiverged unless all ranks have the same norm and the same
 // weights. Weights are compared exactly, but of one group in each step, in turn.
-func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error {
-	if t.group == nil {
+func (t *TreeStep) agree(ctx context.Context, norm float64, skipped bool) error {
+	if t.Group == nil {
 		return nil
 	}
-	start, waited := time.Now(), t.group.waited()
-	defer func() { t.timed(start.Add(t.group.waited() - waited)) }() // what is waited is not exchange
+	start, waited := time.Now(), t.Group.Waited()
+	defer func() { t.timed(start.Add(t.Group.Waited() - waited)) }() // what is waited is not exchange
 	h := sha256.New()
-	group := t.adam.steps % len(t.weights.Groups)
-	if err := t.replicas[0].weights.Digest(h, group, weights.IsTrained); err != nil {
+	group := t.Adam.Steps % len(t.Weights.Groups)
+	if err := t.Replicas[0].Weights.Digest(h, group, weights.IsTrained); err != nil {
 		return err
 	}
 	own := binary.LittleEndian.AppendUint64(nil, math.Float64bits(norm))
-	own = binary.LittleEndian.AppendUint64(own, uint64(t.adam.steps))
+	own = binary.LittleEndian.AppendUint64(own, uint64(t.Adam.Steps))
 	own = h.Sum(own)
-	all, err := t.group.Gather(ctx, own, int64(len(own)))
+	all, err := t.Group.Gather(ctx, own, int64(len(own)))
 	if err != nil {
 		return fmt.Errorf("vlm: comparing the ranks: %w", err)
 	}
@@ -223,9 +223,9 @@ func (t *treeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 			return fmt.Errorf("vlm: comparing the ranks: %d bytes of rank %d: %w", len(theirs), node, nodes.ErrProtocol)
 		case !bytes.Equal(theirs[:16], own[:16]):
 			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on rank %d and %v after %d on rank %d (skipped: %v)",
-				ErrDiverged, norm, t.adam.steps, t.group.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
+				ErrDiverged, norm, t.Adam.Steps, t.Group.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
 		case !bytes.Equal(theirs[16:], own[16:]):
-			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.adam.steps, t.weights.Groups[group].Name, t.group.ID(), node)
+			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.Adam.Steps, t.Weights.Groups[group].Name, t.Group.ID(), node)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package vlm
+package learn
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// checkUpdate checks a batch against an objective before anything is computed.
-func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
+// CheckUpdate checks a batch against an objective before anything is computed.
+func CheckUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	if err := net.CheckTemperature(o.Temperature); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}

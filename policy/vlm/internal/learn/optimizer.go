@@ -1,4 +1,4 @@
-package vlm
+package learn
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
-// checkOptimizer lists the settings that are out of range.
-func checkOptimizer(o policy.Optimizer) error {
+// CheckOptimizer lists the settings that are out of range.
+func CheckOptimizer(o policy.Optimizer) error {
 	var bad []error
 	for _, f := range []struct {
 		name  string
@@ -47,12 +47,12 @@ func checkOptimizer(o policy.Optimizer) error {
 // adam holds the moments of the trained weights of one set.
 type adam struct {
 	net   *net.Net
-	m, v  *weights.Tensors
-	steps int
+	M, V  *weights.Tensors
+	Steps int
 }
 
 // newAdam returns moments of zero.
-func (l *learner) newAdam() (*adam, error) {
+func (l *Learner) newAdam() (*adam, error) {
 	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
 	m, err := l.newMoments(zero)
 	if err != nil {
@@ -63,13 +63,13 @@ func (l *learner) newAdam() (*adam, error) {
 		m.Free()
 		return nil, err
 	}
-	return &adam{net: l.net, m: m, v: v}, nil
+	return &adam{net: l.Net, M: m, V: v}, nil
 }
 
-func (a *adam) free() {
+func (a *adam) Free() {
 	if a != nil {
-		a.m.Free()
-		a.v.Free()
+		a.M.Free()
+		a.V.Free()
 	}
 }
 
@@ -87,8 +87,8 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 	set(model.OptBeta2, opt.Beta2)
 	set(model.OptEps, opt.Epsilon)
 	set(model.OptDecay, opt.WeightDecay)
-	set(model.OptFix1, 1-math.Pow(opt.Beta1, float64(a.steps)))
-	set(model.OptFix2, 1-math.Pow(opt.Beta2, float64(a.steps)))
+	set(model.OptFix1, 1-math.Pow(opt.Beta1, float64(a.Steps)))
+	set(model.OptFix2, 1-math.Pow(opt.Beta2, float64(a.Steps)))
 	scale := 1.0
 	if opt.GradClip > 0 {
 		scale = min(1, opt.GradClip/(norm+1e-6))
@@ -102,13 +102,13 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array) error {
 	n := len(trained)
 	d := hyper.Device()
-	m, err := a.m.Borrow(d, group, first, first+n)
+	m, err := a.M.Borrow(d, group, first, first+n)
 	if err != nil {
 		return err
 	}
-	v, err := a.v.Borrow(d, group, first, first+n)
+	v, err := a.V.Borrow(d, group, first, first+n)
 	if err != nil {
-		a.m.Drop(m)
+		a.M.Drop(m)
 		return err
 	}
 	in := make([]*device.Array, 0, 4*n+1)
@@ -118,8 +118,8 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	in = append(append(append(in, m...), v...), g...)
 	out, err := a.net.Adam().Run(append(in, hyper), net.From(0, 3*n)...)
 	if err != nil {
-		a.m.Drop(m)
-		a.v.Drop(v)
+		a.M.Drop(m)
+		a.V.Drop(v)
 		return err
 	}
 	for k, i := range trained {
@@ -127,7 +127,7 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g [
 	}
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
-	return errors.Join(a.m.GiveBack(group, first, m), a.v.GiveBack(group, first, v))
+	return errors.Join(a.M.GiveBack(group, first, m), a.V.GiveBack(group, first, v))
 }
 
 // prepareAdam compiles the optimiser's programs in the background: for a group, or, if

@@ -1,0 +1,127 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+)
+
+// flush: the cache's prefix, its recent segments, at → the prefix with the recent segments written
+// at that slot.
+func (n Programs) flush() *device.Program {
+	return n.Program("flush", func(in []*Node) []*Node {
+		a := net.Args{In: in}
+		out := a.Next(len(n.Cache))
+		recent, at := a.Next(len(a.In)-1), in[len(in)-1]
+		out = slices.Clone(out)
+		for i, x := range n.Cache {
+			if x.Slots {
+				out[i], recent = model.Write(out[i], recent[0], at, n.Dev.PureGo()), recent[1:]
+			}
+		}
+		return out
+	})
+}
+
+// selectRows: arrays, index [m] → the rows of each array at the index.
+func (n Programs) selectRows() *device.Program {
+	return n.Program("select rows", func(in []*Node) []*Node {
+		index := in[len(in)-1]
+		out := make([]*Node, len(in)-1)
+		for i, x := range in[:len(in)-1] {
+			out[i] = Gather(x, Reshape(index, index.Shape().Size(), 1))
+		}
+		return out
+	})
+}
+
+// gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
+// the index, with slots padded to that number unless it is 0; where the index is −1, rows of the latter.
+// With slots, the arrays are the cache's prefix.
+func (n Programs) gatherRows(slots int, more bool) *device.Program {
+	return n.Program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
+		a, index := net.Args{In: in[:len(in)-1]}, in[len(in)-1]
+		half := len(a.In)
+		if more {
+			half /= 2
+		}
+		from := a.Next(half)
+		at := Reshape(Max(index, ZerosLike(index)), index.Shape().Size(), 1)
+		out := make([]*Node, half)
+		for i, x := range from {
+			out[i] = Gather(x, at)
+			if slots > 0 && n.Cache[i].Slots {
+				out[i] = lengthened(out[i], slots)
+			}
+			if more {
+				here := byRow(GreaterOrEqual(index, ZerosLike(index)), out[i])
+				out[i] = Where(here, out[i], a.One())
+			}
+		}
+		return out
+	})
+}
+
+// lengthened pads x [rows, heads, length, d] with zeros to slots slots.
+func lengthened(x *Node, slots int) *Node {
+	d := x.Shape().Dimensions
+	if d[2] == slots {
+		return x
+	}
+	pad := Zeros(x.Graph(), shapes.Make(x.DType(), d[0], d[1], slots-d[2], d[3]))
+	return Concatenate([]*Node{x, pad}, 2)
+}
+
+// grow: the cache's prefix → the same with so many slots.
+func (n Programs) grow(slots int) *device.Program {
+	return n.Program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
+		out := slices.Clone(in)
+		for i, x := range n.Cache {
+			if x.Slots {
+				out[i] = lengthened(in[i], slots)
+			}
+		}
+		return out
+	})
+}
+
+// emptyRecent returns zeroed recent segments of the cache.
+func (n Programs) emptyRecent(rows, length int) (out []*device.Array, err error) {
+	zero, err := device.Scalar(n.Dev, float32(0))
+	if err != nil {
+		return nil, err
+	}
+	defer zero.Free()
+	for _, x := range n.Cache {
+		if !x.Slots {
+			continue
+		}
+		shape := shapes.Make(x.Type(n.Compute), x.Shape(rows, length)...)
+		p := n.Program("zeros "+shape.String(), func(in []*Node) []*Node {
+			return []*Node{Mul(ConvertDType(in[0], shape.DType), Zeros(in[0].Graph(), shape))}
+		})
+		a, err := p.Run([]*device.Array{zero})
+		if err != nil {
+			device.FreeAll(out...)
+			return nil, err
+		}
+		out = append(out, a[0])
+	}
+	return out, nil
+}
+
+// states returns the indices of the cache's states.
+func (n Programs) states() (out []int) {
+	for i, x := range n.Cache {
+		if !x.Slots {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,264 @@
+package learn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/internal/regular"
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/weights"
+)
+
+// storedAs returns how a part is stored: the checkpoint's name and type, or its own name in
+// float32 if it is new.
+func (l *Learner) storedAs(part model.Part) safetensors.Tensor {
+	if t, ok := l.Names[part.Name]; ok {
+		return t
+	}
+	return safetensors.Tensor{Name: part.Name, DType: safetensors.F32, Shape: part.Dims}
+}
+
+// isScore reports whether a group is the value head.
+func (l *Learner) isScore(group int) bool {
+	return l.Weights.Groups[group].Name == l.Net.Groups.Score.Name
+}
+
+// merged returns a group with its adapters merged into the weights. The caller must free
+// the arrays in made.
+func (l *Learner) merged(gi int) (t *weights.Tensors, made []*device.Array, err error) {
+	t = l.Weights.Part(gi)
+	g, n := l.Weights.Groups[gi], len(t.Groups[0].Params)
+	if n == len(g.Params) {
+		return t, nil, nil
+	}
+	layer := slices.IndexFunc(l.Net.Groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
+	made, err = l.Net.Run(mergeAdapters(l.Net.Kernels, layer, n), l.Weights.Arrays[gi])
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Arrays[0] = made
+	return t, made, nil
+}
+
+// mergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its
+// adapters → weights with the adapters merged in.
+func mergeAdapters(k *net.Kernels, layer, n int) *device.Program {
+	block, name := k.Vision, "merge vision adapters"
+	if layer >= 0 {
+		block, name = k.Layers[layer], fmt.Sprintf("merge adapters %d", k.First(layer))
+	}
+	return k.Program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
+}
+
+// besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's
+// own parameters and those of a critic's value head are.
+func (l *Learner) besideAdapter(group int, p model.Param) bool {
+	return p.Adapter || l.Net.Spec.Critic && l.isScore(group)
+}
+
+// SaveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
+// a module that is stored in full.
+func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	c := adapter
+	c.Base, c.Dropout, c.Saved = base, 0, nil
+	if l.Net.Spec.Critic {
+		c.Saved = []string{"score"}
+	}
+	stored := l.besideAdapter
+	var list []safetensors.Tensor
+	for gi, g := range l.Weights.Groups {
+		for _, p := range g.Params {
+			if stored(gi, p) {
+				list = append(list, safetensors.Tensor{Name: peft.Prefix + p.Parts[0].Name, DType: safetensors.F32, Shape: p.Dims})
+			}
+		}
+	}
+	w, err := safetensors.Create(filepath.Join(dir, peft.WeightsFile), list, map[string]string{"format": "pt"})
+	if err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	defer w.Close()
+	for gi, g := range l.Weights.Groups {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i, p := range g.Params {
+			if !stored(gi, p) {
+				continue
+			}
+			x, err := l.Weights.Read(gi, i, make([]float32, p.Size()))
+			if err == nil {
+				err = w.Float32(peft.Prefix+p.Parts[0].Name, x)
+			}
+			if err != nil {
+				return fmt.Errorf("vlm: save: %w", err)
+			}
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, peft.ConfigFile), c.JSON(), 0o644); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	return nil
+}
+
+// SaveModel writes a Hugging Face folder. Of a policy with a shared value head it writes
+// either the policy or, if score is set, the head. Adapters are merged into the weights.
+func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	shared := l.Net.Spec.Value
+	include := func(group int) bool { return !shared || l.isScore(group) == score }
+	var list []safetensors.Tensor
+	for gi, g := range l.Weights.Groups {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				if include(gi) && !p.Adapter {
+					list = append(list, l.storedAs(part))
+				}
+			}
+		}
+	}
+	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
+	if err != nil { // for example if a model exists, which is then unchanged
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	defer w.Close()
+	for _, name := range modelFiles {
+		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	for gi := range l.Weights.Groups {
+		if !include(gi) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one, made, err := l.merged(gi)
+		if err == nil {
+			err = one.Each(func(part model.Part, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
+		}
+		device.FreeAll(made...)
+		if err != nil {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	src, err := regular.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		dst.Close()
+		return err
+	}
+	return dst.Close()
+}
+
+// StepsKey is the metadata key of the number of optimiser steps.
+const StepsKey = "adam_steps"
+
+// optimizerSeries are the tensors of an optimiser file: first and second moments, and float32
+// masters of trained weights that are stored in a narrower type.
+func (l *Learner) optimizerSeries() []struct {
+	prefix string
+	t      *weights.Tensors
+	want   func(model.Part) bool
+} {
+	all := func(model.Part) bool { return true }
+	frozen := map[string]bool{}
+	for _, g := range l.Weights.Groups {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				frozen[part.Name] = p.Frozen
+			}
+		}
+	}
+	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
+	return []struct {
+		prefix string
+		t      *weights.Tensors
+		want   func(model.Part) bool
+	}{{"m.", l.Adam.M, all}, {"v.", l.Adam.V, all}, {"master.", l.Weights, narrow}}
+}
+
+// SaveOptimizer writes the moments, and nothing before the first update.
+func (l *Learner) SaveOptimizer(ctx context.Context, path string) error {
+	if l.Adam == nil {
+		return nil
+	}
+	var list []safetensors.Tensor
+	for _, s := range l.optimizerSeries() {
+		for _, g := range s.t.Groups {
+			for _, p := range g.Params {
+				for _, part := range p.Parts {
+					if s.want(part) {
+						list = append(list, safetensors.Tensor{Name: s.prefix + part.Name, DType: safetensors.F32, Shape: part.Dims})
+					}
+				}
+			}
+		}
+	}
+	w, err := safetensors.Create(path, list, map[string]string{StepsKey: strconv.Itoa(l.Adam.Steps)})
+	if err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	defer w.Close()
+	for _, s := range l.optimizerSeries() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.t.Each(func(part model.Part, x []float32) error {
+			if !s.want(part) {
+				return nil
+			}
+			return w.Float32(s.prefix+part.Name, x)
+		})
+		if err != nil {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	return nil
+}
+
+// modelFiles are the files besides the weights that other programs need. They are copied
+// from the model's folder if they exist.
+var modelFiles = []string{
+	"config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+	"video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json",
+}

@@ -1,0 +1,76 @@
+package learn
+
+import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+	"reflect"
+
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/nodes"
+)
+
+// SentLoss is a policy loss.
+type SentLoss struct {
+	Kind   string // its type; "" is none
+	Fields []byte
+}
+
+// sentLosses are the losses that can be sent: those of package loss.
+var sentLosses = func() map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for _, l := range []loss.Policy{
+		loss.PPO{}, loss.GSPO{}, loss.TurnGSPO{}, loss.TurnPPO{}, loss.CISPO{}, loss.SAPO{}, loss.GMPO{}, loss.ClipCov{}, loss.KLCov{}, loss.Reinforce{},
+	} {
+		out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
+	}
+	return out
+}()
+
+// sendable reports whether other ranks can evaluate a loss. Node 0 evaluates one of another package for all.
+func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
+
+// OnNode0 stands for a loss that only rank 0 can evaluate.
+type OnNode0 struct{}
+
+// Terms implements loss.Policy; it is never called.
+func (OnNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
+	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
+}
+
+func SendLoss(l loss.Policy) (SentLoss, error) {
+	if l == nil {
+		return SentLoss{}, nil
+	}
+	if !sendable(l) {
+		l = OnNode0{}
+	}
+	s := SentLoss{Kind: fmt.Sprintf("%T", l)}
+	if kind := sentLosses[s.Kind]; kind == nil || kind.NumField() == 0 { // which gob cannot encode
+		return s, nil
+	}
+	var raw bytes.Buffer
+	err := gob.NewEncoder(&raw).Encode(l)
+	s.Fields = raw.Bytes()
+	return s, err
+}
+
+func (s *SentLoss) Policy() (loss.Policy, error) {
+	switch s.Kind {
+	case "":
+		return nil, nil
+	case fmt.Sprintf("%T", OnNode0{}):
+		return OnNode0{}, nil
+	}
+	kind := sentLosses[s.Kind]
+	if kind == nil {
+		return nil, fmt.Errorf("policy loss %q: %w", s.Kind, nodes.ErrProtocol)
+	}
+	value := reflect.New(kind)
+	if kind.NumField() > 0 {
+		if err := gob.NewDecoder(bytes.NewReader(s.Fields)).DecodeValue(value); err != nil {
+			return nil, fmt.Errorf("policy loss %s: %w", s.Kind, err)
+		}
+	}
+	return value.Elem().Interface().(loss.Policy), nil
+}

@@ -1,0 +1,88 @@
+package learn
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/nodes"
+)
+
+// SendState sends weights and moments to a rank.
+func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
+	steps := int64(-1) // no moments
+	if l.Adam != nil {
+		steps = int64(l.Adam.Steps)
+	}
+	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
+		return err
+	}
+	for gi, g := range l.Weights.Groups {
+		for i, p := range g.Params {
+			if !l.stored(p) {
+				continue
+			}
+			x, err := l.Weights.Read(gi, i, make([]float32, p.Size()))
+			if err != nil {
+				return err
+			}
+			for _, part := range p.Parts { // as receiveState reads them
+				if err := to.SendFloats(ctx, x[:part.Size()]); err != nil {
+					return err
+				}
+				x = x[part.Size():]
+			}
+		}
+	}
+	if l.Adam == nil {
+		return nil
+	}
+	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
+	if err := l.Adam.M.Each(send); err != nil {
+		return err
+	}
+	return l.Adam.V.Each(send)
+}
+
+// ReceiveState replaces weights and moments by those that sendState sends.
+func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
+	raw, err := from.Receive(ctx, 8)
+	if err != nil {
+		return err
+	}
+	if len(raw) != 8 {
+		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
+	}
+	steps := int64(binary.LittleEndian.Uint64(raw))
+	err = l.Weights.Replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
+	if err != nil {
+		return err
+	}
+	if err := l.spread(l.stored); err != nil {
+		return err
+	}
+	return l.receiveMoments(ctx, from, int(steps))
+}
+
+func (l *Learner) receiveMoments(ctx context.Context, from *nodes.Link, steps int) error {
+	l.Adam.Free()
+	l.Adam = nil
+	if steps < 0 {
+		return nil
+	}
+	receive := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error {
+		return from.ReceiveFloats(ctx, dst)
+	}
+	a := &adam{net: l.Net, Steps: steps}
+	var err error
+	if a.M, err = l.newMoments(receive); err != nil {
+		return err
+	}
+	if a.V, err = l.newMoments(receive); err != nil {
+		a.M.Free()
+		return err
+	}
+	l.Adam = a
+	return nil
+}
