@@ -3,6 +3,7 @@ package env
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"vagen/internal/byname"
@@ -38,26 +39,6 @@ type Registry struct {
 	otherwise func(name string) Factory
 	remote    map[string]struct{}
 	closers   []func() error
-}
-
-// OnClose adds what Close calls.
-func (r *Registry) OnClose(f func() error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closers = append(r.closers, f)
-}
-
-// Close frees what environments of this registry share, such as a judge that is a model of this process.
-// They must be closed before.
-func (r *Registry) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var errs []error
-	for _, f := range r.closers {
-		errs = append(errs, f())
-	}
-	r.closers = nil
-	return errors.Join(errs...)
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores
@@ -140,3 +121,23 @@ func (r *Registry) Names() []string { return r.factories.Names() }
 // Describe returns what an agent does in the environment with this name, "" if Register got no description. Errors
 // are those of New.
 func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }
+
+// OnClose adds a function that Close calls, for what the environments of a factory share.
+func (r *Registry) OnClose(f func() error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closers = append(r.closers, f)
+}
+
+// Close frees what environments share, after all of them were closed. Environments that are made
+// later share anew.
+func (r *Registry) Close() error {
+	r.mu.Lock()
+	closers := slices.Clone(r.closers)
+	r.mu.Unlock()
+	var errs []error
+	for _, f := range closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}

@@ -52,6 +52,8 @@ type Prompt struct {
 	Seed uint64
 	// MaxTokens limits the response; 0 means Sampling.MaxTokens.
 	MaxTokens int
+	// StopStrings end the response, as those of Sampling do.
+	StopStrings []string
 }
 
 // Sampling is the method of choosing tokens.

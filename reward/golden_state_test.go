@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"vagen/internal/golden"
+	"vagen/reward/internal/answer"
 )
 
 // Scores are sums and quotients of few small numbers.
@@ -201,7 +202,7 @@ func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 func compareExtract(t *testing.T, tally *golden.Tally, f *stateFile) {
 	for _, c := range f.Extract {
 		tally.Case()
-		got, ok := ExtractList(c.Text)
+		got, ok := answer.List(c.Text)
 		golden.Equal(t, tally, fmt.Sprintf("%q: found", c.Text), ok, c.Expected != nil)
 		golden.Equal(t, tally, fmt.Sprintf("%q: length", c.Text), len(got), len(c.Expected))
 		for i := range min(len(got), len(c.Expected)) {

@@ -241,29 +241,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// Texts on which backtracking matchers take quadratic time or more.
-func BenchmarkParseHostile(b *testing.B) {
-	p := parser(b, "grounding_worldmodeling", ParserOptions{Dialect: Legacy})
-	for name, text := range map[string]string{
-		"open":    strings.Repeat("<think><observation>", 10_000),
-		"partial": strings.Repeat("<think><observation>a</observation><reasoning>", 5_000),
-		"spaces":  "<think>" + strings.Repeat(" ", 200_000),
-		"blocks":  strings.Repeat("<think>"+strings.Repeat(" ", 30), 5_000),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				p.Parse(text)
-			}
-		})
-	}
-}
-
-func BenchmarkParse(b *testing.B) {
-	p := parser(b, ObservePredict, ParserOptions{MaxActions: 2})
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Parse("<think><observation>goal up right</observation><prediction>goal up same</prediction></think><answer>Right,Up</answer>")
-	}
-}

@@ -3,6 +3,8 @@ package reward
 import (
 	"encoding/json"
 	"fmt"
+
+	"vagen/reward/internal/answer"
 )
 
 // Relation is the position of an object relative to the player.
@@ -99,4 +101,25 @@ func (r Relation) Sentence(object, to string) string {
 		return object + " is " + r.Vertical + " and at the same column as " + to
 	}
 	return object + " is " + r.Vertical + " and on the " + r.Horizontal + " side of " + to
+}
+
+// ExtractRelations finds a list of relations in a judge's answer: in the code blocks marked as JSON that follow the
+// words "Output JSON:", else the first pair of balanced brackets that holds a list of objects. It reports whether
+// there is one; an answer longer than 64 KiB is cut first.
+func ExtractRelations(text string) ([]Relation, bool) { return relationsOf(answer.List(text)) }
+
+// OuterRelations reads a judge's answer as VAGEN next does: the text from the first opening to the last closing
+// bracket must be one JSON list, whose objects are returned.
+func OuterRelations(text string) ([]Relation, bool) { return relationsOf(answer.Outer(text)) }
+
+// relationsOf reads the objects of a list, if there is one, as relations.
+func relationsOf(list []map[string]any, ok bool) ([]Relation, bool) {
+	if !ok {
+		return nil, false
+	}
+	relations := make([]Relation, len(list))
+	for i, object := range list {
+		relations[i] = relationOf(object)
+	}
+	return relations, true
 }

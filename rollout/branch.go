@@ -274,6 +274,7 @@ func (l *live) join() {
 	if n := len(l.Rows); n > 0 {
 		row := &l.Rows[n-1]
 		l.closed = row.EndsWithSummary()
+		l.row = n - 1
 		l.responses, l.opening, l.spent, l.growth = row.lengths()
 	}
 }

@@ -40,7 +40,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	if ep.MaxTurns < 1 {
 		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
 	}
-	b, err := recoverPanic(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep, nil) })
+	b, err := recoverPanic(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep, nil, true) })
 	if err != nil {
 		return nil, err
 	}

@@ -21,12 +21,13 @@ type resetEnv struct {
 func (p *Player) open(ctx context.Context, l *live) {
 	ctx = env.WithKey(ctx, l.seed) // a service is chosen by it, another one for each attempt
 	e := l.Episode
+	trial := l.trial
 	var state []byte
 	if l.from != nil {
 		state = l.from.State
 	}
 	b, _, err := callTimed(ctx, p, l, "reset of "+e.Env,
-		func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, p.Envs, e, state) },
+		func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, p.Envs, e, state, trial) },
 		func(b resetEnv, err error) {
 			if err == nil {
 				p.closeEnv(e.Env, b.env)
@@ -37,7 +38,9 @@ func (p *Player) open(ctx context.Context, l *live) {
 		return
 	}
 	l.env, l.sys, l.observation = b.env, b.sys, b.first
-	if l.from != nil {
+	if _, calls := l.env.(Caller); calls && l.from != nil {
+		l.fail(EndReplay, fmt.Errorf("rollout: %w: a program that asks for responses is not played from a turn on", ErrBranch))
+	} else if l.from != nil {
 		p.branchOff(ctx, l)
 	}
 }
@@ -62,12 +65,22 @@ func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f fu
 // startEnv creates the environment of an episode and resets it. If state is not nil it restores
 // that instead, and returns no first observation. After an error or a panic the environment is
 // closed.
-func startEnv(ctx context.Context, envs *env.Registry, e Episode, state []byte) (b resetEnv, err error) {
+func startEnv(
+	ctx context.Context, envs *env.Registry, e Episode, state []byte, trial bool,
+) (b resetEnv, err error) {
 	if b.env, err = envs.New(e.Env, e.Config); err != nil {
 		return b, err
 	}
 	if b.env == nil {
 		return b, fmt.Errorf("%w: its factory returned no environment", ErrContract)
+	}
+	if c, ok := b.env.(Caller); ok {
+		if trial {
+			return b, errors.Join(errTrial, b.env.Close())
+		} else if state != nil {
+			return b, errors.Join(fmt.Errorf("%w: a program that asks for responses has no state", ErrBranch), b.env.Close())
+		}
+		c.Begin(e)
 	}
 	ready := false
 	defer func() {
@@ -129,6 +142,10 @@ func (p *Player) closeEnv(name string, c io.Closer) {
 
 // step calls the environment with the last response.
 func (p *Player) step(ctx context.Context, l *live) {
+	if c, ok := l.env.(Caller); ok {
+		p.answer(ctx, l, c)
+		return
+	}
 	turn := &l.Turns[len(l.Turns)-1]
 	response := turn.Response
 	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) { return advance(ctx, e, response) })

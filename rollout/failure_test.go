@@ -6,7 +6,6 @@ import (
 	"image"
 	"log/slog"
 	"math"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -366,41 +365,5 @@ func TestCancellationEndsPlay(t *testing.T) {
 				require.LessOrEqual(t, w.made.Load(), int64(p.Workers), "no environment is made after the end")
 			}
 		})
-	}
-}
-
-func TestNothingStartsAfterTheContextEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	w, q := &world{}, &parrot{}
-	_, _, err := player(t, w, q).Play(ctx, episodes(5), 7)
-	require.ErrorIs(t, err, context.Canceled)
-	require.Zero(t, w.made.Load())
-	require.Empty(t, q.batches)
-}
-
-// TestGoroutinesEndWithPlay counts goroutines in real time; the other tests do so in
-// synctest's time.
-func TestGoroutinesEndWithPlay(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for _, fault := range []func(context.Context, *env.Outcome) error{nil, fail, crash} {
-		w := &world{}
-		if fault != nil {
-			w.fault = func(ctx context.Context, seed int64, method string, turn int, o *env.Outcome) error {
-				if method == "step" && seed%2 == 0 {
-					return fault(ctx, o)
-				}
-				return nil
-			}
-		}
-		p := player(t, w, &parrot{})
-		p.Workers, p.Waves = 8, 3
-		play(t, w, p, episodes(20))
-	}
-	for try := 0; runtime.NumGoroutine() > before; try++ {
-		if try == 30_000 {
-			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

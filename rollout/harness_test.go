@@ -475,31 +475,6 @@ func TestHarnessesByName(t *testing.T) {
 	require.ErrorIs(t, err, rollout.ErrUnknownHarness, "registries are values")
 }
 
-// TestCancellationEndsEveryHarness cancels in the third round.
-func TestCancellationEndsEveryHarness(t *testing.T) {
-	for name, h := range harnesses() {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			w, q := &world{}, &parrot{}
-			rounds := 0
-			q.alter = func(ctx context.Context, p policy.Prompt, _ int, _ *policy.Completion) error {
-				if rounds++; rounds > 20 {
-					cancel()
-				}
-				return ctx.Err()
-			}
-			p := player(t, w, q)
-			p.Harness, p.Waves, p.MaxTurns = h, 2, 6
-			ts, _, err := p.Play(ctx, episodes(9), 7)
-			require.ErrorIs(t, err, context.Canceled, name)
-			require.Nil(t, ts)
-			synctest.Wait()
-			require.Equal(t, w.made.Load(), w.closed.Load())
-		})
-	}
-}
-
 // text is a policy that returns text without tokens, as policies behind an API do.
 type text struct{ *parrot }
 

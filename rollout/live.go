@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"vagen/env"
@@ -24,6 +25,7 @@ type live struct {
 
 	restart bool    // a further attempt has to open the environment
 	from    *branch // where a recorded episode is continued; nil for others
+	trial   bool    // the environment is only tried
 	resumes bool    // the next response is the first one after the branch point
 
 	sys         env.Observation
@@ -31,7 +33,13 @@ type live struct {
 	cut         bool // shown was cut to the budget
 	unchecked   bool // shown has not been checked against the budget
 
+	// Of a Caller.
+	refused error           // why the last call got no response
+	prefix  policy.Recorded // with which the row of the current call begins
+	lost    bool            // the policy may not have the current conversation
+
 	// Of the current conversation.
+	row       int
 	key       uint64
 	request   Request // the last request
 	responses int     // number of responses
@@ -50,6 +58,9 @@ func (l *live) fail(end End, err error) {
 // next returns the prompt that the harness makes for the policy, or false when the
 // episode ends instead.
 func (p *Player) next(l *live) (policy.Prompt, bool) {
+	if c, ok := l.env.(Caller); ok {
+		return p.nextCall(l, c)
+	}
 	if l.resumes {
 		if err := p.resume(l, l.from.before()); err != nil {
 			l.fail(EndPolicy, err)
@@ -238,6 +249,7 @@ func (p *Player) openConversation(l *live) {
 		p.Policy.Forget(l.key)
 		l.key = p.newKey()
 	}
+	l.row, l.lost = len(l.Rows), false
 	l.Rows = append(l.Rows, Row{})
 	l.responses, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0
 }
@@ -249,7 +261,11 @@ func (p *Player) record(l *live, c policy.Completion) {
 	if l.resumes = false; resumed {
 		c.Context, c.Images = l.from.context()
 	}
+	_, calls := l.env.(Caller)
 	switch {
+	case c.Err != nil && calls && errors.Is(c.Err, policy.ErrNoRoom):
+		l.refuse(c.Err)
+		return
 	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0 && !resumed:
 		l.fail(EndNoRoom, nil)
 		return
@@ -260,7 +276,11 @@ func (p *Player) record(l *live, c policy.Completion) {
 		l.fail(EndEmpty, errors.New("rollout: the policy returned no token, not even one that ends the turn"))
 		return
 	}
-	row := &l.Rows[len(l.Rows)-1]
+	if len(l.prefix.Tokens) > 0 {
+		c.Context, c.Images = slices.Concat(l.prefix.Tokens, c.Context), slices.Concat(l.prefix.Images, c.Images)
+		l.prefix = policy.Recorded{}
+	}
+	row := &l.Rows[l.row]
 	if err := row.append(c, l.responses, l.request.Summary); err != nil {
 		l.fail(EndPolicy, fmt.Errorf("rollout: turn %d: %w", len(l.Turns), err))
 		return
@@ -274,7 +294,7 @@ func (p *Player) record(l *live, c policy.Completion) {
 	if l.request.Summary {
 		row.Summary, l.closed = c.Text, true
 	} else {
-		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop, Version: c.Version})
+		l.Turns = append(l.Turns, Turn{Row: l.row, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop, Version: c.Version})
 	}
 	if c.Stop == policy.StopVision {
 		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"vagen/policy"
@@ -11,7 +12,7 @@ import (
 // first observation, as the harness arranges them and the policy counts them. The
 // policy must be a policy.Counter. It creates, resets and closes the
 // environments, and plays no turn. An episode whose environment or harness fails has
-// −1; Play reports the reason.
+// −1; Play reports the reason. One of a Caller has 0, because it is not known.
 func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -21,7 +22,7 @@ func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int,
 	}
 	lives, place := make([]*live, len(episodes)), map[*live]int{}
 	for i, e := range episodes {
-		lives[i] = &live{Trajectory: &Trajectory{Episode: e}}
+		lives[i] = &live{Trajectory: &Trajectory{Episode: e}, trial: true}
 		place[lives[i]] = i
 	}
 	out := make([]int, len(episodes))
@@ -34,7 +35,9 @@ func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int,
 
 // openingLength returns the number of tokens of an episode's opening, or −1.
 func (p *Player) openingLength(ctx context.Context, l *live) int {
-	if p.open(ctx, l); l.ended {
+	if p.open(ctx, l); errors.Is(l.Err, errTrial) {
+		return 0
+	} else if l.ended {
 		return -1
 	}
 	defer p.closeEnv(l.Env, l.env)

@@ -238,6 +238,9 @@ func (p *Player) start(ctx context.Context, lives []*live, took *Timing) []*wave
 	}
 	begin := time.Now()
 	p.each(lives, func(l *live) {
+		if l.restart = p.Patience > 0 && p.Envs.Remote(l.Env); l.restart {
+			return // opened by its first round, for which no other episode waits
+		}
 		p.open(ctx, l)
 		p.decideRetry(l)
 	})

@@ -60,7 +60,9 @@ func (p *Player) restart(ctx context.Context, l *live) {
 		p.closeEnv(l.Env, l.env)
 		l.env = nil
 	}
-	clock.Wait(ctx, p.Retry.Backoff.Delay(l.Attempt, retry.Jitter(l.seed, uint64(rng.Sample))(), 0))
+	if l.Attempt > 0 {
+		clock.Wait(ctx, p.Retry.Backoff.Delay(l.Attempt, retry.Jitter(l.seed, uint64(rng.Sample))(), 0))
+	}
 	p.open(ctx, l)
 }
 

@@ -298,19 +298,3 @@ func TestGroupsAreKeptByTheCaller(t *testing.T) {
 	_, _, _, err = p.Fill(t.Context(), f, 7)
 	require.ErrorIs(t, err, errBroken)
 }
-
-// TestGroupsStartFromTheSameState plays a group of four.
-func TestGroupsStartFromTheSameState(t *testing.T) {
-	var eps []rollout.Episode
-	for i := range 4 {
-		eps = append(eps, rollout.Episode{Env: "fake", Seed: 9, Group: 5, Index: i})
-	}
-	w := &world{}
-	ts := play(t, w, player(t, w, &parrot{}), eps)
-	said := map[string]bool{}
-	for _, tr := range ts {
-		require.Equal(t, ts[0].Turns[0].Observation, tr.Turns[0].Observation)
-		said[responses([]*rollout.Trajectory{tr})[0]] = true
-	}
-	require.Greater(t, len(said), 1, "they sample differently")
-}

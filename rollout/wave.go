@@ -107,6 +107,9 @@ func (p *Player) partition(w *wave) (ready, restarting []*live) {
 			restarting = append(restarting, l)
 		case l.ended:
 			ended = append(ended, l.key)
+			p.closeCaller(l)
+		case l.restart:
+			restarting = append(restarting, l)
 		default:
 			ready = append(ready, l)
 		}

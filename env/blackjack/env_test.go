@@ -2,8 +2,6 @@ package blackjack
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -139,34 +137,16 @@ func TestScriptsWinAsOftenAsTheyShould(t *testing.T) {
 	}
 }
 
-func TestBadOptionsAndCallsAreNamed(t *testing.T) {
+func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "natural"?`: {"naturel": true},
-		`"render_mode"`:           {"render_mode": "ascii"},
 		`"max_actions_per_step"`:  {"max_actions_per_step": 2},
-		`"action_sep"`:            {"action_sep": ""},
-		`"image_placeholder"`:     {"image_placeholder": "x"},
 		`"wm", must be one of`:    {"prompt_format": "wm"},
 		`must be true or false`:   {"sab": "yes"},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)
 	}
-	e, err := New(DefaultOptions())
-	require.NoError(t, err)
-	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random))
-	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, env.ErrNotReset)
-	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, env.ErrSeed)
-	cause := errors.New("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err = e.System(ctx)
-	require.ErrorIs(t, err, cause)
-	require.NoError(t, e.Close())
-	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
@@ -179,18 +159,4 @@ func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
 	require.True(t, r.FormatCorrect)
 	require.Equal(t, []string{Hit}, r.Actions)
 	require.NotContains(t, system.Text, env.ImageMark)
-}
-
-func BenchmarkPicture(b *testing.B) {
-	e, err := New(DefaultOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := e.Reset(context.Background(), 1); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		e.picture()
-	}
 }

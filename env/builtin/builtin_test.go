@@ -176,7 +176,10 @@ func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 		_, example, _ := strings.Cut(o.Text, "For example:\n")
 		r := e.(env.Judged).Env.(interface{ Parser() *reward.Parser }).Parser().Parse(example)
 		require.True(t, r.FormatCorrect, example)
-		require.Equal(t, c.want, judge.Read(r.Sections[reward.SectionObservation], map[string]string{"target": "target", "hole": "hole", "box": "box"}))
+		claim := reward.Claim{Env: c.name, Text: r.Sections[reward.SectionObservation], Truth: c.want}
+		read, err := (&judge.Rules{Literal: true}).Read(t.Context(), []reward.Claim{claim})
+		require.NoError(t, err)
+		require.Equal(t, c.want, read[0].Relations)
 		require.Contains(t, o.Text, "in the same column, as seen from you")
 	}
 }

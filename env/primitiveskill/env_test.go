@@ -1,11 +1,8 @@
 package primitiveskill
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"image"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -302,46 +299,18 @@ func TestEnvironmentKeepsTheContract(t *testing.T) {
 func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "max_steps"?`:            {"max_step": 4},
-		`"rules"`:                              {"rules": "liet"},
 		`did you mean "StackThreeCube"?`:       {"env_id": "StackThreeCubes"},
-		`"render_mode"`:                        {"render_mode": "ascii"},
 		`"grounding", must be one of`:          {"prompt_format": "grounding"},
 		`"grounding_symbolic", must be one of`: {"rules": "legacy", "prompt_format": "grounding_symbolic"},
 		`"resolution"`:                         {"resolution": 8},
 		`"max_steps"`:                          {"max_steps": 0},
-		`"max_actions_per_step"`:               {"max_actions_per_step": 0},
-		`"action_sep"`:                         {"action_sep": ""},
-		`"image_placeholder"`:                  {"image_placeholder": "[img]"},
 		`"use_state_reward"`:                   {"use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	o := DefaultOptions(env.Lite)
-	o.SuccessReward = math.NaN()
-	require.ErrorContains(t, o.Validate(), "finite")
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
 	require.NoError(t, err)
-}
-
-func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(env.Lite))
-	require.NoError(t, err)
-	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, env.ErrNotReset)
-	require.Nil(t, e.View())
-	require.Nil(t, e.State())
-	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Solve, 1))
-	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, env.ErrSeed)
-	cause := errors.New("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err = e.Reset(ctx, 1)
-	require.ErrorIs(t, err, cause)
-	require.NoError(t, e.Close())
-	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func FuzzStep(f *testing.F) {
@@ -367,26 +336,4 @@ func FuzzStep(f *testing.F) {
 			t.Errorf("the response got into the observation: %q", out.Observation.Text)
 		}
 	})
-}
-
-func BenchmarkStep(b *testing.B) {
-	for _, mode := range []string{env.Text, env.Vision} {
-		b.Run(mode, func(b *testing.B) {
-			o := DefaultOptions(env.Lite)
-			o.RenderMode, o.PromptFormat, o.Task = mode, "free_think", StackThreeCube
-			e, err := New(o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := e.Reset(context.Background(), 1); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := e.Step(context.Background(), "<think>on</think><answer>push(-100,0,20,100,0,20)</answer>"); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

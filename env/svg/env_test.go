@@ -2,7 +2,6 @@ package svg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"os"
@@ -302,26 +301,6 @@ func TestInvalidOptionsAreReported(t *testing.T) {
 		"device": map[string]any{"dino": 0}, "seed": 42, "score_timeout": 1.5})
 	require.NoError(t, err)
 	require.IsType(t, &HTTPScorer{}, e.(*Env).Options().DINO)
-}
-
-func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions())
-	require.NoError(t, err)
-	require.Nil(t, e.Target())
-	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, env.ErrNotReset)
-	cause := errors.New("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err = e.Reset(ctx, 1)
-	require.ErrorIs(t, err, cause)
-	require.NoError(t, e.Close())
-	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, env.ErrClosed)
-	for _, size := range []int{0, -1, 1 << 20} {
-		_, err = render(t.Context(), square, size)
-		require.Error(t, err)
-	}
 }
 
 func FuzzStep(f *testing.F) {

@@ -31,7 +31,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	if err := m.dialect.check(s); err != nil {
 		return nil, err
 	}
-	for _, stop := range s.StopStrings {
+	for _, stop := range stops(s, prompts) {
 		if !slices.Contains(m.o.Stop, stop) {
 			return nil, fmt.Errorf("chat: Sampling.StopStrings: %q is not in Options.Stop, only those are allowed", stop)
 		}
@@ -49,6 +49,15 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 		out[i] = m.complete(j)
 	}
 	return out, nil
+}
+
+// stops returns the stop strings of a call and of its prompts.
+func stops(s policy.Sampling, prompts []policy.Prompt) []string {
+	out := slices.Clone(s.StopStrings)
+	for _, p := range prompts {
+		out = append(out, p.StopStrings...)
+	}
+	return out
 }
 
 // begin checks the prompts and locks their conversations.

@@ -253,7 +253,7 @@ func (p *Policy) complete(t *turn, s policy.Sampling) policy.Completion {
 	case slices.Contains(p.codec.end, tokens[last]):
 		stop, words = policy.StopEnd, tokens[:last]
 	}
-	if n := p.codec.cut(words, s.StopStrings); n > 0 {
+	if n := p.codec.cut(words, slices.Concat(s.StopStrings, t.prompt.StopStrings)); n > 0 {
 		stop, tokens, logProbs, words = policy.StopString, tokens[:n], logProbs[:n], words[:n]
 	}
 	all, pics := t.all()

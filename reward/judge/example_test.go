@@ -1,14 +1,21 @@
 package judge_test
 
 import (
+	"context"
 	"fmt"
 
+	"vagen/reward"
 	"vagen/reward/judge"
 )
 
-// Read finds relations in sentences. names maps the words for objects to their kinds.
-func ExampleRead() {
-	for _, r := range judge.Read("The box is above the player. The target is to the right.", map[string]string{"box": "box", "target": "target"}) {
+// Rules read the relations that a statement asserts.
+func ExampleRules_Read() {
+	readings, err := new(judge.Rules).Read(context.Background(), []reward.Claim{{Env: "sokoban", Text: "The box is above the player. The target is to the right."}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range readings[0].Relations {
 		fmt.Printf("%s: %q %q\n", r.Object, r.Vertical, r.Horizontal)
 	}
 	// Output:

@@ -8,6 +8,8 @@ import (
 
 	"vagen/internal/golden"
 	"vagen/reward"
+	"vagen/reward/internal/answer"
+	"vagen/reward/judge/internal/read"
 )
 
 // Recorded from VAGEN next (testdata/algorithms_next/relations.json): the
@@ -33,7 +35,7 @@ func TestRelationsAreReadAndScoredAsInTheOriginal(t *testing.T) {
 			var want []reward.Relation
 			golden.Need(t, c.Inputs, "text", &text)
 			golden.Need(t, c.Expected, "items", &want)
-			compareRelations(t, tally, c.Name, Read(text, map[string]string{"box": "box", "target": "target"}), want)
+			compareRelations(t, tally, c.Name, read.Phrases(text, map[string]string{"box": "box", "target": "target"}), want)
 		case "sokoban_relations":
 		default:
 			t.Fatalf("%s: recorded kind %q has no counterpart", c.Name, kind)
@@ -58,7 +60,7 @@ func compareItems(t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Need(t, c.Inputs, "text", &text)
 	golden.Need(t, c.Expected, "ok", &ok)
 	golden.Need(t, c.Expected, "items", &want)
-	got, found := reward.OuterList(text)
+	got, found := answer.Outer(text)
 	golden.Equal(t, tally, c.Name+": ok", found, ok == 1)
 	tally.Add(1)
 	if found && !reflect.DeepEqual(got, want) {

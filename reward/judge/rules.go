@@ -14,7 +14,8 @@ import (
 //
 //   - a JSON list of relations, or a dictionary of the positions of player and
 //     objects, as in the structured formats
-//   - a map of a board, as in the symbolic formats; see Board
+//   - a map of a board, as in the symbolic formats: one line for each row, the symbols with or without
+//     white space or bars between them, or a list of lists or of strings in JSON
 //   - English sentences; see the package comment for what they assert
 //
 // Claims about states without directions are compared by the numbers in them. A blank
@@ -23,7 +24,9 @@ import (
 // The zero value is ready.
 type Rules struct {
 	Scoring
-	// Literal reads sentences as VAGEN next does, see Read, and scores blank
+	// Literal reads sentences as VAGEN next does: it finds each mention of an object, with or without a number
+	// after it, and in the text up to the next mention the words above, below, same row, left, right and same
+	// column; a direction that is stated in two ways is none. It also scores blank
 	// claims and states without objects: it is the scorer "exact" of its configurations.
 	Literal bool
 }

@@ -9,6 +9,7 @@ import (
 
 	"vagen/internal/field"
 	"vagen/reward"
+	lists "vagen/reward/internal/answer"
 )
 
 // Service sets how the language model of the scorer ByModel is asked. Its address and
@@ -123,7 +124,7 @@ func CheckAnswer(prompt, answer string) error {
 		}
 		return nil
 	}
-	list, ok := reward.ExtractList(answer)
+	list, ok := lists.List(answer)
 	if text := []byte(strings.TrimSpace(answer)); json.Valid(text) { // and nothing around it
 		var all []map[string]any
 		ok = json.Unmarshal(text, &all) == nil && all != nil

@@ -2,12 +2,9 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"vagen/rollout"
 )
 
 // TestMessagesCarryWhatFilesCarry: trajectories that were encoded and decoded equal those of
@@ -60,29 +57,4 @@ func TestOptionsOfMessagesKeepTheirTypes(t *testing.T) {
 	got, err = DecodeOptions(text)
 	require.NoError(t, err)
 	require.Empty(t, got)
-}
-
-// BenchmarkMessages encodes and decodes messages of 1 and of 32 trajectories.
-func BenchmarkMessages(b *testing.B) {
-	for _, n := range []int{1, 32} {
-		var ts []*rollout.Trajectory
-		for len(ts) < n {
-			ts = append(ts, trajectories(b)[0])
-		}
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			images := map[string][]byte{}
-			for b.Loop() {
-				raw, err := Encode(1, ts, func(name string, png func() ([]byte, error)) (err error) {
-					if images[name] == nil {
-						images[name], err = png()
-					}
-					return err
-				})
-				require.NoError(b, err)
-				_, err = Decode(raw, n, func(name string) ([]byte, error) { return images[name], nil })
-				require.NoError(b, err)
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/trajectory")
-		})
-	}
 }

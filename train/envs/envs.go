@@ -14,6 +14,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 	"vagen/train/judges"
 )
@@ -54,7 +55,8 @@ func CheckJudge(c *config.Config, block *judge.StateReward) error {
 func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.LoggedRegistry(dial, log), nil
+		out := builtin.LoggedRegistry(dial, log)
+		return out, gateway.Register(out, log)
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()

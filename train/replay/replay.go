@@ -49,7 +49,9 @@ func Step(ctx context.Context, path string, overrides []string, step int, envs *
 		return nil, err
 	}
 	if envs == nil {
-		if envs, err = environments.Open(&r.config, log); err != nil {
+		if envs, err = environments.Open(&r.config, log); err == nil {
+			defer envs.Close()
+		} else {
 			return nil, err
 		}
 		defer envs.Close()

@@ -111,6 +111,9 @@ func try(
 	if err != nil {
 		return system, first, err
 	}
+	if caller, calls := e.(rollout.Caller); calls { // its program is not started to try it
+		return system, first, errors.Join(checkCaller(c, caller), e.Close())
+	}
 	system, err = e.System(ctx)
 	if err == nil {
 		first, err = e.Reset(ctx, of.Seed)

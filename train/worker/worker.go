@@ -182,5 +182,9 @@ func (h *host) unfollow() error {
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.unfollow()
+	err := h.unfollow()
+	if h.envs != nil {
+		err = errors.Join(err, h.envs.Close())
+	}
+	return err
 }

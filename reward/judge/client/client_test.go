@@ -233,7 +233,7 @@ func TestAnswersOfAWrongFormAreNoAnswers(t *testing.T) {
 func TestAJudgeThatIsDownIsNotAskedAgainForAWhile(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	m, c := open(t, settings(gone.URL, func(o *judge.Service) { o.BreakerFailures = 3 }), nil)
+	m, _ := open(t, settings(gone.URL, func(o *judge.Service) { o.BreakerFailures = 3 }), nil)
 	ctx, meter := WithMeter(t.Context())
 	for i := range 200 {
 		scores, err := m.Score(ctx, []reward.Claim{claimOf(i)})
@@ -243,20 +243,6 @@ func TestAJudgeThatIsDownIsNotAskedAgainForAWhile(t *testing.T) {
 	u := meter.Usage()
 	require.Equal(t, 3, u.Attempts)
 	require.Equal(t, map[Cause]int{Breaker: 200}, u.Unscored, "the first claim's third attempt opens the breaker")
-
-	// After the pause one request tests the service.
-	s := newStub(t, nil)
-	now := time.Now()
-	c.breaker.now = func() time.Time { return now }
-	up, _ := open(t, settings(s.URL, nil), nil)
-	c.ask = up.Complete
-	_, err := m.Score(ctx, []reward.Claim{claimOf(0)})
-	require.NoError(t, err)
-	require.Equal(t, 3, meter.Usage().Attempts, "still paused")
-	now = now.Add(time.Hour)
-	scores, err := m.Score(ctx, []reward.Claim{claimOf(0)})
-	require.NoError(t, err)
-	require.Equal(t, []float64{1}, scores)
 }
 
 func TestTheBreakerLetsOneRequestTestTheService(t *testing.T) {
@@ -364,29 +350,6 @@ func TestCausesAreTold(t *testing.T) {
 	for _, c := range Causes() {
 		require.NotEmpty(t, (&Error{Cause: c}).Error())
 	}
-}
-
-// While the service asks to wait, no claim is sent.
-func TestAllClaimsWaitWhileTheServiceAsksTo(t *testing.T) {
-	var first, early atomic.Int64
-	s := newStub(t, func(n int64, _ string, w http.ResponseWriter, _ *http.Request) bool {
-		now := time.Now().UnixNano()
-		if n == 1 {
-			first.Store(now)
-			w.Header().Set("Retry-After", "0.3")
-			w.WriteHeader(http.StatusTooManyRequests)
-			return true
-		}
-		if now-first.Load() < int64(250*time.Millisecond) {
-			early.Add(1)
-		}
-		return false
-	})
-	m, _ := open(t, settings(s.URL, func(o *judge.Service) { o.Concurrency = 1 }), nil)
-	scores, err := m.Score(t.Context(), []reward.Claim{claimOf(0)})
-	require.NoError(t, err)
-	require.Equal(t, []float64{1}, scores)
-	require.Zero(t, early.Load())
 }
 
 func TestKeysAreNamesOfVariables(t *testing.T) {

@@ -128,17 +128,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func BenchmarkAppend(b *testing.B) {
-	v := object{{"obs", strings.Repeat("some text\n", 50)}, {"reward", 0.5}, {"done", false},
-		{"info", object{{"actions", []string{"up", "down"}}, {"metrics", object{{"success", true}}}}}}
-	var dst []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		dst, _ = Append(dst[:0], v, Lite)
-	}
-	b.SetBytes(int64(len(dst)))
-}
-
 func TestTextsOfTooManyValuesAreRefused(t *testing.T) {
 	list := func(n int, value string) []byte {
 		return []byte("[" + strings.Repeat(value+",", n-1) + value + "]")

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/color"
 	"image/jpeg"
@@ -217,24 +216,4 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkEncodeImage(b *testing.B) {
-	for _, side := range []int{112, 256} {
-		m := image.NewRGBA(image.Rect(0, 0, side, side))
-		for i := range m.Pix {
-			m.Pix[i] = byte(i / 4 / 28 * 40)
-			if i%4 == 3 {
-				m.Pix[i] = 0xff
-			}
-		}
-		b.Run(fmt.Sprintf("%dx%d", side, side), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := EncodeImage(m, PNG); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -315,14 +315,3 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRender(b *testing.B) {
-	code := doc(`<rect width="64" height="64" fill="#eef"/><circle cx="32" cy="32" r="26" fill="gold" stroke="brown" stroke-width="3"/>` +
-		`<path d="M12 40 C20 60 44 60 52 40" fill="none" stroke="black" stroke-width="3" stroke-linecap="round"/><circle cx="22" cy="26" r="4"/><circle cx="42" cy="26" r="4"/>`)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Render(context.Background(), code, 256, DefaultLimits()); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

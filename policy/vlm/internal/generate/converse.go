@@ -221,7 +221,7 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		if err != nil {
 			return nil, err
 		}
-		r := &Request{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, s.StopStrings), Think: think,
+		r := &Request{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
 			Shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{Request: r, context: ids, images: refs[i], Opened: opened}
 		g.Resumed[p.Conversation].prepend(&turns[i])

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"vagen/internal/procgroup"
 )
 
 // download runs pip to fetch wheels into the stage and returns their files in the same
@@ -82,7 +84,7 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
-	killChildrenOnCancel(cmd)
+	procgroup.KillOnCancel(cmd)
 	cmd.WaitDelay = grace
 	text, err := cmd.CombinedOutput()
 	if err == nil {

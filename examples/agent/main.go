@@ -1,0 +1,99 @@
+// Agent is a program that plays a game with the help of a language model: it must find a number with a
+// tool. It knows nothing of training and speaks chat completions over net/http, so that it needs no SDK;
+// agents with one work in the same way. As the environment agent of a run it is trained by
+//
+//	env: {name: agent, config: {command: [go, run, ./examples/agent]}}
+//
+// which sets OPENAI_BASE_URL, and two variables of vagen's with which it reports its reward.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"strconv"
+)
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+	Calls   []call `json:"tool_calls,omitempty"`
+	CallID  string `json:"tool_call_id,omitempty"`
+}
+
+type call struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+const tools = `[{"type": "function", "function": {"name": "guess", "description": "guesses the number", "parameters":
+	{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`
+
+func main() {
+	seed, err := strconv.Atoi(os.Getenv("VAGEN_SEED"))
+	if err == nil {
+		err = play(seed % 2)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// play lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
+func play(secret int) error {
+	colour := []string{"red", "blue"}[secret]
+	ms := []message{{Role: "system", Content: "Find the number."}, {Role: "user", Content: "The box is " + colour + "."}}
+	reward := 0.0
+	for turn := 0; turn < 2 && reward == 0; turn++ {
+		var answer struct{ Choices []struct{ Message message } }
+		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", map[string]any{"model": "policy", "messages": ms, "tools": json.RawMessage(tools)}, &answer)
+		if err != nil {
+			return err
+		}
+		said := answer.Choices[0].Message
+		ms = append(ms, said)
+		for _, c := range said.Calls {
+			var arguments struct{ Number int }
+			result := "wrong"
+			if json.Unmarshal([]byte(c.Function.Arguments), &arguments) == nil && arguments.Number == secret+1 {
+				result, reward = "right", 1/float64(turn+1)
+			}
+			ms = append(ms, message{Role: "tool", CallID: c.ID, Content: result})
+		}
+		if len(said.Calls) == 0 {
+			ms = append(ms, message{Role: "user", Content: "Use the tool."})
+		}
+	}
+	return post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", map[string]any{"reward": reward, "success": reward == 1}, nil)
+}
+
+func post(url string, body, answer any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest("POST", url, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer got.Body.Close()
+	if got.StatusCode >= 300 {
+		return fmt.Errorf("%s: %s", url, got.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(got.Body).Decode(answer)
+}

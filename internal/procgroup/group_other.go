@@ -1,0 +1,8 @@
+//go:build !unix
+
+package procgroup
+
+import "os/exec"
+
+// KillOnCancel does nothing: the command alone is killed.
+func KillOnCancel(*exec.Cmd) {}

@@ -1,0 +1,170 @@
+// Package answer reads the lists of objects in the answers of language models that judge.
+package answer
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// Limits on reading a judge's answer. Answers have a few hundred tokens; the search
+// for a list from every bracket must also end for a hostile one.
+const (
+	maxAnswer = 1 << 16
+	maxLooked = 1 << 22
+)
+
+const (
+	announced = "Output JSON:"
+	fence     = "```json"
+	fenceEnd  = "```"
+)
+
+// List finds the list of objects in a judge's answer: in the code blocks
+// marked as JSON that follow the words "Output JSON:", else the first pair of
+// balanced brackets anywhere that holds a list of objects, or nothing. It
+// reports whether there is one; an answer longer than 64 KiB is cut first.
+//
+// Doubled braces are read as single ones, because a model repeats doubled braces of
+// its prompt; as in the original, this breaks objects within objects. NaN and
+// Infinity, which Python accepts, become null.
+func List(answer string) ([]map[string]any, bool) {
+	answer = answer[:min(len(answer), maxAnswer)]
+	answer = strings.ReplaceAll(strings.ReplaceAll(answer, "{{", "{"), "}}", "}")
+	if _, after, ok := strings.Cut(answer, announced); ok {
+		for {
+			_, block, found := strings.Cut(after, fence)
+			if !found {
+				break
+			}
+			body, rest, closed := strings.Cut(block, fenceEnd)
+			if !closed {
+				break
+			}
+			if list, ok := objects(body); ok {
+				return list, true
+			}
+			after = rest
+		}
+	}
+	for looked, at := 0, 0; looked < maxLooked; at++ {
+		i := strings.IndexByte(answer[at:], '[')
+		if i < 0 {
+			return nil, false
+		}
+		at += i
+		end := balanced(answer[at:])
+		looked += end
+		if end == 0 {
+			looked += len(answer) - at
+			continue
+		}
+		if list, ok := objects(answer[at : at+end]); ok {
+			return list, true
+		}
+	}
+	return nil, false
+}
+
+// balanced returns the length of the text up to the bracket that closes the one
+// it starts with, 0 when there is none. Brackets within strings don't count.
+func balanced(s string) int {
+	depth, quoted := 0, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[':
+			depth++
+		case c == ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// objects reads a list of objects, which may be empty.
+func objects(s string) ([]map[string]any, bool) {
+	var list []any
+	if json.Unmarshal([]byte(plainNumbers(s)), &list) != nil || list == nil {
+		return nil, false
+	}
+	out := make([]map[string]any, len(list))
+	for i, entry := range list {
+		object, ok := entry.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		out[i] = object
+	}
+	return out, true
+}
+
+// plainNumbers replaces Python's names of non-numbers outside strings by null.
+func plainNumbers(s string) string {
+	if !strings.Contains(s, "NaN") && !strings.Contains(s, "Infinity") {
+		return s
+	}
+	var b strings.Builder
+	for rest := s; rest != ""; {
+		if rest[0] == '"' {
+			end := quotedLen(rest)
+			b.WriteString(rest[:end])
+			rest = rest[end:]
+			continue
+		}
+		cut := false
+		for _, name := range []string{"NaN", "-Infinity", "Infinity"} {
+			if after, ok := strings.CutPrefix(rest, name); ok {
+				b.WriteString("null")
+				rest, cut = after, true
+				break
+			}
+		}
+		if !cut {
+			b.WriteByte(rest[0])
+			rest = rest[1:]
+		}
+	}
+	return b.String()
+}
+
+// quotedLen returns the length of the JSON string that s starts with, all of s
+// when it doesn't end.
+func quotedLen(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(s)
+}
+
+// Outer reads a judge's answer as VAGEN next does: the text from the first
+// opening to the last closing bracket must be one JSON list, whose objects are
+// returned. It reports false if it is not; an answer longer than 64 KiB is cut first.
+func Outer(answer string) ([]map[string]any, bool) {
+	answer = answer[:min(len(answer), maxAnswer)]
+	from, to := strings.IndexByte(answer, '['), strings.LastIndexByte(answer, ']')
+	if from < 0 || to < from {
+		return nil, false
+	}
+	var list []any
+	if json.Unmarshal([]byte(plainNumbers(answer[from:to+1])), &list) != nil {
+		return nil, false
+	}
+	out := make([]map[string]any, 0, len(list))
+	for _, entry := range list {
+		if object, ok := entry.(map[string]any); ok {
+			out = append(out, object)
+		}
+	}
+	return out, true
+}

@@ -1,0 +1,281 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"vagen/env"
+	"vagen/policy"
+)
+
+// Caller is an environment that decides itself what the policy reads: a program that asks for
+// responses, such as an agent behind package rollout/gateway. The player's Harness is not asked.
+// Reset returns when the program has made its first call; Answer takes the place of Step.
+//
+// A call continues the conversation of an earlier turn or opens one. A conversation is a row.
+// A call after the last turn of a row continues that row; one after an earlier turn begins a row
+// whose context is the tokens of the first one up to the turn. Tokens are never rendered again.
+type Caller interface {
+	env.Env
+	// Begin receives the episode, before Reset.
+	Begin(e Episode)
+	// Call returns the call that waits for a response, after Reset and after each Answer whose
+	// outcome is not done.
+	Call() Call
+	// Answer gives the response to the call, or the reason why there is none, and waits for the
+	// next call or for the end of the episode. Its rewards and metrics are those of the turn.
+	Answer(ctx context.Context, r Reply) (env.Outcome, error)
+	// Conclude is called with the trajectory of an episode that ended without an error. It may
+	// change its turns' rewards, and discard turns with Trajectory.Discard.
+	Conclude(t *Trajectory) error
+}
+
+// Call is a request for a response.
+type Call struct {
+	After       int                     // the turn whose response the messages follow; -1 opens a conversation
+	Messages    []policy.Message        // what the policy reads; the last one is the user's
+	Whole       func() []policy.Message // the conversation from its start, for policies that cannot resume one
+	StopStrings []string                // end the response, in addition to the player's
+}
+
+// Reply is the answer to a Call.
+type Reply struct {
+	Turn        int // its index in Trajectory.Turns
+	Text        string
+	Stop        policy.Stop
+	Read, Wrote int // tokens of the row before the response, and of the response
+	// Err says why the call gets no response; it is no turn then. ErrTurns and policy.ErrNoRoom are
+	// wrapped. The episode continues.
+	Err error
+}
+
+// ErrTurns means that an episode has reached its limit on turns.
+var ErrTurns = errors.New("the episode has reached its limit on turns")
+
+// errTrial means that the environment to try is a Caller, whose program is not started to try it.
+var errTrial = errors.New("the environment is a program that asks for responses")
+
+// nextCall is next for a Caller.
+func (p *Player) nextCall(l *live, c Caller) (policy.Prompt, bool) {
+	call := c.Call()
+	if len(l.Turns) >= l.MaxTurns {
+		l.refused = fmt.Errorf("rollout: %w (%d)", ErrTurns, l.MaxTurns)
+		return policy.Prompt{}, false
+	}
+	messages, err := p.place(l, call)
+	if err == nil && (len(messages) == 0 || messages[len(messages)-1].Role != policy.User) {
+		err = fmt.Errorf("%w: the last message of a call must be the user's", ErrContract)
+	}
+	if err != nil {
+		l.fail(EndPolicy, fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err))
+		return policy.Prompt{}, false
+	}
+	l.request = Request{Open: l.responses == 0 && len(l.prefix.Tokens) == 0, Messages: messages}
+	if err := p.fitCall(l); errors.Is(err, policy.ErrNoRoom) {
+		l.refuse(err)
+		return policy.Prompt{}, false
+	} else if err != nil {
+		l.fail(EndPolicy, err)
+		return policy.Prompt{}, false
+	}
+	q := l.prompt(l.request)
+	q.Conversation, q.StopStrings = l.key, call.StopStrings
+	return q, true
+}
+
+// place makes the row of a call the current one, and returns the messages that the policy has
+// not read in it.
+func (p *Player) place(l *live, call Call) ([]policy.Message, error) {
+	l.prefix = policy.Recorded{}
+	if call.After < 0 {
+		p.openConversation(l)
+		return call.Messages, nil
+	}
+	if call.After >= len(l.Turns) {
+		return nil, fmt.Errorf("%w: a call follows turn %d, the episode has %d", ErrContract, call.After, len(l.Turns))
+	}
+	row := l.Turns[call.After].Row
+	last := len(l.Turns) - 1
+	for l.Turns[last].Row != row {
+		last--
+	}
+	if last == call.After && row == l.row && !l.lost {
+		return call.Messages, nil
+	}
+	resumer, ok := policy.As[policy.Resumer](p.Policy)
+	prefix := l.upToTurn(call.After)
+	if !ok || len(prefix.Tokens) == 0 {
+		p.openConversation(l)
+		return call.Whole(), nil
+	}
+	if last == call.After {
+		p.Policy.Forget(l.key)
+		l.key, l.row, l.lost = p.newKey(), row, false
+		l.responses, l.opening, l.spent, l.growth = l.Rows[row].lengths()
+	} else {
+		p.openConversation(l)
+		l.prefix = prefix
+	}
+	prefix.Conversation = l.key
+	return call.Messages, resumer.Resume(prefix)
+}
+
+// upToTurn returns the tokens and images of a row up to the response of a turn.
+func (l *live) upToTurn(turn int) policy.Recorded {
+	r := l.Turns[turn].Row
+	row, nth := &l.Rows[r], -1
+	images := len(row.Images)
+	for k, t := range l.Turns {
+		if t.Row == r && k <= turn {
+			nth++
+		} else if t.Row == r {
+			images -= len(t.Observation.Images)
+		}
+	}
+	_, end, _ := row.TurnAt(nth)
+	return policy.Recorded{Tokens: slices.Clone(row.Tokens()[:end]), Images: slices.Clone(row.Images[:max(0, images)])}
+}
+
+// fitCall limits the response to the current call to what the budget of its row leaves: Prompt
+// and Response together. The error wraps policy.ErrNoRoom if nothing is left.
+func (p *Player) fitCall(l *live) error {
+	if l.MaxTokens > 0 && (p.Sampling.MaxTokens == 0 || l.MaxTokens < p.Sampling.MaxTokens) {
+		l.request.MaxTokens = l.MaxTokens
+	}
+	images := len(l.prefix.Images) + len(l.Rows[l.row].Images)
+	for _, m := range l.request.Messages {
+		images += len(m.Images)
+	}
+	if most := p.Budget.Images; most > 0 && images > most {
+		return fmt.Errorf("%w: %d images, Budget.Images allows %d", policy.ErrNoRoom, images, most)
+	}
+	if p.Budget.Response == 0 {
+		return nil
+	}
+	counter, _ := policy.As[policy.Counter](p.Policy) // check has found it
+	q := l.prompt(l.request)
+	q.Conversation = l.key
+	pending, err := counter.Count(q)
+	if err != nil {
+		return fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
+	}
+	used := len(l.prefix.Tokens) + l.opening + l.spent
+	b := p.Budget
+	b.Response, b.perTurn = b.Prompt+b.Response, l.longest(p)
+	most := b.room(used, pending, 0)
+	if most == 0 {
+		return fmt.Errorf("%w: a row may have %d tokens, %d are used and the call needs %d", policy.ErrNoRoom, b.Response, used, pending)
+	}
+	if limit := p.Sampling.MaxTokens; most < limit && (l.request.MaxTokens == 0 || most < l.request.MaxTokens) {
+		l.request.MaxTokens = most
+	}
+	return nil
+}
+
+// refuse answers the current call with an error instead of a response. A row that was opened for
+// it is removed.
+func (l *live) refuse(err error) {
+	l.refused, l.prefix = err, policy.Recorded{}
+	if l.responses == 0 {
+		l.Rows = l.Rows[:len(l.Rows)-1]
+	}
+	l.lost = true
+}
+
+// answer gives the environment the response to its call, and waits for the next one.
+func (p *Player) answer(ctx context.Context, l *live, c Caller) {
+	r := Reply{Turn: len(l.Turns) - 1, Err: l.refused}
+	if l.refused == nil {
+		turn := &l.Turns[r.Turn]
+		r.Text, r.Stop = turn.Response, turn.Stop
+		if row := &l.Rows[l.row]; row.Len() > 0 {
+			start, end, _ := row.TurnAt(row.Turns() - 1)
+			r.Read, r.Wrote = start, end-start
+		}
+	}
+	o, err := callEnv(ctx, p, l, "answer", func(ctx context.Context, _ env.Env) (env.Outcome, error) {
+		o, err := c.Answer(ctx, r)
+		if err == nil {
+			err = checkOutcome(o)
+		}
+		return o, err
+	})
+	if err != nil {
+		l.fail(endOf(err, EndEnv), err)
+		return
+	}
+	if l.refused == nil {
+		turn := &l.Turns[r.Turn]
+		turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
+	}
+	l.Metrics, l.Success = o.Trajectory, o.Success
+	if !o.Done {
+		l.observation, l.cut, l.refused = o.Observation, false, nil
+		return
+	}
+	l.End, l.ended = EndDone, true
+	switch {
+	case errors.Is(l.refused, ErrTurns):
+		l.End = EndMaxTurns
+	case l.refused != nil:
+		l.End = EndNoRoom
+	}
+	if err := c.Conclude(l.Trajectory); err != nil {
+		l.fail(EndEnv, err)
+	}
+}
+
+// closeCaller frees what the program of an ended episode holds, so that another can start.
+func (p *Player) closeCaller(l *live) {
+	if c, ok := l.env.(Caller); ok {
+		p.closeEnv(l.Env, c)
+		l.env = nil
+	}
+}
+
+// Discard removes turns from an episode, which must be the last ones of their rows: responses
+// that nobody used. What the policy read for them alone is removed, too, and rows that have no
+// turn left.
+func (t *Trajectory) Discard(turns ...int) error {
+	drop := make(map[int]bool, len(turns))
+	rows := map[int]int{} // number of turns to keep
+	for _, k := range turns {
+		if k < 0 || k >= len(t.Turns) {
+			return fmt.Errorf("rollout: discard turn %d: the episode has %d turns", k, len(t.Turns))
+		}
+		drop[k] = true
+	}
+	images := make([]int, len(t.Rows)) // of the turns to discard
+	for k, turn := range t.Turns {
+		switch {
+		case drop[k]:
+			images[turn.Row] += len(turn.Observation.Images)
+		case images[turn.Row] > 0 || rows[turn.Row] < 0:
+			return fmt.Errorf("rollout: discard: turn %d follows a discarded turn in its row", k)
+		default:
+			rows[turn.Row]++
+		}
+	}
+	place, kept := make([]int, len(t.Rows)), t.Rows[:0:0]
+	for r := range t.Rows {
+		place[r] = len(kept)
+		switch n, row := rows[r], &t.Rows[r]; {
+		case n == 0:
+		case row.Len() == 0 || n == row.Turns():
+			kept = append(kept, *row)
+		default:
+			kept = append(kept, row.upTo(n, len(row.Images)-images[r]))
+		}
+	}
+	var left []Turn
+	for k, turn := range t.Turns {
+		if !drop[k] {
+			turn.Row = place[turn.Row]
+			left = append(left, turn)
+		}
+	}
+	t.Turns, t.Rows = left, kept
+	return nil
+}

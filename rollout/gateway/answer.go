@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// Tags of reasoning and of calls in the text of a response, as Qwen's models write them.
+const (
+	thinkOpen, thinkClose = "<think>", "</think>"
+	callOpen, callClose   = "<tool_call>", "</tool_call>"
+)
+
+// newAnswer divides the text of a response. stops are the client's: the text ends before the first
+// of them. Without calls the text is not searched for calls.
+func newAnswer(id, text string, stops []string, calls bool) *dialect.Answer {
+	a := &dialect.Answer{ID: id}
+	a.Reasoning, a.Text = splitThought(text)
+	for _, s := range stops {
+		if before, _, found := strings.Cut(a.Text, s); found {
+			a.Text, a.Stopped = before, s
+		}
+	}
+	if calls {
+		a.Text, a.Calls = splitCalls(id, a.Text)
+	}
+	return a
+}
+
+// splitThought divides a text that begins with reasoning. Reasoning without end is all there is.
+func splitThought(text string) (thought, rest string) {
+	inner, ok := strings.CutPrefix(strings.TrimLeft(text, " \n"), thinkOpen)
+	if !ok {
+		return "", text
+	}
+	thought, rest, _ = strings.Cut(inner, thinkClose)
+	return strings.Trim(thought, "\n"), strings.TrimLeft(rest, "\n")
+}
+
+// splitCalls moves the calls of an answer's text to a list. What does not name a tool stays text.
+func splitCalls(id, text string) (rest string, calls []dialect.Call) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, callOpen)
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		body, tail, closed := strings.Cut(after, callClose)
+		call, ok := readCall(body)
+		if text = tail; !ok {
+			b.WriteString(callOpen + body)
+			if closed {
+				b.WriteString(callClose)
+			}
+			continue
+		}
+		call.ID = fmt.Sprintf("call_%s_%d", id, len(calls))
+		calls = append(calls, call)
+	}
+	if len(calls) == 0 {
+		return b.String(), nil
+	}
+	return strings.TrimSpace(b.String()), calls
+}
+
+var (
+	callName      = regexp.MustCompile(`"name"\s*:\s*"([^"]+)"`)
+	callArguments = regexp.MustCompile(`(?s)"arguments"\s*:\s*(.*)$`)
+)
+
+// readCall reads a call. The arguments are the text that the policy wrote, also if it is no JSON.
+func readCall(body string) (dialect.Call, bool) {
+	var c struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal([]byte(body), &c) == nil {
+		text := string(c.Arguments)
+		var quoted string
+		if json.Unmarshal(c.Arguments, &quoted) == nil {
+			text = quoted
+		}
+		return dialect.Call{Name: c.Name, Arguments: text}, c.Name != ""
+	}
+	name := callName.FindStringSubmatch(body)
+	if name == nil {
+		return dialect.Call{}, false
+	}
+	call := dialect.Call{Name: name[1]}
+	if found := callArguments.FindStringSubmatch(body); found != nil {
+		call.Arguments = strings.TrimSuffix(strings.TrimSpace(found[1]), "}")
+	}
+	return call, true
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/reward"
+	"vagen/rollout"
+)
+
+// player is an Episode as the environment that a rollout.Player plays.
+type player struct{ *Episode }
+
+var _ rollout.Caller = player{}
+
+// Errors of episodes.
+var (
+	ErrNoReward = errors.New("the agent has finished without a reward")
+	ErrNoTurns  = errors.New("the agent has finished without an answer that reached it")
+	ErrAgent    = errors.New("the agent failed")
+)
+
+// System implements env.Env: the agent's own instructions are part of its calls.
+func (p player) System(context.Context) (env.Observation, error) { return env.Observation{}, nil }
+
+// Begin implements rollout.Caller.
+func (p player) Begin(e rollout.Episode) { p.Group, p.Index = e.Group, e.Index }
+
+// Reset implements env.Env: it starts the agent and waits for its first call.
+func (p player) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	p.Seed = seed
+	if err := p.start(ctx); err != nil {
+		return env.Observation{}, err
+	}
+	if err := p.await(ctx); errors.Is(err, errFinished) {
+		return env.Observation{}, fmt.Errorf("gateway: %w", ErrNoTurns)
+	} else if err != nil {
+		return env.Observation{}, err
+	}
+	return p.observation(), nil
+}
+
+// Call implements rollout.Caller.
+func (p player) Call() rollout.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.current
+	if c == nil {
+		return rollout.Call{After: -1}
+	}
+	out := rollout.Call{After: -1, Messages: c.messages, StopStrings: c.stops, Whole: func() []policy.Message {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.messages(whole(c.node), true)
+	}}
+	if n := c.node.Parent; n != nil {
+		out.After = n.Value.turn
+	}
+	return out
+}
+
+// observation shows the current call, for records.
+func (p player) observation() env.Observation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var o env.Observation
+	var lines []string
+	for _, m := range p.current.messages {
+		lines = append(lines, m.Text)
+		o.Images = append(o.Images, m.Images...)
+	}
+	o.Text = strings.Join(lines, "\n\n")
+	return o
+}
+
+// Step implements env.Env. A Caller is asked with Answer.
+func (p player) Step(ctx context.Context, response string) (env.Outcome, error) {
+	return p.Answer(ctx, rollout.Reply{Turn: len(p.turns), Text: response})
+}
+
+// Answer implements rollout.Caller.
+func (p player) Answer(ctx context.Context, r rollout.Reply) (env.Outcome, error) {
+	p.give(r)
+	switch err := p.await(ctx); {
+	case err == nil:
+		return env.Outcome{Observation: p.observation(), Trajectory: p.metrics()}, nil
+	case !errors.Is(err, errFinished):
+		return env.Outcome{}, err
+	}
+	if err := p.score(ctx); err != nil {
+		return env.Outcome{}, err
+	}
+	o := env.Outcome{Done: true, Success: p.ledger.success(), Trajectory: p.metrics()}
+	o.Trajectory["success"] = 0
+	if o.Success {
+		o.Trajectory["success"] = 1
+	}
+	return o, nil
+}
+
+func (p player) metrics() env.Metrics {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := env.Metrics{}
+	maps.Copy(m, p.state.counts)
+	return m
+}
+
+// Conclude implements rollout.Caller: it discards turns whose response nobody used, and pays the
+// rewards.
+func (p player) Conclude(t *rollout.Trajectory) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	drop := p.unused()
+	if err := t.Discard(drop...); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if len(t.Turns) == 0 {
+		return fmt.Errorf("gateway: %w", ErrNoTurns)
+	}
+	if t.Metrics == nil {
+		t.Metrics = env.Metrics{}
+	}
+	t.Metrics["agent/discarded"] = float64(len(drop))
+	t.Metrics["agent/rows"] = float64(len(t.Rows))
+	to := 0
+	for turn := range p.turns {
+		if slices.Contains(drop, turn) {
+			continue
+		}
+		if x, ok := p.ledger.turns[turn]; ok {
+			t.Turns[to].Reward = append(t.Turns[to].Reward, reward.Part{Name: "agent", Value: x})
+		}
+		to++
+	}
+	if x := p.ledger.last; x != nil {
+		last := &t.Turns[len(t.Turns)-1]
+		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: x.Reward})
+	}
+	return nil
+}
+
+// unused returns the turns to discard: responses that never arrived and that no call followed, and
+// responses without a follower beside one in the same place that has one. The mutex must be held.
+func (p player) unused() []int {
+	var drop []int
+	followed := map[*node]bool{} // by a call that is kept
+	for turn := len(p.turns) - 1; turn >= 0; turn-- {
+		c := p.turns[turn]
+		twin := false
+		if !followed[c.node] {
+			for _, o := range p.turns {
+				twin = twin || followed[o.node] && p.calls.Same(o.node, c.node)
+			}
+		}
+		if !followed[c.node] && (twin || !c.delivered) {
+			drop = append(drop, turn)
+		} else if c.node.Parent != nil {
+			followed[c.node.Parent] = true
+		}
+	}
+	slices.Reverse(drop)
+	return drop
+}
+
+// Unpaced reports whether episodes may start long after each other: those that wait for clients, and
+// those that wait until others have ended. A player with Patience does not let some wait for all.
+func (p player) Unpaced() bool { return p.options.Wait || p.options.Processes > 0 }
+
+// Close implements env.Env: it ends the agent and waits for it.
+func (p player) Close() error {
+	p.mu.Lock()
+	if p.state.err == nil && !p.state.finished {
+		p.state.err = errors.New("gateway: the episode was closed")
+	}
+	p.shut()
+	stop, stopped := p.stop, p.stopped
+	p.mu.Unlock()
+	if p.gate != nil {
+		p.gate.remove(p.Episode)
+	}
+	if stop != nil {
+		stop()
+		<-stopped
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/rollout/gateway/internal/dialect"
+	"vagen/rollout/gateway/internal/tree"
+)
+
+// Episode is an episode that an agent plays through a Gateway.
+type Episode struct {
+	// Task is what the configuration tells the agent, by name.
+	Task         map[string]any
+	Seed         int64
+	Group, Index int
+	// URL is the episode's address: clients of OpenAI's protocols get URL + "/v1", those of
+	// Anthropic's URL. Key is its API key.
+	URL, Key string
+
+	gate    *Gateway // nil before the first episode of an opener's
+	opener  *pool
+	options Options
+	id      string
+	stop    context.CancelFunc // ends the agent; nil before it starts
+	stopped chan struct{}      // closed when the agent has returned
+
+	mu      sync.Mutex
+	images  map[[32]byte]image.Image
+	calls   tree.Tree[*call]
+	queue   []*call
+	current *call
+	turns   []*call
+	items   map[string]*node // by the id of an answer
+	wake    chan struct{}    // has an element when the state has changed
+	state   state
+	ledger  ledger
+}
+
+type node = tree.Node[*call]
+
+// state says how far an episode is.
+type state struct {
+	claimed, finished, shut bool
+	err                     error // why it failed
+	limit                   bool  // the limit on turns was reached
+	counts                  map[string]float64
+}
+
+// call is a request for a response that has a place in the tree.
+type call struct {
+	node      *node
+	stops     []string
+	tools     bool
+	messages  []policy.Message
+	turn      int // −1 before the response
+	waiting   int // number of requests that wait for the answer
+	delivered bool
+	refused   *dialect.Error
+	done      chan struct{} // closed with the answer or the refusal
+}
+
+// over returns why an episode takes no calls.
+func (e *Episode) over() *dialect.Error {
+	switch {
+	case e.state.finished || e.state.err != nil:
+		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over", Message: "the episode is over"}
+	case e.state.limit:
+		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit", Message: rollout.ErrTurns.Error()}
+	}
+	return nil
+}
+
+// ask finds the place of a request and returns its call, an earlier one if the request repeats it.
+func (e *Episode) ask(r *dialect.Request, marked bool) (*call, *dialect.Error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.over(); err != nil {
+		return nil, err
+	}
+	if len(r.Constrained) > 0 && e.options.Constraints != Count {
+		return nil, refusal(r.Constrained[0], "the policy samples freely and gives no guarantee on the form of answers; "+
+			"leave this out, or set the option constraints of the environment to %q", Count)
+	}
+	ms, err := e.resolve(r)
+	if err != nil {
+		return nil, err
+	}
+	place := e.calls.Find(ms)
+	if c := again(place.Twins, marked); c != nil {
+		e.count("agent/retries", 1)
+		c.waiting++
+		return c, nil
+	}
+	if err := e.decode(ms); err != nil {
+		return nil, err
+	}
+	c := &call{stops: r.Stop, tools: r.Calls && r.Tools != "", turn: -1, waiting: 1, done: make(chan struct{})}
+	c.messages = e.messages(place.Delta, place.Parent == nil)
+	if place.Parent != nil {
+		place.Parent.Value.delivered = true
+	}
+	if n := len(c.messages); n == 0 || c.messages[n-1].Role != policy.User {
+		return nil, refusal("messages", "the last message must be the user's or a tool's result")
+	}
+	c.node = e.calls.Add(place, c)
+	e.note(r, place)
+	e.queue = append(e.queue, c)
+	e.signal()
+	return c, nil
+}
+
+// note counts what is remarkable about a request.
+func (e *Episode) note(r *dialect.Request, p tree.Place[*call]) {
+	e.count("agent/calls", 1)
+	if len(r.Overridden) > 0 {
+		e.count("agent/overridden", 1)
+	}
+	if len(r.Constrained) > 0 {
+		e.count("agent/constrained", 1)
+	}
+	if p.Loose {
+		e.count("agent/loose_matches", 1)
+	}
+	for _, m := range p.Delta {
+		if m.Role == dialect.Tool && m.Text == "[tool output omitted]" {
+			e.count("agent/lost_images", 1) // the OpenAI Agents SDK drops images of tools
+		}
+	}
+}
+
+func (e *Episode) count(name string, n float64) {
+	if e.state.counts == nil {
+		e.state.counts = map[string]float64{}
+	}
+	e.state.counts[name] += n
+}
+
+// again returns the call that a request repeats, nil if it is a new one: a marked retry of a call
+// without successors, or any request like one whose client is gone without the answer.
+func again(twins []*node, marked bool) *call {
+	for _, n := range slices.Backward(twins) {
+		c := n.Value
+		switch {
+		case c.refused != nil:
+		case c.waiting == 0 && !c.delivered, marked && len(n.Kids) == 0:
+			return c
+		}
+	}
+	return nil
+}
+
+// whole returns a conversation up to a call.
+func whole(n *node) []dialect.Message {
+	if n.Parent == nil {
+		return slices.Clone(n.Delta)
+	}
+	return append(append(whole(n.Parent), answered(n.Parent.Answer)), n.Delta...)
+}
+
+// resolve replaces references to earlier answers by these, and adds the definitions of tools.
+func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error) {
+	var out []dialect.Message
+	if r.Previous != "" {
+		n := e.items[strings.TrimPrefix(r.Previous, "resp_")]
+		if n == nil {
+			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
+		}
+		out = append(whole(n), answered(n.Answer))
+		if r.Messages[0].Role != dialect.System {
+			return append(out, r.Messages...), nil // with the instructions and tools of the earlier call
+		}
+		if out[0].Role == dialect.System {
+			out = out[1:]
+		}
+		fresh := withTools(r.Messages[:1:1], r.Tools)
+		return slices.Concat(fresh, out, r.Messages[1:]), nil
+	}
+	var last *node
+	for i, m := range r.Messages {
+		if m.Role != dialect.Reference {
+			out, last = append(out, m), nil
+			continue
+		}
+		_, id, _ := strings.Cut(m.ID, "_") // of msg_, rs_ or fc_
+		if at := strings.LastIndex(id, "_"); strings.HasPrefix(m.ID, "fc_") && at >= 0 {
+			id = strings.TrimPrefix(id[:at], "call_")
+		}
+		n := e.items[id]
+		if n == nil {
+			return nil, refusal(fmt.Sprintf("input[%d].id", i), "%q is no item of this episode", m.ID)
+		}
+		if n != last { // the items of an answer are one message
+			out, last = append(out, answered(n.Answer)), n
+		}
+	}
+	return withTools(out, r.Tools), nil
+}
+
+// answered is an answer as the message that comes back.
+func answered(a *dialect.Answer) dialect.Message {
+	return dialect.Message{Role: dialect.Assistant, Text: a.Text, Calls: a.Calls}
+}
+
+// left records that a client is gone before it had the answer, or that it has it.
+func (e *Episode) left(c *call, delivered bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.waiting--
+	c.delivered = c.delivered || delivered
+	if !delivered {
+		e.count("agent/lost_answers", 1)
+	}
+}
+
+func (e *Episode) signal() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next returns the next call that somebody waits for, nil if there is none. The mutex must be held.
+func (e *Episode) next() *call {
+	for len(e.queue) > 0 {
+		c := e.queue[0]
+		e.queue = e.queue[1:]
+		if c.waiting > 0 {
+			return c
+		}
+		e.calls.Remove(c.node)
+		c.refused = refusal("", "the client is gone")
+		close(c.done)
+	}
+	return nil
+}
+
+// errFinished ends await.
+var errFinished = errors.New("the agent has finished")
+
+// await waits for the next call. It returns errFinished when the agent has ended the episode.
+func (e *Episode) await(ctx context.Context) error {
+	for {
+		e.mu.Lock()
+		switch {
+		case e.state.err != nil:
+			err := e.state.err
+			e.shut()
+			e.mu.Unlock()
+			return err
+		case e.state.finished:
+			e.shut()
+			e.mu.Unlock()
+			return errFinished
+		}
+		if e.current = e.next(); e.current != nil {
+			e.mu.Unlock()
+			return nil
+		}
+		e.mu.Unlock()
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// shut refuses the calls that wait. The mutex must be held.
+func (e *Episode) shut() {
+	for _, c := range e.queue {
+		c.refused = e.over()
+		close(c.done)
+	}
+	e.queue = nil
+}
+
+// give answers the current call.
+func (e *Episode) give(r rollout.Reply) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.current
+	if e.current = nil; c == nil {
+		return
+	}
+	defer close(c.done)
+	if r.Err != nil {
+		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "context_length_exceeded", Message: r.Err.Error()}
+		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
+			c.refused.Code = "turn_limit"
+		}
+		e.calls.Remove(c.node)
+		e.count("agent/refused", 1)
+		return
+	}
+	a := newAnswer(fmt.Sprintf("%s-%d", e.id[:8], r.Turn), r.Text, c.stops, c.tools)
+	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
+	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
+	c.turn, c.node.Answer, c.messages = r.Turn, a, nil
+	if e.items == nil {
+		e.items = map[string]*node{}
+	}
+	e.items[a.ID] = c.node
+	e.turns = append(e.turns, c)
+}

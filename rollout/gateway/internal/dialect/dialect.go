@@ -1,0 +1,221 @@
+// Package dialect reads requests for responses in the protocols of OpenAI's chat completions, OpenAI's
+// Responses and Anthropic's messages, and writes answers in them. Decode returns the same Request for all;
+// Protocol.Encode and Protocol.Events write an Answer whole or as a stream.
+package dialect
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// Protocol is one of the protocols.
+type Protocol string
+
+// The protocols.
+const (
+	Chat      Protocol = "chat completions"
+	Responses Protocol = "responses"
+	Messages  Protocol = "messages"
+)
+
+// Roles of messages. Reference is a Responses item that stands for an earlier one.
+const (
+	System    = "system"
+	User      = "user"
+	Assistant = "assistant"
+	Tool      = "tool"
+	Reference = "reference"
+)
+
+// ImageMark marks the place of each image in a text.
+const ImageMark = "<image>"
+
+// Message is a message of a conversation. The texts of its parts are joined by line breaks.
+type Message struct {
+	Role   string
+	Text   string // with ImageMark for each of Images
+	Images []Image
+	Calls  []Call // of the assistant
+	ID     string // of the item that a Reference names
+}
+
+// Image is an image's file.
+type Image struct {
+	Data []byte
+	Hash [sha256.Size]byte // of Data
+}
+
+// Call is a call of a tool. Arguments is the text that the model wrote; it may be no JSON.
+type Call struct {
+	ID, Name, Arguments string
+}
+
+// Request is what a client asks for.
+type Request struct {
+	Messages []Message
+	Tools    string   // definitions, one JSON object a line; "" for none
+	Calls    bool     // the answer may call tools
+	Stop     []string // texts that end the answer
+	Model    string
+	Previous string // Responses: the earlier answer that Messages follow
+
+	Stream, Usage bool // as a stream; with its last chunk's usage
+	Thinking      bool // Messages: reasoning is wanted in blocks
+	Encrypted     bool // Responses: reasoning items carry encrypted_content
+
+	// Overridden names fields that ask for other sampling than the run's, and Constrained those that
+	// ask for answers of a given form, which the policy does not guarantee.
+	Overridden, Constrained []string
+}
+
+// Answer is a response in parts.
+type Answer struct {
+	ID               string // unique within the gateway, letters, digits, - and _
+	Text, Reasoning  string
+	Calls            []Call
+	Stops            []string // of the Request
+	Length           bool     // the limit on tokens was reached
+	Stopped          string   // the text of Request.Stop that ended it
+	Read, Wrote      int      // tokens
+	Created          int64    // Unix seconds
+	Thinking, Usage  bool     // of the Request
+	Model, Encrypted string
+}
+
+// Error is the answer to a request that is refused.
+type Error struct {
+	Status  int    // of HTTP
+	Kind    string // such as invalid_request_error
+	Field   string // that is wrong; "" for none
+	Code    string
+	Message string // names the value and what is allowed
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Message
+	}
+	return e.Field + ": " + e.Message
+}
+
+// bad returns an error about a field. A client does not repeat the request.
+func bad(field, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// Body returns the error in the format of a protocol.
+func (p Protocol) Body(e *Error) []byte {
+	var out any
+	if p == Messages {
+		out = map[string]any{"type": "error", "error": map[string]any{"type": e.Kind, "message": e.Error()}}
+	} else {
+		var param, code any
+		if e.Field != "" {
+			param = e.Field
+		}
+		if e.Code != "" {
+			code = e.Code
+		}
+		out = map[string]any{"error": map[string]any{"message": e.Error(), "type": e.Kind, "param": param, "code": code}}
+	}
+	return marshal(out)
+}
+
+// marshal converts to JSON without escapes of <, > and &. The values are of this package's
+// making and cannot fail.
+func marshal(v any) []byte {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v)
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// Decode reads a request's body.
+func (p Protocol) Decode(body []byte) (*Request, error) {
+	if err := depth(body); err != nil {
+		return nil, err
+	}
+	r := &Request{Calls: true}
+	var err error
+	switch p {
+	case Chat:
+		err = r.chat(body)
+	case Responses:
+		err = r.responses(body)
+	default:
+		err = r.messages(body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
+		return nil, bad("messages", "empty, must have at least one message with content")
+	}
+	if r.Messages[len(r.Messages)-1].Role == Assistant {
+		return nil, bad("messages", "the last message is the assistant's, must be the user's or a tool's result")
+	}
+	return r, nil
+}
+
+// maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
+const maxDepth = 128
+
+// depth refuses a text that is nested too deeply, before anything is decoded.
+func depth(body []byte) error {
+	open, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if open++; open > maxDepth {
+				return bad("", "the body is nested more than %d levels deep at byte %d", maxDepth, i)
+			}
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return nil
+}
+
+var thought = regexp.MustCompile(`(?s)<think>.*?(</think>|$)`)
+
+// Plain returns a text without reasoning and without white space at its ends.
+func Plain(text string) string {
+	text = thought.ReplaceAllString(text, "")
+	return strings.TrimSpace(strings.ReplaceAll(text, "</think>", ""))
+}
+
+// tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops
+// those that have reasoning at most.
+func tidy(ms []Message) []Message {
+	var out []Message
+	for _, m := range ms {
+		if m.Role == Assistant && len(m.Calls) == 0 && Plain(m.Text) == "" {
+			continue
+		}
+		if last := len(out) - 1; m.Role == Assistant && last >= 0 && out[last].Role == Assistant {
+			l := &out[last]
+			l.Text, l.Images = join(l.Text, m.Text), append(l.Images, m.Images...)
+			l.Calls = append(l.Calls, m.Calls...)
+			continue
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n" + b
+}

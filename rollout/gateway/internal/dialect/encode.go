@@ -1,0 +1,160 @@
+package dialect
+
+import (
+	"encoding/json"
+)
+
+type object = map[string]any
+
+// Encode returns an answer as one body.
+func (p Protocol) Encode(a *Answer) []byte {
+	switch p {
+	case Chat:
+		return marshal(a.chat())
+	case Responses:
+		return marshal(a.response("completed", a.items()))
+	default:
+		return marshal(a.message(a.blocks(), a.stopReason()))
+	}
+}
+
+// chat is the answer of chat completions.
+func (a *Answer) chat() object {
+	m := object{"role": Assistant, "content": a.Text}
+	if a.Text == "" && len(a.Calls) > 0 {
+		m["content"] = nil
+	}
+	if a.Reasoning != "" {
+		m["reasoning_content"] = a.Reasoning
+	}
+	if calls := a.toolCalls(); len(calls) > 0 {
+		m["tool_calls"] = calls
+	}
+	return object{
+		"id": "chatcmpl-" + a.ID, "object": "chat.completion", "created": a.Created, "model": a.Model,
+		"choices": []object{{"index": 0, "message": m, "finish_reason": a.finish()}}, "usage": a.chatUsage(),
+	}
+}
+
+func (a *Answer) toolCalls() []object {
+	var out []object
+	for _, c := range a.Calls {
+		out = append(out, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
+	}
+	return out
+}
+
+func (a *Answer) finish() string {
+	switch {
+	case len(a.Calls) > 0:
+		return "tool_calls"
+	case a.Length:
+		return "length"
+	}
+	return "stop"
+}
+
+func (a *Answer) chatUsage() object {
+	return object{
+		"prompt_tokens": a.Read, "completion_tokens": a.Wrote, "total_tokens": a.Read + a.Wrote,
+		"prompt_tokens_details": object{"cached_tokens": 0}, "completion_tokens_details": object{"reasoning_tokens": 0},
+	}
+}
+
+// items are the output of Responses.
+func (a *Answer) items() []object {
+	out := []object{}
+	if a.Reasoning != "" {
+		item := object{"type": "reasoning", "id": "rs_" + a.ID, "summary": []object{{"type": "summary_text", "text": a.Reasoning}}}
+		if a.Encrypted != "" {
+			item["encrypted_content"] = a.Encrypted
+		}
+		out = append(out, item)
+	}
+	if a.Text != "" || len(a.Calls) == 0 {
+		out = append(out, object{
+			"type": "message", "id": "msg_" + a.ID, "role": Assistant, "status": "completed",
+			"content": []object{{"type": "output_text", "text": a.Text, "annotations": []any{}, "logprobs": []any{}}},
+		})
+	}
+	for _, c := range a.Calls {
+		out = append(out, object{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name, "arguments": c.Arguments, "status": "completed"})
+	}
+	return out
+}
+
+// response is the answer of Responses with a status and its items.
+func (a *Answer) response(status string, items []object) object {
+	out := object{
+		"id": "resp_" + a.ID, "object": "response", "created_at": a.Created, "status": status, "error": nil,
+		"incomplete_details": nil, "instructions": nil, "metadata": object{}, "model": a.Model, "output": items,
+		"parallel_tool_calls": true, "temperature": 1.0, "top_p": 1.0, "tool_choice": "auto", "tools": []any{},
+		"usage": nil,
+	}
+	if status != "completed" {
+		return out
+	}
+	if a.Length {
+		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "max_output_tokens"}
+	}
+	out["usage"] = object{
+		"input_tokens": a.Read, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": a.Wrote,
+		"output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": a.Read + a.Wrote,
+	}
+	return out
+}
+
+// blocks are the content of a message of Anthropic's.
+func (a *Answer) blocks() []object {
+	out := []object{}
+	if a.Reasoning != "" && a.Thinking {
+		out = append(out, object{"type": "thinking", "thinking": a.Reasoning, "signature": a.ID})
+	}
+	if a.Text != "" {
+		out = append(out, object{"type": "text", "text": a.Text})
+	}
+	for _, c := range a.Calls {
+		out = append(out, object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": input(c.Arguments)})
+	}
+	return out
+}
+
+// input converts arguments to the JSON object of a tool_use. What is no object is sent as the only
+// field of one, as Anthropic's protocol has no place for text.
+func input(arguments string) any {
+	var o map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &o) == nil && o != nil {
+		return o
+	}
+	if arguments == "" {
+		return object{}
+	}
+	return object{InvalidKey: arguments}
+}
+
+// InvalidKey is the field in which arguments are sent that are no JSON object.
+const InvalidKey = "INVALID_JSON"
+
+func (a *Answer) stopReason() any {
+	switch {
+	case len(a.Calls) > 0:
+		return "tool_use"
+	case a.Length:
+		return "max_tokens"
+	case a.Stopped != "":
+		return "stop_sequence"
+	}
+	return "end_turn"
+}
+
+func (a *Answer) message(content []object, reason any) object {
+	var stopped any
+	if a.Stopped != "" && reason == "stop_sequence" {
+		stopped = a.Stopped
+	}
+	return object{
+		"id": "msg_" + a.ID, "type": "message", "role": Assistant, "model": a.Model, "content": content,
+		"stop_reason": reason, "stop_sequence": stopped,
+		"usage": object{"input_tokens": a.Read, "output_tokens": a.Wrote, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
+	}
+}

@@ -1,0 +1,231 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// echoed says how an answer came back.
+type echoed struct {
+	ok    bool
+	rest  []dialect.Message // the messages after it
+	loose bool
+	named bool // with the ids of its calls
+}
+
+// echo compares the beginning of a conversation's rest with an answer. These changes of clients are
+// known, see docs/agents.md:
+//   - reasoning is dropped, or moved between <think> tags and a field
+//   - white space at the ends of the text is added or removed, or a stop text added
+//   - arguments of calls are serialised again: order of keys, spaces, escapes, 2.0 for 2
+//   - arguments that are no JSON are replaced
+//   - the text beside calls is dropped, or calls are part of the text
+//   - several calls come back in turn, each before its result
+//   - an empty answer is dropped
+func echo(a *dialect.Answer, rest []dialect.Message) echoed {
+	empty := dialect.Plain(a.Text) == "" && len(a.Calls) == 0
+	if len(rest) == 0 || rest[0].Role != dialect.Assistant {
+		return echoed{ok: empty && len(rest) > 0, rest: rest, loose: true}
+	}
+	e := rest[0]
+	rest = rest[1:]
+	got := dialect.Plain(e.Text)
+	same := sameText(a, e.Text)
+	switch {
+	case sameCalls(a.Calls, e.Calls):
+		if !same && (len(a.Calls) == 0 || got != "") {
+			return echoed{}
+		}
+		loose := e.Text != a.Text && !(a.Text == "" && strings.TrimSpace(e.Text) == "")
+		return echoed{ok: true, rest: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}
+	case len(e.Calls) == 0 && len(a.Calls) > 0:
+		before, calls, ok := written(got)
+		return echoed{ok: ok && sameText(a, before) && sameCalls(a.Calls, calls), rest: rest, loose: true, named: sameIDs(a.Calls, calls)}
+	case len(e.Calls) < len(a.Calls) && (same || got == ""):
+		return inTurn(a, e, rest)
+	}
+	return echoed{}
+}
+
+// inTurn recognises calls that come back one after another, each with its results. The results
+// come first in the rest that it returns, as if all calls had come in one message.
+func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) echoed {
+	calls := slices.Clone(e.Calls)
+	var results []dialect.Message
+	for len(calls) < len(a.Calls) {
+		n := 0
+		for n < len(rest) && rest[n].Role == dialect.Tool {
+			n++
+		}
+		results = append(results, rest[:n]...)
+		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 || dialect.Plain(rest[n].Text) != "" {
+			return echoed{}
+		}
+		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]
+	}
+	return echoed{ok: sameCalls(a.Calls, calls), rest: slices.Concat(results, rest), loose: true, named: sameIDs(a.Calls, calls)}
+}
+
+// sameText compares a text that came back with that of an answer. Some clients put the stop text
+// at its end, whether it was written or not.
+func sameText(a *dialect.Answer, got string) bool {
+	text := dialect.Plain(a.Text)
+	if got = dialect.Plain(got); got == text {
+		return true
+	}
+	return slices.ContainsFunc(a.Stops, func(stop string) bool { return dialect.Plain(strings.TrimSuffix(got, stop)) == text })
+}
+
+func sameIDs(a, b []dialect.Call) bool {
+	return len(a) > 0 && slices.EqualFunc(a, b, func(x, y dialect.Call) bool { return x.ID == y.ID })
+}
+
+// sameCalls compares calls by name and arguments. Those of the first are as the model wrote them.
+func sameCalls(a, b []dialect.Call) bool {
+	return slices.EqualFunc(a, b, func(x, y dialect.Call) bool { return x.Name == y.Name && sameArguments(x.Arguments, y.Arguments) })
+}
+
+// sameArguments compares as JSON. Text that is no JSON comes back as it was, as {}, inside of an
+// object, or as far as it could be parsed: any object stands for it.
+func sameArguments(wrote, got string) bool {
+	if strings.TrimSpace(wrote) == strings.TrimSpace(got) {
+		return true
+	}
+	a, ok := parse(wrote)
+	b, object := parse(got)
+	if _, isObject := b.(map[string]any); !ok {
+		return object && isObject
+	}
+	return object && sameValue(a, b)
+}
+
+func parse(text string) (any, bool) {
+	if strings.TrimSpace(text) == "" {
+		text = "{}"
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || d.More() {
+		return nil, false
+	}
+	return v, true
+}
+
+// sameValue compares decoded JSON. Numbers are equal if their values are.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(a, b, sameValue)
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, sameValue)
+	case json.Number:
+		b, ok := b.(json.Number)
+		if !ok || a == b {
+			return ok
+		}
+		if _, err := strconv.ParseInt(a.String(), 10, 64); err == nil {
+			if _, err := strconv.ParseInt(b.String(), 10, 64); err == nil {
+				return false // large integers that differ in the last digits
+			}
+		}
+		x, err1 := a.Float64()
+		y, err2 := b.Float64()
+		return err1 == nil && err2 == nil && x == y
+	}
+	return a == b
+}
+
+// writtenCalls is how smolagents begins the calls in a text.
+const writtenCalls = "Calling tools:\n"
+
+// written reads calls that a client put into the text, as a list in Python's notation.
+func written(text string) (before string, calls []dialect.Call, ok bool) {
+	at := strings.LastIndex(text, writtenCalls)
+	if at < 0 {
+		return text, nil, false
+	}
+	var list []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &list) != nil {
+		return text, nil, false
+	}
+	for _, c := range list {
+		arguments := string(c.Function.Arguments)
+		var quoted string
+		if json.Unmarshal(c.Function.Arguments, &quoted) == nil {
+			arguments = quoted
+		}
+		calls = append(calls, dialect.Call{ID: c.ID, Name: c.Function.Name, Arguments: arguments})
+	}
+	return text[:at], calls, true
+}
+
+// fromPython converts Python's notation of lists, mappings, strings and numbers to JSON. Other text
+// gives something that is no JSON.
+func fromPython(text string) []byte {
+	var b bytes.Buffer
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\'' || c == '"':
+			end := i + 1
+			for end < len(text) && text[end] != c {
+				if text[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			s, _ := json.Marshal(unescape(text[i+1 : min(end, len(text))]))
+			b.Write(s)
+			i = end
+		case strings.HasPrefix(text[i:], "True"), strings.HasPrefix(text[i:], "None"):
+			b.WriteString(map[byte]string{'T': "true", 'N': "null"}[c])
+			i += 3
+		case strings.HasPrefix(text[i:], "False"):
+			b.WriteString("false")
+			i += 4
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.Bytes()
+}
+
+// unescape decodes the escapes of a Python string.
+func unescape(s string) string {
+	var b strings.Builder
+	for s != "" {
+		if strings.HasPrefix(s, `\'`) || strings.HasPrefix(s, `\"`) {
+			b.WriteByte(s[1])
+			s = s[2:]
+			continue
+		}
+		r, multibyte, tail, err := strconv.UnquoteChar(s, 0)
+		if err != nil {
+			b.WriteString(s)
+			break
+		}
+		if multibyte || r < 0x80 {
+			b.WriteRune(r)
+		} else if strings.HasPrefix(s, `\x`) {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
+		s = tail
+	}
+	return b.String()
+}

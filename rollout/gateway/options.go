@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"vagen/env"
+)
+
+// Values of Options.Constraints.
+const (
+	Refuse = "refuse" // requests that demand a form of answers get an error
+	Count  = "count"  // they are answered like others, and counted
+)
+
+// Options are the options of the environment agent. One of Command, URL and Wait says where the
+// agent comes from, unless the program that opened the Gateway has its own.
+type Options struct {
+	// Command starts the agent of an episode, see Episode.environ for what it gets.
+	Command []string `option:"command"`
+	// URL is asked with POST to play an episode; the answer ends it.
+	URL string `option:"url"`
+	// Wait lets episodes wait until a client takes them with POST /episodes.
+	Wait bool `option:"wait"`
+	// Task is passed to the agent.
+	Task map[string]any `option:"task"`
+	// Listen is the gateway's address, TokenEnv the environment variable with its token. Addresses
+	// that other machines reach need one.
+	Listen   string `option:"listen"`
+	TokenEnv string `option:"token_env"`
+	// Host is the name in the addresses that agents get; "" is the address of Listen.
+	Host string `option:"host"`
+	// RewardCommand scores an episode: it reads a Record and writes a Score, both as JSON.
+	RewardCommand []string `option:"reward_command"`
+	RewardTimeout float64  `option:"reward_timeout"` // seconds
+	// Constraints is Refuse or Count.
+	Constraints string `option:"constraints"`
+	// Processes is how many agents run at a time; 0 is no limit.
+	Processes int `option:"processes"`
+}
+
+// errNoAgent means that nothing says where the agent comes from.
+var errNoAgent = fmt.Errorf("gateway: option \"command\": %w: one of command, url and wait must be set", env.ErrOption)
+
+// DefaultOptions returns options without an agent.
+func DefaultOptions() Options {
+	return Options{Listen: "127.0.0.1:0", RewardTimeout: 60, Constraints: Refuse}
+}
+
+// Validate lists all faults of the options.
+func (o *Options) Validate() error {
+	var errs []error
+	say := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("gateway: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	if len(o.Command) > 0 && o.Command[0] == "" {
+		say("command", "its first element is empty, must be a program")
+	}
+	if len(o.RewardCommand) > 0 && o.RewardCommand[0] == "" {
+		say("reward_command", "its first element is empty, must be a program")
+	}
+	if n := b2i(len(o.Command) > 0) + b2i(o.URL != "") + b2i(o.Wait); n > 1 {
+		say("command", "more than one of command, url and wait is set, only one is allowed")
+	}
+	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		say("url", "%q is not allowed, must be a URL with http or https", o.URL)
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		say("listen", "%q is not allowed, must be host:port", o.Listen)
+	} else if !loopback(o.Listen) && o.TokenEnv == "" {
+		say("listen", "other machines reach %q, so that token_env must name an environment variable with a token", o.Listen)
+	}
+	if !(o.RewardTimeout > 0 && o.RewardTimeout <= 1e6) {
+		say("reward_timeout", "%v is not allowed, must be in (0, 1e6]", o.RewardTimeout)
+	}
+	if o.Constraints != Refuse && o.Constraints != Count {
+		say("constraints", "%q is not allowed, must be %s or %s", o.Constraints, Refuse, Count)
+	}
+	if o.Processes < 0 {
+		say("processes", "%d is not allowed, must not be negative", o.Processes)
+	}
+	return errors.Join(errs...)
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// loopback reports whether only this machine reaches an address host:port.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"fmt"
+	"image"
+	"strings"
+
+	"vagen/internal/imagefile"
+	"vagen/policy"
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// toolText shows definitions of tools in the system prompt and says how to call them, in the form of
+// the chat templates of Qwen2.5 and Qwen3, which the models were trained with.
+const toolText = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
+	"You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n%s\n</tools>\n\n" +
+	"For each function call, return a json object with function name and arguments within " +
+	callOpen + callClose + " XML tags:\n" + callOpen + "\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n" + callClose
+
+// withTools adds definitions of tools to the instructions, which are the first message then. All
+// leading instructions become one message.
+func withTools(ms []dialect.Message, tools string) []dialect.Message {
+	var lines []string
+	system := dialect.Message{Role: dialect.System}
+	for len(ms) > 0 && ms[0].Role == dialect.System {
+		lines = append(lines, ms[0].Text)
+		system.Images, ms = append(system.Images, ms[0].Images...), ms[1:]
+	}
+	if tools != "" {
+		lines = append(lines, fmt.Sprintf(toolText, tools))
+	}
+	if system.Text = strings.Join(lines, "\n\n"); system.Text == "" {
+		return ms
+	}
+	return append([]dialect.Message{system}, ms...)
+}
+
+// messages converts messages to those of a policy: users, tools and later instructions in turn make
+// one message, as chat templates want it.
+func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
+	var out []policy.Message
+	for _, m := range ms {
+		var p policy.Message
+		switch m.Role {
+		case dialect.System:
+			if p.Role = policy.User; begins && len(out) == 0 {
+				p.Role = policy.System
+			}
+			p.Text = m.Text
+		case dialect.Assistant:
+			p = policy.Message{Role: policy.Assistant, Text: m.Text}
+			for _, c := range m.Calls {
+				p.Text = strings.TrimPrefix(p.Text+fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose), "\n")
+			}
+		case dialect.Tool:
+			p.Role, p.Text = policy.User, "<tool_response>\n"+m.Text+"\n</tool_response>"
+		default:
+			p.Role, p.Text = policy.User, m.Text
+		}
+		for _, im := range m.Images {
+			p.Images = append(p.Images, e.images[im.Hash])
+		}
+		if last := len(out) - 1; last >= 0 && out[last].Role == policy.User && p.Role == policy.User {
+			out[last].Text += "\n" + p.Text
+			out[last].Images = append(out[last].Images, p.Images...)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Limits of images.
+const (
+	maxSide   = 8192
+	maxPixels = 1 << 24
+	maxImages = 64 // of one call
+)
+
+// decode decodes the images of messages that the episode has not seen, and drops their files.
+func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
+	n, pixels := 0, 0
+	for i := range ms {
+		for k := range ms[i].Images {
+			im := &ms[i].Images[k]
+			if n++; n > maxImages {
+				return refusal("", "more than %d images in the messages of one call", maxImages)
+			}
+			if _, seen := e.images[im.Hash]; !seen {
+				width, height, err := imagefile.Size(im.Data)
+				if err != nil {
+					return refusal("", "image %d of message %d: %v, must be PNG, JPEG or GIF", k, i, err)
+				}
+				if pixels += width * height; width > maxSide || height > maxSide || pixels > maxPixels {
+					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k, i, width, height, maxSide, maxPixels)
+				}
+				picture, err := imagefile.Decode(im.Data)
+				if err != nil {
+					return refusal("", "image %d of message %d: %v", k, i, err)
+				}
+				if e.images == nil {
+					e.images = map[[32]byte]image.Image{}
+				}
+				e.images[im.Hash] = picture
+			}
+			im.Data = nil
+		}
+	}
+	return nil
+}
+
+// refusal is an error about a request that is not repeated.
+func refusal(field, format string, args ...any) *dialect.Error {
+	return &dialect.Error{Status: 400, Kind: "invalid_request_error", Field: field, Message: fmt.Sprintf(format, args...)}
+}

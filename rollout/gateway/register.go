@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+
+	"vagen/env"
+)
+
+// Name is the name of the environment.
+const Name = "agent"
+
+// Register adds the environment agent to a registry. Its gateways open with the first episode, one for
+// each address in the options, and serve until the registry is closed; a later
+// episode opens them again.
+func Register(r *env.Registry, log *slog.Logger) error {
+	p := &pool{log: log, open: map[string]*Gateway{}}
+	r.OnClose(p.close)
+	r.SetRemote(Name)
+	return r.Register(Name, p.env, "programs that ask a language model, through a gateway")
+}
+
+// pool opens gateways by their addresses.
+type pool struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	open map[string]*Gateway
+}
+
+func (p *pool) env(config map[string]any) (env.Env, error) {
+	o := DefaultOptions()
+	if err := env.Decode(config, &o); err != nil {
+		return nil, err
+	}
+	err := o.Validate()
+	if len(o.Command) == 0 && o.URL == "" && !o.Wait {
+		err = errors.Join(err, errNoAgent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return player{&Episode{opener: p, options: o, Task: o.Task, wake: make(chan struct{}, 1)}}, nil
+}
+
+// gateway returns the gateway of an address.
+func (p *pool) gateway(o *Options) (*Gateway, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g := p.open[o.Listen]; g != nil {
+		return g, nil
+	}
+	t, err := token(o.TokenEnv)
+	if err != nil {
+		return nil, err
+	}
+	g, err := New(Settings{Listen: o.Listen, Token: t, Host: o.Host, Log: p.log})
+	if err == nil {
+		p.open[o.Listen] = g
+	}
+	return g, err
+}
+
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, g := range p.open {
+		errs = append(errs, g.Close())
+	}
+	clear(p.open)
+	return errors.Join(errs...)
+}

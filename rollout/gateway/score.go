@@ -1,0 +1,217 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"time"
+
+	"vagen/internal/procgroup"
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// Score is what an episode was worth.
+type Score struct {
+	Reward  float64 `json:"reward"`
+	Success *bool   `json:"success,omitempty"` // nil: a positive reward is a success
+}
+
+// ledger holds the rewards of an episode.
+type ledger struct {
+	turns map[int]float64 // by turn
+	last  *Score          // of the episode
+}
+
+func (l *ledger) success() bool {
+	switch {
+	case l.last == nil:
+		return false
+	case l.last.Success != nil:
+		return *l.last.Success
+	}
+	return l.last.Reward > 0
+}
+
+// pay records a reward: that of the episode, or with an answer's id that of its turn. A reward
+// that is sent again must be the same.
+func (e *Episode) pay(answer string, s Score) *dialect.Error {
+	if math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
+		return refusal("reward", "%v is not allowed, must be finite", s.Reward)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := &e.ledger
+	conflict := func(was float64) *dialect.Error {
+		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward", Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
+	}
+	if answer == "" {
+		if l.last != nil && l.last.Reward != s.Reward {
+			return conflict(l.last.Reward)
+		}
+		if l.last == nil || s.Success != nil {
+			l.last = &s
+		}
+		return nil
+	}
+	n := e.items[trimID(answer)]
+	if n == nil {
+		return refusal("answer", "%q is no answer of this episode", answer)
+	}
+	turn := n.Value.turn
+	if was, ok := l.turns[turn]; ok && was != s.Reward {
+		return conflict(was)
+	}
+	if l.turns == nil {
+		l.turns = map[int]float64{}
+	}
+	l.turns[turn] = s.Reward
+	return nil
+}
+
+// finish ends an episode, with an error if the agent failed.
+func (e *Episode) finish(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.finished || e.state.err != nil {
+		return
+	}
+	if err != nil && !e.state.limit { // agents may fail when they get no more answers
+		e.state.err = fmt.Errorf("gateway: %w: %w", ErrAgent, err)
+	} else {
+		e.state.finished = true
+	}
+	e.signal()
+}
+
+// Record is an episode as a program that scores it reads it.
+type Record struct {
+	Task  map[string]any `json:"task"`
+	Seed  int64          `json:"seed"`
+	Group int            `json:"group"`
+	Turns []RecordTurn   `json:"turns"`
+	Score *Score         `json:"score,omitempty"` // from the agent; nil if it sent none
+}
+
+// RecordTurn is an answer and what is new before it.
+type RecordTurn struct {
+	After     int             `json:"after"` // the turn it follows, −1 for none
+	Messages  []RecordMessage `json:"messages"`
+	Text      string          `json:"text"`
+	Reasoning string          `json:"reasoning,omitempty"`
+	Calls     []RecordCall    `json:"calls,omitempty"`
+}
+
+// RecordMessage is a message without its images.
+type RecordMessage struct {
+	Role string `json:"role"`
+	Text string `json:"text"`
+}
+
+// RecordCall is a call of a tool.
+type RecordCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// record describes the episode.
+func (e *Episode) record() Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group, Score: e.ledger.last}
+	for _, c := range e.turns {
+		a := c.node.Answer
+		t := RecordTurn{After: -1, Text: a.Text, Reasoning: a.Reasoning}
+		if p := c.node.Parent; p != nil {
+			t.After = p.Value.turn
+		}
+		for _, m := range c.node.Delta {
+			t.Messages = append(t.Messages, RecordMessage{m.Role, m.Text})
+		}
+		for _, k := range a.Calls {
+			t.Calls = append(t.Calls, RecordCall{k.Name, k.Arguments})
+		}
+		r.Turns = append(r.Turns, t)
+	}
+	return r
+}
+
+// score asks the function or the program that scores episodes, and checks that there is a reward.
+func (e *Episode) score(ctx context.Context) error {
+	var s Score
+	var err error
+	switch {
+	case e.gate.o.Score != nil:
+		s, err = e.gate.o.Score(ctx, e.record())
+	case len(e.options.RewardCommand) > 0:
+		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.record())
+	default:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.ledger.last == nil && len(e.ledger.turns) == 0 {
+			return fmt.Errorf("gateway: %w", ErrNoReward)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("gateway: reward: %w", err)
+	}
+	if math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
+		return fmt.Errorf("gateway: reward: %v is not allowed, must be finite", s.Reward)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ledger.last = &s
+	return nil
+}
+
+// rewardOutput limits what a program that scores may write, in bytes.
+const rewardOutput = 64 << 10
+
+// runReward runs a program that reads a Record as JSON and writes a Score as JSON.
+func runReward(ctx context.Context, command []string, seconds float64, r Record) (Score, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
+	defer cancel()
+	in, err := json.Marshal(r)
+	if err != nil {
+		return Score{}, err
+	}
+	out, complaints := &tail{most: rewardOutput}, &tail{most: shownOutput}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(in), out, complaints, time.Second
+	procgroup.KillOnCancel(cmd)
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w (limit %v s)", ctx.Err(), seconds)
+		}
+		return Score{}, fmt.Errorf("command %q: %w: %s", command[0], err, complaints.kept)
+	}
+	var s struct {
+		Reward  *float64 `json:"reward"`
+		Success *bool    `json:"success"`
+	}
+	if err := json.Unmarshal(out.kept, &s); err != nil {
+		return Score{}, fmt.Errorf("command %q: its output must be a JSON object with a reward: %w", command[0], err)
+	}
+	if s.Reward == nil {
+		return Score{}, errors.New("the output of the command has no field reward")
+	}
+	return Score{Reward: *s.Reward, Success: s.Success}, nil
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	most int
+	kept []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.kept = append(t.kept, b...)
+	if n := len(t.kept) - t.most; n > 0 {
+		t.kept = append(t.kept[:0], t.kept[n:]...)
+	}
+	return len(b), nil
+}

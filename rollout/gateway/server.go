@@ -1,0 +1,310 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// handler returns the routes. The protocols are served below an episode's address and, for clients
+// whose key names the episode, below /v1.
+func (g *Gateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /episodes", g.open)
+	mux.HandleFunc("GET /episodes/{id}", g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) { write(w, 200, e.report()) }))
+	mux.HandleFunc("POST /episodes/{id}/reward", g.with(g.reward))
+	mux.HandleFunc("POST /episodes/{id}/finish", g.with(g.finish))
+	for _, at := range []string{"/episodes/{id}", ""} {
+		mux.HandleFunc("POST "+at+"/v1/chat/completions", g.protocol(dialect.Chat))
+		mux.HandleFunc("POST "+at+"/v1/responses", g.protocol(dialect.Responses))
+		mux.HandleFunc("POST "+at+"/v1/messages", g.protocol(dialect.Messages))
+		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(countTokens))
+		mux.HandleFunc("GET "+at+"/v1/models", g.with(models))
+		mux.HandleFunc("GET "+at+"/v1/models/{model}", g.with(models))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {
+			fail(w, dialect.Chat, &dialect.Error{Status: http.StatusForbidden, Kind: "permission_error", Field: "Host", Message: "web pages, and without a token other names than those of this machine, are not allowed"})
+			return
+		}
+		r.URL.Path = strings.TrimSuffix(r.URL.Path, "/")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// bearer returns the key of a request.
+func bearer(r *http.Request) string {
+	if k := r.Header.Get("X-Api-Key"); k != "" {
+		return k
+	}
+	k, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return strings.TrimSpace(k)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// find returns the episode of a request, by the address or by the key. With a token, the
+// key is needed in any case.
+func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
+	key := bearer(r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id := r.PathValue("id")
+	e := g.keys[key]
+	if id != "" {
+		e = g.episodes[id]
+	}
+	switch {
+	case e == nil && id != "":
+		return nil, &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_episode", Message: "there is no such episode, or it is over"}
+	case e == nil || g.o.Token != "" && !same(key, e.Key):
+		return nil, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Message: "the key is not that of an episode"}
+	}
+	return e, nil
+}
+
+// with finds the episode of a request.
+func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		e, err := g.find(r)
+		if err != nil {
+			fail(w, protocolOf(r), err)
+			return
+		}
+		f(e, w, r)
+	}
+}
+
+func protocolOf(r *http.Request) dialect.Protocol {
+	if strings.Contains(r.URL.Path, "/v1/messages") {
+		return dialect.Messages
+	}
+	return dialect.Chat
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+func fail(w http.ResponseWriter, p dialect.Protocol, e *dialect.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	if e.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(p.Body(e)) // the client may be gone
+}
+
+// body reads a request's body.
+func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *dialect.Error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Kind: "request_too_large", Message: fmt.Sprintf("the body has more than %d bytes", most)}
+	} else if err != nil {
+		return nil, refusal("", "the body could not be read: %v", err)
+	}
+	return raw, nil
+}
+
+// protocol answers a request for a response.
+func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
+	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) {
+		raw, bad := g.body(w, r, g.o.MaxBody)
+		var q *dialect.Request
+		if bad == nil {
+			var err error
+			if q, err = p.Decode(raw); err != nil && !errors.As(err, &bad) {
+				bad = refusal("", "%v", err)
+			}
+		}
+		if bad != nil {
+			e.mark("agent/bad_requests")
+			fail(w, p, bad)
+			return
+		}
+		count := r.Header.Get("X-Stainless-Retry-Count")
+		c, bad := e.ask(q, count != "" && count != "0")
+		if bad != nil {
+			e.mark("agent/refused")
+			fail(w, p, bad)
+			return
+		}
+		select {
+		case <-c.done:
+		case <-r.Context().Done():
+			e.left(c, false)
+			return
+		}
+		if c.refused != nil {
+			e.left(c, true)
+			fail(w, p, c.refused)
+			return
+		}
+		e.left(c, g.send(w, r, p, q, c) == nil)
+	})
+}
+
+// writeTime limits the time that a client takes to read an answer.
+const writeTime = time.Minute
+
+// send writes an answer. An error means that it did not arrive.
+func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protocol, q *dialect.Request, c *call) error {
+	a := *c.node.Answer
+	a.Thinking, a.Usage, a.Model = q.Thinking, q.Usage, q.Model
+	if a.Model == "" {
+		a.Model = modelName
+	}
+	if q.Encrypted {
+		a.Encrypted = a.ID
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by writers of tests
+	parts, kind := [][]byte{p.Encode(&a)}, "application/json"
+	if q.Stream {
+		parts, kind = p.Events(&a), "text/event-stream"
+	}
+	w.Header().Set("Content-Type", kind)
+	for _, b := range parts {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return r.Context().Err()
+}
+
+// modelName is the only model.
+const modelName = "policy"
+
+func models(_ *Episode, w http.ResponseWriter, r *http.Request) {
+	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen"}
+	if r.PathValue("model") == "" {
+		write(w, 200, map[string]any{"object": "list", "data": []any{model}})
+		return
+	}
+	write(w, 200, model)
+}
+
+// countTokens estimates the length of a request, a token for four bytes.
+func countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 64<<20))
+	if err != nil {
+		fail(w, dialect.Messages, refusal("", "the body could not be read: %v", err))
+		return
+	}
+	write(w, 200, map[string]any{"input_tokens": (n + 3) / 4})
+}
+
+// mark counts an event.
+func (e *Episode) mark(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.count(name, 1)
+}
+
+// open gives a waiting episode to a client.
+func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
+	if g.o.Token != "" && !same(bearer(r), g.o.Token) {
+		fail(w, dialect.Chat, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Message: "the token of the gateway is missing or wrong"})
+		return
+	}
+	var q struct {
+		Task  any    `json:"task"`
+		Group *int   `json:"group"`
+		Seed  *int64 `json:"seed"`
+	}
+	if bad := g.read(w, r, &q); bad != nil {
+		fail(w, dialect.Chat, bad)
+		return
+	}
+	e := g.claim(q.Task, q.Group, q.Seed)
+	if e == nil {
+		fail(w, dialect.Chat, &dialect.Error{
+			Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "no_episode",
+			Message: "no such episode waits: the policy is being trained, or all are taken",
+		})
+		return
+	}
+	write(w, http.StatusCreated, e.describe())
+}
+
+// read decodes a small body, which may be empty. Unknown fields are errors.
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialect.Error {
+	raw, bad := g.body(w, r, 1<<20)
+	if bad != nil || len(raw) == 0 {
+		return bad
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return refusal("", "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// payment is the body of a reward and of the end of an episode.
+type payment struct {
+	Reward  *float64 `json:"reward"`
+	Success *bool    `json:"success"`
+	Answer  string   `json:"answer"` // id of the answer whose turn is paid; "" is the episode
+}
+
+func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) {
+	var q payment
+	bad := g.read(w, r, &q)
+	if bad == nil && q.Reward == nil {
+		bad = refusal("reward", "missing, must be a number")
+	}
+	if bad == nil {
+		bad = e.pay(q.Answer, Score{Reward: *q.Reward, Success: q.Success})
+	}
+	if bad != nil {
+		fail(w, dialect.Chat, bad)
+		return
+	}
+	write(w, 200, e.report())
+}
+
+func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) {
+	var q payment
+	bad := g.read(w, r, &q)
+	if bad == nil && q.Answer != "" {
+		bad = refusal("answer", "not allowed here, a turn is paid with /reward")
+	}
+	if bad == nil && q.Reward != nil {
+		bad = e.pay("", Score{Reward: *q.Reward, Success: q.Success})
+	}
+	if bad != nil {
+		fail(w, dialect.Chat, bad)
+		return
+	}
+	e.finish(nil)
+	write(w, 200, e.report())
+}
+
+// report is what a client may know of an episode.
+func (e *Episode) report() map[string]any {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.finished || e.state.err != nil}
+}
+
+// trimID removes the protocol's prefix from the id of an answer.
+func trimID(id string) string {
+	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_", "rs_"} {
+		id = strings.TrimPrefix(id, prefix)
+	}
+	return id
+}

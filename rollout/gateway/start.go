@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"vagen/internal/origin"
+	"vagen/internal/procgroup"
+)
+
+// shownOutput is how much of a program's complaints an error shows, in bytes.
+const shownOutput = 2 << 10
+
+// start starts the agent of an episode, as soon as there is room for it.
+func (e *Episode) start(ctx context.Context) error {
+	if e.gate == nil {
+		g, err := e.opener.gateway(&e.options)
+		if err != nil {
+			return err
+		}
+		e.gate = g
+	}
+	if err := e.gate.add(e); err != nil {
+		return err
+	}
+	run := e.agent()
+	if run == nil {
+		return nil // the episode waits for a client
+	}
+	leave, err := e.gate.enter(ctx, e.options.Processes)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	e.mu.Lock()
+	e.stop, e.stopped, e.state.claimed = cancel, make(chan struct{}), true
+	e.mu.Unlock()
+	go func() {
+		defer close(e.stopped)
+		defer leave()
+		defer cancel()
+		e.finish(run(inner))
+	}()
+	return nil
+}
+
+// agent returns the function that runs the agent, nil if a client comes from outside.
+func (e *Episode) agent() func(context.Context) error {
+	switch {
+	case len(e.options.Command) > 0:
+		return e.runCommand
+	case e.options.URL != "":
+		return e.runURL
+	case e.gate.o.Agent != nil && !e.options.Wait:
+		return e.runFunc
+	}
+	return nil
+}
+
+// runFunc runs an agent of this program.
+func (e *Episode) runFunc(ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it panicked: %v", r)
+		}
+	}()
+	s, err := e.gate.o.Agent(ctx, e)
+	if err != nil || s == nil {
+		return err
+	}
+	if bad := e.pay("", *s); bad != nil {
+		return bad
+	}
+	return nil
+}
+
+// environ returns what a command learns about its episode: the variables that the SDKs of OpenAI and
+// Anthropic read, and our own.
+func (e *Episode) environ() ([]string, error) {
+	task, err := json.Marshal(e.Task)
+	if err != nil {
+		return nil, fmt.Errorf("gateway: option task: %w", err)
+	}
+	return []string{
+		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL, "ANTHROPIC_AUTH_TOKEN=" + e.Key,
+		"VAGEN_EPISODE_URL=" + e.URL, "VAGEN_EPISODE_KEY=" + e.Key, "VAGEN_TASK=" + string(task),
+		"VAGEN_SEED=" + strconv.FormatInt(e.Seed, 10), "VAGEN_GROUP=" + strconv.Itoa(e.Group),
+	}, nil
+}
+
+// runCommand runs the agent as a program. Its end ends the episode; a status other than 0 is a
+// failure.
+func (e *Episode) runCommand(ctx context.Context) error {
+	vars, err := e.environ()
+	if err != nil {
+		return err
+	}
+	complaints := &tail{most: shownOutput}
+	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
+	cmd.Env = append(os.Environ(), vars...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = io.Discard, complaints, time.Second
+	procgroup.KillOnCancel(cmd)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, complaints.kept)
+	}
+	return nil
+}
+
+// client asks agents behind URLs. The context limits the time.
+var client = origin.Client(origin.Stay, nil)
+
+// runURL asks a service to play the episode. Its answer may have the score.
+func (e *Episode) runURL(ctx context.Context) error {
+	body, err := json.Marshal(e.describe())
+	if err != nil {
+		return fmt.Errorf("gateway: option task: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.options.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, rewardOutput))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode >= 300 {
+		return fmt.Errorf("url: the service answered %s: %.200q", answer.Status, raw)
+	}
+	var s struct {
+		Reward  *float64 `json:"reward"`
+		Success *bool    `json:"success"`
+	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return fmt.Errorf("url: the answer must be empty or a JSON object with a reward: %w", err)
+	}
+	if s.Reward == nil {
+		return nil
+	}
+	if bad := e.pay("", Score{Reward: *s.Reward, Success: s.Success}); bad != nil {
+		return errors.New("url: " + bad.Error())
+	}
+	return nil
+}
+
+// describe is the episode as its agent is told about it.
+func (e *Episode) describe() map[string]any {
+	return map[string]any{
+		"id": e.id, "url": e.URL, "base_url": e.URL + "/v1", "key": e.Key, "task": e.Task, "seed": e.Seed, "group": e.Group, "index": e.Index,
+	}
+}
