@@ -76,7 +76,9 @@ func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
 }
 
 func (o *Objective) hasPolicy(s *Scores) bool { return s.LogProbs != nil && !o.CriticOnly }
-func (o *Objective) hasValue(s *Scores) bool  { return s.Values != nil && o.ValueCoef != 0 && !o.Imitate }
+func (o *Objective) hasValue(s *Scores) bool {
+	return s.Values != nil && o.ValueCoef != 0 && !o.Imitate
+}
 
 // checkColumns checks the columns that package loss does not.
 func (o *Objective) checkColumns(b *Batch, s *Scores) error {

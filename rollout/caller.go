@@ -166,7 +166,8 @@ func (p *Player) fitCall(l *live) error {
 	b.Response, b.perTurn = b.Prompt+b.Response, l.longest(p)
 	most := b.room(used, pending, 0)
 	if most == 0 {
-		return fmt.Errorf("%w: a row may have %d tokens, %d are used and the call needs %d", policy.ErrNoRoom, b.Response, used, pending)
+		return fmt.Errorf("%w: a row may have %d tokens, %d are used and the call needs %d", policy.ErrNoRoom, b.Response,
+			used, pending)
 	}
 	if limit := p.Sampling.MaxTokens; most < limit && (l.request.MaxTokens == 0 || most < l.request.MaxTokens) {
 		l.request.MaxTokens = most

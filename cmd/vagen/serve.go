@@ -13,6 +13,7 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/remote"
+	"vagen/env/remote/openenv"
 	"vagen/internal/cli"
 	"vagen/internal/nearest"
 )
@@ -20,9 +21,9 @@ import (
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "serve", Args: "[key=value …]", Max: -1,
-		About: "Serve environments over HTTP, in the protocols of the original systems.",
-		Help: `The Lite protocol serves one environment, the legacy protocol any number, with the
-legacy rules. key=value sets options unless a client sets them. Clients cannot set
+		About: "Serve environments over HTTP, in the protocols of the original systems or of OpenEnv.",
+		Help: `The Lite protocol and that of OpenEnv serve one environment, the legacy protocol any number,
+with the legacy rules. key=value sets options unless a client sets them. Clients cannot set
 options with an address, a path or a secret, such as state_reward.judge_base_url,
 except those listed with --allow-option. A judge chosen by a client is called with the
 API key in this process's environment.
@@ -63,9 +64,9 @@ func (s *service) flags(f *flag.FlagSet) {
 	f.Var(&s.envs, "env", "`name` of an environment to serve; may be repeated for the legacy protocol")
 	f.Var(&s.allow, "allow-option", "`name` of an address, path or secret that clients may set; may be repeated")
 	f.Var(&s.hosts, "allow-host", "host `name` that clients may use for the service, and whose web pages may use it; may be repeated")
-	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy or lite,legacy")
+	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy, lite,legacy or openenv")
 	s.key = keyFlags(f, "api-key", "API key")
-	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite sessions that are idle for this long; 0 is never")
+	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite and OpenEnv sessions that are idle for this long; 0 is never")
 	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for this long; 0 is never")
 	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "interval between checks for idle sessions")
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum open environments; 0 is no limit")
@@ -149,11 +150,29 @@ func (s *service) host(options map[string]any) error {
 					return cli.Usagef("%w", err)
 				}
 			}
+		case "openenv":
+			if err := s.openEnv(options); err != nil {
+				return err
+			}
 		default:
-			return cli.Usagef("--protocol: %q is unknown, must be lite or legacy", protocol)
+			return cli.Usagef("--protocol: %q is unknown, must be lite, legacy or openenv", protocol)
 		}
 	}
 	return nil
+}
+
+// openEnv sets the environment of the protocol of OpenEnv, whose clients choose no options.
+func (s *service) openEnv(options map[string]any) error {
+	if len(s.envs) > 1 || s.protocols != "openenv" {
+		return cli.Usagef("the protocol openenv serves one environment and no other protocol")
+	}
+	f, err := s.factory(s.envs[0], options)
+	if err != nil {
+		return err
+	}
+	k, _ := builtinKind(s.envs[0])
+	s.Other, err = openenv.NewServer(openenv.Hosted{Name: s.envs[0], About: k.About, Make: f}, s.ServerOptions)
+	return err
 }
 
 // builtinKind finds an environment of the library.

@@ -13,6 +13,7 @@ import (
 	"vagen/env/navigation"
 	"vagen/env/primitiveskill"
 	"vagen/env/remote"
+	"vagen/env/remote/openenv"
 	"vagen/env/sokoban"
 	"vagen/env/svg"
 	"vagen/reward"
@@ -64,6 +65,7 @@ func Kinds() []Kind {
 			Make: frozenlake.FromConfig, Defaults: func(r string) any { return frozenlake.DefaultOptions(env.Rules(r)) }},
 		{Name: "navigation", About: "walk to an object in a generated room, seen from inside", Rules: systems, Claims: true,
 			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.DefaultOptions(env.Rules(r)) }},
+		{Name: "openenv", About: "whatever an OpenEnv server hosts that the option base_urls names", Make: openenv.FromConfig, Own: openenv.OwnOptions},
 		{Name: "primitive_skill", About: "arrange things on a table with the skills of a robot arm", Rules: systems, Claims: true,
 			Make: primitiveskill.FromConfig, Defaults: func(r string) any { return primitiveskill.DefaultOptions(env.Rules(r)) }},
 		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig, Own: remote.OwnOptions},

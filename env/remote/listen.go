@@ -42,7 +42,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(ln) }()
-	s.log.Info("serving environments", "address", ln.Addr().String(), "lite", s.o.Lite != nil, "legacy", s.o.Legacy != nil)
+	s.log.Info("serving environments", "address", ln.Addr().String(), "lite", s.o.Lite != nil, "legacy", s.o.Legacy != nil, "other", s.o.Other != nil)
 	var err error
 	select {
 	case err = <-failed:

@@ -106,6 +106,9 @@ func (s *Server) serveMetrics(*http.Request, string, []byte) reply {
 	e.Family("vagen_env_sessions", "gauge", "Environments alive.")
 	e.Sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))
 	e.Sample("vagen_env_sessions", `protocol="legacy"`, float64(s.legacy.len()))
+	if s.o.Other != nil {
+		e.Sample("vagen_env_sessions", `protocol="other"`, float64(s.o.Other.Sessions()))
+	}
 	e.Family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 if slots are unlimited.")
 	e.Sample("vagen_env_inflight_requests", "", float64(len(s.slots)))
 	s.metrics.write(&e)

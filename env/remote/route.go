@@ -36,6 +36,9 @@ func (s *Server) route() {
 		"/health":  {name: "/health", verbs: map[string]handler{http.MethodGet: (*Server).health}, public: true},
 		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).serveMetrics}},
 	}
+	if s.o.Lite == nil && s.o.Legacy == nil {
+		delete(s.routes, "/health")
+	}
 	s.prefix = map[string]route{}
 	if s.o.Lite != nil {
 		s.routes["/sessions"] = route{name: "/sessions", verbs: map[string]handler{http.MethodGet: (*Server).listSessions}}
@@ -80,6 +83,16 @@ func (s *Server) find(path string) (rt route, id string, ok bool) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	rt, id, known := s.find(r.URL.Path)
+	if !known && s.o.Other != nil {
+		rt = route{name: "other", public: r.URL.Path == "/health"}
+		if refused := s.refuse(r, rt); refused != nil {
+			s.write(w, rt, *refused)
+			return
+		}
+		s.limitBody(w, r)
+		s.o.Other.ServeHTTP(w, r)
+		return
+	}
 	a, err := s.answer(w, r, rt, id, known)
 	if err != nil {
 		// The client has disconnected or its body is invalid: no response is possible.
@@ -91,6 +104,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.log.Enabled(r.Context(), slog.LevelDebug) {
 		s.log.Debug("request answered", "method", r.Method, "route", rt.name, "status", a.status, "took", now.Sub(start))
 	}
+	s.write(w, rt, a)
+}
+
+// write sends a reply.
+func (s *Server) write(w http.ResponseWriter, rt route, a reply) {
 	head := w.Header()
 	values := [...]string{a.kind, strconv.Itoa(len(a.body)), "vagen"}
 	head["Content-Type"], head["Content-Length"], head["Server"] = values[0:1:1], values[1:2:2], values[2:3:3]
@@ -98,7 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head.Set("Allow", a.allow)
 	}
 	// A client that does not read must not keep the connection open.
-	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(s.o.WriteTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	w.WriteHeader(a.status)
 	if _, err := w.Write(a.body); err != nil {
 		s.log.Debug("response not sent", "route", rt.name, "err", err)
@@ -118,18 +136,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 		}
 		return a, nil
 	}
-	if r.ContentLength != 0 { // even if the body is not read: net/http waits for it
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // not supported by httptest.ResponseRecorder
-	}
-	if err := s.checkOrigin(r); err != nil && !rt.public {
-		s.metrics.refused("origin")
-		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
-		return detail(http.StatusForbidden, err.Error()), nil
-	}
-	if !rt.public && !s.authorized(r) {
-		s.metrics.refused("key")
-		s.log.Warn("request without a valid key", "route", rt.name, "from", r.RemoteAddr)
-		return detail(http.StatusUnauthorized, "unauthorized"), nil
+	s.limitBody(w, r)
+	if refused := s.refuse(r, rt); refused != nil {
+		return *refused, nil
 	}
 	body, err := s.read(w, r)
 	if err != nil {
@@ -144,6 +153,30 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 		return a, errDisconnected
 	}
 	return a, nil
+}
+
+// limitBody limits the time in which a body arrives.
+func (s *Server) limitBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 { // even if the body is not read: net/http waits for it
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // not supported by httptest.ResponseRecorder
+	}
+}
+
+// refuse checks Host, Origin and key; nil allows the request.
+func (s *Server) refuse(r *http.Request, rt route) *reply {
+	if err := s.checkOrigin(r); err != nil && !rt.public {
+		s.metrics.refused("origin")
+		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
+		refused := detail(http.StatusForbidden, err.Error())
+		return &refused
+	}
+	if !rt.public && !s.authorized(r) {
+		s.metrics.refused("key")
+		s.log.Warn("request without a valid key", "route", rt.name, "from", r.RemoteAddr)
+		refused := detail(http.StatusUnauthorized, "unauthorized")
+		return &refused
+	}
+	return nil
 }
 
 // preallocated is the largest body for which memory is allocated before it arrives.

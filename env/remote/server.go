@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,9 @@ func (s *Server) authorized(r *http.Request) bool {
 	given := r.URL.Query().Get("token")
 	if given == "" {
 		given = r.Header.Get("X-API-Key")
+	}
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && given == "" {
+		given = bearer
 	}
 	if given == "" {
 		_, given, _ = r.BasicAuth()
@@ -196,6 +200,8 @@ func (s *Server) Close(ctx context.Context) error {
 	defer s.cancel()
 	close(s.stop)
 	s.sweep.Wait()
+	other := make(chan error, 1)
+	go func() { other <- s.closeOther(ctx) }()
 	finished := make(chan struct{})
 	go func() {
 		s.work.Wait()
@@ -209,7 +215,15 @@ func (s *Server) Close(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 	}
-	return s.closeAll(ctx)
+	return errors.Join(s.closeAll(ctx), <-other)
+}
+
+// closeOther closes the further protocol.
+func (s *Server) closeOther(ctx context.Context) error {
+	if s.o.Other == nil {
+		return nil
+	}
+	return s.o.Other.Close(ctx)
 }
 
 // grace is how long Close waits for cancelled calls after its context has ended.

@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"context"
 	"log/slog"
 	"maps"
+	"net/http"
 	"time"
 
 	"vagen/env"
@@ -18,6 +20,16 @@ const (
 	JPEG ImageFormat = "jpeg"
 )
 
+// Protocol answers the requests that no route of the Lite and the legacy protocol takes, after a
+// Server has checked the headers Host and Origin and the key, which GET /health needs not have.
+type Protocol interface {
+	http.Handler
+	// Sessions returns the number of open environments.
+	Sessions() int
+	// Close ends them, as Server.Close.
+	Close(ctx context.Context) error
+}
+
 // ServerOptions are the settings of a Server. DefaultServerOptions returns all of them
 // except the environments. Every value is used as written; 0 does not mean a default.
 type ServerOptions struct {
@@ -29,9 +41,11 @@ type ServerOptions struct {
 	// the legacy protocol off. Its clients expect the rules of the legacy system; see
 	// WithDefaults.
 	Legacy *env.Registry
+	// Other serves a further protocol. Nil serves none.
+	Other Protocol
 
 	// APIKey is required in all requests except GET /health: as the query parameter
-	// token, the header X-API-Key, or the password of HTTP basic authentication, as
+	// token, the header X-API-Key, a bearer token, or the password of HTTP basic authentication, as
 	// in the base URL http://:KEY@host. Empty requires no key; Serve allows that only
 	// at addresses that other machines cannot reach.
 	APIKey string
@@ -90,8 +104,8 @@ func DefaultServerOptions() ServerOptions {
 // Validate returns all errors of the options.
 func (o *ServerOptions) Validate() error {
 	f := field.Options("remote", nil)
-	if o.Lite == nil && o.Legacy == nil {
-		f.Bad("Lite, Legacy", "both are nil; there is nothing to serve")
+	if o.Lite == nil && o.Legacy == nil && o.Other == nil {
+		f.Bad("Lite, Legacy, Other", "all are nil; there is nothing to serve")
 	}
 	field.AtLeast(f, "SessionTimeout", o.SessionTimeout, 0)
 	field.AtLeast(f, "LegacyTimeout", o.LegacyTimeout, 0)

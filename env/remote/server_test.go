@@ -420,7 +420,7 @@ func TestMetricsAreAnExposition(t *testing.T) {
 func TestServerOptionsAreCheckedAllAtOnce(t *testing.T) {
 	_, err := NewServer(ServerOptions{MaxSessions: -1, SessionTimeout: -1, Images: "webp"})
 	require.Error(t, err)
-	for _, name := range []string{"Lite, Legacy", "MaxSessions", "SessionTimeout", "CallTimeout", "BatchWorkers", "Images", "Limits.Body", "Limits.Parts", "Limits.Pixels"} {
+	for _, name := range []string{"Lite, Legacy, Other", "MaxSessions", "SessionTimeout", "CallTimeout", "BatchWorkers", "Images", "Limits.Body", "Limits.Parts", "Limits.Pixels"} {
 		assert.ErrorContains(t, err, "remote: "+name+": ")
 	}
 }

@@ -53,7 +53,8 @@ func play(secret int) error {
 	reward := 0.0
 	for turn := 0; turn < 2 && reward == 0; turn++ {
 		var answer struct{ Choices []struct{ Message message } }
-		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", map[string]any{"model": "policy", "messages": ms, "tools": json.RawMessage(tools)}, &answer)
+		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", map[string]any{"model": "policy", "messages": ms,
+			"tools": json.RawMessage(tools)}, &answer)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func post(url string, body, answer any) error {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
-	got, err := http.DefaultClient.Do(r)
+	got, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func TestTheAgentIsTrained(t *testing.T) {
 	require.NoError(t, gateway.Register(envs, nil))
 	defer func() { require.NoError(t, envs.Close()) }()
 	j := new(traintest.Journal)
-	tr := &train.Trainer{Config: c, Learner: traintest.NewBandit(guess("1"), guess("2"), "No idea."), Envs: envs, Sinks: []track.Sink{j}}
+	tr := &train.Trainer{Config: c, Learner: traintest.NewBandit(guess("1"), guess("2"), "No idea."), Envs: envs,
+		Sinks: []track.Sink{j}}
 	require.NoError(t, tr.Run(t.Context()))
 	var success []float64
 	for _, e := range *j {

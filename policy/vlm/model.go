@@ -38,8 +38,8 @@ type Model struct {
 	tree    bool // steps, scoring and generation are divided into parts
 	leaves  int  // the number of parts
 
-	group  *learn.Group // of ranks; nil until they are connected
-	images *imageTable  // that the other ranks have, on rank 0, or that were received
+	group  *learn.Group // of nodes; nil until they are connected
+	images *imageTable  // that the other nodes have, on node 0, or that were received
 
 	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
 	waitShare     atomic.Uint64 // bits of the wait for other nodes as a part of the last step's time

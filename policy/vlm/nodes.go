@@ -92,7 +92,7 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 	return w, nil
 }
 
-// Follow takes part in rank 0's calls, on another rank that is connected, until rank 0
+// Follow takes part in rank 0's calls, on a rank with another ID that is connected, until rank 0
 // closes its model, which is no error. No other method may be called meanwhile.
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()

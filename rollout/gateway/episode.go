@@ -34,16 +34,21 @@ type Episode struct {
 	stop    context.CancelFunc // ends the agent; nil before it starts
 	stopped chan struct{}      // closed when the agent has returned
 
-	mu      sync.Mutex
+	wake chan struct{} // has an element when the state has changed
+	mu   sync.Mutex
+	record
+	state  state
+	ledger ledger
+}
+
+// record holds the calls of an episode.
+type record struct {
 	images  map[[32]byte]image.Image
 	calls   tree.Tree[*call]
 	queue   []*call
 	current *call
 	turns   []*call
 	items   map[string]*node // by the id of an answer
-	wake    chan struct{}    // has an element when the state has changed
-	state   state
-	ledger  ledger
 }
 
 type node = tree.Node[*call]
@@ -73,9 +78,11 @@ type call struct {
 func (e *Episode) over() *dialect.Error {
 	switch {
 	case e.state.finished || e.state.err != nil:
-		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over", Message: "the episode is over"}
+		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over",
+			Message: "the episode is over"}
 	case e.state.limit:
-		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit", Message: rollout.ErrTurns.Error()}
+		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit",
+			Message: rollout.ErrTurns.Error()}
 	}
 	return nil
 }
@@ -294,7 +301,8 @@ func (e *Episode) give(r rollout.Reply) {
 	}
 	defer close(c.done)
 	if r.Err != nil {
-		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "context_length_exceeded", Message: r.Err.Error()}
+		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error",
+			Code: "context_length_exceeded", Message: r.Err.Error()}
 		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
 			c.refused.Code = "turn_limit"
 		}

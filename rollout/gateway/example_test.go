@@ -28,13 +28,16 @@ func (parrot) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Samp
 
 // ask is the agent: it asks one question over chat completions and scores the answer.
 func ask(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
-	body, _ := json.Marshal(map[string]any{"messages": []map[string]any{{"role": "user", "content": "What is two and two?"}}})
+	body, _ := json.Marshal(map[string]any{"messages": []map[string]any{{"role": "user",
+		"content": "What is two and two?"}}})
 	r, err := http.Post(e.URL+"/v1/chat/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	defer r.Body.Close()
-	var a struct{ Choices []struct{ Message struct{ Content string } } }
+	var a struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 		return nil, err
 	}

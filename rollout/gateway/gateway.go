@@ -67,7 +67,8 @@ func New(o Settings) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: listen: %w", err)
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && o.Token == "" {
-		return nil, errors.Join(fmt.Errorf("gateway: listen at %s, which other machines reach: a token is needed", l.Addr()), l.Close())
+		return nil, errors.Join(fmt.Errorf("gateway: listen at %s, which other machines reach: a token is needed",
+			l.Addr()), l.Close())
 	}
 	if o.Host == "" {
 		o.Host = l.Addr().String()
@@ -255,7 +256,8 @@ func token(variable string) (string, error) {
 	}
 	t := os.Getenv(variable)
 	if t == "" {
-		return "", fmt.Errorf("gateway: option \"token_env\": %w: the environment variable %s is not set", env.ErrOption, variable)
+		return "", fmt.Errorf("gateway: option \"token_env\": %w: the environment variable %s is not set", env.ErrOption,
+			variable)
 	}
 	return t, nil
 }

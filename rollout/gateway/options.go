@@ -66,7 +66,8 @@ func (o *Options) Validate() error {
 	if n := b2i(len(o.Command) > 0) + b2i(o.URL != "") + b2i(o.Wait); n > 1 {
 		say("command", "more than one of command, url and wait is set, only one is allowed")
 	}
-	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
+		u.Scheme != "https") {
 		say("url", "%q is not allowed, must be a URL with http or https", o.URL)
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {

@@ -50,7 +50,8 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 		case dialect.Assistant:
 			p = policy.Message{Role: policy.Assistant, Text: m.Text}
 			for _, c := range m.Calls {
-				p.Text = strings.TrimPrefix(p.Text+fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose), "\n")
+				p.Text = strings.TrimPrefix(p.Text+fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name,
+					c.Arguments, callClose), "\n")
 			}
 		case dialect.Tool:
 			p.Role, p.Text = policy.User, "<tool_response>\n"+m.Text+"\n</tool_response>"

@@ -45,7 +45,8 @@ func TestWhateverAClientDoesRowsAreWhatWasSampled(t *testing.T) {
 		var w *wild
 		var g *Gateway
 		g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
-			w = &wild{t: t, g: g, e: e, r: r, ends: [][]object{{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "go"}}}}
+			w = &wild{t: t, g: g, e: e, r: r, ends: [][]object{{{"role": "system", "content": "Be brief."}, {"role": "user",
+				"content": "go"}}}}
 			for range 12 {
 				w.act()
 			}
@@ -62,7 +63,8 @@ func TestWhateverAClientDoesRowsAreWhatWasSampled(t *testing.T) {
 			sum[name] += n
 		}
 	}
-	for _, name := range []string{"retries", "lost_answers", "refused", "discarded", "rows", "loose_matches", "overridden"} {
+	for _, name := range []string{"retries", "lost_answers", "refused", "discarded", "rows", "loose_matches",
+		"overridden"} {
 		require.Positive(t, sum["agent/"+name], name)
 	}
 }
@@ -129,7 +131,8 @@ func (w *wild) send(body string, ms []object) {
 	next := append([]object{}, ms...)
 	var calls, results []object
 	for _, c := range a.Calls {
-		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": w.again(c.Arguments)}})
+		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name,
+			"arguments": w.again(c.Arguments)}})
 		results = append(results, object{"role": "tool", "tool_call_id": c.ID, "content": fmt.Sprint("result ", w.r.IntN(4))})
 	}
 	if len(calls) > 0 {
@@ -137,7 +140,8 @@ func (w *wild) send(body string, ms []object) {
 	}
 	next = append(append(next, echo), results...)
 	if len(results) == 0 || w.r.IntN(4) == 0 {
-		next = append(next, object{"role": "user", "content": []object{{"type": "text", "text": "go on"}, {"type": "image_url", "image_url": object{"url": w.picture()}}}})
+		next = append(next, object{"role": "user", "content": []object{{"type": "text", "text": "go on"},
+			{"type": "image_url", "image_url": object{"url": w.picture()}}}})
 	}
 	w.ends = append(w.ends, next)
 }

@@ -278,7 +278,8 @@ func (x *exchange) learn(ours []byte, ids map[string]string) {
 			Type string `json:"type"`
 		} `json:"output"`
 	}
-	if json.Unmarshal(x.Response.Body, &was) != nil || json.Unmarshal(ours, &is) != nil || !strings.HasPrefix(was.ID, "resp_") {
+	if json.Unmarshal(x.Response.Body, &was) != nil || json.Unmarshal(ours, &is) != nil || !strings.HasPrefix(was.ID,
+		"resp_") {
 		return
 	}
 	ids[was.ID] = is.ID

@@ -46,7 +46,8 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	defer e.mu.Unlock()
 	l := &e.ledger
 	conflict := func(was float64) *dialect.Error {
-		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward", Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
+		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward",
+			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
 	}
 	if answer == "" {
 		if l.last != nil && l.last.Reward != s.Reward {
@@ -117,8 +118,8 @@ type RecordCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// record describes the episode.
-func (e *Episode) record() Record {
+// describeTurns describes the episode.
+func (e *Episode) describeTurns() Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group, Score: e.ledger.last}
@@ -145,9 +146,9 @@ func (e *Episode) score(ctx context.Context) error {
 	var err error
 	switch {
 	case e.gate.o.Score != nil:
-		s, err = e.gate.o.Score(ctx, e.record())
+		s, err = e.gate.o.Score(ctx, e.describeTurns())
 	case len(e.options.RewardCommand) > 0:
-		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.record())
+		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.describeTurns())
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -46,7 +46,8 @@ func logProb(row []int32, images []policy.Image) float32 {
 	return -float32(h.Sum32()%1000) / 250
 }
 
-func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy.Sampling) ([]policy.Completion, error) {
+func (s *scripted) Generate(_ context.Context, prompts []policy.Prompt, o policy.Sampling) ([]policy.Completion,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.chats == nil {

@@ -163,7 +163,8 @@ func (x *exchange) decide() spoken {
 	_ = json.Unmarshal(x.Request.Body, &q)
 	name := func(part string, otherwise int) string {
 		for i, t := range q.Tools {
-			if t.Name += t.Function.Name; strings.Contains(t.Name, part) || i == (otherwise+len(q.Tools))%len(q.Tools) && part == "" {
+			if t.Name += t.Function.Name; strings.Contains(t.Name, part) || i == (otherwise+len(q.Tools))%len(q.Tools) &&
+				part == "" {
 				return t.Name
 			}
 		}
@@ -187,5 +188,6 @@ func (x *exchange) decide() spoken {
 		}
 		return spoken{text: "gave up"}
 	}
-	return spoken{text: fmt.Sprintf("<think>\nplan %d\n</think>\n\n\n\n  Caf\u00e9 \u2028 \U0001f642 answer %d.  \n", x.N, x.N)}
+	return spoken{text: fmt.Sprintf("<think>\nplan %d\n</think>\n\n\n\n  Caf\u00e9 \u2028 \U0001f642 answer %d.  \n",
+		x.N, x.N)}
 }

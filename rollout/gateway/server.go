@@ -18,7 +18,10 @@ import (
 func (g *Gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /episodes", g.open)
-	mux.HandleFunc("GET /episodes/{id}", g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) { write(w, 200, e.report()) }))
+	mux.HandleFunc("GET /episodes/{id}", g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) {
+		write(w,
+			200, e.report())
+	}))
 	mux.HandleFunc("POST /episodes/{id}/reward", g.with(g.reward))
 	mux.HandleFunc("POST /episodes/{id}/finish", g.with(g.finish))
 	for _, at := range []string{"/episodes/{id}", ""} {
@@ -31,7 +34,8 @@ func (g *Gateway) handler() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {
-			fail(w, dialect.Chat, &dialect.Error{Status: http.StatusForbidden, Kind: "permission_error", Field: "Host", Message: "web pages, and without a token other names than those of this machine, are not allowed"})
+			fail(w, dialect.Chat, &dialect.Error{Status: http.StatusForbidden, Kind: "permission_error", Field: "Host",
+				Message: "web pages, and without a token other names than those of this machine, are not allowed"})
 			return
 		}
 		r.URL.Path = strings.TrimSuffix(r.URL.Path, "/")
@@ -63,9 +67,11 @@ func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
 	}
 	switch {
 	case e == nil && id != "":
-		return nil, &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_episode", Message: "there is no such episode, or it is over"}
+		return nil, &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_episode",
+			Message: "there is no such episode, or it is over"}
 	case e == nil || g.o.Token != "" && !same(key, e.Key):
-		return nil, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Message: "the key is not that of an episode"}
+		return nil, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error",
+			Message: "the key is not that of an episode"}
 	}
 	return e, nil
 }
@@ -109,7 +115,8 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]by
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Kind: "request_too_large", Message: fmt.Sprintf("the body has more than %d bytes", most)}
+		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Kind: "request_too_large",
+			Message: fmt.Sprintf("the body has more than %d bytes", most)}
 	} else if err != nil {
 		return nil, refusal("", "the body could not be read: %v", err)
 	}
@@ -217,7 +224,8 @@ func (e *Episode) mark(name string) {
 // open gives a waiting episode to a client.
 func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	if g.o.Token != "" && !same(bearer(r), g.o.Token) {
-		fail(w, dialect.Chat, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error", Message: "the token of the gateway is missing or wrong"})
+		fail(w, dialect.Chat, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error",
+			Message: "the token of the gateway is missing or wrong"})
 		return
 	}
 	var q struct {

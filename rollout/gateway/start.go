@@ -91,7 +91,8 @@ func (e *Episode) environ() ([]string, error) {
 		return nil, fmt.Errorf("gateway: option task: %w", err)
 	}
 	return []string{
-		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL, "ANTHROPIC_AUTH_TOKEN=" + e.Key,
+		"OPENAI_BASE_URL=" + e.URL + "/v1", "OPENAI_API_KEY=" + e.Key, "ANTHROPIC_BASE_URL=" + e.URL,
+		"ANTHROPIC_AUTH_TOKEN=" + e.Key,
 		"VAGEN_EPISODE_URL=" + e.URL, "VAGEN_EPISODE_KEY=" + e.Key, "VAGEN_TASK=" + string(task),
 		"VAGEN_SEED=" + strconv.FormatInt(e.Seed, 10), "VAGEN_GROUP=" + strconv.Itoa(e.Group),
 	}, nil
@@ -163,6 +164,7 @@ func (e *Episode) runURL(ctx context.Context) error {
 // describe is the episode as its agent is told about it.
 func (e *Episode) describe() map[string]any {
 	return map[string]any{
-		"id": e.id, "url": e.URL, "base_url": e.URL + "/v1", "key": e.Key, "task": e.Task, "seed": e.Seed, "group": e.Group, "index": e.Index,
+		"id": e.id, "url": e.URL, "base_url": e.URL + "/v1", "key": e.Key, "task": e.Task, "seed": e.Seed,
+		"group": e.Group, "index": e.Index,
 	}
 }

@@ -51,7 +51,7 @@ const MaxStaleness = 8
 // RunConfig has the settings of the run as a whole.
 type RunConfig struct {
 	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
-	Workers int    `yaml:"workers" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy). Changes no result"`
+	Workers int    `yaml:"workers" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
 	Waves   int    `yaml:"waves" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
 	Async bool `yaml:"async" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`

@@ -12,7 +12,8 @@ func checkCaller(c *config.Config, caller rollout.Caller) error {
 	e, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
 	if err == nil && c.Trainer.Stage != config.StageSFT { // a caller's own estimator splits rows at its own risk
 		if err := rollout.Check(rollout.NoConcat{}, e, ""); err != nil {
-			return fmt.Errorf("%w: algorithm.adv_estimator: %w (an agent may begin several conversations)", config.ErrConfig, err)
+			return fmt.Errorf("%w: algorithm.adv_estimator: %w (an agent may begin several conversations)", config.ErrConfig,
+				err)
 		}
 	}
 	unpaced, ok := caller.(interface{ Unpaced() bool })

@@ -19,7 +19,7 @@ func (g *Group) Sent() int64 {
 	if g == nil {
 		return 0
 	}
-	return g.Sent()
+	return g.Group.Sent()
 }
 
 // Failed ends the group if err is not nil, because the other ranks take part in the same call. It
@@ -31,6 +31,15 @@ func (g *Group) Failed(err error) error {
 	return err
 }
 
+// Whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
+// interrupted could not save while MPI ends all of its processes.
+func (g *Group) Whole(ctx context.Context) context.Context {
+	if g == nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
 // span returns the leaves of one of this rank's devices: from included, to excluded.
 func (l *Learner) span(device, leaves int) (from, to int) {
 	node, count := l.Group.place()
@@ -38,7 +47,7 @@ func (l *Learner) span(device, leaves int) (from, to int) {
 	return tree.Span(node*n+device, count*n, leaves)
 }
 
-// place returns this rank and the number of all.
+// place returns the number of this rank and that of all.
 func (g *Group) place() (id, count int) {
 	if g == nil {
 		return 0, 1
@@ -51,17 +60,8 @@ func (g *Group) Waited() time.Duration {
 	if g == nil {
 		return 0
 	}
-	return g.Waited()
+	return g.Group.Waited()
 }
 
 // ErrDiverged is wrapped by the error of an update after which ranks have different weights.
 var ErrDiverged = errors.New("ranks diverged")
-
-// Whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
-// interrupted could not save while MPI ends all of its processes.
-func (g *Group) Whole(ctx context.Context) context.Context {
-	if g == nil {
-		return ctx
-	}
-	return context.WithoutCancel(ctx)
-}

@@ -1,5 +1,5 @@
 // Package learn trains sets of weights: it scores packs, evaluates objectives, sums gradients in one order over
-// parts, devices and ranks, takes optimiser steps, and saves and restores weights with their moments.
+// parts, devices and nodes, takes optimiser steps, and saves and restores weights with their moments.
 package learn
 
 import (

@@ -19,15 +19,17 @@ type SentLoss struct {
 // sentLosses are the losses that can be sent: those of package loss.
 var sentLosses = func() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
-	for _, l := range []loss.Policy{
-		loss.PPO{}, loss.GSPO{}, loss.TurnGSPO{}, loss.TurnPPO{}, loss.CISPO{}, loss.SAPO{}, loss.GMPO{}, loss.ClipCov{}, loss.KLCov{}, loss.Reinforce{},
-	} {
-		out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
+	o, all := loss.DefaultOptions(), loss.Builtin()
+	o.DROBeta = 1 // which has no default
+	for _, name := range all.Names() {
+		if l, err := all.New(name, o); err == nil {
+			out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)
+		}
 	}
 	return out
 }()
 
-// sendable reports whether other ranks can evaluate a loss. Node 0 evaluates one of another package for all.
+// sendable reports whether other ranks can evaluate a loss. Rank 0 evaluates one of another package for all.
 func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
 
 // OnNode0 stands for a loss that only rank 0 can evaluate.
@@ -38,6 +40,7 @@ func (OnNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
 	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
 }
 
+// SendLoss encodes a policy loss for the other ranks.
 func SendLoss(l loss.Policy) (SentLoss, error) {
 	if l == nil {
 		return SentLoss{}, nil
@@ -55,6 +58,7 @@ func SendLoss(l loss.Policy) (SentLoss, error) {
 	return s, err
 }
 
+// Policy decodes a loss; one that does not exist gives nodes.ErrProtocol.
 func (s *SentLoss) Policy() (loss.Policy, error) {
 	switch s.Kind {
 	case "":

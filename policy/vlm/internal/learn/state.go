@@ -9,7 +9,7 @@ import (
 	"vagen/policy/vlm/internal/nodes"
 )
 
-// SendState sends weights and moments to a rank.
+// SendState sends weights and moments to a node.
 func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 	steps := int64(-1) // no moments
 	if l.Adam != nil {

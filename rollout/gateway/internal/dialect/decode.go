@@ -72,7 +72,8 @@ func (c *common) read(r *Request) error {
 	}{
 		{"temperature", c.Temperature != nil}, {"top_p", c.TopP != nil}, {"top_k", c.TopK != nil},
 		{"max_tokens", given(c.MaxTokens) || given(c.MaxComplete) || given(c.MaxOutput)},
-		{"presence_penalty", c.Presence != nil && *c.Presence != 0}, {"frequency_penalty", c.Frequency != nil && *c.Frequency != 0},
+		{"presence_penalty", c.Presence != nil && *c.Presence != 0}, {"frequency_penalty", c.Frequency != nil &&
+			*c.Frequency != 0},
 		{"logit_bias", given(c.Bias) && string(c.Bias) != "{}"}, {"seed", given(c.Seed)},
 	} {
 		if f.set {
@@ -302,7 +303,8 @@ func (m *Message) part(p *part, field string) error {
 func (m *Message) image(url, field string) error {
 	head, data, ok := strings.Cut(url, ",")
 	if !ok || !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") {
-		return bad(field, "%q is not allowed, must be a URL that begins with data: and contains the image in base64", short(url))
+		return bad(field, "%q is not allowed, must be a URL that begins with data: and contains the image in base64",
+			short(url))
 	}
 	return m.file(data, field)
 }

@@ -104,7 +104,8 @@ func (e *Error) Error() string {
 
 // bad returns an error about a field. A client does not repeat the request.
 func bad(field, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Field: field, Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Field: field,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // Body returns the error in the format of a protocol.

@@ -39,7 +39,8 @@ func (a *Answer) chat() object {
 func (a *Answer) toolCalls() []object {
 	var out []object
 	for _, c := range a.Calls {
-		out = append(out, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
+		out = append(out, object{"id": c.ID, "type": "function", "function": object{"name": c.Name,
+			"arguments": c.Arguments}})
 	}
 	return out
 }
@@ -65,7 +66,8 @@ func (a *Answer) chatUsage() object {
 func (a *Answer) items() []object {
 	out := []object{}
 	if a.Reasoning != "" {
-		item := object{"type": "reasoning", "id": "rs_" + a.ID, "summary": []object{{"type": "summary_text", "text": a.Reasoning}}}
+		item := object{"type": "reasoning", "id": "rs_" + a.ID, "summary": []object{{"type": "summary_text",
+			"text": a.Reasoning}}}
 		if a.Encrypted != "" {
 			item["encrypted_content"] = a.Encrypted
 		}
@@ -78,7 +80,8 @@ func (a *Answer) items() []object {
 		})
 	}
 	for _, c := range a.Calls {
-		out = append(out, object{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name, "arguments": c.Arguments, "status": "completed"})
+		out = append(out, object{"type": "function_call", "id": "fc_" + c.ID, "call_id": c.ID, "name": c.Name,
+			"arguments": c.Arguments, "status": "completed"})
 	}
 	return out
 }
@@ -155,6 +158,7 @@ func (a *Answer) message(content []object, reason any) object {
 	return object{
 		"id": "msg_" + a.ID, "type": "message", "role": Assistant, "model": a.Model, "content": content,
 		"stop_reason": reason, "stop_sequence": stopped,
-		"usage": object{"input_tokens": a.Read, "output_tokens": a.Wrote, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
+		"usage": object{"input_tokens": a.Read, "output_tokens": a.Wrote, "cache_creation_input_tokens": 0,
+			"cache_read_input_tokens": 0},
 	}
 }

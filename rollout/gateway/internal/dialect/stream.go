@@ -108,7 +108,8 @@ func (s *stream) responses(a *Answer) {
 			for _, t := range pieces(arguments) {
 				s.numbered("function_call_arguments.delta", object{"item_id": item["id"], "output_index": i, "delta": t})
 			}
-			s.numbered("function_call_arguments.done", object{"item_id": item["id"], "output_index": i, "arguments": arguments, "name": item["name"]})
+			s.numbered("function_call_arguments.done", object{"item_id": item["id"], "output_index": i,
+				"arguments": arguments, "name": item["name"]})
 		default:
 			start["summary"] = []any{}
 			s.numbered("output_item.added", object{"output_index": i, "item": start})
@@ -175,7 +176,8 @@ func (s *stream) message(a *Answer) {
 	}
 	end := a.message(nil, a.stopReason())
 	s.event("message_delta", object{
-		"delta": object{"stop_reason": end["stop_reason"], "stop_sequence": end["stop_sequence"]}, "usage": object{"output_tokens": a.Wrote},
+		"delta": object{"stop_reason": end["stop_reason"], "stop_sequence": end["stop_sequence"]},
+		"usage": object{"output_tokens": a.Wrote},
 	})
 	s.event("message_stop", object{})
 }

@@ -46,7 +46,8 @@ func echo(a *dialect.Answer, rest []dialect.Message) echoed {
 		return echoed{ok: true, rest: rest, loose: loose, named: sameIDs(a.Calls, e.Calls)}
 	case len(e.Calls) == 0 && len(a.Calls) > 0:
 		before, calls, ok := written(got)
-		return echoed{ok: ok && sameText(a, before) && sameCalls(a.Calls, calls), rest: rest, loose: true, named: sameIDs(a.Calls, calls)}
+		return echoed{ok: ok && sameText(a, before) && sameCalls(a.Calls, calls), rest: rest, loose: true,
+			named: sameIDs(a.Calls, calls)}
 	case len(e.Calls) < len(a.Calls) && (same || got == ""):
 		return inTurn(a, e, rest)
 	}
@@ -64,12 +65,14 @@ func inTurn(a *dialect.Answer, e dialect.Message, rest []dialect.Message) echoed
 			n++
 		}
 		results = append(results, rest[:n]...)
-		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 || dialect.Plain(rest[n].Text) != "" {
+		if n == 0 || n == len(rest) || rest[n].Role != dialect.Assistant || len(rest[n].Calls) == 0 ||
+			dialect.Plain(rest[n].Text) != "" {
 			return echoed{}
 		}
 		calls, rest = append(calls, rest[n].Calls...), rest[n+1:]
 	}
-	return echoed{ok: sameCalls(a.Calls, calls), rest: slices.Concat(results, rest), loose: true, named: sameIDs(a.Calls, calls)}
+	return echoed{ok: sameCalls(a.Calls, calls), rest: slices.Concat(results, rest), loose: true,
+		named: sameIDs(a.Calls, calls)}
 }
 
 // sameText compares a text that came back with that of an answer. Some clients put the stop text
@@ -79,7 +82,10 @@ func sameText(a *dialect.Answer, got string) bool {
 	if got = dialect.Plain(got); got == text {
 		return true
 	}
-	return slices.ContainsFunc(a.Stops, func(stop string) bool { return dialect.Plain(strings.TrimSuffix(got, stop)) == text })
+	return slices.ContainsFunc(a.Stops, func(stop string) bool {
+		return dialect.Plain(strings.TrimSuffix(got,
+			stop)) == text
+	})
 }
 
 func sameIDs(a, b []dialect.Call) bool {
@@ -88,7 +94,10 @@ func sameIDs(a, b []dialect.Call) bool {
 
 // sameCalls compares calls by name and arguments. Those of the first are as the model wrote them.
 func sameCalls(a, b []dialect.Call) bool {
-	return slices.EqualFunc(a, b, func(x, y dialect.Call) bool { return x.Name == y.Name && sameArguments(x.Arguments, y.Arguments) })
+	return slices.EqualFunc(a, b, func(x, y dialect.Call) bool {
+		return x.Name == y.Name && sameArguments(x.Arguments,
+			y.Arguments)
+	})
 }
 
 // sameArguments compares as JSON. Text that is no JSON comes back as it was, as {}, inside of an

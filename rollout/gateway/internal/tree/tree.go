@@ -103,6 +103,7 @@ func (t *Tree[T]) Same(a, b *Node[T]) bool { return a.Parent == b.Parent && equa
 func equal(a, b []dialect.Message) bool {
 	return slices.EqualFunc(a, b, func(a, b dialect.Message) bool {
 		sameImage := func(x, y dialect.Image) bool { return x.Hash == y.Hash }
-		return a.Role == b.Role && a.Text == b.Text && slices.EqualFunc(a.Images, b.Images, sameImage) && sameCalls(a.Calls, b.Calls)
+		return a.Role == b.Role && a.Text == b.Text && slices.EqualFunc(a.Images, b.Images, sameImage) &&
+			sameCalls(a.Calls, b.Calls)
 	})
 }

@@ -1,0 +1,325 @@
+package openenv
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How responses are read as actions.
+const (
+	formatField = "field" // the answer is the value of one field
+	formatJSON  = "json"  // the answer is an object with the action's fields
+	formatWhole = "whole" // the whole response is the value of one field
+)
+
+// mapping makes actions of responses by the server's schema of actions.
+type mapping struct {
+	schema map[string]any
+	format string
+	field  string
+	fixed  map[string]any // fields that every action has
+}
+
+// newMapping chooses format and field if they are not given: of an action with one required field
+// besides the fixed ones, the answer is its value, or the whole response if its name is response;
+// of other actions it is an object.
+func newMapping(schema map[string]any, format, field string, fixed map[string]any) (*mapping, error) {
+	m := &mapping{schema: schema, format: format, field: field, fixed: fixed}
+	for name, v := range fixed {
+		if err := m.check(name, v); err != nil {
+			return nil, fmt.Errorf("action_fixed: %w", err)
+		}
+	}
+	var open []string
+	for _, name := range m.required() {
+		if _, given := fixed[name]; !given {
+			open = append(open, name)
+		}
+	}
+	if m.field == "" && len(open) == 1 && m.format != formatJSON {
+		m.field = open[0]
+	}
+	switch {
+	case m.format == "" && m.field == "response":
+		m.format = formatWhole
+	case m.format == "" && m.field != "":
+		m.format = formatField
+	case m.format == "":
+		m.format = formatJSON
+	}
+	if m.format != formatJSON && m.property(m.field) == nil {
+		return nil, fmt.Errorf("action_field: %q must be a field of the action: %s", m.field, strings.Join(m.names(), ", "))
+	}
+	return m, nil
+}
+
+func (m *mapping) names() []string {
+	fields, _ := m.schema["properties"].(map[string]any)
+	names := slices.Sorted(maps.Keys(fields))
+	return slices.DeleteFunc(names, func(name string) bool { return name == "metadata" })
+}
+
+func (m *mapping) required() []string { return texts(m.schema["required"]) }
+
+func (m *mapping) property(name string) map[string]any {
+	fields, _ := m.schema["properties"].(map[string]any)
+	p, _ := fields[name].(map[string]any)
+	return p
+}
+
+// check checks the value of a field.
+func (m *mapping) check(name string, v any) error {
+	p := m.property(name)
+	if p == nil && m.schema["additionalProperties"] != false {
+		return nil
+	}
+	if p == nil {
+		return fmt.Errorf("field %q: it is unknown, the action has %s", clip(name), strings.Join(m.names(), ", "))
+	}
+	if err := m.valid(p, v, 0); err != nil {
+		return fmt.Errorf("field %q: %w", name, err)
+	}
+	return nil
+}
+
+// prompt describes the format of responses.
+func (m *mapping) prompt() string {
+	switch m.format {
+	case formatWhole:
+		return ""
+	case formatField:
+		return fmt.Sprintf("Answer with <answer>…</answer>, which holds %s: %s.", m.field, m.describe(m.field))
+	}
+	var b strings.Builder
+	b.WriteString("Answer with <answer>{…}</answer>, which holds a JSON object with these fields:")
+	for _, name := range m.names() {
+		if _, given := m.fixed[name]; !given {
+			fmt.Fprintf(&b, "\n- %s: %s", name, m.describe(name))
+		}
+	}
+	return b.String()
+}
+
+func (m *mapping) describe(name string) string {
+	p := m.property(name)
+	out := m.kind(p, 0)
+	if about, _ := p["description"].(string); about != "" {
+		out += ", " + about
+	}
+	if !slices.Contains(m.required(), name) {
+		out += " (may be left out)"
+	}
+	return out
+}
+
+// action reads a response. The error says what is wrong with it, to the model.
+func (m *mapping) action(response string) (map[string]any, error) {
+	action := maps.Clone(m.fixed)
+	if action == nil {
+		action = map[string]any{}
+	}
+	if m.format == formatWhole {
+		action[m.field] = strings.ToValidUTF8(response, "\ufffd")
+		return action, nil
+	}
+	end := strings.LastIndex(response, "</answer>")
+	begin := strings.LastIndex(response[:max(end, 0)], "<answer>")
+	if begin < 0 {
+		return nil, errors.New("the answer must be between <answer> and </answer>")
+	}
+	answer := strings.TrimSpace(strings.ToValidUTF8(response[begin+len("<answer>"):end], "\ufffd"))
+	if m.format == formatField {
+		v := m.parse(m.property(m.field), answer)
+		action[m.field] = v
+		return action, m.check(m.field, v)
+	}
+	var given map[string]any
+	if err := json.Unmarshal([]byte(answer), &given); err != nil || given == nil {
+		return nil, fmt.Errorf("the answer must be a JSON object, found %q", clip(answer))
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, fixed := m.fixed[name]; fixed {
+			return nil, fmt.Errorf("field %q: it cannot be chosen", name)
+		}
+		if err := m.check(name, given[name]); err != nil {
+			return nil, err
+		}
+	}
+	maps.Copy(action, given)
+	for _, name := range m.required() {
+		if _, ok := action[name]; !ok {
+			return nil, fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(m.property(name), 0))
+		}
+	}
+	return action, nil
+}
+
+// parse reads text as a value: as text if the schema allows it, else as JSON.
+func (m *mapping) parse(schema map[string]any, answer string) any {
+	var v any
+	if m.valid(schema, answer, 0) == nil || json.Unmarshal([]byte(answer), &v) != nil {
+		return answer
+	}
+	return v
+}
+
+// maxNested limits references and nesting of schemas.
+const maxNested = 16
+
+// resolve follows a reference within the schema.
+func (m *mapping) resolve(s map[string]any) map[string]any {
+	ref, _ := s["$ref"].(string)
+	name, ok := strings.CutPrefix(ref, "#/$defs/")
+	if !ok {
+		return s
+	}
+	defs, _ := m.schema["$defs"].(map[string]any)
+	def, _ := defs[name].(map[string]any)
+	return def
+}
+
+func alternatives(s map[string]any) []any {
+	if any, ok := s["anyOf"].([]any); ok {
+		return any
+	}
+	one, _ := s["oneOf"].([]any)
+	return one
+}
+
+// kind describes the values that a schema allows.
+func (m *mapping) kind(s map[string]any, depth int) string {
+	s = m.resolve(s)
+	if all := alternatives(s); len(all) > 0 && depth < maxNested {
+		var kinds []string
+		for _, a := range all {
+			one, _ := a.(map[string]any)
+			kinds = append(kinds, m.kind(one, depth+1))
+		}
+		return strings.Join(kinds, " or ")
+	}
+	if c, ok := s["const"]; ok {
+		return text(c)
+	}
+	if enum, ok := s["enum"].([]any); ok {
+		var values []string
+		for _, v := range enum {
+			values = append(values, text(v))
+		}
+		return "one of " + strings.Join(values, ", ")
+	}
+	out := "any value"
+	if kinds := texts(s["type"]); len(kinds) > 0 {
+		out = strings.Join(kinds, " or ")
+	} else if kind, ok := s["type"].(string); ok {
+		out = kind
+	}
+	for _, bound := range []struct{ key, word string }{{"minimum", "at least"}, {"maximum", "at most"}} {
+		if v, ok := s[bound.key].(float64); ok {
+			out += " " + bound.word + " " + strconv.FormatFloat(v, 'g', -1, 64)
+		}
+	}
+	return out
+}
+
+// valid checks a value against types, alternatives, enumerations, bounds, elements and fields of a
+// schema; the server checks the rest.
+func (m *mapping) valid(s map[string]any, v any, depth int) error {
+	s = m.resolve(s)
+	wrong := func() error { return fmt.Errorf("it must be %s, found %s", m.kind(s, 0), clip(text(v))) }
+	if depth > maxNested {
+		return nil
+	}
+	if all := alternatives(s); len(all) > 0 {
+		for _, a := range all {
+			if one, _ := a.(map[string]any); m.valid(one, v, depth+1) == nil {
+				return nil
+			}
+		}
+		return wrong()
+	}
+	same := func(x any) bool { return text(x) == text(v) }
+	enum, listed := s["enum"].([]any)
+	c, constant := s["const"]
+	if listed && !slices.ContainsFunc(enum, same) || constant && !same(c) || !typed(s, v) {
+		return wrong()
+	}
+	switch v := v.(type) {
+	case float64:
+		low, bounded := s["minimum"].(float64)
+		if high, ok := s["maximum"].(float64); ok && v > high || bounded && v < low {
+			return wrong()
+		}
+	case []any:
+		items, _ := s["items"].(map[string]any)
+		for i, x := range v {
+			if err := m.valid(items, x, depth+1); err != nil {
+				return fmt.Errorf("element %d: %w", i, err)
+			}
+		}
+	case map[string]any:
+		fields, _ := s["properties"].(map[string]any)
+		inner := &mapping{schema: map[string]any{
+			"properties": fields, "additionalProperties": s["additionalProperties"], "$defs": m.schema["$defs"],
+		}}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if p := inner.property(name); p != nil {
+				if err := m.valid(p, v[name], depth+1); err != nil {
+					return fmt.Errorf("field %q: %w", name, err)
+				}
+			} else if s["additionalProperties"] == false {
+				return inner.check(name, v[name])
+			}
+		}
+		for _, name := range texts(s["required"]) {
+			if _, ok := v[name]; !ok {
+				return fmt.Errorf("field %q is missing", name)
+			}
+		}
+	}
+	return nil
+}
+
+// typed reports whether a value has the schema's type.
+func typed(s map[string]any, v any) bool {
+	if kinds := texts(s["type"]); len(kinds) > 0 {
+		return slices.ContainsFunc(kinds, func(k string) bool { return typed(map[string]any{"type": k}, v) })
+	}
+	var ok bool
+	switch s["type"] {
+	case "string":
+		_, ok = v.(string)
+	case "boolean":
+		_, ok = v.(bool)
+	case "number":
+		_, ok = v.(float64)
+	case "integer":
+		f, number := v.(float64)
+		ok = number && f == math.Trunc(f)
+	case "array":
+		_, ok = v.([]any)
+	case "object":
+		_, ok = v.(map[string]any)
+	case "null":
+		ok = v == nil
+	default:
+		ok = true
+	}
+	return ok
+}
+
+func texts(v any) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, x := range list {
+		if s, ok := x.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}

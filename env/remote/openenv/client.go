@@ -1,0 +1,257 @@
+package openenv
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"vagen/env"
+	"vagen/env/remote"
+	"vagen/env/remote/hosts"
+	"vagen/reward"
+)
+
+// Client is an environment that an OpenEnv server hosts. It implements env.Env. FromConfig makes
+// clients.
+//
+// A session is opened by the first Reset, or by System, and used until it breaks; Reset then opens
+// another one. An answer that does not come in time or is no answer of the protocol breaks
+// it: Step then fails until Reset, with an error that is env.ErrLost if another attempt may
+// succeed.
+//
+// A response that is no action of the server's schema, or that the server refuses with
+// VALIDATION_ERROR, is a turn without effect, see the option invalid_reward.
+type Client struct {
+	o       settings
+	known   *schemaCache
+	session *hosts.Session
+	conn    *websocket.Conn // nil without a session
+
+	about   *served
+	mapping *mapping
+	text    template
+	images  []path
+	success path
+
+	ready  bool // an episode is being played
+	closed bool
+	last   env.Observation
+}
+
+var _ env.Env = (*Client)(nil)
+
+// System returns the system prompt.
+func (c *Client) System(ctx context.Context) (env.Observation, error) {
+	if err := c.usable(ctx); err != nil {
+		return env.Observation{}, err
+	}
+	if c.o.System != nil {
+		return env.Observation{Text: *c.o.System}, nil
+	}
+	if c.conn == nil && c.about == nil {
+		if err := c.connect(ctx); err != nil {
+			return env.Observation{}, err
+		}
+	}
+	format := c.mapping.prompt()
+	if format != "" && c.about.prompt != "" {
+		format = "\n\n" + format
+	}
+	return env.Observation{Text: c.about.prompt + format}, nil
+}
+
+// Reset starts the episode of the seed.
+func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := c.usable(ctx); err != nil {
+		return env.Observation{}, err
+	}
+	c.ready = false
+	data := map[string]any{}
+	maps.Copy(data, c.o.Reset)
+	data["seed"] = seed
+	fresh := c.conn == nil
+	a, err := c.reset(ctx, data)
+	if errors.Is(err, env.ErrLost) && !fresh && ctx.Err() == nil { // an old session may have ended
+		a, err = c.reset(ctx, data)
+	}
+	if err == nil {
+		c.last, err = c.observe(a)
+	}
+	if err != nil {
+		return env.Observation{}, fmt.Errorf("openenv: reset with seed %d: %w", seed, err)
+	}
+	c.ready = true
+	return c.last, nil
+}
+
+// Step plays one turn.
+func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := c.usable(ctx); err != nil {
+		return env.Outcome{}, err
+	}
+	if !c.ready {
+		return env.Outcome{}, fmt.Errorf("openenv: step: %w", remote.ErrNotReset)
+	}
+	action, err := c.mapping.action(response)
+	if err != nil {
+		return c.invalid(response, err), nil
+	}
+	a, err := c.exchange(ctx, "step", action)
+	if refused := (*fault)(nil); errors.As(err, &refused) && refused.Code == validationError {
+		return c.invalid(response, refused.reason()), nil
+	}
+	var out env.Outcome
+	if err == nil {
+		out, err = c.outcome(a)
+	}
+	if err != nil {
+		c.ready = false
+		return env.Outcome{}, fmt.Errorf("openenv: step: %w", err)
+	}
+	out.Response = reward.Response{Raw: response, FormatCorrect: true}
+	if c.mapping.format != formatWhole {
+		shown, _ := json.Marshal(action) // which was sent
+		out.Response.Actions = []string{string(shown)}
+	}
+	c.ready, c.last = !out.Done, out.Observation
+	return out, nil
+}
+
+// invalid is the outcome of a response that is no action.
+func (c *Client) invalid(response string, why error) env.Outcome {
+	reason := strings.ReplaceAll(why.Error(), env.ImageMark, "")
+	out := env.Outcome{Observation: c.last, Response: reward.Response{Raw: response}}
+	out.Turn = env.Metrics{"action_is_valid": 0}
+	out.Observation.Text = "The answer is not a valid action: " + reason + ".\n" + c.last.Text
+	if c.o.InvalidReward != 0 {
+		out.Reward = reward.Parts{{Name: "invalid", Value: c.o.InvalidReward}}
+	}
+	return out
+}
+
+// Close ends the session.
+func (c *Client) Close() error {
+	c.closed = true
+	if c.conn != nil {
+		// The frame close gets no answer. A server that has ended the session needs none.
+		ctx, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		_ = c.conn.Write(ctx, websocket.MessageText, []byte(`{"type":"close"}`))
+	}
+	c.drop()
+	return nil
+}
+
+// usable returns an error if the client is closed or ctx has ended.
+func (c *Client) usable(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("openenv: %w", context.Cause(ctx))
+	case c.closed:
+		return fmt.Errorf("openenv: %w", remote.ErrClosed)
+	}
+	return nil
+}
+
+// answered is the data of an observation.
+type answered struct {
+	Observation map[string]any `json:"observation"`
+	Reward      any            `json:"reward"`
+	Done        any            `json:"done"`
+	Metadata    map[string]any `json:"metadata"`
+}
+
+// observe makes text and images of an observation.
+func (c *Client) observe(a *answered) (o env.Observation, err error) {
+	pixels := c.o.MaxPixels
+	for _, p := range c.images {
+		for _, v := range p.find(a.Observation) {
+			more, err := pictures(v, &pixels, c.o.MaxImages)
+			if err != nil {
+				return o, fmt.Errorf("%w: images: %w", remote.ErrProtocol, err)
+			}
+			if o.Images = append(o.Images, more...); len(o.Images) > c.o.MaxImages {
+				return o, fmt.Errorf("%w: %d images, at most %d are allowed", remote.ErrTooLarge, len(o.Images), c.o.MaxImages)
+			}
+		}
+	}
+	found := true
+	if len(c.text.texts) == 0 {
+		o.Text = text(c.others(a.Observation))
+	} else if o.Text, found = c.text.fill(a.Observation); !found {
+		const none = "%w: the observation has none of the fields of text %q: %s"
+		return o, fmt.Errorf(none, remote.ErrProtocol, c.o.Text, clip(text(a.Observation)))
+	}
+	// Other marks are not about the images: a server may repeat what the model wrote.
+	if strings.Count(o.Text, env.ImageMark) != len(o.Images) {
+		o.Text = strings.ReplaceAll(o.Text, env.ImageMark, "") + strings.Repeat("\n"+env.ImageMark, len(o.Images))
+	}
+	return o, nil
+}
+
+// others returns an observation without metadata and images.
+func (c *Client) others(observation map[string]any) map[string]any {
+	o := maps.Clone(observation)
+	delete(o, "metadata")
+	for _, p := range c.images {
+		if len(p) > 0 {
+			delete(o, p[0].name)
+		}
+	}
+	return o
+}
+
+// outcome reads the answer to a step.
+func (c *Client) outcome(a *answered) (out env.Outcome, err error) {
+	if out.Observation, err = c.observe(a); err != nil {
+		return out, err
+	}
+	var pay float64
+	switch r := a.Reward.(type) {
+	case nil:
+		if c.o.NullReward == nil {
+			return out, fmt.Errorf("%w: the reward is null; the option null_reward says what that is worth", remote.ErrProtocol)
+		}
+		pay = *c.o.NullReward
+	case float64:
+		pay = r
+	case bool:
+		if r {
+			pay = 1
+		}
+	default:
+		return out, fmt.Errorf("%w: the reward must be a number, found %s", remote.ErrProtocol, clip(text(r)))
+	}
+	if pay != 0 {
+		out.Reward = reward.Parts{{Name: "reward", Value: pay}}
+	}
+	if out.Done, _ = a.Done.(bool); !out.Done && a.Done != false {
+		return out, fmt.Errorf("%w: done must be true or false, found %s", remote.ErrProtocol, clip(text(a.Done)))
+	}
+	out.Success = out.Done && pay > 0
+	if values := c.success.find(a.Observation); len(values) > 0 {
+		out.Success = values[0] != false && values[0] != 0.0 && values[0] != ""
+	}
+	meta, _ := a.Observation["metadata"].(map[string]any)
+	out.Turn, out.Trajectory = metrics(meta["turn_metrics"]), metrics(meta["traj_metrics"])
+	if _, told := out.Turn["action_is_valid"]; !told {
+		out.Turn["action_is_valid"] = 1
+	}
+	return out, nil
+}
+
+func metrics(v any) env.Metrics {
+	fields, _ := v.(map[string]any)
+	m := make(env.Metrics, len(fields)+1)
+	for name, v := range fields {
+		if f, ok := v.(float64); ok {
+			m[name] = f
+		}
+	}
+	return m
+}

@@ -1,0 +1,292 @@
+package openenv
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"vagen/env/remote"
+	"vagen/env/remote/hosts"
+	"vagen/internal/clock"
+	"vagen/internal/jsontext"
+	"vagen/internal/origin"
+	"vagen/internal/retry"
+)
+
+// closing limits how long Close takes.
+const closing = time.Second
+
+// pauses are the delays before further attempts to open a session.
+var pauses = retry.Doubling(100*time.Millisecond, 5*time.Second)
+
+// attempts is how often the opening of a session is tried at servers that do not answer.
+const attempts = 5
+
+// Error makes a fault of the server an error.
+func (f *fault) Error() string { return fmt.Sprintf("%s: %v", f.Code, f.reason()) }
+
+// Unwrap returns the sentinel.
+func (f *fault) Unwrap() error {
+	switch f.Code {
+	case capacityReached:
+		return remote.ErrBusy
+	case sessionError, factoryError:
+		return remote.ErrSession
+	case executionError:
+		return remote.ErrRemote
+	}
+	return remote.ErrRequest
+}
+
+// reason is the server's message with the fields that it names.
+func (f *fault) reason() error {
+	all := []string{clip(f.Message)}
+	for _, p := range f.Errors {
+		all = append(all, clip(p.String()))
+	}
+	return errors.New(strings.Join(all[:min(len(all), 8)], "; "))
+}
+
+// lost ends a session that cannot be continued.
+func (c *Client) lost(err error) error {
+	c.drop()
+	return fmt.Errorf("%w: %w", remote.ErrUncertain, err)
+}
+
+func (c *Client) drop() {
+	if c.conn == nil {
+		return
+	}
+	_ = c.conn.CloseNow() // closing it twice is no fault
+	c.conn = nil
+	c.session.Leave()
+}
+
+// connect opens a session at one of the servers.
+func (c *Client) connect(ctx context.Context) error {
+	delay := pauses.Pauses(retry.Jitter(1, c.session.Key()))
+	a := c.session.Begin(hosts.Open, c.session.Key())
+	for try := 0; ; try++ {
+		result, err := c.dial(ctx, a.Host())
+		a.Report(result)
+		if err == nil {
+			a.Succeeded()
+			return nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			a.Failed()
+			return cause
+		}
+		if try+1 >= attempts || errors.Is(err, errSetting) || errors.Is(err, remote.ErrUnauthorized) {
+			a.Failed()
+			return fmt.Errorf("no session at %s after %d attempts: %w", a.Host().Name(), try+1, err)
+		}
+		wait, _ := delay.Next(0)
+		if err := clock.Wait(ctx, wait); err != nil {
+			a.Failed()
+			return err
+		}
+		a.Next()
+	}
+}
+
+// errSetting is wrapped by errors that another attempt repeats.
+var errSetting = errors.New("the options do not fit the server")
+
+// dial opens a WebSocket at a server, whose description it gets first.
+func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.seconds(c.o.Timeout))
+	defer cancel()
+	about, err := c.known.get(h, func() (*served, error) { return c.describe(ctx, h) })
+	if err == nil {
+		err = c.adapt(about)
+	}
+	if err != nil {
+		return silence(err), err
+	}
+	q := c.request(ctx, h, "/ws")
+	conn, _, err := websocket.Dial(ctx, q.URL.String(), &websocket.DialOptions{
+		HTTPClient: origin.Client(origin.None, h.Transport(0)), HTTPHeader: q.Header,
+	})
+	if err != nil {
+		return silence(err), err
+	}
+	conn.SetReadLimit(int64(c.o.MaxResponse * (1 << 20)))
+	c.conn = conn
+	return hosts.Opened, nil
+}
+
+func silence(err error) hosts.Result {
+	if hosts.Unreached(err) {
+		return hosts.Unreachable
+	}
+	return hosts.Refused
+}
+
+func (c *Client) request(ctx context.Context, h *hosts.Host, path string) *http.Request {
+	q := h.Request(ctx, http.MethodGet, path, nil)
+	if c.o.Token != "" {
+		q.Header.Set("Authorization", "Bearer "+c.o.Token)
+	}
+	return q
+}
+
+// probe asks whether a server answers.
+func (c *Client) probe(ctx context.Context, h *hosts.Host) error {
+	return c.get(ctx, h, "/health", new(any))
+}
+
+// get reads JSON from a server.
+func (c *Client) get(ctx context.Context, h *hosts.Host, path string, into any) error {
+	a, err := origin.Client(origin.None, h.Transport(0)).Do(c.request(ctx, h, path))
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(a.Body, maxDescription+1))
+	switch {
+	case err != nil:
+		return err
+	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("GET %s: status %d: %w", path, a.StatusCode, remote.ErrUnauthorized)
+	case a.StatusCode != http.StatusOK:
+		return fmt.Errorf("GET %s: status %d: %s", path, a.StatusCode, clip(string(raw)))
+	case len(raw) > maxDescription:
+		return fmt.Errorf("GET %s: %w: more than %d bytes", path, remote.ErrTooLarge, maxDescription)
+	}
+	if err := jsontext.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("GET %s: %w: %w", path, remote.ErrProtocol, err)
+	}
+	return nil
+}
+
+// maxDescription limits the description of a server, in bytes.
+const maxDescription = 1 << 20
+
+// describe gets the description of a server.
+func (c *Client) describe(ctx context.Context, h *hosts.Host) (*served, error) {
+	s := new(served)
+	var meta struct {
+		Description string `json:"description"`
+		Readme      string `json:"readme_content"`
+	}
+	if err := errors.Join(c.get(ctx, h, "/schema", &s.schema), c.get(ctx, h, "/metadata", &meta)); err != nil {
+		return nil, err
+	}
+	s.prompt = cmp.Or(meta.Readme, meta.Description)
+	return s, nil
+}
+
+// adapt chooses what the options leave open by the server's description.
+func (c *Client) adapt(about *served) (err error) {
+	if c.about == about {
+		return nil
+	}
+	m, err := newMapping(about.schema.Action, c.o.ActionFormat, c.o.ActionField, c.o.ActionFixed)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSetting, err)
+	}
+	c.about, c.mapping = about, m
+	if c.o.Text == "" && about.has("text") {
+		c.text = template{texts: []string{"", ""}, paths: []path{{{name: "text"}}}}
+	}
+	if c.o.Images == nil && about.has("images") {
+		c.images = []path{{{name: "images"}}}
+	}
+	return nil
+}
+
+// reset sends a reset, on a new session if there is none, and waits while the servers have no
+// room.
+func (c *Client) reset(ctx context.Context, data map[string]any) (*answered, error) {
+	delay := pauses.Pauses(retry.Jitter(2, c.session.Key()))
+	deadline := time.Now().Add(c.o.seconds(c.o.CapacityWait))
+	for {
+		if c.conn == nil {
+			if err := c.connect(ctx); err != nil {
+				return nil, err
+			}
+		}
+		a, err := c.exchange(ctx, "reset", data)
+		if !errors.Is(err, remote.ErrBusy) || time.Now().After(deadline) {
+			return a, err
+		}
+		wait, _ := delay.Next(0)
+		if err := clock.Wait(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// exchange sends a request of the session and reads its answer.
+func (c *Client) exchange(ctx context.Context, kind string, data map[string]any) (*answered, error) {
+	out, err := json.Marshal(frame{kind, data})
+	if err != nil {
+		return nil, err
+	}
+	call, cancel := context.WithTimeout(ctx, c.o.seconds(c.o.Timeout))
+	defer cancel()
+	// A server that refuses the session has sent an error before it closes it.
+	sent := c.conn.Write(call, websocket.MessageText, out)
+	form, raw, err := c.conn.Read(call)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		} else if call.Err() != nil {
+			err = fmt.Errorf("no answer within the timeout of %v s", c.o.Timeout)
+		}
+		return nil, c.lost(errors.Join(err, sent))
+	}
+	a, err := decode(form, raw)
+	if errors.Is(err, remote.ErrBusy) || errors.Is(err, remote.ErrSession) || errors.Is(err, remote.ErrProtocol) {
+		c.drop()
+	}
+	return a, err
+}
+
+// decode reads an answer. The error is a *fault if the server has sent one.
+func decode(form websocket.MessageType, raw []byte) (*answered, error) {
+	var f struct {
+		Type string          `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}
+	if form != websocket.MessageText {
+		return nil, fmt.Errorf("%w: a binary frame of %d bytes", remote.ErrProtocol, len(raw))
+	}
+	err := jsontext.Unmarshal(raw, &f)
+	if err == nil {
+		switch f.Type {
+		case "observation":
+			a := new(answered)
+			if err = json.Unmarshal(f.Data, a); err == nil && a.Observation != nil {
+				merge(a)
+				return a, nil
+			}
+			err = cmp.Or(err, errors.New("observation must be an object"))
+		case "error":
+			refused := new(fault)
+			if err = json.NewDecoder(bytes.NewReader(f.Data)).Decode(refused); err == nil {
+				return nil, refused
+			}
+		default:
+			err = errors.New("type must be observation or error")
+		}
+	}
+	return nil, fmt.Errorf("%w: %w: %s", remote.ErrProtocol, err, clip(string(raw)))
+}
+
+// merge puts metadata into the observation, where servers from 0.10.0 on have it.
+func merge(a *answered) {
+	if _, inside := a.Observation["metadata"]; !inside && a.Metadata != nil {
+		a.Observation["metadata"] = a.Metadata
+	}
+}

@@ -1,0 +1,167 @@
+package openenv
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// route sets the routes.
+func (s *Server) route() {
+	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("GET /ws", s.connect)
+	fixed := func(path string, v any) {
+		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { s.reply(w, http.StatusOK, v) })
+	}
+	fixed("/health", map[string]string{"status": "healthy"})
+	fixed("/metadata", map[string]any{"name": s.hosted.Name, "description": s.hosted.About, "readme_content": s.prompt,
+		"version": "1.0.0", "author": nil, "documentation_url": nil})
+	fixed("/schema", schemas())
+	fixed("/openapi.json", openAPI(s.hosted.Name))
+	fixed("/state", map[string]any{"episode_id": nil, "step_count": 0})
+	fixed("/list_environments", []string{s.hosted.Name})
+	s.mux.HandleFunc("GET /openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		fmt.Fprintf(w, manifest, s.hosted.Name)
+	})
+	s.mux.HandleFunc("POST /mcp", func(w http.ResponseWriter, r *http.Request) {
+		s.body(w, r, func(raw []byte) (int, any) { return http.StatusOK, answerMCP(raw) })
+	})
+	s.mux.HandleFunc("POST /reset", func(w http.ResponseWriter, r *http.Request) {
+		s.body(w, r, func(raw []byte) (int, any) {
+			q, bad := parseReset(raw)
+			return s.once(bad, func(one *session) (any, error) { return one.reset(q) })
+		})
+	})
+	s.mux.HandleFunc("POST /step", func(w http.ResponseWriter, r *http.Request) { s.body(w, r, s.stepOnce) })
+}
+
+// manifest is the file openenv.yaml of a container.
+const manifest = `spec_version: 1
+name: %s
+type: space
+runtime: fastapi
+app: vagen serve --protocol openenv
+port: 8000
+`
+
+func (s *Server) reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		s.log.Debug("response not sent", "err", err)
+	}
+}
+
+// refusal is the body of an error over HTTP; its detail is a text or a list of problems.
+type refusal struct {
+	Detail any `json:"detail"`
+}
+
+// body reads a request within the limit and answers it.
+func (s *Server) body(w http.ResponseWriter, r *http.Request, f func([]byte) (int, any)) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		why := fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)
+		s.reply(w, http.StatusRequestEntityTooLarge, refusal{why})
+		return
+	} else if err != nil {
+		return // the client has disconnected
+	}
+	status, v := f(raw)
+	s.reply(w, status, v)
+}
+
+// stepOnce plays one turn of a new episode, because HTTP has no sessions.
+func (s *Server) stepOnce(raw []byte) (int, any) {
+	o, bad := parseObject(raw, "action")
+	action, ok := o["action"]
+	var response string
+	if bad == nil && !ok {
+		bad = []problem{missing("action", raw)}
+	} else if bad == nil {
+		response, bad = parseAction(action)
+	}
+	return s.once(bad, func(one *session) (any, error) {
+		if _, err := one.reset(resetRequest{}); err != nil {
+			return nil, err
+		}
+		return one.step(response)
+	})
+}
+
+// once makes a call of a new environment.
+func (s *Server) once(bad []problem, f func(*session) (any, error)) (int, any) {
+	if bad != nil {
+		for i := range bad {
+			bad[i].Loc = append([]any{"body"}, bad[i].Loc...)
+		}
+		return http.StatusUnprocessableEntity, refusal{bad}
+	}
+	if refused := s.reserve(); refused != nil {
+		return http.StatusServiceUnavailable, refusal{refused.Message}
+	}
+	defer s.release()
+	one := &session{s: s}
+	one.limits()
+	defer one.free()
+	var err error
+	var v any
+	if one.env, err = guarded(one, one.make); err == nil {
+		v, err = f(one)
+	}
+	if err != nil {
+		return http.StatusInternalServerError, refusal{err.Error()}
+	}
+	return http.StatusOK, v
+}
+
+// property is a field of a schema.
+func property(kind, about string) map[string]any {
+	return map[string]any{"type": kind, "description": about}
+}
+
+func schemaOf(title, about string, open bool, required []string, fields map[string]any) map[string]any {
+	return map[string]any{"title": title, "description": about, "type": "object", "additionalProperties": open,
+		"required": required, "properties": fields}
+}
+
+// schemas is the answer to GET /schema.
+func schemas() map[string]any {
+	metadata := property("object", "Additional metadata")
+	metadata["additionalProperties"] = true
+	images := property("array", "the images of the marks <image> in text, in base64")
+	images["items"] = map[string]any{"type": "string", "contentEncoding": "base64"}
+	or := func(kind string) map[string]any {
+		return map[string]any{"type": []string{kind, "null"}, "default": nil}
+	}
+	return map[string]any{
+		"action": schemaOf("Action", "What the model wrote.", false, []string{"response"}, map[string]any{
+			"response": property("string", "the model's whole response, as readme_content of /metadata describes"),
+			"metadata": metadata,
+		}),
+		"observation": schemaOf("Observation", "What the agent is shown.", false, []string{"text"}, map[string]any{
+			"text": property("string", "with a mark <image> for each image"), "images": images, "metadata": metadata,
+			"reward": or("number"), "done": property("boolean", "the episode has ended"),
+		}),
+		"state": schemaOf("State", "Of the session.", true, []string{}, map[string]any{
+			"episode_id": or("string"),
+			"step_count": property("integer", "turns played"),
+		}),
+	}
+}
+
+// openAPI is the answer to GET /openapi.json: the routes that 0.10.0's conformance test looks for.
+func openAPI(name string) map[string]any {
+	paths := map[string]any{}
+	answers := map[string]any{"responses": map[string]any{"200": map[string]any{"description": "OK"}}}
+	for _, path := range []string{"/health", "/metadata", "/schema", "/state", "/list_environments"} {
+		paths[path] = map[string]any{"get": answers}
+	}
+	for _, path := range []string{"/reset", "/step", "/mcp"} {
+		paths[path] = map[string]any{"post": answers}
+	}
+	return map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": name, "version": "1.0.0"}, "paths": paths}
+}

@@ -1,0 +1,224 @@
+package openenv
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Codes of errors.
+const (
+	invalidJSON     = "INVALID_JSON"
+	unknownType     = "UNKNOWN_TYPE"
+	validationError = "VALIDATION_ERROR"
+	executionError  = "EXECUTION_ERROR"
+	capacityReached = "CAPACITY_REACHED"
+	factoryError    = "FACTORY_ERROR"
+	sessionError    = "SESSION_ERROR"
+)
+
+// fault is the data of an error.
+type fault struct {
+	Message string    `json:"message"`
+	Code    string    `json:"code"`
+	Errors  []problem `json:"errors,omitempty"`
+	Active  int       `json:"active_sessions,omitempty"`
+	Max     int       `json:"max_sessions,omitempty"`
+}
+
+// problem is a field of a request that is not allowed, in the form of pydantic.
+type problem struct {
+	Type  string `json:"type"`
+	Loc   []any  `json:"loc"`
+	Msg   string `json:"msg"`
+	Input any    `json:"input"`
+}
+
+func (p problem) String() string {
+	var at []string
+	for _, l := range p.Loc {
+		at = append(at, fmt.Sprint(l))
+	}
+	return fmt.Sprintf("%s: %s, found %s", strings.Join(at, "."), p.Msg, text(p.Input))
+}
+
+// request is a frame of a client.
+type request struct {
+	kind     string
+	data     json.RawMessage
+	reset    resetRequest
+	response string
+}
+
+type resetRequest struct {
+	seed    *int64
+	episode string
+}
+
+type object = map[string]json.RawMessage
+
+// maxInput limits the copy of a value in an error.
+const maxInput = 200
+
+// input returns a wrong value for an error.
+func input(raw json.RawMessage) any {
+	if len(raw) > maxInput {
+		return clip(string(raw))
+	}
+	return raw
+}
+
+func extra(name string, raw json.RawMessage) problem {
+	return problem{"extra_forbidden", []any{name}, "Extra inputs are not permitted", input(raw)}
+}
+
+func missing(name string, in json.RawMessage) problem {
+	return problem{"missing", []any{name}, "Field required", input(in)}
+}
+
+// parse reads a frame. Bytes that are not UTF-8 are read as U+FFFD.
+func parse(raw []byte) (request, *fault) {
+	var m request
+	var o object
+	if err := json.Unmarshal(raw, &o); err != nil || o == nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &wrong) {
+			return m, &fault{Code: sessionError, Message: "a message must be an object, found " + clip(string(raw))}
+		}
+		return m, &fault{Code: invalidJSON, Message: "Invalid JSON: " + err.Error()}
+	}
+	if err := json.Unmarshal(o["type"], &m.kind); err != nil {
+		m.kind = ""
+	}
+	if !slices.Contains([]string{"reset", "step", "state", "mcp", "close"}, m.kind) {
+		return m, &fault{Code: unknownType, Message: "Unknown message type: " + clip(m.kind)}
+	}
+	m.data = o["data"]
+	var bad []problem
+	takes := m.kind != "state" && m.kind != "close"
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if name != "type" && (name != "data" || !takes) {
+			bad = append(bad, extra(name, o[name]))
+		}
+	}
+	if m.data == nil && (m.kind == "step" || m.kind == "mcp") {
+		bad = append(bad, missing("data", raw))
+	}
+	if len(bad) == 0 {
+		switch m.kind {
+		case "reset":
+			m.reset, bad = parseReset(m.data)
+		case "step":
+			m.response, bad = parseAction(m.data)
+		}
+	}
+	if len(bad) > 0 {
+		return m, &fault{Code: validationError, Message: "Invalid message", Errors: bad}
+	}
+	return m, nil
+}
+
+// parseObject reads an object, empty for null.
+func parseObject(raw json.RawMessage, name string) (object, []problem) {
+	var o object
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, []problem{{"dict_type", []any{name}, "Input should be a valid dictionary", input(raw)}}
+	}
+	return o, nil
+}
+
+// parseReset reads the data of a reset. Unknown fields are ignored, as in 0.10.0.
+func parseReset(raw json.RawMessage) (r resetRequest, bad []problem) {
+	o, bad := parseObject(raw, "data")
+	if v := o["seed"]; present(v) {
+		var digits string
+		if json.Unmarshal(v, &digits) != nil {
+			digits = strings.TrimSuffix(string(v), ".0")
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 0 {
+			const want = "Input should be a valid integer from 0 to 9223372036854775807"
+			bad = append(bad, problem{"int_parsing", []any{"seed"}, want, input(v)})
+		}
+		r.seed = &n
+	}
+	if v := o["episode_id"]; present(v) && json.Unmarshal(v, &r.episode) != nil {
+		bad = append(bad, problem{"string_type", []any{"episode_id"}, "Input should be a valid string", input(v)})
+	}
+	return r, bad
+}
+
+// parseAction reads an action.
+func parseAction(raw json.RawMessage) (response string, bad []problem) {
+	o, bad := parseObject(raw, "data")
+	if bad != nil {
+		return "", bad
+	}
+	switch v, ok := o["response"]; {
+	case !ok:
+		bad = append(bad, missing("response", raw))
+	case !present(v) || json.Unmarshal(v, &response) != nil:
+		bad = append(bad, problem{"string_type", []any{"response"}, "Input should be a valid string", input(v)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		switch v := o[name]; name {
+		case "response":
+		case "metadata":
+			if m := (object)(nil); json.Unmarshal(v, &m) != nil || m == nil {
+				bad = append(bad, problem{"dict_type", []any{name}, "Input should be a valid dictionary", input(v)})
+			}
+		default:
+			bad = append(bad, extra(name, v))
+		}
+	}
+	return response, bad
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
+// clip shortens text for messages.
+func clip(s string) string {
+	if len(s) <= maxInput {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxInput], "") + fmt.Sprintf("… (%d bytes)", len(s))
+}
+
+// rpc is an answer of JSON-RPC.
+type rpc struct {
+	JSONRPC string   `json:"jsonrpc"`
+	ID      any      `json:"id"`
+	Error   rpcError `json:"error"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+// answerMCP answers a request of JSON-RPC: the environments have no tools.
+func answerMCP(raw []byte) rpc {
+	a := rpc{JSONRPC: "2.0", Error: rpcError{Code: -32603, Message: "Environment does not support MCP"}}
+	var q struct {
+		JSONRPC string `json:"jsonrpc"`
+		ID      any    `json:"id"`
+		Method  string `json:"method"`
+	}
+	switch err := json.Unmarshal(raw, &q); {
+	case err != nil && !json.Valid(raw):
+		a.Error = rpcError{Code: -32700, Message: "Parse error"}
+	case err != nil || q.JSONRPC != "2.0" || q.Method == "":
+		a.Error = rpcError{Code: -32600, Message: "Invalid request: jsonrpc must be 2.0 and method a name"}
+	default:
+		a.ID = q.ID
+	}
+	return a
+}

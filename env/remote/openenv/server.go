@@ -1,0 +1,183 @@
+package openenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"vagen/env"
+	"vagen/env/remote"
+	"vagen/env/remote/internal/wire"
+	"vagen/internal/rng"
+)
+
+// Hosted is the environment of a Server.
+type Hosted struct {
+	Name, About string
+	Make        env.Factory // makes the environment of each session, without options
+}
+
+// Server hosts an environment for clients of OpenEnv. It is a remote.Protocol, and safe for
+// concurrent use. Each session has an environment of its own; one that fails or panics affects
+// only its session.
+type Server struct {
+	hosted Hosted
+	o      remote.ServerOptions
+	log    *slog.Logger
+	mux    *http.ServeMux
+	prompt string // system prompt
+	seeds  atomic.Uint64
+
+	idle, base context.Context // of sessions that wait for a request, and of calls
+	quit, stop context.CancelFunc
+	mu         sync.Mutex
+	open       int
+	work       sync.WaitGroup // sessions
+}
+
+var _ remote.Protocol = (*Server)(nil)
+
+// NewServer returns a server. It makes the environment once for its system prompt. Of the options
+// it uses MaxSessions, SessionTimeout, CallTimeout, WriteTimeout, Hosts, Images, Limits.Body, Seed
+// and Log.
+func NewServer(h Hosted, o remote.ServerOptions) (*Server, error) {
+	s := &Server{hosted: h, o: o, log: o.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	e, err := h.Make(nil)
+	if err != nil {
+		return nil, fmt.Errorf("openenv: %w", err)
+	}
+	system, err := e.System(context.Background())
+	if err = errors.Join(err, e.Close()); err != nil {
+		return nil, fmt.Errorf("openenv: system prompt: %w", err)
+	}
+	s.prompt = system.Text
+	s.idle, s.quit = context.WithCancel(context.Background())
+	s.base, s.stop = context.WithCancel(context.Background())
+	s.route()
+	return s, nil
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Sessions returns the number of open sessions.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+// Close ends the sessions that wait for a request, and those with a running call after it. When
+// ctx ends, it cancels these calls.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.quit()
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	defer s.stop()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.stop()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(time.Second):
+		return fmt.Errorf("openenv: close: %d sessions are still busy: %w", s.Sessions(), context.Cause(ctx))
+	}
+}
+
+// reserve counts a session. The error is for its client.
+func (s *Server) reserve() *fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch limit := s.o.MaxSessions; {
+	case s.idle.Err() != nil:
+		return &fault{Code: sessionError, Message: "the service is shutting down"}
+	case limit > 0 && s.open >= limit:
+		const full = "Server at capacity: %d/%d sessions active. Cannot accept new connections."
+		return &fault{Code: capacityReached, Message: fmt.Sprintf(full, s.open, limit), Active: s.open, Max: limit}
+	}
+	s.open++
+	s.work.Add(1)
+	return nil
+}
+
+func (s *Server) release() {
+	s.mu.Lock()
+	s.open--
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// seed draws a seed for a reset without one.
+func (s *Server) seed() int64 { return int64(rng.Derive(s.o.Seed, rng.Level, s.seeds.Add(1)) >> 33) }
+
+// connect serves a WebSocket, which is one session.
+func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: s.o.Hosts})
+	if err != nil {
+		s.log.Debug("no WebSocket", "from", r.RemoteAddr, "err", err)
+		return
+	}
+	defer c.CloseNow() // after Close it does nothing
+	c.SetReadLimit(s.o.Limits.Body)
+	one := &session{s: s, conn: c}
+	if refused := s.reserve(); refused != nil {
+		s.log.Warn("session refused", "from", r.RemoteAddr, "code", refused.Code)
+		one.limits()
+		one.refuse(refused)
+		return
+	}
+	defer s.release()
+	one.limits()
+	defer one.free()
+	if one.env, err = guarded(one, one.make); err != nil {
+		one.refuse(&fault{Code: factoryError, Message: err.Error()})
+		return
+	}
+	one.loop()
+}
+
+// observed is the answer to a reset or a step.
+type observed struct {
+	Observation struct {
+		Metadata map[string]any `json:"metadata"`
+		Text     string         `json:"text"`
+		Images   [][]byte       `json:"images"`
+	} `json:"observation"`
+	Reward   *float64       `json:"reward"`
+	Done     bool           `json:"done"`
+	Metadata map[string]any `json:"metadata,omitempty"` // as in 0.10.0 it is sent twice
+}
+
+// observe encodes what an environment shows.
+func (s *Server) observe(o env.Observation) (*observed, error) {
+	a := new(observed)
+	a.Observation.Text, a.Observation.Metadata = o.Text, map[string]any{}
+	a.Observation.Images = make([][]byte, len(o.Images))
+	for i, img := range o.Images {
+		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
+		if err != nil {
+			return nil, fmt.Errorf("image %d of the observation: %w", i, err)
+		}
+		a.Observation.Images[i] = b
+	}
+	return a, nil
+}

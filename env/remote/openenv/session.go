@@ -1,0 +1,236 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"vagen/env"
+	"vagen/env/remote/internal/wire"
+)
+
+// session is one WebSocket with its environment.
+type session struct {
+	s    *Server
+	conn *websocket.Conn // nil over HTTP
+	env  env.Env
+
+	// idle is the context of reading, call the one of calls and of writing. Each has a timer that
+	// ends it, which costs less than a context with a time limit for each of them.
+	idle, call             context.Context
+	cancelIdle, cancelCall context.CancelFunc
+	idleLimit, callLimit   *time.Timer
+
+	episode any // its id; nil before the first reset
+	steps   int
+	in, out bytes.Buffer
+}
+
+// keepBuffer is the largest buffer that a waiting session keeps.
+const keepBuffer = 16 << 10
+
+// limits prepares the contexts.
+func (one *session) limits() {
+	one.idle, one.cancelIdle = context.WithCancel(one.s.idle)
+	one.call, one.cancelCall = context.WithCancel(one.s.base)
+	one.idleLimit = time.AfterFunc(math.MaxInt64, one.cancelIdle)
+	one.callLimit = time.AfterFunc(math.MaxInt64, one.cancelCall)
+}
+
+func (one *session) free() {
+	one.idleLimit.Stop()
+	one.callLimit.Stop()
+	one.cancelIdle()
+	one.cancelCall()
+	if one.env == nil {
+		return
+	}
+	if _, err := guarded(one, func() (any, error) { return nil, one.env.Close() }); err != nil {
+		one.s.log.Warn("environment did not close", "err", err)
+	}
+}
+
+// loop answers requests until the client leaves, the session is idle for too long or the service
+// ends.
+func (one *session) loop() {
+	for {
+		if limit := one.s.o.SessionTimeout; limit > 0 {
+			one.idleLimit.Reset(limit)
+		}
+		kind, r, err := one.conn.Reader(one.idle)
+		if err == nil && kind != websocket.MessageText {
+			_ = one.conn.Close(websocket.StatusNormalClosure, "") // as in 0.10.0; the session ends anyway
+			return
+		}
+		if err == nil {
+			if one.in.Cap() > keepBuffer {
+				one.in = bytes.Buffer{}
+			}
+			one.in.Reset()
+			_, err = one.in.ReadFrom(r)
+		}
+		if err != nil {
+			one.s.log.Debug("session ended", "err", err)
+			return
+		}
+		one.idleLimit.Stop()
+		answer, end := one.answer(one.in.Bytes())
+		if answer != nil && !one.send(answer) || end {
+			_ = one.conn.Close(websocket.StatusNormalClosure, "")
+			return
+		}
+		if one.idle.Err() != nil {
+			return
+		}
+	}
+}
+
+// frame is an answer.
+type frame struct {
+	Type string `json:"type"`
+	Data any    `json:"data"`
+}
+
+// send writes an answer and reports whether the session can go on.
+func (one *session) send(f *frame) bool {
+	if one.out.Cap() > keepBuffer {
+		one.out = bytes.Buffer{}
+	}
+	one.out.Reset()
+	e := json.NewEncoder(&one.out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		one.s.log.Error("answer not encoded", "err", err)
+		return false
+	}
+	one.callLimit.Reset(one.s.o.WriteTimeout)
+	defer one.callLimit.Stop()
+	err := one.conn.Write(one.call, websocket.MessageText, bytes.TrimRight(one.out.Bytes(), "\n"))
+	if err != nil {
+		one.s.log.Debug("answer not sent", "err", err)
+	}
+	return err == nil
+}
+
+// refuse sends an error and ends the connection.
+func (one *session) refuse(f *fault) {
+	one.send(&frame{"error", f})
+	_ = one.conn.Close(websocket.StatusNormalClosure, "")
+}
+
+// answer plays a request. A nil frame is no answer; end ends the session after it.
+func (one *session) answer(raw []byte) (answer *frame, end bool) {
+	m, bad := parse(raw)
+	if bad != nil {
+		return &frame{"error", bad}, bad.Code == sessionError
+	}
+	var data any
+	var err error
+	switch m.kind {
+	case "close":
+		return nil, true
+	case "state":
+		return &frame{"state", one.state()}, false
+	case "mcp":
+		return &frame{"mcp", answerMCP(m.data)}, false
+	case "reset":
+		data, err = one.reset(m.reset)
+	default:
+		data, err = one.step(m.response)
+	}
+	if err == nil {
+		return &frame{"observation", data}, false
+	}
+	one.s.log.Warn("environment failed", "call", m.kind, "err", err)
+	// A call whose context has ended left the environment in an unknown state.
+	end = one.call.Err() != nil
+	if end {
+		one.call, one.cancelCall = context.WithCancel(one.s.base) // for the answer
+		one.callLimit = time.AfterFunc(math.MaxInt64, one.cancelCall)
+		err = fmt.Errorf("%s did not finish within %v: %w", m.kind, one.s.o.CallTimeout, err)
+	}
+	return &frame{"error", &fault{Code: executionError, Message: err.Error()}}, end
+}
+
+func (one *session) state() any {
+	return map[string]any{"episode_id": one.episode, "step_count": one.steps}
+}
+
+func (one *session) reset(r resetRequest) (*observed, error) {
+	seed := one.s.seed
+	if r.seed != nil {
+		seed = func() int64 { return *r.seed }
+	}
+	o, err := guarded(one, func() (env.Observation, error) { return one.env.Reset(one.call, seed()) })
+	if err != nil {
+		return nil, err
+	}
+	one.steps = 0
+	if one.episode = any(wire.NewID()); r.episode != "" {
+		one.episode = r.episode
+	}
+	return one.s.observe(o)
+}
+
+func (one *session) step(response string) (*observed, error) {
+	out, err := guarded(one, func() (env.Outcome, error) { return one.env.Step(one.call, response) })
+	if err != nil {
+		return nil, err
+	}
+	one.steps++
+	a, err := one.s.observe(out.Observation)
+	if err != nil {
+		return nil, err
+	}
+	if sum := out.Reward.Sum(); finite(sum) {
+		a.Reward = &sum
+	}
+	a.Done = out.Done
+	a.Metadata = map[string]any{
+		"success": out.Success, "turn_metrics": numbers(out.Turn), "traj_metrics": numbers(out.Trajectory),
+	}
+	a.Observation.Metadata = a.Metadata
+	return a, nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// numbers returns the metrics that JSON can express.
+func numbers(m env.Metrics) env.Metrics {
+	out := make(env.Metrics, len(m))
+	for name, v := range m {
+		if finite(v) {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// guarded makes a call of the environment with its time limit; a panic is an error.
+func guarded[T any](one *session, f func() (T, error)) (v T, err error) {
+	one.callLimit.Reset(one.s.o.CallTimeout)
+	defer one.callLimit.Stop()
+	defer func() {
+		if p := recover(); p != nil {
+			one.s.log.Error("environment panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the environment panicked: %v", p)
+		}
+	}()
+	return f()
+}
+
+// make makes the environment.
+func (one *session) make() (env.Env, error) {
+	e, err := one.s.hosted.Make(nil)
+	if err == nil && e == nil {
+		err = errors.New("the factory returned no environment")
+	}
+	return e, err
+}

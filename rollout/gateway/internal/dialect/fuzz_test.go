@@ -1,0 +1,93 @@
+package dialect
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seeds adds the bodies of recorded requests to a path.
+func seeds(f *testing.F, path string) {
+	files, _ := filepath.Glob("../../../../testdata/gateway/*/0*.json")
+	n := 0
+	for _, name := range files {
+		var x struct {
+			Request struct {
+				Path string
+				Body json.RawMessage
+			}
+		}
+		raw, err := os.ReadFile(name)
+		if err == nil && json.Unmarshal(raw, &x) == nil && strings.HasSuffix(x.Request.Path, path) &&
+			len(x.Request.Body) < 8000 {
+			f.Add([]byte(x.Request.Body))
+			n++
+		}
+	}
+	if n == 0 {
+		f.Fatal("no recorded requests to ", path)
+	}
+}
+
+// decode decodes anything: the result keeps the contract, or the error is one for a client.
+func decode(t *testing.T, p Protocol, body []byte) {
+	r, err := p.Decode(body)
+	if err != nil {
+		var bad *Error
+		require.ErrorAs(t, err, &bad)
+		require.Equal(t, 400, bad.Status)
+		require.True(t, json.Valid(p.Body(bad)))
+		return
+	}
+	require.NotEmpty(t, r.Messages)
+	require.NotEqual(t, Assistant, r.Messages[len(r.Messages)-1].Role)
+	for _, m := range r.Messages {
+		require.Equal(t, len(m.Images), strings.Count(m.Text, ImageMark))
+	}
+}
+
+func FuzzChat(f *testing.F) {
+	seeds(f, "/chat/completions")
+	f.Fuzz(func(t *testing.T, body []byte) { decode(t, Chat, body) })
+}
+
+func FuzzResponses(f *testing.F) {
+	seeds(f, "/responses")
+	f.Fuzz(func(t *testing.T, body []byte) { decode(t, Responses, body) })
+}
+
+func FuzzMessages(f *testing.F) {
+	seeds(f, "/messages")
+	f.Fuzz(func(t *testing.T, body []byte) { decode(t, Messages, body) })
+}
+
+// TestErrorsNameFieldAndValue in the format of each protocol.
+func TestErrorsNameFieldAndValue(t *testing.T) {
+	for _, c := range []struct {
+		p          Protocol
+		body, want string
+	}{
+		{Chat, `{"messages": [{"role": "boss", "content": "x"}]}`, `messages[0].role: "boss" is not allowed`},
+		{Chat, `{"messages": 7}`, `messages: number is not allowed, must be a list`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "n": 4}`, `n: 4 is not allowed, must be 1`},
+		{Chat, `{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/y.png"}}]}]}`, `messages[0].content[0].image_url: "http://x/y.png" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}`,
+			`messages[0].content[0].type: "input_audio" is not allowed`},
+		{Chat, `{"messages": []}`, `messages: empty`},
+		{Chat, `{"messages": [{"role": "assistant", "content": "x"}]}`, `the last message is the assistant's`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "maybe"}`,
+			`tool_choice: "maybe" is not allowed`},
+		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
+		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
+			`messages[0].content[0].type: "document" is not allowed`},
+		{Chat, strings.Repeat("[", 200), `nested more than 128 levels`},
+		{Chat, `{"messages": `, `not valid JSON`},
+	} {
+		_, err := c.p.Decode([]byte(c.body))
+		require.ErrorContains(t, err, c.want, c.body)
+	}
+}
