@@ -39,7 +39,7 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 	if errs[0] != nil {
 		return Size{}, errs[0]
 	}
-	ids, err := m.gen.Encode(p, pics[0])
+	ids, err := m.gen.EncodePrompt(p, pics[0])
 	if err != nil {
 		return Size{}, fmt.Errorf("vlm: %w", err)
 	}

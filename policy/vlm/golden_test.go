@@ -115,7 +115,7 @@ func (r *recordedModel) compareText(m *Model) {
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
 		_, pics, errs := m.text.PrepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
-		ids, err := m.gen.Encode(policy.Prompt{Messages: msgs}, pics[0])
+		ids, err := m.gen.EncodePrompt(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
 		tokens, _ := r.tokens(row)
 		for k, column := range row.column {

@@ -208,7 +208,7 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
 			continue
 		}
-		ids, err := g.Encode(p, pics[i])
+		ids, err := g.EncodePrompt(p, pics[i])
 		if err != nil {
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
@@ -248,8 +248,8 @@ func contextKey(ids []int32, images []policy.Image) string {
 	return string(key)
 }
 
-// Encode renders and tokenises a prompt's messages.
-func (g *Generator) Encode(p policy.Prompt, pics []net.Picture) ([]int32, error) {
+// EncodePrompt renders and tokenises a prompt's messages.
+func (g *Generator) EncodePrompt(p policy.Prompt, pics []net.Picture) ([]int32, error) {
 	msgs := make([]tokenizer.Message, len(p.Messages))
 	for i, msg := range p.Messages {
 		var err error

@@ -21,9 +21,10 @@ type StoredAdapter struct {
 	*safetensors.Reader
 }
 
+// Close closes the file of an adapter; s may be nil.
 func (s *StoredAdapter) Close() {
 	if s != nil {
-		s.Close()
+		s.Reader.Close()
 	}
 }
 
