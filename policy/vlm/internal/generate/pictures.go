@@ -89,6 +89,9 @@ func (c *pictureCache) MarkTraining() {
 // startRound records that conversations begin, or are encoded. It starts a new round if there
 // was a training step in the current one.
 func (c *pictureCache) startRound() {
+	if c == nil { // no image is read
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.learning {
