@@ -28,7 +28,7 @@ func ExampleRegistry() {
 	}
 	fmt.Println(out.Reward, out.Done, out.Success)
 	// Output:
-	// [blackjack frozenlake navigation primitive_skill remote remote_legacy sokoban svg]
+	// [blackjack frozenlake navigation openenv primitive_skill remote remote_legacy sokoban svg]
 	// true
 	// [{success 1} {format 0.02}] true true
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"maps"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -16,6 +14,7 @@ import (
 	"vagen/env/remote/openenv"
 	"vagen/internal/cli"
 	"vagen/internal/nearest"
+	"vagen/internal/usage"
 )
 
 func serveCommand() *cli.Command {
@@ -105,9 +104,7 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	}
 	// A session needs about a kilobyte, and a request allocates several: fewer garbage
 	// collections cost little memory and keep the highest latencies low.
-	if _, set := os.LookupEnv("GOGC"); !set {
-		defer debug.SetGCPercent(debug.SetGCPercent(serveGC))
-	}
+	defer usage.CollectAt(serveGC)()
 	err = server.ListenAndServe(ctx, s.addr)
 	if errors.Is(err, remote.ErrKeyNeeded) {
 		return cli.Usagef("%w (--api-key-env or --api-key-file)", err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vagen/internal/cli"
+	"vagen/internal/usage"
 	"vagen/train/config"
 	"vagen/train/queue/embedded"
 	"vagen/train/run"
@@ -119,6 +120,7 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 	if r.Done() > 0 {
 		fmt.Fprintf(c.Out, "resuming after step %d\n", r.Done())
 	}
+	defer usage.CollectAt(usage.TrainGC)()
 	if err := r.Train(ctx); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"runtime"
 
 	"vagen/env"
+	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -57,6 +58,7 @@ func main() {
 	}
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
+	defer usage.CollectAt(usage.TrainGC)()
 	if err := quickstart(ctx, o, os.Stdout, os.Stderr); err != nil {
 		code := run.ExitCode(ctx, err)
 		if code > 1 {

@@ -1,6 +1,24 @@
 package usage
 
-import "runtime/metrics"
+import (
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+)
+
+// CollectAt sets the garbage collector's target percentage until restore is called, unless the
+// environment variable GOGC sets it.
+func CollectAt(percent int) (restore func()) {
+	if _, set := os.LookupEnv("GOGC"); set {
+		return func() {}
+	}
+	before := debug.SetGCPercent(percent)
+	return func() { debug.SetGCPercent(before) }
+}
+
+// TrainGC is the target percentage of programs that train: their heap consists of few, large
+// pictures, and garbage of the size of what is in use would be the larger part of a small run.
+const TrainGC = 50
 
 // GoMemory returns the memory that the Go runtime uses now, and the amount to which it
 // can grow before the garbage collector finishes its next cycle, if nothing more is

@@ -173,8 +173,8 @@ func (m *Model) learn(ctx context.Context, c *learning) (policy.Stats, error) {
 // learnHere makes a call on this node.
 func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats, err error) {
 	m.gen.DropSessions()
-	m.text.Pictures.MarkTraining()
-	if _, held := m.dev.Live(); held >= largeModel {
+	first := m.text.Pictures.MarkTraining()
+	if _, held := m.dev.Live(); first || held >= largeModel {
 		device.Trim() // memory of generation and scoring
 	}
 	if c.Accumulate {

@@ -74,7 +74,13 @@ func workload(c *config.Config, begin, later vlm.Size, context int) vlm.Workload
 	if most := c.Agent.Rollout.MaxImages; most > 0 {
 		images = min(images, most)
 	}
+	readTokens, readImages := 0, 0
+	if c.Trainer.Harness == "concat" && !c.Run.Partial { // others read conversations again
+		readTokens = min(max(begin.Tokens, later.Tokens+c.PerTurn()), tokens)
+		readImages = min(max(begin.Images, later.Images), images)
+	}
 	return vlm.Workload{
+		ReadTokens: readTokens, ReadImages: readImages,
 		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
 		Tokens: tokens, Wanted: min((more+1)*response, tokens), Images: images, Patches: begin.Patches, Snapshots: snapshots(c),
 	}

@@ -37,5 +37,10 @@ func TestThePlanHasTheLengthsThatARunAllows(t *testing.T) {
 		c.set(&cfg)
 		w := workload(&cfg, begin, later, c.context)
 		require.Equal(t, []int{c.tokens, c.wanted, c.images}, []int{w.Tokens, w.Wanted, w.Images}, name)
+		read := []int{0, 0} // all
+		if cfg.Trainer.Harness == "concat" {
+			read = []int{100, 1}
+		}
+		require.Equal(t, read, []int{w.ReadTokens, w.ReadImages}, name)
 	}
 }

@@ -188,8 +188,8 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 			groups[i] = append(groups[i], msg.Images...)
 		}
 	}
-	if opens {
-		g.Pictures.startRound()
+	if opens && g.Pictures.startRound(true) {
+		device.Trim() // memory of training
 	}
 	refs, pics, errs := g.PrepareImages(groups)
 	for i, p := range prompts {

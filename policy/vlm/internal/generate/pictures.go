@@ -24,6 +24,8 @@ type pictureCache struct {
 	Fresh    map[[32]byte]net.Picture
 	Old      map[[32]byte]net.Picture
 	learning bool // there has been a training step in this round
+	// generated: responses were generated since the last training step.
+	generated bool
 }
 
 // Limits on the bytes of processed images: for a policy that only generates, which does not
@@ -79,25 +81,31 @@ func (c *pictureCache) rotate() {
 	c.Old, c.OldSize, c.Fresh, c.Size = c.Fresh, c.Size, map[[32]byte]net.Picture{}, 0
 }
 
-// MarkTraining records a training step.
-func (c *pictureCache) MarkTraining() {
+// MarkTraining records a training step. It reports whether it is the first one since responses
+// were generated.
+func (c *pictureCache) MarkTraining() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.learning, c.limit = true, LearnedPictures
+	first := c.generated
+	c.learning, c.limit, c.generated = true, LearnedPictures, false
+	return first
 }
 
-// startRound records that conversations begin, or are encoded. It starts a new round if there
-// was a training step in the current one.
-func (c *pictureCache) startRound() {
+// startRound records that conversations begin, to generate responses or to encode given ones. It
+// starts a new round, and reports so, if there was a training step in the current one.
+func (c *pictureCache) startRound(generate bool) bool {
 	if c == nil { // no image is read
-		return
+		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.learning {
-		c.rotate()
-		c.learning, c.Seen = false, 0
+	c.generated = c.generated || generate
+	if !c.learning {
+		return false
 	}
+	c.rotate()
+	c.learning, c.Seen = false, 0
+	return true
 }
 
 // recoverImagePanic calls f, which reads a caller's image, and converts a panic of the image's

@@ -85,7 +85,7 @@ func (x *Text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, 
 // read and written them, turn by turn. Messages after the assistant's last one are
 // ignored.
 func (x *Text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
-	x.Pictures.startRound()
+	x.Pictures.startRound(false)
 	return x.dialogue().Encode(messages)
 }
 

@@ -60,7 +60,6 @@ type segments struct {
 func PlanVision(cfg *model.Config, images []Picture) *VisionPlan {
 	v := cfg.Vision
 	cell := v.Merge * v.Merge
-	p := &VisionPlan{}
 	var windowSizes, imageSizes []int
 	even := true
 	for _, im := range images {
@@ -70,6 +69,11 @@ func PlanVision(cfg *model.Config, images []Picture) *VisionPlan {
 	if even {
 		pad = ImageBucket(len(images)) - len(images)
 	}
+	patches := pad * images[0].Grid.H * images[0].Grid.W
+	for _, im := range images {
+		patches += im.Grid.H * im.Grid.W
+	}
+	p := &VisionPlan{pixels: make([]byte, 0, patches*v.PatchDim())}
 	for i := range len(images) + pad {
 		im := Picture{Grid: images[0].Grid}
 		if i < len(images) {

@@ -25,6 +25,10 @@ type Workload struct {
 	Patches int // per image
 	Wanted  int // tokens per row with a loss or a score; 0 is all of them
 
+	// ReadTokens and ReadImages are what a prompt adds to a conversation at most, per row.
+	// ReadTokens 0 means that whole rows are read at once.
+	ReadTokens, ReadImages int
+
 	// Snapshots is the number of copies of the policy (SnapshotPolicy) that generate Rows
 	// conversations each during all other work.
 	Snapshots int
@@ -303,8 +307,13 @@ func (l microBatchPlan) bytesOf(n *net.Net, floats int64) int64 {
 // reading a prompt.
 func (s *Setup) cacheBytes(w Workload) int64 {
 	rows := generate.RowBucket(min(w.Rows, s.MaxRows))
-	inside := InsideLayer(s.Net.Layers, rows*w.Tokens, rows, w.Tokens)
-	l := microBatchPlan{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
+	read, images := w.ReadTokens, w.ReadImages
+	if read == 0 || read > w.Tokens {
+		read, images = w.Tokens, w.Images
+	}
+	// Each of the tokens that are read attends to a row's whole length.
+	inside := InsideLayer(s.Net.Layers, rows*read, rows*((w.Tokens+read-1)/read), read)
+	l := microBatchPlan{images: min(rows, w.Rows) * images, patches: w.Patches}
 	return s.AllCaches(w) + l.bytesOf(s.Net, inside) + 4*int64(rows)*int64(s.Net.Cfg.Text.Vocab) + l.visionBytes(s.Net)
 }
 
