@@ -50,9 +50,11 @@ var rules = map[string]rule{
 	"vagen credit runs/default-seed0": {
 		instead: "vagen credit runs/p/e --step 1 --episodes 1 --branches 2 --alternatives 1", why: "the quickstart would have to train first",
 	},
-	"vagen eval":  {more: "--dry-run", why: "asks a service, plays for minutes"},
-	"vagen serve": {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
-	"vagen view":  {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen eval":              {more: "--dry-run", why: "asks a service, plays for minutes"},
+	"vagen env show openenv":  {instead: "vagen env --help", why: "asks a server"},
+	"vagen env check openenv": {instead: "vagen env --help", why: "asks a server"},
+	"vagen serve":             {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen view":              {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},

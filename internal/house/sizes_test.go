@@ -53,7 +53,7 @@ var larger = map[string]map[string]string{
 	"policy/vlm/tokenizer/internal/jinja/lex.go": {"tag": grammar},
 	"reward/formats.go":                          {"buildFormats": table},
 	"rollout/live.go":                            {"live": state},
-	"train/config/config.go":                     {"ModelConfig": settings, "ActorConfig": settings},
+	"train/config/config.go":                     {"ActorConfig": settings},
 	"train/config/sft.go":                        {"SFTConfig": settings},
 	"train/evaluation/config.go":                 {"BackendConfig": settings},
 	"train/evaluation/plan.go":                   {"task": steps},

@@ -2,6 +2,7 @@ package loss
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"vagen/internal/byname"
@@ -29,7 +30,7 @@ type Single struct {
 	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
 	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
 
-	DROBeta      float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; must be given"`
+	DROBeta      float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default"`
 	MaskLow      float64 `yaml:"dppo_mask_low" doc:"dppo_prime: largest fall of a token's probability"`
 	MaskHigh     float64 `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
 	AdvTau       float64 `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`
@@ -49,7 +50,7 @@ func DefaultOptions() Options {
 		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
 		Single: Single{
 			Clamp: ppo.Clamp, ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
-			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
+			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, DROBeta: 0.05, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
 			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
 			VESPOLamNeg: vespo.LambdaNeg,
 		},
@@ -105,6 +106,21 @@ func Builtin() *Registry {
 			p := KLCov{o.KLCovRatio, o.KLCovCoef}
 			return p, p.check()
 		}},
+		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
+	} {
+		for _, name := range strings.Fields(names) {
+			all[name] = entry
+		}
+	}
+	maps.Copy(all, losses2026())
+	r := new(Registry)
+	r.builders.Fill(all)
+	return r
+}
+
+// losses2026 are the losses that were published in 2026, and DRO.
+func losses2026() map[string]byname.Entry[Builder] {
+	return map[string]byname.Entry[Builder]{
 		"dppo_tv": {About: "drops tokens whose probability has changed too far", Value: func(o Options) (Policy, error) {
 			p := DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
 			return p, p.check()
@@ -133,15 +149,7 @@ func Builtin() *Registry {
 			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
 			return p, p.check()
 		}},
-		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
-	} {
-		for _, name := range strings.Fields(names) {
-			all[name] = entry
-		}
 	}
-	r := new(Registry)
-	r.builders.Fill(all)
-	return r
 }
 
 // Register adds a loss under a name, with a description for Describe. The error

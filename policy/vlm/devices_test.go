@@ -292,7 +292,7 @@ func sizeOf(l *learn.Learner) (n int) {
 }
 
 func TestLeavesDivideTheRows(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{})
+	m := newTiny(t, model.Qwen25VL, Options{SameBytes: true})
 	rows := policy.Rows{Offsets: []int{0}}
 	for i := range 30 {
 		for range 3 + i {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"vagen/policy"
@@ -120,7 +119,7 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 // losses checks what the losses have to say about their settings.
 func (v *validator) losses(c *Config, r Registries) {
 	a := &c.Agent.Actor
-	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); errors.Is(err, loss.ErrUnknown) {
+	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
 		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {

@@ -94,7 +94,6 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
-	published.Loss.DROBeta = 1 // which has no default
 	var out []settings.Unused
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil

@@ -111,9 +111,6 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		want, known := read[name]
 		require.True(t, known, mode)
 		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
-		if name == "dro" {
-			base = append(base, actor+"policy_loss.dro_beta=0.5") // it has no default
-		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)
 		var unread []string
 		for key, value := range values {

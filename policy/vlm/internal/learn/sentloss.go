@@ -20,7 +20,6 @@ type SentLoss struct {
 var sentLosses = func() map[string]reflect.Type {
 	out := map[string]reflect.Type{}
 	o, all := loss.DefaultOptions(), loss.Builtin()
-	o.DROBeta = 1 // which has no default
 	for _, name := range all.Names() {
 		if l, err := all.New(name, o); err == nil {
 			out[fmt.Sprintf("%T", l)] = reflect.TypeOf(l)

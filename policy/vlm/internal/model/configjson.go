@@ -125,9 +125,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		c.Tied = false
 	}
 	c.Text = t.build(family)
-	var problems []error
-	problems = append(problems, c.ownLayers(raw))
-	problems = append(problems, t.check(family, &c.Text)...)
+	problems := append([]error{c.ownLayers(raw)}, t.check(family, &c.Text)...)
 	if c.Text.Vocab > 0 {
 		problems = append(problems, f.check(&t, c)...)
 	}

@@ -70,7 +70,12 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 			return err
 		}
 	}
-	dx = out[0]
+	return n.prepareBack(w, kept, out[0], cos, sin, segment)
+}
+
+// prepareBack compiles the backward pass of each type of layer, from the shape of the gradient of the last
+// layer's output, what the types' forward passes keep, and further inputs.
+func (n *Net) prepareBack(w *Parts, kept [][]shapes.Shape, dx shapes.Shape, more ...shapes.Shape) error {
 	ready := map[int]bool{}
 	for i := len(w.Layers) - 1; i >= n.Reach.layer; i-- {
 		first := n.First(i)
@@ -78,8 +83,8 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 			continue
 		}
 		ready[first] = true
-		in = append(with(w.Layers[i], dx, cos, sin, segment), kept[first]...)
-		if _, err = n.layerBack(i, &n.Groups.Layers[i], false).Prepare(in); err != nil {
+		in := append(append(with(w.Layers[i], dx), more...), kept[first]...)
+		if _, err := n.layerBack(i, &n.Groups.Layers[i], false).Prepare(in); err != nil {
 			return err
 		}
 	}
