@@ -84,7 +84,7 @@ func (o *Objective) hasValue(s *Scores) bool {
 func (o *Objective) checkColumns(b *Batch, s *Scores) error {
 	actor, rl, critic := o.hasPolicy(s), o.hasPolicy(s) && !o.Imitate, o.hasValue(s)
 	if rl && o.EntropyCoef != 0 && s.Entropy == nil {
-		return fmt.Errorf("Entropy: %w", loss.ErrMissing)
+		return fmt.Errorf("entropies: %w", loss.ErrMissing)
 	}
 	n := len(b.Tokens)
 	for _, c := range []struct {

@@ -96,13 +96,14 @@ func value(t *testing.T, o policy.Objective, b *policy.Batch, s *policy.Scores) 
 }
 
 // TestSlopesAreFiniteDifferences, by every score of every token. Losses whose ratio has the value of a row or turn,
-// but the derivative of a token's own log-prob, are the surrogates of other losses, compared where they are
-// defined: in package loss.
+// but the derivative of a token's own log-prob, and those with a weight that has no gradient, are compared where
+// they are defined: in package loss.
 func TestSlopesAreFiniteDifferences(t *testing.T) {
 	const step = 1.0 / 256
 	for name, o := range objectives(t) {
 		switch o.Policy.(type) {
-		case loss.GSPO, loss.TurnGSPO, loss.TurnPPO, loss.GMPO, loss.CISPO, loss.ClipCov, loss.KLCov:
+		case loss.GSPO, loss.TurnGSPO, loss.TurnPPO, loss.GMPO, loss.CISPO, loss.ClipCov, loss.KLCov,
+			loss.LUSPO, loss.DPPO, loss.VESPO:
 			continue
 		}
 		b, s := scoredRows()
@@ -154,7 +155,8 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 8, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone")
+	require.Equal(t, 13, local,
+		"vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, dppo_tv, dppo_kl, dppo_prime, ipo, dro")
 }
 
 // TestTermsAreLeftOutWithoutTheirScores, and what is not read may hold anything.

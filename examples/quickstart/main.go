@@ -19,9 +19,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 
 	"vagen/env"
-	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -58,7 +58,9 @@ func main() {
 	}
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
-	defer usage.CollectAt(usage.TrainGC)()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // garbage would otherwise be the larger part of this small run
+	}
 	if err := quickstart(ctx, o, os.Stdout, os.Stderr); err != nil {
 		code := run.ExitCode(ctx, err)
 		if code > 1 {

@@ -70,8 +70,9 @@ func (b *Bandit) accumulate(batch *policy.Batch, o policy.Objective, stats *poli
 	if err != nil {
 		return err
 	}
+	entropy, value := stats.Entropy, stats.ValueLoss // what Alter added
 	e.Report(stats)
-	stats.Metrics = nil
+	stats.Entropy, stats.ValueLoss, stats.Metrics = stats.Entropy+entropy, stats.ValueLoss+value, nil
 	if b.sum.prefs == nil {
 		b.sum = gradient{map[int32][]float64{}, map[int32]float64{}}
 	}

@@ -62,7 +62,7 @@ func (m *Model) load() error {
 	return m.offload()
 }
 
-// New returns a generator with the policy's weights.
+// newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, Sharded: m.sharded()}
 	if m.tree {

@@ -24,6 +24,7 @@ func thinker(t *testing.T) *Model {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(thinking), 0o644))
 	m, err := describe(dir, Options{})
 	require.NoError(t, err)
+	m.gen = generate.New(m.text, generate.Settings{}, nil)
 	return m
 }
 

@@ -55,10 +55,10 @@ type node = tree.Node[*call]
 
 // state says how far an episode is.
 type state struct {
-	claimed, finished, shut bool
-	err                     error // why it failed
-	limit                   bool  // the limit on turns was reached
-	counts                  map[string]float64
+	claimed, finished bool
+	err               error // why it failed
+	limit             bool  // the limit on turns was reached
+	counts            map[string]float64
 }
 
 // call is a request for a response that has a place in the tree.

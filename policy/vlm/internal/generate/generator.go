@@ -37,6 +37,7 @@ type Generator struct {
 	Narrowed []*device.Array         // the copies, on several devices
 }
 
+// New returns a generator without conversations.
 func New(x *Text, s Settings, w []*Weights) *Generator {
 	return &Generator{Text: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{}}
 }
