@@ -115,7 +115,7 @@ func TestProgramsWriteInPlaceAndKeepLogitsSmall(t *testing.T) {
 		t.Logf("%-30.30s %2d outputs over inputs, %d copies, %2d fusions, %2d products", p.name, p.aliases, p.copies, p.fusions, p.dots)
 	}
 	// A first micro-batch returns gradients, later ones add to them.
-	for name, gradients := range map[string]int{"layer_back": layerWeights, "update_": 2, "embed_back": 1} {
+	for name, gradients := range map[string]int{"layer_0_back": layerWeights, "head_back": 2, "embed_back": 1} {
 		require.Equal(t, []int{0, gradients}, aliasesOf(all, name), name)
 	}
 	for _, p := range all {

@@ -181,6 +181,8 @@ func (m *Model) learnHere(ctx context.Context, c *learning) (stats policy.Stats,
 		stats.Tokens = len(c.Batch.Tokens)
 		m.logPlan(c.Batch)
 	}
+	// A step without any gradient is skipped; one with gradients of one of the two is not.
+	stats.Skipped = !c.Accumulate && m.actor.Open == nil && (m.critic == nil || m.critic.Open == nil)
 	o := &c.Objective
 	value := o.ValueCoef > 0 && !o.Imitate
 	if !c.Accumulate || !o.CriticOnly {
@@ -229,7 +231,7 @@ func (m *Model) learnWith(ctx context.Context, l *learn.Learner, h *model.Head, 
 		}
 	}
 	t := l.Open
-	if c.Step {
+	if c.Step && (c.Accumulate || t != nil) {
 		var skipped bool
 		norm, skipped, err = l.Step(ctx, c.Optimizer, rate)
 		stats.Skipped = stats.Skipped || skipped
