@@ -114,9 +114,7 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 		return silence(err), err
 	}
 	q := c.request(ctx, h, "/ws")
-	conn, _, err := websocket.Dial(ctx, q.URL.String(), &websocket.DialOptions{
-		HTTPClient: origin.Client(origin.None, h.Transport(0)), HTTPHeader: q.Header,
-	})
+	conn, err := open(ctx, origin.Client(origin.None, h.Transport(0)), q)
 	if err != nil {
 		return silence(err), err
 	}
