@@ -201,7 +201,7 @@ func (s *Server) Close(ctx context.Context) error {
 	close(s.stop)
 	s.sweep.Wait()
 	other := make(chan error, 1)
-	go func() { other <- s.closeOther(ctx) }()
+	go func(ctx context.Context) { other <- s.closeOther(ctx) }(ctx) // ctx changes below
 	finished := make(chan struct{})
 	go func() {
 		s.work.Wait()
