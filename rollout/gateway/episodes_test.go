@@ -144,4 +144,3 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		})
 	}
 }
-
