@@ -21,7 +21,7 @@ func TestSignalsEndTheContextOnce(t *testing.T) {
 		var by signals.Signal
 		require.ErrorAs(t, context.Cause(ctx), &by)
 		require.Equal(t, want, by.Code())
-		require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGUSR1), "this program goes on")
+		require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGUSR1), "SIGUSR1 does not end this program")
 		stop()
 	}
 	ctx, stop := signals.Until(t.Context())

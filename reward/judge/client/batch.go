@@ -11,8 +11,8 @@ import (
 )
 
 // Batches asks a policy of this process: prompts that wait at the same time are one call of it, of at
-// most a number of prompts. A prompt whose context ends is no longer waited for; a call of which
-// nobody waits for a prompt is cancelled.
+// most a number of prompts. A prompt whose context has ended is left out; a call is cancelled
+// when the contexts of all its prompts have ended.
 type Batches struct {
 	policy policy.Policy
 	most   int

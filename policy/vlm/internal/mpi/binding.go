@@ -151,7 +151,7 @@ func (r *request) Test() (n int, done bool, err error) {
 func (r *request) Cancel() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	// A message that has begun to arrive is not cancelled, and a library may cancel nothing: the memory stays pinned.
+	// MPI may not cancel a message whose transfer has started, so the memory stays pinned.
 	if !r.w.ended {
 		C.MPI_Cancel(r.mpi)
 	}

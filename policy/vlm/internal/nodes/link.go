@@ -64,7 +64,7 @@ func (l *Link) transfer(
 	}
 }
 
-// Data that a rank has begun to send follows at once; a frame may be waited for while another rank computes.
+// The rest of a message arrives soon after its beginning; the next frame may take as long as another rank computes.
 const frameSpin, dataSpin = time.Millisecond, 50 * time.Millisecond
 
 // blame says in which transfer an error occurred.

@@ -50,7 +50,7 @@ func (w *World) Rank() int { return w.rank }
 // Size implements mpi.World.
 func (w *World) Size() int { return w.size }
 
-// Finalize implements mpi.World. Unlike MPI's it waits for nobody.
+// Finalize implements mpi.World. Unlike MPI's it does not wait for the other ranks.
 func (w *World) Finalize() error { return nil }
 
 // Send implements mpi.World.
