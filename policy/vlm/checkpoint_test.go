@@ -86,8 +86,7 @@ func requireSameFiles(t *testing.T, want, got string) {
 }
 
 func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new")
-	require.NoError(t, Create(dir, smallShape("qwen2_5_vl"), tinyWords, 5))
+	dir := tinyFolder(t, model.Qwen25VL, nil)
 	var saved []string
 	for range 2 {
 		m := openTiny(t, dir, Options{Critic: SeparateCritic, Seed: 2})
