@@ -116,7 +116,7 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 				members[b.kept[i]] = true
 			}
 			rows := b.rowsOf(members)
-			part, err := b.miniBatch(rows, aggregate)
+			part, err := b.miniBatch(rows, aggregate, t.Config.Algorithm.Echo.Alpha)
 			if err != nil {
 				return fmt.Errorf("train: %w", err)
 			}

@@ -180,3 +180,28 @@ func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	golden.Floats(t, tally, "token_loss", got.terms.Loss, want, c.Tolerance)
 }
+
+func TestSupervisedLossesAgreeWithPrimeRLAndSkyRLAndTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/sft.json", supervised, supervised)
+}
+
+func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
+	var kind string
+	golden.Need(t, c.Params, "kind", &kind)
+	weights, divisor := column[float64](t, c, "response_mask"), optional(t, c.Params, "num_items_in_batch", 1)
+	if kind == "weighted" {
+		weights, divisor = column[float64](t, c, "ce_weights"), number(t, c.Params, "ce_scale")
+	}
+	sum, grad := 0.0, make([]float64, len(weights))
+	for i, x := range column[float64](t, c, "log_prob") {
+		value, slope := NLL(x, kind == "dft")
+		if weights[i] != 0 {
+			sum += weights[i] * value / max(divisor, 1)
+			grad[i] = weights[i] * slope / max(divisor, 1)
+		}
+	}
+	tally.Float(t, "loss", sum, number(t, c.Expected, "loss"), c.Tolerance)
+	var want padded
+	golden.Need(t, c.Expected, "grad_log_prob", &want)
+	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
+}

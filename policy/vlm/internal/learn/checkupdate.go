@@ -53,6 +53,7 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	}{
 		{"Weight", b.Weight, !o.CriticOnly, true},
 		{"AuxWeight", b.AuxWeight, false, true},
+		{"EchoWeight", b.EchoWeight, false, true},
 		{"ValueWeight", b.ValueWeight, valueNeeds, true},
 		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
 		{"Advantages", b.Advantages, policyNeeds, true},
