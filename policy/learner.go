@@ -47,6 +47,7 @@ type Batch struct {
 
 	OldLogProbs []float32 // under the policy that wrote the rows
 	Reference   []float32 // log-probs under the reference policy
+	Sampled     []float32 // log-probs when the tokens were sampled; only for losses that say so, see loss.Sampled
 	Advantages  []float32
 	Returns     []float32
 	OldValues   []float32 // of the critic before the update; only for ValueClip

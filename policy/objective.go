@@ -155,7 +155,7 @@ func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error 
 	var r loss.Result
 	if err := loss.EvalWeighted(&r, o.PolicyLoss(), b.Weight, &loss.Batch[float32]{
 		Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
-		Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn, Seed: b.Seed,
+		Weight: b.RolloutWeight, Ref: b.Reference, Sampled: b.Sampled, Turn: b.Turn, Seed: b.Seed,
 	}); err != nil {
 		return err
 	}

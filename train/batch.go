@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"vagen/advantage"
 	"vagen/mask"
@@ -160,6 +161,17 @@ func (b *batch) useSampledLogProbs() {
 			b.old[i] = x
 		}
 	}
+}
+
+// samplingLogProbs returns the log-probs at sampling, and the old ones of tokens that were not sampled.
+func (b *batch) samplingLogProbs() []float32 {
+	out := slices.Clone(b.old)
+	for i, x := range b.sampled {
+		if b.written[i] && !b.forced[i] {
+			out[i] = x
+		}
+	}
+	return out
 }
 
 func errScores(what string, n, tokens int) error {

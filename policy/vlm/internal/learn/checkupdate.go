@@ -57,6 +57,7 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
 		{"Advantages", b.Advantages, policyNeeds, true},
 		{"Reference", b.Reference, policyNeeds && o.KL != loss.NoKL, true},
+		{"Sampled", b.Sampled, false, true},
 		{"Returns", b.Returns, valueNeeds, true},
 		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0, true},
 		{"RolloutWeight", b.RolloutWeight, false, false},

@@ -97,7 +97,7 @@ func partOf(b *policy.Batch, tokens []int) *policy.Batch {
 	return &policy.Batch{
 		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens)},
 		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
-		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight),
+		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight), Sampled: f(b.Sampled),
 		Turn: at(b.Turn, tokens), Seed: b.Seed,
 	}
 }
