@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // Recordings of PEFT for models with an adapter: log-probs, logits, a loss and the
@@ -25,7 +26,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")
 		base, _ := r.checkpoint()
-		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
+		m, err := Open(r.t.Context(), base, Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
 		r.spec = m.sets.Actor.Net.Spec
@@ -39,7 +40,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 
 		out := r.t.TempDir()
 		require.NoError(r.t, m.Export(r.t.Context(), filepath.Join(out, "merged")))
-		plain, err := Open(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: testBackend(), MicroTokens: goldenTokens})
+		plain, err := Open(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens})
 		require.NoError(r.t, err)
 		defer plain.Close()
 		merged := r.scoreAll(plain, policy.ScoreRequest{LogProbs: true})

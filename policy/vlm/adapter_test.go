@@ -15,6 +15,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // lora is an adapter on maps of every kind, in the vision tower too.
@@ -38,7 +39,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
 		o := Options{LoRA: lora(), Reference: true}
 		m := newTiny(t, family, o)
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		before := weightsOf(t, m.sets.Actor)
 		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
@@ -63,11 +64,11 @@ func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
 	train(t, m, 3)
 	played := playOn(t, m, policy.Sampling{Temperature: 1})
-	rows, written, logProbs := played.rows(sortedKeys(played))
+	rows, written, logProbs := played.Rows(played.Keys())
 	got := logProbsOf(t, m, rows, written)
 	for i, w := range written {
 		if w {
-			require.InDelta(t, got[i], logProbs[i], rowDrift)
+			require.InDelta(t, got[i], logProbs[i], vlmtest.Drift)
 		}
 	}
 }
@@ -82,11 +83,11 @@ func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32
 func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
 	train(t, m, 3)
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	dir := filepath.Join(t.TempDir(), "merged")
 	require.NoError(t, m.Export(t.Context(), dir))
 	plain := openTiny(t, dir, Options{})
-	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
+	vlmtest.RequireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), vlmtest.Drift, "log-probs")
 	names := sortedNames(weightsOf(t, plain.sets.Actor))
 	require.Len(t, names, len(sortedNames(weightsOf(t, newTiny(t, model.Qwen25VL, Options{}).sets.Actor))))
 }
@@ -95,7 +96,7 @@ func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Ke
 
 func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
-		dir := tinyFolder(t, model.Qwen25VL, nil)
+		dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 		o := Options{LoRA: lora(), Critic: critic, Seed: 4}
 		whole := openTiny(t, dir, o)
 		train(t, whole, 2)
@@ -118,7 +119,7 @@ func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 }
 
 func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora()})
 	train(t, m, 2)
 	saved := filepath.Join(save(t, m), learn.ActorFolder)
@@ -144,7 +145,7 @@ func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 }
 
 func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	for want, l := range map[string]LoRA{
 		"rank is 0":                     {Alpha: 1},
 		"alpha is 0":                    {Rank: 1},
@@ -159,7 +160,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		"exactly one of":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
 	} {
 		if want == "lm_head" {
-			dir = tinyFolder(t, model.Qwen25VL, object{"tie_word_embeddings": false})
+			dir = vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"tie_word_embeddings": false})
 		}
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, LoRA: &l})
 		require.ErrorIs(t, err, ErrOption)
@@ -170,7 +171,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 // Gradients of trained weights do not change when other weights are frozen.
 func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
-		dir := tinyFolder(t, family, nil)
+		dir := vlmtest.Folder(t, family, nil)
 		free := openTiny(t, dir, Options{})
 		b := playedBatch(t, free)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
@@ -189,7 +190,7 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 			require.Less(t, len(got), len(all))
 			for name, x := range got {
 				require.False(t, m.cfg.Frozen(name), name)
-				requireNear(t, all[name], x, 1e-5*max(1, largest(all[name])), name)
+				vlmtest.RequireNear(t, all[name], x, 1e-5*max(1, largest(all[name])), name)
 			}
 			before := weightsOf(t, m.sets.Actor)
 			train(t, m, 1)
@@ -203,7 +204,7 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 }
 
 func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for want, freeze := range map[string][]string{
 		`"model.visual.*"`: {"*.embed_tokens.weight", "model.visual.*"},
 		"q, k and v":       {"*.q_proj.weight"},
@@ -217,7 +218,7 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 // Weights that training does not change are in the checkpoint, too: with another seed or
 // another initial adapter they would be different.
 func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, critic := range []Critic{SharedCritic, SeparateCritic} {
 		o := Options{LoRA: lora(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
 		m := openTiny(t, dir, o)
@@ -234,7 +235,7 @@ func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 }
 
 func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	saved := save(t, openTiny(t, dir, Options{LoRA: lora()}))
 	fewer := *lora()
 	fewer.Targets = fewer.Targets[:1]

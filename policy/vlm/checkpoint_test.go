@@ -16,14 +16,15 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
 // train takes n steps with policy, critic and all terms.
 func train(t *testing.T, m *Model, n int) {
 	t.Helper()
-	rows, want := fourRows(t, m)
-	b := &policy.Batch{Rows: rows, Weight: evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
+	rows, want := vlmtest.FourRows(t, m.text)
+	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
 	if m.opts.Critic != NoCritic {
 		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
@@ -86,7 +87,7 @@ func requireSameFiles(t *testing.T, want, got string) {
 }
 
 func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	var saved []string
 	for range 2 {
 		m := openTiny(t, dir, Options{Critic: SeparateCritic, Seed: 2})
@@ -102,9 +103,9 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
 		for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
-				dir := tinyFolder(t, model.Qwen25VL, nil)
+				dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-				require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, spread(3)))
+				require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, vlmtest.Spread(3)))
 				o := Options{Critic: critic, Seed: 9}
 				m := openTiny(t, dir, o)
 				train(t, m, 2)
@@ -130,13 +131,13 @@ func TestSavedPolicyOpensAsAModel(t *testing.T) {
 		again := openTiny(t, filepath.Join(dir, learn.ActorFolder), Options{})
 		require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor), "%s", family)
 		o := policy.Sampling{MaxTokens: 4}
-		p := []policy.Prompt{{Conversation: 1, Messages: say("left")}}
+		p := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}}
 		require.Equal(t, ask(t, m, o, p)[1].Tokens, ask(t, again, o, p)[1].Tokens)
 	}
 }
 
 func TestSavedCriticIsRestored(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	train(t, m, 1)
 	again := openTiny(t, dir, Options{Critic: SeparateCritic, CriticPath: filepath.Join(save(t, m), learn.CriticFolder), Seed: 77})
@@ -182,7 +183,7 @@ func edit(t *testing.T, path string, f func(tensors map[string]safetensors.Tenso
 }
 
 func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	train(t, m, 1)
 	good := save(t, m)
@@ -323,7 +324,7 @@ func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
 
 // A folder with a model is not overwritten, in particular that of the model itself.
 func TestExportRefusesTheFolderOfAModel(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	before := files(t, dir)
 	m := openTiny(t, dir, Options{})
 	require.ErrorIs(t, m.Export(t.Context(), dir), safetensors.ErrExists)

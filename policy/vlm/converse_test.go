@@ -4,7 +4,6 @@ import (
 	"context"
 	"image"
 	"image/color"
-	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -15,31 +14,30 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
-
-func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
 // playOn continues conversations of different lengths in turns, some of them paused:
 // caches grow, have gaps, and contain a response that is longer than their recent
 // segment.
-func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
+func playOn(t *testing.T, m *Model, o policy.Sampling) vlmtest.Stories {
 	t.Helper()
 	images := m.cfg.Vision != nil
 	prompt := func(key uint64, limit int, text string, size int) policy.Prompt {
-		p := policy.Prompt{Conversation: key, Seed: 100*key + uint64(limit), MaxTokens: limit, Messages: say(text)}
+		p := policy.Prompt{Conversation: key, Seed: 100*key + uint64(limit), MaxTokens: limit, Messages: vlmtest.Say(text)}
 		if size > 0 && images {
-			p.Messages = say(text+"<image>", drawing(key+uint64(limit), size, 8))
+			p.Messages = vlmtest.Say(text+"<image>", vlmtest.Drawing(key+uint64(limit), size, 8))
 		}
 		return p
 	}
-	played := stories{}
+	played := vlmtest.Stories{}
 	for _, round := range [][]policy.Prompt{
 		{prompt(1, 5, "left", 0), prompt(2, 9, "go to the goal and then ", 16), prompt(3, 2, "box?", 8)},
 		{prompt(3, 41, "right of the box there is", 8), prompt(1, 7, "on", 0)},
 		{prompt(4, 3, "new", 0), prompt(2, 3, "and", 0), prompt(1, 6, "once more ", 24), prompt(3, 4, "end", 0)},
 	} {
-		for _, c := range played.play(t, m, round, o) {
+		for _, c := range played.Play(t, m, round, o) {
 			require.NoError(t, c.Err)
 		}
 	}
@@ -52,8 +50,8 @@ func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
 			m := newTiny(t, family, Options{})
 			played := playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 16})
 			c := m.gen.Chats[3]
-			require.Len(t, played[3].tokens, c.Batch.Rows[c.Row].Length)
-			played.requireScored(t, m, 1)
+			require.Len(t, played[3].Tokens, c.Batch.Rows[c.Row].Length)
+			played.RequireScored(t, m, 1)
 		})
 	}
 }
@@ -62,12 +60,12 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
 		m := newTiny(t, family, Options{})
 		_, end := m.text.Chat.EndOfTurn()
-		msgs := append([]policy.Message{{Role: policy.System, Text: "you play"}}, say("left?")...)
+		msgs := append([]policy.Message{{Role: policy.System, Text: "you play"}}, vlmtest.Say("left?")...)
 		if m.cfg.Vision != nil {
-			msgs = append(msgs[:1], say("left?<image>", drawing(3, 16, 8))...)
+			msgs = append(msgs[:1], vlmtest.Say("left?<image>", vlmtest.Drawing(3, 16, 8))...)
 		}
-		played := stories{}
-		first := played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: msgs}}, policy.Sampling{MaxTokens: 1})[0]
+		played := vlmtest.Stories{}
+		first := played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: msgs}}, policy.Sampling{MaxTokens: 1})[0]
 		answer := policy.Message{Role: policy.Assistant, Text: "right"}
 		next := policy.Message{Role: policy.User, Text: "sure?"}
 		pieces, images, err := m.Encode(append(append(slices.Clone(msgs), answer, next), policy.Message{Role: policy.Assistant, Text: "yes"}))
@@ -84,14 +82,14 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 func TestEncodedConversationsCanBeScored(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	assistant := func(text string) policy.Message { return policy.Message{Role: policy.Assistant, Text: text} }
-	look, trailing := say("<image>?", drawing(1, 8, 8)), say("<image> and?", drawing(2, 8, 16))
+	look, trailing := vlmtest.Say("<image>?", vlmtest.Drawing(1, 8, 8)), vlmtest.Say("<image> and?", vlmtest.Drawing(2, 8, 16))
 	pieces, images, err := m.Encode([]policy.Message{look[0], assistant("left"), trailing[0]})
 	require.NoError(t, err)
 	require.Len(t, images, 1, "what awaits a response is left out")
 	require.Len(t, pieces, 2)
 	rows := policy.Rows{Tokens: append(pieces[0].Tokens, pieces[1].Tokens...), Images: [][]policy.Image{images}}
 	rows.Offsets = []int{0, len(rows.Tokens)}
-	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
+	_, err = m.Score(t.Context(), &rows, vlmtest.Trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 
 	pad := m.text.Tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
@@ -100,7 +98,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 		"message 1: tokenizer: ":                 {look[0], assistant("see " + pad)},
 		"message 0: ":                            {{Role: policy.User, Text: "<image>"}, assistant("x")},
 		"image 0 is nil":                         {{Role: policy.User, Text: "<image>", Images: make([]image.Image, 1)}, assistant("x")},
-		"before message 1: ":                     {say("see " + pad)[0], assistant("x")},
+		"before message 1: ":                     {vlmtest.Say("see " + pad)[0], assistant("x")},
 	} {
 		_, _, err := m.Encode(msgs)
 		require.ErrorContains(t, err, want)
@@ -108,24 +106,24 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 }
 
 func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
-	m := openTiny(t, tinyFolder(t, model.Qwen25VL, object{"max_position_embeddings": 80}), Options{})
-	played := stories{}
+	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"max_position_embeddings": 80}), Options{})
+	played := vlmtest.Stories{}
 	o := policy.Sampling{MaxTokens: 4}
-	p := func(key uint64) policy.Prompt { return policy.Prompt{Conversation: key, Messages: say("on")} }
+	p := func(key uint64) policy.Prompt { return policy.Prompt{Conversation: key, Messages: vlmtest.Say("on")} }
 	for range 20 {
-		c := played.play(t, m, []policy.Prompt{p(1)}, o)[0]
+		c := played.Play(t, m, []policy.Prompt{p(1)}, o)[0]
 		if c.Err != nil {
 			require.ErrorIs(t, c.Err, policy.ErrNoRoom)
 			require.ErrorContains(t, c.Err, "the model allows 80")
 			break
 		}
-		require.LessOrEqual(t, len(played[1].tokens), 80)
+		require.LessOrEqual(t, len(played[1].Tokens), 80)
 	}
-	require.Greater(t, len(played[1].tokens), 40, "it continued while there was room")
+	require.Greater(t, len(played[1].Tokens), 40, "it continued while there was room")
 	// A new conversation in the same call is not affected, and one that never fits fails at
 	// once.
-	long := policy.Prompt{Conversation: 3, Messages: say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
-	got := played.play(t, m, []policy.Prompt{p(1), p(2), long}, o)
+	long := policy.Prompt{Conversation: 3, Messages: vlmtest.Say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
+	got := played.Play(t, m, []policy.Prompt{p(1), p(2), long}, o)
 	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
 	require.NoError(t, got[1].Err)
 	require.ErrorIs(t, got[2].Err, policy.ErrNoRoom)
@@ -140,21 +138,21 @@ func TestForgettingFreesTheCache(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{MaxRows: 2})
 	before, _ := m.dev.Live()
 	o := policy.Sampling{MaxTokens: 5}
-	alone := stories{}
-	alone.play(t, m, asks()[:1], o)
-	alone.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, o)
+	alone := vlmtest.Stories{}
+	alone.Play(t, m, asks()[:1], o)
+	alone.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("on")}}, o)
 	m.Forget(1)
 
-	played := stories{}
-	played.play(t, m, asks(), o)
+	played := vlmtest.Stories{}
+	played.Play(t, m, asks(), o)
 	both, _ := m.dev.Live()
 	require.Greater(t, both, before)
 	m.Forget(3, 4, 77) // a whole batch, and one that is not there
 	one, _ := m.dev.Live()
 	require.Less(t, one, both)
 	m.Forget(2)
-	played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, o)
-	require.Equal(t, alone[1].tokens, played[1].tokens, "who stays continues as if alone")
+	played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("on")}}, o)
+	require.Equal(t, alone[1].Tokens, played[1].Tokens, "who stays continues as if alone")
 	m.Forget(1)
 	m.Forget(1)
 	after, _ := m.dev.Live()
@@ -175,23 +173,23 @@ func testShrinking(t *testing.T, m *Model) {
 	var first, second []policy.Prompt
 	var others []uint64
 	for key := range uint64(64) {
-		first = append(first, policy.Prompt{Conversation: key, Messages: say("go"), Seed: key, MaxTokens: 1 + int(key%3)})
+		first = append(first, policy.Prompt{Conversation: key, Messages: vlmtest.Say("go"), Seed: key, MaxTokens: 1 + int(key%3)})
 		if key%9 == 5 {
-			second = append(second, policy.Prompt{Conversation: key, Messages: say("on"), Seed: key})
+			second = append(second, policy.Prompt{Conversation: key, Messages: vlmtest.Say("on"), Seed: key})
 		} else {
 			others = append(others, key)
 		}
 	}
 	o := policy.Sampling{Temperature: 1, MaxTokens: 4}
-	played := stories{}
-	played.play(t, m, first, o)
+	played := vlmtest.Stories{}
+	played.Play(t, m, first, o)
 	m.Forget(others...)
 	for _, key := range others {
 		delete(played, key)
 	}
-	played.play(t, m, second, o)
+	played.Play(t, m, second, o)
 	require.Len(t, m.gen.Batches[0].Rows, 32)
-	played.requireScored(t, m, 1)
+	played.RequireScored(t, m, 1)
 }
 
 func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
@@ -224,26 +222,26 @@ func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	more := func(key, seed uint64) policy.Prompt {
-		return policy.Prompt{Conversation: key, Seed: seed, Messages: say("on")}
+		return policy.Prompt{Conversation: key, Seed: seed, Messages: vlmtest.Say("on")}
 	}
-	alone := stories{}
-	alone.play(t, m, asks(), o)
-	alone.play(t, m, []policy.Prompt{more(2, 8)}, o)
+	alone := vlmtest.Stories{}
+	alone.Play(t, m, asks(), o)
+	alone.Play(t, m, []policy.Prompt{more(2, 8)}, o)
 	m.Forget(keysOf(asks())...)
 
 	done := false
 	for looks := 0; !done; looks++ {
-		played := stories{}
-		played.play(t, m, asks(), o)
+		played := vlmtest.Stories{}
+		played.Play(t, m, asks(), o)
 		_, err := m.Generate(&countdown{t.Context(), looks}, []policy.Prompt{more(1, 5), more(77, 6)}, o)
 		if done = err == nil; !done {
 			require.NotContains(t, m.gen.Chats, uint64(1), "after %d looks", looks)
 			require.NotContains(t, m.gen.Chats, uint64(77))
 		}
 		require.Contains(t, m.gen.Chats, uint64(2))
-		played.play(t, m, []policy.Prompt{more(2, 8)}, o)
-		require.Equal(t, alone[2].tokens, played[2].tokens, "after %d looks", looks)
-		requireNear(t, alone[2].logProbs, played[2].logProbs, rowDrift, "log-probs")
+		played.Play(t, m, []policy.Prompt{more(2, 8)}, o)
+		require.Equal(t, alone[2].Tokens, played[2].Tokens, "after %d looks", looks)
+		vlmtest.RequireNear(t, alone[2].LogProbs, played[2].LogProbs, vlmtest.Drift, "log-probs")
 		m.Forget(append(keysOf(asks()), 77)...)
 		require.Empty(t, m.gen.Batches)
 	}
@@ -258,14 +256,14 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 	for name, im := range map[string]image.Image{
 		"nil pointer": none, "nil embedded": torn{}, "too few pixels": &image.RGBA{Stride: 64, Rect: image.Rect(0, 0, 16, 16)},
 	} {
-		prompts := []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}, {Conversation: 2, Messages: say("left")}}
+		prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("<image>", im)}, {Conversation: 2, Messages: vlmtest.Say("left")}}
 		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
 		require.NoError(t, err, name)
 		require.ErrorContains(t, out[0].Err, "image 0: image cannot be read", name)
 		require.NoError(t, out[1].Err, "the other conversation continues")
 		m.Forget(1, 2)
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
-		_, err = m.Score(t.Context(), &rows, trues(2), policy.ScoreRequest{LogProbs: true}, 1)
+		_, err = m.Score(t.Context(), &rows, vlmtest.Trues(2), policy.ScoreRequest{LogProbs: true}, 1)
 		require.ErrorContains(t, err, "row 0: image 0: image cannot be read", name)
 	}
 }
@@ -284,7 +282,7 @@ func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 		m := newTiny(t, family, Options{})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}}, policy.Sampling{MaxTokens: 2})
+		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("<image>", im)}}, policy.Sampling{MaxTokens: 2})
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Error(t, out[0].Err)
@@ -297,12 +295,12 @@ func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 // other failure.
 func TestFailingDevicesEndConversationsOfCancelledCalls(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
-	both := []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}
+	both := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}, {Conversation: 2, Messages: vlmtest.Say("right")}}
 	_, err := m.Generate(t.Context(), both, policy.Sampling{MaxTokens: 1})
 	require.NoError(t, err)
 	require.Len(t, m.gen.Chats, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = m.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, policy.Sampling{MaxTokens: 32}, func(int, int32) {
+	_, err = m.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("on")}}, policy.Sampling{MaxTokens: 32}, func(int, int32) {
 		cancel()
 		m.dev.Close()
 	})

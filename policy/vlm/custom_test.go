@@ -9,6 +9,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // ownPPO implements the clipped surrogate with a dual clip again, without saying that it is local.
@@ -42,7 +43,7 @@ type ownLoss struct{ loss.Policy }
 // value terms and rollout weights. The first moment of the optimiser is the gradient;
 // the two are evaluated before and after the step's first backward pass.
 func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen3, nil)
+	dir := vlmtest.Folder(t, model.Qwen3, nil)
 	turns := loss.TurnGSPO{Low: 0.1, High: 0.15}
 	for name, pair := range map[string][2]loss.Policy{
 		"ppo":       {loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}, ownPPO{0.1, 0.15, 1.3}},

@@ -19,6 +19,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -70,32 +71,32 @@ func live(t testing.TB, m *Model, round int, out *lived) {
 	var prompts []policy.Prompt
 	for i := range 10 {
 		key := uint64(100*round + i)
-		p := policy.Prompt{Conversation: key, Messages: say([]string{"left", "go right"}[i%2]), Seed: key}
+		p := policy.Prompt{Conversation: key, Messages: vlmtest.Say([]string{"left", "go right"}[i%2]), Seed: key}
 		if i%3 == 0 && m.ReadsImages() {
-			p.Messages = say("<image> goal?", drawing(uint64(i), 16, 8*(1+i/3)))
+			p.Messages = vlmtest.Say("<image> goal?", vlmtest.Drawing(uint64(i), 16, 8*(1+i/3)))
 		}
 		keys, prompts = append(keys, key), append(prompts, p)
 	}
-	played := stories{}
-	out.Played = append(out.Played, played.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 5})...)
+	played := vlmtest.Stories{}
+	out.Played = append(out.Played, played.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 5})...)
 	for i := range prompts {
-		prompts[i].Messages, prompts[i].Seed = say("on"), uint64(1000+i)
+		prompts[i].Messages, prompts[i].Seed = vlmtest.Say("on"), uint64(1000+i)
 	}
-	out.Played = append(out.Played, played.play(t, m, prompts[:7], policy.Sampling{Temperature: 1, MaxTokens: 4})...)
+	out.Played = append(out.Played, played.Play(t, m, prompts[:7], policy.Sampling{Temperature: 1, MaxTokens: 4})...)
 	for i := range out.Played {
 		out.Played[i].Images = nil // pictures are not results
 	}
 	m.Forget(keys...)
 
-	rows, written, logProbs := played.rows(keys)
+	rows, written, logProbs := played.Rows(keys)
 	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}
 	s, err := m.Score(t.Context(), &rows, written, what, 1)
 	require.NoError(t, err)
 	out.Scores = append(out.Scores, s)
 	n := len(rows.Tokens)
-	b := &policy.Batch{Rows: rows, Weight: evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs, Reference: s.Reference}
+	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs, Reference: s.Reference}
 	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = evenly(written), s.Values, make([]float32, n)
+		b.ValueWeight, b.OldValues, b.Returns = vlmtest.Evenly(written), s.Values, make([]float32, n)
 	}
 	for i := range n {
 		b.Advantages[i] = float32(i%5) - 2
@@ -150,7 +151,7 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
 		t.Run(name, func(t *testing.T) {
-			dir := tinyFolder(t, model.Qwen25VL, nil)
+			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 			var want lived
 			var state map[string]string
 			for _, n := range []int{1, 2, 4, 8} {
@@ -178,7 +179,7 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 // TestAPartForEachDevice: the division of work changes only rounding, and larger batches need
 // fewer programs' calls and sums.
 func TestAPartForEachDevice(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	eight := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2})
 	two := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true})
 	require.Equal(t, []int{8, 2}, []int{eight.parts, two.parts})
@@ -210,7 +211,7 @@ func TestAPartForEachDevice(t *testing.T) {
 
 // TestTreeStepsAreStepsOfTheWholeBatch: dividing a step changes only rounding.
 func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	plain := openTiny(t, dir, Options{Critic: SeparateCritic})
 	several := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 4})
 	b := playedBatch(t, plain)
@@ -225,7 +226,7 @@ func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
 
 func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 	t.Parallel()
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	o := deviceOptions["adapters"]
 	o.SameBytes = true
 	one := openTiny(t, dir, o)
@@ -244,7 +245,7 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 
 	snapshot, err := four.SnapshotPolicy(t.Context())
 	require.NoError(t, err)
-	prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("right"), Seed: 2}, {Conversation: 3, Messages: say("goal"), Seed: 3}}
+	prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say("right"), Seed: 2}, {Conversation: 3, Messages: vlmtest.Say("goal"), Seed: 3}}
 	sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	first, err := snapshot.Generate(t.Context(), prompts, sampling)
 	require.NoError(t, err)
@@ -300,7 +301,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 		}
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
-	want := trues(len(rows.Tokens))
+	want := vlmtest.Trues(len(rows.Tokens))
 	leaves, err := m.sets.Packer(m.net).Leaves(&rows, want)
 	require.NoError(t, err)
 	require.Len(t, leaves, tree.Leaves)
@@ -318,8 +319,8 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
-	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
-	leaves, err = m.sets.Packer(m.net).Leaves(&few, trues(len(few.Tokens)))
+	few, _ := vlmtest.Pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
+	leaves, err = m.sets.Packer(m.net).Leaves(&few, vlmtest.Trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0
 	for _, packs := range leaves {
@@ -333,7 +334,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 }
 
 func TestNumbersOfDevicesAreChecked(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	for n, says := range map[int]string{
 		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
 	} {

@@ -8,6 +8,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestCPUDevicesGiveTheSameBytes is TestAnyNumberOfDevicesGivesTheSameBytes and
@@ -15,11 +16,11 @@ import (
 // XLA compiles each shape. A model that is opened again loads the executables of all of its devices.
 func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 	t.Parallel()
-	d := testDevice(t)
+	d := vlmtest.Device(t)
 	if d.PureGo() || d.Accelerator() {
 		t.Skipf("the backend is %s", d.Name())
 	}
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, c := range []struct {
 		name   string
 		lora   *LoRA
@@ -40,7 +41,7 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			}
 			var prompts []policy.Prompt
 			for i := range 8 {
-				prompts = append(prompts, policy.Prompt{Conversation: uint64(i), Messages: say(tinyWords[i%4]), Seed: uint64(i)})
+				prompts = append(prompts, policy.Prompt{Conversation: uint64(i), Messages: vlmtest.Say(vlmtest.Words[i%4]), Seed: uint64(i)})
 			}
 			played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
 			require.NoError(t, err)
@@ -52,7 +53,7 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			}
 			var stats []policy.Stats
 			for range 2 {
-				stats = append(stats, imitate(t, m, rows, trues(72), 0.01))
+				stats = append(stats, imitate(t, m, rows, vlmtest.Trues(72), 0.01))
 			}
 			got := []any{played, stats}
 			if nodes*n == 1 {

@@ -16,6 +16,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
@@ -51,14 +52,14 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	const name = "model.layers.1.mlp.up_proj.weight"
 	for text, bad := range notFinite {
-		dir := tinyFolder(t, model.Qwen3, nil)
+		dir := vlmtest.Folder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go})
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
 	}
 	t.Run("of an adapter", func(t *testing.T) {
-		dir := tinyFolder(t, model.Qwen3, nil)
+		dir := vlmtest.Folder(t, model.Qwen3, nil)
 		saved := filepath.Join(save(t, openTiny(t, dir, Options{LoRA: lora()})), learn.ActorFolder)
 		path := filepath.Join(saved, "adapter_model.safetensors")
 		r, err := safetensors.Open(path)
@@ -115,14 +116,14 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 		t.Helper()
 		o.MaxTokens = 4
 		watched := 0
-		prompts := []policy.Prompt{{Conversation: 1, Messages: say("go left")}, {Conversation: 2, Messages: say("where is it?")}}
+		prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("go left")}, {Conversation: 2, Messages: vlmtest.Say("where is it?")}}
 		got, err := m.Stream(t.Context(), prompts, o, func(int, int32) { watched++ })
 		require.NoError(t, err)
 		for i, c := range got {
 			require.ErrorIs(t, c.Err, ErrNotFinite, name)
 			require.Empty(t, c.Tokens)
 			require.ErrorContains(t, c.Err, "vlm: generate: token 0 of the response: log-prob is ")
-			again, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: prompts[i].Conversation, Messages: say("and?")}}, o)
+			again, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: prompts[i].Conversation, Messages: vlmtest.Say("and?")}}, o)
 			require.NoError(t, err)
 			require.ErrorIs(t, again[0].Err, ErrNotFinite, "the conversation is over")
 			m.Forget(prompts[i].Conversation)
@@ -139,7 +140,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 			check(m, text+" "+name, o)
 		}
 	}
-	compiled := newTiny(t, model.Qwen3, Options{Backend: testBackend()})
+	compiled := newTiny(t, model.Qwen3, Options{Backend: vlmtest.Backend()})
 	poisonRow(t, compiled, "lm_head.weight", row, notFinite["NaN"])
 	check(compiled, "compiled", policy.Sampling{Temperature: 1, TopK: 3, TopP: 0.5, MinP: 0.1})
 }
@@ -148,10 +149,10 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 // bit-identical results.
 func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 	t.Parallel()
-	m := newTiny(t, model.Qwen3, Options{Backend: testBackend()})
+	m := newTiny(t, model.Qwen3, Options{Backend: vlmtest.Backend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	prompts := []policy.Prompt{
-		{Conversation: 1, Messages: say("go left"), Seed: 1}, {Conversation: 2, Messages: say("the goal"), Seed: 2}, {Conversation: 3, Messages: say("go up"), Seed: 3},
+		{Conversation: 1, Messages: vlmtest.Say("go left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say("the goal"), Seed: 2}, {Conversation: 3, Messages: vlmtest.Say("go up"), Seed: 3},
 	}
 	want, err := m.Generate(t.Context(), prompts, o)
 	require.NoError(t, err)
@@ -172,7 +173,7 @@ func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 
 func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
 		require.NoError(t, m.sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 			if part.Name == name {

@@ -11,21 +11,17 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
-
-// rowDrift bounds how much other rows of a batch may change a log-prob: they change the
-// order in which products are summed, and a log-prob of the tiny models is a sum of some
-// hundred float32 numbers of size 1 to 10.
-const rowDrift = 3e-5
 
 // asks are four prompts: short, long, with an image, with two.
 func asks() []policy.Prompt {
 	return []policy.Prompt{
-		{Conversation: 1, Messages: say("go left"), Seed: 11},
-		{Conversation: 2, Messages: say("look <image> and <image>", drawing(1, 24, 16), drawing(2, 8, 8)), Seed: 12},
-		{Conversation: 3, Messages: say("where is the goal, and what is in the box?"), Seed: 13},
-		{Conversation: 4, Messages: say("<image>", drawing(3, 16, 16)), Seed: 14},
+		{Conversation: 1, Messages: vlmtest.Say("go left"), Seed: 11},
+		{Conversation: 2, Messages: vlmtest.Say("look <image> and <image>", vlmtest.Drawing(1, 24, 16), vlmtest.Drawing(2, 8, 8)), Seed: 12},
+		{Conversation: 3, Messages: vlmtest.Say("where is the goal, and what is in the box?"), Seed: 13},
+		{Conversation: 4, Messages: vlmtest.Say("<image>", vlmtest.Drawing(3, 16, 16)), Seed: 14},
 	}
 }
 
@@ -71,7 +67,7 @@ func TestResponsesDependOnTheirConversationAndSeedAlone(t *testing.T) {
 			require.Equal(t, want.Tokens, c.Tokens, "%s: conversation %d", name, key)
 			require.Equal(t, want.Context, c.Context)
 			require.Equal(t, want.Text, c.Text)
-			requireNear(t, want.LogProbs, c.LogProbs, rowDrift, name)
+			vlmtest.RequireNear(t, want.LogProbs, c.LogProbs, vlmtest.Drift, name)
 		}
 	}
 	m.gen.MaxRows = 2
@@ -119,9 +115,9 @@ func TestGreedyTakesTheMostLikelyToken(t *testing.T) {
 	for _, key := range []uint64{1, 4} { // without and with an image
 		c := greedy[key]
 		logProbs := distribution(t, m, c.Context, c.Images, 1)
-		require.LessOrEqual(t, slices.Max(logProbs), logProbs[c.Tokens[0]]+rowDrift, "conversation %d", key)
+		require.LessOrEqual(t, slices.Max(logProbs), logProbs[c.Tokens[0]]+vlmtest.Drift, "conversation %d", key)
 		require.Greater(t, slices.Max(logProbs), slices.Min(logProbs)+1, "there is something to choose")
-		require.InDelta(t, logProbs[c.Tokens[0]], c.LogProbs[0], rowDrift)
+		require.InDelta(t, logProbs[c.Tokens[0]], c.LogProbs[0], vlmtest.Drift)
 	}
 	// Each of these restrictions leaves only the most probable token.
 	for name, o := range map[string]policy.Sampling{
@@ -138,30 +134,13 @@ func TestGreedyTakesTheMostLikelyToken(t *testing.T) {
 func TestReportedLogProbsAreThoseOfThePlainSoftmaxAtTheTemperature(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	const temperature = 0.7
-	played := stories{}
-	played.play(t, m, asks(), policy.Sampling{Temperature: temperature, TopK: 5, TopP: 0.8, MaxTokens: 8})
-	played.requireScored(t, m, temperature)
-}
-
-// requireScored compares the log-probs reported by Generate with those of one pass over
-// each conversation's row.
-func (s stories) requireScored(t *testing.T, m *Model, temperature float64) {
-	t.Helper()
-	rows, written, logProbs := s.rows(sortedKeys(s))
-	scores, err := m.Score(t.Context(), &rows, written, policy.ScoreRequest{LogProbs: true}, temperature)
-	require.NoError(t, err)
-	n := 0
-	for i, w := range written {
-		if w {
-			n++
-			require.InDelta(t, scores.LogProbs[i], logProbs[i], 1e-4, "token %d", i)
-		}
-	}
-	require.Positive(t, n)
+	played := vlmtest.Stories{}
+	played.Play(t, m, asks(), policy.Sampling{Temperature: temperature, TopK: 5, TopP: 0.8, MaxTokens: 8})
+	played.RequireScored(t, m, temperature)
 }
 
 func TestResponsesStopWhereTheyMust(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	o := policy.Sampling{MaxTokens: 8}
 	free := ask(t, openTiny(t, dir, Options{}), o, asks()[:1])[1]
 	require.Equal(t, policy.StopLength, free.Stop)
@@ -178,17 +157,17 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 	t.Run("any end token of the config", func(t *testing.T) {
 		end := free.Tokens[4]
 		first := slices.Index(free.Tokens, end)
-		dir := tinyFolder(t, model.Qwen25VL, object{"eos_token_id": []int32{270, end}})
+		dir := vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"eos_token_id": []int32{270, end}})
 		got := ask(t, openTiny(t, dir, Options{}), o, asks()[:1])[1]
 		require.Equal(t, policy.StopEnd, got.Stop)
 		require.Equal(t, free.Tokens[:first+1], got.Tokens, "the end token is part of the response")
 		require.Len(t, got.LogProbs, first+1)
-		require.Equal(t, tinyTokenizer(t).Decode(got.Tokens[:first], tokenizer.KeepSpecial), got.Text, "but not of its text")
+		require.Equal(t, vlmtest.Tokenizer(t).Decode(got.Tokens[:first], tokenizer.KeepSpecial), got.Text, "but not of its text")
 	})
 	t.Run("never with a placeholder", func(t *testing.T) {
 		pad := free.Tokens[2]
 		first := slices.Index(free.Tokens, pad)
-		m := openTiny(t, tinyFolder(t, model.Qwen25VL, object{"video_token_id": pad}), Options{})
+		m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"video_token_id": pad}), Options{})
 		got := ask(t, m, o, asks()[:1])[1]
 		require.Equal(t, policy.StopLength, got.Stop)
 		require.Equal(t, free.Tokens[:first], got.Tokens[:first])
@@ -204,14 +183,14 @@ func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 		messages []policy.Message
 		want     string
 	}{
-		"more marks than images":    {say("<image> <image>", drawing(1, 8, 8)), "2 marks"},
-		"more images than marks":    {say("no mark", drawing(1, 8, 8)), "0 marks"},
-		"a mark without an image":   {say("<image>"), "1 marks"},
-		"a placeholder in the text": {say("see " + pad), "is the image placeholder"},
-		"placeholder and image":     {say(pad+"<image>", drawing(1, 8, 8)), "is the image placeholder"},
-		"an empty image":            {say("<image>", image.NewRGBA(image.Rect(0, 0, 0, 0))), "image 0"},
-		"no image at all":           {say("<image><image>", drawing(1, 8, 8), nil), "image 1 is nil"},
-		"an image much too long":    {say("<image>", image.NewGray(image.Rect(0, 0, 3000, 2))), "image 0"},
+		"more marks than images":    {vlmtest.Say("<image> <image>", vlmtest.Drawing(1, 8, 8)), "2 marks"},
+		"more images than marks":    {vlmtest.Say("no mark", vlmtest.Drawing(1, 8, 8)), "0 marks"},
+		"a mark without an image":   {vlmtest.Say("<image>"), "1 marks"},
+		"a placeholder in the text": {vlmtest.Say("see " + pad), "is the image placeholder"},
+		"placeholder and image":     {vlmtest.Say(pad+"<image>", vlmtest.Drawing(1, 8, 8)), "is the image placeholder"},
+		"an empty image":            {vlmtest.Say("<image>", image.NewRGBA(image.Rect(0, 0, 0, 0))), "image 0"},
+		"no image at all":           {vlmtest.Say("<image><image>", vlmtest.Drawing(1, 8, 8), nil), "image 1 is nil"},
+		"an image much too long":    {vlmtest.Say("<image>", image.NewGray(image.Rect(0, 0, 3000, 2))), "image 0"},
 		"a role that is not known":  {[]policy.Message{{Role: "judge", Text: "x"}}, "judge"},
 	} {
 		got, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 7, Messages: c.messages}, good}, policy.Sampling{MaxTokens: 3})

@@ -16,6 +16,7 @@ import (
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // Tolerances of the recorded collection, from the gap between its numbers and
@@ -44,7 +45,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 	t.Parallel()
 	eachRecorded(t, func(r *recordedModel) {
 		policyDir, criticDir := r.checkpoint()
-		o := Options{Backend: testBackend(), MicroTokens: goldenTokens}
+		o := Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens}
 		if r.Critic {
 			o.Critic, o.CriticPath = SeparateCritic, criticDir
 		}

@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // hybrid is a family of this test: a recurrent layer before every layer with attention. Nothing
@@ -158,10 +159,10 @@ func (r *recurrent) Work(int) float64 { return float64(3 * r.width * r.hidden) }
 func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, tinyFolder(t, hybrid, object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
-		rows, want := fourRows(t, m)
+		m := openTiny(t, vlmtest.Folder(t, hybrid, vlmtest.Object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
+		rows, want := vlmtest.FourRows(t, m.text)
 		at := weightsOf(t, m.sets.Actor)
-		grads, _, _ := gradientsOf(t, m, &policy.Batch{Rows: rows, Weight: evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
+		grads, _, _ := gradientsOf(t, m, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
 		require.Len(t, grads, len(at))
 		for name, g := range grads {
 			var norm float64
@@ -181,7 +182,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 				}))
 				s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 				require.NoError(t, err)
-				for i, w := range evenly(want) {
+				for i, w := range vlmtest.Evenly(want) {
 					sum -= float64(w) * float64(s.LogProbs[i])
 				}
 				return sum
@@ -197,7 +198,7 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	t.Parallel()
 	m := newTiny(t, hybrid, Options{})
 	_, weights := m.dev.Live()
-	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}, policy.Sampling{MaxTokens: 32})
+	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}, {Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
 	s := m.gen.Batches[0]
@@ -211,7 +212,7 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
 	o := xlaOptions(t, Options{})
-	dir := tinyFolder(t, hybrid, nil)
+	dir := vlmtest.Folder(t, hybrid, nil)
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
@@ -221,7 +222,7 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 
 func TestSettingsOfHybridModelsAreChecked(t *testing.T) {
 	for key, value := range map[string]any{"recurrent_width": "six", "layer_types": []string{"recurrent", "mamba"}} {
-		raw, err := json.Marshal(tinyObject(t, hybrid, object{key: value}))
+		raw, err := json.Marshal(vlmtest.Config(t, hybrid, vlmtest.Object{key: value}))
 		require.NoError(t, err)
 		_, err = model.ParseConfig(raw)
 		require.ErrorIs(t, err, model.ErrConfig)

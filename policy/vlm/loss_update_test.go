@@ -14,6 +14,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // lossCases are objectives for every policy loss, and for the KL terms, with ranges so
@@ -141,7 +142,7 @@ func gradientsBy(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (m
 	stats, err := m.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
 	defer m.sets.Actor.DropGradients()
-	return read(t, openSums(m.sets.Actor.Open)), stats
+	return vlmtest.Read(t, openSums(m.sets.Actor.Open)), stats
 }
 
 // chained is the gradient of a loss whose derivatives by log-prob are given: imitation
@@ -179,7 +180,7 @@ func requireGradients(t *testing.T, want, got map[string][]float32) {
 // network: for all rows in one pack, and for packs and chunks of the head that divide the
 // rows of a step.
 func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen3, nil)
+	dir := vlmtest.Folder(t, model.Qwen3, nil)
 	whole := openTiny(t, dir, Options{HeadTokens: 64})
 	split := openTiny(t, dir, Options{MicroTokens: 32, HeadTokens: 16})
 	var batches [][]*net.Pack

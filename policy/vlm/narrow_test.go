@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestNarrowCopiesWriteTheSame: converting a matrix to bfloat16 once or at every use gives
@@ -15,7 +16,7 @@ import (
 func TestNarrowCopiesWriteTheSame(t *testing.T) {
 	for _, lora := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: true, LoRA: lora})
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		score := func() []float32 {
 			s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)
@@ -33,9 +34,9 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		r.Parts = actor
 		limit := 0.02 // log-probs of size 6, in steps of 1/256 of their terms
 		if m.dev.Accelerator() {
-			limit = rowDrift
+			limit = vlmtest.Drift
 		}
-		requireNear(t, wide, narrow, limit, "log-probs")
+		vlmtest.RequireNear(t, wide, narrow, limit, "log-probs")
 
 		b := &policy.Batch{Rows: rows, Weight: make([]float32, len(rows.Tokens))}
 		b.Weight[1] = 1

@@ -23,6 +23,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -109,7 +110,7 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 		"part for each device": {{2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tinyFolder(t, model.Qwen25VL, nil)
+			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 			train := func(m *Model) (out lived, state map[string]string) {
 				live(t, m, 1, &out)
 				require.NoError(t, m.Tie(t.Context()))
@@ -170,7 +171,7 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 }
 
 func TestNodesThatDifferAreRefused(t *testing.T) {
-	dir, other := tinyFolder(t, model.Qwen2, nil), tinyFolder(t, model.Qwen2, object{"rms_norm_eps": 1e-5})
+	dir, other := vlmtest.Folder(t, model.Qwen2, nil), vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"rms_norm_eps": 1e-5})
 	for says, change := range map[string]func(o *Options){
 		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same":                         func(o *Options) { o.MicroRows = 3 },
 		"Devices is 1 on rank 0 and 2 on rank 1, must be the same":                           func(o *Options) { o.Devices = 2 },
@@ -190,9 +191,9 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "SHA-256 of config.json is ")
 	require.Error(t, <-others[0].ended)
 
-	changed := tinyFolder(t, model.Qwen2, nil)
+	changed := vlmtest.Folder(t, model.Qwen2, nil)
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
-	require.NoError(t, weights.Write(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, spread(4)))
+	require.NoError(t, weights.Write(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, vlmtest.Spread(4)))
 	o, others = startNodes(t, changed, Options{}, 2, nil)
 	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
@@ -201,7 +202,7 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
 func TestALostNodeEndsTheCall(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
@@ -225,7 +226,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 
 // TestAnInterruptedCallLeavesTheGroup: other ranks do not take part in it.
 func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
 	m := openTiny(t, dir, o)
 	require.NoError(t, m.Connect(t.Context()))
@@ -239,7 +240,7 @@ func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 
 // TestDivergedNodesAreNoticed changes one bit of a weight on one node.
 func TestDivergedNodesAreNoticed(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
 	m := openTiny(t, dir, o)
 	require.NoError(t, m.Connect(t.Context()))
@@ -262,7 +263,7 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 }
 
 func TestOptionsOfNodesAreChecked(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for says, o := range map[string]Options{
 		"Nodes.Count is 3, must be 1, 2, 4 or 8":                                              {Nodes: Nodes{Count: 3}},
 		"Nodes.Timeout is -1ns, must be positive":                                             {Nodes: Nodes{Count: 2, Timeout: -1}},
@@ -287,7 +288,7 @@ func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, func(o *Options) { o.Backend = backend.XLA })
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorIs(t, err, nodes.ErrConfig)

@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // offloaded returns options with everything in host memory that can be there.
@@ -26,7 +27,7 @@ func TestOffloadingChangesNoBytes(t *testing.T) {
 		"four devices": {Critic: SharedCritic, Reference: true, Devices: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tinyFolder(t, model.Qwen25VL, nil)
+			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 			m, off := openTiny(t, dir, o), openTiny(t, dir, offloaded(o))
 			requireSameLife(t, m, off)
 		})
@@ -93,7 +94,7 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 }
 
 func TestOffloadingNeedsWhatItMoves(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")

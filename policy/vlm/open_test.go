@@ -19,6 +19,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestOpenListsAllBadOptions(t *testing.T) {
@@ -34,12 +35,12 @@ func TestOpenListsAllBadOptions(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
-	good := tinyFolder(t, model.Qwen25VL, nil)
+	good := vlmtest.Folder(t, model.Qwen25VL, nil)
 	file := filepath.Join(good, "model.safetensors")
 	require.FileExists(t, file)
-	change := func(changes object) func(t *testing.T, dir string) {
+	change := func(changes vlmtest.Object) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
-			raw, err := json.Marshal(tinyObject(t, model.Qwen25VL, changes))
+			raw, err := json.Marshal(vlmtest.Config(t, model.Qwen25VL, changes))
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
 		}
@@ -60,17 +61,17 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		"config is not JSON": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o644))
 		}, Options{}, nil, nil},
-		"unknown family":                       {change(object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
+		"unknown family":                       {change(vlmtest.Object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
 		"no tokenizer":                         {remove("tokenizer.json"), Options{}, os.ErrNotExist, []string{"tokenizer.json"}},
 		"no image processor":                   {remove("preprocessor_config.json"), Options{}, os.ErrNotExist, []string{"preprocessor_config.json"}},
 		"no weights":                           {remove("model.safetensors"), Options{}, nil, []string{"model.safetensors"}},
-		"embedding smaller than the tokenizer": {change(object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
+		"embedding smaller than the tokenizer": {change(vlmtest.Object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
 		"patches of another size": {func(t *testing.T, dir string) {
-			vision := maps.Clone(tinyObject(t, model.Qwen25VL, nil)["vision_config"].(object))
+			vision := maps.Clone(vlmtest.Config(t, model.Qwen25VL, nil)["vision_config"].(vlmtest.Object))
 			vision["patch_size"] = 8
-			change(object{"vision_config": vision})(t, dir)
+			change(vlmtest.Object{"vision_config": vision})(t, dir)
 		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower needs 8"}},
-		"another placeholder": {change(object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
+		"another placeholder": {change(vlmtest.Object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
 		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			delete(tensors, "model.norm.weight")
 			delete(tensors, "visual.blocks.0.norm1.weight")
@@ -118,7 +119,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 }
 
 func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 		tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}}, []float32{1, 2}
 		tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], values["model.embed_tokens.weight"]
@@ -132,7 +133,7 @@ func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 
 func TestClosedModelsRefuseToWork(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	train(t, m, 1)
 	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)

@@ -15,16 +15,17 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // xlaOptions are options of a model on XLA's CPU; without it the test is skipped. On
 // accelerators a step in a loop may be rounded otherwise.
 func xlaOptions(t *testing.T, o Options) Options {
 	t.Helper()
-	if d := testDevice(t); d.PureGo() || d.Accelerator() {
+	if d := vlmtest.Device(t); d.PureGo() || d.Accelerator() {
 		t.Skipf("the backend is %s", d.Name())
 	}
-	o.Backend, o.CacheTokens = testBackend(), 256 // few shapes, because XLA compiles each of them
+	o.Backend, o.CacheTokens = vlmtest.Backend(), 256 // few shapes, because XLA compiles each of them
 	return o
 }
 
@@ -33,7 +34,7 @@ func xlaOptions(t *testing.T, o Options) Options {
 type perCallCase struct {
 	name     string
 	family   model.Family
-	changes  object
+	changes  vlmtest.Object
 	options  Options
 	sampling policy.Sampling
 	turns    [][]policy.Prompt
@@ -60,9 +61,9 @@ func turnsOf(prompts []policy.Prompt, n, most int) [][]policy.Prompt {
 func questions(n int, image bool) []policy.Prompt {
 	out := make([]policy.Prompt, n)
 	for i := range out {
-		out[i] = policy.Prompt{Conversation: uint64(i), Messages: say("go " + tinyWords[i%3]), Seed: uint64(100 + i)}
+		out[i] = policy.Prompt{Conversation: uint64(i), Messages: vlmtest.Say("go " + vlmtest.Words[i%3]), Seed: uint64(100 + i)}
 		if image {
-			out[i].Messages = say("<image> "+tinyWords[i%3], drawing(uint64(i), 16, 16))
+			out[i].Messages = vlmtest.Say("<image> "+vlmtest.Words[i%3], vlmtest.Drawing(uint64(i), 16, 16))
 		}
 	}
 	return out
@@ -110,7 +111,7 @@ func perCallCases() []perCallCase {
 			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
 		},
 		{
-			name: "end tokens", family: model.Qwen3VL, changes: object{"eos_token_id": ends}, sampling: plain,
+			name: "end tokens", family: model.Qwen3VL, changes: vlmtest.Object{"eos_token_id": ends}, sampling: plain,
 			turns: turnsOf(questions(4, true), 2, 31),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
 		},
@@ -188,7 +189,7 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 	for _, c := range perCallCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := tinyFolder(t, c.family, c.changes)
+			dir := vlmtest.Folder(t, c.family, c.changes)
 			if c.options.LoRA != nil { // adapters that change something, trained in pure Go
 				m := openTiny(t, dir, Options{LoRA: c.options.LoRA})
 				train(t, m, 1)
@@ -221,7 +222,7 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 // A call that is cancelled between programs leaves nothing behind, and other conversations
 // continue. The test compiles programs that TestTokensPerCallChangeNothing, which runs later, loads.
 func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o := policy.Sampling{Temperature: 1, MaxTokens: 33}
 	prompts := questions(4, false)
 	one := openTiny(t, dir, xlaOptions(t, Options{TokensPerCall: 1}))
@@ -238,7 +239,7 @@ func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
 }
 
 func TestTokensPerCallAreChecked(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 3, 16} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
 		require.ErrorIs(t, err, ErrOption)
@@ -267,7 +268,7 @@ func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
 		}
 		return
 	}
-	dir, dump := tinyFolder(t, model.Qwen2, nil), t.TempDir()
+	dir, dump := vlmtest.Folder(t, model.Qwen2, nil), t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), stepsDump+"="+dir, "XLA_FLAGS=--xla_dump_to="+dump+" --xla_dump_hlo_as_text")
 	says, err := cmd.CombinedOutput()

@@ -17,6 +17,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/plan"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func planOf(t *testing.T, m *Model, w Workload) MemoryPlan {
@@ -47,7 +48,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 		"four devices":    {LoRA: &LoRA{Rank: 2, Alpha: 4}, Reference: true, Devices: 4},
 	} {
 		m := newTiny(t, model.Qwen25VL, o)
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		p := planOf(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
 		held := heldBy(m)
 		require.Equal(t, held, p.Weights, name)
@@ -73,13 +74,13 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 // The device's own count of a training step, in which activations are the larger
 // part, is met within a fifth, for every choice of what is computed again.
 func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
-	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4})
+	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4})
 	var before int64
 	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
 		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
+		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
@@ -93,7 +94,7 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 
 func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 	t.Parallel()
-	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4, "vocab_size": 2048})
+	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4, "vocab_size": 2048})
 	for _, n := range []int{1, 2, 4, 8} {
 		m := openTiny(t, dir, Options{Devices: n, SameBytes: true, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Offsets: []int{0}}
@@ -101,8 +102,8 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 			rows.Tokens = append(rows.Tokens, make([]int32, 128)...)
 			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		}
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
+		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
 		var used int64
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
@@ -117,7 +118,7 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	_, weights := m.dev.Live()
-	prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("right"), Seed: 2}}
+	prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say("right"), Seed: 2}}
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
@@ -163,7 +164,7 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 // The plan includes rows that move to another batch, in addition to their old batch,
 // which grows at the same time, and rows of several batches.
 func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
 	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
 	for i := range 4 {
@@ -259,7 +260,7 @@ func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	var out strings.Builder
 	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	imitate(t, m, rows, want, 1e-3)
 	imitate(t, m, rows, want, 1e-3)
 	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
@@ -274,7 +275,7 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		var out strings.Builder
 		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		m.memoryLimit = func() (int64, string) { return limit, "/some/file" }
-		rows, marks := fourRows(t, m)
+		rows, marks := vlmtest.FourRows(t, m.text)
 		imitate(t, m, rows, marks, 1e-3)
 		require.Equal(t, want, strings.Contains(out.String(), "more memory than available"), limit)
 		if want {

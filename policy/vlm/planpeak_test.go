@@ -21,6 +21,7 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plan"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // The environment of a process of this test: the case of plannedCases that it
@@ -86,15 +87,15 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 		dir = t.TempDir()
 		require.NoError(t, Create(dir, Small(), []string{"<think>"}, 1))
 	} else {
-		changes := object{}
+		changes := vlmtest.Object{}
 		if c.layers > 0 {
 			changes["num_hidden_layers"] = c.layers
 		}
-		dir = tinyFolder(t, c.family, changes)
+		dir = vlmtest.Folder(t, c.family, changes)
 	}
 	o := c.options
 	if o.Backend == "" {
-		o.Backend = testBackend()
+		o.Backend = vlmtest.Backend()
 	}
 	m, err := Open(t.Context(), dir, o)
 	require.NoError(t, err)
@@ -112,7 +113,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 			require.NoError(t, err)
 		}
 		if c.w.Train {
-			even := evenly(want)
+			even := vlmtest.Evenly(want)
 			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even, ValueWeight: even}
 			ob := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.opts.Critic != NoCritic {
@@ -129,7 +130,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 // pictureOf is a picture of the workload's size.
 func pictureOf(w Workload, m *Model, seed int) image.Image {
 	side := int(math.Sqrt(float64(w.Patches))) * m.cfg.Vision.Patch
-	return drawing(uint64(seed), side, side)
+	return vlmtest.Drawing(uint64(seed), side, side)
 }
 
 // plannedRows are rows of a workload, the images first.
@@ -155,7 +156,7 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		rows.Images = append(rows.Images, images)
 	}
-	want := trues(len(rows.Tokens))
+	want := vlmtest.Trues(len(rows.Tokens))
 	for _, at := range rows.Offsets[:w.Rows] {
 		want[at] = false
 	}
@@ -166,7 +167,7 @@ func generateRows(t *testing.T, m *Model, w Workload) {
 	const written = 16
 	var prompts []policy.Prompt
 	for i := range w.Rows {
-		message := say("")
+		message := vlmtest.Say("")
 		for k := range w.Images {
 			message[0].Text += "<image>"
 			message[0].Images = append(message[0].Images, pictureOf(w, m, i*w.Images+k))

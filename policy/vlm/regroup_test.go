@@ -10,6 +10,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // crowd are conversations with responses of up to short tokens, some of up to long tokens.
@@ -18,12 +19,12 @@ func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) 
 	t.Helper()
 	prompts := make([]policy.Prompt, n)
 	for i := range prompts {
-		p := policy.Prompt{Conversation: uint64(i), Messages: say(strings.Repeat("go ", 1+i%3)), MaxTokens: short, Seed: uint64(1000 * i)}
+		p := policy.Prompt{Conversation: uint64(i), Messages: vlmtest.Say(strings.Repeat("go ", 1+i%3)), MaxTokens: short, Seed: uint64(1000 * i)}
 		if isLong(i) {
 			p.MaxTokens = long
 		}
 		if m.cfg.Vision != nil && i%2 == 1 {
-			p.Messages = say("look <image>", drawing(uint64(i), 16, 8))
+			p.Messages = vlmtest.Say("look <image>", vlmtest.Drawing(uint64(i), 16, 8))
 		}
 		for len(ask(t, m, policy.Sampling{Temperature: 1, MaxTokens: 1}, []policy.Prompt{p})[p.Conversation].Tokens) < p.MaxTokens {
 			p.Seed++
@@ -37,7 +38,7 @@ func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) 
 func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 	out := slices.Clone(prompts)
 	for i := range out {
-		out[i].Messages, out[i].MaxTokens, out[i].Seed = say("on"), 5, out[i].Seed+7
+		out[i].Messages, out[i].MaxTokens, out[i].Seed = vlmtest.Say("on"), 5, out[i].Seed+7
 	}
 	return out
 }
@@ -57,36 +58,36 @@ func regrouped(m *Model) bool {
 func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, hybrid} {
-		dir := tinyFolder(t, family, nil)
+		dir := vlmtest.Folder(t, family, nil)
 		one := openTiny(t, dir, Options{MaxRows: 1})
 		prompts := crowd(t, one, 8, 3, 70, func(i int) bool { return i == 5 })
-		alone := stories{}
+		alone := vlmtest.Stories{}
 		for _, p := range prompts {
-			alone.play(t, one, []policy.Prompt{p}, o)
+			alone.Play(t, one, []policy.Prompt{p}, o)
 		}
 		require.False(t, regrouped(one), "one row cannot be separated")
 
 		m := openTiny(t, dir, Options{})
 		var first []policy.Completion
 		for again := range 2 {
-			played := stories{}
-			out := played.play(t, m, prompts, o)
+			played := vlmtest.Stories{}
+			out := played.Play(t, m, prompts, o)
 			require.True(t, regrouped(m))
 			if again == 0 {
 				first = out
 			}
 			require.Equal(t, first, out, "bit for bit")
 			for i, p := range prompts {
-				require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "%s: conversation %d", family, i)
-				requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+				require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "%s: conversation %d", family, i)
+				vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
 			}
 			next := nextTurn(prompts)
 			for range 2 {
-				played.play(t, m, next, o)
+				played.Play(t, m, next, o)
 				next = nextTurn(next)
 			}
 			require.Greater(t, len(played), 4)
-			played.requireScored(t, m, 1)
+			played.RequireScored(t, m, 1)
 			m.Forget(keysOf(prompts)...)
 		}
 		arrays, _ := m.dev.Live()
@@ -99,12 +100,12 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 // generated.
 func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 50}
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
 	prompts := crowd(t, one, 8, 4, 50, func(i int) bool { return i == 2 || i > 4 })
-	alone := stories{}
+	alone := vlmtest.Stories{}
 	for _, p := range prompts {
-		alone.play(t, one, []policy.Prompt{p}, o)
+		alone.Play(t, one, []policy.Prompt{p}, o)
 	}
 	m := openTiny(t, dir, Options{MaxRows: 4})
 	var order []int
@@ -114,18 +115,18 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	last := func(i int) int { return len(order) - 1 - slices.Index(reversed(order), i) }
 	require.Less(t, slices.Index(order, 4), last(2), "the first one that waits begins before the long response ends")
 	require.Less(t, slices.Index(order, 6), last(2))
-	played := stories{}
+	played := vlmtest.Stories{}
 	for i, p := range prompts {
 		require.NoError(t, out[i].Err)
-		played[p.Conversation] = &story{}
-		played[p.Conversation].add(out[i])
-		require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "conversation %d", i)
-		requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+		played[p.Conversation] = &vlmtest.Story{}
+		played[p.Conversation].Add(out[i])
+		require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "conversation %d", i)
+		vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
 	}
 	for range 2 {
-		played.play(t, m, nextTurn(prompts), o)
+		played.Play(t, m, nextTurn(prompts), o)
 	}
-	played.requireScored(t, m, 1)
+	played.RequireScored(t, m, 1)
 	m.Forget(keysOf(prompts)...)
 	require.Empty(t, m.gen.Batches)
 }
@@ -141,7 +142,7 @@ func reversed(s []int) []int {
 func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 	t.Parallel()
 	o := policy.Sampling{Temperature: 1, MaxTokens: 40}
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{MaxRows: 8})
 	before, _ := m.dev.Live()
 	prompts := crowd(t, m, 12, 3, 40, func(i int) bool { return i == 3 || i > 8 })
@@ -149,25 +150,25 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 	for i := range part {
 		part[i].MaxTokens = prompts[2+i].MaxTokens
 	}
-	alone := stories{}
-	alone.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
-	alone.play(t, m, rest, o)
+	alone := vlmtest.Stories{}
+	alone.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
+	alone.Play(t, m, rest, o)
 	m.Forget(keysOf(prompts)...)
 	for i := range prompts {
 		prompts[i].MaxTokens = 0
 	}
 	done := false
 	for looks := 0; !done; looks += 3 {
-		played := stories{}
-		played.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
+		played := vlmtest.Stories{}
+		played.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
 		_, err := m.Generate(&countdown{t.Context(), looks}, part, o)
 		if done = err == nil; !done {
 			require.Len(t, m.gen.Chats, len(rest), "after %d looks", looks)
 		}
-		played.play(t, m, rest, o)
+		played.Play(t, m, rest, o)
 		for _, p := range rest {
-			require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "after %d looks", looks)
-			requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+			require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "after %d looks", looks)
+			vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
 		}
 		m.Forget(keysOf(prompts)...)
 		after, _ := m.dev.Live()

@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
@@ -31,11 +32,11 @@ func columnsOf(s *policy.Scores) map[string][]float32 {
 func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
 		m := newTiny(t, family, Options{Critic: SeparateCritic, Reference: true})
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		whole := columnsOf(score(t, m, rows, want))
 		check := func(what string, index ...int) {
 			t.Helper()
-			some, place := pick(rows, index...)
+			some, place := vlmtest.Pick(rows, index...)
 			marks := make([]bool, len(place))
 			for i, at := range place {
 				marks[i] = want[at]
@@ -45,7 +46,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 				for _, at := range place {
 					expected = append(expected, whole[name][at])
 				}
-				requireNear(t, expected, got, rowDrift, fmt.Sprintf("%s: %s: %s", family, what, name))
+				vlmtest.RequireNear(t, expected, got, vlmtest.Drift, fmt.Sprintf("%s: %s: %s", family, what, name))
 			}
 		}
 		check("backwards", 3, 2, 1, 0)
@@ -64,7 +65,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 
 func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	all := columnsOf(score(t, m, rows, want))
 	for i := range want {
 		want[i] = i%3 == 0 // first tokens of rows among them
@@ -90,7 +91,7 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 				}
 			}
 			require.Positive(t, nonzero)
-			requireNear(t, expected, x, rowDrift, name)
+			vlmtest.RequireNear(t, expected, x, vlmtest.Drift, name)
 		}
 	}
 	got, err := m.Score(t.Context(), &rows, make([]bool, len(want)), everything, 1)
@@ -112,20 +113,20 @@ func TestTemperatureDividesTheLogits(t *testing.T) {
 	var entropy, total float64
 	for id, lp := range plain {
 		want := float64(lp)/temperature - math.Log(sum)
-		require.InDelta(t, want, warm[id], rowDrift, "token %d", id)
+		require.InDelta(t, want, warm[id], vlmtest.Drift, "token %d", id)
 		entropy -= math.Exp(want) * want
 		total += math.Exp(float64(warm[id]))
 	}
-	require.InDelta(t, 1, total, rowDrift, "the probabilities of all tokens")
+	require.InDelta(t, 1, total, vlmtest.Drift, "the probabilities of all tokens")
 	rows := policy.Rows{Offsets: []int{0, 4}, Tokens: append(context, 0)}
 	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true}, temperature)
 	require.NoError(t, err)
-	require.InDelta(t, entropy, s.Entropy[3], rowDrift)
+	require.InDelta(t, entropy, s.Entropy[3], vlmtest.Drift)
 }
 
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Reference: true})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	both := policy.ScoreRequest{LogProbs: true, Reference: true}
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, both, 1)
@@ -145,17 +146,17 @@ func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 }
 
 func TestNewCriticsStartFromThePolicy(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	values := func(o Options) []float32 {
 		m := openTiny(t, dir, o)
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{Values: true}, 1)
 		require.NoError(t, err)
 		return s.Values
 	}
 	separate := values(Options{Critic: SeparateCritic, Seed: 4})
 	require.NotEqual(t, make([]float32, len(separate)), separate)
-	requireNear(t, separate, values(Options{Critic: SharedCritic, Seed: 4}), rowDrift, "a head of the same seed on the same trunk")
+	vlmtest.RequireNear(t, separate, values(Options{Critic: SharedCritic, Seed: 4}), vlmtest.Drift, "a head of the same seed on the same trunk")
 	require.NotEqual(t, separate, values(Options{Critic: SeparateCritic, Seed: 5}))
 	for _, c := range []Critic{SeparateCritic, SharedCritic} {
 		require.Equal(t, make([]float32, len(separate)), values(Options{Critic: c, ZeroValueHead: true}))
@@ -164,7 +165,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 
 func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	imitate(t, m, rows, want, 1e-2)
 	head := weightsOf(t, m.sets.Critic)["score.weight"]
 	require.NoError(t, m.Tie(t.Context()))
@@ -184,15 +185,15 @@ func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 // In bfloat16 a number has 8 significant bits: activations are off by 0.4 %, and
 // the log-probs of two sharp layers by some tenths at most.
 func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	coarse, err := openTiny(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	require.NotEqual(t, exact.LogProbs, coarse.LogProbs)
-	requireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
+	vlmtest.RequireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
 	var off float64
 	for i := range exact.LogProbs {
 		off += math.Abs(float64(exact.LogProbs[i]-coarse.LogProbs[i])) / float64(len(want))
@@ -202,7 +203,7 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 
 func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	lp := policy.ScoreRequest{LogProbs: true}
 	for name, c := range map[string]struct {
 		change func(r *policy.Rows)
@@ -231,7 +232,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		"no reference":             {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
 		"no critic":                {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
 	} {
-		r, _ := pick(rows, 0, 1, 2, 3)
+		r, _ := vlmtest.Pick(rows, 0, 1, 2, 3)
 		if c.change != nil {
 			c.change(&r)
 		}
@@ -246,7 +247,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 
 func TestCancelledScoringLeavesNothingOnTheDevice(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 32})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	before, _ := m.dev.Live()
 	done := false
 	for looks := 0; !done; looks++ {

@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // sharding are settings with which divided weights are compared with whole ones.
@@ -24,7 +25,7 @@ func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for name, o := range sharding {
 		t.Run(name, func(t *testing.T) {
-			dir := tinyFolder(t, model.Qwen25VL, nil)
+			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 			o.Devices = 4
 			whole := openTiny(t, dir, o)
 			o.ShardWeights = true
@@ -84,7 +85,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 // TestAMemoryPlanCountsDividedWeights: on a CPU, whose devices share its memory, the plan has
 // the weights once and a layer of them for each device.
 func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	planned := func(shard bool, w Workload) MemoryPlan {
 		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
 		p, err := m.Plan(w)

@@ -16,6 +16,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -38,7 +39,7 @@ func held(m *Model) int64 { _, bytes := m.dev.Live(); return bytes }
 // shape: with AdamW's moments, of what is trained alone.
 func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
-		dir := tinyFolder(t, family, nil)
+		dir := vlmtest.Folder(t, family, nil)
 		base := held(openTiny(t, dir, Options{}))
 		m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 		const score = 4 * (16 + 1) // hidden size and bias
@@ -58,7 +59,7 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 // A critic on a copy of the folder has its own weights: its values, updates and saved
 // files equal those of a critic on a shared base, number by number.
 func TestSharingTheBaseChangesNoNumber(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	o := Options{LoRA: lora(), Critic: SeparateCritic, Reference: true, Seed: 5}
 	shared := openTiny(t, dir, o)
 	o.CriticPath = copyFolder(t, dir)
@@ -102,19 +103,19 @@ func adapterOf(t *testing.T, l *learn.Learner) map[string][]float32 {
 // Exported files do not include the critic, and the exported policy is the policy with its
 // adapter.
 func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
 	train(t, m, 3)
 	out := filepath.Join(t.TempDir(), "merged")
 	require.NoError(t, m.Export(t.Context(), out))
 	plain := openTiny(t, out, Options{})
-	rows, want := fourRows(t, m)
-	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
+	rows, want := vlmtest.FourRows(t, m.text)
+	vlmtest.RequireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), vlmtest.Drift, "log-probs")
 	require.NotContains(t, weightsOf(t, plain.sets.Actor), "score.weight")
 }
 
 func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
 	train(t, m, 2)
 	saved := save(t, m)
@@ -139,7 +140,7 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 // starts from it; the weights below are not copied.
 func TestTieCopiesTheAdapter(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
@@ -175,7 +176,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 }
 
 func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, CriticPath: copyFolder(t, dir)})
 	err := m.Tie(t.Context())
 	require.ErrorIs(t, err, ErrOption)

@@ -10,6 +10,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -23,9 +24,9 @@ func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
 		for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
 			for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 				t.Run(fmt.Sprint(critic, " ", dtype, " ", lora != nil), func(t *testing.T) {
-					dir := tinyFolder(t, model.Qwen25VL, nil)
+					dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 					require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-					require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, spread(3)))
+					require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, vlmtest.Spread(3)))
 					m := openTiny(t, dir, Options{Critic: critic, Seed: 9, LoRA: lora})
 					for _, steps := range []int{0, 1} {
 						train(t, m, steps)

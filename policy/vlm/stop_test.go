@@ -8,11 +8,12 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
 
 func TestStopperFindsStringsAcrossTokens(t *testing.T) {
-	tok := tinyTokenizer(t)
+	tok := vlmtest.Tokenizer(t)
 	for text, want := range map[string]int{ // tokens up to the one that completes a stop string
 		"abc</a>d":    7,
 		"ab</left>":   6, // "left" is one token
@@ -35,7 +36,7 @@ func TestStopperFindsStringsAcrossTokens(t *testing.T) {
 }
 
 func TestStopStringsEndTheirRowAlone(t *testing.T) {
-	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{})
+	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 12}
 	free := ask(t, m, o, asks())
 	tok := m.Tokenizer()
@@ -58,7 +59,7 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 }
 
 func TestStreamReportsEveryTokenInOrder(t *testing.T) {
-	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{})
+	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{})
 	seen := make([][]int32, len(asks()))
 	out, err := m.Stream(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {
 		seen[prompt] = append(seen[prompt], token)

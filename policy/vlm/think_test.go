@@ -11,12 +11,13 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
 
 func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
-		dir := tinyFolder(t, family, nil)
+		dir := vlmtest.Folder(t, family, nil)
 		o := policy.Sampling{Temperature: 1, MaxTokens: 24}
 		prompts := asks()
 		if family == model.Llama {
@@ -31,13 +32,13 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 		closing, err := m.text.Tok.Encode("</t>")
 		require.NoError(t, err)
 		require.Greater(t, len(closing), 1)
-		played := stories{}
+		played := vlmtest.Stories{}
 		forced := 0
-		for i, c := range played.play(t, m, prompts, o) {
+		for i, c := range played.Play(t, m, prompts, o) {
 			key := prompts[i].Conversation
 			n := min(7, len(free[key].Tokens))
 			require.Equal(t, free[key].Tokens[:n], c.Tokens[:n], "what comes before the limit")
-			requireNear(t, free[key].LogProbs[:n], c.LogProbs[:n], rowDrift, "log-probs before the limit")
+			vlmtest.RequireNear(t, free[key].LogProbs[:n], c.LogProbs[:n], vlmtest.Drift, "log-probs before the limit")
 			if len(free[key].Tokens) <= 7 {
 				continue
 			}
@@ -50,9 +51,9 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 			forced++
 		}
 		require.Positive(t, forced)
-		played.requireScored(t, m, 1) // the log-probs of forced tokens are the policy's, too
-		played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on"), Seed: 9}}, o)
-		played.requireScored(t, m, 1)
+		played.RequireScored(t, m, 1) // the log-probs of forced tokens are the policy's, too
+		played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("on"), Seed: 9}}, o)
+		played.RequireScored(t, m, 1)
 	}
 }
 
@@ -146,13 +147,13 @@ func checkedThinking(n int, end string) (policy.Thinking, error) {
 // that the row would have alone.
 func TestGroupsReadTheirPromptOnce(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen2} {
-		dir := tinyFolder(t, family, nil)
+		dir := vlmtest.Folder(t, family, nil)
 		var prompts []policy.Prompt
 		for g := range uint64(2) {
 			for k := range uint64(4) {
-				p := policy.Prompt{Conversation: 10*g + k, Messages: say(fmt.Sprint("go ", g)), Seed: 100*g + k}
+				p := policy.Prompt{Conversation: 10*g + k, Messages: vlmtest.Say(fmt.Sprint("go ", g)), Seed: 100*g + k}
 				if family != model.Qwen2 {
-					p.Messages = say(fmt.Sprint("look", strings.Repeat("!", int(g)), " <image>"), drawing(g, 16, 16))
+					p.Messages = vlmtest.Say(fmt.Sprint("look", strings.Repeat("!", int(g)), " <image>"), vlmtest.Drawing(g, 16, 16))
 				}
 				prompts = append(prompts, p)
 			}
@@ -164,24 +165,24 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 			want[p.Conversation] = ask(t, one, o, []policy.Prompt{p})[p.Conversation]
 		}
 		m := openTiny(t, dir, Options{})
-		played := stories{}
+		played := vlmtest.Stories{}
 		texts := map[string]bool{}
-		for i, c := range played.play(t, m, prompts, o) {
+		for i, c := range played.Play(t, m, prompts, o) {
 			key := prompts[i].Conversation
 			require.Equal(t, want[key].Tokens, c.Tokens, "%s: conversation %d", family, key)
-			requireNear(t, want[key].LogProbs, c.LogProbs, rowDrift, "log-probs")
+			vlmtest.RequireNear(t, want[key].LogProbs, c.LogProbs, vlmtest.Drift, "log-probs")
 			texts[c.Text] = true
 		}
 		require.Greater(t, len(texts), 4, "seeds differ")
 		for round := range 2 {
 			var more []policy.Prompt
 			for _, p := range prompts {
-				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: say("on"), Seed: p.Seed + 7 + uint64(round)})
+				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: vlmtest.Say("on"), Seed: p.Seed + 7 + uint64(round)})
 			}
-			played.play(t, m, more, o)
+			played.Play(t, m, more, o)
 		}
 		require.Greater(t, len(played), 2)
-		played.requireScored(t, m, 1) // also what follows in later turns
+		played.RequireScored(t, m, 1) // also what follows in later turns
 	}
 }
 

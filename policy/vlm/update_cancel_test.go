@@ -10,11 +10,12 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestUpdatesEndConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	imitate(t, m, rows, want, 0) // makes the moments
 	before, _ := m.dev.Live()
 	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
@@ -27,11 +28,11 @@ func TestUpdatesEndConversations(t *testing.T) {
 
 func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{MicroTokens: 24})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	imitate(t, m, rows, want, 1e-3)
 	before, weights := int64(0), weightsOf(t, m.sets.Actor)
 	before, _ = m.dev.Live()
-	b := &policy.Batch{Rows: rows, Weight: evenly(want)}
+	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}
 	done := false
 	for looks := 0; !done; looks++ {
 		_, err := m.Update(&countdown{t.Context(), looks}, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
@@ -51,8 +52,8 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 // Policy and separate critic are both stopped by the end of the context, or neither.
 func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic, MicroTokens: 24})
-	rows, want := fourRows(t, m)
-	n := evenly(want)
+	rows, want := vlmtest.FourRows(t, m.text)
+	n := vlmtest.Evenly(want)
 	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
@@ -68,7 +69,7 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 
 func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	m.gen.DropSessions()
 	packs, err := m.sets.Packer(m.net).Packs(&rows, want)
 	require.NoError(t, err)

@@ -11,31 +11,15 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
-
-// evenly gives each of the marked tokens the same weight; they sum to 1.
-func evenly(want []bool) []float32 {
-	n := 0
-	for _, w := range want {
-		if w {
-			n++
-		}
-	}
-	out := make([]float32, len(want))
-	for i, w := range want {
-		if w {
-			out[i] = 1 / float32(n)
-		}
-	}
-	return out
-}
 
 // imitate runs one step of imitation.
 func imitate(t *testing.T, m *Model, rows policy.Rows, want []bool, rate float64) policy.Stats {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	s, err := m.Update(t.Context(), &policy.Batch{Rows: rows, Weight: evenly(want)}, policy.Objective{Imitate: true, Temperature: 1}, opt)
+	s, err := m.Update(t.Context(), &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1}, opt)
 	require.NoError(t, err)
 	require.False(t, s.Skipped)
 	return s
@@ -52,10 +36,10 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 	require.NoError(t, err)
 	require.False(t, s.Skipped)
 	if m.sets.Actor.Adam != nil {
-		actor = read(t, m.sets.Actor.Adam.M)
+		actor = vlmtest.Read(t, m.sets.Actor.Adam.M)
 	}
 	if m.sets.Critic != nil && m.sets.Critic.Adam != nil {
-		critic = read(t, m.sets.Critic.Adam.M)
+		critic = vlmtest.Read(t, m.sets.Critic.Adam.M)
 	}
 	return actor, critic, s
 }
@@ -64,15 +48,15 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 // values near those of the model, and a reference further away.
 func playedBatch(t *testing.T, m *Model) *policy.Batch {
 	t.Helper()
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	what := policy.ScoreRequest{LogProbs: true, Values: m.opts.Critic != NoCritic}
 	s, err := m.Score(t.Context(), &rows, want, what, 1)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 1))
 	n := len(want)
-	b := &policy.Batch{Rows: rows, Weight: evenly(want), Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
+	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want), Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
 	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = evenly(want), make([]float32, n), make([]float32, n)
+		b.ValueWeight, b.OldValues, b.Returns = vlmtest.Evenly(want), make([]float32, n), make([]float32, n)
 	}
 	for i := range n {
 		if !want[i] {
@@ -93,7 +77,7 @@ func playedBatch(t *testing.T, m *Model) *policy.Batch {
 
 func TestImitationLearnsItsRows(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	first := imitate(t, m, rows, want, 1e-2)
 	require.Equal(t, len(want), first.Tokens)
 	last := first
@@ -107,7 +91,7 @@ func TestImitationLearnsItsRows(t *testing.T) {
 // The gradient of a batch is the sum over its micro-batches, for any division into them
 // and any choice of activations to recompute.
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
@@ -123,7 +107,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 			"norm": {stats.GradNorm, s.GradNorm}, "critic norm": {stats.CriticNorm, s.CriticNorm},
 		} {
 			require.NotZero(t, pair[0], name)
-			require.InDelta(t, pair[0], pair[1], rowDrift*(1+math.Abs(pair[0])), "%s: %s", what, name)
+			require.InDelta(t, pair[0], pair[1], vlmtest.Drift*(1+math.Abs(pair[0])), "%s: %s", what, name)
 		}
 	}
 	for _, budget := range []int{1, 24, 64} {
@@ -135,7 +119,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	for _, r := range []Recompute{RecomputeAttention, RecomputeBlocks} {
 		check("recompute "+string(r), openTiny(t, dir, Options{Critic: SeparateCritic, Recompute: r, MicroTokens: 64}), b)
 	}
-	rows, place := pick(b.Rows, 2, 0, 3, 1)
+	rows, place := vlmtest.Pick(b.Rows, 2, 0, 3, 1)
 	moved := &policy.Batch{Rows: rows}
 	for _, c := range []struct{ to, from *[]float32 }{
 		{&moved.Weight, &b.Weight}, {&moved.ValueWeight, &b.ValueWeight}, {&moved.Advantages, &b.Advantages}, {&moved.OldLogProbs, &b.OldLogProbs},
@@ -150,7 +134,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 
 // Accumulate adds: batches in parts give the step of the whole, for policy and critic, and Step consumes the sum.
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen3, nil)
+	dir := vlmtest.Folder(t, model.Qwen3, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
@@ -170,10 +154,10 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
 	stats, err := parts.Step(t.Context(), still)
 	require.NoError(t, err)
-	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, rowDrift)
-	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, rowDrift)
-	requireGradients(t, actor, read(t, parts.sets.Actor.Adam.M))
-	requireGradients(t, critic, read(t, parts.sets.Critic.Adam.M))
+	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, vlmtest.Drift)
+	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, vlmtest.Drift)
+	requireGradients(t, actor, vlmtest.Read(t, parts.sets.Actor.Adam.M))
+	requireGradients(t, critic, vlmtest.Read(t, parts.sets.Critic.Adam.M))
 	before, _ := parts.dev.Live()
 	stats, err = parts.Step(t.Context(), still)
 	require.NoError(t, err)
@@ -312,7 +296,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
 		for _, l := range []*learn.Learner{m.sets.Actor, m.sets.Critic} {
-			out = append(out, read(t, l.Weights), read(t, l.Adam.M), read(t, l.Adam.V))
+			out = append(out, vlmtest.Read(t, l.Weights), vlmtest.Read(t, l.Adam.M), vlmtest.Read(t, l.Adam.V))
 		}
 		return out
 	}
@@ -361,7 +345,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
-	for name, x := range read(t, m.sets.Actor.Adam.M) {
+	for name, x := range vlmtest.Read(t, m.sets.Actor.Adam.M) {
 		squares += math.Pow(length(x), 2)
 		for i := range x {
 			require.InDelta(t, float64(free[name][i])/4, x[i], gradLimit*largest(x), name)
