@@ -18,23 +18,6 @@ import (
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-// lora is an adapter on maps of every kind, in the vision tower too.
-func lora() *LoRA {
-	return &LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"}}
-}
-
-// changed lists the weights that differ.
-func changed(before, after map[string][]float32) []string {
-	var out []string
-	for name, x := range before {
-		if !slices.Equal(x, after[name]) {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
 		o := Options{LoRA: lora(), Reference: true}
@@ -44,13 +27,13 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
-		train(t, m, 2)
-		for _, name := range changed(before, weightsOf(t, m.sets.Actor)) {
+		vlmtest.Train(t, m.sets, m.text, 2)
+		for _, name := range vlmtest.Changed(before, weightsOf(t, m.sets.Actor)) {
 			require.Contains(t, name, ".lora_")
 		}
 		for name := range before {
 			if strings.HasSuffix(name, model.LoraB) {
-				require.Contains(t, changed(before, weightsOf(t, m.sets.Actor)), name, "every adapter is trained")
+				require.Contains(t, vlmtest.Changed(before, weightsOf(t, m.sets.Actor)), name, "every adapter is trained")
 			}
 		}
 		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
@@ -62,8 +45,8 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 
 func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
-	train(t, m, 3)
-	played := playOn(t, m, policy.Sampling{Temperature: 1})
+	vlmtest.Train(t, m.sets, m.text, 3)
+	played := vlmtest.PlayOn(t, m, m.ReadsImages(), policy.Sampling{Temperature: 1})
 	rows, written, logProbs := played.Rows(played.Keys())
 	got := logProbsOf(t, m, rows, written)
 	for i, w := range written {
@@ -82,7 +65,7 @@ func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32
 
 func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
-	train(t, m, 3)
+	vlmtest.Train(t, m.sets, m.text, 3)
 	rows, want := vlmtest.FourRows(t, m.text)
 	dir := filepath.Join(t.TempDir(), "merged")
 	require.NoError(t, m.Export(t.Context(), dir))
@@ -99,14 +82,14 @@ func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 		dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 		o := Options{LoRA: lora(), Critic: critic, Seed: 4}
 		whole := openTiny(t, dir, o)
-		train(t, whole, 2)
+		vlmtest.Train(t, whole.sets, whole.text, 2)
 		saved := save(t, whole)
 		require.FileExists(t, filepath.Join(saved, learn.ActorFolder, peft.ConfigFile))
 		require.NoFileExists(t, filepath.Join(saved, learn.ActorFolder, "model.safetensors"))
-		train(t, whole, 2)
+		vlmtest.Train(t, whole.sets, whole.text, 2)
 		resumed := openTiny(t, dir, o)
 		require.NoError(t, resumed.Restore(t.Context(), saved))
-		train(t, resumed, 2)
+		vlmtest.Train(t, resumed.sets, resumed.text, 2)
 		require.Equal(t, weightsOf(t, whole.sets.Actor), weightsOf(t, resumed.sets.Actor), critic)
 		if critic == SeparateCritic {
 			require.Equal(t, weightsOf(t, whole.sets.Critic), weightsOf(t, resumed.sets.Critic))
@@ -121,7 +104,7 @@ func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora()})
-	train(t, m, 2)
+	vlmtest.Train(t, m.sets, m.text, 2)
 	saved := filepath.Join(save(t, m), learn.ActorFolder)
 	again := openTiny(t, dir, Options{Adapter: saved})
 	require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
@@ -173,9 +156,9 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
 		dir := vlmtest.Folder(t, family, nil)
 		free := openTiny(t, dir, Options{})
-		b := playedBatch(t, free)
+		b := vlmtest.PlayedBatch(t, free.sets, free.text)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
-		all, _, _ := gradientsOf(t, free, b, aim)
+		all, _, _ := vlmtest.GradientsOf(t, free.sets, b, aim)
 		for _, freeze := range [][]string{
 			{"model.visual.*"},
 			{"*.embed_tokens.weight"},
@@ -185,16 +168,16 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 			{"model.language_model.*"},
 		} {
 			m := openTiny(t, dir, Options{Freeze: freeze})
-			got, _, _ := gradientsOf(t, m, b, aim)
+			got, _, _ := vlmtest.GradientsOf(t, m.sets, b, aim)
 			require.NotEmpty(t, got)
 			require.Less(t, len(got), len(all))
 			for name, x := range got {
 				require.False(t, m.cfg.Frozen(name), name)
-				vlmtest.RequireNear(t, all[name], x, 1e-5*max(1, largest(all[name])), name)
+				vlmtest.RequireNear(t, all[name], x, 1e-5*max(1, vlmtest.Largest(all[name])), name)
 			}
 			before := weightsOf(t, m.sets.Actor)
-			train(t, m, 1)
-			moved := changed(before, weightsOf(t, m.sets.Actor))
+			vlmtest.Train(t, m.sets, m.text, 1)
+			moved := vlmtest.Changed(before, weightsOf(t, m.sets.Actor))
 			require.NotEmpty(t, moved)
 			for _, name := range moved {
 				require.False(t, m.cfg.Frozen(name), name)
@@ -222,7 +205,7 @@ func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 	for _, critic := range []Critic{SharedCritic, SeparateCritic} {
 		o := Options{LoRA: lora(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
 		m := openTiny(t, dir, o)
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 		o.Seed = 5
 		again := openTiny(t, dir, o)
 		require.NotEqual(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))

@@ -15,7 +15,7 @@ import (
 
 // The same model in pure Go and on XLA, if available: conversations with images,
 // continued once, and the gradient of a joint loss. The backends sum in different orders:
-// rowDrift and gradLimit bound the differences. There are few shapes, because XLA compiles
+// rowDrift and vlmtest.GradLimit bound the differences. There are few shapes, because XLA compiles
 // each of them.
 func TestBackendsAgree(t *testing.T) {
 	t.Parallel()
@@ -40,14 +40,14 @@ func TestBackendsAgree(t *testing.T) {
 		vlmtest.RequireNear(t, played[key].LogProbs, again[key].LogProbs, vlmtest.Drift, "log-probs while writing")
 	}
 
-	b := playedBatch(t, pure)
+	b := vlmtest.PlayedBatch(t, pure.sets, pure.text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32
 	for _, m := range []*Model{pure, other} {
 		g, _ := gradientsBy(t, m, b, aim)
 		grads = append(grads, g)
 	}
-	requireGradients(t, grads[0], grads[1])
+	vlmtest.RequireGradients(t, grads[0], grads[1])
 }
 
 // The first round allocates permanent arrays, such as moments; later rounds must not
@@ -58,11 +58,11 @@ func TestNothingLeaksRoundAfterRound(t *testing.T) {
 	var arrays, bytes int64
 	goroutines := 0
 	for round := range 6 {
-		playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 6})
+		vlmtest.PlayOn(t, m, m.ReadsImages(), policy.Sampling{Temperature: 1, MaxTokens: 6})
 		m.Forget(1, 2)
 		_, err := m.Score(t.Context(), &rows, want, everything, 1)
 		require.NoError(t, err)
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
 		n, b := m.dev.Live()

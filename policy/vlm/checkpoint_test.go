@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,88 +14,21 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
-// train takes n steps with policy, critic and all terms.
-func train(t *testing.T, m *Model, n int) {
-	t.Helper()
-	rows, want := vlmtest.FourRows(t, m.text)
-	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
-	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
-	if m.opts.Critic != NoCritic {
-		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
-	}
-	for i := range want {
-		b.Advantages[i], b.OldLogProbs[i] = float32(i%5)-2, -5
-		if b.Returns != nil {
-			b.Returns[i] = float32(i % 3)
-		}
-	}
-	opt := policy.DefaultOptimizer()
-	opt.Rate, opt.CriticRate = 1e-3, 2e-3
-	for range n {
-		s, err := m.Update(t.Context(), b, o, opt)
-		require.NoError(t, err)
-		require.False(t, s.Skipped)
-	}
-}
-
-// configOf reads a folder's config.json.
-func configOf(t *testing.T, dir string) *model.Config {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
-	require.NoError(t, err)
-	cfg, err := model.ParseConfig(raw)
-	require.NoError(t, err)
-	return cfg
-}
-
-// files reads a folder.
-func files(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(filepath.Join(dir, path))
-		out[path] = string(raw)
-		return err
-	}))
-	return out
-}
-
-func save(t *testing.T, m *Model) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "checkpoint")
-	require.NoError(t, m.Save(t.Context(), dir))
-	return dir
-}
-
-func requireSameFiles(t *testing.T, want, got string) {
-	t.Helper()
-	a, b := files(t, want), files(t, got)
-	require.Equal(t, slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)))
-	require.NotEmpty(t, a)
-	for name := range a {
-		require.True(t, a[name] == b[name], "%s differs", name)
-	}
-}
-
 func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	var saved []string
 	for range 2 {
 		m := openTiny(t, dir, Options{Critic: SeparateCritic, Seed: 2})
-		train(t, m, 2)
+		vlmtest.Train(t, m.sets, m.text, 2)
 		saved = append(saved, save(t, m))
 	}
-	requireSameFiles(t, saved[0], saved[1])
+	vlmtest.RequireSameFiles(t, saved[0], saved[1])
 }
 
 // Saved and restored in a new process, training continues with the same bytes:
@@ -105,19 +39,19 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
 				dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-				require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, vlmtest.Spread(3)))
+				require.NoError(t, weights.Write(dir, vlmtest.ConfigOf(t, dir), dtype, vlmtest.Spread(3)))
 				o := Options{Critic: critic, Seed: 9}
 				m := openTiny(t, dir, o)
-				train(t, m, 2)
+				vlmtest.Train(t, m.sets, m.text, 2)
 				half := save(t, m)
-				train(t, m, 1)
+				vlmtest.Train(t, m.sets, m.text, 1)
 
 				again := openTiny(t, dir, o)
-				train(t, again, 1) // Restore must replace this state
+				vlmtest.Train(t, again.sets, again.text, 1) // Restore must replace this state
 				require.NoError(t, again.Restore(t.Context(), half))
-				requireSameFiles(t, half, save(t, again))
-				train(t, again, 1)
-				requireSameFiles(t, save(t, m), save(t, again))
+				vlmtest.RequireSameFiles(t, half, save(t, again))
+				vlmtest.Train(t, again.sets, again.text, 1)
+				vlmtest.RequireSameFiles(t, save(t, m), save(t, again))
 			})
 		}
 	}
@@ -126,20 +60,20 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 func TestSavedPolicyOpensAsAModel(t *testing.T) {
 	for _, family := range model.Families() {
 		m := newTiny(t, family, Options{})
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 		dir := save(t, m)
 		again := openTiny(t, filepath.Join(dir, learn.ActorFolder), Options{})
 		require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor), "%s", family)
 		o := policy.Sampling{MaxTokens: 4}
 		p := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}}
-		require.Equal(t, ask(t, m, o, p)[1].Tokens, ask(t, again, o, p)[1].Tokens)
+		require.Equal(t, vlmtest.Ask(t, m, o, p)[1].Tokens, vlmtest.Ask(t, again, o, p)[1].Tokens)
 	}
 }
 
 func TestSavedCriticIsRestored(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	again := openTiny(t, dir, Options{Critic: SeparateCritic, CriticPath: filepath.Join(save(t, m), learn.CriticFolder), Seed: 77})
 	require.Equal(t, weightsOf(t, m.sets.Critic), weightsOf(t, again.sets.Critic))
 }
@@ -148,10 +82,10 @@ func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	first := save(t, m)
 	require.NoFileExists(t, filepath.Join(first, learn.OptimizerFolder, "actor.safetensors"))
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	require.NoError(t, m.Restore(t.Context(), first))
 	require.Nil(t, m.sets.Actor.Adam)
-	requireSameFiles(t, first, save(t, m))
+	vlmtest.RequireSameFiles(t, first, save(t, m))
 }
 
 // edit rewrites a safetensors file: f may change what is in it.
@@ -185,9 +119,9 @@ func edit(t *testing.T, path string, f func(tensors map[string]safetensors.Tenso
 func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	good := save(t, m)
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	now := save(t, m)
 	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"), filepath.Join(learn.OptimizerFolder, "actor.safetensors")
 	critic := filepath.Join(learn.CriticFolder, "model.safetensors")
@@ -244,21 +178,21 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 			for _, part := range c.wanted {
 				require.ErrorContains(t, err, part)
 			}
-			requireSameFiles(t, now, save(t, m))
+			vlmtest.RequireSameFiles(t, now, save(t, m))
 		})
 	}
 	t.Run("another model", func(t *testing.T) {
 		other := newTiny(t, model.Qwen3VL, Options{Critic: SeparateCritic})
 		err := m.Restore(t.Context(), save(t, other))
 		require.ErrorIs(t, err, ErrCheckpoint)
-		requireSameFiles(t, now, save(t, m))
+		vlmtest.RequireSameFiles(t, now, save(t, m))
 	})
 	t.Run("no folder", func(t *testing.T) {
 		none := filepath.Join(t.TempDir(), "none")
 		require.ErrorContains(t, m.Restore(t.Context(), none), none)
 	})
 	require.NoError(t, m.Restore(t.Context(), good), "and the good one still does")
-	requireSameFiles(t, good, save(t, m))
+	vlmtest.RequireSameFiles(t, good, save(t, m))
 }
 
 // reset writes another number of steps into an optimiser file.
@@ -288,10 +222,10 @@ func reset(t *testing.T, path, steps string) {
 func TestSaveRefusesAFolderInUse(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	dir := save(t, m)
-	before := files(t, dir)
-	train(t, m, 1)
+	before := vlmtest.Files(t, dir)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	require.ErrorIs(t, m.Save(t.Context(), dir), fs.ErrExist)
-	require.Equal(t, before, files(t, dir))
+	require.Equal(t, before, vlmtest.Files(t, dir))
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	require.ErrorContains(t, m.Save(t.Context(), file), "vlm: save: ")
@@ -300,33 +234,33 @@ func TestSaveRefusesAFolderInUse(t *testing.T) {
 
 func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	good := save(t, m)
 	before, _ := m.dev.Live()
-	for what, f := range map[string]func(ctx *countdown) error{
-		"save":    func(ctx *countdown) error { return m.Save(ctx, filepath.Join(t.TempDir(), "x")) },
-		"restore": func(ctx *countdown) error { return m.Restore(ctx, good) },
+	for what, f := range map[string]func(ctx context.Context) error{
+		"save":    func(ctx context.Context) error { return m.Save(ctx, filepath.Join(t.TempDir(), "x")) },
+		"restore": func(ctx context.Context) error { return m.Restore(ctx, good) },
 	} {
 		done := false
 		for looks := 0; !done; looks++ {
-			err := f(&countdown{t.Context(), looks})
+			err := f(vlmtest.Countdown(t.Context(), looks))
 			if done = err == nil; done {
 				require.Positive(t, looks, what)
 			} else {
-				require.ErrorIs(t, err, (&countdown{}).Err(), what)
+				require.ErrorIs(t, err, context.Canceled, what)
 			}
 			live, _ := m.dev.Live()
 			require.Equal(t, before, live, what)
 		}
-		requireSameFiles(t, good, save(t, m))
+		vlmtest.RequireSameFiles(t, good, save(t, m))
 	}
 }
 
 // A folder with a model is not overwritten, in particular that of the model itself.
 func TestExportRefusesTheFolderOfAModel(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	before := files(t, dir)
+	before := vlmtest.Files(t, dir)
 	m := openTiny(t, dir, Options{})
 	require.ErrorIs(t, m.Export(t.Context(), dir), safetensors.ErrExists)
-	require.Equal(t, before, files(t, dir))
+	require.Equal(t, before, vlmtest.Files(t, dir))
 }

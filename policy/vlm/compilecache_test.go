@@ -44,8 +44,8 @@ func useModel(t *testing.T, dir, folder string) cached {
 	scores, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Entropy: true}, 1)
 	require.NoError(t, err)
 	fmt.Fprintln(h, scores)
-	train(t, m, 2)
-	saved := files(t, save(t, m))
+	vlmtest.Train(t, m.sets, m.text, 2)
+	saved := vlmtest.Files(t, save(t, m))
 	for _, name := range slices.Sorted(maps.Keys(saved)) {
 		fmt.Fprintln(h, name, saved[name])
 	}

@@ -19,7 +19,7 @@ func TestCountIsWhatGenerateReads(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	prompts := asks()
+	prompts := vlmtest.Asks()
 	for range 3 {
 		var want []int
 		for _, p := range prompts {

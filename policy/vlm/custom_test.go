@@ -35,9 +35,6 @@ func (p ownPPO) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
 	return nil
 }
 
-// ownLoss hides the type of a loss.
-type ownLoss struct{ loss.Policy }
-
 // TestACustomLossUpdatesLikeTheBuiltInOne takes one optimiser step from the same weights
 // with a built-in loss and with the same formula as a custom type, with entropy, KL and
 // value terms and rollout weights. The first moment of the optimiser is the gradient;
@@ -47,7 +44,7 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 	turns := loss.TurnGSPO{Low: 0.1, High: 0.15}
 	for name, pair := range map[string][2]loss.Policy{
 		"ppo":       {loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}, ownPPO{0.1, 0.15, 1.3}},
-		"turn loss": {turns, ownLoss{turns}},
+		"turn loss": {turns, vlmtest.OwnLoss{turns}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var grads [2]map[string][]float32
@@ -58,9 +55,9 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 				b, mask, _, _ := lossBatch(t, m, o.Temperature)
 				weigh(t, b, o, mask)
 				b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-				grads[i], _, stats[i] = gradientsOf(t, m, b, o)
+				grads[i], _, stats[i] = vlmtest.GradientsOf(t, m.sets, b, o)
 			}
-			requireGradients(t, grads[0], grads[1])
+			vlmtest.RequireGradients(t, grads[0], grads[1])
 			for what, x := range map[string][2]float64{
 				"policy loss": {stats[0].PolicyLoss, stats[1].PolicyLoss}, "KL": {stats[0].KL, stats[1].KL},
 				"ratio": {stats[0].RatioMax, stats[1].RatioMax}, "approximate KL": {stats[0].ApproxKL, stats[1].ApproxKL},

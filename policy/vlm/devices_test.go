@@ -1,12 +1,7 @@
 package vlm
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"testing"
@@ -20,125 +15,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/tree"
 	"vagen/policy/vlm/internal/vlmtest"
-	"vagen/policy/vlm/internal/weights"
 )
-
-// digestOf is the SHA-256 of tensors.
-func digestOf(t testing.TB, all ...*weights.Tensors) string {
-	t.Helper()
-	h := sha256.New()
-	for _, x := range all {
-		require.NoError(t, x.Each(func(part model.Part, values []float32) error {
-			_, err := io.WriteString(h, part.Name)
-			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
-		}))
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// stateOf digests weights and moments. It also checks that all devices have the same weights.
-func stateOf(t testing.TB, m *Model) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": m.sets.Actor, "critic": m.sets.Critic, "reference": m.sets.Ref} {
-		if l == nil {
-			continue
-		}
-		require.NoError(t, l.Unpark())
-		out[name] = digestOf(t, l.Weights)
-		for i, r := range l.Replicas {
-			require.Equal(t, out[name], digestOf(t, r.Weights), "%s on device %d", name, i)
-		}
-		if l.Adam != nil {
-			out[name+" moments"] = fmt.Sprint(digestOf(t, l.Adam.M, l.Adam.V), l.Adam.Steps)
-		}
-		require.NoError(t, l.Park())
-	}
-	return out
-}
-
-// lived is what a model wrote, scored and reported.
-type lived struct {
-	Played []policy.Completion
-	Scores []*policy.Scores
-	Stats  []policy.Stats
-}
-
-// live plays ten conversations of two turns, some of them with pictures, and learns from them.
-func live(t testing.TB, m *Model, round int, out *lived) {
-	t.Helper()
-	var keys []uint64
-	var prompts []policy.Prompt
-	for i := range 10 {
-		key := uint64(100*round + i)
-		p := policy.Prompt{Conversation: key, Messages: vlmtest.Say([]string{"left", "go right"}[i%2]), Seed: key}
-		if i%3 == 0 && m.ReadsImages() {
-			p.Messages = vlmtest.Say("<image> goal?", vlmtest.Drawing(uint64(i), 16, 8*(1+i/3)))
-		}
-		keys, prompts = append(keys, key), append(prompts, p)
-	}
-	played := vlmtest.Stories{}
-	out.Played = append(out.Played, played.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 5})...)
-	for i := range prompts {
-		prompts[i].Messages, prompts[i].Seed = vlmtest.Say("on"), uint64(1000+i)
-	}
-	out.Played = append(out.Played, played.Play(t, m, prompts[:7], policy.Sampling{Temperature: 1, MaxTokens: 4})...)
-	for i := range out.Played {
-		out.Played[i].Images = nil // pictures are not results
-	}
-	m.Forget(keys...)
-
-	rows, written, logProbs := played.Rows(keys)
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}
-	s, err := m.Score(t.Context(), &rows, written, what, 1)
-	require.NoError(t, err)
-	out.Scores = append(out.Scores, s)
-	n := len(rows.Tokens)
-	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs, Reference: s.Reference}
-	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = vlmtest.Evenly(written), s.Values, make([]float32, n)
-	}
-	for i := range n {
-		b.Advantages[i] = float32(i%5) - 2
-		if what.Values {
-			b.Returns[i] = float32(i % 3)
-		}
-	}
-	opt := policy.DefaultOptimizer()
-	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
-	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ownLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
-		aim := policy.Objective{Temperature: 1, Policy: kind, EntropyCoef: 0.1}
-		if what.Reference {
-			aim.KL, aim.KLCoef = "k3", 0.1
-		}
-		if what.Values {
-			aim.ValueCoef, aim.ValueClip = 0.5, 0.2
-		}
-		if _, own := kind.(ownLoss); own { // of this package, in three calls
-			for range 2 {
-				stats, err := m.Accumulate(t.Context(), b, aim)
-				require.NoError(t, err)
-				out.Stats = append(out.Stats, stats)
-			}
-			stats, err := m.Step(t.Context(), opt)
-			require.NoError(t, err)
-			require.False(t, stats.Skipped)
-			out.Stats = append(out.Stats, stats)
-			continue
-		}
-		stats, err := m.Update(t.Context(), b, aim, opt)
-		require.NoError(t, err)
-		require.False(t, stats.Skipped)
-		out.Stats = append(out.Stats, stats)
-	}
-	opt.MaxGradNorm = 1e-9 // reached by any gradient
-	before := stateOf(t, m)
-	stats, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2}}, opt)
-	require.NoError(t, err)
-	require.True(t, stats.Skipped)
-	require.Equal(t, before, stateOf(t, m))
-	out.Stats = append(out.Stats, stats)
-}
 
 var deviceOptions = map[string]Options{
 	"critic and reference": {Critic: SeparateCritic, Reference: true},
@@ -152,7 +29,7 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
 		t.Run(name, func(t *testing.T) {
 			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-			var want lived
+			var want vlmtest.Lived
 			var state map[string]string
 			for _, n := range []int{1, 2, 4, 8} {
 				if n != 1 && n != 4 && name != "adapters" {
@@ -162,10 +39,10 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 				o.Devices, o.SameBytes = n, true
 				m := openTiny(t, dir, o)
 				require.Len(t, m.devices, n)
-				var got lived
-				live(t, m, 1, &got)
+				var got vlmtest.Lived
+				vlmtest.Live(t, m, m.sets, m.text, 1, &got)
 				require.NoError(t, m.Tie(t.Context()))
-				now := stateOf(t, m)
+				now := vlmtest.StateOf(t, m.sets)
 				if n == 1 {
 					want, state = got, now
 				}
@@ -183,12 +60,12 @@ func TestAPartForEachDevice(t *testing.T) {
 	eight := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2})
 	two := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true})
 	require.Equal(t, []int{8, 2}, []int{eight.parts, two.parts})
-	b := playedBatch(t, eight)
+	b := vlmtest.PlayedBatch(t, eight.sets, eight.text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
-	actor8, critic8, stats8 := gradientsOf(t, eight, b, aim)
-	actor2, critic2, stats2 := gradientsOf(t, two, b, aim)
-	requireGradients(t, actor8, actor2)
-	requireGradients(t, critic8, critic2)
+	actor8, critic8, stats8 := vlmtest.GradientsOf(t, eight.sets, b, aim)
+	actor2, critic2, stats2 := vlmtest.GradientsOf(t, two.sets, b, aim)
+	vlmtest.RequireGradients(t, actor8, actor2)
+	vlmtest.RequireGradients(t, critic8, critic2)
 	require.InEpsilon(t, stats8.GradNorm, stats2.GradNorm, 1e-4)
 	w := Workload{Train: true, Rows: 64, Tokens: 32}
 	most, err := eight.Plan(w)
@@ -197,9 +74,10 @@ func TestAPartForEachDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, least.Gradients, most.Gradients, "one sum of gradients on a device, not three")
 
-	var runs [2]lived
+	var runs [2]vlmtest.Lived
 	for i := range runs {
-		live(t, openTiny(t, dir, Options{Devices: 2, PartPerDevice: true}), 0, &runs[i])
+		m := openTiny(t, dir, Options{Devices: 2, PartPerDevice: true})
+		vlmtest.Live(t, m, m.sets, m.text, 0, &runs[i])
 	}
 	require.Len(t, runs[0].Played, 17)
 	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
@@ -214,12 +92,12 @@ func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	plain := openTiny(t, dir, Options{Critic: SeparateCritic})
 	several := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 4})
-	b := playedBatch(t, plain)
+	b := vlmtest.PlayedBatch(t, plain.sets, plain.text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
-	actor, critic, stats := gradientsOf(t, plain, b, aim)
-	actor4, critic4, stats4 := gradientsOf(t, several, b, aim)
-	requireGradients(t, actor, actor4)
-	requireGradients(t, critic, critic4)
+	actor, critic, stats := vlmtest.GradientsOf(t, plain.sets, b, aim)
+	actor4, critic4, stats4 := vlmtest.GradientsOf(t, several.sets, b, aim)
+	vlmtest.RequireGradients(t, actor, actor4)
+	vlmtest.RequireGradients(t, critic, critic4)
 	require.InEpsilon(t, stats.GradNorm, stats4.GradNorm, 1e-4)
 	require.InDelta(t, stats.PolicyLoss, stats4.PolicyLoss, 1e-5)
 }
@@ -230,18 +108,18 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 	o := deviceOptions["adapters"]
 	o.SameBytes = true
 	one := openTiny(t, dir, o)
-	var out, want lived
-	live(t, one, 1, &out)
+	var out, want vlmtest.Lived
+	vlmtest.Live(t, one, one.sets, one.text, 1, &out)
 	saved := save(t, one)
-	live(t, one, 2, &want)
+	vlmtest.Live(t, one, one.sets, one.text, 2, &want)
 
 	o.Devices = 4
 	four := openTiny(t, dir, o)
 	require.NoError(t, four.Restore(t.Context(), saved))
-	var got lived
-	live(t, four, 2, &got)
+	var got vlmtest.Lived
+	vlmtest.Live(t, four, four.sets, four.text, 2, &got)
 	require.Equal(t, want, got)
-	require.Equal(t, stateOf(t, one), stateOf(t, four))
+	require.Equal(t, vlmtest.StateOf(t, one.sets), vlmtest.StateOf(t, four.sets))
 
 	snapshot, err := four.SnapshotPolicy(t.Context())
 	require.NoError(t, err)
@@ -261,7 +139,7 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: 4})
 	var held [][2]int64
 	for round := range 2 {
-		live(t, m, round, &lived{})
+		vlmtest.Live(t, m, m.sets, m.text, round, &vlmtest.Lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
 		var now [][2]int64

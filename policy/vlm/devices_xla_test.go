@@ -53,14 +53,14 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			}
 			var stats []policy.Stats
 			for range 2 {
-				stats = append(stats, imitate(t, m, rows, vlmtest.Trues(72), 0.01))
+				stats = append(stats, vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(72), 0.01))
 			}
 			got := []any{played, stats}
 			if nodes*n == 1 {
-				want, state = got, stateOf(t, m)
+				want, state = got, vlmtest.StateOf(t, m.sets)
 			}
 			require.Equal(t, want, got, "%s on %v nodes and devices", name, shape)
-			require.Equal(t, state, stateOf(t, m), "%s on %v nodes and devices", name, shape)
+			require.Equal(t, state, vlmtest.StateOf(t, m.sets), "%s on %v nodes and devices", name, shape)
 			if s := m.dev.Store(); s != nil && i > 0 && shape == c.shapes[i-1] {
 				loaded, compiled := s.Counts()
 				require.Equal(t, []int{m.dev.Executables(), 0}, []int{loaded, compiled})

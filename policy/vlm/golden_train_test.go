@@ -13,12 +13,9 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
-
-// gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
-const gradLimit = 1e-4
 
 // pureLossLimit is what the pure-Go backend may add to the error of losses after
 // steps, as a share of the first loss. For recordings in float32 against float64
@@ -94,12 +91,7 @@ func (r *recordedModel) training(l *learn.Learner) *training {
 func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[string][]float32, policy.Stats) {
 	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	return r.numbers(l, openSums(l.Open)), stats
-}
-
-// openSums are the gradients on the first device.
-func openSums(t *learn.TreeStep) *weights.Tensors {
-	return &weights.Tensors{Groups: net.TrainedGroups(t.Weights.Groups), Arrays: t.Sums[0]}
+	return r.numbers(l, vlmtest.OpenSums(l.Open)), stats
 }
 
 // numbers reads tensors by the names of their parts.
@@ -240,14 +232,6 @@ func (r *recordedModel) eachParam(values map[string][]float32, visit func(i int,
 	}
 }
 
-func largest(x []float32) float64 {
-	top := 0.0
-	for _, v := range x {
-		top = max(top, math.Abs(float64(v)))
-	}
-	return top
-}
-
 func (r *recordedModel) compareGradients(grads map[string][]float32) {
 	norms, compared := r.floats("train.param_grad_norms"), 0
 	dims := r.partDims()
@@ -255,7 +239,7 @@ func (r *recordedModel) compareGradients(grads map[string][]float32) {
 		r.tally.Float(r.t, "gradient norm of "+name, length(x), norms[i], gradNormLimit)
 		if got, want, ok := r.excerpt("grad", name, x, dims[name]); ok {
 			compared++
-			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: vlmtest.GradLimit * vlmtest.Largest(x)})
 		}
 	})
 	require.Positive(r.t, compared)
@@ -284,7 +268,7 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 		}
 		grad, _, ok := r.excerpt("grad", name, grads[name], dims[name])
 		require.True(r.t, ok, "no recorded gradient of %s", name)
-		top := largest(grads[name])
+		top := vlmtest.Largest(grads[name])
 		for k := range got {
 			if math.Abs(float64(grad[k])) > signal*top {
 				r.tally.Float(r.t, fmt.Sprintf("%s[%d] after the step", name, k), float64(got[k]), want[k], afterLimit)
@@ -298,7 +282,7 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 // where g is of the order of ε, as with the biases of keys, which hardly change
 // attention.
 func (r *recordedModel) stepRounding(step []float64, grads []float32, scale float64) float64 {
-	off := rounding * largest(grads) * scale
+	off := rounding * vlmtest.Largest(grads) * scale
 	var moved float64
 	for k, g := range grads {
 		slope := r.AdamW.Eps / math.Pow(math.Abs(float64(g))*scale+r.AdamW.Eps, 2)
@@ -338,6 +322,6 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 		for i, v := range grads[name] {
 			want[i] = float64(v)
 		}
-		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: vlmtest.GradLimit * vlmtest.Largest(x)})
 	})
 }

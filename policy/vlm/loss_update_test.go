@@ -2,7 +2,6 @@ package vlm
 
 import (
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -23,8 +22,8 @@ func lossCases() map[string]policy.Objective {
 	cases := map[string]policy.Objective{
 		"loss=":            {Policy: loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}},
 		"loss=custom":      {Policy: ownPPO{0.1, 0.15, 1.3}},
-		"loss=custom turn": {Policy: ownLoss{loss.TurnGSPO{Low: 0.1, High: 0.15}}},
-		"loss=custom gmpo": {Policy: ownLoss{loss.GMPO{Low: 0.1, High: 0.15}}},
+		"loss=custom turn": {Policy: vlmtest.OwnLoss{loss.TurnGSPO{Low: 0.1, High: 0.15}}},
+		"loss=custom gmpo": {Policy: vlmtest.OwnLoss{loss.GMPO{Low: 0.1, High: 0.15}}},
 	}
 	options := loss.DefaultOptions()
 	options.ClipLow, options.ClipHigh, options.DualClip = 0.1, 0.15, 1.3
@@ -142,7 +141,7 @@ func gradientsBy(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (m
 	stats, err := m.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
 	defer m.sets.Actor.DropGradients()
-	return vlmtest.Read(t, openSums(m.sets.Actor.Open)), stats
+	return vlmtest.Read(t, vlmtest.OpenSums(m.sets.Actor.Open)), stats
 }
 
 // chained is the gradient of a loss whose derivatives by log-prob are given: imitation
@@ -156,23 +155,6 @@ func chained(t *testing.T, m *Model, b *policy.Batch, temperature float64, slope
 	}
 	g, _ := gradientsBy(t, m, &policy.Batch{Rows: b.Rows, Weight: w}, policy.Objective{Imitate: true, Temperature: temperature})
 	return g
-}
-
-// requireGradients compares tensor by tensor. Both sides run in float32 with
-// sums over tokens in another order, which the layers pass on: gradLimit of a
-// tensor's largest entry, as against recorded gradients.
-func requireGradients(t *testing.T, want, got map[string][]float32) {
-	t.Helper()
-	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
-	for name, x := range want {
-		limit := gradLimit * largest(x)
-		require.Positive(t, limit, name)
-		for i := range x {
-			if off := math.Abs(float64(got[name][i]) - float64(x[i])); !(off <= limit) {
-				t.Fatalf("%s[%d] is %v, must be %v (off by %g, allowed %g)", name, i, got[name][i], x[i], off, limit)
-			}
-		}
-	}
 }
 
 // TestEveryLossHasThePlainGradientHoweverItIsPacked compares Update's gradient with the
@@ -207,7 +189,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			grads := chained(t, whole, b, o.Temperature, want.GradLogProb)
 			for _, m := range []*Model{whole, split} {
 				got, s := gradientsBy(t, m, b, noEntropy)
-				requireGradients(t, grads, got)
+				vlmtest.RequireGradients(t, grads, got)
 				require.InDelta(t, want.Policy, s.PolicyLoss, 1e-5, "policy loss")
 				require.InDelta(t, want.KL, s.KL, 1e-5, "KL")
 				require.InDelta(t, want.Metrics.RatioMax, s.RatioMax, 1e-4, "largest ratio")
@@ -222,7 +204,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			// The entropy term is a term of its own, the same next to every loss.
 			if name == "loss=" || name == "loss=gspo" || name == "loss=custom turn" {
 				got, _ := gradientsBy(t, split, b, o)
-				requireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
+				vlmtest.RequireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
 			}
 		})
 	}

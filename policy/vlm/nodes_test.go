@@ -111,14 +111,14 @@ func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-			train := func(m *Model) (out lived, state map[string]string) {
-				live(t, m, 1, &out)
+			train := func(m *Model) (out vlmtest.Lived, state map[string]string) {
+				vlmtest.Live(t, m, m.sets, m.text, 1, &out)
 				require.NoError(t, m.Tie(t.Context()))
 				saved := save(t, m)
-				live(t, m, 2, &lived{})
+				vlmtest.Live(t, m, m.sets, m.text, 2, &vlmtest.Lived{})
 				require.NoError(t, m.Restore(t.Context(), saved))
-				live(t, m, 3, &out)
-				return out, stateOf(t, m)
+				vlmtest.Live(t, m, m.sets, m.text, 3, &out)
+				return out, vlmtest.StateOf(t, m.sets)
 			}
 			one := deviceOptions[name]
 			parts := name == "part for each device"
@@ -208,7 +208,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
-	before := stateOf(t, m)
+	before := vlmtest.StateOf(t, m.sets)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
 	require.NoError(t, m.sets.Group.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
@@ -217,7 +217,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.Error(t, err)
 	require.ErrorIs(t, err, nodes.ErrFailed)
 	require.ErrorContains(t, err, "rank 2")
-	require.Equal(t, before, stateOf(t, m))
+	require.Equal(t, before, vlmtest.StateOf(t, m.sets))
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
 	for _, n := range []*node{others[0], others[2]} {
 		require.ErrorContains(t, <-n.ended, "rank 2")

@@ -38,37 +38,37 @@ func TestOffloadingChangesNoBytes(t *testing.T) {
 // same bytes. The second one also leaves its path and returns to it from a checkpoint.
 func requireSameLife(t *testing.T, m, other *Model) {
 	t.Helper()
-	var want, got lived
-	live(t, m, 1, &want)
-	live(t, other, 1, &got)
+	var want, got vlmtest.Lived
+	vlmtest.Live(t, m, m.sets, m.text, 1, &want)
+	vlmtest.Live(t, other, other.sets, other.text, 1, &got)
 	require.Equal(t, want, got)
 	require.NoError(t, m.Tie(t.Context()))
 	require.NoError(t, other.Tie(t.Context()))
-	require.Equal(t, stateOf(t, m), stateOf(t, other))
+	require.Equal(t, vlmtest.StateOf(t, m.sets), vlmtest.StateOf(t, other.sets))
 	saved := save(t, other)
-	live(t, other, 3, &lived{}) // moves on from the checkpoint
-	require.NotEqual(t, stateOf(t, m), stateOf(t, other))
+	vlmtest.Live(t, other, other.sets, other.text, 3, &vlmtest.Lived{}) // moves on from the checkpoint
+	require.NotEqual(t, vlmtest.StateOf(t, m.sets), vlmtest.StateOf(t, other.sets))
 	require.NoError(t, other.Restore(t.Context(), saved))
-	live(t, m, 2, &want)
-	live(t, other, 2, &got)
+	vlmtest.Live(t, m, m.sets, m.text, 2, &want)
+	vlmtest.Live(t, other, other.sets, other.text, 2, &got)
 	require.Equal(t, want, got, "after the checkpoint")
-	require.Equal(t, stateOf(t, m), stateOf(t, other))
+	require.Equal(t, vlmtest.StateOf(t, m.sets), vlmtest.StateOf(t, other.sets))
 }
 
 // TestASnapshotKeepsItsMoments: moments in host memory change with the next update, those of a
 // snapshot do not.
 func TestASnapshotKeepsItsMoments(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, offloaded(Options{}))
-	live(t, m, 0, &lived{})
+	vlmtest.Live(t, m, m.sets, m.text, 0, &vlmtest.Lived{})
 	s, err := m.Snapshot(t.Context())
 	require.NoError(t, err)
-	before := stateOf(t, m)
-	live(t, m, 1, &lived{})
-	require.NotEqual(t, before, stateOf(t, m))
+	before := vlmtest.StateOf(t, m.sets)
+	vlmtest.Live(t, m, m.sets, m.text, 1, &vlmtest.Lived{})
+	require.NotEqual(t, before, vlmtest.StateOf(t, m.sets))
 	dir := t.TempDir()
 	require.NoError(t, s.Save(t.Context(), dir))
 	require.NoError(t, m.Restore(t.Context(), dir))
-	require.Equal(t, before, stateOf(t, m))
+	require.Equal(t, before, vlmtest.StateOf(t, m.sets))
 }
 
 func TestOffloadingFreesTheDevices(t *testing.T) {
@@ -76,7 +76,7 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 	for _, devices := range []int{1, 4} {
 		m := newTiny(t, model.Qwen25VL, offloaded(Options{Critic: SeparateCritic, Reference: true, Devices: devices}))
 		for round := range 2 {
-			live(t, m, round, &lived{})
+			vlmtest.Live(t, m, m.sets, m.text, round, &vlmtest.Lived{})
 			require.NoError(t, m.Tie(t.Context()))
 			require.NoError(t, m.Restore(t.Context(), save(t, m)))
 			for i, d := range m.devices {

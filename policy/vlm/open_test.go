@@ -3,6 +3,7 @@ package vlm
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -134,14 +135,14 @@ func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 func TestClosedModelsRefuseToWork(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
 	rows, want := vlmtest.FourRows(t, m.text)
-	train(t, m, 1)
-	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	vlmtest.Train(t, m.sets, m.text, 1)
+	_, err := m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
 	live, bytes := m.dev.Live()
 	require.Equal(t, []int64{0, 0}, []int64{live, bytes}, "everything on the device is free")
-	_, err = m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	_, err = m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = m.Score(t.Context(), &rows, want, everything, 1)
 	require.ErrorIs(t, err, ErrClosed)
@@ -155,8 +156,8 @@ func TestClosedModelsRefuseToWork(t *testing.T) {
 
 func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	train(t, m, 1)
-	good := playedBatch(t, m)
+	vlmtest.Train(t, m.sets, m.text, 1)
+	good := vlmtest.PlayedBatch(t, m.sets, m.text)
 	before := save(t, m)
 	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
 	n := len(good.Tokens)
@@ -208,15 +209,28 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		require.ErrorContains(t, err, "vlm: ")
 	}
 	require.Len(t, good.Tokens, n)
-	requireSameFiles(t, before, save(t, m))
+	vlmtest.RequireSameFiles(t, before, save(t, m))
 }
 
 func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 	for _, c := range []Critic{NoCritic, SharedCritic} {
 		m := newTiny(t, model.Qwen2, Options{Critic: c})
-		b := playedBatch(t, m)
+		b := vlmtest.PlayedBatch(t, m.sets, m.text)
 		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1}, policy.DefaultOptimizer())
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
 	}
+}
+
+func TestTokensPerCallAreChecked(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	for _, n := range []int{-1, 3, 16} {
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
+	}
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
+	openTiny(t, dir, Options{TokensPerCall: 1})
 }

@@ -79,8 +79,8 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
 		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
-		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
@@ -102,8 +102,8 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 			rows.Tokens = append(rows.Tokens, make([]int32, 128)...)
 			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		}
-		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
 		var used int64
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
@@ -166,7 +166,7 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
-	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
+	prompts := vlmtest.Crowd(t, one, false, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
 	for i := range 4 {
 		prompts[8+i].MaxTokens = 40 // so that the last four have room
 	}
@@ -175,7 +175,7 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		_, weights := m.dev.Live()
 		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
 		require.NoError(t, err)
-		require.True(t, regrouped(m))
+		require.True(t, vlmtest.Regrouped(m.net))
 		require.Equal(t, 384, m.gen.Batches[0].Slots)
 		const inputs = 32 << 10 // of one program, such as masks
 		plan := m.planSetup().AllCaches(Workload{Rows: rows, Tokens: 384})
@@ -261,8 +261,8 @@ func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	var out strings.Builder
 	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
 	rows, want := vlmtest.FourRows(t, m.text)
-	imitate(t, m, rows, want, 1e-3)
-	imitate(t, m, rows, want, 1e-3)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
 	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
 	require.Len(t, lines, 1)
 	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
@@ -276,7 +276,7 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		m.memoryLimit = func() (int64, string) { return limit, "/some/file" }
 		rows, marks := vlmtest.FourRows(t, m.text)
-		imitate(t, m, rows, marks, 1e-3)
+		vlmtest.Imitate(t, m.sets, rows, marks, 1e-3)
 		require.Equal(t, want, strings.Contains(out.String(), "more memory than available"), limit)
 		if want {
 			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())

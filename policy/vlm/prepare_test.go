@@ -9,6 +9,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // Prepare compiles exactly the executables that a step runs: one with a wrong shape would
@@ -33,7 +34,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		}
 		for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
 			m := newTiny(t, family, o)
-			b := playedBatch(t, m)
+			b := vlmtest.PlayedBatch(t, m.sets, m.text)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.opts.Critic != NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
@@ -49,7 +50,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	}
 
 	m := newTiny(t, model.Qwen25VL, Options{})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	packs, err := m.sets.Packer(m.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {

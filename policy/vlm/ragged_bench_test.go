@@ -44,7 +44,7 @@ func BenchmarkRaggedResponses(b *testing.B) {
 			ask := func() {
 				_, err := m.Generate(b.Context(), prompts, policy.Sampling{MaxTokens: 64})
 				require.NoError(b, err)
-				m.Forget(keysOf(prompts)...)
+				m.Forget(vlmtest.KeysOf(prompts)...)
 			}
 			ask() // compiles
 			b.ReportMetric(m.CompileTime().Seconds(), "compile-s")

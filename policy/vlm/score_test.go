@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -101,29 +102,6 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 	}
 }
 
-func TestTemperatureDividesTheLogits(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{})
-	context := []int32{65, 66, 67}
-	const temperature = 1.7
-	plain, warm := distribution(t, m, context, nil, 1), distribution(t, m, context, nil, temperature)
-	var sum float64
-	for _, lp := range plain {
-		sum += math.Exp(float64(lp) / temperature)
-	}
-	var entropy, total float64
-	for id, lp := range plain {
-		want := float64(lp)/temperature - math.Log(sum)
-		require.InDelta(t, want, warm[id], vlmtest.Drift, "token %d", id)
-		entropy -= math.Exp(want) * want
-		total += math.Exp(float64(warm[id]))
-	}
-	require.InDelta(t, 1, total, vlmtest.Drift, "the probabilities of all tokens")
-	rows := policy.Rows{Offsets: []int{0, 4}, Tokens: append(context, 0)}
-	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true}, temperature)
-	require.NoError(t, err)
-	require.InDelta(t, entropy, s.Entropy[3], vlmtest.Drift)
-}
-
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Reference: true})
 	rows, want := vlmtest.FourRows(t, m.text)
@@ -135,7 +113,7 @@ func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	}
 	first := scores()
 	require.Equal(t, first.LogProbs, first.Reference)
-	imitate(t, m, rows, want, 1e-2)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
 	second := scores()
 	require.Equal(t, first.Reference, second.Reference)
 	require.NotEqual(t, first.LogProbs, second.LogProbs)
@@ -166,7 +144,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
 	rows, want := vlmtest.FourRows(t, m.text)
-	imitate(t, m, rows, want, 1e-2)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
 	head := weightsOf(t, m.sets.Critic)["score.weight"]
 	require.NoError(t, m.Tie(t.Context()))
 	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
@@ -251,11 +229,11 @@ func TestCancelledScoringLeavesNothingOnTheDevice(t *testing.T) {
 	before, _ := m.dev.Live()
 	done := false
 	for looks := 0; !done; looks++ {
-		_, err := m.Score(&countdown{t.Context(), looks}, &rows, want, everything, 1)
+		_, err := m.Score(vlmtest.Countdown(t.Context(), looks), &rows, want, everything, 1)
 		if done = err == nil; done {
 			require.Greater(t, looks, 3)
 		} else {
-			require.ErrorIs(t, err, (&countdown{}).Err())
+			require.ErrorIs(t, err, context.Canceled)
 		}
 		live, _ := m.dev.Live()
 		require.Equal(t, before, live, "after %d looks", looks)

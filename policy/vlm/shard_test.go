@@ -34,12 +34,12 @@ func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
 			snapshot, err := divided.SnapshotPolicy(t.Context())
 			require.NoError(t, err)
 			sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}
-			written, err := snapshot.Generate(t.Context(), asks(), sampling)
+			written, err := snapshot.Generate(t.Context(), vlmtest.Asks(), sampling)
 			require.NoError(t, err)
-			direct, err := whole.Generate(t.Context(), asks(), sampling)
+			direct, err := whole.Generate(t.Context(), vlmtest.Asks(), sampling)
 			require.NoError(t, err)
 			require.Equal(t, direct, written)
-			live(t, divided, 4, &lived{})
+			vlmtest.Live(t, divided, divided.sets, divided.text, 4, &vlmtest.Lived{})
 			require.NoError(t, snapshot.Close())
 		})
 	}
@@ -62,7 +62,7 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 	_, sum := held()
 	require.Equal(t, weights, sum)
 	for round := range 2 {
-		live(t, m, round, &lived{})
+		vlmtest.Live(t, m, m.sets, m.text, round, &vlmtest.Lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
 		moments := m.sets.Actor.Adam.M.Bytes() + m.sets.Actor.Adam.V.Bytes() + m.sets.Critic.Adam.M.Bytes() + m.sets.Critic.Adam.V.Bytes()
@@ -72,11 +72,11 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 			require.InEpsilon(t, sum/4, bytes, 0.25, "device %d", i)
 		}
 
-		_, err := m.Generate(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
+		_, err := m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
 		require.NoError(t, err)
 		_, playing := held()
 		require.Greater(t, playing-sum, 2*m.gen.NarrowBytes(), "copies of what a device does not have anyway, and caches")
-		m.Forget(keysOf(asks())...)
+		m.Forget(vlmtest.KeysOf(vlmtest.Asks())...)
 		_, after := held()
 		require.Equal(t, sum, after)
 	}

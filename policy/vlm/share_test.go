@@ -49,7 +49,7 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 			off += a.Bytes()
 		}
 		require.Equal(t, base+2*adapters+score+off, held(m), family)
-		train(t, m, 2)
+		vlmtest.Train(t, m.sets, m.text, 2)
 		require.Equal(t, base+3*(2*adapters+score)+off, held(m), family)
 		require.NoError(t, m.Close())
 		require.Zero(t, held(m), "shared arrays are freed once")
@@ -68,22 +68,22 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.False(t, own.sets.Critic.OnBase())
 	require.Greater(t, held(own), held(shared))
 
-	b := playedBatch(t, shared)
+	b := vlmtest.PlayedBatch(t, shared.sets, shared.text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7, ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
-	a1, c1, _ := gradientsOf(t, shared, b, aim)
-	a2, c2, _ := gradientsOf(t, own, b, aim)
+	a1, c1, _ := vlmtest.GradientsOf(t, shared.sets, b, aim)
+	a2, c2, _ := vlmtest.GradientsOf(t, own.sets, b, aim)
 	require.Equal(t, a2, a1)
 	require.Equal(t, c2, c1)
 	require.Contains(t, sortedNames(c1), "score.weight")
 	require.Greater(t, len(c1), 20)
-	train(t, shared, 2)
-	train(t, own, 2)
+	vlmtest.Train(t, shared.sets, shared.text, 2)
+	vlmtest.Train(t, own.sets, own.text, 2)
 	require.Equal(t, weightsOf(t, own.sets.Actor), weightsOf(t, shared.sets.Actor))
 	require.Equal(t, weightsOf(t, own.sets.Critic), weightsOf(t, shared.sets.Critic))
 	require.NotEqual(t, adapterOf(t, shared.sets.Actor), adapterOf(t, shared.sets.Critic), "each learns its own")
 	want, got := save(t, own), save(t, shared)
 	for _, folder := range []string{learn.CriticFolder, learn.OptimizerFolder} {
-		requireSameFiles(t, filepath.Join(want, folder), filepath.Join(got, folder))
+		vlmtest.RequireSameFiles(t, filepath.Join(want, folder), filepath.Join(got, folder))
 	}
 }
 
@@ -105,7 +105,7 @@ func adapterOf(t *testing.T, l *learn.Learner) map[string][]float32 {
 func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
-	train(t, m, 3)
+	vlmtest.Train(t, m.sets, m.text, 3)
 	out := filepath.Join(t.TempDir(), "merged")
 	require.NoError(t, m.Export(t.Context(), out))
 	plain := openTiny(t, out, Options{})
@@ -117,7 +117,7 @@ func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
 func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
-	train(t, m, 2)
+	vlmtest.Train(t, m.sets, m.text, 2)
 	saved := save(t, m)
 	actor, critic := filepath.Join(saved, learn.ActorFolder), filepath.Join(saved, learn.CriticFolder)
 	again := openTiny(t, dir, Options{Adapter: actor, Critic: SeparateCritic, CriticPath: critic, Seed: 99})
@@ -146,7 +146,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 		require.NoError(t, err)
 		return s
 	}
-	imitate(t, m, rows, want, 1e-2)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
 	first := scores()
 	require.NotEqual(t, first.LogProbs, first.Reference)
 	head := weightsOf(t, m.sets.Critic)["score.weight"]
@@ -164,7 +164,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	require.Equal(t, head, weightsOf(t, m.sets.Critic)["score.weight"], "the value head stays")
 
 	after := held(m)
-	train(t, m, 2)
+	vlmtest.Train(t, m.sets, m.text, 2)
 	later := scores()
 	require.Equal(t, tied.Reference, later.Reference, "it stays as it was")
 	require.NotEqual(t, tied.LogProbs, later.LogProbs)
@@ -186,7 +186,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 // A cancelled copy leaves adapters and memory unchanged.
 func TestCancelledTieChangesNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
-	train(t, m, 1)
+	vlmtest.Train(t, m.sets, m.text, 1)
 	before, was := held(m), adapterOf(t, m.sets.Critic)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -56,7 +56,7 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{Backend: backend, CacheTokens: 128})
 	const response = 20
 	soak(t, m, "pieces of 20 decoding steps", steps/response, func(i int) {
-		prompts := asks()[:2]
+		prompts := vlmtest.Asks()[:2]
 		for k := range prompts {
 			prompts[k].Seed = uint64(2*i + k)
 		}
@@ -68,7 +68,7 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 				prompts[k].Messages = vlmtest.Say("on")
 			}
 		}
-		m.Forget(keysOf(prompts)...)
+		m.Forget(vlmtest.KeysOf(prompts)...)
 	})
 	// One response is longer than the others and moves to another batch.
 	soak(t, m, "ragged turns of 50 decoding steps", steps/50, func(i int) {
@@ -79,9 +79,9 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 		prompts[i%8].MaxTokens = 50
 		_, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 3})
 		require.NoError(t, err)
-		m.Forget(keysOf(prompts)...)
+		m.Forget(vlmtest.KeysOf(prompts)...)
 	})
-	require.True(t, regrouped(m))
+	require.True(t, vlmtest.Regrouped(m.net))
 	rows, want := vlmtest.FourRows(t, m.text)
-	soak(t, m, "optimiser steps", steps/5, func(int) { imitate(t, m, rows, want, 1e-3) })
+	soak(t, m, "optimiser steps", steps/5, func(int) { vlmtest.Imitate(t, m.sets, rows, want, 1e-3) })
 }

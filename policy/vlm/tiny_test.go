@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"cmp"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +44,17 @@ func newTiny(t testing.TB, family model.Family, o Options) *Model {
 // weightsOf reads a learner's weights by their names.
 func weightsOf(t testing.TB, l *learn.Learner) map[string][]float32 {
 	return vlmtest.Read(t, l.Weights)
+}
+
+// lora is vlmtest.Adapters as an option.
+func lora() *LoRA {
+	a := vlmtest.Adapters()
+	return &LoRA{Rank: a.Rank, Alpha: a.Alpha, Targets: a.Targets}
+}
+
+func save(t testing.TB, m *Model) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	require.NoError(t, m.Save(t.Context(), dir))
+	return dir
 }

@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +17,11 @@ import (
 func TestUpdatesEndConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	rows, want := vlmtest.FourRows(t, m.text)
-	imitate(t, m, rows, want, 0) // makes the moments
+	vlmtest.Imitate(t, m.sets, rows, want, 0) // makes the moments
 	before, _ := m.dev.Live()
-	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	_, err := m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
-	imitate(t, m, rows, want, 0)
+	vlmtest.Imitate(t, m.sets, rows, want, 0)
 	require.Empty(t, m.gen.Chats)
 	after, _ := m.dev.Live()
 	require.Equal(t, before, after)
@@ -29,20 +30,20 @@ func TestUpdatesEndConversations(t *testing.T) {
 func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{MicroTokens: 24})
 	rows, want := vlmtest.FourRows(t, m.text)
-	imitate(t, m, rows, want, 1e-3)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
 	before, weights := int64(0), weightsOf(t, m.sets.Actor)
 	before, _ = m.dev.Live()
 	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}
 	done := false
 	for looks := 0; !done; looks++ {
-		_, err := m.Update(&countdown{t.Context(), looks}, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+		_, err := m.Update(vlmtest.Countdown(t.Context(), looks), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 		live, _ := m.dev.Live()
 		require.Equal(t, before, live, "after %d looks", looks)
 		if done = err == nil; done {
 			require.Greater(t, looks, 2)
 			continue
 		}
-		require.ErrorIs(t, err, (&countdown{}).Err())
+		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, weights, weightsOf(t, m.sets.Actor))
 		require.Equal(t, 1, m.sets.Actor.Adam.Steps)
 	}
@@ -59,10 +60,10 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
 	done := false
 	for looks := 0; !done; looks++ {
-		_, err := m.Update(&countdown{t.Context(), looks}, b, o, policy.DefaultOptimizer())
+		_, err := m.Update(vlmtest.Countdown(t.Context(), looks), b, o, policy.DefaultOptimizer())
 		done = err == nil
-		require.Equal(t, done, len(changed(actor, weightsOf(t, m.sets.Actor))) > 0, "after %d looks", looks)
-		require.Equal(t, done, len(changed(critic, weightsOf(t, m.sets.Critic))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(vlmtest.Changed(actor, weightsOf(t, m.sets.Actor))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(vlmtest.Changed(critic, weightsOf(t, m.sets.Critic))) > 0, "after %d looks", looks)
 		require.Less(t, looks, 50)
 	}
 }

@@ -2,7 +2,6 @@ package vlm
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,75 +13,14 @@ import (
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-// imitate runs one step of imitation.
-func imitate(t *testing.T, m *Model, rows policy.Rows, want []bool, rate float64) policy.Stats {
-	t.Helper()
-	opt := policy.DefaultOptimizer()
-	opt.Rate = rate
-	s, err := m.Update(t.Context(), &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1}, opt)
-	require.NoError(t, err)
-	require.False(t, s.Skipped)
-	return s
-}
-
-// still is an optimiser that changes no weight; its first moment is the gradient.
-var still = policy.Optimizer{Epsilon: 1}
-
-// gradientsOf returns the gradients of the policy, and of a separate critic; nil
-// where there is none.
-func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (actor, critic map[string][]float32, s policy.Stats) {
-	t.Helper()
-	s, err := m.Update(t.Context(), b, o, still)
-	require.NoError(t, err)
-	require.False(t, s.Skipped)
-	if m.sets.Actor.Adam != nil {
-		actor = vlmtest.Read(t, m.sets.Actor.Adam.M)
-	}
-	if m.sets.Critic != nil && m.sets.Critic.Adam != nil {
-		critic = vlmtest.Read(t, m.sets.Critic.Adam.M)
-	}
-	return actor, critic, s
-}
-
-// playedBatch is a batch for every loss: random advantages, old log-probs and
-// values near those of the model, and a reference further away.
-func playedBatch(t *testing.T, m *Model) *policy.Batch {
-	t.Helper()
-	rows, want := vlmtest.FourRows(t, m.text)
-	what := policy.ScoreRequest{LogProbs: true, Values: m.opts.Critic != NoCritic}
-	s, err := m.Score(t.Context(), &rows, want, what, 1)
-	require.NoError(t, err)
-	r := rand.New(rand.NewPCG(9, 1))
-	n := len(want)
-	b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want), Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
-	if what.Values {
-		b.ValueWeight, b.OldValues, b.Returns = vlmtest.Evenly(want), make([]float32, n), make([]float32, n)
-	}
-	for i := range n {
-		if !want[i] {
-			continue
-		}
-		b.Weight[i] *= float32(r.IntN(3)) // some tokens count twice, some not at all
-		b.Advantages[i] = float32(r.NormFloat64())
-		b.OldLogProbs[i] = s.LogProbs[i] + float32(0.4*r.NormFloat64())
-		b.Reference[i] = s.LogProbs[i] + float32(r.NormFloat64())
-		if what.Values {
-			b.ValueWeight[i] *= float32(r.IntN(2))
-			b.OldValues[i] = s.Values[i] + float32(0.5*r.NormFloat64())
-			b.Returns[i] = s.Values[i] + float32(r.NormFloat64())
-		}
-	}
-	return b
-}
-
 func TestImitationLearnsItsRows(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	rows, want := vlmtest.FourRows(t, m.text)
-	first := imitate(t, m, rows, want, 1e-2)
+	first := vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
 	require.Equal(t, len(want), first.Tokens)
 	last := first
 	for range 30 {
-		last = imitate(t, m, rows, want, 1e-2)
+		last = vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
 	}
 	require.Less(t, last.PolicyLoss, first.PolicyLoss/2)
 	require.Less(t, last.Entropy, first.Entropy)
@@ -93,14 +31,14 @@ func TestImitationLearnsItsRows(t *testing.T) {
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
-	actor, critic, stats := gradientsOf(t, m, b, o)
+	actor, critic, stats := vlmtest.GradientsOf(t, m.sets, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
-		a, c, s := gradientsOf(t, m, b, o)
-		requireGradients(t, actor, a)
-		requireGradients(t, critic, c)
+		a, c, s := vlmtest.GradientsOf(t, m.sets, b, o)
+		vlmtest.RequireGradients(t, actor, a)
+		vlmtest.RequireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
 			"policy loss": {stats.PolicyLoss, s.PolicyLoss}, "value loss": {stats.ValueLoss, s.ValueLoss}, "entropy": {stats.Entropy, s.Entropy},
 			"KL": {stats.KL, s.KL}, "ratio": {stats.RatioMax, s.RatioMax}, "clipped": {stats.ClipFrac, s.ClipFrac},
@@ -136,9 +74,9 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen3, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
-	actor, critic, whole := gradientsOf(t, m, b, o)
+	actor, critic, whole := vlmtest.GradientsOf(t, m.sets, b, o)
 	parts := openTiny(t, dir, Options{Critic: SeparateCritic})
 	for row := range b.Len() {
 		part := *b
@@ -152,14 +90,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	}
 	_, err := parts.Accumulate(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 2}})
 	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
-	stats, err := parts.Step(t.Context(), still)
+	stats, err := parts.Step(t.Context(), vlmtest.Still)
 	require.NoError(t, err)
 	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, vlmtest.Drift)
 	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, vlmtest.Drift)
-	requireGradients(t, actor, vlmtest.Read(t, parts.sets.Actor.Adam.M))
-	requireGradients(t, critic, vlmtest.Read(t, parts.sets.Critic.Adam.M))
+	vlmtest.RequireGradients(t, actor, vlmtest.Read(t, parts.sets.Actor.Adam.M))
+	vlmtest.RequireGradients(t, critic, vlmtest.Read(t, parts.sets.Critic.Adam.M))
 	before, _ := parts.dev.Live()
-	stats, err = parts.Step(t.Context(), still)
+	stats, err = parts.Step(t.Context(), vlmtest.Still)
 	require.NoError(t, err)
 	require.True(t, stats.Skipped, "there is no gradient left")
 	after, _ := parts.dev.Live()
@@ -170,14 +108,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	alone, _, _ := gradientsOf(t, m, b, o)
-	require.Zero(t, largest(alone["score.weight"]))
+	alone, _, _ := vlmtest.GradientsOf(t, m.sets, b, o)
+	require.Zero(t, vlmtest.Largest(alone["score.weight"]))
 	o.ValueCoef = 1
-	one, _, _ := gradientsOf(t, m, b, o)
+	one, _, _ := vlmtest.GradientsOf(t, m.sets, b, o)
 	o.ValueCoef = 3
-	three, _, s := gradientsOf(t, m, b, o)
+	three, _, s := vlmtest.GradientsOf(t, m.sets, b, o)
 	require.Positive(t, s.ValueLoss)
 	require.Zero(t, s.CriticNorm, "it has no weights of its own")
 	want := map[string][]float32{}
@@ -186,13 +124,13 @@ func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 			want[name] = append(want[name], alone[name][i]+3*(one[name][i]-alone[name][i]))
 		}
 	}
-	requireGradients(t, want, three)
-	require.Positive(t, largest(three["score.weight"]))
+	vlmtest.RequireGradients(t, want, three)
+	require.Positive(t, vlmtest.Largest(three["score.weight"]))
 }
 
 func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
 	before := weightsOf(t, m.sets.Actor)
@@ -219,7 +157,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 // derivatives by value, which package loss computes from Score's values.
 func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
@@ -233,7 +171,7 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 		&loss.ValueBatch[float32]{Offsets: b.Offsets, Mask: mask, Value: s.Values, OldValue: b.OldValues, Return: b.Returns}))
 
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
-	_, clipped, stats := gradientsOf(t, m, b, o)
+	_, clipped, stats := vlmtest.GradientsOf(t, m.sets, b, o)
 	require.InDelta(t, plain.Loss, stats.ValueLoss, 1e-5*plain.Loss)
 	require.InDelta(t, plain.Metrics.ClipFraction, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
@@ -245,13 +183,13 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 		}
 	}
 	o.ValueClip = 0
-	_, want, _ := gradientsOf(t, m, b, o)
-	requireGradients(t, want, clipped)
+	_, want, _ := vlmtest.GradientsOf(t, m.sets, b, o)
+	vlmtest.RequireGradients(t, want, clipped)
 }
 
 func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	clear(b.Advantages)
 	opt := policy.DefaultOptimizer()
 	opt.Rate = 3e-3
@@ -269,7 +207,7 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 	for _, decay := range []float64{0, 0.1} {
 		m := newTiny(t, model.Qwen25VL, Options{})
-		b := playedBatch(t, m)
+		b := vlmtest.PlayedBatch(t, m.sets, m.text)
 		clear(b.Advantages)
 		before := weightsOf(t, m.sets.Actor)
 		opt := policy.DefaultOptimizer()
@@ -287,7 +225,7 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
@@ -336,10 +274,10 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
-	b := playedBatch(t, m)
+	b := vlmtest.PlayedBatch(t, m.sets, m.text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	free, _, s := gradientsOf(t, m, b, o)
-	clip := still
+	free, _, s := vlmtest.GradientsOf(t, m.sets, b, o)
+	clip := vlmtest.Still
 	clip.GradClip = s.GradNorm / 4
 	after, err := m.Update(t.Context(), b, o, clip)
 	require.NoError(t, err)
@@ -348,7 +286,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	for name, x := range vlmtest.Read(t, m.sets.Actor.Adam.M) {
 		squares += math.Pow(length(x), 2)
 		for i := range x {
-			require.InDelta(t, float64(free[name][i])/4, x[i], gradLimit*largest(x), name)
+			require.InDelta(t, float64(free[name][i])/4, x[i], vlmtest.GradLimit*vlmtest.Largest(x), name)
 		}
 	}
 	require.InEpsilon(t, clip.GradClip, math.Sqrt(squares), 1e-4)

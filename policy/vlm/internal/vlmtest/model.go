@@ -36,16 +36,16 @@ type Options struct {
 	Adapter string
 	Freeze  []string
 
-	Critic, CriticPath            string // "" is none
-	Reference, OffloadReference   bool
-	OffloadCritic, ZeroValueHead  bool
-	OffloadMoments                bool
-	OffloadCriticMoments          bool
-	MicroTokens, MicroRows        int // 0 is a micro-batch that tiny rows fill
-	HeadTokens                    int
-	MaxRows, CacheTokens, PerCall int
-	Seed                          uint64
-	CompileCache                  string
+	Critic, CriticPath                  string // "" is none
+	Reference, OffloadReference         bool
+	OffloadCritic, ZeroValueHead        bool
+	OffloadMoments                      bool
+	OffloadCriticMoments                bool
+	MicroTokens, MicroRows              int // 0 is a micro-batch that tiny rows fill
+	HeadTokens                          int
+	MaxRows, CacheTokens, TokensPerCall int
+	Seed                                uint64
+	CompileCache                        string
 }
 
 // Model are the parts of a model, opened together. It is a policy.Learner.
@@ -125,7 +125,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.PerCall, Leaves: parts,
+	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, Leaves: parts,
 		Sharded: m.Sets.Sharded}
 	var w []*generate.Weights
 	for _, r := range m.Sets.Actor.Replicas {
@@ -176,4 +176,18 @@ func (m *Model) Save(ctx context.Context, dir string) error { return m.Sets.Save
 // Restore implements policy.Learner.
 func (m *Model) Restore(ctx context.Context, dir string) error {
 	return m.Sets.Restore(ctx, dir, m.Gen.DropSessions)
+}
+
+// Train takes n steps.
+func (m *Model) Train(t testing.TB, n int) {
+	t.Helper()
+	Train(t, m.Sets, m.Text, n)
+}
+
+// Saved returns the folder of a checkpoint.
+func (m *Model) Saved(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	require.NoError(t, m.Save(t.Context(), dir))
+	return dir
 }

@@ -1,8 +1,7 @@
-package vlm
+package generate_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,76 +9,45 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
-
-// crowd are conversations with responses of up to short tokens, some of up to long tokens.
-// With their seeds the responses reach these lengths.
-func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) []policy.Prompt {
-	t.Helper()
-	prompts := make([]policy.Prompt, n)
-	for i := range prompts {
-		p := policy.Prompt{Conversation: uint64(i), Messages: vlmtest.Say(strings.Repeat("go ", 1+i%3)), MaxTokens: short, Seed: uint64(1000 * i)}
-		if isLong(i) {
-			p.MaxTokens = long
-		}
-		if m.cfg.Vision != nil && i%2 == 1 {
-			p.Messages = vlmtest.Say("look <image>", vlmtest.Drawing(uint64(i), 16, 8))
-		}
-		for len(ask(t, m, policy.Sampling{Temperature: 1, MaxTokens: 1}, []policy.Prompt{p})[p.Conversation].Tokens) < p.MaxTokens {
-			p.Seed++
-		}
-		prompts[i] = p
-	}
-	return prompts
-}
 
 // nextTurn returns the prompts of another turn of the conversations.
 func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 	out := slices.Clone(prompts)
 	for i := range out {
-		out[i].Messages, out[i].MaxTokens, out[i].Seed = vlmtest.Say("on"), 5, out[i].Seed+7
+		out[i].Messages, out[i].MaxTokens, out[i].Seed = Say("on"), 5, out[i].Seed+7
 	}
 	return out
-}
-
-// regrouped reports whether rows moved to another batch.
-func regrouped(m *Model) bool {
-	for name := range m.net.Programs {
-		if strings.HasPrefix(name, "gather rows ") {
-			return true
-		}
-	}
-	return false
 }
 
 // The long response is flushed to its session while it is alone, and all
 // conversations continue afterwards with everything in their caches.
 func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, hybrid} {
-		dir := vlmtest.Folder(t, family, nil)
-		one := openTiny(t, dir, Options{MaxRows: 1})
-		prompts := crowd(t, one, 8, 3, 70, func(i int) bool { return i == 5 })
-		alone := vlmtest.Stories{}
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, Hybrid} {
+		dir := Folder(t, family, nil)
+		one := Open(t, dir, Options{MaxRows: 1})
+		prompts := Crowd(t, one, one.Cfg.Vision != nil, 8, 3, 70, func(i int) bool { return i == 5 })
+		alone := Stories{}
 		for _, p := range prompts {
 			alone.Play(t, one, []policy.Prompt{p}, o)
 		}
-		require.False(t, regrouped(one), "one row cannot be separated")
+		require.False(t, Regrouped(one.Net), "one row cannot be separated")
 
-		m := openTiny(t, dir, Options{})
+		m := Open(t, dir, Options{})
 		var first []policy.Completion
 		for again := range 2 {
-			played := vlmtest.Stories{}
+			played := Stories{}
 			out := played.Play(t, m, prompts, o)
-			require.True(t, regrouped(m))
+			require.True(t, Regrouped(m.Net))
 			if again == 0 {
 				first = out
 			}
 			require.Equal(t, first, out, "bit for bit")
 			for i, p := range prompts {
 				require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "%s: conversation %d", family, i)
-				vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
+				RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, Drift, "log-probs")
 			}
 			next := nextTurn(prompts)
 			for range 2 {
@@ -88,10 +56,10 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 			}
 			require.Greater(t, len(played), 4)
 			played.RequireScored(t, m, 1)
-			m.Forget(keysOf(prompts)...)
+			m.Forget(KeysOf(prompts)...)
 		}
-		arrays, _ := m.dev.Live()
-		untouched, _ := openTiny(t, dir, Options{}).dev.Live()
+		arrays, _ := m.Dev.Live()
+		untouched, _ := Open(t, dir, Options{}).Dev.Live()
 		require.Equal(t, untouched, arrays)
 	}
 }
@@ -100,35 +68,35 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 // generated.
 func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 50}
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	one := openTiny(t, dir, Options{MaxRows: 1})
-	prompts := crowd(t, one, 8, 4, 50, func(i int) bool { return i == 2 || i > 4 })
-	alone := vlmtest.Stories{}
+	dir := Folder(t, model.Qwen2, nil)
+	one := Open(t, dir, Options{MaxRows: 1})
+	prompts := Crowd(t, one, one.Cfg.Vision != nil, 8, 4, 50, func(i int) bool { return i == 2 || i > 4 })
+	alone := Stories{}
 	for _, p := range prompts {
 		alone.Play(t, one, []policy.Prompt{p}, o)
 	}
-	m := openTiny(t, dir, Options{MaxRows: 4})
+	m := Open(t, dir, Options{MaxRows: 4})
 	var order []int
-	out, err := m.Stream(t.Context(), prompts, o, func(prompt int, _ int32) { order = append(order, prompt) })
+	out, err := m.Gen.Stream(t.Context(), prompts, o, func(prompt int, _ int32) { order = append(order, prompt) })
 	require.NoError(t, err)
-	require.Len(t, m.gen.Batches, 3)
+	require.Len(t, m.Gen.Batches, 3)
 	last := func(i int) int { return len(order) - 1 - slices.Index(reversed(order), i) }
 	require.Less(t, slices.Index(order, 4), last(2), "the first one that waits begins before the long response ends")
 	require.Less(t, slices.Index(order, 6), last(2))
-	played := vlmtest.Stories{}
+	played := Stories{}
 	for i, p := range prompts {
 		require.NoError(t, out[i].Err)
-		played[p.Conversation] = &vlmtest.Story{}
+		played[p.Conversation] = &Story{}
 		played[p.Conversation].Add(out[i])
 		require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "conversation %d", i)
-		vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
+		RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, Drift, "log-probs")
 	}
 	for range 2 {
 		played.Play(t, m, nextTurn(prompts), o)
 	}
 	played.RequireScored(t, m, 1)
-	m.Forget(keysOf(prompts)...)
-	require.Empty(t, m.gen.Batches)
+	m.Forget(KeysOf(prompts)...)
+	require.Empty(t, m.Gen.Batches)
 }
 
 func reversed(s []int) []int {
@@ -142,39 +110,39 @@ func reversed(s []int) []int {
 func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 	t.Parallel()
 	o := policy.Sampling{Temperature: 1, MaxTokens: 40}
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	m := openTiny(t, dir, Options{MaxRows: 8})
-	before, _ := m.dev.Live()
-	prompts := crowd(t, m, 12, 3, 40, func(i int) bool { return i == 3 || i > 8 })
+	dir := Folder(t, model.Qwen2, nil)
+	m := Open(t, dir, Options{MaxRows: 8})
+	before, _ := m.Dev.Live()
+	prompts := Crowd(t, m, m.Cfg.Vision != nil, 12, 3, 40, func(i int) bool { return i == 3 || i > 8 })
 	rest, part := nextTurn(prompts[:2]), nextTurn(prompts[2:])
 	for i := range part {
 		part[i].MaxTokens = prompts[2+i].MaxTokens
 	}
-	alone := vlmtest.Stories{}
+	alone := Stories{}
 	alone.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
 	alone.Play(t, m, rest, o)
-	m.Forget(keysOf(prompts)...)
+	m.Forget(KeysOf(prompts)...)
 	for i := range prompts {
 		prompts[i].MaxTokens = 0
 	}
 	done := false
 	for looks := 0; !done; looks += 3 {
-		played := vlmtest.Stories{}
+		played := Stories{}
 		played.Play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
-		_, err := m.Generate(&countdown{t.Context(), looks}, part, o)
+		_, err := m.Generate(Countdown(t.Context(), looks), part, o)
 		if done = err == nil; !done {
-			require.Len(t, m.gen.Chats, len(rest), "after %d looks", looks)
+			require.Len(t, m.Gen.Chats, len(rest), "after %d looks", looks)
 		}
 		played.Play(t, m, rest, o)
 		for _, p := range rest {
 			require.Equal(t, alone[p.Conversation].Tokens, played[p.Conversation].Tokens, "after %d looks", looks)
-			vlmtest.RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, vlmtest.Drift, "log-probs")
+			RequireNear(t, alone[p.Conversation].LogProbs, played[p.Conversation].LogProbs, Drift, "log-probs")
 		}
-		m.Forget(keysOf(prompts)...)
-		after, _ := m.dev.Live()
+		m.Forget(KeysOf(prompts)...)
+		after, _ := m.Dev.Live()
 		require.Equal(t, before, after, "after %d looks", looks)
 	}
-	require.True(t, regrouped(m))
+	require.True(t, Regrouped(m.Net))
 }
 
 // The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.

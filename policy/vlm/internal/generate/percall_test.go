@@ -1,4 +1,4 @@
-package vlm
+package generate_test
 
 import (
 	"fmt"
@@ -12,20 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
-	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // xlaOptions are options of a model on XLA's CPU; without it the test is skipped. On
 // accelerators a step in a loop may be rounded otherwise.
 func xlaOptions(t *testing.T, o Options) Options {
 	t.Helper()
-	if d := vlmtest.Device(t); d.PureGo() || d.Accelerator() {
-		t.Skipf("the backend is %s", d.Name())
-	}
-	o.Backend, o.CacheTokens = vlmtest.Backend(), 256 // few shapes, because XLA compiles each of them
+	OnCPU(t)
+	o.Backend, o.CacheTokens = Backend(), 256 // few shapes, because XLA compiles each of them
 	return o
 }
 
@@ -34,7 +31,7 @@ func xlaOptions(t *testing.T, o Options) Options {
 type perCallCase struct {
 	name     string
 	family   model.Family
-	changes  vlmtest.Object
+	changes  Object
 	options  Options
 	sampling policy.Sampling
 	turns    [][]policy.Prompt
@@ -61,9 +58,9 @@ func turnsOf(prompts []policy.Prompt, n, most int) [][]policy.Prompt {
 func questions(n int, image bool) []policy.Prompt {
 	out := make([]policy.Prompt, n)
 	for i := range out {
-		out[i] = policy.Prompt{Conversation: uint64(i), Messages: vlmtest.Say("go " + vlmtest.Words[i%3]), Seed: uint64(100 + i)}
+		out[i] = policy.Prompt{Conversation: uint64(i), Messages: Say("go " + Words[i%3]), Seed: uint64(100 + i)}
 		if image {
-			out[i].Messages = vlmtest.Say("<image> "+vlmtest.Words[i%3], vlmtest.Drawing(uint64(i), 16, 16))
+			out[i].Messages = Say("<image> "+Words[i%3], Drawing(uint64(i), 16, 16))
 		}
 	}
 	return out
@@ -111,7 +108,7 @@ func perCallCases() []perCallCase {
 			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
 		},
 		{
-			name: "end tokens", family: model.Qwen3VL, changes: vlmtest.Object{"eos_token_id": ends}, sampling: plain,
+			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": ends}, sampling: plain,
 			turns: turnsOf(questions(4, true), 2, 31),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
 		},
@@ -126,7 +123,7 @@ func perCallCases() []perCallCase {
 			sampling: policy.Sampling{MaxTokens: 21}, turns: turnsOf(questions(2, false), 1, 29),
 		},
 		{
-			name: "adapters", family: model.Qwen2, options: Options{LoRA: lora()}, sampling: plain,
+			name: "adapters", family: model.Qwen2, options: Options{LoRA: Adapters()}, sampling: plain,
 			turns: turnsOf(questions(2, false), 1, 31),
 		},
 		{
@@ -159,9 +156,9 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 ) {
 	o := c.options
 	o.TokensPerCall = perCall
-	m = openTiny(t, dir, xlaOptions(t, o))
+	m = Open(t, dir, xlaOptions(t, o))
 	for _, prompts := range c.turns {
-		out, err := m.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) { order = append(order, fmt.Sprint(prompt, " ", token)) })
+		out, err := m.Gen.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) { order = append(order, fmt.Sprint(prompt, " ", token)) })
 		require.NoError(t, err)
 		for _, x := range out {
 			require.NoError(t, x.Err)
@@ -173,7 +170,7 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 
 // ran reports whether a program whose name starts so has been executed.
 func ran(m *Model, prefix string) bool {
-	for name, p := range m.net.Programs {
+	for name, p := range m.Net.Programs {
 		if strings.HasPrefix(name, prefix) && p.Executables() > 0 {
 			return true
 		}
@@ -189,16 +186,16 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 	for _, c := range perCallCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			dir := vlmtest.Folder(t, c.family, c.changes)
+			dir := Folder(t, c.family, c.changes)
 			if c.options.LoRA != nil { // adapters that change something, trained in pure Go
-				m := openTiny(t, dir, Options{LoRA: c.options.LoRA})
-				train(t, m, 1)
-				c.options = Options{Adapter: filepath.Join(save(t, m), learn.ActorFolder)}
+				m := Open(t, dir, Options{LoRA: c.options.LoRA})
+				m.Train(t, 1)
+				c.options = Options{Adapter: filepath.Join(m.Saved(t), learn.ActorFolder)}
 			}
 			want, order, one := c.written(t, dir, 1)
 			require.True(t, ran(one, "step "))
 			require.False(t, ran(one, "8 steps "))
-			require.Equal(t, c.name == "regrouped", regrouped(one))
+			require.Equal(t, c.name == "regrouped", Regrouped(one.Net))
 			if c.check != nil {
 				c.check(t, want)
 			}
@@ -222,33 +219,20 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 // A call that is cancelled between programs leaves nothing behind, and other conversations
 // continue. The test compiles programs that TestTokensPerCallChangeNothing, which runs later, loads.
 func TestCallsOfSeveralTokensCanBeCancelled(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	dir := Folder(t, model.Qwen2, nil)
 	o := policy.Sampling{Temperature: 1, MaxTokens: 33}
 	prompts := questions(4, false)
-	one := openTiny(t, dir, xlaOptions(t, Options{TokensPerCall: 1}))
-	m := openTiny(t, dir, xlaOptions(t, Options{TokensPerCall: 8}))
-	before, _ := m.dev.Live()
+	one := Open(t, dir, xlaOptions(t, Options{TokensPerCall: 1}))
+	m := Open(t, dir, xlaOptions(t, Options{TokensPerCall: 8}))
+	before, _ := m.Dev.Live()
 	for looks := range 5 {
-		_, err := m.Generate(&countdown{t.Context(), looks}, prompts, o)
+		_, err := m.Generate(Countdown(t.Context(), looks), prompts, o)
 		require.Error(t, err, "after %d looks", looks)
-		require.Empty(t, m.gen.Chats)
-		after, _ := m.dev.Live()
+		require.Empty(t, m.Gen.Chats)
+		after, _ := m.Dev.Live()
 		require.Equal(t, before, after)
 	}
-	require.Equal(t, ask(t, one, o, prompts), ask(t, m, o, prompts))
-}
-
-func TestTokensPerCallAreChecked(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	for _, n := range []int{-1, 3, 16} {
-		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
-		require.ErrorIs(t, err, ErrOption)
-		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
-	}
-	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
-	openTiny(t, dir, Options{TokensPerCall: 1})
+	require.Equal(t, Ask(t, one, o, prompts), Ask(t, m, o, prompts))
 }
 
 // stepsDump is the folder of a model, in the process that has XLA write its programs.
@@ -262,13 +246,13 @@ func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
 	t.Parallel()
 	o := xlaOptions(t, Options{TokensPerCall: 8})
 	if dir := os.Getenv(stepsDump); dir != "" {
-		for _, l := range []*LoRA{nil, lora()} {
+		for _, l := range []*LoRA{nil, Adapters()} {
 			o.LoRA = l
-			ask(t, openTiny(t, dir, o), policy.Sampling{Temperature: 1, MaxTokens: 33}, questions(2, false))
+			Ask(t, Open(t, dir, o), policy.Sampling{Temperature: 1, MaxTokens: 33}, questions(2, false))
 		}
 		return
 	}
-	dir, dump := vlmtest.Folder(t, model.Qwen2, nil), t.TempDir()
+	dir, dump := Folder(t, model.Qwen2, nil), t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), stepsDump+"="+dir, "XLA_FLAGS=--xla_dump_to="+dump+" --xla_dump_hlo_as_text")
 	says, err := cmd.CombinedOutput()

@@ -1,4 +1,4 @@
-package vlm
+package generate_test
 
 import (
 	"fmt"
@@ -11,34 +11,34 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
 
 func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
-		dir := vlmtest.Folder(t, family, nil)
+		dir := Folder(t, family, nil)
 		o := policy.Sampling{Temperature: 1, MaxTokens: 24}
-		prompts := asks()
+		prompts := Asks()
 		if family == model.Llama {
-			prompts = []policy.Prompt{asks()[0], asks()[2]}
+			prompts = []policy.Prompt{Asks()[0], Asks()[2]}
 		}
-		free := ask(t, openTiny(t, dir, Options{}), o, prompts)
+		free := Ask(t, Open(t, dir, Options{}), o, prompts)
 		o.Thinking = policy.Thinking{Tokens: 100, Close: "</t>"}
-		require.Equal(t, free, ask(t, openTiny(t, dir, Options{}), o, prompts), "a limit that is not reached changes nothing")
+		require.Equal(t, free, Ask(t, Open(t, dir, Options{}), o, prompts), "a limit that is not reached changes nothing")
 
 		o.Thinking.Tokens = 7
-		m := openTiny(t, dir, Options{})
-		closing, err := m.text.Tok.Encode("</t>")
+		m := Open(t, dir, Options{})
+		closing, err := m.Text.Tok.Encode("</t>")
 		require.NoError(t, err)
 		require.Greater(t, len(closing), 1)
-		played := vlmtest.Stories{}
+		played := Stories{}
 		forced := 0
 		for i, c := range played.Play(t, m, prompts, o) {
 			key := prompts[i].Conversation
 			n := min(7, len(free[key].Tokens))
 			require.Equal(t, free[key].Tokens[:n], c.Tokens[:n], "what comes before the limit")
-			vlmtest.RequireNear(t, free[key].LogProbs[:n], c.LogProbs[:n], vlmtest.Drift, "log-probs before the limit")
+			RequireNear(t, free[key].LogProbs[:n], c.LogProbs[:n], Drift, "log-probs before the limit")
 			if len(free[key].Tokens) <= 7 {
 				continue
 			}
@@ -52,7 +52,7 @@ func TestThinkingIsClosedAtItsLimit(t *testing.T) {
 		}
 		require.Positive(t, forced)
 		played.RequireScored(t, m, 1) // the log-probs of forced tokens are the policy's, too
-		played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("on"), Seed: 9}}, o)
+		played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: Say("on"), Seed: 9}}, o)
 		played.RequireScored(t, m, 1)
 	}
 }
@@ -101,9 +101,9 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	got, _ = write("a#bcdef", policy.Thinking{Tokens: 2, Close: "#"})
 	require.Equal(t, "a#bcdef", got)
 	_, err = checkedThinking(-1, "x")
-	require.ErrorIs(t, err, ErrSampling)
+	require.ErrorIs(t, err, generate.ErrSampling)
 	_, err = checkedThinking(1, "")
-	require.ErrorIs(t, err, ErrSampling)
+	require.ErrorIs(t, err, generate.ErrSampling)
 }
 
 // A limiter leaves tokens to the model exactly as long as none of them can be forced.
@@ -147,37 +147,37 @@ func checkedThinking(n int, end string) (policy.Thinking, error) {
 // that the row would have alone.
 func TestGroupsReadTheirPromptOnce(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen2} {
-		dir := vlmtest.Folder(t, family, nil)
+		dir := Folder(t, family, nil)
 		var prompts []policy.Prompt
 		for g := range uint64(2) {
 			for k := range uint64(4) {
-				p := policy.Prompt{Conversation: 10*g + k, Messages: vlmtest.Say(fmt.Sprint("go ", g)), Seed: 100*g + k}
+				p := policy.Prompt{Conversation: 10*g + k, Messages: Say(fmt.Sprint("go ", g)), Seed: 100*g + k}
 				if family != model.Qwen2 {
-					p.Messages = vlmtest.Say(fmt.Sprint("look", strings.Repeat("!", int(g)), " <image>"), vlmtest.Drawing(g, 16, 16))
+					p.Messages = Say(fmt.Sprint("look", strings.Repeat("!", int(g)), " <image>"), Drawing(g, 16, 16))
 				}
 				prompts = append(prompts, p)
 			}
 		}
 		o := policy.Sampling{Temperature: 1, MaxTokens: 10}
-		one := openTiny(t, dir, Options{})
+		one := Open(t, dir, Options{})
 		want := map[uint64]policy.Completion{}
 		for _, p := range prompts {
-			want[p.Conversation] = ask(t, one, o, []policy.Prompt{p})[p.Conversation]
+			want[p.Conversation] = Ask(t, one, o, []policy.Prompt{p})[p.Conversation]
 		}
-		m := openTiny(t, dir, Options{})
-		played := vlmtest.Stories{}
+		m := Open(t, dir, Options{})
+		played := Stories{}
 		texts := map[string]bool{}
 		for i, c := range played.Play(t, m, prompts, o) {
 			key := prompts[i].Conversation
 			require.Equal(t, want[key].Tokens, c.Tokens, "%s: conversation %d", family, key)
-			vlmtest.RequireNear(t, want[key].LogProbs, c.LogProbs, vlmtest.Drift, "log-probs")
+			RequireNear(t, want[key].LogProbs, c.LogProbs, Drift, "log-probs")
 			texts[c.Text] = true
 		}
 		require.Greater(t, len(texts), 4, "seeds differ")
 		for round := range 2 {
 			var more []policy.Prompt
 			for _, p := range prompts {
-				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: vlmtest.Say("on"), Seed: p.Seed + 7 + uint64(round)})
+				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: Say("on"), Seed: p.Seed + 7 + uint64(round)})
 			}
 			played.Play(t, m, more, o)
 		}

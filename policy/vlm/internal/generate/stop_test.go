@@ -1,4 +1,4 @@
-package vlm
+package generate_test
 
 import (
 	"testing"
@@ -8,12 +8,12 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
 
 func TestStopperFindsStringsAcrossTokens(t *testing.T) {
-	tok := vlmtest.Tokenizer(t)
+	tok := Tokenizer(t)
 	for text, want := range map[string]int{ // tokens up to the one that completes a stop string
 		"abc</a>d":    7,
 		"ab</left>":   6, // "left" is one token
@@ -36,10 +36,10 @@ func TestStopperFindsStringsAcrossTokens(t *testing.T) {
 }
 
 func TestStopStringsEndTheirRowAlone(t *testing.T) {
-	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{})
+	m := Open(t, Folder(t, model.Qwen25VL, nil), Options{})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 12}
-	free := ask(t, m, o, asks())
-	tok := m.Tokenizer()
+	free := Ask(t, m, o, Asks())
+	tok := m.Text.Tok
 	stop := tok.Decode(free[1].Tokens[3:5], tokenizer.KeepSpecial)
 	at := 0
 	s := generate.NewStopDetector(tok, []string{stop})
@@ -51,7 +51,7 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	}
 	require.NotZero(t, at)
 	o.StopStrings = []string{stop}
-	got := ask(t, m, o, asks())
+	got := Ask(t, m, o, Asks())
 	require.Equal(t, policy.StopString, got[1].Stop)
 	require.Equal(t, free[1].Tokens[:at], got[1].Tokens, "the stop string stays")
 	require.Contains(t, got[1].Text, stop)
@@ -59,9 +59,9 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 }
 
 func TestStreamReportsEveryTokenInOrder(t *testing.T) {
-	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{})
-	seen := make([][]int32, len(asks()))
-	out, err := m.Stream(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {
+	m := Open(t, Folder(t, model.Qwen25VL, nil), Options{})
+	seen := make([][]int32, len(Asks()))
+	out, err := m.Gen.Stream(t.Context(), Asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {
 		seen[prompt] = append(seen[prompt], token)
 	})
 	require.NoError(t, err)
