@@ -30,7 +30,7 @@ type cached struct {
 // useModel generates, scores and trains with a folder of executables, or without one.
 func useModel(t *testing.T, dir, folder string) cached {
 	t.Helper()
-	m := openTiny(t, dir, Options{Backend: vlmtest.Backend(), CompileCache: folder, MicroTokens: 64})
+	m := openTiny(t, dir, Options{Backend: vlmtest.Backend(), CompileCache: folder})
 	h := sha256.New()
 	prompts := []policy.Prompt{
 		{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say(" box?"), Seed: 2},

@@ -3,9 +3,7 @@ package vlm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,39 +17,12 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
-	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
-
-// digests are those of weights and moments.
-func digests(m *Model) (map[string]string, error) {
-	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": m.sets.Actor, "critic": m.sets.Critic, "reference": m.sets.Ref} {
-		if l == nil {
-			continue
-		}
-		all := []*weights.Tensors{l.Weights}
-		if l.Adam != nil {
-			all = append(all, l.Adam.M, l.Adam.V)
-		}
-		h := sha256.New()
-		for _, x := range all {
-			err := x.Each(func(part model.Part, values []float32) error {
-				_, err := fmt.Fprint(h, part.Name, values)
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		out[name] = fmt.Sprintf("%x", h.Sum(nil))
-	}
-	return out, nil
-}
 
 // node is a rank of this process that follows.
 type node struct {
@@ -94,65 +65,8 @@ func (n *node) follow(ctx context.Context, dir string, o Options) (err error) {
 	if err := m.Follow(ctx); err != nil {
 		return err
 	}
-	n.state, err = digests(m)
+	n.state, err = vlmtest.Digests(m.sets)
 	return err
-}
-
-// TestNodesGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
-// in one process and on several nodes, with all weights, adapters, and a frozen tower.
-func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
-	t.Parallel()
-	for name, shapes := range map[string][][2]int{ // nodes, devices of each
-		"critic and reference": {{2, 1}, {2, 2}},
-		"adapters":             {{2, 1}, {4, 1}},
-		"frozen tower":         {{4, 2}},
-		"rows":                 {{8, 1}},
-		"part for each device": {{2, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-			train := func(m *Model) (out vlmtest.Lived, state map[string]string) {
-				vlmtest.Live(t, m, m.sets, m.text, 1, &out)
-				require.NoError(t, m.Tie(t.Context()))
-				saved := save(t, m)
-				vlmtest.Live(t, m, m.sets, m.text, 2, &vlmtest.Lived{})
-				require.NoError(t, m.Restore(t.Context(), saved))
-				vlmtest.Live(t, m, m.sets, m.text, 3, &out)
-				return out, vlmtest.StateOf(t, m.sets)
-			}
-			one := deviceOptions[name]
-			parts := name == "part for each device"
-			if one.SameBytes = !parts; parts {
-				one.PartPerDevice, one.Devices = true, 2
-			}
-			m := openTiny(t, dir, one)
-			want, state := train(m)
-			followers, err := digests(m)
-			require.NoError(t, err)
-			for _, shape := range shapes {
-				o := deviceOptions[name]
-				o.Devices, o.PartPerDevice = shape[1], parts
-				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
-				o, others := startNodes(t, dir, o, shape[0], nil)
-				leader := openTiny(t, dir, o)
-				require.NoError(t, leader.Connect(t.Context()))
-				got, now := train(leader)
-				require.Equal(t, want, got, "%v nodes and devices", shape)
-				require.Equal(t, state, now, "%v nodes and devices", shape)
-				gauges := leader.Gauges()
-				require.Equal(t, float64(shape[0]), gauges["nodes"])
-				require.Positive(t, gauges["exchange_sent_mb"])
-				require.Positive(t, gauges["exchange_share"])
-				require.Positive(t, gauges["exchange_wait_share"])
-				require.Less(t, gauges["exchange_share"]+gauges["exchange_wait_share"], 1.0, "they do not count the same time")
-				require.NoError(t, leader.Close())
-				for i, n := range others {
-					require.NoError(t, <-n.ended)
-					require.Equal(t, followers, n.state, "rank %d of %v", i+1, shape)
-				}
-			}
-		})
-	}
 }
 
 // learnOnce takes a step without playing.
@@ -234,8 +148,16 @@ func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, learnOnce(ctx, m, nil), context.Canceled)
 	require.NoError(t, learnOnce(t.Context(), m, nil))
+	gauges := m.Gauges()
+	require.Equal(t, 2.0, gauges["nodes"])
+	for _, name := range []string{"exchange_sent_mb", "exchange_share", "exchange_wait_share"} {
+		require.Positive(t, gauges[name], name)
+	}
+	same, err := vlmtest.Digests(m.sets)
+	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.NoError(t, <-others[0].ended)
+	require.Equal(t, same, others[0].state)
 }
 
 // TestDivergedNodesAreNoticed changes one bit of a weight on one node.

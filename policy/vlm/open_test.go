@@ -50,7 +50,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
 	}
 	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T, dir string) {
-		return func(t *testing.T, dir string) { edit(t, filepath.Join(dir, "model.safetensors"), f) }
+		return func(t *testing.T, dir string) { vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), f) }
 	}
 	for name, c := range map[string]struct {
 		harm   func(t *testing.T, dir string)
@@ -121,7 +121,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 
 func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 		tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}}, []float32{1, 2}
 		tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], values["model.embed_tokens.weight"]
 	})
@@ -233,4 +233,66 @@ func TestTokensPerCallAreChecked(t *testing.T) {
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
 	openTiny(t, dir, Options{TokensPerCall: 1})
+}
+
+func TestOffloadingNeedsWhatItMoves(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
+	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)
+}
+
+// TestSnapshotsOfDividedWeightsWriteTheSame: a policy snapshot of weights that are divided over devices writes what
+// whole ones write, and leaves the model as it was.
+func TestSnapshotsOfDividedWeightsWriteTheSame(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	for _, l := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
+		o := Options{Devices: 4, LoRA: l}
+		whole := openTiny(t, dir, o)
+		o.ShardWeights = true
+		divided := openTiny(t, dir, o)
+		sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}
+		want, err := whole.Generate(t.Context(), vlmtest.Asks(), sampling)
+		require.NoError(t, err)
+		for _, m := range []*Model{whole, divided} {
+			snapshot, err := m.SnapshotPolicy(t.Context())
+			require.NoError(t, err)
+			written, err := snapshot.Generate(t.Context(), vlmtest.Asks(), sampling)
+			require.NoError(t, err)
+			require.Equal(t, want, written)
+			vlmtest.Train(t, m.sets, m.text, 1)
+			require.NoError(t, snapshot.Close())
+		}
+	}
+}
+
+func TestNumbersOfDevicesAreChecked(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	for n, says := range map[int]string{
+		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
+	} {
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Devices: n})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, fmt.Sprintf("Devices: bad number of devices: %d, ", n))
+		require.ErrorContains(t, err, says)
+	}
+	m := openTiny(t, dir, Options{Devices: AllDevices, PreferDevices: 4})
+	require.Len(t, m.devices, 1, "a CPU is one device unless more are asked for")
+	require.Zero(t, m.parts)
+}
+
+func TestPartsForEachDeviceExcludeSameBytes(t *testing.T) {
+	_, err := Open(t.Context(), t.TempDir(), Options{Backend: backend.Go, SameBytes: true, PartPerDevice: true})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
+}
+
+// A folder with a model is not overwritten, in particular that of the model itself.
+func TestExportRefusesTheFolderOfAModel(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	before := vlmtest.Files(t, dir)
+	m := openTiny(t, dir, Options{})
+	require.ErrorIs(t, m.Export(t.Context(), dir), safetensors.ErrExists)
+	require.Equal(t, before, vlmtest.Files(t, dir))
 }

@@ -287,3 +287,47 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		require.Equal(t, want, strings.Contains(out.String(), "the planned work may need more memory"), limit)
 	}
 }
+
+// TestPlansCountParkedWeights: those of reference and critic are on every device while it scores.
+func TestPlansCountParkedWeights(t *testing.T) {
+	for _, devices := range []int{1, 4} {
+		m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: devices, OffloadReference: true,
+			OffloadCritic: true, OffloadMoments: true, OffloadCriticMoments: true})
+		scoring := planOf(t, m, Workload{Score: true, Rows: 4, Tokens: 32})
+		playing := planOf(t, m, Workload{Generate: true, Rows: 4, Tokens: 32})
+		parked := m.sets.Ref.ParkedBytes() + m.sets.Critic.ParkedBytes()
+		require.Equal(t, int64(devices)*parked, scoring.Weights-playing.Weights)
+	}
+}
+
+// TestAMemoryPlanCountsDividedWeights: on a CPU, whose devices share its memory, the plan has
+// the weights once and a layer of them for each device.
+func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	planned := func(shard bool, w Workload) MemoryPlan {
+		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
+		p, err := m.Plan(w)
+		require.NoError(t, err)
+		return p
+	}
+	m := openTiny(t, dir, Options{})
+	all, largest := m.sets.Actor.Weights.Bytes(), int64(0)
+	for _, g := range m.sets.Actor.Weights.Groups {
+		largest = max(largest, 4*int64(g.Size()))
+	}
+	train := Workload{Train: true, Rows: 8, Tokens: 32}
+	require.Equal(t, 4*all, planned(false, train).Weights)
+	require.Equal(t, all+4*largest, planned(true, train).Weights)
+	play := Workload{Generate: true, Rows: 8, Tokens: 32}
+	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.NarrowBytes()
+	require.Greater(t, decoder, all/4)
+	require.Equal(t, planned(false, play).Caches+4*decoder, planned(true, play).Caches)
+}
+
+func TestAPartForEachDeviceTakesFewerSums(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	w := Workload{Train: true, Rows: 64, Tokens: 32}
+	eight := planOf(t, openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2}), w)
+	two := planOf(t, openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true}), w)
+	require.Less(t, two.Gradients, eight.Gradients, "one sum of gradients on a device, not three")
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/learn"
@@ -58,3 +59,5 @@ func save(t testing.TB, m *Model) string {
 	require.NoError(t, m.Save(t.Context(), dir))
 	return dir
 }
+
+var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/generate"
@@ -211,6 +212,12 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Text, round
 			b.Returns[i] = float32(i % 3)
 		}
 	}
+	liveSteps(t, m, s, b, what, out)
+}
+
+// liveSteps takes a step with a built-in loss, one with a loss of another package in three calls, and one that is skipped.
+func liveSteps(t testing.TB, m policy.Learner, s *learn.Sets, b *policy.Batch, what policy.ScoreRequest, out *Lived) {
+	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
 	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, OwnLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
@@ -294,4 +301,32 @@ func Changed(before, after map[string][]float32) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Edit rewrites a safetensors file: f may change what is in it.
+func Edit(t testing.TB, path string, f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) {
+	t.Helper()
+	r, err := safetensors.Open(path)
+	require.NoError(t, err)
+	list, values := map[string]safetensors.Tensor{}, map[string][]float32{}
+	for _, name := range r.Names() {
+		list[name], _ = r.Info(name)
+		values[name], err = r.Float32(name, nil)
+		require.NoError(t, err)
+	}
+	meta := r.Metadata()
+	require.NoError(t, r.Close())
+	f(list, values)
+	var tensors []safetensors.Tensor
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		x := list[name]
+		x.Name = name
+		tensors = append(tensors, x)
+	}
+	w, err := safetensors.Create(path, tensors, meta)
+	require.NoError(t, err)
+	for _, x := range tensors {
+		require.NoError(t, w.Float32(x.Name, values[x.Name]))
+	}
+	require.NoError(t, w.Commit())
 }

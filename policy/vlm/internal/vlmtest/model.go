@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,9 @@ import (
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -44,6 +47,7 @@ type Options struct {
 	MicroTokens, MicroRows              int // 0 is a micro-batch that tiny rows fill
 	HeadTokens                          int
 	MaxRows, CacheTokens, TokensPerCall int
+	World                               mpi.World // of ranks that train together; nil is this process alone
 	Seed                                uint64
 	CompileCache                        string
 }
@@ -96,11 +100,27 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	if err := weights.Freeze(m.Cfg, o.Freeze); err != nil {
 		return nil, err
 	}
+	ranks := 1
+	if o.World != nil {
+		ranks = o.World.Size()
+	}
 	m.opened, err = backend.Open(ctx, backend.Options{Backend: cmp.Or(o.Backend, backend.Go), Devices: o.Devices, Divided: o.SameBytes,
-		Processes: 1, PartPerDevice: o.PartPerDevice, CompileCache: o.CompileCache, Log: log})
+		Processes: ranks, PartPerDevice: o.PartPerDevice, CompileCache: o.CompileCache, Log: log})
 	if err != nil {
 		return nil, err
 	}
+	if err := m.load(dir, o, adapter, ranks, log); err != nil || o.World == nil {
+		return m, err
+	}
+	g, err := nodes.Join(ctx, nodes.Config{World: o.World, Timeout: time.Minute})
+	if err == nil {
+		m.Sets.Join(&learn.Group{Group: g})
+	}
+	return m, err
+}
+
+// load puts the weights on the devices.
+func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log *slog.Logger) (err error) {
 	m.Devices, m.Dev = m.opened.All, m.opened.All[0]
 	compute, parts := dtypes.Float32, 0
 	if o.BFloat16 {
@@ -113,7 +133,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	spec.Value = o.Critic == learn.SharedCritic
 	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
 	m.Sets, err = learn.Load(learn.Setup{
-		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts, Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: 1,
+		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts, Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
 		Adapter: adapter, StoredAdapter: o.Adapter,
 		CriticSetup: learn.CriticSetup{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
@@ -123,7 +143,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 		Picture: m.Text.Picture, Prepare: func(*policy.Batch) { m.Gen.DropSessions() }, Log: log,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, Leaves: parts,
 		Sharded: m.Sets.Sharded}
@@ -132,11 +152,14 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})
 	}
 	m.Gen = generate.New(m.Text, s, w)
-	return m, nil
+	return nil
 }
 
 // Close frees everything on the devices.
 func (m *Model) Close() error {
+	if m.Sets.Group != nil {
+		_ = m.Sets.Group.Close()
+	}
 	m.Gen.DropSessions()
 	m.Sets.Free()
 	return m.opened.Close()
@@ -190,4 +213,10 @@ func (m *Model) Saved(t testing.TB) string {
 	dir := filepath.Join(t.TempDir(), "checkpoint")
 	require.NoError(t, m.Save(t.Context(), dir))
 	return dir
+}
+
+// Live plays ten conversations and learns from them.
+func (m *Model) Live(t testing.TB, round int, out *Lived) {
+	t.Helper()
+	Live(t, m, m.Sets, m.Text, round, out)
 }

@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // No program knows a loss: all share one forward and one backward head.
 func TestLossesShareTheirPrograms(t *testing.T) {
-	m := newTiny(t, model.Qwen3, Options{})
+	m := New(t, model.Qwen3, Options{})
 	take := func(name string) {
 		o := lossCases()["loss="+name]
 		b, mask, _, _ := lossBatch(t, m, o.Temperature)
@@ -26,15 +26,15 @@ func TestLossesShareTheirPrograms(t *testing.T) {
 		require.NoError(t, err)
 	}
 	take("")
-	count := m.dev.Executables()
+	count := m.Dev.Executables()
 	for _, name := range []string{"gspo", "turn_gspo", "sapo", "custom"} {
 		take(name)
 	}
-	require.Equal(t, count, m.dev.Executables())
+	require.Equal(t, count, m.Dev.Executables())
 }
 
 func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
-	m := newTiny(t, model.Qwen3, Options{})
+	m := New(t, model.Qwen3, Options{})
 	good := lossCases()["loss=turn_gspo"]
 	b, mask, _, _ := lossBatch(t, m, good.Temperature)
 	weigh(t, b, good, mask)
@@ -44,14 +44,14 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"custom setting":  {func(_ *policy.Batch, o *policy.Objective) { o.Policy = vlmtest.OwnLoss{loss.PPO{Low: 3}} }, loss.ErrSetting, "Low = 3"},
+		"custom setting":  {func(_ *policy.Batch, o *policy.Objective) { o.Policy = OwnLoss{Policy: loss.PPO{Low: 3}} }, loss.ErrSetting, "Low = 3"},
 		"setting":         {func(_ *policy.Batch, o *policy.Objective) { o.Policy = loss.TurnGSPO{Low: 2} }, loss.ErrSetting, "Low = 2"},
 		"no turns":        {func(b *policy.Batch, _ *policy.Objective) { b.Turn = nil }, loss.ErrMissing, "turn"},
 		"few turns":       {func(b *policy.Batch, _ *policy.Objective) { b.Turn = b.Turn[1:] }, loss.ErrLength, "Turn"},
 		"turn":            {func(b *policy.Batch, _ *policy.Objective) { b.Turn = slices.Clone(b.Turn); b.Turn[first] = -1 }, loss.ErrTurn, fmt.Sprint("position ", first)},
 		"KL":              {func(_ *policy.Batch, o *policy.Objective) { o.KL = "k4" }, loss.ErrUnknown, `"k4"`},
 		"rollout weights": {func(b *policy.Batch, _ *policy.Objective) { b.RolloutWeight = b.RolloutWeight[1:] }, nil, "RolloutWeight has"},
-		"custom turns":    {func(b *policy.Batch, o *policy.Objective) { o.Policy, b.Turn = vlmtest.OwnLoss{o.Policy}, b.Turn[1:] }, loss.ErrLength, "Turn has"},
+		"custom turns":    {func(b *policy.Batch, o *policy.Objective) { o.Policy, b.Turn = OwnLoss{Policy: o.Policy}, b.Turn[1:] }, loss.ErrLength, "Turn has"},
 		"negative weight": {func(b *policy.Batch, _ *policy.Objective) {
 			b.RolloutWeight = slices.Clone(b.RolloutWeight)
 			b.RolloutWeight[first] = -1
@@ -73,18 +73,18 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 			}
 		})
 	}
-	require.Nil(t, m.sets.Actor.Adam, "no step was taken")
+	require.Nil(t, m.Sets.Actor.Adam, "no step was taken")
 }
 
 // If the network's numbers are not finite the step is skipped, with any loss.
 func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 	for _, name := range []string{"gspo", "clip_cov", "sapo", "custom"} {
 		t.Run(name, func(t *testing.T) {
-			m := newTiny(t, model.Qwen3, Options{})
+			m := New(t, model.Qwen3, Options{})
 			o := lossCases()["loss="+name]
 			b, mask, _, _ := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)
-			require.NoError(t, m.sets.Actor.Set(func(_ model.Part, x []float32) ([]float32, error) {
+			require.NoError(t, m.Sets.Actor.Set(func(_ model.Part, x []float32) ([]float32, error) {
 				out := make([]float32, len(x))
 				for i := range out {
 					out[i] = float32(math.NaN())
@@ -99,7 +99,7 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 }
 
 func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
-	m := newTiny(t, model.Qwen3, Options{MicroTokens: 32})
+	m := New(t, model.Qwen3, Options{MicroTokens: 32})
 	o := lossCases()["loss=turn_gspo"]
 	b, mask, _, _ := lossBatch(t, m, o.Temperature)
 	weigh(t, b, o, mask)
@@ -108,7 +108,7 @@ func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 		return err
 	}
 	require.NoError(t, update(t.Context()), "the optimiser's moments stay")
-	before, _ := m.dev.Live()
+	before, _ := m.Dev.Live()
 	require.NoError(t, update(t.Context()))
 	// Cancelled between packs: before the second phase, and after it.
 	for calls := range 12 {
@@ -118,10 +118,10 @@ func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 			break
 		}
 		require.ErrorIs(t, err, context.Canceled)
-		after, _ := m.dev.Live()
+		after, _ := m.Dev.Live()
 		require.Equal(t, before, after, "after %d packs", calls)
 	}
-	after, _ := m.dev.Live()
+	after, _ := m.Dev.Live()
 	require.Equal(t, before, after)
 }
 

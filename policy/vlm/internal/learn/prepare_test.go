@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"testing"
@@ -9,7 +9,8 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // Prepare compiles exactly the executables that a step runs: one with a wrong shape would
@@ -19,42 +20,42 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		"all":                {},
 		"several chunks":     {HeadTokens: 16},
 		"several packs":      {MicroTokens: 32},
-		"blocks again":       {Recompute: RecomputeBlocks},
-		"attention again":    {Recompute: RecomputeAttention},
+		"blocks again":       {Keep: net.KeepInputs},
+		"attention again":    {Keep: net.KeepMost},
 		"bfloat16":           {BFloat16: true},
-		"shared critic":      {Critic: SharedCritic},
-		"separate critic":    {Critic: SeparateCritic},
-		"adapters":           {LoRA: lora(), Critic: SeparateCritic},
+		"shared critic":      {Critic: learn.SharedCritic},
+		"separate critic":    {Critic: learn.SeparateCritic},
+		"adapters":           {LoRA: Adapters(), Critic: learn.SeparateCritic},
 		"adapters above":     {LoRA: &LoRA{Rank: 2, Alpha: 2}},
 		"frozen tower":       {Freeze: []string{"model.visual.*"}},
 		"frozen but for one": {Freeze: []string{"model.visual.*", "*.embed_tokens.weight", "*.layers.*", "*.norm.weight"}},
 	} {
 		if name == "frozen but for one" {
-			o.Critic = SharedCritic
+			o.Critic = learn.SharedCritic
 		}
 		for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
-			m := newTiny(t, family, o)
-			b := vlmtest.PlayedBatch(t, m.sets, m.text)
+			m := New(t, family, o)
+			b := PlayedBatch(t, m.Sets, m.Text)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-			if m.opts.Critic != NoCritic {
+			if m.Sets.CriticSetup.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
 			}
 			_, err := m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
 			require.NoError(t, err)
-			require.Empty(t, m.dev.Unused(), "%s of %s", name, family)
-			count := m.dev.Executables()
+			require.Empty(t, m.Dev.Unused(), "%s of %s", name, family)
+			count := m.Dev.Executables()
 			_, err = m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
 			require.NoError(t, err)
-			require.Equal(t, count, m.dev.Executables(), "%s of %s: the first step has compiled all", name, family)
+			require.Equal(t, count, m.Dev.Executables(), "%s of %s: the first step has compiled all", name, family)
 		}
 	}
 
-	m := newTiny(t, model.Qwen25VL, Options{})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
-	packs, err := m.sets.Packer(m.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
+	m := New(t, model.Qwen25VL, Options{})
+	b := PlayedBatch(t, m.Sets, m.Text)
+	packs, err := m.Sets.Packer(m.Net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, m.sets.Actor.Prepare(packs[0], m.net.Head(true, false), m.opts.HeadTokens))
-		require.Greater(t, len(m.dev.Unused()), 8, "most of a step")
+		require.NoError(t, m.Sets.Actor.Prepare(packs[0], m.Net.Head(true, false), m.Sets.Batching.HeadTokens))
+		require.Greater(t, len(m.Dev.Unused()), 8, "most of a step")
 	}
 }

@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // lossCases are objectives for every policy loss, and for the KL terms, with ranges so
@@ -22,8 +22,8 @@ func lossCases() map[string]policy.Objective {
 	cases := map[string]policy.Objective{
 		"loss=":            {Policy: loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}},
 		"loss=custom":      {Policy: ownPPO{0.1, 0.15, 1.3}},
-		"loss=custom turn": {Policy: vlmtest.OwnLoss{loss.TurnGSPO{Low: 0.1, High: 0.15}}},
-		"loss=custom gmpo": {Policy: vlmtest.OwnLoss{loss.GMPO{Low: 0.1, High: 0.15}}},
+		"loss=custom turn": {Policy: OwnLoss{Policy: loss.TurnGSPO{Low: 0.1, High: 0.15}}},
+		"loss=custom gmpo": {Policy: OwnLoss{Policy: loss.GMPO{Low: 0.1, High: 0.15}}},
 	}
 	options := loss.DefaultOptions()
 	options.ClipLow, options.ClipHigh, options.DualClip = 0.1, 0.15, 1.3
@@ -140,8 +140,8 @@ func gradientsBy(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (m
 	t.Helper()
 	stats, err := m.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
-	defer m.sets.Actor.DropGradients()
-	return vlmtest.Read(t, vlmtest.OpenSums(m.sets.Actor.Open)), stats
+	defer m.Sets.Actor.DropGradients()
+	return Read(t, OpenSums(m.Sets.Actor.Open)), stats
 }
 
 // chained is the gradient of a loss whose derivatives by log-prob are given: imitation
@@ -162,13 +162,13 @@ func chained(t *testing.T, m *Model, b *policy.Batch, temperature float64, slope
 // network: for all rows in one pack, and for packs and chunks of the head that divide the
 // rows of a step.
 func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen3, nil)
-	whole := openTiny(t, dir, Options{HeadTokens: 64})
-	split := openTiny(t, dir, Options{MicroTokens: 32, HeadTokens: 16})
+	dir := Folder(t, model.Qwen3, nil)
+	whole := Open(t, dir, Options{HeadTokens: 64})
+	split := Open(t, dir, Options{MicroTokens: 32, HeadTokens: 16})
 	var batches [][]*net.Pack
 	for _, m := range []*Model{whole, split} {
 		rows, mask, _ := lossRows()
-		packs, err := m.sets.Packer(m.net).Packs(&rows, mask)
+		packs, err := m.Sets.Packer(m.Net).Packs(&rows, mask)
 		require.NoError(t, err)
 		batches = append(batches, packs)
 	}
@@ -189,7 +189,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			grads := chained(t, whole, b, o.Temperature, want.GradLogProb)
 			for _, m := range []*Model{whole, split} {
 				got, s := gradientsBy(t, m, b, noEntropy)
-				vlmtest.RequireGradients(t, grads, got)
+				RequireGradients(t, grads, got)
 				require.InDelta(t, want.Policy, s.PolicyLoss, 1e-5, "policy loss")
 				require.InDelta(t, want.KL, s.KL, 1e-5, "KL")
 				require.InDelta(t, want.Metrics.RatioMax, s.RatioMax, 1e-4, "largest ratio")
@@ -204,7 +204,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			// The entropy term is a term of its own, the same next to every loss.
 			if name == "loss=" || name == "loss=gspo" || name == "loss=custom turn" {
 				got, _ := gradientsBy(t, split, b, o)
-				vlmtest.RequireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
+				RequireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func entropyGradient(t *testing.T, m *Model, b *policy.Batch, o policy.Objective
 func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
 	for _, name := range []string{"turn_gspo", "cispo"} {
 		t.Run(name, func(t *testing.T) {
-			m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
+			m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
 			o := lossCases()["loss="+name]
 			b, mask, logProb, entropy := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)

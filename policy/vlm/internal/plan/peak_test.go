@@ -1,6 +1,6 @@
 //go:build linux
 
-package vlm
+package plan_test
 
 import (
 	"encoding/json"
@@ -18,7 +18,9 @@ import (
 	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plan"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -40,43 +42,43 @@ type plannedCase struct {
 	long    bool         // measured with planAll alone
 	family  model.Family // of a tiny model; "" is the quickstart's shape
 	layers  int          // of the tiny model's decoder, 0 is 2
-	options Options
-	w       Workload
+	options vlm.Options
+	w       vlm.Workload
 }
 
 // plannedRun is the planned and the measured memory of a process.
 type plannedRun struct {
 	Planned, Peak int64
-	Plan          MemoryPlan
+	Plan          vlm.MemoryPlan
 }
 
 func plannedCases() map[string]plannedCase {
-	step := func(rows, tokens, images, patches int) Workload {
-		return Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
+	step := func(rows, tokens, images, patches int) vlm.Workload {
+		return vlm.Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
 	}
-	pure := Options{Backend: backend.Go}
+	pure := vlm.Options{Backend: backend.Go}
 	return map[string]plannedCase{
 		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
 		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},
-		"four layers":         {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
+		"four layers":         {family: model.Llama, layers: 4, w: vlm.Workload{Train: true, Rows: 2, Tokens: 128}},
 		"three models": {
 			long: true, family: model.Qwen3VL, w: step(4, 64, 1, 36),
-			options: Options{Critic: SeparateCritic, Reference: true},
+			options: vlm.Options{Critic: vlm.SeparateCritic, Reference: true},
 		},
 		"two devices": {
-			long: true, w: Workload{Train: true, Rows: 64, Tokens: 256}, options: Options{Devices: 2},
+			long: true, w: vlm.Workload{Train: true, Rows: 64, Tokens: 256}, options: vlm.Options{Devices: 2},
 		},
 		"a part per device": {
-			long: true, w: Workload{Train: true, Rows: 64, Tokens: 256},
-			options: Options{Devices: 2, PartPerDevice: true},
+			long: true, w: vlm.Workload{Train: true, Rows: 64, Tokens: 256},
+			options: vlm.Options{Devices: 2, PartPerDevice: true},
 		},
 		"adapters": {
 			long: true, family: model.Qwen25VL, w: step(4, 64, 1, 36),
-			options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}},
+			options: vlm.Options{LoRA: &vlm.LoRA{Rank: 2, Alpha: 4}},
 		},
-		"quickstart, texts": {w: Workload{Train: true, Rows: 64, Tokens: 256}},
+		"quickstart, texts": {w: vlm.Workload{Train: true, Rows: 64, Tokens: 256}},
 		"quickstart, its step": {long: true, w: step(32, 200, 4, 64),
-			options: Options{MicroTokens: 2240, CacheTokens: 256, Critic: SharedCritic, Reference: true}},
+			options: vlm.Options{MicroTokens: 2240, CacheTokens: 256, Critic: vlm.SharedCritic, Reference: true}},
 	}
 }
 
@@ -85,7 +87,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	var dir string
 	if c.family == "" {
 		dir = t.TempDir()
-		require.NoError(t, Create(dir, Small(), []string{"<think>"}, 1))
+		require.NoError(t, vlm.Create(dir, vlm.Small(), []string{"<think>"}, 1))
 	} else {
 		changes := vlmtest.Object{}
 		if c.layers > 0 {
@@ -97,26 +99,27 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	if o.Backend == "" {
 		o.Backend = vlmtest.Backend()
 	}
-	m, err := Open(t.Context(), dir, o)
+	m, err := vlm.Open(t.Context(), dir, o)
 	require.NoError(t, err)
 	defer m.Close()
 	p, err := m.Plan(c.w)
 	require.NoError(t, err)
 	out := plannedRun{Plan: p, Planned: p.Peak()}
-	rows, want := plannedRows(t, m, c.w)
+	text, hasCritic := textOf(t, dir), o.Critic != ""
+	rows, want := plannedRows(t, text, c.w)
 	for range 2 {
 		if c.w.Generate {
-			generateRows(t, m, c.w)
+			generateRows(t, m, text, c.w)
 		}
 		if c.w.Score {
-			_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}, 1)
+			_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Values: hasCritic, Reference: o.Reference}, 1)
 			require.NoError(t, err)
 		}
 		if c.w.Train {
 			even := vlmtest.Evenly(want)
 			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even, ValueWeight: even}
 			ob := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-			if m.opts.Critic != NoCritic {
+			if hasCritic {
 				ob.ValueCoef = 1
 			}
 			_, err := m.Update(t.Context(), b, ob, policy.DefaultOptimizer())
@@ -127,27 +130,34 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	return out
 }
 
+// textOf encodes the images of a folder's model.
+func textOf(t *testing.T, dir string) *generate.Text {
+	x, err := generate.OpenText(dir, vlmtest.ConfigOf(t, dir), nil)
+	require.NoError(t, err)
+	return x
+}
+
 // pictureOf is a picture of the workload's size.
-func pictureOf(w Workload, m *Model, seed int) image.Image {
-	side := int(math.Sqrt(float64(w.Patches))) * m.cfg.Vision.Patch
+func pictureOf(w vlm.Workload, x *generate.Text, seed int) image.Image {
+	side := int(math.Sqrt(float64(w.Patches))) * x.Cfg.Vision.Patch
 	return vlmtest.Drawing(uint64(seed), side, side)
 }
 
 // plannedRows are rows of a workload, the images first.
-func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
+func plannedRows(t *testing.T, x *generate.Text, w vlm.Workload) (policy.Rows, []bool) {
 	draw := rng.New(1, rng.Init, 0)
 	rows := policy.Rows{Offsets: []int{0}}
 	for i := range w.Rows {
 		var images []policy.Image
 		first := len(rows.Tokens)
 		for k := range w.Images {
-			img := pictureOf(w, m, i*w.Images+k)
+			img := pictureOf(w, x, i*w.Images+k)
 			images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
-			pic, err := m.text.Picture(images[k])
+			pic, err := x.Picture(images[k])
 			require.NoError(t, err)
 			rows.Tokens = append(rows.Tokens, 0)
-			for range pic.Grid.Tokens(m.cfg.Vision.Merge) {
-				rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
+			for range pic.Grid.Tokens(x.Cfg.Vision.Merge) {
+				rows.Tokens = append(rows.Tokens, x.Cfg.ImageToken)
 			}
 		}
 		for len(rows.Tokens)-first < w.Tokens {
@@ -163,14 +173,14 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 	return rows, want
 }
 
-func generateRows(t *testing.T, m *Model, w Workload) {
+func generateRows(t *testing.T, m *vlm.Model, x *generate.Text, w vlm.Workload) {
 	const written = 16
 	var prompts []policy.Prompt
 	for i := range w.Rows {
 		message := vlmtest.Say("")
 		for k := range w.Images {
 			message[0].Text += "<image>"
-			message[0].Images = append(message[0].Images, pictureOf(w, m, i*w.Images+k))
+			message[0].Images = append(message[0].Images, pictureOf(w, x, i*w.Images+k))
 		}
 		for range max(0, w.Tokens-written-20*(1+w.Images)) {
 			message[0].Text += fmt.Sprint(i % 10)
@@ -219,7 +229,7 @@ func runPlanCase(t *testing.T, name string) (r plannedRun) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlannedPeaksAreThoseOfTheProcess$")
 	cmd.Env = append(
-		os.Environ(), planCase+"="+name, planResult+"="+file, CompileCacheVariable+"="+CompileCacheOff,
+		os.Environ(), planCase+"="+name, planResult+"="+file, vlm.CompileCacheVariable+"="+vlm.CompileCacheOff,
 	) // the plan has the compiler
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s: %s", name, out)
@@ -228,3 +238,5 @@ func runPlanCase(t *testing.T, name string) (r plannedRun) {
 	require.NoError(t, json.Unmarshal(raw, &r))
 	return r
 }
+
+func TestMain(m *testing.M) { vlmtest.Main(m) }

@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"context"
@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
@@ -32,12 +34,12 @@ func columnsOf(s *policy.Scores) map[string][]float32 {
 // for the order in which float32 numbers are summed (rowDrift).
 func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
-		m := newTiny(t, family, Options{Critic: SeparateCritic, Reference: true})
-		rows, want := vlmtest.FourRows(t, m.text)
+		m := New(t, family, Options{Critic: learn.SeparateCritic, Reference: true})
+		rows, want := FourRows(t, m.Text)
 		whole := columnsOf(score(t, m, rows, want))
 		check := func(what string, index ...int) {
 			t.Helper()
-			some, place := vlmtest.Pick(rows, index...)
+			some, place := Pick(rows, index...)
 			marks := make([]bool, len(place))
 			for i, at := range place {
 				marks[i] = want[at]
@@ -47,7 +49,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 				for _, at := range place {
 					expected = append(expected, whole[name][at])
 				}
-				vlmtest.RequireNear(t, expected, got, vlmtest.Drift, fmt.Sprintf("%s: %s: %s", family, what, name))
+				RequireNear(t, expected, got, Drift, fmt.Sprintf("%s: %s: %s", family, what, name))
 			}
 		}
 		check("backwards", 3, 2, 1, 0)
@@ -56,17 +58,17 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		}
 		check("twice", 1, 2, 1, 2)
 		for _, budget := range []int{1, 24, 64} {
-			m.sets.Batching.Tokens = budget
+			m.Sets.Batching.Tokens = budget
 			check(fmt.Sprint("micro-batches of ", budget), 0, 1, 2, 3)
 		}
-		m.sets.Batching.HeadTokens = 3
+		m.Sets.Batching.HeadTokens = 3
 		check("three logits at a time", 2, 0, 3, 1)
 	}
 }
 
 func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := vlmtest.FourRows(t, m.text)
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true})
+	rows, want := FourRows(t, m.Text)
 	all := columnsOf(score(t, m, rows, want))
 	for i := range want {
 		want[i] = i%3 == 0 // first tokens of rows among them
@@ -92,7 +94,7 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 				}
 			}
 			require.Positive(t, nonzero)
-			vlmtest.RequireNear(t, expected, x, vlmtest.Drift, name)
+			RequireNear(t, expected, x, Drift, name)
 		}
 	}
 	got, err := m.Score(t.Context(), &rows, make([]bool, len(want)), everything, 1)
@@ -103,8 +105,8 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 }
 
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Reference: true})
-	rows, want := vlmtest.FourRows(t, m.text)
+	m := New(t, model.Qwen25VL, Options{Reference: true})
+	rows, want := FourRows(t, m.Text)
 	both := policy.ScoreRequest{LogProbs: true, Reference: true}
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, both, 1)
@@ -113,42 +115,42 @@ func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	}
 	first := scores()
 	require.Equal(t, first.LogProbs, first.Reference)
-	vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
+	Imitate(t, m.Sets, rows, want, 1e-2)
 	second := scores()
 	require.Equal(t, first.Reference, second.Reference)
 	require.NotEqual(t, first.LogProbs, second.LogProbs)
-	require.NoError(t, m.Tie(t.Context()))
+	require.NoError(t, m.Sets.Tie(t.Context()))
 	third := scores()
 	require.Equal(t, second.LogProbs, third.LogProbs)
 	require.Equal(t, second.LogProbs, third.Reference)
 }
 
 func TestNewCriticsStartFromThePolicy(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	dir := Folder(t, model.Qwen25VL, nil)
 	values := func(o Options) []float32 {
-		m := openTiny(t, dir, o)
-		rows, want := vlmtest.FourRows(t, m.text)
+		m := Open(t, dir, o)
+		rows, want := FourRows(t, m.Text)
 		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{Values: true}, 1)
 		require.NoError(t, err)
 		return s.Values
 	}
-	separate := values(Options{Critic: SeparateCritic, Seed: 4})
+	separate := values(Options{Critic: learn.SeparateCritic, Seed: 4})
 	require.NotEqual(t, make([]float32, len(separate)), separate)
-	vlmtest.RequireNear(t, separate, values(Options{Critic: SharedCritic, Seed: 4}), vlmtest.Drift, "a head of the same seed on the same trunk")
-	require.NotEqual(t, separate, values(Options{Critic: SeparateCritic, Seed: 5}))
-	for _, c := range []Critic{SeparateCritic, SharedCritic} {
+	RequireNear(t, separate, values(Options{Critic: learn.SharedCritic, Seed: 4}), Drift, "a head of the same seed on the same trunk")
+	require.NotEqual(t, separate, values(Options{Critic: learn.SeparateCritic, Seed: 5}))
+	for _, c := range []string{learn.SeparateCritic, learn.SharedCritic} {
 		require.Equal(t, make([]float32, len(separate)), values(Options{Critic: c, ZeroValueHead: true}))
 	}
 }
 
 func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := vlmtest.FourRows(t, m.text)
-	vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
-	head := weightsOf(t, m.sets.Critic)["score.weight"]
-	require.NoError(t, m.Tie(t.Context()))
-	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
-	require.Equal(t, actor, weightsOf(t, m.sets.Ref))
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true})
+	rows, want := FourRows(t, m.Text)
+	Imitate(t, m.Sets, rows, want, 1e-2)
+	head := Read(t, m.Sets.Critic.Weights)["score.weight"]
+	require.NoError(t, m.Sets.Tie(t.Context()))
+	actor, critic := Read(t, m.Sets.Actor.Weights), Read(t, m.Sets.Critic.Weights)
+	require.Equal(t, actor, Read(t, m.Sets.Ref.Weights))
 	shared := 0
 	for name, x := range critic {
 		if y, ok := actor[name]; ok {
@@ -163,15 +165,15 @@ func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 // In bfloat16 a number has 8 significant bits: activations are off by 0.4 %, and
 // the log-probs of two sharp layers by some tenths at most.
 func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	m := openTiny(t, dir, Options{})
-	rows, want := vlmtest.FourRows(t, m.text)
+	dir := Folder(t, model.Qwen25VL, nil)
+	m := Open(t, dir, Options{})
+	rows, want := FourRows(t, m.Text)
 	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
-	coarse, err := openTiny(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+	coarse, err := Open(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	require.NotEqual(t, exact.LogProbs, coarse.LogProbs)
-	vlmtest.RequireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
+	RequireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
 	var off float64
 	for i := range exact.LogProbs {
 		off += math.Abs(float64(exact.LogProbs[i]-coarse.LogProbs[i])) / float64(len(want))
@@ -180,8 +182,8 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 }
 
 func TestScoreRefusesWhatItCannotScore(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{})
-	rows, want := vlmtest.FourRows(t, m.text)
+	m := New(t, model.Qwen25VL, Options{})
+	rows, want := FourRows(t, m.Text)
 	lp := policy.ScoreRequest{LogProbs: true}
 	for name, c := range map[string]struct {
 		change func(r *policy.Rows)
@@ -210,7 +212,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		"no reference":             {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
 		"no critic":                {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
 	} {
-		r, _ := vlmtest.Pick(rows, 0, 1, 2, 3)
+		r, _ := Pick(rows, 0, 1, 2, 3)
 		if c.change != nil {
 			c.change(&r)
 		}
@@ -218,24 +220,24 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		require.ErrorContains(t, err, c.err, name)
 		require.ErrorContains(t, err, "vlm: ", name)
 		if c.what != lp {
-			require.ErrorIs(t, err, ErrOption)
+			require.ErrorIs(t, err, backend.ErrOption)
 		}
 	}
 }
 
 func TestCancelledScoringLeavesNothingOnTheDevice(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 32})
-	rows, want := vlmtest.FourRows(t, m.text)
-	before, _ := m.dev.Live()
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true, MicroTokens: 32})
+	rows, want := FourRows(t, m.Text)
+	before, _ := m.Dev.Live()
 	done := false
 	for looks := 0; !done; looks++ {
-		_, err := m.Score(vlmtest.Countdown(t.Context(), looks), &rows, want, everything, 1)
+		_, err := m.Score(Countdown(t.Context(), looks), &rows, want, everything, 1)
 		if done = err == nil; done {
 			require.Greater(t, looks, 3)
 		} else {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		live, _ := m.dev.Live()
+		live, _ := m.Dev.Live()
 		require.Equal(t, before, live, "after %d looks", looks)
 	}
 }

@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"maps"
@@ -15,25 +15,25 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
-		o := Options{LoRA: lora(), Reference: true}
-		m := newTiny(t, family, o)
-		rows, want := vlmtest.FourRows(t, m.text)
-		before := weightsOf(t, m.sets.Actor)
+		o := Options{LoRA: Adapters(), Reference: true}
+		m := New(t, family, o)
+		rows, want := FourRows(t, m.Text)
+		before := Read(t, m.Sets.Actor.Weights)
 		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
-		vlmtest.Train(t, m.sets, m.text, 2)
-		for _, name := range vlmtest.Changed(before, weightsOf(t, m.sets.Actor)) {
+		Train(t, m.Sets, m.Text, 2)
+		for _, name := range Changed(before, Read(t, m.Sets.Actor.Weights)) {
 			require.Contains(t, name, ".lora_")
 		}
 		for name := range before {
 			if strings.HasSuffix(name, model.LoraB) {
-				require.Contains(t, vlmtest.Changed(before, weightsOf(t, m.sets.Actor)), name, "every adapter is trained")
+				require.Contains(t, Changed(before, Read(t, m.Sets.Actor.Weights)), name, "every adapter is trained")
 			}
 		}
 		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
@@ -44,14 +44,14 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 }
 
 func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
-	vlmtest.Train(t, m.sets, m.text, 3)
-	played := vlmtest.PlayOn(t, m, m.ReadsImages(), policy.Sampling{Temperature: 1})
+	m := New(t, model.Qwen25VL, Options{LoRA: Adapters()})
+	Train(t, m.Sets, m.Text, 3)
+	played := PlayOn(t, m, m.Cfg.Vision != nil, policy.Sampling{Temperature: 1})
 	rows, written, logProbs := played.Rows(played.Keys())
 	got := logProbsOf(t, m, rows, written)
 	for i, w := range written {
 		if w {
-			require.InDelta(t, got[i], logProbs[i], vlmtest.Drift)
+			require.InDelta(t, got[i], logProbs[i], Drift)
 		}
 	}
 }
@@ -64,57 +64,56 @@ func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32
 }
 
 func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
-	vlmtest.Train(t, m.sets, m.text, 3)
-	rows, want := vlmtest.FourRows(t, m.text)
+	m := New(t, model.Qwen25VL, Options{LoRA: Adapters()})
+	Train(t, m.Sets, m.Text, 3)
+	rows, want := FourRows(t, m.Text)
 	dir := filepath.Join(t.TempDir(), "merged")
-	require.NoError(t, m.Export(t.Context(), dir))
-	plain := openTiny(t, dir, Options{})
-	vlmtest.RequireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), vlmtest.Drift, "log-probs")
-	names := sortedNames(weightsOf(t, plain.sets.Actor))
-	require.Len(t, names, len(sortedNames(weightsOf(t, newTiny(t, model.Qwen25VL, Options{}).sets.Actor))))
+	require.NoError(t, m.Sets.Actor.SaveModel(t.Context(), m.Sets.Dir, dir, false))
+	plain := Open(t, dir, Options{})
+	RequireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), Drift, "log-probs")
+	names := sortedNames(Read(t, plain.Sets.Actor.Weights))
+	require.Len(t, names, len(sortedNames(Read(t, New(t, model.Qwen25VL, Options{}).Sets.Actor.Weights))))
 }
 
 func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Keys(m)) }
 
 func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
-	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
-		dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-		o := Options{LoRA: lora(), Critic: critic, Seed: 4}
-		whole := openTiny(t, dir, o)
-		vlmtest.Train(t, whole.sets, whole.text, 2)
-		saved := save(t, whole)
+	for _, critic := range []string{learn.NoCritic, learn.SharedCritic, learn.SeparateCritic} {
+		dir := Folder(t, model.Qwen25VL, nil)
+		o := Options{LoRA: Adapters(), Critic: critic, Seed: 4}
+		whole := Open(t, dir, o)
+		Train(t, whole.Sets, whole.Text, 2)
+		saved := whole.Saved(t)
 		require.FileExists(t, filepath.Join(saved, learn.ActorFolder, peft.ConfigFile))
 		require.NoFileExists(t, filepath.Join(saved, learn.ActorFolder, "model.safetensors"))
-		vlmtest.Train(t, whole.sets, whole.text, 2)
-		resumed := openTiny(t, dir, o)
+		Train(t, whole.Sets, whole.Text, 2)
+		resumed := Open(t, dir, o)
 		require.NoError(t, resumed.Restore(t.Context(), saved))
-		vlmtest.Train(t, resumed.sets, resumed.text, 2)
-		require.Equal(t, weightsOf(t, whole.sets.Actor), weightsOf(t, resumed.sets.Actor), critic)
-		if critic == SeparateCritic {
-			require.Equal(t, weightsOf(t, whole.sets.Critic), weightsOf(t, resumed.sets.Critic))
+		Train(t, resumed.Sets, resumed.Text, 2)
+		require.Equal(t, Read(t, whole.Sets.Actor.Weights), Read(t, resumed.Sets.Actor.Weights), critic)
+		if critic == learn.SeparateCritic {
+			require.Equal(t, Read(t, whole.Sets.Critic.Weights), Read(t, resumed.Sets.Critic.Weights))
 		}
-		other := *lora()
+		other := *Adapters()
 		other.Alpha++
 		o.LoRA = &other
-		require.ErrorIs(t, openTiny(t, dir, o).Restore(t.Context(), saved), ErrCheckpoint, "another scale")
+		require.ErrorIs(t, Open(t, dir, o).Restore(t.Context(), saved), learn.ErrCheckpoint, "another scale")
 	}
 }
 
 func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	m := openTiny(t, dir, Options{LoRA: lora()})
-	vlmtest.Train(t, m.sets, m.text, 2)
-	saved := filepath.Join(save(t, m), learn.ActorFolder)
-	again := openTiny(t, dir, Options{Adapter: saved})
-	require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
+	dir := Folder(t, model.Qwen2, nil)
+	m := Open(t, dir, Options{LoRA: Adapters()})
+	Train(t, m.Sets, m.Text, 2)
+	saved := filepath.Join(m.Saved(t), learn.ActorFolder)
+	again := Open(t, dir, Options{Adapter: saved})
+	require.Equal(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights))
 
 	fail := func(want string, o Options) {
-		o.Backend = backend.Go
-		_, err := Open(t.Context(), dir, o)
+		_, err := TryOpen(t.Context(), dir, o)
 		require.ErrorContains(t, err, want)
 	}
-	fail("both set", Options{Adapter: saved, LoRA: lora()})
+	fail("both set", Options{Adapter: saved, LoRA: Adapters()})
 	raw, err := os.ReadFile(filepath.Join(saved, peft.ConfigFile))
 	require.NoError(t, err)
 	c, err := peft.Parse(raw)
@@ -122,13 +121,13 @@ func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	c.Targets = []string{"q_proj"}
 	require.NoError(t, os.WriteFile(filepath.Join(saved, peft.ConfigFile), c.JSON(), 0o644))
 	fail("do not cover", Options{Adapter: saved})
-	c.Targets = append(lora().Targets, "k_proj")
+	c.Targets = append(Adapters().Targets, "k_proj")
 	require.NoError(t, os.WriteFile(filepath.Join(saved, peft.ConfigFile), c.JSON(), 0o644))
 	fail("k_proj.lora_A.weight", Options{Adapter: saved})
 }
 
 func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	dir := Folder(t, model.Qwen25VL, nil)
 	for want, l := range map[string]LoRA{
 		"rank is 0":                     {Alpha: 1},
 		"alpha is 0":                    {Rank: 1},
@@ -143,10 +142,10 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		"exactly one of":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
 	} {
 		if want == "lm_head" {
-			dir = vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"tie_word_embeddings": false})
+			dir = Folder(t, model.Qwen25VL, Object{"tie_word_embeddings": false})
 		}
-		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, LoRA: &l})
-		require.ErrorIs(t, err, ErrOption)
+		_, err := TryOpen(t.Context(), dir, Options{LoRA: &l})
+		require.ErrorIs(t, err, backend.ErrOption)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -154,11 +153,11 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 // Gradients of trained weights do not change when other weights are frozen.
 func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
-		dir := vlmtest.Folder(t, family, nil)
-		free := openTiny(t, dir, Options{})
-		b := vlmtest.PlayedBatch(t, free.sets, free.text)
+		dir := Folder(t, family, nil)
+		free := Open(t, dir, Options{})
+		b := PlayedBatch(t, free.Sets, free.Text)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
-		all, _, _ := vlmtest.GradientsOf(t, free.sets, b, aim)
+		all, _, _ := GradientsOf(t, free.Sets, b, aim)
 		for _, freeze := range [][]string{
 			{"model.visual.*"},
 			{"*.embed_tokens.weight"},
@@ -167,33 +166,33 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 			{"model.visual.patch_embed*", "*.merger.*"},
 			{"model.language_model.*"},
 		} {
-			m := openTiny(t, dir, Options{Freeze: freeze})
-			got, _, _ := vlmtest.GradientsOf(t, m.sets, b, aim)
+			m := Open(t, dir, Options{Freeze: freeze})
+			got, _, _ := GradientsOf(t, m.Sets, b, aim)
 			require.NotEmpty(t, got)
 			require.Less(t, len(got), len(all))
 			for name, x := range got {
-				require.False(t, m.cfg.Frozen(name), name)
-				vlmtest.RequireNear(t, all[name], x, 1e-5*max(1, vlmtest.Largest(all[name])), name)
+				require.False(t, m.Cfg.Frozen(name), name)
+				RequireNear(t, all[name], x, 1e-5*max(1, Largest(all[name])), name)
 			}
-			before := weightsOf(t, m.sets.Actor)
-			vlmtest.Train(t, m.sets, m.text, 1)
-			moved := vlmtest.Changed(before, weightsOf(t, m.sets.Actor))
+			before := Read(t, m.Sets.Actor.Weights)
+			Train(t, m.Sets, m.Text, 1)
+			moved := Changed(before, Read(t, m.Sets.Actor.Weights))
 			require.NotEmpty(t, moved)
 			for _, name := range moved {
-				require.False(t, m.cfg.Frozen(name), name)
+				require.False(t, m.Cfg.Frozen(name), name)
 			}
 		}
 	}
 }
 
 func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	dir := Folder(t, model.Qwen2, nil)
 	for want, freeze := range map[string][]string{
 		`"model.visual.*"`: {"*.embed_tokens.weight", "model.visual.*"},
 		"q, k and v":       {"*.q_proj.weight"},
 	} {
-		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Freeze: freeze})
-		require.ErrorIs(t, err, ErrOption)
+		_, err := TryOpen(t.Context(), dir, Options{Freeze: freeze})
+		require.ErrorIs(t, err, backend.ErrOption)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -201,29 +200,29 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 // Weights that training does not change are in the checkpoint, too: with another seed or
 // another initial adapter they would be different.
 func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	for _, critic := range []Critic{SharedCritic, SeparateCritic} {
-		o := Options{LoRA: lora(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
-		m := openTiny(t, dir, o)
-		vlmtest.Train(t, m.sets, m.text, 1)
+	dir := Folder(t, model.Qwen2, nil)
+	for _, critic := range []string{learn.SharedCritic, learn.SeparateCritic} {
+		o := Options{LoRA: Adapters(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
+		m := Open(t, dir, o)
+		Train(t, m.Sets, m.Text, 1)
 		o.Seed = 5
-		again := openTiny(t, dir, o)
-		require.NotEqual(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
-		require.NoError(t, again.Restore(t.Context(), save(t, m)))
-		require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor), critic)
-		if critic == SeparateCritic {
-			require.Equal(t, weightsOf(t, m.sets.Critic), weightsOf(t, again.sets.Critic))
+		again := Open(t, dir, o)
+		require.NotEqual(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights))
+		require.NoError(t, again.Restore(t.Context(), m.Saved(t)))
+		require.Equal(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights), critic)
+		if critic == learn.SeparateCritic {
+			require.Equal(t, Read(t, m.Sets.Critic.Weights), Read(t, again.Sets.Critic.Weights))
 		}
 	}
 }
 
 func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen2, nil)
-	saved := save(t, openTiny(t, dir, Options{LoRA: lora()}))
-	fewer := *lora()
+	dir := Folder(t, model.Qwen2, nil)
+	saved := Open(t, dir, Options{LoRA: Adapters()}).Saved(t)
+	fewer := *Adapters()
 	fewer.Targets = fewer.Targets[:1]
-	m := openTiny(t, dir, Options{LoRA: &fewer})
+	m := Open(t, dir, Options{LoRA: &fewer})
 	err := m.Restore(t.Context(), saved)
-	require.ErrorIs(t, err, ErrCheckpoint)
-	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model does not have this adapter")
+	require.ErrorIs(t, err, learn.ErrCheckpoint)
+	require.ErrorContains(t, err, Adapters().Targets[1]+".lora_A.weight is in the checkpoint, but the model does not have this adapter")
 }

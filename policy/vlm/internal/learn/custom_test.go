@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"math"
@@ -8,8 +8,9 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // ownPPO implements the clipped surrogate with a dual clip again, without saying that it is local.
@@ -40,24 +41,24 @@ func (p ownPPO) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
 // value terms and rollout weights. The first moment of the optimiser is the gradient;
 // the two are evaluated before and after the step's first backward pass.
 func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen3, nil)
+	dir := Folder(t, model.Qwen3, nil)
 	turns := loss.TurnGSPO{Low: 0.1, High: 0.15}
 	for name, pair := range map[string][2]loss.Policy{
 		"ppo":       {loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}, ownPPO{0.1, 0.15, 1.3}},
-		"turn loss": {turns, vlmtest.OwnLoss{turns}},
+		"turn loss": {turns, OwnLoss{Policy: turns}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var grads [2]map[string][]float32
 			var stats [2]policy.Stats
 			for i, p := range pair {
-				m := openTiny(t, dir, Options{MicroTokens: 32, Critic: SharedCritic})
+				m := Open(t, dir, Options{MicroTokens: 32, Critic: learn.SharedCritic})
 				o := policy.Objective{Policy: p, Temperature: 0.8, KL: loss.K3, KLCoef: 0.2, EntropyCoef: 0.05, ValueCoef: 0.5}
 				b, mask, _, _ := lossBatch(t, m, o.Temperature)
 				weigh(t, b, o, mask)
 				b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-				grads[i], _, stats[i] = vlmtest.GradientsOf(t, m.sets, b, o)
+				grads[i], _, stats[i] = GradientsOf(t, m.Sets, b, o)
 			}
-			vlmtest.RequireGradients(t, grads[0], grads[1])
+			RequireGradients(t, grads[0], grads[1])
 			for what, x := range map[string][2]float64{
 				"policy loss": {stats[0].PolicyLoss, stats[1].PolicyLoss}, "KL": {stats[0].KL, stats[1].KL},
 				"ratio": {stats[0].RatioMax, stats[1].RatioMax}, "approximate KL": {stats[0].ApproxKL, stats[1].ApproxKL},

@@ -1,6 +1,7 @@
-package vlm
+package learn_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -10,17 +11,18 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestImitationLearnsItsRows(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{})
-	rows, want := vlmtest.FourRows(t, m.text)
-	first := vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
+	m := New(t, model.Qwen25VL, Options{})
+	rows, want := FourRows(t, m.Text)
+	first := Imitate(t, m.Sets, rows, want, 1e-2)
 	require.Equal(t, len(want), first.Tokens)
 	last := first
 	for range 30 {
-		last = vlmtest.Imitate(t, m.sets, rows, want, 1e-2)
+		last = Imitate(t, m.Sets, rows, want, 1e-2)
 	}
 	require.Less(t, last.PolicyLoss, first.PolicyLoss/2)
 	require.Less(t, last.Entropy, first.Entropy)
@@ -29,35 +31,35 @@ func TestImitationLearnsItsRows(t *testing.T) {
 // The gradient of a batch is the sum over its micro-batches, for any division into them
 // and any choice of activations to recompute.
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	dir := Folder(t, model.Qwen25VL, nil)
+	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
-	actor, critic, stats := vlmtest.GradientsOf(t, m.sets, b, o)
+	actor, critic, stats := GradientsOf(t, m.Sets, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
-		a, c, s := vlmtest.GradientsOf(t, m.sets, b, o)
-		vlmtest.RequireGradients(t, actor, a)
-		vlmtest.RequireGradients(t, critic, c)
+		a, c, s := GradientsOf(t, m.Sets, b, o)
+		RequireGradients(t, actor, a)
+		RequireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
 			"policy loss": {stats.PolicyLoss, s.PolicyLoss}, "value loss": {stats.ValueLoss, s.ValueLoss}, "entropy": {stats.Entropy, s.Entropy},
 			"KL": {stats.KL, s.KL}, "ratio": {stats.RatioMax, s.RatioMax}, "clipped": {stats.ClipFrac, s.ClipFrac},
 			"norm": {stats.GradNorm, s.GradNorm}, "critic norm": {stats.CriticNorm, s.CriticNorm},
 		} {
 			require.NotZero(t, pair[0], name)
-			require.InDelta(t, pair[0], pair[1], vlmtest.Drift*(1+math.Abs(pair[0])), "%s: %s", what, name)
+			require.InDelta(t, pair[0], pair[1], Drift*(1+math.Abs(pair[0])), "%s: %s", what, name)
 		}
 	}
 	for _, budget := range []int{1, 24, 64} {
-		m.sets.Batching.Tokens = budget
+		m.Sets.Batching.Tokens = budget
 		check("micro-batches", m, b)
 	}
-	m.sets.Batching.HeadTokens = 3
+	m.Sets.Batching.HeadTokens = 3
 	check("three logits at a time", m, b)
-	for _, r := range []Recompute{RecomputeAttention, RecomputeBlocks} {
-		check("recompute "+string(r), openTiny(t, dir, Options{Critic: SeparateCritic, Recompute: r, MicroTokens: 64}), b)
+	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
+		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Keep: keep, MicroTokens: 64}), b)
 	}
-	rows, place := vlmtest.Pick(b.Rows, 2, 0, 3, 1)
+	rows, place := Pick(b.Rows, 2, 0, 3, 1)
 	moved := &policy.Batch{Rows: rows}
 	for _, c := range []struct{ to, from *[]float32 }{
 		{&moved.Weight, &b.Weight}, {&moved.ValueWeight, &b.ValueWeight}, {&moved.Advantages, &b.Advantages}, {&moved.OldLogProbs, &b.OldLogProbs},
@@ -72,12 +74,12 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 
 // Accumulate adds: batches in parts give the step of the whole, for policy and critic, and Step consumes the sum.
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Qwen3, nil)
-	m := openTiny(t, dir, Options{Critic: SeparateCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	dir := Folder(t, model.Qwen3, nil)
+	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
-	actor, critic, whole := vlmtest.GradientsOf(t, m.sets, b, o)
-	parts := openTiny(t, dir, Options{Critic: SeparateCritic})
+	actor, critic, whole := GradientsOf(t, m.Sets, b, o)
+	parts := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	for row := range b.Len() {
 		part := *b
 		part.Weight, part.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
@@ -90,32 +92,32 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	}
 	_, err := parts.Accumulate(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 2}})
 	require.ErrorIs(t, err, loss.ErrSetting, "a batch that is refused adds nothing")
-	stats, err := parts.Step(t.Context(), vlmtest.Still)
+	stats, err := parts.Step(t.Context(), Still)
 	require.NoError(t, err)
-	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, vlmtest.Drift)
-	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, vlmtest.Drift)
-	vlmtest.RequireGradients(t, actor, vlmtest.Read(t, parts.sets.Actor.Adam.M))
-	vlmtest.RequireGradients(t, critic, vlmtest.Read(t, parts.sets.Critic.Adam.M))
-	before, _ := parts.dev.Live()
-	stats, err = parts.Step(t.Context(), vlmtest.Still)
+	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, Drift)
+	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, Drift)
+	RequireGradients(t, actor, Read(t, parts.Sets.Actor.Adam.M))
+	RequireGradients(t, critic, Read(t, parts.Sets.Critic.Adam.M))
+	before, _ := parts.Dev.Live()
+	stats, err = parts.Step(t.Context(), Still)
 	require.NoError(t, err)
 	require.True(t, stats.Skipped, "there is no gradient left")
-	after, _ := parts.dev.Live()
+	after, _ := parts.Dev.Live()
 	require.Equal(t, before, after)
 }
 
 // A shared critic's step is the sum of the policy's and ValueCoef times the
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SharedCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	alone, _, _ := vlmtest.GradientsOf(t, m.sets, b, o)
-	require.Zero(t, vlmtest.Largest(alone["score.weight"]))
+	alone, _, _ := GradientsOf(t, m.Sets, b, o)
+	require.Zero(t, Largest(alone["score.weight"]))
 	o.ValueCoef = 1
-	one, _, _ := vlmtest.GradientsOf(t, m.sets, b, o)
+	one, _, _ := GradientsOf(t, m.Sets, b, o)
 	o.ValueCoef = 3
-	three, _, s := vlmtest.GradientsOf(t, m.sets, b, o)
+	three, _, s := GradientsOf(t, m.Sets, b, o)
 	require.Positive(t, s.ValueLoss)
 	require.Zero(t, s.CriticNorm, "it has no weights of its own")
 	want := map[string][]float32{}
@@ -124,16 +126,16 @@ func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 			want[name] = append(want[name], alone[name][i]+3*(one[name][i]-alone[name][i]))
 		}
 	}
-	vlmtest.RequireGradients(t, want, three)
-	require.Positive(t, vlmtest.Largest(three["score.weight"]))
+	RequireGradients(t, want, three)
+	require.Positive(t, Largest(three["score.weight"]))
 }
 
 func TestSeparateCriticLearnsItsReturns(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
-	before := weightsOf(t, m.sets.Actor)
+	before := Read(t, m.Sets.Actor.Weights)
 	o := policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
 	var losses []float64
 	for range 25 {
@@ -143,21 +145,21 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 		losses = append(losses, s.ValueLoss)
 	}
 	require.Less(t, losses[24], losses[0]/4)
-	require.Equal(t, before, weightsOf(t, m.sets.Actor), "training the critic alone leaves the policy bit for bit")
-	require.Nil(t, m.sets.Actor.Adam)
+	require.Equal(t, before, Read(t, m.Sets.Actor.Weights), "training the critic alone leaves the policy bit for bit")
+	require.Nil(t, m.Sets.Actor.Adam)
 
-	critic := weightsOf(t, m.sets.Critic)
+	critic := Read(t, m.Sets.Critic.Weights)
 	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 	require.NoError(t, err)
-	require.Equal(t, critic, weightsOf(t, m.sets.Critic), "and ValueCoef 0 leaves the critic")
-	require.NotEqual(t, before, weightsOf(t, m.sets.Actor))
+	require.Equal(t, critic, Read(t, m.Sets.Critic.Weights), "and ValueCoef 0 leaves the critic")
+	require.NotEqual(t, before, Read(t, m.Sets.Actor.Weights))
 }
 
 // The gradient of clipped value errors is that of plain ones with the same
 // derivatives by value, which package loss computes from Score's values.
 func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
@@ -171,7 +173,7 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 		&loss.ValueBatch[float32]{Offsets: b.Offsets, Mask: mask, Value: s.Values, OldValue: b.OldValues, Return: b.Returns}))
 
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
-	_, clipped, stats := vlmtest.GradientsOf(t, m.sets, b, o)
+	_, clipped, stats := GradientsOf(t, m.Sets, b, o)
 	require.InDelta(t, plain.Loss, stats.ValueLoss, 1e-5*plain.Loss)
 	require.InDelta(t, plain.Metrics.ClipFraction, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
@@ -183,13 +185,13 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 		}
 	}
 	o.ValueClip = 0
-	_, want, _ := vlmtest.GradientsOf(t, m.sets, b, o)
-	vlmtest.RequireGradients(t, want, clipped)
+	_, want, _ := GradientsOf(t, m.Sets, b, o)
+	RequireGradients(t, want, clipped)
 }
 
 func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen2, Options{})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	clear(b.Advantages)
 	opt := policy.DefaultOptimizer()
 	opt.Rate = 3e-3
@@ -206,16 +208,16 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 // If XLA fuses that, the last bit of a float32 may differ.
 func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 	for _, decay := range []float64{0, 0.1} {
-		m := newTiny(t, model.Qwen25VL, Options{})
-		b := vlmtest.PlayedBatch(t, m.sets, m.text)
+		m := New(t, model.Qwen25VL, Options{})
+		b := PlayedBatch(t, m.Sets, m.Text)
 		clear(b.Advantages)
-		before := weightsOf(t, m.sets.Actor)
+		before := Read(t, m.Sets.Actor.Weights)
 		opt := policy.DefaultOptimizer()
 		opt.Rate, opt.WeightDecay = 0.5, decay
 		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 		require.NoError(t, err)
 		require.Zero(t, s.GradNorm)
-		for name, after := range weightsOf(t, m.sets.Actor) {
+		for name, after := range Read(t, m.Sets.Actor.Weights) {
 			for i, x := range before[name] {
 				require.InDelta(t, (1-0.5*decay)*float64(x), after[i], 2e-7*math.Abs(float64(x)), name)
 			}
@@ -224,8 +226,8 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 }
 
 func TestSkippedStepsChangeNothing(t *testing.T) {
-	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
@@ -233,8 +235,8 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
-		for _, l := range []*learn.Learner{m.sets.Actor, m.sets.Critic} {
-			out = append(out, vlmtest.Read(t, l.Weights), vlmtest.Read(t, l.Adam.M), vlmtest.Read(t, l.Adam.V))
+		for _, l := range []*learn.Learner{m.Sets.Actor, m.Sets.Critic} {
+			out = append(out, Read(t, l.Weights), Read(t, l.Adam.M), Read(t, l.Adam.V))
 		}
 		return out
 	}
@@ -245,7 +247,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.Skipped)
 		require.Equal(t, before, state())
-		require.Equal(t, []int{1, 1}, []int{m.sets.Actor.Adam.Steps, m.sets.Critic.Adam.Steps})
+		require.Equal(t, []int{1, 1}, []int{m.Sets.Actor.Adam.Steps, m.Sets.Critic.Adam.Steps})
 		return s
 	}
 	limited := opt
@@ -273,21 +275,29 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 }
 
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
-	m := newTiny(t, model.Qwen2, Options{})
-	b := vlmtest.PlayedBatch(t, m.sets, m.text)
+	m := New(t, model.Qwen2, Options{})
+	b := PlayedBatch(t, m.Sets, m.Text)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	free, _, s := vlmtest.GradientsOf(t, m.sets, b, o)
-	clip := vlmtest.Still
+	free, _, s := GradientsOf(t, m.Sets, b, o)
+	clip := Still
 	clip.GradClip = s.GradNorm / 4
 	after, err := m.Update(t.Context(), b, o, clip)
 	require.NoError(t, err)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
-	for name, x := range vlmtest.Read(t, m.sets.Actor.Adam.M) {
-		squares += math.Pow(length(x), 2)
+	for name, x := range Read(t, m.Sets.Actor.Adam.M) {
+		squares += math.Pow(norm(x), 2)
 		for i := range x {
-			require.InDelta(t, float64(free[name][i])/4, x[i], vlmtest.GradLimit*vlmtest.Largest(x), name)
+			require.InDelta(t, float64(free[name][i])/4, x[i], GradLimit*Largest(x), name)
 		}
 	}
 	require.InEpsilon(t, clip.GradClip, math.Sqrt(squares), 1e-4)
+}
+
+func norm(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
 }

@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"fmt"
@@ -12,11 +12,10 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
@@ -24,7 +23,7 @@ var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(m
 // spoil puts x into a tensor of a file.
 func spoil(t *testing.T, path, name string, at int, x float32) {
 	t.Helper()
-	edit(t, path, func(_ map[string]safetensors.Tensor, values map[string][]float32) {
+	Edit(t, path, func(_ map[string]safetensors.Tensor, values map[string][]float32) {
 		require.Contains(t, values, name)
 		values[name][at] = x
 	})
@@ -42,7 +41,7 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 				y := slices.Clone(x)
 				y[i] = bad
 				err := net.CheckFinite("x", y)
-				require.ErrorIs(t, err, ErrNotFinite)
+				require.ErrorIs(t, err, net.ErrNotFinite)
 				require.ErrorContains(t, err, fmt.Sprintf("x: entry %d is %s, must be finite", i, text))
 			}
 		}
@@ -52,31 +51,31 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	const name = "model.layers.1.mlp.up_proj.weight"
 	for text, bad := range notFinite {
-		dir := vlmtest.Folder(t, model.Qwen3, nil)
+		dir := Folder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
-		_, err := Open(t.Context(), dir, Options{Backend: backend.Go})
-		require.ErrorIs(t, err, ErrNotFinite)
+		_, err := TryOpen(t.Context(), dir, Options{})
+		require.ErrorIs(t, err, net.ErrNotFinite)
 		require.ErrorContains(t, err, fmt.Sprintf("%s: entry 5 is %s, must be finite", name, text))
 	}
 	t.Run("of an adapter", func(t *testing.T) {
-		dir := vlmtest.Folder(t, model.Qwen3, nil)
-		saved := filepath.Join(save(t, openTiny(t, dir, Options{LoRA: lora()})), learn.ActorFolder)
+		dir := Folder(t, model.Qwen3, nil)
+		saved := filepath.Join(Open(t, dir, Options{LoRA: Adapters()}).Saved(t), learn.ActorFolder)
 		path := filepath.Join(saved, "adapter_model.safetensors")
 		r, err := safetensors.Open(path)
 		require.NoError(t, err)
 		name := r.Names()[0]
 		require.NoError(t, r.Close())
 		spoil(t, path, name, 0, float32(math.NaN()))
-		_, err = Open(t.Context(), dir, Options{Backend: backend.Go, Adapter: saved})
-		require.ErrorIs(t, err, ErrNotFinite)
+		_, err = TryOpen(t.Context(), dir, Options{Adapter: saved})
+		require.ErrorIs(t, err, net.ErrNotFinite)
 		require.ErrorContains(t, err, name)
 	})
 	t.Run("of a checkpoint", func(t *testing.T) {
-		m := newTiny(t, model.Qwen3, Options{})
-		vlmtest.Train(t, m.sets, m.text, 1)
-		good := save(t, m)
-		vlmtest.Train(t, m.sets, m.text, 1)
-		now := save(t, m)
+		m := New(t, model.Qwen3, Options{})
+		Train(t, m.Sets, m.Text, 1)
+		good := m.Saved(t)
+		Train(t, m.Sets, m.Text, 1)
+		now := m.Saved(t)
 		for path, name := range map[string]string{
 			filepath.Join(learn.ActorFolder, "model.safetensors"):     name,
 			filepath.Join(learn.OptimizerFolder, "actor.safetensors"): "v." + name,
@@ -85,26 +84,26 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 			require.NoError(t, os.CopyFS(bad, os.DirFS(good)))
 			spoil(t, filepath.Join(bad, path), name, 1, float32(math.Inf(1)))
 			err := m.Restore(t.Context(), bad)
-			require.ErrorIs(t, err, ErrCheckpoint)
-			require.ErrorIs(t, err, ErrNotFinite)
+			require.ErrorIs(t, err, learn.ErrCheckpoint)
+			require.ErrorIs(t, err, net.ErrNotFinite)
 			require.ErrorContains(t, err, name+": entry 1 is +Inf, must be finite")
-			vlmtest.RequireSameFiles(t, now, save(t, m))
+			RequireSameFiles(t, now, m.Saved(t))
 		}
 	})
 }
 
 func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
-	m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
-	rows, want := vlmtest.FourRows(t, m.text)
+	m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
+	rows, want := FourRows(t, m.Text)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
-		require.NoError(t, m.sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
+		require.NoError(t, m.Sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 			if part.Name == name {
 				return slices.Repeat([]float32{float32(math.NaN())}, len(old)), nil
 			}
 			return old, nil
 		}))
 		_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: what == "log-probs", Values: what == "values"}, 1)
-		require.ErrorIs(t, err, ErrNotFinite)
+		require.ErrorIs(t, err, net.ErrNotFinite)
 		require.ErrorContains(t, err, "vlm: score: ")
 		require.ErrorContains(t, err, what+": entry ")
 	}
