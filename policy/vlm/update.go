@@ -60,37 +60,42 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		return nil, err
 	}
 	out := &policy.Scores{}
-	run := func(l *learn.Learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		h := l.Net.Head(tokens, value)
+	run := func(l *learn.Learner, h *model.Head) (*net.Scored, error) {
 		s := net.NewScored(h, len(rows.Tokens))
 		if leaves != nil {
-			if err = l.ScoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature); err != nil {
-				return nil, nil, nil, err
+			if err := l.ScoreLeaves(ctx, leaves, h, s, m.opts.HeadTokens, temperature); err != nil {
+				return nil, err
 			}
 		}
-		if err = errors.Join(net.CheckFinite("log-probs", s.LogProb), net.CheckFinite("entropies", s.Entropy), net.CheckFinite("values", s.Value)); err != nil {
-			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
+		err := errors.Join(net.CheckFinite("log-probs", s.LogProb), net.CheckFinite("entropies", s.Entropy), net.CheckFinite("values", s.Value))
+		if err != nil {
+			return nil, fmt.Errorf("vlm: score: %w", err)
 		}
-		return s.LogProb, s.Entropy, s.Value, nil
+		return s, nil
 	}
-	tokens := what.LogProbs || what.Entropy
+	tokens := what.LogProbs || what.Entropy || what.SumPiSquared
 	shared := what.Values && m.critic == nil
 	if tokens || shared {
-		lp, ent, val, err := run(m.actor, tokens, shared)
+		h := m.actor.Net.Head(tokens, shared)
+		h.Squares = what.SumPiSquared
+		s, err := run(m.actor, h)
 		if err != nil {
 			return nil, err
 		}
 		if what.LogProbs {
-			out.LogProbs = lp
+			out.LogProbs = s.LogProb
 		}
 		if what.Entropy {
-			out.Entropy = ent
+			out.Entropy = s.Entropy
 		}
-		out.Values = val
+		out.Values, out.SumPiSquared = s.Value, s.Squares
 	}
 	if what.Reference {
 		err := m.ref.OnDevices(false, func() error {
-			out.Reference, _, _, err = run(m.ref, true, false)
+			s, err := run(m.ref, m.ref.Net.Head(true, false))
+			if err == nil {
+				out.Reference = s.LogProb
+			}
 			return err
 		})
 		if err != nil {
@@ -99,7 +104,10 @@ func (m *Model) score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	}
 	if what.Values && m.critic != nil {
 		err := m.critic.OnDevices(false, func() error {
-			_, _, out.Values, err = run(m.critic, false, true)
+			s, err := run(m.critic, m.critic.Net.Head(false, true))
+			if err == nil {
+				out.Values = s.Value
+			}
 			return err
 		})
 		if err != nil {
