@@ -18,13 +18,15 @@ import (
 // stores it as JSON. A run resumed from a state and the weights of the same step equals an
 // uninterrupted run.
 type State struct {
-	Step       int             `json:"step"`              // finished training steps
-	KLCoef     float64         `json:"kl_coef"`           // coefficient for the next step
-	Skipped    int             `json:"skipped_in_a_row"`  // optimiser steps
-	Rewards    json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
-	Prefetched PrefetchedSteps `json:"ahead,omitempty"`   // episodes collected for the next steps
-	Best       *Best           `json:"best,omitempty"`    // best validation; Checkpointer.KeepBest has saved its policy
-	Stability  StabilityState  `json:"trouble"`           // state of group stability
+	Step    int             `json:"step"`              // finished training steps
+	KLCoef  float64         `json:"kl_coef"`           // coefficient for the next step
+	Skipped int             `json:"skipped_in_a_row"`  // optimiser steps
+	Rewards json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
+	// Baselines are those of estimator rae, by environment.
+	Baselines  map[string]float64 `json:"baselines,omitempty"`
+	Prefetched PrefetchedSteps    `json:"ahead,omitempty"` // episodes collected for the next steps
+	Best       *Best              `json:"best,omitempty"`  // best validation; Checkpointer.KeepBest has saved its policy
+	Stability  StabilityState     `json:"trouble"`         // state of group stability
 	// Interrupted means that the run was stopped directly after the step: the validation and
 	// the checkpoint after it, if due, were not done.
 	Interrupted bool `json:"interrupted,omitempty"`
@@ -40,6 +42,7 @@ type progress struct {
 	best        *Best       // validation so far; nil for none
 	kl          reward.Controller
 	normalizer  *reward.Normalizer // nil for none
+	baselines   map[string]float64 // of estimator rae; replaced, never changed
 
 	begun    bool   // steps were done since Restore or the start
 	updating bool   // an update is running, so the weights belong to no finished step
@@ -49,7 +52,7 @@ type progress struct {
 
 // state returns the current state without prefetched episodes.
 func (p *progress) state(stability *StabilityState) (State, error) {
-	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone()}
+	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone(), Baselines: p.baselines}
 	if p.kl != nil {
 		s.KLCoef = p.kl.Coefficient()
 	}
@@ -93,7 +96,7 @@ func (p *progress) checkWeights() error {
 // episodes that are older than a number of updates are not used.
 func (p *progress) resume(oldest int) error {
 	p.done, p.skipped, p.best, p.ahead = p.from.Step, p.from.Skipped, p.from.Best, restored(p.from.Prefetched, oldest)
-	p.inSnapshots = p.ahead
+	p.inSnapshots, p.baselines = p.ahead, p.from.Baselines
 	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
 		a.Value = p.from.KLCoef
 	}

@@ -176,6 +176,9 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
 		v.Say("{algorithm.adv_estimator} %s computes advantages over the GAE mask, but {rollout_manager.use_gae_mask} is false", name)
 	}
+	if spec.Squares && c.Algorithm.Correction.Bypass {
+		v.Say("{algorithm.adv_estimator} %s reads the policy's probabilities before the update, which {algorithm.rollout_correction.bypass_mode} does not compute", name)
+	}
 	if spec.NeedLoss && !c.Rollout.LossMask {
 		v.Say("{algorithm.adv_estimator} %s needs a loss mask, but {rollout_manager.use_loss_mask} is false", name)
 	}
