@@ -61,8 +61,11 @@ func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 }
 
 // checkTurn resets an environment, and checks a sample turn with a model's dialogue, nil for one
-// behind an API.
+// behind an API. Agents are not started.
 func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated) error {
+	if _, ok := game.(rollout.Caller); ok {
+		return nil
+	}
 	system, err := game.System(ctx)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
+	"vagen/rollout/gateway"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/judges"
@@ -183,6 +184,9 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
 	}
 	pl.SetWorkers(e.Config.Run.Workers)
+	if strings.EqualFold(s.Name, gateway.Name) {
+		pl.Patience = 50 * time.Millisecond // agents start and answer when they like
+	}
 	if e.Config.Run.Retry {
 		pl.Retry = rollout.DefaultRetry()
 	}
@@ -297,8 +301,12 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	}
 	return p, apart, func() {
 		done()
-		if err := e.models.Close(); err != nil {
-			log.Error("closing the judge failed", "err", err)
+		err := e.models.Close()
+		for i := range e.Tasks {
+			err = errors.Join(err, e.Tasks[i].Player.Envs.Close())
+		}
+		if err != nil {
+			log.Error("closing the judge or environments failed", "err", err)
 		}
 	}, nil
 }
