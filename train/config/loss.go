@@ -9,7 +9,7 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, ipo, dro, vespo, luspo"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po"`
 	loss.Single `yaml:",inline"`
 }
 
@@ -152,6 +152,9 @@ func (v *validator) bypass(c *Config) {
 	}
 	if r.Level != nil {
 		v.Say("{algorithm.rollout_correction.bypass_mode} is true: the ratios of the loss include the difference between sampling and training, and {algorithm.rollout_correction.rollout_is} would correct it twice")
+	}
+	if c.Agent.Actor.Loss.Mode == "m2po" {
+		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} m2po compares sampling log-probs with training log-probs, which {algorithm.rollout_correction.bypass_mode} does not compute")
 	}
 	if r.Reject != nil {
 		v.Say("{algorithm.rollout_correction.rollout_rs} compares sampling log-probs with training log-probs, which {algorithm.rollout_correction.bypass_mode} does not compute")
