@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"vagen/env"
 	"vagen/internal/modeldir"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 )
 
@@ -78,4 +81,12 @@ func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated
 		return fmt.Errorf("%w: %w (prompt_format of the environment)", config.ErrConfig, err)
 	}
 	return nil
+}
+
+// patience is how long episodes wait for each other: agents start and answer when they like.
+func patience(name string) time.Duration {
+	if strings.EqualFold(name, gateway.Name) {
+		return 50 * time.Millisecond
+	}
+	return 0
 }

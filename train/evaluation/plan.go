@@ -23,7 +23,6 @@ import (
 	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
-	"vagen/rollout/gateway"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/judges"
@@ -179,14 +178,11 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	}
 	registry := e.own.Envs()
 	pl := rollout.Player{
-		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
+		Patience: patience(s.Name), Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
 		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
 	}
 	pl.SetWorkers(e.Config.Run.Workers)
-	if strings.EqualFold(s.Name, gateway.Name) {
-		pl.Patience = 50 * time.Millisecond // agents start and answer when they like
-	}
 	if e.Config.Run.Retry {
 		pl.Retry = rollout.DefaultRetry()
 	}
@@ -301,11 +297,11 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	}
 	return p, apart, func() {
 		done()
-		err := e.models.Close()
+		errs := []error{e.models.Close()}
 		for i := range e.Tasks {
-			err = errors.Join(err, e.Tasks[i].Player.Envs.Close())
+			errs = append(errs, e.Tasks[i].Player.Envs.Close())
 		}
-		if err != nil {
+		if err := errors.Join(errs...); err != nil {
 			log.Error("closing the judge or environments failed", "err", err)
 		}
 	}, nil
