@@ -23,6 +23,8 @@ type live struct {
 	running bool          // a call of the environment is running
 	ended   bool          // the episode has ended
 	retry   bool          // the episode has ended and will be played again
+	// followed says that the episode has ended, and that Player.Next has not been asked yet.
+	followed bool
 
 	restart bool    // a further attempt has to open the environment
 	from    *branch // where a recorded episode is continued; nil for others
