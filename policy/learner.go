@@ -44,9 +44,13 @@ type Batch struct {
 	// AuxWeight is each token's factor in the entropy and KL terms; nil means Weight.
 	// Losses with a fixed aggregation of their own do not change these terms' aggregation.
 	AuxWeight []float32
+	// EchoWeight is each token's factor in −log-prob, which is added to the policy loss: of tokens that the environment
+	// wrote, so that the policy learns to predict them. They need no Weight. nil is none.
+	EchoWeight []float32
 
 	OldLogProbs []float32 // under the policy that wrote the rows
 	Reference   []float32 // log-probs under the reference policy
+	Sampled     []float32 // log-probs when the tokens were sampled; only for losses that say so, see loss.Sampled
 	Advantages  []float32
 	Returns     []float32
 	OldValues   []float32 // of the critic before the update; only for ValueClip
@@ -63,11 +67,12 @@ type Batch struct {
 
 // Objective is the function that an optimiser step minimises:
 //
-//	Σ w·policy loss + Σ aux·(KLCoef·KL − EntropyCoef·entropy) + ValueCoef·½·Σ wv·(V − R)²
+//	Σ w·policy loss − Σ echo·log-prob + Σ aux·(KLCoef·KL − EntropyCoef·entropy) + ValueCoef·½·Σ wv·(V − R)²
 //
-// or, with Imitate, −Σ w·log-prob only. The losses are those of package policy/loss.
+// or, with Imitate, Σ w·loss.NLL only. The losses are those of package policy/loss.
 type Objective struct {
 	Imitate     bool
+	DFT         bool    // of loss.NLL
 	Temperature float64 // divides the logits; must be the one of sampling
 	// Policy is the policy loss, built-in or custom; nil is loss.DefaultPPO.
 	Policy      loss.Policy

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"vagen/internal/floats"
 	"vagen/policy/loss"
 )
 
@@ -34,7 +35,8 @@ func (o *Objective) Check() error {
 
 // Evaluation is the value of an Objective and its derivatives, in plain Go.
 type Evaluation struct {
-	Loss    float64 // Σ w·policy loss, or −Σ w·log-prob with Imitate
+	Loss    float64 // Σ w·policy loss, or Σ w·loss.NLL with Imitate
+	Echo    float64 // −Σ echo·log-prob
 	KL      float64 // Σ aux·KL
 	Entropy float64 // Σ aux·entropy
 	Value   float64 // ½·Σ wv·(V − R)², clipped
@@ -45,6 +47,7 @@ type Evaluation struct {
 	Metrics  loss.Metrics // of the policy loss; zero with Imitate
 
 	hasEntropy                          bool
+	echoed, surprise                    float64 // tokens with EchoWeight, and the sum of their −log-probs
 	weight, aux, valueWeight, valueClip float64 // sums of weights; valueClip of tokens whose value is clipped
 }
 
@@ -67,8 +70,8 @@ func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: objective: %w", err)
 	}
-	for _, sum := range []float64{e.Loss, e.KL, e.Entropy, e.Value} {
-		if math.IsNaN(sum) || math.IsInf(sum, 0) {
+	for _, sum := range []float64{e.Loss, e.Echo, e.KL, e.Entropy, e.Value} {
+		if !floats.Finite(sum) {
 			return nil, fmt.Errorf("policy: objective: the sum over the batch is %v: %w", sum, loss.ErrNotFinite)
 		}
 	}
@@ -93,7 +96,7 @@ func (o *Objective) checkColumns(b *Batch, s *Scores) error {
 		need   bool
 	}{
 		{"log-probs", len(s.LogProbs), actor}, {"entropies", len(s.Entropy), actor && s.Entropy != nil}, {"Weight", len(b.Weight), actor},
-		{"AuxWeight", len(b.AuxWeight), rl && b.AuxWeight != nil}, {"Reference", len(b.Reference), rl && o.KL != loss.NoKL},
+		{"AuxWeight", len(b.AuxWeight), rl && b.AuxWeight != nil}, {"EchoWeight", len(b.EchoWeight), rl && b.EchoWeight != nil}, {"Reference", len(b.Reference), rl && o.KL != loss.NoKL},
 		{"Turn", len(b.Turn), rl && b.Turn != nil}, {"values", len(s.Values), critic}, {"ValueWeight", len(b.ValueWeight), critic},
 		{"Returns", len(b.Returns), critic}, {"OldValues", len(b.OldValues), critic && o.ValueClip > 0},
 	} {
@@ -109,7 +112,8 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 	n := len(b.Tokens)
 	aux := b.Weight
 	if o.Imitate {
-		e.imitate(b, s.LogProbs)
+		e.Slopes.LogProbs = make([]float64, n)
+		e.Loss, _, _ = e.imitate(b.Weight, s.LogProbs, o.DFT)
 	} else {
 		if err := o.evalLoss(e, b, s.LogProbs); err != nil {
 			return err
@@ -117,6 +121,7 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 		if b.AuxWeight != nil {
 			aux = b.AuxWeight
 		}
+		e.Echo, e.surprise, e.echoed = e.imitate(b.EchoWeight, s.LogProbs, false)
 	}
 	if e.hasEntropy = s.Entropy != nil; e.hasEntropy && o.EntropyCoef != 0 && !o.Imitate {
 		e.Slopes.Entropy = make([]float64, n)
@@ -155,7 +160,7 @@ func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error 
 	var r loss.Result
 	if err := loss.EvalWeighted(&r, o.PolicyLoss(), b.Weight, &loss.Batch[float32]{
 		Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
-		Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn, Seed: b.Seed,
+		Weight: b.RolloutWeight, Ref: b.Reference, Sampled: b.Sampled, Turn: b.Turn, Seed: b.Seed,
 	}); err != nil {
 		return err
 	}
@@ -168,15 +173,18 @@ func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error 
 	return nil
 }
 
-// imitate evaluates −Σ w·log-prob.
-func (e *Evaluation) imitate(b *Batch, logProbs []float32) {
-	e.Slopes.LogProbs = make([]float64, len(logProbs))
-	for i, w := range b.Weight {
-		if w != 0 {
-			e.Loss -= float64(w) * float64(logProbs[i])
-			e.Slopes.LogProbs[i] = -float64(w)
+// imitate adds the supervised loss of the tokens with a weight to the slopes, and returns its weighted and plain
+// sums and the number of these tokens.
+func (e *Evaluation) imitate(weights, logProbs []float32, dft bool) (weighted, plain, tokens float64) {
+	for i, w := range weights {
+		if w == 0 {
+			continue
 		}
+		x, slope := loss.NLL(float64(logProbs[i]), dft)
+		weighted, plain, tokens = weighted+float64(w)*x, plain+x, tokens+1
+		e.Slopes.LogProbs[i] += float64(w) * slope
 	}
+	return weighted, plain, tokens
 }
 
 // evalValue evaluates the value loss.
@@ -217,6 +225,12 @@ func (e *Evaluation) Report(s *Stats) {
 	if m := e.Metrics; m.Tokens > 0 {
 		s.ClipFrac, s.ClipFracLow, s.RatioMax = m.ClipFraction, m.ClipFractionLower, m.RatioMax
 		s.Metrics = maps.Collect(m.All())
+	}
+	if e.echoed > 0 {
+		if s.Metrics == nil {
+			s.Metrics = map[string]float64{}
+		}
+		s.Metrics["actor/echo_loss"], s.Metrics["actor/echo_nll"] = e.Echo, e.surprise/e.echoed
 	}
 }
 

@@ -155,8 +155,8 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 13, local,
-		"vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, dppo_tv, dppo_kl, dppo_prime, ipo, dro")
+	require.Equal(t, 14, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, "+
+		"dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro")
 }
 
 // TestTermsAreLeftOutWithoutTheirScores, and what is not read may hold anything.

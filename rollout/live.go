@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/floats"
 	"vagen/internal/rng"
 	"vagen/mask"
 	"vagen/policy"
@@ -329,7 +330,7 @@ func (row *Row) append(c policy.Completion, responses int, summary bool) error {
 		return fmt.Errorf("the policy returned %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens))
 	}
 	for i, x := range c.LogProbs {
-		if !finite(float64(x)) {
+		if !floats.Finite(x) {
 			return fmt.Errorf("the policy returned the log-prob %v for token %d, must be finite", x, i)
 		}
 	}

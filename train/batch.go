@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"vagen/advantage"
 	"vagen/mask"
@@ -162,6 +163,17 @@ func (b *batch) useSampledLogProbs() {
 	}
 }
 
+// samplingLogProbs returns the log-probs at sampling, and the old ones of tokens that were not sampled.
+func (b *batch) samplingLogProbs() []float32 {
+	out := slices.Clone(b.old)
+	for i, x := range b.sampled {
+		if b.written[i] && !b.forced[i] {
+			out[i] = x
+		}
+	}
+	return out
+}
+
 func errScores(what string, n, tokens int) error {
 	return fmt.Errorf("train: the learner returned %d %s for %d tokens", n, what, tokens)
 }
@@ -225,8 +237,22 @@ func slice[T any](offsets, rows []int, x []T) []T {
 	return out
 }
 
-// miniBatch returns the learner's batch for one optimiser step, with token weights.
-func (b *batch) miniBatch(rows []int, a config.Aggregation) (*policy.Batch, error) {
+// heard marks what the environment wrote after the first response of each row.
+func (b *batch) heard() []bool {
+	out := make([]bool, len(b.written))
+	for row := range b.rows.Len() {
+		answered := false
+		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			answered = answered || b.written[i]
+			out[i] = answered && !b.written[i]
+		}
+	}
+	return out
+}
+
+// miniBatch returns the learner's batch for one optimiser step, with token weights. alpha is the weight of the
+// prediction of observations.
+func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*policy.Batch, error) {
 	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted, value []bool
 	off := b.rows.Offsets
@@ -248,6 +274,15 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation) (*policy.Batch, erro
 	}
 	if out.ValueWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, value); err != nil {
 		return nil, err
+	}
+	if alpha != 0 {
+		out.EchoWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, slice(off, rows, b.heard()))
+		if err != nil {
+			return nil, err
+		}
+		for i := range out.EchoWeight {
+			out.EchoWeight[i] *= float32(alpha)
+		}
 	}
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
 	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)

@@ -8,6 +8,7 @@ import (
 	"vagen/advantage"
 	"vagen/internal/rng"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -114,9 +115,13 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 			for _, i := range order[from:min(from+p.miniBatch, len(order))] {
 				members[b.kept[i]] = true
 			}
-			part, err := b.miniBatch(b.rowsOf(members), aggregate)
+			rows := b.rowsOf(members)
+			part, err := b.miniBatch(rows, aggregate, t.Config.Algorithm.Echo.Alpha)
 			if err != nil {
 				return fmt.Errorf("train: %w", err)
+			}
+			if loss.Sampled(p.objective.PolicyLoss()) {
+				part.Sampled = slice(b.rows.Offsets, rows, b.samplingLogProbs())
 			}
 			part.Seed = rng.Derive(seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, p.objective, p.optimizer)

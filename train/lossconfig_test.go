@@ -50,6 +50,7 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		}
 		require.Nil(t, batch.AuxWeight, "%s: nothing else is averaged", name)
 		require.Nil(t, batch.RolloutWeight)
+		require.Equal(t, loss.Sampled(p), batch.Sampled != nil, name)
 		require.NoError(t, loss.CheckTurns(batch.Offsets, mask, batch.Turn))
 		turns := map[[2]int]bool{}
 		for row := range batch.Len() {
@@ -119,6 +120,9 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		corr + ".rollout_is_threshold=x":                                                                                corr + `: rollout_is_threshold: loss: bounds "x": want a number or lower_upper`,
 		corr + ".bypass_mode=true " + corr + ".rollout_is=token":                                                        corr + ".rollout_is would correct it twice",
 		corr + ".bypass_mode=true " + corr + ".rollout_rs=token_k1 " + corr + ".rollout_rs_threshold=2":                 corr + ".rollout_rs compares sampling log-probs",
+		corr + ".bypass_mode=true actor_rollout_ref.actor.policy_loss.loss_mode=m2po":                                   "m2po compares sampling log-probs",
+		"algorithm.echo.alpha=0.1 trainer.harness=no_concat":                                                            "the rows of trainer.harness no_concat end with their only response",
+		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                                                  "so that observations have the policy loss",
 		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                  "bypass_mode needs rollout_manager.use_loss_mask",
 		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                          "algorithm.kl_mask is attention",
 		corr + ".loss_type=reinforce":                                                                                   "cispo with bypass_mode",

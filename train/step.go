@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/reward"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -227,9 +228,9 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 
 // chargeKL subtracts the KL to the reference policy from rewards.
 func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
-	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
 	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
-	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
+	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
+		loss.KL(c.Algorithm.KLPenalty), coefficient)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metr
 	o := adamW(&c.SFT.Optim, c.SFT.GradClip, c.Agent.Actor.NormLimit)
 	o.Rate = rate(&c.SFT.Optim, step, c.Trainer.Steps)
 	t.progress.begun, t.progress.updating = true, true
-	stats, err := t.Learner.Update(t.updateContext(ctx), b, policy.Objective{Imitate: true, Temperature: 1}, o)
+	stats, err := t.Learner.Update(t.updateContext(ctx), b, policy.Objective{Imitate: true, DFT: c.SFT.Loss == "dft", Temperature: 1}, o)
 	if err != nil {
 		return nil, err
 	}

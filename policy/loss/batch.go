@@ -18,6 +18,7 @@ type Batch[T Float] struct {
 
 	Weight  []T     // optional: rollout correction, multiplies a token's loss, no gradient
 	Ref     []T     // log-prob of the reference policy; only for KL terms
+	Sampled []T     // log-prob when the token was sampled; only for losses that say so, see [Sampled]
 	Entropy []T     // entropy of the token's distribution; only for the entropy term
 	Turn    []int32 // turn of each counted token, not decreasing inside a row; only for turn losses
 
@@ -44,6 +45,7 @@ func (b *Batch[T]) check() error {
 		{"advantage", b.Advantage, false},
 		{"weight", b.Weight, true},
 		{"ref_log_prob", b.Ref, true},
+		{"sampled_log_prob", b.Sampled, true},
 		{"entropy", b.Entropy, true},
 	} {
 		if err := checkColumn(c.name, c.x, b.Offsets, b.Mask, c.optional); err != nil {
@@ -57,6 +59,7 @@ func (b *Batch[T]) check() error {
 type float64Copy struct {
 	batch                             Batch[float64]
 	logp, old, adv, weight, ref, entr []float64
+	sampled                           []float64
 }
 
 // widen returns the batch in float64: itself if it is float64, else a copy in w's memory.
@@ -72,6 +75,7 @@ func widen[T Float](w *float64Copy, b *Batch[T]) *Batch[float64] {
 		Advantage:  convert(&w.adv, b.Advantage),
 		Weight:     convert(&w.weight, b.Weight),
 		Ref:        convert(&w.ref, b.Ref),
+		Sampled:    convert(&w.sampled, b.Sampled),
 		Entropy:    convert(&w.entr, b.Entropy),
 		Turn:       b.Turn,
 		Seed:       b.Seed,

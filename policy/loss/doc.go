@@ -20,11 +20,18 @@
 //	cispo                CISPO      the weight, not the update         rare tokens must keep their gradient
 //	sapo                 SAPO       nothing; a smooth gate             clip fraction is high or jumps
 //	gmpo, geo_mean       GMPO       log-ratio inside a row's mean      outlier tokens destabilise GRPO
+//	dppo_tv, dppo_kl     DPPO       change of a token's probability    rare tokens are clipped too much by PPO
+//	dppo_skyrl           DPPO       the same since sampling            rollouts by an engine
+//	dppo_prime, ipo      PrimeDPPO  the same, and the log-ratio        asynchronous training
+//	dro                  DRO        log-ratio, by a price              off-policy data without a clip
+//	vespo                VESPO      joint ratio of the row, smoothly   asynchronous training, stale data
+//	luspo                LUSPO      mean ratio of the row              as gspo, without a preference for short rows
+//	m2po                 M2PO       ρ; drops tokens that have drifted  stale data
 //	clip_cov             ClipCov    ρ; drops tokens that cut entropy   entropy collapses
 //	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
 //	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
 //
-// [Registry] builds them by name. Custom losses implement [Policy]: policy.Objective takes
+// Any of them can be wrapped in an [OffPolicyMask]. [Registry] builds them by name. Custom losses implement [Policy]: policy.Objective takes
 // one as it is, and config.Registries.Losses makes a registered one known to
 // configurations. A loss of tokens that do not depend on each other says so: see [Local].
 //

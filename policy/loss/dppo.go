@@ -12,13 +12,20 @@ import "math"
 // moved the other way. The distance is p − p₀, or with KL that of the two events "this token" and
 // "another one": K = p₀·(old − new) + (1−p₀)·ln((1−p₀)/(1−p)), 1e-8 added inside the logarithm.
 //
+// With Surrogate, as in SkyRL, ℓ = −A·ρ with a gradient of ρ that is 0 beyond ±20, a token whose advantage is 0 is
+// kept, and Batch.Sampled takes the place of the old log-probs.
+//
 // arXiv:2602.04879, as verl's dppo_tv and dppo_kl, which read clip_ratio_low, clip_ratio_high and
-// clip_ratio_c (3) for Low, High and Cap.
+// clip_ratio_c (3) for Low, High and Cap; SkyRL's dppo has delta_low and delta_high (0.2).
 type DPPO struct {
 	Low, High float64 // largest distances, in [0, 1]; with KL in nats, not negative
 	Cap       float64 // largest weight of a token, > 1; 0 for none
 	KL        bool
+	Surrogate bool // not with Cap
 }
+
+// Sampled reports whether log-probs at sampling are read: see [Sampled].
+func (p DPPO) Sampled() bool { return p.Surrogate }
 
 // Local reports that tokens are independent: see [Local].
 func (DPPO) Local() bool { return true }
@@ -36,12 +43,21 @@ func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
 		if !m {
 			continue
 		}
-		t.LogRatio[i] = clampedRatio(t.LogRatio[i])
-		if !p.keeps(b.LogProb[i], b.OldLogProb[i], b.Advantage[i]) {
+		old, pass := b.OldLogProb[i], 1.0
+		if p.Surrogate && b.Sampled != nil {
+			old = b.Sampled[i]
+		}
+		t.LogRatio[i], pass = clamp(b.LogProb[i]-old, -maxLogRatio, maxLogRatio)
+		if !(p.Surrogate && b.Advantage[i] == 0) && !p.keeps(b.LogProb[i], old, b.Advantage[i]) {
 			t.Clipped++
 			continue
 		}
 		ratio := math.Exp(t.LogRatio[i])
+		if p.Surrogate {
+			t.Loss[i] = -b.Advantage[i] * ratio
+			t.Slope[i] = t.Loss[i] * pass
+			continue
+		}
 		if ratio > limit {
 			ratio = limit
 			t.ClippedLower++
@@ -70,6 +86,9 @@ func (p DPPO) keeps(now, old, adv float64) bool {
 func (p DPPO) check() error {
 	if err := notNegative("dppo", bound{"Low", p.Low}, bound{"High", p.High}); err != nil {
 		return err
+	}
+	if p.Surrogate && p.Cap != 0 {
+		return setting("dppo: Cap = %v, want 0 with Surrogate", p.Cap)
 	}
 	if p.Cap != 0 && !(p.Cap > 1 && finite(p.Cap)) {
 		return setting("dppo: Cap = %v, want more than 1, or 0 for none", p.Cap)

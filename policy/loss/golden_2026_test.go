@@ -226,11 +226,27 @@ func TestLUSPOAgreesWithTRL(t *testing.T) {
 func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var level string
 	golden.Need(t, c.Params, "importance_sampling_level", &level)
-	beta := number(t, c.Params, "beta")
-	if level != "sequence" || beta != 0 {
-		return // PPO, and a KL term inside the row's sum, which are not this loss
-	}
-	p := LUSPO{Low: number(t, c.Params, "epsilon"), High: number(t, c.Params, "epsilon_high"), Delta: optional(t, c.Params, "delta", 0)}
+	a := Actor{Aggregation: Aggregation{Mode: SeqMeanTokenSum}, KLCoef: number(t, c.Params, "beta")}
+	low, high, delta := number(t, c.Params, "epsilon"), number(t, c.Params, "epsilon_high"), optional(t, c.Params, "delta", 0)
 	b := batch2026[T](t, c, "old_log_prob")
-	compare2026(t, tally, c, sumOf(t, p, b), float64(b.Rows())*number(t, c.Params, "gradient_accumulation_steps"))
+	if a.Policy = (LUSPO{Low: low, High: high, Delta: delta}); level == "token" { // which is PPO with this aggregation
+		if delta != 0 {
+			return // a bound that PPO does not have
+		}
+		a.Policy = PPO{Low: low, High: high}
+	}
+	if a.KLCoef != 0 {
+		var corrected bool
+		if golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected); corrected {
+			return // a KL term whose slope depends on the ratio
+		}
+		a.KL, b.Ref = K3, column[T](t, c, "ref_log_prob")
+	}
+	var r ActorResult
+	if err := EvalActor(&r, a, b); err != nil {
+		t.Fatal(err)
+	}
+	_, full := count(b.Offsets, b.Mask)
+	got := &Result{Loss: r.Loss, Grad: r.GradLogProb}
+	compare2026(t, tally, c, got, float64(b.Rows())/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
 }

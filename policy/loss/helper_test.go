@@ -53,7 +53,7 @@ func (b *Batch[T]) add(mask bool, logp, old, adv, weight, ref, entropy T, turn i
 	b.OldLogProb = append(b.OldLogProb, old)
 	b.Advantage = append(b.Advantage, adv)
 	b.Weight = append(b.Weight, weight)
-	b.Ref = append(b.Ref, ref)
+	b.Ref, b.Sampled = append(b.Ref, ref), append(b.Sampled, ref)
 	b.Entropy = append(b.Entropy, entropy)
 	b.Turn = append(b.Turn, turn)
 }
@@ -73,7 +73,7 @@ func narrow(b *Batch[float64]) *Batch[float32] {
 	return &Batch[float32]{
 		Offsets: b.Offsets, Mask: b.Mask, Turn: b.Turn, Seed: b.Seed,
 		LogProb: to(b.LogProb), OldLogProb: to(b.OldLogProb), Advantage: to(b.Advantage),
-		Weight: to(b.Weight), Ref: to(b.Ref), Entropy: to(b.Entropy),
+		Weight: to(b.Weight), Ref: to(b.Ref), Sampled: to(b.Sampled), Entropy: to(b.Entropy),
 	}
 }
 
@@ -99,6 +99,12 @@ func everyPolicy() map[string]Policy {
 		"dro":        DRO{Beta: 0.3},
 		"vespo":      DefaultVESPO(),
 		"luspo":      LUSPO{Low: 0.05, High: 0.1, Delta: 1.05},
+		"dppo_skyrl": DPPO{Low: 0.05, High: 0.08, Surrogate: true},
+		"m2po":       M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}, Threshold: 0.05},
+
+		"m2po of one token": M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}},
+		"off-policy mask":   OffPolicyMask{Policy: LegacyPPO(), Delta: 0.01},
+		"from sampling":     OffPolicyMask{Policy: Reinforce{}, Delta: 0.01, FromSampling: true},
 	}
 }
 

@@ -22,6 +22,12 @@ func Local(p Policy) bool {
 	return ok && l.Local()
 }
 
+// Sampled reports whether p reads Batch.Sampled where it is given: p has a method Sampled() bool that says so.
+func Sampled(p Policy) bool {
+	s, ok := p.(interface{ Sampled() bool })
+	return ok && s.Sampled()
+}
+
 var (
 	_ Policy = PPO{}
 	_ Policy = GSPO{}
@@ -38,6 +44,8 @@ var (
 	_ Policy = DRO{}
 	_ Policy = VESPO{}
 	_ Policy = LUSPO{}
+	_ Policy = M2PO{}
+	_ Policy = OffPolicyMask{}
 )
 
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens
@@ -54,6 +62,7 @@ type Terms struct {
 
 	turns Metrics
 	order []int // scratch
+	kept  []bool
 	score []float64
 }
 

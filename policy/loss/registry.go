@@ -40,7 +40,15 @@ type Single struct {
 	VESPOLamPos  float64 `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight there"`
 	VESPOKNeg    float64 `yaml:"vespo_k_neg" doc:"vespo: exponent of the ratio for negative advantages"`
 	VESPOLamNeg  float64 `yaml:"vespo_lambda_neg" doc:"vespo: how soon large ratios lose weight there"`
+	DeltaLow     float64 `yaml:"delta_low" doc:"dppo_skyrl: largest distance of a token whose advantage is negative"`
+	DeltaHigh    float64 `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
+	DPPOType     string  `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
+	M2Threshold  float64 `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
 	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
+
+	// Any loss can be wrapped in an OffPolicyMask.
+	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
+	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"the same for the fall since the update began; slime's use_opsm has 1e-4"`
 }
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
@@ -52,7 +60,7 @@ func DefaultOptions() Options {
 			Clamp: ppo.Clamp, ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
 			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, DROBeta: 0.05, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
 			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
-			VESPOLamNeg: vespo.LambdaNeg,
+			VESPOLamNeg: vespo.LambdaNeg, DeltaLow: 0.2, DeltaHigh: 0.2, DPPOType: "binary_tv", M2Threshold: 0.04,
 		},
 	}
 }
@@ -145,6 +153,17 @@ func losses2026() map[string]byname.Entry[Builder] {
 			p := VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
 			return p, p.check()
 		}},
+		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL", Value: func(o Options) (Policy, error) {
+			if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
+				return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
+			}
+			p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
+			return p, p.check()
+		}},
+		"m2po": {About: "PPO without the tokens that training and sampling disagree most about", Value: func(o Options) (Policy, error) {
+			p := M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
+			return p, p.check()
+		}},
 		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
 			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
 			return p, p.check()
@@ -166,6 +185,9 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 		return nil, err
 	}
 	p, err := build(o)
+	if err == nil {
+		p, err = o.masked(p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("loss: policy loss %q: %w", name, err)
 	}

@@ -33,14 +33,36 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"dro":        DRO{0.7},
 		"vespo":      VESPO{2, 3, 3, 2},
 		"luspo":      LUSPO{Low: 0.1, High: 0.3},
+		"dppo_skyrl": DPPO{Low: 0.2, High: 0.2, Surrogate: true},
+		"m2po":       M2PO{PPO: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}, Threshold: 0.04},
 	} {
 		got, err := Builtin().New(name, o)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
 		}
 	}
-	if n := len(Builtin().Names()); n != 20 {
-		t.Errorf("%d names, the table above has 20", n)
+	if n := len(Builtin().Names()); n != 22 {
+		t.Errorf("%d names, the table above has 22", n)
+	}
+}
+
+func TestAnyLossCanBeMasked(t *testing.T) {
+	o, delta := DefaultOptions(), 0.5
+	o.MaskThreshold = &delta
+	got, err := Builtin().New("reinforce", o)
+	if want := (OffPolicyMask{Policy: Reinforce{}, Delta: 0.5, FromSampling: true}); err != nil || got != want {
+		t.Errorf("got %#v, %v, want %#v", got, err, want)
+	}
+	if Local(got) || !Sampled(got) {
+		t.Error("a mask of rows is local, or reads no log-probs at sampling")
+	}
+	o.OPSMDelta = &delta
+	if _, err := Builtin().New("reinforce", o); !errors.Is(err, ErrSetting) {
+		t.Errorf("two masks at once: %v", err)
+	}
+	o.MaskThreshold = nil
+	if got, err = Builtin().New("reinforce", o); err != nil || Sampled(got) {
+		t.Errorf("a mask since the update began reads log-probs at sampling (%v)", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/peft"
 )
 
@@ -27,7 +28,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
-		r.spec = m.actor.Net.Spec
+		r.spec = m.sets.Actor.Net.Spec
 		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
@@ -46,7 +47,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 			r.compareLogProbs("lora."+name, merged.LogProbs)
 		}
 		require.NoError(r.t, m.Save(r.t.Context(), filepath.Join(out, "saved")))
-		sameTensors(r.t, filepath.Join(dir, peft.WeightsFile), filepath.Join(out, "saved", actorFolder, peft.WeightsFile))
+		sameTensors(r.t, filepath.Join(dir, peft.WeightsFile), filepath.Join(out, "saved", learn.ActorFolder, peft.WeightsFile))
 	}, "lora")
 }
 
@@ -109,16 +110,16 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(m.actor.Net).Packs(&r.all, want)
+	packs, err := m.sets.Packer(m.sets.Actor.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := m.actor.Net.Forward(m.actor.Parts, p, false)
+		trace, err := m.sets.Actor.Net.Forward(m.sets.Actor.Parts, p, false)
 		require.NoError(r.t, err)
-		head := m.actor.Net.Head(true, false)
+		head := m.sets.Actor.Net.Head(true, false)
 		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(m.actor.Net.HeadInputs(head, m.actor.Parts), trace.X))
+		}).Run(append(m.sets.Actor.Net.HeadInputs(head, m.sets.Actor.Parts), trace.X))
 		require.NoError(r.t, err)
 		x, err := device.ReadNew[float32](logits[0])
 		require.NoError(r.t, err)
@@ -145,12 +146,12 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 // compareAdapterGradients compares the gradients of the recorded batch, of which
 // there must be one for each of the adapter's matrices and no other.
 func (r *recordedModel) compareAdapterGradients(m *Model) {
-	s := r.training(m.actor)
+	s := r.training(m.sets.Actor)
 	if s == nil || !r.has("lora.train.loss") {
 		return
 	}
-	grads, stats := s.gradients(r, m, m.actor)
-	defer m.actor.DropGradients()
+	grads, stats := s.gradients(r, m, m.sets.Actor)
+	defer m.sets.Actor.DropGradients()
 	r.tally.Float(r.t, "lora loss", stats.PolicyLoss, r.floats("lora.train.loss")[0], firstLossLimit)
 	compared := 0
 	for name, x := range grads {

@@ -12,6 +12,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 )
@@ -38,17 +39,17 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		o := Options{LoRA: lora(), Reference: true}
 		m := newTiny(t, family, o)
 		rows, want := fourRows(t, m)
-		before := weightsOf(t, m.actor)
+		before := weightsOf(t, m.sets.Actor)
 		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
 		train(t, m, 2)
-		for _, name := range changed(before, weightsOf(t, m.actor)) {
+		for _, name := range changed(before, weightsOf(t, m.sets.Actor)) {
 			require.Contains(t, name, ".lora_")
 		}
 		for name := range before {
 			if strings.HasSuffix(name, model.LoraB) {
-				require.Contains(t, changed(before, weightsOf(t, m.actor)), name, "every adapter is trained")
+				require.Contains(t, changed(before, weightsOf(t, m.sets.Actor)), name, "every adapter is trained")
 			}
 		}
 		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
@@ -86,8 +87,8 @@ func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 	require.NoError(t, m.Export(t.Context(), dir))
 	plain := openTiny(t, dir, Options{})
 	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
-	names := sortedNames(weightsOf(t, plain.actor))
-	require.Len(t, names, len(sortedNames(weightsOf(t, newTiny(t, model.Qwen25VL, Options{}).actor))))
+	names := sortedNames(weightsOf(t, plain.sets.Actor))
+	require.Len(t, names, len(sortedNames(weightsOf(t, newTiny(t, model.Qwen25VL, Options{}).sets.Actor))))
 }
 
 func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Keys(m)) }
@@ -99,15 +100,15 @@ func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 		whole := openTiny(t, dir, o)
 		train(t, whole, 2)
 		saved := save(t, whole)
-		require.FileExists(t, filepath.Join(saved, actorFolder, peft.ConfigFile))
-		require.NoFileExists(t, filepath.Join(saved, actorFolder, "model.safetensors"))
+		require.FileExists(t, filepath.Join(saved, learn.ActorFolder, peft.ConfigFile))
+		require.NoFileExists(t, filepath.Join(saved, learn.ActorFolder, "model.safetensors"))
 		train(t, whole, 2)
 		resumed := openTiny(t, dir, o)
 		require.NoError(t, resumed.Restore(t.Context(), saved))
 		train(t, resumed, 2)
-		require.Equal(t, weightsOf(t, whole.actor), weightsOf(t, resumed.actor), critic)
+		require.Equal(t, weightsOf(t, whole.sets.Actor), weightsOf(t, resumed.sets.Actor), critic)
 		if critic == SeparateCritic {
-			require.Equal(t, weightsOf(t, whole.critic), weightsOf(t, resumed.critic))
+			require.Equal(t, weightsOf(t, whole.sets.Critic), weightsOf(t, resumed.sets.Critic))
 		}
 		other := *lora()
 		other.Alpha++
@@ -120,9 +121,9 @@ func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{LoRA: lora()})
 	train(t, m, 2)
-	saved := filepath.Join(save(t, m), actorFolder)
+	saved := filepath.Join(save(t, m), learn.ActorFolder)
 	again := openTiny(t, dir, Options{Adapter: saved})
-	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
+	require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
 
 	fail := func(want string, o Options) {
 		o.Backend = backend.Go
@@ -190,9 +191,9 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 				require.False(t, m.cfg.Frozen(name), name)
 				requireNear(t, all[name], x, 1e-5*max(1, largest(all[name])), name)
 			}
-			before := weightsOf(t, m.actor)
+			before := weightsOf(t, m.sets.Actor)
 			train(t, m, 1)
-			moved := changed(before, weightsOf(t, m.actor))
+			moved := changed(before, weightsOf(t, m.sets.Actor))
 			require.NotEmpty(t, moved)
 			for _, name := range moved {
 				require.False(t, m.cfg.Frozen(name), name)
@@ -223,11 +224,11 @@ func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 		train(t, m, 1)
 		o.Seed = 5
 		again := openTiny(t, dir, o)
-		require.NotEqual(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
+		require.NotEqual(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
 		require.NoError(t, again.Restore(t.Context(), save(t, m)))
-		require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor), critic)
+		require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor), critic)
 		if critic == SeparateCritic {
-			require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic))
+			require.Equal(t, weightsOf(t, m.sets.Critic), weightsOf(t, again.sets.Critic))
 		}
 	}
 }

@@ -86,8 +86,7 @@ func requireSameFiles(t *testing.T, want, got string) {
 }
 
 func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new")
-	require.NoError(t, Create(dir, smallShape("qwen2_5_vl"), tinyWords, 5))
+	dir := tinyFolder(t, model.Qwen25VL, nil)
 	var saved []string
 	for range 2 {
 		m := openTiny(t, dir, Options{Critic: SeparateCritic, Seed: 2})
@@ -128,8 +127,8 @@ func TestSavedPolicyOpensAsAModel(t *testing.T) {
 		m := newTiny(t, family, Options{})
 		train(t, m, 1)
 		dir := save(t, m)
-		again := openTiny(t, filepath.Join(dir, actorFolder), Options{})
-		require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor), "%s", family)
+		again := openTiny(t, filepath.Join(dir, learn.ActorFolder), Options{})
+		require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor), "%s", family)
 		o := policy.Sampling{MaxTokens: 4}
 		p := []policy.Prompt{{Conversation: 1, Messages: say("left")}}
 		require.Equal(t, ask(t, m, o, p)[1].Tokens, ask(t, again, o, p)[1].Tokens)
@@ -140,17 +139,17 @@ func TestSavedCriticIsRestored(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	train(t, m, 1)
-	again := openTiny(t, dir, Options{Critic: SeparateCritic, CriticPath: filepath.Join(save(t, m), criticFolder), Seed: 77})
-	require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic))
+	again := openTiny(t, dir, Options{Critic: SeparateCritic, CriticPath: filepath.Join(save(t, m), learn.CriticFolder), Seed: 77})
+	require.Equal(t, weightsOf(t, m.sets.Critic), weightsOf(t, again.sets.Critic))
 }
 
 func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	first := save(t, m)
-	require.NoFileExists(t, filepath.Join(first, optimizerFolder, "actor.safetensors"))
+	require.NoFileExists(t, filepath.Join(first, learn.OptimizerFolder, "actor.safetensors"))
 	train(t, m, 1)
 	require.NoError(t, m.Restore(t.Context(), first))
-	require.Nil(t, m.actor.Adam)
+	require.Nil(t, m.sets.Actor.Adam)
 	requireSameFiles(t, first, save(t, m))
 }
 
@@ -189,8 +188,8 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	good := save(t, m)
 	train(t, m, 1)
 	now := save(t, m)
-	actor, moments := filepath.Join(actorFolder, "model.safetensors"), filepath.Join(optimizerFolder, "actor.safetensors")
-	critic := filepath.Join(criticFolder, "model.safetensors")
+	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"), filepath.Join(learn.OptimizerFolder, "actor.safetensors")
+	critic := filepath.Join(learn.CriticFolder, "model.safetensors")
 	cut := func(share float64) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			info, err := os.Stat(path)
@@ -214,11 +213,11 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 		harm   func(t *testing.T, path string)
 		wanted []string
 	}{
-		"torn weights":       {actor, cut(0.5), []string{actorFolder}},
-		"torn header":        {actor, cut(0.001), []string{actorFolder}},
-		"no weights":         {actor, remove, []string{actorFolder}},
+		"torn weights":       {actor, cut(0.5), []string{learn.ActorFolder}},
+		"torn header":        {actor, cut(0.001), []string{learn.ActorFolder}},
+		"no weights":         {actor, remove, []string{learn.ActorFolder}},
 		"torn moments":       {moments, cut(0.9), []string{moments}},
-		"no critic":          {critic, remove, []string{criticFolder}},
+		"no critic":          {critic, remove, []string{learn.CriticFolder}},
 		"a tensor is gone":   {actor, without("model.norm.weight", "visual.merger.ln_q.weight"), []string{"model.norm.weight", "visual.merger.ln_q.weight"}},
 		"a head is gone":     {critic, without("score.bias"), []string{"score.bias"}},
 		"a moment is gone":   {moments, without("m.model.language_model.norm.weight"), []string{"m.model.language_model.norm.weight"}},

@@ -39,7 +39,7 @@ func digestOf(t testing.TB, all ...*weights.Tensors) string {
 func stateOf(t testing.TB, m *Model) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
+	for name, l := range map[string]*learn.Learner{"actor": m.sets.Actor, "critic": m.sets.Critic, "reference": m.sets.Ref} {
 		if l == nil {
 			continue
 		}
@@ -181,7 +181,7 @@ func TestAPartForEachDevice(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	eight := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2})
 	two := openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true})
-	require.Equal(t, []int{8, 2}, []int{eight.leaves, two.leaves})
+	require.Equal(t, []int{8, 2}, []int{eight.parts, two.parts})
 	b := playedBatch(t, eight)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
 	actor8, critic8, stats8 := gradientsOf(t, eight, b, aim)
@@ -273,8 +273,8 @@ func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
 		}
 		require.Equal(t, held, now, "round %d", round)
 	}
-	total := 8 * int64(sizeOf(m.actor)+sizeOf(m.critic)) // two moments of four bytes
-	weights := m.actor.Weights.Bytes() + m.critic.Weights.Bytes() + m.ref.Weights.Bytes()
+	total := 8 * int64(sizeOf(m.sets.Actor)+sizeOf(m.sets.Critic)) // two moments of four bytes
+	weights := m.sets.Actor.Weights.Bytes() + m.sets.Critic.Weights.Bytes() + m.sets.Ref.Weights.Bytes()
 	var moments int64
 	for i, h := range held {
 		own := h[1] - weights
@@ -301,7 +301,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
 	want := trues(len(rows.Tokens))
-	leaves, err := m.packer(m.net).Leaves(&rows, want)
+	leaves, err := m.sets.Packer(m.net).Leaves(&rows, want)
 	require.NoError(t, err)
 	require.Len(t, leaves, tree.Leaves)
 	seen := map[int]int{}
@@ -319,7 +319,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
 
 	few, _ := pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
-	leaves, err = m.packer(m.net).Leaves(&few, trues(len(few.Tokens)))
+	leaves, err = m.sets.Packer(m.net).Leaves(&few, trues(len(few.Tokens)))
 	require.NoError(t, err)
 	used := 0
 	for _, packs := range leaves {
@@ -327,7 +327,7 @@ func TestLeavesDivideTheRows(t *testing.T) {
 	}
 	require.Equal(t, 3, used, "a leaf for each row")
 
-	none, err := m.packer(m.net).Leaves(&few, make([]bool, len(few.Tokens)))
+	none, err := m.sets.Packer(m.net).Leaves(&few, make([]bool, len(few.Tokens)))
 	require.NoError(t, err)
 	require.Nil(t, none)
 }
@@ -344,5 +344,5 @@ func TestNumbersOfDevicesAreChecked(t *testing.T) {
 	}
 	m := openTiny(t, dir, Options{Devices: AllDevices, PreferDevices: 4})
 	require.Len(t, m.devices, 1, "a CPU is one device unless more are asked for")
-	require.False(t, m.tree)
+	require.Zero(t, m.parts)
 }

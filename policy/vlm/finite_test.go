@@ -13,6 +13,7 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -58,7 +59,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	}
 	t.Run("of an adapter", func(t *testing.T) {
 		dir := tinyFolder(t, model.Qwen3, nil)
-		saved := filepath.Join(save(t, openTiny(t, dir, Options{LoRA: lora()})), actorFolder)
+		saved := filepath.Join(save(t, openTiny(t, dir, Options{LoRA: lora()})), learn.ActorFolder)
 		path := filepath.Join(saved, "adapter_model.safetensors")
 		r, err := safetensors.Open(path)
 		require.NoError(t, err)
@@ -76,8 +77,8 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 		train(t, m, 1)
 		now := save(t, m)
 		for path, name := range map[string]string{
-			filepath.Join(actorFolder, "model.safetensors"):     name,
-			filepath.Join(optimizerFolder, "actor.safetensors"): "v." + name,
+			filepath.Join(learn.ActorFolder, "model.safetensors"):     name,
+			filepath.Join(learn.OptimizerFolder, "actor.safetensors"): "v." + name,
 		} {
 			bad := filepath.Join(t.TempDir(), "bad")
 			require.NoError(t, os.CopyFS(bad, os.DirFS(good)))
@@ -95,7 +96,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
 	found := false
-	require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
+	require.NoError(t, m.sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 		if part.Name == name {
 			found = true
 			for i := range part.Dims[1] {
@@ -173,7 +174,7 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
 	rows, want := fourRows(t, m)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
-		require.NoError(t, m.actor.Set(func(part model.Part, old []float32) ([]float32, error) {
+		require.NoError(t, m.sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
 			if part.Name == name {
 				return slices.Repeat([]float32{float32(math.NaN())}, len(old)), nil
 			}

@@ -74,7 +74,7 @@ func TestResponsesDependOnTheirConversationAndSeedAlone(t *testing.T) {
 			requireNear(t, want.LogProbs, c.LogProbs, rowDrift, name)
 		}
 	}
-	m.opts.MaxRows = 2
+	m.gen.MaxRows = 2
 	for key, c := range ask(t, m, o, p) {
 		require.Equal(t, alone[key].Tokens, c.Tokens, "in batches of two")
 	}

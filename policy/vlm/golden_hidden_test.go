@@ -22,7 +22,7 @@ func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.packer(l.Net).Packs(&r.all, want)
+	packs, err := m.sets.Packer(l.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {

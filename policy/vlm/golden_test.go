@@ -51,9 +51,9 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		m, err := Open(r.t.Context(), policyDir, o)
 		require.NoError(r.t, err)
 		defer m.Close()
-		l := m.actor
+		l := m.sets.Actor
 		if r.Critic {
-			l = m.critic
+			l = m.sets.Critic
 		}
 		r.spec = l.Net.Spec
 		r.compareText(m)
@@ -82,9 +82,9 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 // and bytes of the recorded checkpoint, so that every program that loads that one loads
 // it, too.
 func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
-	folder := actorFolder
-	if l == m.critic {
-		folder = criticFolder
+	folder := learn.ActorFolder
+	if l == m.sets.Critic {
+		folder = learn.CriticFolder
 	}
 	dir := filepath.Join(r.t.TempDir(), "saved")
 	require.NoError(r.t, m.Save(r.t.Context(), dir))
@@ -257,7 +257,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
 	defer s.Free()
-	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
+	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.Free()
 	c.RecentTokens = 8

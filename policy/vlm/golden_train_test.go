@@ -326,9 +326,9 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 	m, err := Open(r.t.Context(), dir, o)
 	require.NoError(r.t, err)
 	defer m.Close()
-	l := m.actor
+	l := m.sets.Actor
 	if r.Critic {
-		l = m.critic
+		l = m.sets.Critic
 	}
 	got, _ := r.training(l).gradients(r, m, l)
 	l.DropGradients()

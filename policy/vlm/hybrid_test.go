@@ -160,7 +160,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
 		m := openTiny(t, tinyFolder(t, hybrid, object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
 		rows, want := fourRows(t, m)
-		at := weightsOf(t, m.actor)
+		at := weightsOf(t, m.sets.Actor)
 		grads, _, _ := gradientsOf(t, m, &policy.Batch{Rows: rows, Weight: evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
 		require.Len(t, grads, len(at))
 		for name, g := range grads {
@@ -170,7 +170,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 			}
 			norm = math.Sqrt(norm)
 			lossAt := func(step float64) (sum float64) {
-				require.NoError(t, m.actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
+				require.NoError(t, m.sets.Actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
 					x := slices.Clone(at[part.Name])
 					if part.Name == name {
 						for i := range x {

@@ -72,7 +72,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 			}
 		})
 	}
-	require.Nil(t, m.actor.Adam, "no step was taken")
+	require.Nil(t, m.sets.Actor.Adam, "no step was taken")
 }
 
 // If the network's numbers are not finite the step is skipped, with any loss.
@@ -83,7 +83,7 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 			o := lossCases()["loss="+name]
 			b, mask, _, _ := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)
-			require.NoError(t, m.actor.Set(func(_ model.Part, x []float32) ([]float32, error) {
+			require.NoError(t, m.sets.Actor.Set(func(_ model.Part, x []float32) ([]float32, error) {
 				out := make([]float32, len(x))
 				for i := range out {
 					out[i] = float32(math.NaN())

@@ -140,8 +140,8 @@ func gradientsBy(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (m
 	t.Helper()
 	stats, err := m.Accumulate(t.Context(), b, o)
 	require.NoError(t, err)
-	defer m.actor.DropGradients()
-	return read(t, openSums(m.actor.Open)), stats
+	defer m.sets.Actor.DropGradients()
+	return read(t, openSums(m.sets.Actor.Open)), stats
 }
 
 // chained is the gradient of a loss whose derivatives by log-prob are given: imitation
@@ -185,7 +185,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 	var batches [][]*net.Pack
 	for _, m := range []*Model{whole, split} {
 		rows, mask, _ := lossRows()
-		packs, err := m.packer(m.net).Packs(&rows, mask)
+		packs, err := m.sets.Packer(m.net).Packs(&rows, mask)
 		require.NoError(t, err)
 		batches = append(batches, packs)
 	}

@@ -26,7 +26,7 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		require.NoError(t, m.gen.MakeNarrow(m.gen.Weights[0]))
 		_, during := m.dev.Live()
 		require.Greater(t, during, before)
-		r := m.actor.Replicas[0]
+		r := m.sets.Actor.Replicas[0]
 		actor := r.Parts
 		r.Parts = m.gen.Narrow[m.gen.Weights[0]]
 		narrow := score()
@@ -56,7 +56,7 @@ func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 		require.NoError(t, err)
 		_, after := m.dev.Live()
 		require.Equal(t, copies, after-before)
-		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.Parts)
+		require.Equal(t, narrow && m.dev.Accelerator(), w != m.sets.Actor.Parts)
 		require.Equal(t, narrow && m.dev.Accelerator(), copies > 0)
 	}
 }

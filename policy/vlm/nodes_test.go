@@ -29,7 +29,7 @@ import (
 // digests are those of weights and moments.
 func digests(m *Model) (map[string]string, error) {
 	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
+	for name, l := range map[string]*learn.Learner{"actor": m.sets.Actor, "critic": m.sets.Critic, "reference": m.sets.Ref} {
 		if l == nil {
 			continue
 		}
@@ -209,7 +209,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := stateOf(t, m)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
-	require.NoError(t, m.group.Err(), "an error before other ranks take part does not end the group")
+	require.NoError(t, m.sets.Group.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
 	<-others[1].ended
 	err := learnOnce(t.Context(), m, nil)
@@ -245,14 +245,14 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
+	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
 		if first {
 			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
 		}
 		return x, nil
 	}))
 	var err error
-	for range len(m.actor.Weights.Groups) + 1 { // each group's turn
+	for range len(m.sets.Actor.Weights.Groups) + 1 { // each group's turn
 		if err = learnOnce(t.Context(), m, nil); err != nil {
 			break
 		}
@@ -294,34 +294,4 @@ func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+" on rank 1, must be the same")
 	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on rank 0 and PJRT 0.")
 	require.ErrorContains(t, <-others[0].ended, "kind of devices is ")
-}
-
-// TestLossesTravel: every loss arrives as it was.
-func TestLossesTravel(t *testing.T) {
-	for _, l := range []loss.Policy{
-		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3}, loss.DefaultPPO(),
-	} {
-		sent, err := learn.SendLoss(l)
-		require.NoError(t, err)
-		got, err := sent.Policy()
-		require.NoError(t, err)
-		require.Equal(t, l, got)
-	}
-	sent, err := learn.SendLoss(ownLoss{loss.DefaultPPO()})
-	require.NoError(t, err)
-	got, err := sent.Policy()
-	require.NoError(t, err)
-	require.Equal(t, learn.OnNode0{}, got, "rank 0 evaluates a loss of another package")
-	_, err = (&learn.SentLoss{Kind: "os.File"}).Policy()
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-}
-
-func TestOrdersWithBadImagesAreRefused(t *testing.T) {
-	table := &imageTable{}
-	_, err := table.read(&order{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000, RGB: []byte{1}}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Images: []sentImage{{Hash: []byte{1}}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Refs: [][]int{{5}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
 }

@@ -80,15 +80,15 @@ func TestOffloadingFreesTheDevices(t *testing.T) {
 			require.NoError(t, m.Restore(t.Context(), save(t, m)))
 			for i, d := range m.devices {
 				_, bytes := d.Live()
-				require.Equal(t, m.actor.Weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
+				require.Equal(t, m.sets.Actor.Weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
 			}
 		}
 		scoring, err := m.Plan(Workload{Score: true, Rows: 4, Tokens: 32})
 		require.NoError(t, err)
 		playing, err := m.Plan(Workload{Generate: true, Rows: 4, Tokens: 32})
 		require.NoError(t, err)
-		require.Equal(t, int64(devices)*(m.ref.ParkedBytes()+m.critic.ParkedBytes()), scoring.Weights-playing.Weights)
-		require.Equal(t, int64(4*sizeOf(m.actor)), m.ref.ParkedBytes())
+		require.Equal(t, int64(devices)*(m.sets.Ref.ParkedBytes()+m.sets.Critic.ParkedBytes()), scoring.Weights-playing.Weights)
+		require.Equal(t, int64(4*sizeOf(m.sets.Actor)), m.sets.Ref.ParkedBytes())
 	}
 }
 

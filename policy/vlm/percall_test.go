@@ -13,6 +13,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -191,7 +192,7 @@ func TestTokensPerCallChangeNothing(t *testing.T) {
 			if c.options.LoRA != nil { // adapters that change something, trained in pure Go
 				m := openTiny(t, dir, Options{LoRA: c.options.LoRA})
 				train(t, m, 1)
-				c.options = Options{Adapter: filepath.Join(save(t, m), actorFolder)}
+				c.options = Options{Adapter: filepath.Join(save(t, m), learn.ActorFolder)}
 			}
 			want, order, one := c.written(t, dir, 1)
 			require.True(t, ran(one, "step "))

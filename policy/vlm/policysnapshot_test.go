@@ -25,7 +25,7 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 		require.NoError(t, err)
 		_, held := m.dev.Live()
 		size := 0
-		for _, g := range m.actor.Weights.Groups {
+		for _, g := range m.sets.Actor.Weights.Groups {
 			size += g.Size()
 		}
 		if lora == nil {

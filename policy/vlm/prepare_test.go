@@ -50,10 +50,10 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 
 	m := newTiny(t, model.Qwen25VL, Options{})
 	b := playedBatch(t, m)
-	packs, err := m.packer(m.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
+	packs, err := m.sets.Packer(m.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {
-		require.NoError(t, m.actor.Prepare(packs[0], m.net.Head(true, false), m.opts.HeadTokens))
+		require.NoError(t, m.sets.Actor.Prepare(packs[0], m.net.Head(true, false), m.opts.HeadTokens))
 		require.Greater(t, len(m.dev.Unused()), 8, "most of a step")
 	}
 }

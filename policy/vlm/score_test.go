@@ -54,10 +54,10 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		}
 		check("twice", 1, 2, 1, 2)
 		for _, budget := range []int{1, 24, 64} {
-			m.opts.MicroTokens = budget
+			m.sets.Batching.Tokens = budget
 			check(fmt.Sprint("micro-batches of ", budget), 0, 1, 2, 3)
 		}
-		m.opts.HeadTokens = 3
+		m.sets.Batching.HeadTokens = 3
 		check("three logits at a time", 2, 0, 3, 1)
 	}
 }
@@ -166,10 +166,10 @@ func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
 	rows, want := fourRows(t, m)
 	imitate(t, m, rows, want, 1e-2)
-	head := weightsOf(t, m.critic)["score.weight"]
+	head := weightsOf(t, m.sets.Critic)["score.weight"]
 	require.NoError(t, m.Tie(t.Context()))
-	actor, critic := weightsOf(t, m.actor), weightsOf(t, m.critic)
-	require.Equal(t, actor, weightsOf(t, m.ref))
+	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
+	require.Equal(t, actor, weightsOf(t, m.sets.Ref))
 	shared := 0
 	for name, x := range critic {
 		if y, ok := actor[name]; ok {

@@ -57,14 +57,14 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		}
 		return each, sum
 	}
-	weights := m.actor.Weights.Bytes() + m.critic.Weights.Bytes()
+	weights := m.sets.Actor.Weights.Bytes() + m.sets.Critic.Weights.Bytes()
 	_, sum := held()
 	require.Equal(t, weights, sum)
 	for round := range 2 {
 		live(t, m, round, &lived{})
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
-		moments := m.actor.Adam.M.Bytes() + m.actor.Adam.V.Bytes() + m.critic.Adam.M.Bytes() + m.critic.Adam.V.Bytes()
+		moments := m.sets.Actor.Adam.M.Bytes() + m.sets.Actor.Adam.V.Bytes() + m.sets.Critic.Adam.M.Bytes() + m.sets.Critic.Adam.V.Bytes()
 		devices, sum := held()
 		require.Equal(t, weights+moments, sum)
 		for i, bytes := range devices {
@@ -92,8 +92,8 @@ func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
 		return p
 	}
 	m := openTiny(t, dir, Options{})
-	all, largest := m.actor.Weights.Bytes(), int64(0)
-	for _, g := range m.actor.Weights.Groups {
+	all, largest := m.sets.Actor.Weights.Bytes(), int64(0)
+	for _, g := range m.sets.Actor.Weights.Groups {
 		largest = max(largest, 4*int64(g.Size()))
 	}
 	train := Workload{Train: true, Rows: 8, Tokens: 32}

@@ -42,9 +42,9 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 		base := held(openTiny(t, dir, Options{}))
 		m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 		const score = 4 * (16 + 1) // hidden size and bias
-		adapters := adapterBytes(m.actor.Weights)
+		adapters := adapterBytes(m.sets.Actor.Weights)
 		var off int64
-		for _, a := range m.zeroAdapters {
+		for _, a := range m.sets.Zeros {
 			off += a.Bytes()
 		}
 		require.Equal(t, base+2*adapters+score+off, held(m), family)
@@ -63,8 +63,8 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	shared := openTiny(t, dir, o)
 	o.CriticPath = copyFolder(t, dir)
 	own := openTiny(t, dir, o)
-	require.True(t, shared.critic.OnBase())
-	require.False(t, own.critic.OnBase())
+	require.True(t, shared.sets.Critic.OnBase())
+	require.False(t, own.sets.Critic.OnBase())
 	require.Greater(t, held(own), held(shared))
 
 	b := playedBatch(t, shared)
@@ -77,11 +77,11 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.Greater(t, len(c1), 20)
 	train(t, shared, 2)
 	train(t, own, 2)
-	require.Equal(t, weightsOf(t, own.actor), weightsOf(t, shared.actor))
-	require.Equal(t, weightsOf(t, own.critic), weightsOf(t, shared.critic))
-	require.NotEqual(t, adapterOf(t, shared.actor), adapterOf(t, shared.critic), "each learns its own")
+	require.Equal(t, weightsOf(t, own.sets.Actor), weightsOf(t, shared.sets.Actor))
+	require.Equal(t, weightsOf(t, own.sets.Critic), weightsOf(t, shared.sets.Critic))
+	require.NotEqual(t, adapterOf(t, shared.sets.Actor), adapterOf(t, shared.sets.Critic), "each learns its own")
 	want, got := save(t, own), save(t, shared)
-	for _, folder := range []string{criticFolder, optimizerFolder} {
+	for _, folder := range []string{learn.CriticFolder, learn.OptimizerFolder} {
 		requireSameFiles(t, filepath.Join(want, folder), filepath.Join(got, folder))
 	}
 }
@@ -110,7 +110,7 @@ func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
 	plain := openTiny(t, out, Options{})
 	rows, want := fourRows(t, m)
 	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
-	require.NotContains(t, weightsOf(t, plain.actor), "score.weight")
+	require.NotContains(t, weightsOf(t, plain.sets.Actor), "score.weight")
 }
 
 func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
@@ -118,11 +118,11 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
 	train(t, m, 2)
 	saved := save(t, m)
-	actor, critic := filepath.Join(saved, actorFolder), filepath.Join(saved, criticFolder)
+	actor, critic := filepath.Join(saved, learn.ActorFolder), filepath.Join(saved, learn.CriticFolder)
 	again := openTiny(t, dir, Options{Adapter: actor, Critic: SeparateCritic, CriticPath: critic, Seed: 99})
-	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
-	require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic), "the value head, too")
-	require.True(t, again.critic.OnBase())
+	require.Equal(t, weightsOf(t, m.sets.Actor), weightsOf(t, again.sets.Actor))
+	require.Equal(t, weightsOf(t, m.sets.Critic), weightsOf(t, again.sets.Critic), "the value head, too")
+	require.True(t, again.sets.Critic.OnBase())
 
 	fail := func(want string, is error, o Options) {
 		o.Backend, o.Critic, o.CriticPath = backend.Go, SeparateCritic, critic
@@ -148,19 +148,19 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	imitate(t, m, rows, want, 1e-2)
 	first := scores()
 	require.NotEqual(t, first.LogProbs, first.Reference)
-	head := weightsOf(t, m.critic)["score.weight"]
+	head := weightsOf(t, m.sets.Critic)["score.weight"]
 	before := held(m)
 	var off int64
-	for _, a := range m.zeroAdapters {
+	for _, a := range m.sets.Zeros {
 		off += a.Bytes()
 	}
 	require.NoError(t, m.Tie(t.Context()))
-	require.Equal(t, before+adapterBytes(m.actor.Weights)-off, held(m), "one more adapter, without the zeros")
+	require.Equal(t, before+adapterBytes(m.sets.Actor.Weights)-off, held(m), "one more adapter, without the zeros")
 	tied := scores()
 	require.Equal(t, first.LogProbs, tied.LogProbs)
 	require.Equal(t, first.LogProbs, tied.Reference)
-	require.Equal(t, adapterOf(t, m.actor), adapterOf(t, m.critic))
-	require.Equal(t, head, weightsOf(t, m.critic)["score.weight"], "the value head stays")
+	require.Equal(t, adapterOf(t, m.sets.Actor), adapterOf(t, m.sets.Critic))
+	require.Equal(t, head, weightsOf(t, m.sets.Critic)["score.weight"], "the value head stays")
 
 	after := held(m)
 	train(t, m, 2)
@@ -186,13 +186,13 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 func TestCancelledTieChangesNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	train(t, m, 1)
-	before, was := held(m), adapterOf(t, m.critic)
+	before, was := held(m), adapterOf(t, m.sets.Critic)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, m.Tie(ctx), context.Canceled)
 	require.Equal(t, before, held(m))
-	require.Equal(t, was, adapterOf(t, m.critic))
-	for _, a := range m.ref.Weights.Arrays[len(m.ref.Weights.Arrays)-2] {
+	require.Equal(t, was, adapterOf(t, m.sets.Critic))
+	for _, a := range m.sets.Ref.Weights.Arrays[len(m.sets.Ref.Weights.Arrays)-2] {
 		_, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
 	}

@@ -29,7 +29,7 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{MicroTokens: 24})
 	rows, want := fourRows(t, m)
 	imitate(t, m, rows, want, 1e-3)
-	before, weights := int64(0), weightsOf(t, m.actor)
+	before, weights := int64(0), weightsOf(t, m.sets.Actor)
 	before, _ = m.dev.Live()
 	b := &policy.Batch{Rows: rows, Weight: evenly(want)}
 	done := false
@@ -42,10 +42,10 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, (&countdown{}).Err())
-		require.Equal(t, weights, weightsOf(t, m.actor))
-		require.Equal(t, 1, m.actor.Adam.Steps)
+		require.Equal(t, weights, weightsOf(t, m.sets.Actor))
+		require.Equal(t, 1, m.sets.Actor.Adam.Steps)
 	}
-	require.NotEqual(t, weights, weightsOf(t, m.actor))
+	require.NotEqual(t, weights, weightsOf(t, m.sets.Actor))
 }
 
 // Policy and separate critic are both stopped by the end of the context, or neither.
@@ -55,13 +55,13 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 	n := evenly(want)
 	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
-	actor, critic := weightsOf(t, m.actor), weightsOf(t, m.critic)
+	actor, critic := weightsOf(t, m.sets.Actor), weightsOf(t, m.sets.Critic)
 	done := false
 	for looks := 0; !done; looks++ {
 		_, err := m.Update(&countdown{t.Context(), looks}, b, o, policy.DefaultOptimizer())
 		done = err == nil
-		require.Equal(t, done, len(changed(actor, weightsOf(t, m.actor))) > 0, "after %d looks", looks)
-		require.Equal(t, done, len(changed(critic, weightsOf(t, m.critic))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(changed(actor, weightsOf(t, m.sets.Actor))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(changed(critic, weightsOf(t, m.sets.Critic))) > 0, "after %d looks", looks)
 		require.Less(t, looks, 50)
 	}
 }
@@ -70,16 +70,16 @@ func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	rows, want := fourRows(t, m)
 	m.gen.DropSessions()
-	packs, err := m.packer(m.net).Packs(&rows, want)
+	packs, err := m.sets.Packer(m.net).Packs(&rows, want)
 	require.NoError(t, err)
 	before, _ := m.dev.Live()
-	tr, err := m.net.Forward(m.actor.Parts, packs[0], true)
+	tr, err := m.net.Forward(m.sets.Actor.Parts, packs[0], true)
 	require.NoError(t, err)
 	dx, err := m.net.ZeroLike().Run([]*device.Array{tr.X})
 	require.NoError(t, err)
-	g := net.NewGradients(m.actor.Parts)
+	g := net.NewGradients(m.sets.Actor.Parts)
 	tr.Cos.Free() // what every layer needs
-	require.ErrorIs(t, m.net.Backward(m.actor.Parts, g, tr, dx[0]), device.ErrClosed)
+	require.ErrorIs(t, m.net.Backward(m.sets.Actor.Parts, g, tr, dx[0]), device.ErrClosed)
 	tr.Free()
 	m.net.FreeGradients(g)
 	after, _ := m.dev.Live()

@@ -51,11 +51,11 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 	s, err := m.Update(t.Context(), b, o, still)
 	require.NoError(t, err)
 	require.False(t, s.Skipped)
-	if m.actor.Adam != nil {
-		actor = read(t, m.actor.Adam.M)
+	if m.sets.Actor.Adam != nil {
+		actor = read(t, m.sets.Actor.Adam.M)
 	}
-	if m.critic != nil && m.critic.Adam != nil {
-		critic = read(t, m.critic.Adam.M)
+	if m.sets.Critic != nil && m.sets.Critic.Adam != nil {
+		critic = read(t, m.sets.Critic.Adam.M)
 	}
 	return actor, critic, s
 }
@@ -127,10 +127,10 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		}
 	}
 	for _, budget := range []int{1, 24, 64} {
-		m.opts.MicroTokens = budget
+		m.sets.Batching.Tokens = budget
 		check("micro-batches", m, b)
 	}
-	m.opts.HeadTokens = 3
+	m.sets.Batching.HeadTokens = 3
 	check("three logits at a time", m, b)
 	for _, r := range []Recompute{RecomputeAttention, RecomputeBlocks} {
 		check("recompute "+string(r), openTiny(t, dir, Options{Critic: SeparateCritic, Recompute: r, MicroTokens: 64}), b)
@@ -172,8 +172,8 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, whole.GradNorm, stats.GradNorm, rowDrift)
 	require.InEpsilon(t, whole.CriticNorm, stats.CriticNorm, rowDrift)
-	requireGradients(t, actor, read(t, parts.actor.Adam.M))
-	requireGradients(t, critic, read(t, parts.critic.Adam.M))
+	requireGradients(t, actor, read(t, parts.sets.Actor.Adam.M))
+	requireGradients(t, critic, read(t, parts.sets.Critic.Adam.M))
 	before, _ := parts.dev.Live()
 	stats, err = parts.Step(t.Context(), still)
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	b := playedBatch(t, m)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
-	before := weightsOf(t, m.actor)
+	before := weightsOf(t, m.sets.Actor)
 	o := policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
 	var losses []float64
 	for range 25 {
@@ -221,14 +221,14 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 		losses = append(losses, s.ValueLoss)
 	}
 	require.Less(t, losses[24], losses[0]/4)
-	require.Equal(t, before, weightsOf(t, m.actor), "training the critic alone leaves the policy bit for bit")
-	require.Nil(t, m.actor.Adam)
+	require.Equal(t, before, weightsOf(t, m.sets.Actor), "training the critic alone leaves the policy bit for bit")
+	require.Nil(t, m.sets.Actor.Adam)
 
-	critic := weightsOf(t, m.critic)
+	critic := weightsOf(t, m.sets.Critic)
 	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 	require.NoError(t, err)
-	require.Equal(t, critic, weightsOf(t, m.critic), "and ValueCoef 0 leaves the critic")
-	require.NotEqual(t, before, weightsOf(t, m.actor))
+	require.Equal(t, critic, weightsOf(t, m.sets.Critic), "and ValueCoef 0 leaves the critic")
+	require.NotEqual(t, before, weightsOf(t, m.sets.Actor))
 }
 
 // The gradient of clipped value errors is that of plain ones with the same
@@ -287,13 +287,13 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 		m := newTiny(t, model.Qwen25VL, Options{})
 		b := playedBatch(t, m)
 		clear(b.Advantages)
-		before := weightsOf(t, m.actor)
+		before := weightsOf(t, m.sets.Actor)
 		opt := policy.DefaultOptimizer()
 		opt.Rate, opt.WeightDecay = 0.5, decay
 		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 		require.NoError(t, err)
 		require.Zero(t, s.GradNorm)
-		for name, after := range weightsOf(t, m.actor) {
+		for name, after := range weightsOf(t, m.sets.Actor) {
 			for i, x := range before[name] {
 				require.InDelta(t, (1-0.5*decay)*float64(x), after[i], 2e-7*math.Abs(float64(x)), name)
 			}
@@ -311,7 +311,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	state := func() []map[string][]float32 {
 		var out []map[string][]float32
-		for _, l := range []*learn.Learner{m.actor, m.critic} {
+		for _, l := range []*learn.Learner{m.sets.Actor, m.sets.Critic} {
 			out = append(out, read(t, l.Weights), read(t, l.Adam.M), read(t, l.Adam.V))
 		}
 		return out
@@ -323,7 +323,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, s.Skipped)
 		require.Equal(t, before, state())
-		require.Equal(t, []int{1, 1}, []int{m.actor.Adam.Steps, m.critic.Adam.Steps})
+		require.Equal(t, []int{1, 1}, []int{m.sets.Actor.Adam.Steps, m.sets.Critic.Adam.Steps})
 		return s
 	}
 	limited := opt
@@ -361,7 +361,7 @@ func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	require.NoError(t, err)
 	require.InEpsilon(t, s.GradNorm, after.GradNorm, 1e-6, "it is reported before clipping")
 	var squares float64
-	for name, x := range read(t, m.actor.Adam.M) {
+	for name, x := range read(t, m.sets.Actor.Adam.M) {
 		squares += math.Pow(length(x), 2)
 		for i := range x {
 			require.InDelta(t, float64(free[name][i])/4, x[i], gradLimit*largest(x), name)

@@ -109,9 +109,7 @@ func (v *validator) names(c *Config, r Registries) {
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
 		v.Say("{actor_rollout_ref.model.lora_rank} is %d, but the adapter in {actor_rollout_ref.model.lora_adapter_path} has its own rank: set lora_rank to 0", m.LoRARank)
 	}
-	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
-		v.Say("{algorithm.kl_penalty}: %w", err)
-	}
+	v.kl("algorithm.kl_penalty", c.Algorithm.KLPenalty)
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}

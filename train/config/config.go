@@ -106,11 +106,18 @@ type AlgorithmConfig struct {
 	RewardKeys    []string  `yaml:"gdpo_reward_keys" doc:"gdpo, gdpo_trl: parts of the reward that are normalised each on its own, by name, such as success and format; without any the whole reward is the only part"`
 	RewardWeights []float64 `yaml:"gdpo_reward_weights" doc:"weights of gdpo_reward_keys; without any all are 1"`
 
+	Echo EchoConfig `yaml:"echo"`
+
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
 	KLMask     string           `yaml:"kl_mask" oneof:"response attention" idle:"algorithm.use_kl_in_reward is false" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
 	KLCtrl     KLConfig         `yaml:"kl_ctrl"`
 	Correction CorrectionConfig `yaml:"rollout_correction"`
+}
+
+// EchoConfig sets the prediction of observations.
+type EchoConfig struct {
+	Alpha float64 `yaml:"alpha" range:"0,1e+12" doc:"weight of the mean negative log-prob of what the environment wrote after the first response of a row, beside the policy loss: the policy learns to predict its observations; prime-rl's roles.tool.alpha has 0.1. 0 is off"`
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.

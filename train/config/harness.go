@@ -137,6 +137,14 @@ func (v *validator) harness(c *Config, r Registries) {
 	case name == "compact" && c.Trainer.CompactBudget == 0 && c.Rollout.MaxTrajectory == 0:
 		v.Say("{trainer.harness} is compact, but there is no length at which to summarise: set {trainer.compact_budget} or {rollout_manager.max_trajectory_length}")
 	}
+	if alpha := c.Algorithm.Echo.Alpha; alpha > 0 {
+		if name == "no_concat" || name == "window" {
+			v.Say("{algorithm.echo.alpha} is %v, but the rows of {trainer.harness} %s end with their only response: no observation follows that could be predicted", alpha, name)
+		}
+		if !c.Rollout.LossMask {
+			v.Say("{algorithm.echo.alpha} is %v, but {rollout_manager.use_loss_mask} is false, so that observations have the policy loss", alpha)
+		}
+	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
 		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrIncompatible) {
 			v.Say("{algorithm.adv_estimator} with {trainer.harness} %s: %w", name, err)

@@ -9,7 +9,7 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, ipo, dro, vespo, luspo"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po"`
 	loss.Single `yaml:",inline"`
 }
 
@@ -116,6 +116,14 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	return out, nil
 }
 
+func (v *validator) kl(key, name string) {
+	if name == "" {
+		v.Say("{" + key + "} is empty")
+	} else if err := loss.KL(name).Check(); err != nil {
+		v.Say("{"+key+"}: %w", err)
+	}
+}
+
 // losses checks what the losses have to say about their settings.
 func (v *validator) losses(c *Config, r Registries) {
 	a := &c.Agent.Actor
@@ -126,11 +134,7 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
 	v.bypass(c)
-	if a.KLLossType == "" {
-		v.Say("{actor_rollout_ref.actor.kl_loss_type} is empty")
-	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
-		v.Say("{actor_rollout_ref.actor.kl_loss_type}: %w", err)
-	}
+	v.kl("actor_rollout_ref.actor.kl_loss_type", a.KLLossType)
 	if v.Err() != nil {
 		return
 	}
@@ -152,6 +156,9 @@ func (v *validator) bypass(c *Config) {
 	}
 	if r.Level != nil {
 		v.Say("{algorithm.rollout_correction.bypass_mode} is true: the ratios of the loss include the difference between sampling and training, and {algorithm.rollout_correction.rollout_is} would correct it twice")
+	}
+	if c.Agent.Actor.Loss.Mode == "m2po" {
+		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} m2po compares sampling log-probs with training log-probs, which {algorithm.rollout_correction.bypass_mode} does not compute")
 	}
 	if r.Reject != nil {
 		v.Say("{algorithm.rollout_correction.rollout_rs} compares sampling log-probs with training log-probs, which {algorithm.rollout_correction.bypass_mode} does not compute")

@@ -28,6 +28,7 @@ type SFTConfig struct {
 	Batch       int         `yaml:"train_batch_size" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
 	Shuffle     bool        `yaml:"shuffle" doc:"shuffle the examples in every epoch"`
 	Aggregation string      `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-mean" doc:"how the tokens of a batch are averaged: token-mean, or seq-mean-token-mean, in which every example has the same weight"`
+	Loss        string      `yaml:"loss_type" oneof:"nll dft" doc:"loss of a token: nll, its negative log-prob, or dft, that times its probability, so that unlikely tokens are learned less"`
 	Optim       OptimConfig `yaml:"optim"`
 	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
 	Steps       int         `yaml:"total_training_steps" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
@@ -100,7 +101,7 @@ func defaultSFT() SFTConfig {
 		Messages: "messages", Prompt: "prompt", Response: "response", Images: "images",
 		Episodes: EpisodesSuccess, Lessons: LessonConfig{Episodes: 512},
 		Turns: TurnsAll, Truncation: TruncationError,
-		Batch: 32, Shuffle: true, Aggregation: string(loss.TokenMean), Optim: o, GradClip: 1, Steps: StepsFromEpochs, Epochs: 1, TestFreq: 20,
+		Batch: 32, Shuffle: true, Aggregation: string(loss.TokenMean), Loss: "nll", Optim: o, GradClip: 1, Steps: StepsFromEpochs, Epochs: 1, TestFreq: 20,
 	}
 }
 

@@ -130,6 +130,8 @@ func other(value any) any {
 		return x / 2
 	case *float64:
 		return 0.05
+	case string:
+		return "binary_kl"
 	}
 	return nil
 }

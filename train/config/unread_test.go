@@ -94,7 +94,8 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low", "clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef", "reinforce": "",
 		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
 		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
-		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg",
+		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg", "dppo_skyrl": "delta_low delta_high dppo_type",
+		"m2po": "clip_ratio_low clip_ratio_c clamp_log_ratio m2_threshold",
 	}
 	values := map[string]string{
 		"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false",
@@ -103,7 +104,8 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"policy_loss.dppo_mask_low": "0.1", "policy_loss.dppo_mask_high": "0.1", "policy_loss.adv_tau": "2",
 		"policy_loss.kl_tau": "0.5", "policy_loss.ipo_threshold": "0.3", "policy_loss.vespo_k_pos": "1",
 		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
-		"policy_loss.delta": "2",
+		"policy_loss.delta": "2", "policy_loss.delta_low": "0.1", "policy_loss.delta_high": "0.1",
+		"policy_loss.dppo_type": "binary_kl", "policy_loss.m2_threshold": "0.1",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {

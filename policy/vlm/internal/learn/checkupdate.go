@@ -53,10 +53,12 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	}{
 		{"Weight", b.Weight, !o.CriticOnly, true},
 		{"AuxWeight", b.AuxWeight, false, true},
+		{"EchoWeight", b.EchoWeight, false, true},
 		{"ValueWeight", b.ValueWeight, valueNeeds, true},
 		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
 		{"Advantages", b.Advantages, policyNeeds, true},
 		{"Reference", b.Reference, policyNeeds && o.KL != loss.NoKL, true},
+		{"Sampled", b.Sampled, false, true},
 		{"Returns", b.Returns, valueNeeds, true},
 		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0, true},
 		{"RolloutWeight", b.RolloutWeight, false, false},

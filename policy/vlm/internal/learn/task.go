@@ -52,15 +52,15 @@ func (k *task) Wanted() []bool {
 	case !k.head.Tokens:
 		return NonZero(n, k.batch.ValueWeight)
 	case k.head.Value:
-		return NonZero(n, k.batch.Weight, k.batch.ValueWeight)
+		return NonZero(n, k.batch.Weight, k.batch.EchoWeight, k.batch.ValueWeight)
 	}
-	return NonZero(n, k.batch.Weight)
+	return NonZero(n, k.batch.Weight, k.batch.EchoWeight)
 }
 
 // withoutFirst returns the batch without the weights of the rows' first tokens, which have neither log-prob nor value.
 func withoutFirst(b *policy.Batch) *policy.Batch {
 	out := *b
-	for _, w := range []*[]float32{&out.Weight, &out.ValueWeight} {
+	for _, w := range []*[]float32{&out.Weight, &out.EchoWeight, &out.ValueWeight} {
 		if *w == nil {
 			continue
 		}
@@ -96,8 +96,8 @@ func partOf(b *policy.Batch, tokens []int) *policy.Batch {
 	f := func(x []float32) []float32 { return at(x, tokens) }
 	return &policy.Batch{
 		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens)},
-		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
-		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight),
+		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), EchoWeight: f(b.EchoWeight), OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
+		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight), Sampled: f(b.Sampled),
 		Turn: at(b.Turn, tokens), Seed: b.Seed,
 	}
 }

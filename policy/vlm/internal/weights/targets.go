@@ -3,6 +3,7 @@ package weights
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +13,48 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// CheckTargets checks that the adapters are on linear maps of blocks, and on the same
+// decoderPattern matches the linear maps of decoder layers, of all families.
+const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo]|mlp\.(gate|up|down))_proj`
+
+// Adapt adds adapters to a model's configuration: new ones, those stored in a folder, or none. It returns their
+// settings; nil for none.
+func Adapt(cfg *model.Config, lora *peft.Config, stored string, log *slog.Logger) (*peft.Config, error) {
+	switch {
+	case lora == nil && stored == "":
+		return nil, nil
+	case lora == nil:
+		c, err := ReadAdapterConfig(stored, log)
+		if err != nil {
+			return nil, err
+		}
+		if len(c.Saved) > 0 {
+			return nil, fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", stored, peft.ErrConfig, c.Saved)
+		}
+		lora = &c
+	case stored != "":
+		return nil, fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings", backend.ErrOption)
+	case len(lora.Targets) == 0 && lora.Pattern == "":
+		lora.Pattern = decoderPattern
+	}
+	err := lora.Check()
+	if err == nil {
+		cfg.LoRA = &model.LoRA{Rank: lora.Rank, Scale: lora.Scale(), Match: lora.Match()}
+		if stored == "" {
+			err = absentTargets(cfg, lora.Targets)
+		}
+	}
+	if err == nil {
+		err = checkTargets(cfg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w: LoRA: %w", backend.ErrOption, err)
+	}
+	return lora, nil
+}
+
+// checkTargets checks that the adapters are on linear maps of blocks, and on the same
 // ones in each layer, because one executable serves all layers.
-func CheckTargets(cfg *model.Config) error {
+func checkTargets(cfg *model.Config) error {
 	g := cfg.Groups()
 	inner := map[*model.Group]bool{}
 	found := false
@@ -45,9 +85,9 @@ func CheckTargets(cfg *model.Config) error {
 	return nil
 }
 
-// AbsentTargets returns an error for targets that no linear map has in its name. It lists
+// absentTargets returns an error for targets that no linear map has in its name. It lists
 // the possible ones.
-func AbsentTargets(cfg *model.Config, targets []string) error {
+func absentTargets(cfg *model.Config, targets []string) error {
 	g := cfg.Groups()
 	var maps, names []string
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {

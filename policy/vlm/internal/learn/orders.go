@@ -1,4 +1,4 @@
-package vlm
+package learn
 
 import (
 	"bytes"
@@ -8,14 +8,14 @@ import (
 	"image"
 
 	"vagen/policy"
-	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/processor"
 )
 
 // order is a call of rank 0 in which the others take part.
 type order struct {
-	Score   *scoreOrder
+	Score   *ScoreCall
 	Update  *updateOrder
 	Restore bool // the state follows
 	Tie     bool
@@ -29,16 +29,10 @@ type order struct {
 	Forget  bool // all images of earlier orders
 }
 
-type scoreOrder struct {
-	Want        []bool
-	What        policy.ScoreRequest
-	Temperature float64
-}
-
 type updateOrder struct {
-	Call  learning     // without Batch and Objective.Policy
+	Call  Call         // without Batch and Objective.Policy
 	Batch policy.Batch // without rows
-	Loss  learn.SentLoss
+	Loss  sentLoss
 }
 
 // sentImage is an image as processors read it.
@@ -59,50 +53,51 @@ type imageTable struct {
 // that were scored before.
 const maxImages = 256 << 20
 
-// order sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
-func (m *Model) order(ctx context.Context, o *order, rows *policy.Rows) error {
-	if m.group == nil {
+// send sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
+func (s *Sets) send(ctx context.Context, o *order, rows *policy.Rows) error {
+	if s.Group == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	if err := m.group.Err(); err != nil {
+	if err := s.Group.Err(); err != nil {
 		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
-		m.images.write(o, rows)
+		s.images.write(o, rows)
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
 		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := m.group.Command(m.group.Whole(ctx), raw.Bytes()); err != nil {
+	if err := s.Group.Command(s.Group.Whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
 }
 
-// orderLearning sends a call of Accumulate, Step or Update to the other ranks.
-func (m *Model) orderLearning(ctx context.Context, c *learning) error {
-	if m.opts.Nodes.Count > 1 && m.group == nil {
-		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first", ErrOption, m.opts.Nodes.Count)
+// sendLearning sends a call of Learn to the other ranks.
+func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
+	if s.Ranks > 1 && s.Group == nil {
+		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first",
+			backend.ErrOption, s.Ranks)
 	}
-	if m.group == nil {
+	if s.Group == nil {
 		return nil
 	}
 	u := &updateOrder{Call: *c}
 	u.Call.Batch, u.Call.Objective.Policy = nil, nil
 	if !c.Accumulate {
-		return m.order(ctx, &order{Update: u}, nil)
+		return s.send(ctx, &order{Update: u}, nil)
 	}
 	var err error
-	if u.Loss, err = learn.SendLoss(c.Objective.Policy); err != nil {
+	if u.Loss, err = sendLoss(c.Objective.Policy); err != nil {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
 	u.Batch = *c.Batch
 	u.Batch.Rows = policy.Rows{}
-	return m.order(ctx, &order{Update: u}, &c.Batch.Rows)
+	return s.send(ctx, &order{Update: u}, &c.Batch.Rows)
 }
 
 // write adds the rows to an order.
@@ -165,10 +160,10 @@ func (t *imageTable) read(o *order) (policy.Rows, error) {
 	return rows, nil
 }
 
-// follow executes the orders of rank 0 until one fails or the group ends.
-func (m *Model) follow(ctx context.Context) error {
+// Follow executes the calls of rank 0 until one fails or the group ends.
+func (s *Sets) Follow(ctx context.Context) error {
 	for {
-		raw, err := m.group.Next(ctx)
+		raw, err := s.Group.Next(ctx)
 		if err != nil {
 			return err
 		}
@@ -176,31 +171,31 @@ func (m *Model) follow(ctx context.Context) error {
 		if err := gob.NewDecoder(bytes.NewReader(raw)).Decode(&o); err != nil {
 			return fmt.Errorf("order of rank 0: %w: %w", nodes.ErrProtocol, err)
 		}
-		if err := m.obey(ctx, &o); err != nil {
+		if err := s.obey(ctx, &o); err != nil {
 			return err
 		}
 	}
 }
 
-func (m *Model) obey(ctx context.Context, o *order) error {
-	rows, err := m.images.read(o)
+func (s *Sets) obey(ctx context.Context, o *order) error {
+	rows, err := s.images.read(o)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.Score != nil:
-		s := o.Score
-		_, err = m.score(ctx, &rows, s.Want, s.What, s.Temperature)
+		o.Score.Rows = &rows
+		_, err = s.score(ctx, o.Score)
 	case o.Update != nil:
 		u := o.Update
 		u.Batch.Rows, u.Call.Batch = rows, &u.Batch
 		if u.Call.Objective.Policy, err = u.Loss.Policy(); err == nil {
-			_, err = m.learnHere(ctx, &u.Call)
+			_, err = s.learn(ctx, &u.Call)
 		}
 	case o.Restore:
-		err = m.shareState(ctx)
+		err = s.shareState(ctx)
 	case o.Tie:
-		err = m.tie(ctx)
+		err = s.tie(ctx)
 	default:
 		err = fmt.Errorf("an order of rank 0 is empty: %w", nodes.ErrProtocol)
 	}
@@ -209,15 +204,15 @@ func (m *Model) obey(ctx context.Context, o *order) error {
 
 // shareState replaces the weights that checkpoints contain, and the moments, of all ranks by those of
 // rank 0.
-func (m *Model) shareState(ctx context.Context) error {
-	if m.group == nil {
+func (s *Sets) shareState(ctx context.Context) error {
+	if s.Group == nil {
 		return nil
 	}
-	for _, l := range []*learn.Learner{m.actor, m.critic} {
+	for _, l := range []*Learner{s.Actor, s.Critic} {
 		if l == nil {
 			continue
 		}
-		err := m.group.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
+		err := s.Group.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
 			return l.OnDevices(true, func() error { return l.ReceiveState(ctx, from) })
 		})
 		if err != nil {

@@ -1,4 +1,4 @@
-package vlm
+package create
 
 import (
 	"errors"
@@ -45,8 +45,7 @@ type Shape struct {
 	MaxPixels             int // larger images are shrunk
 }
 
-// Small returns the shape of the quickstart: 0.5 million parameters, for pictures of
-// 28-pixel tiles, one token per tile.
+// Small returns the shape of the quickstart.
 func Small() Shape {
 	return Shape{
 		Hidden: 96, FF: 288, Layers: 3, Heads: 3, KVHeads: 1, HeadDim: 32, RopeTheta: 10000, RopeSections: [3]int{6, 5, 5},
@@ -98,15 +97,14 @@ func qwenVision(depth, hidden, ff, heads int) Shape {
 	return s
 }
 
-// ShapeNames returns the names that NamedShape accepts.
-func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes)) }
+// Names returns the names that Named accepts.
+func Names() []string { return slices.Sorted(maps.Keys(namedShapes)) }
 
-// NamedShape returns a shape by its name: those of some released models, to measure speed
-// and memory without their weights.
-func NamedShape(name string) (Shape, error) {
+// Named returns a shape by its name.
+func Named(name string) (Shape, error) {
 	f, ok := namedShapes[name]
 	if !ok {
-		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(ShapeNames(), ", "))
+		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(Names(), ", "))
 	}
 	return f(), nil
 }
@@ -128,8 +126,8 @@ var architectures = map[model.Family]string{
 	model.Qwen2: "Qwen2ForCausalLM", model.Qwen3: "Qwen3ForCausalLM",
 }
 
-// config is the model's config.json.
-func (s Shape) config(tok *tokenizer.Tokenizer) (map[string]any, error) {
+// Config is the config.json of a model of a shape.
+func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 	family := model.Family(s.Family)
 	if family == "" {
 		family = model.Qwen25VL

@@ -1,10 +1,8 @@
-package vlm
+package create_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,15 +10,16 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm"
 	"vagen/policy/vlm/internal/backend"
-	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/create"
 )
 
 // smallShape is a model of some thousand parameters of a family.
-func smallShape(family string) Shape {
-	s := Shape{Family: family, Hidden: 16, FF: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 300, RopeTheta: 10000, MaxPositions: 256}
+func smallShape(family string) create.Shape {
+	s := create.Shape{Family: family, Hidden: 16, FF: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 300, RopeTheta: 10000, MaxPositions: 256}
 	if family == "qwen2_5_vl" {
-		small := Small()
+		small := create.Small()
 		s.RopeSections, s.Patch, s.Mean, s.Std, s.MaxPixels = [3]int{2, 1, 1}, 14, small.Mean, small.Std, small.MaxPixels
 		s.VisionHidden, s.VisionFF, s.VisionDepth, s.VisionHeads, s.Window, s.FullBlocks = 16, 24, 2, 2, 56, []int{1}
 	}
@@ -34,7 +33,7 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 				s := smallShape(family)
 				s.BFloat16, s.Untied = bf16, untied
 				dir := t.TempDir()
-				require.NoError(t, Create(dir, s, tinyWords, 1))
+				require.NoError(t, create.Model(dir, s, []string{"left", "right"}, 1))
 				r, err := safetensors.OpenSharded(dir)
 				require.NoError(t, err)
 				_, ok := r.Info("lm_head.weight")
@@ -44,7 +43,7 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 				assert.Equal(t, bf16, info.DType == safetensors.BF16)
 				require.NoError(t, r.Close())
 
-				m, err := Open(t.Context(), dir, Options{Backend: backend.Go})
+				m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: backend.Go})
 				require.NoError(t, err, family)
 				out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "go left"}}}},
 					policy.Sampling{Temperature: 1, MaxTokens: 3})
@@ -59,7 +58,7 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 func TestCreateIsDecidedByTheSeed(t *testing.T) {
 	weights := func(seed uint64) string {
 		dir := t.TempDir()
-		require.NoError(t, Create(dir, smallShape("qwen3"), nil, seed))
+		require.NoError(t, create.Model(dir, smallShape("qwen3"), nil, seed))
 		raw, err := os.ReadFile(filepath.Join(dir, "model.safetensors"))
 		require.NoError(t, err)
 		return string(raw)
@@ -69,39 +68,13 @@ func TestCreateIsDecidedByTheSeed(t *testing.T) {
 }
 
 func TestCreateNamesFieldsThatAreNotPositive(t *testing.T) {
-	err := Create(t.TempDir(), Shape{Family: "llama", Hidden: 8}, nil, 1)
-	require.ErrorIs(t, err, ErrShape)
+	err := create.Model(t.TempDir(), create.Shape{Family: "llama", Hidden: 8}, nil, 1)
+	require.ErrorIs(t, err, create.ErrShape)
 	for _, name := range []string{"FF", "Layers", "KVHeads", "RopeTheta"} {
 		assert.ErrorContains(t, err, name)
 	}
 	assert.NotContains(t, err.Error(), "Vision")
-	err = Create(t.TempDir(), Shape{Family: "gpt2"}, nil, 1)
-	require.ErrorIs(t, err, ErrShape)
+	err = create.Model(t.TempDir(), create.Shape{Family: "gpt2"}, nil, 1)
+	require.ErrorIs(t, err, create.ErrShape)
 	assert.ErrorContains(t, err, "qwen2_5_vl")
-}
-
-// The sizes are those that the model cards give.
-func TestNamedShapesHaveTheSizeOfTheirModels(t *testing.T) {
-	tok := tinyTokenizer(t)
-	want := map[string]float64{"llama-135m": 134.5e6, "qwen2-0_5b": 494.0e6, "qwen3-0_6b": 596.0e6, "qwen2_5_vl-3b": 3754.6e6}
-	for _, name := range ShapeNames() {
-		s, err := NamedShape(name)
-		require.NoError(t, err)
-		object, err := s.config(tok)
-		require.NoError(t, err, name)
-		raw, err := json.Marshal(object)
-		require.NoError(t, err)
-		cfg, err := model.ParseConfig(raw)
-		require.NoError(t, err, name)
-		size := 0
-		for _, g := range cfg.Groups().All() {
-			size += g.Size()
-		}
-		if n, ok := want[name]; ok {
-			assert.InEpsilon(t, n, size, 0.001, name)
-		}
-	}
-	_, err := NamedShape("llama")
-	require.ErrorIs(t, err, ErrShape)
-	assert.ErrorContains(t, err, strings.Join(ShapeNames(), ", "))
 }

@@ -1,0 +1,207 @@
+package loss
+
+import (
+	"slices"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+// sampled reads the log-probs at sampling if a case has them.
+func sampled[T Float](t *testing.T, c golden.Case, name string) []T {
+	t.Helper()
+	if _, ok := c.Inputs[name]; !ok {
+		return nil
+	}
+	return column[T](t, c, name)
+}
+
+func TestDPPOAgreesWithSkyRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/dppo_skyrl.json", skyrl[float64], skyrl[float32])
+}
+
+func skyrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	var kind string
+	golden.Need(t, c.Params, "policy_loss_type", &kind)
+	b := batch2026[T](t, c, "old_log_prob")
+	b.Sampled = sampled[T](t, c, "rollout_log_prob")
+	var p Policy = PPO{Low: 1, High: 1e300} // of which nothing is clipped
+	if kind == "dppo" {
+		o := DefaultOptions()
+		o.DeltaLow, o.DeltaHigh = number(t, c.Params, "delta_low"), number(t, c.Params, "delta_high")
+		golden.Need(t, c.Params, "dppo_type", &o.DPPOType)
+		var err error
+		if p, err = Builtin().New("dppo_skyrl", o); err != nil {
+			t.Fatal(err)
+		}
+	} else if b.Sampled != nil {
+		b.OldLogProb = b.Sampled
+	}
+	weights := skyrlWeights(t, c, b.Offsets, b.Mask)
+	narrowed, scaled := make([]T, len(weights)), make([]float64, len(weights))
+	for i, w := range weights {
+		narrowed[i], scaled[i] = T(w), w*float64(b.Advantage[i])
+	}
+	var want padded
+	golden.Need(t, c.Expected, "scaled_advantages", &want)
+	golden.Floats(t, tally, "scaled_advantages", scaled, flat[float64](want), c.Tolerance)
+	var got Result
+	if err := EvalWeighted(&got, p, narrowed, b); err != nil {
+		t.Fatal(err)
+	}
+	compare2026(t, tally, c, &got, 1)
+	if kind == "dppo" {
+		tally.Float(t, "clip_ratio", got.Metrics.ClipFraction, number(t, c.Expected, "clip_ratio"), c.Tolerance)
+	}
+}
+
+// skyrlWeights returns the factors by which SkyRL scales advantages.
+func skyrlWeights(t *testing.T, c golden.Case, offsets []int, mask []bool) []float64 {
+	t.Helper()
+	var mode string
+	golden.Need(t, c.Params, "loss_reduction", &mode)
+	rows := len(offsets) - 1
+	tokens := func(from, to int) float64 { return max(1, float64(countTrue(mask[offsets[from]:offsets[to]]))) }
+	var bounds [][2]int // of prompts or micro-batches
+	scale := float64(rows)
+	switch mode {
+	case "token_mean":
+		bounds, scale = [][2]int{{0, rows}}, 1
+	case "prompt_mean":
+		golden.Need(t, c.Params, "prompt_boundaries", &bounds)
+		scale = float64(len(bounds))
+	case "token_mean_legacy":
+		size := int(number(t, c.Params, "micro_batch_size"))
+		scale = float64(rows / size)
+		for from := 0; from+size <= rows; from += size {
+			bounds = append(bounds, [2]int{from, from + size})
+		}
+	default:
+		for row := range rows {
+			bounds = append(bounds, [2]int{row, row + 1})
+		}
+	}
+	out := make([]float64, len(mask))
+	for _, of := range bounds {
+		n := tokens(of[0], of[1])
+		if mode == "seq_mean_token_sum_norm" {
+			n = number(t, c.Params, "max_seq_len")
+		}
+		for i := offsets[of[0]]; i < offsets[of[1]]; i++ {
+			out[i] = 1 / (scale * n)
+		}
+	}
+	return out
+}
+
+func TestM2POAgreesWithAReaL(t *testing.T) {
+	eachCase(t, "algorithms_2026/m2po.json", areal[float64], areal[float32])
+}
+
+func areal[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	p := M2PO{Threshold: number(t, c.Params, "m2_threshold"), PPO: arealPPO(t, c)}
+	b := batch2026[T](t, c, "prox_log_prob")
+	b.Sampled = column[T](t, c, "old_log_prob")
+	var got Result
+	if err := Eval(&got, p, Aggregation{}, b); err != nil {
+		t.Fatal(err)
+	}
+	compare2026(t, tally, c, &got, 1)
+	var want padded
+	golden.Need(t, c.Expected, "mask", &want)
+	if !slices.Equal(got.terms.kept, want.mask()) {
+		t.Errorf("%s: remaining tokens %v, want %v", c.Name, got.terms.kept, want.mask())
+	}
+}
+
+// arealPPO returns the clipped loss of a case of AReaL.
+func arealPPO(t *testing.T, c golden.Case) PPO {
+	t.Helper()
+	clip := number(t, c.Params, "eps_clip")
+	return PPO{Low: clip, High: optional(t, c.Params, "eps_clip_higher", clip), Dual: optional(t, c.Params, "c_clip", 0)}
+}
+
+func TestOffPolicyMaskAgreesWithTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/opsm_trl.json", trlMask[float64], trlMask[float32])
+}
+
+func trlMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	p := OffPolicyMask{
+		Policy:       PPO{Low: number(t, c.Params, "epsilon"), High: number(t, c.Params, "epsilon_high")},
+		Delta:        number(t, c.Params, "off_policy_mask_threshold"),
+		FromSampling: true,
+	}
+	b := batch2026[T](t, c, "old_log_prob")
+	b.Sampled = sampled[T](t, c, "sampling_log_prob")
+	var kind string
+	golden.Need(t, c.Params, "loss_type", &kind)
+	a, rows := Aggregation{}, float64(b.Rows())
+	tokens, full := count(b.Offsets, b.Mask)
+	divisor := 1.0
+	switch kind {
+	case "grpo":
+		a.Mode, divisor = SeqMeanTokenMean, rows/float64(full)
+	case "dapo":
+		divisor = max(number(t, c.Params, "num_items_in_batch"), 1) / float64(tokens)
+	}
+	var got Result
+	if err := Eval(&got, p, a, b); err != nil {
+		t.Fatal(err)
+	}
+	compare2026(t, tally, c, &got, divisor)
+	var keep []float64
+	golden.Need(t, c.Expected, "keep", &keep)
+	for row, k := range keep {
+		for i := b.Offsets[row]; i < b.Offsets[row+1]; i++ {
+			if k == 0 && got.Grad[i] != 0 {
+				t.Errorf("%s: row %d was kept", c.Name, row)
+			}
+		}
+	}
+}
+
+func TestOffPolicyMaskAgreesWithSlime(t *testing.T) {
+	eachCase(t, "algorithms_2026/opsm_slime.json", slimeMask[float64], slimeMask[float32])
+}
+
+func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	clip := PPO{Low: number(t, c.Params, "eps_clip"), High: number(t, c.Params, "eps_clip_high"), Dual: optional(t, c.Params, "eps_clip_c", 0)}
+	b := batch2026[T](t, c, "old_log_prob")
+	got := sumOf(t, OffPolicyMask{Policy: clip, Delta: number(t, c.Params, "opsm_delta")}, b)
+	var grad, token padded
+	golden.Need(t, c.Expected, "grad_log_prob", &grad)
+	golden.Need(t, c.Expected, "token_loss", &token)
+	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
+	want := flat[float64](token)
+	for i, m := range b.Mask {
+		if !m {
+			want[i] = 0 // the original computes it there, too
+		}
+	}
+	golden.Floats(t, tally, "token_loss", got.terms.Loss, want, c.Tolerance)
+}
+
+func TestSupervisedLossesAgreeWithPrimeRLAndSkyRLAndTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/sft.json", supervised, supervised)
+}
+
+func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
+	var kind string
+	golden.Need(t, c.Params, "kind", &kind)
+	weights, divisor := column[float64](t, c, "response_mask"), optional(t, c.Params, "num_items_in_batch", 1)
+	if kind == "weighted" {
+		weights, divisor = column[float64](t, c, "ce_weights"), number(t, c.Params, "ce_scale")
+	}
+	sum, grad := 0.0, make([]float64, len(weights))
+	for i, x := range column[float64](t, c, "log_prob") {
+		value, slope := NLL(x, kind == "dft")
+		if weights[i] != 0 {
+			sum += weights[i] * value / max(divisor, 1)
+			grad[i] = weights[i] * slope / max(divisor, 1)
+		}
+	}
+	tally.Float(t, "loss", sum, number(t, c.Expected, "loss"), c.Tolerance)
+	var want padded
+	golden.Need(t, c.Expected, "grad_log_prob", &want)
+	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
+}
