@@ -88,7 +88,7 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 // state returns the episode's state as the harness sees it.
 func (p *Player) state(l *live) *State {
 	s := &State{
-		System: l.sys, Observation: l.observation, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
+		System: l.sys, Observation: l.observation, Turns: l.Turns, Budget: p.budget(l), Conversations: len(l.Rows),
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
 	s.Budget.perTurn = l.longest(p)

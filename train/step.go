@@ -114,6 +114,7 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 
 	// The update. The weights belong to no finished step until the next episodes are collected.
 	p.begun, p.updating = true, true
+	p.observe(c.solved)
 	if err := t.learn(t.updateContext(ctx), b, c.Step, m); err != nil {
 		return nil, err
 	}
