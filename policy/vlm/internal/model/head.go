@@ -11,6 +11,8 @@ type Head struct {
 	Eps    float64
 	Tokens bool // has an output head
 	Value  bool // has a value head
+	// Squares: Forward sums the squares of the probabilities of all tokens.
+	Squares bool
 }
 
 // HeadWeights are a head's parameters. Table [vocab, hidden] may be the
@@ -45,7 +47,7 @@ func (h *Head) Weights(in []*Node) HeadWeights {
 
 // HeadOutput are a head's results at n positions, nil where the head has none.
 type HeadOutput struct {
-	LogProb, Entropy, Value *Node // [n] float32
+	LogProb, Entropy, Value, Squares *Node // [n] float32
 
 	// What Backward needs besides: logits [n, vocab], not divided by the temperature, in the type of
 	// computation, and the logarithm of their exponentials' sum at the temperature [n] float32.
@@ -55,7 +57,7 @@ type HeadOutput struct {
 // Scores returns the results that the head has, in order.
 func (o HeadOutput) Scores() []*Node {
 	var out []*Node
-	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value} {
+	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value, o.Squares} {
 		if n != nil {
 			out = append(out, n)
 		}
@@ -87,6 +89,9 @@ func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutp
 		own := ReduceSum(where(hot(target, logits), logits), -1)
 		mean := Reshape(Div(ReduceAndKeep(Mul(e, logits), ReduceSum, -1), sum), n)
 		o.LogProb, o.Entropy = Sub(own, o.LogSum), Sub(o.LogSum, mean)
+		if h.Squares {
+			o.Squares = Reshape(Div(ReduceAndKeep(Mul(e, e), ReduceSum, -1), Mul(sum, sum)), n)
+		}
 	}
 	if h.Value {
 		v := f32(linear(normed, w.Score, w.ScoreB))
