@@ -1,4 +1,4 @@
-package vlm
+package learn_test
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestSumPiSquaredIsTheSumOverTheVocabulary of the squares of the scores' own probabilities.
 func TestSumPiSquaredIsTheSumOverTheVocabulary(t *testing.T) {
-	m := openTiny(t, tinyFolder(t, model.Qwen3, nil), Options{})
+	m := Open(t, Folder(t, model.Qwen3, nil), Options{})
 	rows := &policy.Rows{Offsets: []int{0}}
 	var want []bool
-	for v := range int32(m.cfg.Text.Vocab) {
+	for v := range int32(m.Cfg.Text.Vocab) {
 		rows.Tokens, want = append(rows.Tokens, 7, v), append(want, false, true)
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 	}
@@ -35,7 +36,7 @@ func TestSumPiSquaredIsTheSumOverTheVocabulary(t *testing.T) {
 
 // TestEchoedTokensLearnLikeImitatedOnes, beside tokens with a policy loss.
 func TestEchoedTokensLearnLikeImitatedOnes(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen3, nil)
+	dir := Folder(t, model.Qwen3, nil)
 	var grads [2]map[string][]float32
 	for i, o := range []policy.Objective{{Policy: loss.Reinforce{}, Temperature: 1}, {Imitate: true, Temperature: 1}} {
 		b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0, 5}, Tokens: []int32{3, 4, 5, 6, 7}}}
@@ -44,7 +45,7 @@ func TestEchoedTokensLearnLikeImitatedOnes(t *testing.T) {
 		if o.Imitate {
 			b.Weight = []float32{0, 0.5, 0.25, 0.5, 0.125}
 		}
-		grads[i], _, _ = gradientsOf(t, openTiny(t, dir, Options{}), b, o)
+		grads[i], _, _ = GradientsOf(t, Open(t, dir, Options{}).Sets, b, o)
 	}
-	requireGradients(t, grads[1], grads[0])
+	RequireGradients(t, grads[1], grads[0])
 }
