@@ -1,4 +1,4 @@
-package vlm
+package vlmtest_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // Tolerances of the recorded collection, from the gap between its numbers and
@@ -45,16 +45,16 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 	t.Parallel()
 	eachRecorded(t, func(r *recordedModel) {
 		policyDir, criticDir := r.checkpoint()
-		o := Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens}
+		o := Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512}
 		if r.Critic {
-			o.Critic, o.CriticPath = SeparateCritic, criticDir
+			o.Critic, o.CriticPath = learn.SeparateCritic, criticDir
 		}
-		m, err := Open(r.t.Context(), policyDir, o)
+		m, err := TryOpen(r.t.Context(), policyDir, o)
 		require.NoError(r.t, err)
 		defer m.Close()
-		l := m.sets.Actor
+		l := m.Sets.Actor
 		if r.Critic {
-			l = m.sets.Critic
+			l = m.Sets.Critic
 		}
 		r.spec = l.Net.Spec
 		r.compareText(m)
@@ -71,8 +71,8 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 			r.compareNoisyTraining(m, l, weights)
 		}
 		if r.Critic && grads != nil { // a model with vision: one is enough
-			for _, what := range []Recompute{RecomputeAttention, RecomputeBlocks} {
-				o.Recompute = what
+			for _, what := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
+				o.Keep = what
 				r.compareRecompute(policyDir, o, grads)
 			}
 		}
@@ -84,7 +84,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 // it, too.
 func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
 	folder := learn.ActorFolder
-	if l == m.sets.Critic {
+	if l == m.Sets.Critic {
 		folder = learn.CriticFolder
 	}
 	dir := filepath.Join(r.t.TempDir(), "saved")
@@ -114,9 +114,9 @@ func (r *recordedModel) compareText(m *Model) {
 		prompt := row.test.Prompts[row.row]
 		msgs := prompt.messages(r.t, r.all.Images[row.index])
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
-		_, pics, errs := m.text.PrepareImages([][]image.Image{imagesOf(msgs)})
+		_, pics, errs := m.Text.PrepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
-		ids, err := m.gen.EncodePrompt(policy.Prompt{Messages: msgs}, pics[0])
+		ids, err := m.Gen.EncodePrompt(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
 		tokens, _ := r.tokens(row)
 		for k, column := range row.column {
@@ -135,17 +135,17 @@ func (r *recordedModel) comparePositions(m *Model) {
 		tokens, _ := r.tokens(row)
 		var grids []net.Grid
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.text.Picture(im)
+			pic, err := m.Text.Picture(im)
 			require.NoError(r.t, err)
 			grids = append(grids, pic.Grid)
 		}
-		pos, next, err := net.Positions(m.cfg, tokens, grids)
+		pos, next, err := net.Positions(m.Cfg, tokens, grids)
 		require.NoError(r.t, err)
 		want := r.ints(name + ".position_ids")
 		b, t := row.test.Shape[0], row.test.Shape[1]
 		var got, expected []int64
 		for axis := range len(r.dims(name + ".position_ids")) { // three axes of which one is recorded for text models
-			if axis > 0 && m.cfg.Vision == nil {
+			if axis > 0 && m.Cfg.Vision == nil {
 				break
 			}
 			for k, column := range row.column {
@@ -246,19 +246,19 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		most = max(most, r.dims(field)[1])
 		q := &generate.Request{Row: len(reqs), Tokens: tokens, Max: r.dims(field)[1]}
 		for _, im := range r.all.Images[row.index] {
-			pic, err := m.text.Picture(im)
+			pic, err := m.Text.Picture(im)
 			require.NoError(r.t, err)
 			q.Images = append(q.Images, pic)
 		}
 		targets, reqs = append(targets, target{row, q}), append(reqs, q)
 	}
 	require.NotEmpty(r.t, reqs)
-	s := &generate.Session{Net: generate.Programs{Net: m.net}, Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
+	s := &generate.Session{Net: generate.Programs{Net: m.Net}, Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
 	for i := range reqs {
 		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
 	defer s.Free()
-	c, err := generate.NewCall(generate.Programs{Net: m.net}, m.sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
+	c, err := generate.NewCall(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.Free()
 	c.RecentTokens = 8
@@ -277,7 +277,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		for k, id := range ids {
 			// Both logits may differ by the tolerance; and placeholders of images,
 			// which random weights may write, are never sampled here.
-			if margins[k] < 2*logitLimit.Abs || slices.Contains(m.cfg.Placeholders(), int32(id)) {
+			if margins[k] < 2*logitLimit.Abs || slices.Contains(m.Cfg.Placeholders(), int32(id)) {
 				break
 			}
 			require.Greater(r.t, len(got.Tokens), k, "%s row %d", name, row)

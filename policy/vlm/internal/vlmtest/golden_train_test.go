@@ -1,4 +1,4 @@
-package vlm
+package vlmtest_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -91,7 +91,7 @@ func (r *recordedModel) training(l *learn.Learner) *training {
 func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[string][]float32, policy.Stats) {
 	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	return r.numbers(l, vlmtest.OpenSums(l.Open)), stats
+	return r.numbers(l, OpenSums(l.Open)), stats
 }
 
 // numbers reads tensors by the names of their parts.
@@ -136,7 +136,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learn.Learner) map[string][
 			loss, norm = stats.ValueLoss, stats.CriticNorm
 		}
 		limit := r.laterLoss(step, losses[step])
-		if m.dev.PureGo() {
+		if m.Dev.PureGo() {
 			// It adds number by number, which is less exact than the pairwise sums of others.
 			// The error of the first steps stays while the loss decreases.
 			limit.Abs = max(limit.Abs, pureLossLimit*losses[0])
@@ -239,7 +239,7 @@ func (r *recordedModel) compareGradients(grads map[string][]float32) {
 		r.tally.Float(r.t, "gradient norm of "+name, length(x), norms[i], gradNormLimit)
 		if got, want, ok := r.excerpt("grad", name, x, dims[name]); ok {
 			compared++
-			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: vlmtest.GradLimit * vlmtest.Largest(x)})
+			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: GradLimit * Largest(x)})
 		}
 	})
 	require.Positive(r.t, compared)
@@ -268,7 +268,7 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 		}
 		grad, _, ok := r.excerpt("grad", name, grads[name], dims[name])
 		require.True(r.t, ok, "no recorded gradient of %s", name)
-		top := vlmtest.Largest(grads[name])
+		top := Largest(grads[name])
 		for k := range got {
 			if math.Abs(float64(grad[k])) > signal*top {
 				r.tally.Float(r.t, fmt.Sprintf("%s[%d] after the step", name, k), float64(got[k]), want[k], afterLimit)
@@ -282,7 +282,7 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 // where g is of the order of ε, as with the biases of keys, which hardly change
 // attention.
 func (r *recordedModel) stepRounding(step []float64, grads []float32, scale float64) float64 {
-	off := rounding * vlmtest.Largest(grads) * scale
+	off := rounding * Largest(grads) * scale
 	var moved float64
 	for k, g := range grads {
 		slope := r.AdamW.Eps / math.Pow(math.Abs(float64(g))*scale+r.AdamW.Eps, 2)
@@ -307,12 +307,12 @@ func (r *recordedModel) partDims() map[string][]int {
 // compareRecompute computes activations again instead of keeping them: the
 // gradients are the same, up to the order in which XLA adds.
 func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string][]float32) {
-	m, err := Open(r.t.Context(), dir, o)
+	m, err := TryOpen(r.t.Context(), dir, o)
 	require.NoError(r.t, err)
 	defer m.Close()
-	l := m.sets.Actor
+	l := m.Sets.Actor
 	if r.Critic {
-		l = m.sets.Critic
+		l = m.Sets.Critic
 	}
 	got, _ := r.training(l).gradients(r, m, l)
 	l.DropGradients()
@@ -322,6 +322,6 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 		for i, v := range grads[name] {
 			want[i] = float64(v)
 		}
-		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: vlmtest.GradLimit * vlmtest.Largest(x)})
+		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: GradLimit * Largest(x)})
 	})
 }

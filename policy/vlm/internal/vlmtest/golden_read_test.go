@@ -1,4 +1,4 @@
-package vlm
+package vlmtest_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package vlm
+package vlmtest_test
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/peft"
-	"vagen/policy/vlm/internal/vlmtest"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // Recordings of PEFT for models with an adapter: log-probs, logits, a loss and the
@@ -26,10 +26,10 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")
 		base, _ := r.checkpoint()
-		m, err := Open(r.t.Context(), base, Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
+		m, err := TryOpen(r.t.Context(), base, Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512, Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
-		r.spec = m.sets.Actor.Net.Spec
+		r.spec = m.Sets.Actor.Net.Spec
 		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
@@ -39,8 +39,8 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		r.compareAdapterGradients(m)
 
 		out := r.t.TempDir()
-		require.NoError(r.t, m.Export(r.t.Context(), filepath.Join(out, "merged")))
-		plain, err := Open(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: vlmtest.Backend(), MicroTokens: goldenTokens})
+		require.NoError(r.t, m.Sets.Actor.SaveModel(r.t.Context(), m.Sets.Dir, filepath.Join(out, "merged"), false))
+		plain, err := TryOpen(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512})
 		require.NoError(r.t, err)
 		defer plain.Close()
 		merged := r.scoreAll(plain, policy.ScoreRequest{LogProbs: true})
@@ -111,22 +111,22 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.sets.Packer(m.sets.Actor.Net).Packs(&r.all, want)
+	packs, err := m.Sets.Packer(m.Sets.Actor.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
-		trace, err := m.sets.Actor.Net.Forward(m.sets.Actor.Parts, p, false)
+		trace, err := m.Sets.Actor.Net.Forward(m.Sets.Actor.Parts, p, false)
 		require.NoError(r.t, err)
-		head := m.sets.Actor.Net.Head(true, false)
-		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+		head := m.Sets.Actor.Net.Head(true, false)
+		logits, err := m.Dev.Program("logits", func(in []*graph.Node) []*graph.Node {
 			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(m.sets.Actor.Net.HeadInputs(head, m.sets.Actor.Parts), trace.X))
+		}).Run(append(m.Sets.Actor.Net.HeadInputs(head, m.Sets.Actor.Parts), trace.X))
 		require.NoError(r.t, err)
 		x, err := device.ReadNew[float32](logits[0])
 		require.NoError(r.t, err)
 		logits[0].Free()
 		trace.Free()
-		vocab := m.cfg.Text.Vocab
+		vocab := m.Cfg.Text.Vocab
 		for _, row := range r.rows {
 			if row.test.Name != name || at[row.index].pack != i {
 				continue
@@ -147,18 +147,18 @@ func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
 // compareAdapterGradients compares the gradients of the recorded batch, of which
 // there must be one for each of the adapter's matrices and no other.
 func (r *recordedModel) compareAdapterGradients(m *Model) {
-	s := r.training(m.sets.Actor)
+	s := r.training(m.Sets.Actor)
 	if s == nil || !r.has("lora.train.loss") {
 		return
 	}
-	grads, stats := s.gradients(r, m, m.sets.Actor)
-	defer m.sets.Actor.DropGradients()
+	grads, stats := s.gradients(r, m, m.Sets.Actor)
+	defer m.Sets.Actor.DropGradients()
 	r.tally.Float(r.t, "lora loss", stats.PolicyLoss, r.floats("lora.train.loss")[0], firstLossLimit)
 	compared := 0
 	for name, x := range grads {
 		key := "lora.train.grad/" + peft.Prefix + name
 		require.True(r.t, r.has(key), "no gradient of %s is recorded", name)
-		golden.Floats(r.t, r.tally, key, x, r.floats(key), golden.Tolerance{Abs: vlmtest.GradLimit * vlmtest.Largest(x)})
+		golden.Floats(r.t, r.tally, key, x, r.floats(key), golden.Tolerance{Abs: GradLimit * Largest(x)})
 		compared++
 	}
 	for _, name := range r.tensors.Names() {

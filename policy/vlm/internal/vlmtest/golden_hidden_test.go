@@ -1,4 +1,4 @@
-package vlm
+package vlmtest_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
 )
 
 // compareHidden runs the forward pass of training, which keeps the hidden states between
@@ -22,7 +23,7 @@ func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
 	for i := range want {
 		want[i] = true
 	}
-	packs, err := m.sets.Packer(l.Net).Packs(&r.all, want)
+	packs, err := m.Sets.Packer(l.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)
 	for i, p := range packs {
