@@ -100,7 +100,8 @@ func requireStore(t *testing.T) {
 func TestASecondProcessCompilesNothing(t *testing.T) {
 	t.Parallel()
 	requireStore(t)
-	dir, folder := vlmtest.Folder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
+	dir := vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"num_hidden_layers": 1})
+	folder := filepath.Join(t.TempDir(), "executables")
 	without := useModel(t, dir, CompileCacheOff)
 	require.Equal(t, 0, without.Loaded+without.Compiled, "counted by the store")
 	first, err := keeping(t, dir, folder)

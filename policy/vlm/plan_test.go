@@ -98,13 +98,13 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 8} {
 		m := openTiny(t, dir, Options{Devices: n, SameBytes: true, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Offsets: []int{0}}
-		for range 16 {
+		for range 8 {
 			rows.Tokens = append(rows.Tokens, make([]int32, 128)...)
 			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		}
 		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
-		p := planOf(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
+		p := planOf(t, m, Workload{Train: true, Rows: 8, Tokens: 128})
 		var used int64
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		for _, d := range m.devices {
