@@ -74,7 +74,7 @@ func TestFlatAndNestedConfigsAreTheSame(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, Text{Vocab: 100, Hidden: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Eps: 1e-5, Theta: 5e5,
-		Sections: []int{1, 1, 2}, QKVBias: true, MaxPositions: 256}, got.Text)
+		Sections: []int{1, 1, 2}, QKVBias: true, MaxPositions: 256, Rotary: 8}, got.Text)
 	require.Equal(t, &Vision{Depth: 3, Hidden: 24, FF: 40, Heads: 2, Patch: 14, Merge: 2, Temporal: 2, Channels: 3, Window: 56,
 		FullBlocks: []int{1}, Out: 32}, got.Vision)
 	require.Equal(t, []int32{7}, got.EndOfTurn)
