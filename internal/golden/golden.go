@@ -1,9 +1,9 @@
 // Package golden reads recorded numbers for tests and counts what was compared.
 //
 // The numbers are in the folder given by the environment variable VAGEN_GOLDEN, otherwise in
-// testdata at the root of the module. A relative
-// VAGEN_GOLDEN is relative to the module's root, so that one setting serves the tests of
-// every package.
+// testdata at the root of the module; numbers of models that were recorded later are in
+// VAGEN_GOLDEN_NEXT, or in testdata, too. Relative folders are relative to the module's root,
+// so that one setting serves the tests of every package.
 package golden
 
 import (
@@ -21,8 +21,19 @@ import (
 // not exist.
 func Root(t testing.TB) string {
 	t.Helper()
+	return named(t, "VAGEN_GOLDEN")
+}
+
+// NextRoot is Root for the numbers of models that were recorded later, in the folder given by VAGEN_GOLDEN_NEXT.
+func NextRoot(t testing.TB) string {
+	t.Helper()
+	return named(t, "VAGEN_GOLDEN_NEXT")
+}
+
+func named(t testing.TB, variable string) string {
+	t.Helper()
 	top := moduleRoot(t)
-	dir := os.Getenv("VAGEN_GOLDEN")
+	dir := os.Getenv(variable)
 	switch {
 	case dir == "":
 		dir = filepath.Join(top, "testdata")
@@ -30,7 +41,7 @@ func Root(t testing.TB) string {
 		dir = filepath.Join(top, dir)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		t.Fatalf("golden: %q is not a folder of recorded numbers (VAGEN_GOLDEN=%q)", dir, os.Getenv("VAGEN_GOLDEN"))
+		t.Fatalf("golden: %q is not a folder of recorded numbers (%s=%q)", dir, variable, os.Getenv(variable))
 	}
 	return dir
 }

@@ -98,6 +98,7 @@ type recordedModel struct {
 	rows []recordedRow
 	all  policy.Rows   // the rows in a row
 	spec *model.Config // of the learner that is compared
+	limits
 	seen map[string]bool
 }
 
@@ -105,10 +106,8 @@ type recordedModel struct {
 // parts, beside each other.
 func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
-	require.NoError(t, err)
 	found := 0
-	for _, path := range paths {
+	for _, path := range recordedModels(t) {
 		dir := filepath.Dir(path)
 		lacks := func(part string) bool { _, err := os.Stat(filepath.Join(dir, part)); return err != nil }
 		if lacks("checkpoint") || slices.ContainsFunc(parts, lacks) {
@@ -117,7 +116,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}}
+			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}, limits: limitsOf(dir)}
 			raw, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))
@@ -132,14 +131,30 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	require.Positive(t, found, "no recorded model in %s", golden.Path(t, "vlm"))
 }
 
-// elsewhere are recorded fields that package processor compares.
-var elsewhere = []string{".pixel_values", ".pixel_row_sum"}
+// recordedModels lists the manifests of all recorded models.
+func recordedModels(t *testing.T) []string {
+	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
+	require.NoError(t, err)
+	next, err := filepath.Glob(filepath.Join(golden.NextRoot(t), "vlm", "qwen3_5*", "manifest.json"))
+	require.NoError(t, err)
+	for _, path := range next {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// elsewhere are recorded fields that package processor compares, and the inside of Qwen3.5's layers, of which package
+// model compares the rule.
+var elsewhere = []string{".pixel_values", ".pixel_row_sum", ".query", ".key", ".value", ".g", ".beta", ".q_normed", ".gated",
+	".recurrent_state", ".conv_state_end", ".recurrent_state_end"}
 
 // requireAllRead checks that every recorded field was read, of the model with its adapter
 // or of the model alone.
 func (r *recordedModel) requireAllRead(adapter bool) {
 	for _, name := range r.tensors.Names() {
-		other := strings.HasPrefix(name, "lora.") != adapter || slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
+		other := strings.HasPrefix(name, "lora.") != adapter || strings.HasPrefix(name, "delta.") || slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
 		require.True(r.t, other || r.seen[name], "%s was recorded, and nothing has read it", name)
 	}
 }
@@ -171,7 +186,10 @@ func (r *recordedModel) readRows() {
 }
 
 func (r *recordedModel) image(name string) image.Image {
-	f, err := os.Open(golden.Path(r.t, "vlm", filepath.FromSlash(name)))
+	f, err := os.Open(filepath.Join(filepath.Dir(r.dir), filepath.FromSlash(name)))
+	if os.IsNotExist(err) {
+		f, err = os.Open(golden.Path(r.t, "vlm", filepath.FromSlash(name)))
+	}
 	require.NoError(r.t, err)
 	defer f.Close()
 	img, err := processor.DecodeImage(f, processor.DefaultLimits())

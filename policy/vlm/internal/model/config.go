@@ -25,7 +25,7 @@ const (
 )
 
 // Families lists the supported architectures.
-func Families() []Family { return []Family{Qwen25VL, Qwen3VL, Qwen2, Qwen3, Llama} }
+func Families() []Family { return []Family{Qwen25VL, Qwen3VL, Qwen35, Qwen2, Qwen3, Qwen35Text, Llama} }
 
 // Config describes one model.
 type Config struct {

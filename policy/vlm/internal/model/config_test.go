@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -257,8 +256,12 @@ func TestGroupsHaveTheParametersThatBlocksTake(t *testing.T) {
 	for _, family := range Families() {
 		for _, biases := range []bool{false, true} {
 			in := with(textPart(), object{"model_type": string(family), "attention_bias": biases, "mlp_bias": biases, "rope_scaling": nil})
-			if strings.HasSuffix(string(family), "_vl") {
+			if family.HasVision() {
 				in = flat(object{"model_type": string(family), "attention_bias": biases}, object{"hidden_act": nil})
+			}
+			if family.isQwen35() {
+				in = with(in, object{"full_attention_interval": 2, "rope_scaling": nil, "vision_config": with(visionPart(),
+					object{"hidden_act": nil, "deepstack_visual_indexes": nil})})
 			}
 			c, err := parse(t, in)
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -142,10 +143,16 @@ func stack(in int, init Init, parts ...Part) Param {
 func (c *Config) TextBlock(compute dtypes.DType) *Block {
 	t := &c.Text
 	return &Block{
-		Adapters: c.adapters(c.textParams(c.decoderPrefix() + "layers.0.")),
+		Adapters: c.adapters(c.textParams(c.firstLayer(fullAttention))),
 		Hidden:   t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
 		QKVBias: t.QKVBias, OutBias: t.OutBias, MLPBias: t.MLPBias, QKNorm: t.QKNorm, Causal: true, Compute: compute,
+		PlusOne: t.PlusOne, Gated: t.Gated,
 	}
+}
+
+// firstLayer is what the names of the parameters of the first layer of a type start with.
+func (c *Config) firstLayer(kind string) string {
+	return fmt.Sprintf("%slayers.%d.", c.decoderPrefix(), max(0, slices.Index(c.Text.Types, kind)))
 }
 
 // visionEps is fixed in both vision towers, whatever the config says.
