@@ -105,20 +105,17 @@ type recordedModel struct {
 // parts, beside each other.
 func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
-	require.NoError(t, err)
 	found := 0
-	for _, path := range paths {
-		dir := filepath.Dir(path)
+	for _, dir := range golden.Models(t) {
 		lacks := func(part string) bool { _, err := os.Stat(filepath.Join(dir, part)); return err != nil }
-		if lacks("checkpoint") || slices.ContainsFunc(parts, lacks) {
+		if slices.ContainsFunc(parts, lacks) {
 			continue
 		}
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}}
-			raw, err := os.ReadFile(path)
+			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))
 			r.tensors, err = safetensors.Open(filepath.Join(dir, "golden.safetensors"))
@@ -129,7 +126,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 			r.requireAllRead(slices.Contains(parts, "lora"))
 		})
 	}
-	require.Positive(t, found, "no recorded model in %s", golden.Path(t, "vlm"))
+	require.Positive(t, found, "no recorded model with %q", parts)
 }
 
 // elsewhere are recorded fields that package processor compares.
@@ -171,7 +168,7 @@ func (r *recordedModel) readRows() {
 }
 
 func (r *recordedModel) image(name string) image.Image {
-	f, err := os.Open(golden.Path(r.t, "vlm", filepath.FromSlash(name)))
+	f, err := os.Open(golden.OfModel(r.t, r.dir, name))
 	require.NoError(r.t, err)
 	defer f.Close()
 	img, err := processor.DecodeImage(f, processor.DefaultLimits())
@@ -213,7 +210,7 @@ func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
 	policyDir = filepath.Join(r.t.TempDir(), "policy")
 	require.NoError(r.t, os.CopyFS(policyDir, os.DirFS(dir)))
 	path := filepath.Join(policyDir, "config.json")
-	raw, err := os.ReadFile(path)
+	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	require.NoError(r.t, err)
 	var config map[string]any
 	require.NoError(r.t, json.Unmarshal(raw, &config))
