@@ -95,7 +95,9 @@ func (c *recordedChat) check(t *testing.T, tally *golden.Tally, tok *Tokenizer) 
 	ids, err := tok.Encode(text)
 	require.NoError(t, err)
 	equalIDs(t, tally, text, ids, c.IDs)
-	think := func(m Message) bool { return m.Role == RoleAssistant && m.Parts[0].Text[0] == '<' && m.Parts[0].Text[1] == 't' }
+	think := func(m Message) bool {
+		return m.Role == RoleAssistant && m.Parts[0].Text[0] == '<' && m.Parts[0].Text[1] == 't'
+	}
 	if c.Generate && !slices.ContainsFunc(messages, think) { // no response is rewritten
 		opened, err := chat.Open(messages)
 		require.NoError(t, err)
