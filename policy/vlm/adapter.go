@@ -32,7 +32,8 @@ type LoRA struct {
 }
 
 // decoderPattern matches the linear maps of decoder layers, of all families.
-const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo]|mlp\.(gate|up|down))_proj`
+const decoderPattern = `model\.(language_model\.)?layers\.\d+\.` +
+	`(self_attn\.[qkvo]_proj|linear_attn\.(in_proj_(qkv|z|b|a)|out_proj)|mlp\.(gate|up|down)_proj)`
 
 // configureAdapters determines the adapters and the frozen parameters from the options.
 func (m *Model) configureAdapters() error {

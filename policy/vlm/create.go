@@ -18,7 +18,8 @@ import (
 // Open and transformers load it.
 //
 // Matrices are initialised normally with variance 1/(3·inputs), like PyTorch's linear
-// layers, embeddings with standard deviation 0.05, norms with 1 and biases with 0.
+// layers, embeddings with standard deviation 0.05, norms so that they scale by 1, biases with 0, and the
+// decay of a delta net like in transformers: dt_bias 1, A_log the logarithm of a uniform number in (0, 16].
 func Create(dir string, s Shape, words []string, seed uint64) error {
 	tok, err := tokenizer.NewTiny(words)
 	if err != nil {

@@ -107,17 +107,16 @@ type recordedModel struct {
 func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	t.Helper()
 	found := 0
-	for _, path := range recordedModels(t) {
-		dir := filepath.Dir(path)
+	for _, dir := range golden.Models(t) {
 		lacks := func(part string) bool { _, err := os.Stat(filepath.Join(dir, part)); return err != nil }
-		if lacks("checkpoint") || slices.ContainsFunc(parts, lacks) {
+		if slices.ContainsFunc(parts, lacks) {
 			continue
 		}
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
 			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}, limits: limitsOf(dir)}
-			raw, err := os.ReadFile(path)
+			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))
 			r.tensors, err = safetensors.Open(filepath.Join(dir, "golden.safetensors"))
@@ -128,21 +127,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 			r.requireAllRead(slices.Contains(parts, "lora"))
 		})
 	}
-	require.Positive(t, found, "no recorded model in %s", golden.Path(t, "vlm"))
-}
-
-// recordedModels lists the manifests of all recorded models.
-func recordedModels(t *testing.T) []string {
-	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
-	require.NoError(t, err)
-	next, err := filepath.Glob(filepath.Join(golden.NextRoot(t), "vlm", "qwen3_5*", "manifest.json"))
-	require.NoError(t, err)
-	for _, path := range next {
-		if !slices.Contains(paths, path) {
-			paths = append(paths, path)
-		}
-	}
-	return paths
+	require.Positive(t, found, "no recorded model with %q", parts)
 }
 
 // elsewhere are recorded fields that package processor compares, and the inside of Qwen3.5's layers, of which package
@@ -186,10 +171,7 @@ func (r *recordedModel) readRows() {
 }
 
 func (r *recordedModel) image(name string) image.Image {
-	f, err := os.Open(filepath.Join(filepath.Dir(r.dir), filepath.FromSlash(name)))
-	if os.IsNotExist(err) {
-		f, err = os.Open(golden.Path(r.t, "vlm", filepath.FromSlash(name)))
-	}
+	f, err := os.Open(golden.OfModel(r.t, r.dir, name))
 	require.NoError(r.t, err)
 	defer f.Close()
 	img, err := processor.DecodeImage(f, processor.DefaultLimits())
@@ -231,7 +213,7 @@ func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
 	policyDir = filepath.Join(r.t.TempDir(), "policy")
 	require.NoError(r.t, os.CopyFS(policyDir, os.DirFS(dir)))
 	path := filepath.Join(policyDir, "config.json")
-	raw, err := os.ReadFile(path)
+	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	require.NoError(r.t, err)
 	var config map[string]any
 	require.NoError(r.t, json.Unmarshal(raw, &config))

@@ -329,23 +329,33 @@ func (c *Config) visionParams(base string) []Param {
 		matrix(base+"mlp.down_proj.weight", h, v.FF), vector(base+"mlp.down_proj.bias", h, InitZero))
 }
 
-// Released layouts of vision-language checkpoints: names as in memory, and the
-// older form without the inner "model.".
-var renames = []struct{ now, old string }{
+// Two layouts of names in files: those in memory, and others.
+var renames = []struct{ now, other string }{
 	{"model.visual.", "visual."},
 	{"model.language_model.", "model."},
 }
 
-// OldName is the name of a tensor in the layout of the first released
-// Qwen2.5-VL files. Text models have one layout only.
-func (c *Config) OldName(name string) string {
-	if c.Vision == nil {
-		return name
-	}
+// OtherName is the name of a tensor in another layout of its family's files: that of the first released
+// Qwen2.5-VL files, or of a text model that was taken out of a Qwen3.5 model with a vision tower.
+// The other text models have one layout only.
+func (c *Config) OtherName(name string) string {
 	for _, r := range renames {
-		if rest, ok := strings.CutPrefix(name, r.now); ok {
-			return r.old + rest
+		from, to := r.now, r.other
+		if c.Family == Qwen35Text {
+			from, to = to, from
+		} else if c.Vision == nil {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, from); ok {
+			return to + rest
 		}
 	}
 	return name
+}
+
+// Unused reports whether a tensor that released files hold has no part in the model: the head that predicts
+// further tokens, and the vision tower that a text model leaves out.
+func (c *Config) Unused(name string) bool {
+	return c.Family.isQwen35() && strings.HasPrefix(name, "mtp.") ||
+		c.Family == Qwen35Text && strings.HasPrefix(name, visionPrefix)
 }
