@@ -28,7 +28,7 @@ type Shape struct {
 	Untied             bool
 	Eps                float64 // of RMSNorm; 0 means 1e-6
 	RopeTheta          float64
-	RopeSections       [3]int // frequencies of half a head that use the t, h and w positions
+	RopeSections       [3]int // frequencies that use the t, h and w positions; 0 for qwen3_5 divides them like the released models
 	MaxPositions       int
 	BFloat16           bool // store weights in bfloat16
 	Linear             LinearShape
@@ -99,7 +99,7 @@ func qwen35(family string) Shape {
 	c := processor.Qwen3VL()
 	return Shape{
 		Family: family, Hidden: 1024, FF: 3584, Layers: 24, Heads: 8, KVHeads: 2, HeadDim: 256, Vocab: 248320,
-		RopeTheta: 1e7, RopeSections: [3]int{11, 11, 10}, MaxPositions: 262144, BFloat16: true,
+		RopeTheta: 1e7, MaxPositions: 262144, BFloat16: true,
 		Linear:       LinearShape{KeyHeads: 16, ValueHeads: 16, HeadDim: 128, Kernel: 4, Interval: 4},
 		VisionHidden: 768, VisionFF: 3072, VisionDepth: 12, VisionHeads: 12, Patch: c.PatchSize,
 		Mean: c.Mean, Std: c.Std, MinPixels: c.MinPixels, MaxPixels: c.MaxPixels,
@@ -201,6 +201,12 @@ func (s Shape) config(tok *tokenizer.Tokenizer) (map[string]any, error) {
 // qwen35Config is the config.json of Qwen3.5: text, or a decoder of that config and a vision tower.
 func (s Shape) qwen35Config(text map[string]any, sp tokenizer.Special) map[string]any {
 	delete(text, "rope_theta")
+	sections, turned := s.RopeSections, s.HeadDim/8 // of a head's features a quarter turns, in pairs
+	if sections == [3]int{} {
+		sections[2] = turned / 3
+		sections[1] = (turned - sections[2]) / 2
+		sections[0] = turned - sections[1] - sections[2]
+	}
 	maps.Copy(text, map[string]any{
 		"linear_num_key_heads": s.Linear.KeyHeads, "linear_num_value_heads": s.Linear.ValueHeads,
 		"linear_key_head_dim": s.Linear.HeadDim, "linear_value_head_dim": s.Linear.HeadDim,
@@ -208,7 +214,7 @@ func (s Shape) qwen35Config(text map[string]any, sp tokenizer.Special) map[strin
 		"attn_output_gate": true, "mamba_ssm_dtype": "float32", "attention_bias": false,
 		"rope_parameters": map[string]any{
 			"rope_type": "default", "rope_theta": s.RopeTheta, "partial_rotary_factor": 0.25,
-			"mrope_section": s.RopeSections, "mrope_interleaved": true,
+			"mrope_section": sections, "mrope_interleaved": true,
 		},
 	})
 	if text["model_type"] != string(model.Qwen35) {
