@@ -6,6 +6,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/devicetest"
@@ -55,9 +56,8 @@ func TestGradientsOfDeltaNets(t *testing.T) {
 		wrt = append(wrt, i)
 	}
 	layout := func(in []*Node) *Layout { return &Layout{Groups: 2, Length: 40, Segment: in[n+1]} }
-	pairs := map[string]pair{}
-	for what, without := range map[string]int{"kept": 0, "again": 1} {
-		pairs[what] = pair{
+	with := func(states bool) pair {
+		return pair{
 			in: in, wrt: wrt,
 			forward: func(in []*Node) []*Node {
 				y, _ := d.Forward(in[:n], in[n], nil, nil, layout(in))
@@ -65,8 +65,11 @@ func TestGradientsOfDeltaNets(t *testing.T) {
 			},
 			back: func(in, dy []*Node) []*Node {
 				_, kept := d.Forward(in[:n], in[n], nil, nil, layout(in))
-				all := append(kept.Main, kept.Again...)
-				dx, grads := d.Backward(in[:n], in[n], all[:len(all)-without], nil, nil, layout(in), dy[0])
+				all := kept.Main
+				if states {
+					all = append(all, kept.Again...)
+				}
+				dx, grads := d.Backward(in[:n], in[n], all, nil, nil, layout(in), dy[0])
 				return append([]*Node{dx}, grads...)
 			},
 			plain: func(in []operand) []operand {
@@ -74,7 +77,8 @@ func TestGradientsOfDeltaNets(t *testing.T) {
 			},
 		}
 	}
-	onEach(t, pairs)
+	onEach(t, map[string]pair{"states are computed again": with(false)})
+	with(true).check(t, devicetest.Go(t))
 }
 
 // Rows of a bin do not see each other, and reading a row in pieces, the last ones token by token, is the same.
@@ -85,7 +89,7 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 	segments, rows := deltaBins()
 	x := newSource(9).normal(0, 1, 80, 6)
 	in = append(in, x, ints(segments, 2, 40))
-	const first, steps = 34, 4 // tokens of a row that are read at once, and one by one
+	const first, steps = 34, 2 // tokens of a row that are read at once, and one by one
 	var pieces []float64
 	for _, row := range rows {
 		piece := make([]float64, (first+steps)*6)
@@ -136,4 +140,40 @@ func TestDeltaNetsReadRowsInPieces(t *testing.T) {
 			}
 		}
 	})
+}
+
+// In bfloat16 the projections are of that type; the rule and gradients of parameters are float32.
+func TestDeltaNetsComputeInBFloat16(t *testing.T) {
+	t.Parallel()
+	d, in := tinyDeltaNet()
+	n := len(in)
+	segments, _ := deltaBins()
+	in = append(in, newSource(9).normal(0, 1, 80, 6), ints(segments, 2, 40))
+	dev := devicetest.Go(t)
+	pass := func(compute dtypes.DType) [][]float32 {
+		b := *d.Block
+		b.Compute = compute
+		d := &deltaNet{Block: &b}
+		return run(t, dev, in, func(in []*Node) []*Node {
+			l := &Layout{Groups: 2, Length: 40, Segment: in[n+1]}
+			y, kept := d.Forward(in[:n], in[n], nil, nil, l)
+			require.Equal(t, compute, y.DType())
+			require.Equal(t, compute, kept.Main[0].DType())
+			dx, grads := d.Backward(in[:n], in[n], append(kept.Main, kept.Again...), nil, nil, l, y)
+			require.Equal(t, compute, dx.DType())
+			for _, g := range grads {
+				require.Equal(t, dtypes.Float32, g.DType())
+			}
+			return append([]*Node{f32(y), f32(dx)}, grads...)
+		})
+	}
+	full, half := pass(dtypes.Float32), pass(dtypes.BFloat16)
+	for k := range full {
+		var off, size float64
+		for i, v := range full[k] {
+			e := float64(v - half[k][i])
+			off, size = off+e*e, size+float64(v)*float64(v)
+		}
+		require.Less(t, off, 0.04*size, "result %d", k)
+	}
 }
