@@ -44,6 +44,7 @@ var larger = map[string]map[string]string{
 	"policy/chat/options.go":                     {"Options": settings},
 	"policy/vlm/internal/generate/converse.go":   {"ReadPrompts": steps},
 	"policy/vlm/internal/generate/read.go":       {"contextInputs": steps},
+	"policy/vlm/internal/model/config.go":        {"Text": settings},
 	"policy/vlm/internal/model/configjson.go":    {"configText": settings},
 	"policy/vlm/internal/net/net.go":             {"Trace": state},
 	"policy/vlm/internal/plan/limits.go":         {"timeOf": steps},
