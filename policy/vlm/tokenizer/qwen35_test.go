@@ -16,11 +16,13 @@ import (
 // The tokenizers of recorded models with encodings of their own cut text into the recorded pieces, and their
 // templates show conversations as transformers does: with the reasoning of the last turn, without that of earlier ones.
 func TestTokenizersOfRecordedModels(t *testing.T) {
+	found := 0
 	for _, dir := range golden.Models(t) {
 		raw, err := os.ReadFile(filepath.Join(dir, "tokenizer_golden.json"))
 		if err != nil {
 			continue
 		}
+		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			tally := golden.NewTally(t, "vlm/"+filepath.Base(dir)+" tokenizer")
 			var rec struct {
@@ -56,6 +58,7 @@ func TestTokenizersOfRecordedModels(t *testing.T) {
 			}
 		})
 	}
+	require.Positive(t, found)
 }
 
 // recordedChat is a conversation with variables of the template.
