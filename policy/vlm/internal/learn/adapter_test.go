@@ -19,8 +19,11 @@ import (
 )
 
 func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama, model.Qwen35} {
 		o := Options{LoRA: Adapters(), Reference: true}
+		if family == model.Qwen35 {
+			o.LoRA = &LoRA{Rank: 3, Alpha: 6} // on all of the decoder
+		}
 		m := New(t, family, o)
 		rows, want := FourRows(t, m.Text)
 		before := Read(t, m.Sets.Actor.Weights)
@@ -152,7 +155,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 
 // Gradients of trained weights do not change when other weights are frozen.
 func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen35} {
 		dir := Folder(t, family, nil)
 		free := Open(t, dir, Options{})
 		b := PlayedBatch(t, free.Sets, free.Text)
