@@ -17,7 +17,9 @@ func (m *Model) load() error {
 	if o.BFloat16 {
 		compute = dtypes.BFloat16
 	}
-	keep := map[Recompute]net.KeepMode{RecomputeNothing: net.KeepAll, RecomputeAttention: net.KeepMost, RecomputeBlocks: net.KeepInputs}[o.Recompute]
+	keep := map[Recompute]net.KeepMode{
+		RecomputeNothing: net.KeepAll, RecomputeAttention: net.KeepMost, RecomputeBlocks: net.KeepInputs,
+	}[o.Recompute]
 	spec := *m.cfg
 	spec.Value = o.Critic == SharedCritic
 	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep), &spec)
@@ -26,12 +28,12 @@ func (m *Model) load() error {
 	}
 	var err error
 	m.sets, err = learn.Load(learn.Setup{
-		Dir: m.dir, Config: m.cfg, Net: m.net, Devices: m.devices, Parts: m.parts, Sharded: o.ShardWeights && len(m.devices) > 1,
-		Ranks: o.Nodes.Count, Adapter: m.adapter, StoredAdapter: o.Adapter,
+		Dir: m.dir, Config: m.cfg, Net: m.net, Devices: m.devices, Parts: m.parts,
+		Sharded: o.ShardWeights && len(m.devices) > 1, Ranks: o.Nodes.Count, Adapter: m.adapter, StoredAdapter: o.Adapter,
 		CriticSetup: learn.CriticSetup{Kind: string(o.Critic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
-		Batching: learn.Batching{Tokens: o.MicroTokens, Rows: o.MicroRows, CriticTokens: o.CriticMicroTokens, CriticRows: o.CriticMicroRows,
-			HeadTokens: o.HeadTokens},
+		Batching: learn.Batching{Tokens: o.MicroTokens, Rows: o.MicroRows,
+			CriticTokens: o.CriticMicroTokens, CriticRows: o.CriticMicroRows, HeadTokens: o.HeadTokens},
 		Seed: o.Seed, Reference: o.Reference, OffloadReference: o.OffloadReference, OffloadMoments: o.OffloadMoments,
 		Picture: m.text.Picture, Prepare: m.prepare, Log: o.Log,
 	})

@@ -87,7 +87,8 @@ func (s *Sets) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter, 
 	if len(unused) > 0 {
 		s.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := weights.New(s.homes(n.Groups.All()), n.Groups.All(), base, weights.CheckpointSource(r, dir, found, weights.AdapterSource(adapter, n.Spec, s.newWeights())))
+	from := weights.CheckpointSource(r, dir, found, weights.AdapterSource(adapter, n.Spec, s.newWeights()))
+	t, err := weights.New(s.homes(n.Groups.All()), n.Groups.All(), base, from)
 	if err != nil {
 		return nil, err
 	}

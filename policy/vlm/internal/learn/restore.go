@@ -14,7 +14,8 @@ func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 	if s.CriticSetup.Kind == SharedCritic {
 		folders = append(folders, filepath.Join(dir, CriticFolder))
 	}
-	plans := []*Restoration{{Learner: s.Actor, Folders: folders, Optimizer: filepath.Join(dir, OptimizerFolder, "actor.safetensors")}}
+	plans := []*Restoration{{Learner: s.Actor, Folders: folders,
+		Optimizer: filepath.Join(dir, OptimizerFolder, "actor.safetensors")}}
 	if s.Critic != nil {
 		plans = append(plans, &Restoration{Learner: s.Critic, Folders: []string{filepath.Join(dir, CriticFolder)},
 			Optimizer: filepath.Join(dir, OptimizerFolder, "critic.safetensors")})

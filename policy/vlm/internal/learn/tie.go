@@ -69,7 +69,8 @@ func (s *Sets) freeZeros() {
 // Tie sets the reference and a separate critic's trunk to the policy, on all ranks: see vlm.Model.Tie.
 func (s *Sets) Tie(ctx context.Context) error {
 	if s.Adapter != nil && s.Critic != nil && !s.Critic.OnBase() {
-		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", backend.ErrOption, s.CriticSetup.Dir)
+		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's",
+			backend.ErrOption, s.CriticSetup.Dir)
 	}
 	if err := s.send(ctx, &order{Tie: true}, nil); err != nil {
 		return err

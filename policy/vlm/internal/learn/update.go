@@ -95,7 +95,9 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 }
 
 // scoreWith scores the tokens of a call with a head of one set of weights.
-func (s *Sets) scoreWith(ctx context.Context, l *Learner, h *model.Head, leaves [][]*net.Pack, c *ScoreCall) (*net.Scored, error) {
+func (s *Sets) scoreWith(
+	ctx context.Context, l *Learner, h *model.Head, leaves [][]*net.Pack, c *ScoreCall,
+) (*net.Scored, error) {
 	x := net.NewScored(h, len(c.Rows.Tokens))
 	if leaves != nil {
 		if err := l.ScoreLeaves(ctx, leaves, h, x, s.Batching.HeadTokens, c.Temperature); err != nil {
@@ -177,7 +179,9 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 }
 
 // learnWith makes a call for one set of weights, and adds what it reports to stats.
-func (s *Sets) learnWith(ctx context.Context, l *Learner, h *model.Head, c *Call, rate float64, stats *policy.Stats) (norm float64, err error) {
+func (s *Sets) learnWith(
+	ctx context.Context, l *Learner, h *model.Head, c *Call, rate float64, stats *policy.Stats,
+) (norm float64, err error) {
 	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Group.Waited(), l.Group.Sent()
 	if c.Accumulate {
 		k := l.NewTask(c.Batch, &c.Objective, h, s.Batching.HeadTokens)

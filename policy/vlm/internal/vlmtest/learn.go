@@ -50,7 +50,9 @@ var Still = policy.Optimizer{Epsilon: 1}
 
 // GradientsOf returns the gradients of the policy, and of a separate critic; nil
 // where there is none.
-func GradientsOf(t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective) (actor, critic map[string][]float32, stats policy.Stats) {
+func GradientsOf(
+	t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective,
+) (actor, critic map[string][]float32, stats policy.Stats) {
 	t.Helper()
 	stats, err := Update(t, s, b, o, Still)
 	require.NoError(t, err)
@@ -74,7 +76,8 @@ func PlayedBatch(t testing.TB, s *learn.Sets, x *generate.Text) *policy.Batch {
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 1))
 	n := len(want)
-	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
+	b := &policy.Batch{Rows: rows, Weight: Evenly(want),
+		Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Reference: make([]float32, n)}
 	if what.Values {
 		b.ValueWeight, b.OldValues, b.Returns = Evenly(want), make([]float32, n), make([]float32, n)
 	}
@@ -202,7 +205,8 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Text, round
 	require.NoError(t, err)
 	out.Scores = append(out.Scores, scores)
 	n := len(rows.Tokens)
-	b := &policy.Batch{Rows: rows, Weight: Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs, Reference: scores.Reference}
+	b := &policy.Batch{Rows: rows, Weight: Evenly(written), Advantages: make([]float32, n), OldLogProbs: logProbs,
+		Reference: scores.Reference}
 	if what.Values {
 		b.ValueWeight, b.OldValues, b.Returns = Evenly(written), scores.Values, make([]float32, n)
 	}
@@ -215,7 +219,8 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Text, round
 	liveSteps(t, m, s, b, what, out)
 }
 
-// liveSteps takes a step with a built-in loss, one with a loss of another package in three calls, and one that is skipped.
+// liveSteps takes a step with a built-in loss, one with a loss of another package in three calls, and one that is
+// skipped.
 func liveSteps(t testing.TB, m policy.Learner, s *learn.Sets, b *policy.Batch, what policy.ScoreRequest, out *Lived) {
 	t.Helper()
 	opt := policy.DefaultOptimizer()

@@ -133,7 +133,8 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	spec.Value = o.Critic == learn.SharedCritic
 	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
 	m.Sets, err = learn.Load(learn.Setup{
-		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts, Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
+		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts,
+		Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
 		Adapter: adapter, StoredAdapter: o.Adapter,
 		CriticSetup: learn.CriticSetup{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
