@@ -21,6 +21,9 @@ type call struct {
 	states, next                   []uint64
 	components                     [][]float32
 	componentWeights               []float64
+	agent                          []int
+	before                         []float64 // running baselines
+	logProbs, squares, weights     []float32
 
 	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
@@ -50,6 +53,10 @@ type memory struct {
 	steps    steps
 
 	lengths, longestOf []lengths // of episodes, of groups
+
+	running, toCome []float64 // baselines after the batch; of each token, the rewards to come
+	columns         []column
+	sums            []sums
 }
 
 // estimate runs an estimator's core on a batch. The core gets the estimator as an argument
@@ -81,6 +88,9 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call)
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
 	if err == nil {
 		dst.Unread = c.unread()
+		if c.spec.Running {
+			dst.Running = slices.Clip(c.running)
+		}
 	}
 	*c = call{}
 	if err != nil {
@@ -100,7 +110,8 @@ func callOf(b *Batch, mem *memory) call {
 		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
 		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
 		baselines: b.Baselines, states: b.States, next: b.Next,
-		components: b.Components, componentWeights: b.ComponentWeights, memory: mem,
+		components: b.Components, componentWeights: b.ComponentWeights,
+		agent: b.Agent, before: b.Running, logProbs: b.LogProbs, squares: b.SumPiSquared, weights: b.Weights, memory: mem,
 	}
 }
 

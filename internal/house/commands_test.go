@@ -54,6 +54,7 @@ var rules = map[string]rule{
 	"vagen env show openenv":  {instead: "vagen env --help", why: "asks a server"},
 	"vagen env check openenv": {instead: "vagen env --help", why: "asks a server"},
 	"vagen serve":             {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen gateway":           {instead: "vagen gateway --help", why: "needs a model, and runs until it is interrupted"},
 	"vagen view":              {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},

@@ -104,6 +104,17 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	require.ErrorIs(t, ts[0].Err, ErrClosed, "nobody took it")
 }
 
+// TestATrialStartsNoAgent: a run that is only checked plays nothing.
+func TestATrialStartsNoAgent(t *testing.T) {
+	g, err := New(Settings{Agent: func(context.Context, *Episode) (*Score, error) { panic("started") }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	r := new(env.Registry)
+	require.NoError(t, r.Register(Name, g.Env))
+	p := rollout.Player{Policy: &scripted{}, Envs: r, MaxTurns: 1}
+	require.NoError(t, p.Try(t.Context(), rollout.Episode{Env: Name}, 1))
+}
+
 // TestFailuresCostOneEpisode and are named.
 func TestFailuresCostOneEpisode(t *testing.T) {
 	asks := func(body string) func(context.Context, *Episode) (*Score, error) {
