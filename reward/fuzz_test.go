@@ -130,7 +130,8 @@ func TestNumbersTooLargeAreErrors(t *testing.T) {
 
 	dst := make([]float32, 2)
 	off := []bool{true, false}
-	_, err := ShapeKL(dst, []float32{0, float32(math.NaN())}, []float32{0, 0}, []float32{0, 0}, off, []int{0, 2}, loss.K1, 1)
+	two := make([]float32, 2)
+	_, err := ShapeKL(dst, []float32{0, float32(math.NaN())}, two, two, off, []int{0, 2}, loss.K1, 1)
 	require.ErrorContains(t, err, "row 0, token 1: score NaN")
 	_, err = ShapeKL(dst, []float32{0, float32(math.Inf(1))}, nil, nil, nil, []int{0, 1, 2}, loss.K1, 1)
 	require.ErrorContains(t, err, "row 1, token 0: score +Inf")

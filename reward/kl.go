@@ -14,8 +14,9 @@ import (
 //
 // KL is an estimate from one token; a "+" at the end of its name changes nothing here, as no gradient
 // is computed. Sums are made in float64. Slices hold rows back to back; row i is
-// [offsets[i], offsets[i+1]). dst may be scores itself. A nil mask penalises every token; the legacy system penalises all
-// tokens of the row, those of the environment included, Lite those of the model.
+// [offsets[i], offsets[i+1]). dst may be scores itself. A nil mask penalises every token; the
+// legacy system penalises all tokens of the row, those of the environment included, Lite those
+// of the model.
 // A nil reference and loss.NoKL mean no penalty.
 //
 // It returns the mean over rows of the mean estimate over the row's masked

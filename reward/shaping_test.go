@@ -93,7 +93,8 @@ func TestShapingNeedsUsableInput(t *testing.T) {
 func TestRowsWithoutTokensDoNotChangeTheMeasuredKL(t *testing.T) {
 	scores := []float32{0, 0, 0}
 	dst := make([]float32, 3)
-	kl, err := ShapeKL(dst, scores, []float32{-1, -1, -1}, []float32{-2, -2, -2}, []bool{true, true, false}, []int{0, 2, 2, 3}, loss.K1, 0.5)
+	counts := []bool{true, true, false}
+	kl, err := ShapeKL(dst, scores, []float32{-1, -1, -1}, []float32{-2, -2, -2}, counts, []int{0, 2, 2, 3}, loss.K1, 0.5)
 	require.NoError(t, err)
 	require.Equal(t, 1.0, kl)
 	require.Equal(t, []float32{-0.5, -0.5, 0}, dst)

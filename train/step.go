@@ -241,7 +241,8 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 // chargeKL subtracts the KL to the reference policy from rewards.
 func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
 	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
-	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
+	r := b.adv.Rewards
+	kl, err := reward.ShapeKL(r, r, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
 		loss.KL(c.Algorithm.KLPenalty), coefficient)
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	var s shape
 	for i := range episodes {
 		v, err := record(&episodes[i], o)
+		if err == nil && (episodes[i].Weight != 0 || episodes[i].RewardScale != 0) {
+			err = errors.New("weight and reward_scale have no columns: train on the list itself")
+		}
 		if err == nil {
 			err = s.add(v, "")
 		}
@@ -98,9 +101,6 @@ func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) 
 
 // record returns an episode as nested columns.
 func record(e *Episode, o ParquetOptions) (map[string]any, error) {
-	if e.Weight != 0 || e.RewardScale != 0 {
-		return nil, errors.New("weight and reward_scale have no columns: train on the list itself")
-	}
 	info := map[string]any{"env_name": e.Name, "seed": e.Seed, "split": e.Split}
 	config := e.Config
 	if e.StateReward != nil {

@@ -45,4 +45,5 @@ class Service(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    ThreadingHTTPServer.request_queue_size = 256  # all episodes of a batch begin at once
     ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Service).serve_forever()

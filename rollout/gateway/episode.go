@@ -156,18 +156,20 @@ func (e *Episode) count(name string, n float64) {
 	e.state.counts[name] += n
 }
 
-// again returns the call that a request repeats, nil if it is a new one: a marked retry of a call
-// without successors, or any request like one whose client is gone without the answer.
+// again returns the call that a request repeats, nil if it is a new one: one whose client is gone without the
+// answer, or for a marked retry the last one without successors.
 func again(twins []*node, marked bool) *call {
-	for _, n := range slices.Backward(twins) {
-		c := n.Value
-		switch {
+	var last *call
+	for _, n := range twins {
+		switch c := n.Value; {
 		case c.refused != nil:
-		case c.waiting == 0 && !c.delivered, marked && len(n.Kids) == 0:
+		case c.waiting == 0 && !c.delivered:
 			return c
+		case marked && len(n.Kids) == 0:
+			last = c
 		}
 	}
-	return nil
+	return last
 }
 
 // whole returns a conversation up to a call.

@@ -115,6 +115,9 @@ func TestATrialStartsNoAgent(t *testing.T) {
 	require.NoError(t, p.Try(t.Context(), rollout.Episode{Env: Name}, 1))
 }
 
+// bomb is a PNG file of 68 bytes that says that it has 900 million pixels.
+const bomb = "iVBORw0KGgoAAAANSUhEUgAAdTAAAHUwCAIAAADpRW/tAAAAC0lEQVR4nGNggAEAAAoAAX+AdF4AAAAASUVORK5CYII="
+
 // TestFailuresCostOneEpisode and are named.
 func TestFailuresCostOneEpisode(t *testing.T) {
 	asks := func(body string) func(context.Context, *Episode) (*Score, error) {
@@ -138,6 +141,8 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		"deep":        {asks(`{"messages": ` + strings.Repeat("[", 1000)), nil, "nested more than"},
 		"no image": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}`),
 			nil, "must be PNG, JPEG or GIF"},
+		"image bomb": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,` + bomb + `"}}]}]}`),
+			nil, "30000 by 30000 pixels"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

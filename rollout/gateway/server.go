@@ -204,7 +204,8 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 const modelName = "policy"
 
 func models(_ *Episode, w http.ResponseWriter, r *http.Request) {
-	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen"}
+	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
+		"display_name": modelName} // the last two are Anthropic's
 	if r.PathValue("model") == "" {
 		write(w, 200, map[string]any{"object": "list", "data": []any{model}})
 		return
