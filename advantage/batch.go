@@ -32,6 +32,10 @@ type Batch struct {
 	// TurnEnd marks the last token of each turn.
 	TurnEnd []bool
 
+	// LogProbs and SumPiSquared are the token's log-prob before the update and the sum of the squares of all tokens'
+	// probabilities there, Weights its rollout weight (nil: 1), for OptimalBaseline.
+	LogProbs, SumPiSquared, Weights []float32
+
 	// Per row. Identities are arbitrary ints; [Interner] derives them from strings.
 
 	Group      []int // rows with one start state, compared with each other
@@ -39,6 +43,10 @@ type Batch struct {
 	Turn       []int // order of the rows of a trajectory, gaps allowed
 
 	Baselines []float32 // score of the greedy response to the same prompt, for ReMax
+
+	// Agent is each row's index into Running (nil: 0), the baselines that earlier batches left, for RAE.
+	Agent   []int
+	Running []float64
 
 	// States has one key per turn, in the order of the rows and of the turns
 	// within them. Turns of one group with equal keys started from the same
@@ -70,6 +78,8 @@ func (b *Batch) Reset() {
 	b.Attention, b.Loss, b.Response = b.Attention[:0], b.Loss[:0], b.Response[:0]
 	b.GAE, b.TurnEnd = b.GAE[:0], b.TurnEnd[:0]
 	b.Group, b.Trajectory, b.Turn = b.Group[:0], b.Trajectory[:0], b.Turn[:0]
+	b.LogProbs, b.SumPiSquared, b.Weights = b.LogProbs[:0], b.SumPiSquared[:0], b.Weights[:0]
+	b.Agent, b.Running = b.Agent[:0], b.Running[:0]
 	b.States, b.Next = b.States[:0], b.Next[:0]
 	b.Components, b.ComponentWeights = b.Components[:0], b.ComponentWeights[:0]
 }
@@ -89,7 +99,8 @@ func (b *Batch) Check() error {
 		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n},
 		{"response", len(b.Response), n}, {"gae", len(b.GAE), n}, {"turn_end", len(b.TurnEnd), n},
 		{"group", len(b.Group), rows}, {"trajectory", len(b.Trajectory), rows}, {"turn", len(b.Turn), rows},
-		{"baselines", len(b.Baselines), rows},
+		{"baselines", len(b.Baselines), rows}, {"agent", len(b.Agent), rows}, {"log_probs", len(b.LogProbs), n},
+		{"sum_pi_squared", len(b.SumPiSquared), n}, {"weights", len(b.Weights), n},
 	} {
 		if f.got != 0 && f.got != f.want {
 			return fmt.Errorf("%s: length %d: %w (must be 0 or %d)", f.name, f.got, ErrLength, f.want)

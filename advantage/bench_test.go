@@ -47,6 +47,7 @@ func (s shape) batch() *Batch {
 		b.Baselines = append(b.Baselines, 0.25*float32(row%4))
 	}
 	b.GAE = b.Loss
+	b.LogProbs, b.SumPiSquared = b.Rewards, b.Rewards // of no meaning, but as many
 	return b
 }
 

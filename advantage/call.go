@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"vagen/internal/floats"
 )
 
 // call is one call of Estimate: inputs, outputs and memory that calls reuse, in one place.
@@ -19,6 +21,9 @@ type call struct {
 	states, next                   []uint64
 	components                     [][]float32
 	componentWeights               []float64
+	agent                          []int
+	before                         []float64 // running baselines
+	logProbs, squares, weights     []float32
 
 	adv, ret  []float32
 	mask      []bool  // the mask that the estimator works under
@@ -48,6 +53,10 @@ type memory struct {
 	steps    steps
 
 	lengths, longestOf []lengths // of episodes, of groups
+
+	running, toCome []float64 // baselines after the batch; of each token, the rewards to come
+	columns         []column
+	sums            []sums
 }
 
 // estimate runs an estimator's core on a batch. The core gets the estimator as an argument
@@ -79,6 +88,9 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call)
 	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
 	if err == nil {
 		dst.Unread = c.unread()
+		if c.spec.Running {
+			dst.Running = slices.Clip(c.running)
+		}
 	}
 	*c = call{}
 	if err != nil {
@@ -98,7 +110,8 @@ func callOf(b *Batch, mem *memory) call {
 		attention: b.Attention, loss: loss, gae: b.GAE, turnEnds: b.TurnEnd,
 		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
 		baselines: b.Baselines, states: b.States, next: b.Next,
-		components: b.Components, componentWeights: b.ComponentWeights, memory: mem,
+		components: b.Components, componentWeights: b.ComponentWeights,
+		agent: b.Agent, before: b.Running, logProbs: b.LogProbs, squares: b.SumPiSquared, weights: b.Weights, memory: mem,
 	}
 }
 
@@ -318,15 +331,15 @@ func (c *call) check(over []bool) (Moments, error) {
 		values = c.rewards
 	}
 	var bad float32 // x − x is 0 for finite numbers and NaN for others
-	var s shifted
+	var s floats.Sums
 	for t, a := range c.adv {
 		bad += (c.rewards[t] - c.rewards[t]) + (values[t] - values[t]) + (a - a) + (c.ret[t] - c.ret[t])
 		if over != nil && over[t] {
-			s.add(float64(a))
+			s.Add(float64(a))
 		}
 	}
 	if bad == 0 {
-		return s.moments(), nil
+		return Moments(s.Moments()), nil
 	}
 	return Moments{}, firstError(c.finite("rewards", c.rewards), c.finite("values", c.values),
 		c.finite("advantages", c.adv), c.finite("returns", c.ret))
@@ -346,4 +359,6 @@ func (c *call) finite(name string, x []float32) error {
 }
 
 // notFinite returns the position of the first number that is not finite, -1 if there is none.
-func notFinite(x []float32) int { return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }) }
+func notFinite(x []float32) int {
+	return slices.IndexFunc(x, func(v float32) bool { return !floats.Finite(v) })
+}

@@ -59,6 +59,8 @@
 //	rloo                           RLOO      s − mean of the others
 //	opo                            OPO       s − mean weighted by length
 //	gpg                            GPG       centred, rescaled for groups without signal
+//	optimal_token_baseline         OptimalBaseline   the baseline of least variance at each position
+//	tir_optimal_token_baseline     OptimalBaseline   the same among the tokens of the model
 //	grpo_passk                     PassK     what a row adds to the best of k
 //	reinforce_plus_plus_baseline   ReinforcePlusPlusBaseline   centred, then whitened
 //	trajectory_grpo                TrajectoryGRPO   GRPO over episodes of many rows
@@ -75,6 +77,7 @@
 //	reinforce_plus_plus   ReinforcePlusPlus   discounted rewards to come, whitened
 //	reinforce_plus_plus_slime   ReinforcePlusPlus   the same over observations
 //	remax                 ReMax               minus the greedy response's score
+//	rae                   RAE                 minus the environment's running mean
 //
 // Start with masked_gae, or bi_level_gae if the environment gives rewards per turn.
 // Use grpo if a critic is too expensive and episodes can be repeated from one start.

@@ -9,6 +9,7 @@ import (
 // token is one position of a row under construction.
 type token struct {
 	reward, value   float32
+	logProb, square float32
 	attended, wrote bool
 	turnEnd         bool
 	id              int // of tokens that the model wrote: unique in the batch
@@ -30,6 +31,7 @@ func batchOf(rows []row) *Batch {
 			b.Rewards = append(b.Rewards, k.reward)
 			b.Values = append(b.Values, k.value)
 			b.Attention = append(b.Attention, k.attended)
+			b.LogProbs, b.SumPiSquared = append(b.LogProbs, k.logProb), append(b.SumPiSquared, k.square)
 			b.Loss = append(b.Loss, k.wrote)
 			b.TurnEnd = append(b.TurnEnd, k.turnEnd)
 		}
@@ -78,6 +80,7 @@ func (g *generator) turn(n int, dense bool) []token {
 	for i := range out {
 		g.ids++
 		out[i] = token{value: g.number(), attended: true, wrote: true, id: g.ids}
+		out[i].logProb, out[i].square = -abs(g.number()), abs(g.number())/2
 		if dense {
 			out[i].reward = g.number() / 10
 		}
@@ -160,6 +163,7 @@ func testParams() Params {
 	return Params{
 		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,
 		Mix: 0.75, StepWeight: 0.5, EpisodeWeight: 0.4, History: 1, HistoryAlpha: 0.5, BaseGroup: true, NormByStd: true, Whiten: true,
+		ZeroTail: true, Decay: 0.6,
 	}
 }
 

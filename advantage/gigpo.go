@@ -45,13 +45,10 @@ func (g GiGPO) run(c *call) error {
 	if err = firstError(err, unit("gamma", g.Gamma), notNegative("step weight", g.StepWeight)); err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
-	e, episodeScores, err := c.episodeScores()
+	e, groups, episodeScores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}
-	groups := c.episodeGroups(e)
-	groups.score(episodeScores)
 	for k, s := range episodeScores {
 		episodeScores[k] = groups.compare(k, s, g.NormByStd, eps, s)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"vagen/internal/golden"
@@ -317,4 +318,65 @@ func TestGoldenGDPO(t *testing.T) {
 		}
 		return r, GDPO{OverRows: true}
 	})
+}
+
+func TestGoldenOptimalBaseline(t *testing.T) {
+	each2026(t, "otb", func(c golden.Case) (*recorded, Estimator) {
+		r := rowsOf(t, c)
+		for name, into := range map[string]*[]float32{
+			"old_log_probs": &r.batch.LogProbs, "sum_pi_squared": &r.batch.SumPiSquared, "rollout_is_weights": &r.batch.Weights,
+		} {
+			x, _ := flat(t, c.Inputs, name)
+			*into = narrow(x)
+		}
+		var name string
+		golden.Need(t, c.Params, "adv_estimator", &name)
+		return r, OptimalBaseline{Packed: name == "tir_optimal_token_baseline", ZeroTail: r.flag(t, "handle_zero_tail", true)}
+	})
+}
+
+func TestGoldenRAE(t *testing.T) {
+	each2026(t, "rae", func(c golden.Case) (*recorded, Estimator) {
+		r := scalars(t, c, "rewards_list")
+		var agents []string
+		var want []float64
+		golden.Need(t, c.Inputs, "agents", &agents)
+		golden.Need(t, c.Expected, "baselines", &want)
+		for _, name := range texts(t, c, "agent") {
+			r.batch.Agent = append(r.batch.Agent, slices.Index(agents, name))
+		}
+		r.batch.Running = make([]float64, len(agents))
+		est := RAE{r.param(t, "decay")}
+		got := run(t, est, &r.batch).Running
+		for i := range want {
+			if math.Abs(got[i]-want[i]) > 1e-6 { // rewards are float32
+				t.Errorf("%s: baselines %v, want %v", c.Name, got, want)
+			}
+		}
+		return r, est
+	})
+}
+
+// TestRAEContinuesWhereABatchEnded: two batches with the baselines of the first are one.
+func TestRAEContinuesWhereABatchEnded(t *testing.T) {
+	rewards, agents := []float32{1, 0.5, -1, 2, 3}, []int{0, 1, 0, 0, 1}
+	part := func(from, to int, running []float64) *Result {
+		b := &Batch{Rewards: rewards[from:to], Agent: agents[from:to], Running: running}
+		for i := range to - from + 1 {
+			b.Offsets = append(b.Offsets, i)
+		}
+		return run(t, RAE{0.5}, b)
+	}
+	whole := part(0, 5, []float64{0, 0})
+	first := part(0, 2, []float64{0, 0})
+	second := part(2, 5, first.Running)
+	if got := append(slices.Clone(first.Advantages), second.Advantages...); !slices.Equal(got, whole.Advantages) {
+		t.Errorf("got %v, want %v", got, whole.Advantages)
+	}
+	if !slices.Equal(second.Running, whole.Running) {
+		t.Errorf("baselines %v, want %v", second.Running, whole.Running)
+	}
+	var out Result
+	b := &Batch{Offsets: []int{0, 1}, Rewards: []float32{1}, Agent: []int{2}, Running: []float64{0, 0}}
+	refuse(t, "an agent without a baseline", RAE{0.5}.Estimate(&out, b), ErrLength, "agent: row 0: 2, but running has 2")
 }

@@ -50,8 +50,7 @@ func (g GraphGPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
-	e, scores, err := c.episodeScores()
+	e, groups, scores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}
@@ -67,7 +66,7 @@ func (g GraphGPO) run(c *call) error {
 		return fmt.Errorf("next: %d keys for %d turns: %w", len(c.next), len(c.states), kind)
 	}
 	s.link(c, e)
-	s.measure(c.episodeGroups(e))
+	s.measure(groups)
 	for i, to := range s.shared {
 		d := s.distance[to]
 		if g.Relative {

@@ -1,7 +1,5 @@
 package advantage
 
-import "fmt"
-
 // EpisodeGRPO is [GRPO] for episodes of several rows in which every row keeps its own score:
 //
 //	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / (n − 1)
@@ -30,20 +28,14 @@ func (eg EpisodeGRPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if len(c.group) == 0 && c.rows() > 0 {
-		return fmt.Errorf("group: %w", ErrNoGroup)
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, g, scores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}
-	g := c.episodeGroups(e)
-	c.scores = resize(c.scores, e.count())
-	for k := range c.scores {
-		c.scores[k] = c.rowSum(e.rows(k)[0])
+	for k := range scores {
+		scores[k] = c.rowSum(e.rows(k)[0])
 	}
-	g.score(c.scores)
+	g.score(scores)
 	c.perRow = resize(c.perRow, c.rows())
 	for row, k := range e.of {
 		s := c.rowSum(row)

@@ -35,13 +35,10 @@ func (l LengthGRPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
-	e, scores, err := c.episodeScores()
+	e, g, scores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}
-	g := c.episodeGroups(e)
-	g.score(scores)
 	longest := c.longest(e, g)
 	for k := range scores {
 		share := 0.0

@@ -42,8 +42,8 @@ func (h HGPO) run(c *call) error {
 	if !(h.Alpha >= 0 && h.Alpha <= 8) {
 		return errParameter("alpha", h.Alpha, "[0, 8]")
 	}
-	c.mask, c.maskOnly = c.lossMask(), !h.Base
-	e, scores, err := c.episodeScores()
+	c.maskOnly = !h.Base
+	e, _, scores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}

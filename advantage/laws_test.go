@@ -32,7 +32,8 @@ func bothSame(t *testing.T, got, want *Result, gotRows, wantRows []row) {
 
 // TestObservationsChangeNothing inserts context between turns, with arbitrary values, as
 // a critic may have there. Plain GAE treats every token as a step and slime's REINFORCE++ discounts
-// over every token: these are the exceptions, which the test checks, too.
+// over every token, and optimal_token_baseline compares positions in the row: these are the exceptions, which the test
+// checks, too.
 func TestObservationsChangeNothing(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
@@ -48,8 +49,8 @@ func TestObservationsChangeNothing(t *testing.T) {
 			longer[i].tokens = append(g.observation(2), tokens...)
 		}
 		want, got := run(t, est, batchOf(rows)), run(t, est, batchOf(longer))
-		if spec.Mask == MaskAttention || spec.Name == "reinforce_plus_plus_slime" {
-			same := slices.Equal(values(byID(rows, want.Returns)), values(byID(longer, got.Returns)))
+		if spec.Mask == MaskAttention || spec.Name == "reinforce_plus_plus_slime" || spec.Name == "optimal_token_baseline" {
+			same := slices.Equal(values(byID(rows, want.Advantages)), values(byID(longer, got.Advantages)))
 			if same {
 				t.Error("observations changed nothing for an estimator over all tokens")
 			}
@@ -73,7 +74,7 @@ func values(m map[int]float32) []float32 {
 func TestObservationsInsideTurnsChangeNothing(t *testing.T) {
 	runsAreTurns := []string{
 		"gae", "reinforce_plus_plus", "turn_level_gae", "trajectory_bi_level_gae", "bi_level_gae_published",
-		"bi_level_gae_varlam", "reinforce_plus_plus_slime",
+		"bi_level_gae_varlam", "reinforce_plus_plus_slime", "optimal_token_baseline",
 	}
 	for _, name := range Names() {
 		if spec, _ := Describe(name); spec.States {
@@ -265,13 +266,13 @@ func TestLayoutsAgree(t *testing.T) {
 			got := run(t, est, batchOf(parts))
 			bothSame(t, got, want, parts, rows)
 			if spec.TurnIDs {
-				sameByID(t, "turn ids", byID(parts, floats(got.TurnID)), byID(rows, floats(want.TurnID)))
+				sameByID(t, "turn ids", byID(parts, numbers(got.TurnID)), byID(rows, numbers(want.TurnID)))
 			}
 		}
 	})
 }
 
-func floats(x []int32) []float32 {
+func numbers(x []int32) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {
 		out[i] = float32(v)

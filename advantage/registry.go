@@ -30,6 +30,8 @@ type Params struct {
 	OutputWeight  float64 `yaml:"num_output_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest response, as a part of the mean score"`
 	InputWeight   float64 `yaml:"num_input_tokens_weight" range:"0,1e+12" doc:"grpo_prime: price of the longest context"`
 	TurnWeight    float64 `yaml:"num_turns_weight" range:"0,1e+12" doc:"grpo_prime: price of the most turns"`
+	ZeroTail      bool    `yaml:"handle_zero_tail" doc:"optimal_token_baseline, tir_optimal_token_baseline: no baseline for tokens by which one row is longer than all others of its group"`
+	Decay         float64 `yaml:"decay" range:"0,1" doc:"rae: share of an agent's baseline that one more episode leaves"`
 	NormByStd     bool    `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
 }
 
@@ -41,7 +43,7 @@ func DefaultParams() Params {
 	return Params{
 		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
 		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
-		NormByStd: true, Whiten: true,
+		ZeroTail: true, Decay: 0.95, NormByStd: true, Whiten: true,
 	}
 }
 
@@ -83,6 +85,8 @@ type Spec struct {
 	Baselines bool // Baselines
 	States    bool // States
 	Next      bool // Next
+	Squares   bool // LogProbs, SumPiSquared and Weights
+	Running   bool // Agent and Running; it sets Result.Running
 	// Components: reads Components, where there are any.
 	Components bool
 	// RowLocal means that a row is treated as a whole episode. Without it, rows

@@ -34,6 +34,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
 		Mix: 0.46, Epsilon: 0.37, StepWeight: 0.28, PassK: 5,
 		History: 6, HistoryAlpha: 1.9, BaseGroup: true, EpisodeWeight: 0.29, Relative: true,
+		ZeroTail: true, Decay: 0.23,
 		OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19,
 	}
 	for name, want := range map[string]Estimator{
@@ -52,6 +53,9 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"reinforce_plus_plus":          ReinforcePlusPlus{Gamma: 0.91},
 		"reinforce_plus_plus_baseline": ReinforcePlusPlusBaseline{},
 		"remax":                        ReMax{},
+		"rae":                          RAE{0.23},
+		"optimal_token_baseline":       OptimalBaseline{ZeroTail: true},
+		"tir_optimal_token_baseline":   OptimalBaseline{Packed: true, ZeroTail: true},
 		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, Epsilon: 0.37},
 		"grpo_ragen":                   EpisodeGRPO{Epsilon: 0.37},
 		"grpo_prime":                   LengthGRPO{OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19},
@@ -83,7 +87,7 @@ func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
 	want := Params{
 		Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1,
 		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
-		NormByStd: true, Whiten: true,
+		ZeroTail: true, Decay: 0.95, NormByStd: true, Whiten: true,
 	}
 	if got := DefaultParams(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -155,10 +159,11 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 func TestBadParametersAreRefusedByName(t *testing.T) {
 	for _, name := range Names() {
 		p := DefaultParams()
-		p.Gamma, p.Epsilon, p.Lambda, p.TurnWeight = 1.5, -1, -1, -1
+		p.Gamma, p.Epsilon, p.Lambda, p.TurnWeight, p.Decay = 1.5, -1, -1, -1, -1
 		_, err := New(name, p)
 		switch name {
-		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime", "gdpo_trl":
+		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime", "gdpo_trl",
+			"optimal_token_baseline", "tir_optimal_token_baseline":
 			if err != nil {
 				t.Errorf("%s has no parameters: %v", name, err)
 			}

@@ -17,6 +17,8 @@ type Result struct {
 	// TurnID holds the turn of each token within its trajectory, -1 outside
 	// turns. It is nil when the estimator does not publish turns.
 	TurnID []int32
+	// Running are the baselines after the batch, for Batch.Running of the next; nil for estimators without any.
+	Running []float64
 	// Raw describes the advantages before whitening, over the positions that
 	// they were whitened over. It is zero for estimators that do not whiten.
 	Raw Moments
@@ -34,7 +36,7 @@ func (r *Result) Resize(tokens int) {
 		r.mem = new(memory)
 	}
 	r.Advantages, r.Returns = resize(r.Advantages, tokens), resize(r.Returns, tokens)
-	r.ValueMask, r.TurnID, r.Raw, r.Unread = nil, nil, Moments{}, 0
+	r.ValueMask, r.TurnID, r.Running, r.Raw, r.Unread = nil, nil, nil, Moments{}, 0
 }
 
 // IgnoreReturn is the value of Returns at positions that the critic is not trained on.

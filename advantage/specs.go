@@ -102,6 +102,20 @@ var specs = []Spec{
 		New: func(Params) Estimator { return ReMax{} },
 	},
 	{
+		Name: "rae", About: "score minus a baseline that each environment carries from step to step", Mask: MaskLoss, Rewards: SiteMask, Running: true,
+		New: func(p Params) Estimator { return RAE{p.Decay} },
+	},
+	{
+		Name: "optimal_token_baseline", About: "rewards to come minus the baseline of least variance, by position in the row",
+		Mask: MaskLoss, Rewards: SiteMask, Groups: true, RowLocal: true, Squares: true,
+		New: func(p Params) Estimator { return OptimalBaseline{ZeroTail: p.ZeroTail} },
+	},
+	{
+		Name: "tir_optimal_token_baseline", About: "optimal_token_baseline by position among the tokens of the model",
+		Mask: MaskLoss, Rewards: SiteMask, Groups: true, RowLocal: true, Squares: true,
+		New: func(p Params) Estimator { return OptimalBaseline{Packed: true, ZeroTail: p.ZeroTail} },
+	},
+	{
 		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
 		New: func(p Params) Estimator {
 			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}

@@ -36,13 +36,10 @@ func (tg TrajectoryGRPO) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.mask = c.lossMask()
-	e, scores, err := c.episodeScores()
+	e, g, scores, err := c.scoredEpisodes()
 	if err != nil {
 		return err
 	}
-	g := c.episodeGroups(e)
-	g.score(scores)
 	for k, s := range scores {
 		a := s - g.mean[g.of[k]]
 		if tg.NormByStd {
@@ -53,12 +50,8 @@ func (tg TrajectoryGRPO) run(c *call) error {
 	return c.finishBroadcast(c.byRow(e, scores))
 }
 
-// episodeScores stitches the rows and returns the sum of each episode's rewards
-// under the mask. The caller may overwrite it.
-func (c *call) episodeScores() (*episodes, []float64, error) {
-	if len(c.group) == 0 && c.rows() > 0 {
-		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
-	}
+// episodeSums stitches the rows and returns the sum of each episode's rewards under the mask. The caller may overwrite it.
+func (c *call) episodeSums() (*episodes, []float64, error) {
 	e, err := c.stitch()
 	if err != nil {
 		return nil, nil, err
@@ -73,15 +66,24 @@ func (c *call) episodeScores() (*episodes, []float64, error) {
 	return e, c.scores, nil
 }
 
-// episodeGroups sorts the episodes into their groups.
-func (c *call) episodeGroups(e *episodes) *groups {
+// scoredEpisodes is episodeSums under the loss mask, with the episodes in their groups.
+func (c *call) scoredEpisodes() (*episodes, *groups, []float64, error) {
+	if len(c.group) == 0 && c.rows() > 0 {
+		return nil, nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
+	}
+	c.mask = c.lossMask()
+	e, scores, err := c.episodeSums()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	c.ids = resize(c.ids, e.count())
 	for k := range c.ids {
 		c.ids[k] = c.group[e.rows(k)[0]]
 	}
 	g := &c.groups
 	g.assign(c.ids)
-	return g
+	g.score(scores)
+	return e, g, scores, nil
 }
 
 // byRow gives each row its episode's number.

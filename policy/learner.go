@@ -23,6 +23,8 @@ type ScoreRequest struct {
 	Reference bool // log-probs under the reference policy
 	Values    bool // of the critic
 	Entropy   bool // of the policy's next-token distribution
+
+	SumPiSquared bool // sum of the squares of its probabilities
 }
 
 // Scores are per-token numbers, flat like Rows.Tokens, 0 where they were not requested.
@@ -30,7 +32,7 @@ type ScoreRequest struct {
 // the preceding ones, and the value of the preceding ones. A row's first token has
 // neither.
 type Scores struct {
-	LogProbs, Reference, Values, Entropy []float32
+	LogProbs, Reference, Values, Entropy, SumPiSquared []float32
 }
 
 // Batch is the training data of one optimiser step. Every slice is flat like

@@ -235,12 +235,24 @@ func (p *Player) check() error {
 	return errors.Join(p.Budget.check(), p.Retry.check())
 }
 
+// budget is the Budget with the limit of an episode.
+func (p *Player) budget(l *live) Budget {
+	b := p.Budget
+	if n := l.MaxRegion; n > 0 && (b.Response == 0 || n < b.Response) {
+		b.Response = n
+	}
+	return b
+}
+
 func checkEpisodes(episodes []Episode) error {
 	for i, e := range episodes {
 		for _, n := range []struct {
 			name  string
 			value int
-		}{{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens}, {"MaxObservation", e.MaxObservation}} {
+		}{
+			{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens},
+			{"MaxObservation", e.MaxObservation}, {"MaxRegion", e.MaxRegion},
+		} {
 			if n.value < 0 {
 				return fmt.Errorf("rollout: episode %d: %s is %d, must not be negative", i, n.name, n.value)
 			}

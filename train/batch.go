@@ -32,7 +32,10 @@ type batch struct {
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
-	entropy                []float32 // nil unless scores are recorded
+	squares                []float32          // sums of squared probabilities, nil unless the estimator reads them
+	agents                 []string           // those of adv.Agent
+	baselines              map[string]float64 // of RAE, after the batch
+	entropy                []float32          // nil unless scores are recorded
 	result                 advantage.Result
 }
 
@@ -196,6 +199,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 		{"reference log-probs", what.Reference, s.Reference, &b.reference},
 		{"values", what.Values, s.Values, &b.values},
 		{"entropies", what.Entropy, s.Entropy, &b.entropy},
+		{"sums of squared probabilities", what.SumPiSquared, s.SumPiSquared, &b.squares},
 	} {
 		if !column.asked {
 			continue

@@ -3,6 +3,8 @@ package train
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"vagen/advantage"
 	"vagen/env"
@@ -31,6 +33,21 @@ func (b *batch) addComparisons(spec advantage.Spec, a *config.AlgorithmConfig, g
 		if spec.Next {
 			b.adv.Next = nextStates(b.adv.Next, t, b.adv.Turn[row])
 		}
+	}
+}
+
+// takeBaselines gives every row the baseline of its environment, as earlier steps left it.
+func (b *batch) takeBaselines(before map[string]float64) {
+	b.baselines = map[string]float64{}
+	maps.Copy(b.baselines, before)
+	for row := range b.rows.Len() {
+		name := b.used[b.trajectory[row]].Env
+		at := slices.Index(b.agents, name)
+		if at < 0 {
+			at = len(b.agents)
+			b.agents, b.adv.Running = append(b.agents, name), append(b.adv.Running, before[name])
+		}
+		b.adv.Agent = append(b.adv.Agent, at)
 	}
 }
 

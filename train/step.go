@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/reward"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -108,11 +109,12 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err := p.adapt(b, &t.Config, m); err != nil {
 		return nil, err
 	}
-	p.normalizer = normalizer
+	p.normalizer, p.baselines = normalizer, b.baselines
 	clock.last = time.Now()
 
 	// The update. The weights belong to no finished step until the next episodes are collected.
 	p.begun, p.updating = true, true
+	p.observe(c.solved)
 	if err := t.learn(t.updateContext(ctx), b, c.Step, m); err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func (t *Trainer) assess(
 		return nil, nil, err
 	}
 	clock.last = time.Now()
-	if err := b.score(ctx, t.Learner, &t.Config, entropy); err != nil {
+	if err := b.score(ctx, t.Learner, &t.Config, entropy, t.methods.spec.Squares); err != nil {
 		return nil, nil, err
 	}
 	b.measureMismatch(t.Learner, &t.Config, m)
@@ -177,12 +179,14 @@ func (t *Trainer) layOut(c *Collected) (*batch, error) {
 
 // score computes old and reference log-probs and values with the learner, and the entropy
 // where scores are recorded.
-func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, recorded bool) error {
+func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, recorded, squares bool) error {
 	bypass := c.Algorithm.Correction.Bypass
 	request := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
 		Entropy:   !bypass && recorded, // comes with the log-probs
+
+		SumPiSquared: squares,
 	}
 	if bypass {
 		b.useSampledLogProbs()
@@ -207,10 +211,20 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 			return fmt.Errorf("train: %w", err)
 		}
 	}
+	spec := &t.methods.spec
+	if spec.Squares {
+		b.adv.LogProbs, b.adv.SumPiSquared, b.adv.Weights = b.old, b.squares, b.rollout
+	}
+	if spec.Running {
+		b.takeBaselines(t.progress.baselines)
+	}
 	if err := t.methods.estimator.Estimate(&t.methods.result, &b.adv); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	b.result = t.methods.result
+	for i, x := range b.result.Running {
+		b.baselines[b.agents[i]] = x
+	}
 	if n := b.result.Unread; n > 0 && !t.methods.unread {
 		t.methods.unread = true
 		t.Log.Warn("rewards without effect: the estimator does not read them where they are", "rewards", n,
@@ -226,9 +240,9 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 
 // chargeKL subtracts the KL to the reference policy from rewards.
 func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
-	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
 	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
-	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
+	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
+		loss.KL(c.Algorithm.KLPenalty), coefficient)
 	if err != nil {
 		return err
 	}

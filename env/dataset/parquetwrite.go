@@ -98,6 +98,9 @@ func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) 
 
 // record returns an episode as nested columns.
 func record(e *Episode, o ParquetOptions) (map[string]any, error) {
+	if e.Weight != 0 || e.RewardScale != 0 {
+		return nil, errors.New("weight and reward_scale have no columns: train on the list itself")
+	}
 	info := map[string]any{"env_name": e.Name, "seed": e.Seed, "split": e.Split}
 	config := e.Config
 	if e.StateReward != nil {
@@ -124,7 +127,10 @@ func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"max_turns", e.MaxTurns}, {"response_length_per_turn", e.ResponseTokens}, {"max_env_response_per_turn", e.ObserveTokens}} {
+	}{
+		{"max_turns", e.MaxTurns}, {"response_length_per_turn", e.ResponseTokens},
+		{"max_env_response_per_turn", e.ObserveTokens}, {"max_response_length", e.RegionTokens},
+	} {
 		if n.value > 0 {
 			info[n.name] = int64(n.value)
 		}

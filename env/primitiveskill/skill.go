@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"vagen/internal/floats"
 )
 
 // Skill is a command to the arm.
@@ -73,7 +75,7 @@ func number(text string) (float64, bool) {
 		}
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
+	if err != nil && floats.Finite(v) {
 		return 0, false
 	}
 	return v, true

@@ -45,6 +45,7 @@ var larger = map[string]map[string]string{
 	"policy/vlm/internal/create/shape.go":        {"Shape": settings},
 	"policy/vlm/internal/generate/converse.go":   {"ReadPrompts": steps},
 	"policy/vlm/internal/generate/read.go":       {"contextInputs": steps},
+	"policy/vlm/internal/model/config.go":        {"Text": settings},
 	"policy/vlm/internal/model/configjson.go":    {"configText": settings},
 	"policy/vlm/internal/net/net.go":             {"Trace": state},
 	"policy/vlm/internal/plan/limits.go":         {"timeOf": steps},

@@ -213,6 +213,14 @@ func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what
 			return 0
 		}},
 		{what.Values, &out.Values, func(_ int, s int32) float64 { return b.Values[s] }},
+		{what.SumPiSquared, &out.SumPiSquared, func(i int, s int32) (sum float64) {
+			if b.IsWord(rows.Tokens[i]) {
+				for _, p := range b.probs(s, temperature) {
+					sum += p * p
+				}
+			}
+			return sum
+		}},
 		{what.Entropy, &out.Entropy, func(i int, s int32) (h float64) {
 			if b.IsWord(rows.Tokens[i]) {
 				for _, p := range b.probs(s, temperature) {

@@ -157,7 +157,7 @@ func (r *recordedModel) compareAdapterGradients(m *Model) {
 	for name, x := range grads {
 		key := "lora.train.grad/" + peft.Prefix + name
 		require.True(r.t, r.has(key), "no gradient of %s is recorded", name)
-		golden.Floats(r.t, r.tally, key, x, r.floats(key), golden.Tolerance{Abs: gradLimit * largest(x)})
+		golden.Floats(r.t, r.tally, key, x, r.floats(key), golden.Tolerance{Abs: r.grad * largest(x)})
 		compared++
 	}
 	for _, name := range r.tensors.Names() {

@@ -35,8 +35,11 @@ func changed(before, after map[string][]float32) []string {
 }
 
 func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama, model.Qwen35} {
 		o := Options{LoRA: lora(), Reference: true}
+		if family == model.Qwen35 {
+			o.LoRA = &LoRA{Rank: 3, Alpha: 6} // on all of the decoder
+		}
 		m := newTiny(t, family, o)
 		rows, want := fourRows(t, m)
 		before := weightsOf(t, m.sets.Actor)
@@ -169,7 +172,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 
 // Gradients of trained weights do not change when other weights are frozen.
 func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen35} {
 		dir := tinyFolder(t, family, nil)
 		free := openTiny(t, dir, Options{})
 		b := playedBatch(t, free)

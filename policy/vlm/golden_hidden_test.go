@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
@@ -32,6 +33,7 @@ func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
 		for _, row := range r.rows {
 			if at[row.index].pack == i {
 				r.compareDecoder(h, row, at[row.index].first)
+				r.compareInside(l, trace, row, at[row.index].first)
 			}
 		}
 		if p.Vision != nil {
@@ -71,6 +73,11 @@ func newHiddenStates(t *testing.T, m *Model, l *learn.Learner, trace *net.Trace)
 	}
 	h.states = append(h.states, read(trace.X))
 	norm := read(l.Parts.Head[0])
+	for i := range norm {
+		if n.Cfg.Text.PlusOne {
+			norm[i]++
+		}
+	}
 	for i := 0; i < len(h.states[0]); i += h.width {
 		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.Cfg.Text.Eps)...)
 	}
@@ -147,7 +154,7 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 				norms = append(norms, got(first+i))
 				expected = append(expected, want[(k*b+row.row)*t+column])
 			}
-			golden.Floats(r.t, r.tally, fmt.Sprintf("%shidden_norms[%d]", what, k), norms, expected, hiddenLimit)
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%shidden_norms[%d]", what, k), norms, expected, r.hidden)
 		}
 		require.Len(r.t, want, (len(h.states)+1)*b*t)
 		for k, x := range h.states {
@@ -161,7 +168,7 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 		for _, column := range row.column {
 			expected = append(expected, want[(row.row*t+column)*h.width:(row.row*t+column+1)*h.width]...)
 		}
-		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected, hiddenLimit)
+		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected, r.hidden)
 	}
 	for _, field := range []string{".logits", ".logits_last"} {
 		if !r.has(name + field) {
@@ -175,6 +182,49 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 			}
 			at := (row.row*kept + k) * h.vocab
 			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab], want[at:at+h.vocab], logitLimit)
+		}
+	}
+}
+
+// compareInside compares what is recorded of the inside of Qwen3.5's layers with what training keeps of them. The
+// window of the convolution is the last columns of its input.
+func (r *recordedModel) compareInside(l *learn.Learner, trace *net.Trace, row recordedRow, first int) {
+	t, last := row.test.Shape[1], row.column[len(row.column)-1]
+	for i, kept := range trace.Kept {
+		compare := func(field string, width int, from, to int, number func(token, k int) float32) {
+			if !r.has(row.test.Name + field) {
+				return
+			}
+			recorded := r.floats(row.test.Name + field)
+			var got, want []float64
+			for c, column := range row.column {
+				for k := 0; k < width && column >= from && column < to; k++ {
+					at := ((row.row*t)+column)*width + k
+					if strings.HasSuffix(field, ".conv_state") {
+						at = (row.row*width+k)*(to-from) + column - from
+					}
+					got, want = append(got, float64(number(first+c, k))), append(want, recorded[at])
+				}
+			}
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s row %d", row.test.Name, field, row.row), got, want, r.hidden)
+		}
+		numbers := func(a *device.Array) func(token, k int) float32 {
+			width := a.Shape().Dimensions[1]
+			x, err := device.ReadNew[float32](a)
+			require.NoError(r.t, err)
+			return func(token, k int) float32 { return x[token*width+k] }
+		}
+		layer, mid := "full", 5
+		if shape := l.Net.Cfg.Text.Linear; shape != nil && l.Net.Cfg.Text.Types[i] != "full_attention" {
+			layer, mid = "linear", 3
+			compare(fmt.Sprintf(".linear%d.mixed_qkv", i), shape.Channels(), 0, t, numbers(kept[1]))
+			compare(fmt.Sprintf(".linear%d.core", i), shape.ValueHeads*shape.ValueDim, 0, t, numbers(kept[2]))
+			compare(fmt.Sprintf(".linear%d.conv_state", i), shape.Channels(), last+1-shape.Kernel, last+1, numbers(kept[1]))
+		}
+		field := fmt.Sprintf(".%s%d.out", layer, i)
+		if r.has(row.test.Name + field) {
+			before, after := numbers(kept[0]), numbers(kept[mid])
+			compare(field, l.Net.Cfg.Text.Hidden, 0, t, func(token, k int) float32 { return after(token, k) - before(token, k) })
 		}
 	}
 }
@@ -239,6 +289,6 @@ func (r *recordedModel) compareVision(h *hiddenStates, name string, packIndex in
 				norms = append(norms, length(x[(4*int(row)+i)*h.visionWidth:(4*int(row)+i+1)*h.visionWidth]))
 			}
 		}
-		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches], hiddenLimit)
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches], r.hidden)
 	}
 }

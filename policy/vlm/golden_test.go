@@ -6,6 +6,7 @@ import (
 	"image"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,17 +22,29 @@ import (
 // Tolerances of the recorded collection, from the gap between its numbers and
 // the same computed in float64.
 var (
-	featureLimit   = golden.Tolerance{Abs: 5e-5}            // image features
-	hiddenLimit    = golden.Tolerance{Abs: 1e-4, Rel: 1e-5} // hidden states and their norms
-	logitLimit     = golden.Tolerance{Abs: 1e-4}            // logits, log-probs, entropies, values
+	featureLimit   = golden.Tolerance{Abs: 5e-5} // image features
+	logitLimit     = golden.Tolerance{Abs: 1e-4} // logits, log-probs, entropies, values
 	firstLossLimit = golden.Tolerance{Abs: 1e-4}
 	laterLossLimit = golden.Tolerance{Rel: 1e-3}
 	gradNormLimit  = golden.Tolerance{Rel: 5e-4}
 	afterLimit     = golden.Tolerance{Abs: 5e-5}
-	updateLimit    = golden.Tolerance{Rel: 1e-4}
 	afterNormLimit = golden.Tolerance{Rel: 5e-5}
 	afterSumLimit  = golden.Tolerance{Abs: 1e-2}
 )
+
+// limits are the tolerances that differ between families.
+type limits struct {
+	hidden golden.Tolerance // hidden states and their norms
+	update golden.Tolerance // norm of the first step
+	grad   float64          // gradient: a share of its tensor's largest entry
+}
+
+func limitsOf(dir string) limits {
+	if strings.HasPrefix(filepath.Base(dir), "qwen3_5") {
+		return limits{golden.Tolerance{Abs: 1e-4, Rel: 2e-5}, golden.Tolerance{Rel: 5e-3}, 2 * gradLimit}
+	}
+	return limits{golden.Tolerance{Abs: 1e-4, Rel: 1e-5}, golden.Tolerance{Rel: 1e-4}, gradLimit}
+}
 
 // goldenTokens is a micro-batch that holds all rows of a recorded model at once,
 // so that everything is compiled for one size.
@@ -94,8 +107,9 @@ func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
 	want, err := safetensors.OpenSharded(filepath.Join(r.dir, "checkpoint"))
 	require.NoError(r.t, err)
 	defer want.Close()
-	require.ElementsMatch(r.t, want.Names(), got.Names())
-	for _, name := range want.Names() {
+	names := slices.DeleteFunc(want.Names(), func(name string) bool { return strings.HasPrefix(name, "mtp.") }) // not read
+	require.ElementsMatch(r.t, names, got.Names())
+	for _, name := range names {
 		a, _ := want.Info(name)
 		b, _ := got.Info(name)
 		require.Equal(r.t, a, b)

@@ -255,7 +255,7 @@ func (r *recordedModel) compareGradients(grads map[string][]float32) {
 		r.tally.Float(r.t, "gradient norm of "+name, length(x), norms[i], gradNormLimit)
 		if got, want, ok := r.excerpt("grad", name, x, dims[name]); ok {
 			compared++
-			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: r.grad * largest(x)})
 		}
 	})
 	require.Positive(r.t, compared)
@@ -273,7 +273,7 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 			sum += float64(v)
 			step[k] = float64(v) - float64(before[name][k])
 		}
-		limit := updateLimit
+		limit := r.update
 		limit.Abs = r.stepRounding(step, grads[name], scale)
 		r.tally.Float(r.t, "update norm of "+name, length(step), updates[i], limit)
 		r.tally.Float(r.t, "norm after the step of "+name, length(x), norms[i], afterNormLimit)
@@ -338,6 +338,6 @@ func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string
 		for i, v := range grads[name] {
 			want[i] = float64(v)
 		}
-		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: r.grad * largest(x)})
 	})
 }

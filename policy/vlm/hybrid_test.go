@@ -21,7 +21,7 @@ import (
 const hybrid model.Family = "hybrid_of_tests"
 
 func init() {
-	model.RegisterFamily(hybrid, func(text []byte, c *model.Config) (map[string]model.Layer, error) {
+	model.RegisterFamily(hybrid, func(text []byte, c *model.Config) (map[string]model.NewLayer, error) {
 		own := &recurrent{hidden: c.Text.Hidden, width: 6, taps: 3, eps: c.Text.Eps}
 		keys := struct {
 			Width *int `json:"recurrent_width"`
@@ -29,7 +29,7 @@ func init() {
 		for i := len(c.Text.Types); i < c.Text.Layers; i++ {
 			c.Text.Types = append(c.Text.Types, []string{"recurrent", "full_attention"}[i%2])
 		}
-		return map[string]model.Layer{"recurrent": own}, json.Unmarshal(text, &keys)
+		return map[string]model.NewLayer{"recurrent": func(*model.Config, dtypes.DType) model.Layer { return own }}, json.Unmarshal(text, &keys)
 	})
 }
 

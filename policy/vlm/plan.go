@@ -66,7 +66,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 	m.planned = true
 	w := Workload{Train: true, Rows: max(1, b.Len()), Tokens: 1}
 	patches, images, wanted := 0, 0, 0
-	for _, want := range learn.NonZero(len(b.Tokens), b.Weight, b.ValueWeight) {
+	for _, want := range learn.NonZero(len(b.Tokens), b.Weight, b.EchoWeight, b.ValueWeight) {
 		if want {
 			wanted++
 		}

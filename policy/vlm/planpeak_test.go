@@ -57,7 +57,11 @@ func plannedCases() map[string]plannedCase {
 	return map[string]plannedCase{
 		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
 		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},
-		"four layers":         {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
+		"delta nets":          {long: true, family: model.Qwen35Text, layers: 4, w: step(4, 128, 0, 0)},
+		"delta nets and pictures": {
+			long: true, family: model.Qwen35, w: step(4, 64, 1, 36), options: Options{Critic: SeparateCritic},
+		},
+		"four layers": {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
 		"three models": {
 			long: true, family: model.Qwen3VL, w: step(4, 64, 1, 36),
 			options: Options{Critic: SeparateCritic, Reference: true},

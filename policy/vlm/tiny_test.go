@@ -55,7 +55,13 @@ func tinyObject(t testing.TB, family model.Family, changes object) object {
 		"hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000, "max_position_embeddings": 2048,
 		"initializer_range": 0.15, "eos_token_id": []int32{sp.TurnEnd, sp.Pad}, "tie_word_embeddings": family == model.Qwen25VL || family == model.Qwen2,
 	}
-	if family == model.Qwen25VL || family == model.Qwen3VL {
+	if family == model.Qwen35 || family == model.Qwen35Text {
+		maps.Copy(c, object{
+			"full_attention_interval": 2, "linear_num_key_heads": 1, "linear_num_value_heads": 2, "linear_key_head_dim": 8,
+			"linear_value_head_dim": 6, "linear_conv_kernel_dim": 3, "head_dim": 16, "partial_rotary_factor": 0.5,
+		})
+	}
+	if family.HasVision() {
 		vision := object{
 			"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "patch_size": 4, "spatial_merge_size": 2,
 			"temporal_patch_size": 2, "in_channels": 3, "out_hidden_size": 16,
@@ -63,7 +69,10 @@ func tinyObject(t testing.TB, family model.Family, changes object) object {
 		if family == model.Qwen25VL {
 			maps.Copy(vision, object{"window_size": 16, "fullatt_block_indexes": []int{1}, "hidden_act": "silu"})
 		} else {
-			maps.Copy(vision, object{"num_position_embeddings": 9, "deepstack_visual_indexes": []int{0}, "hidden_act": "gelu_pytorch_tanh"})
+			maps.Copy(vision, object{"num_position_embeddings": 9, "hidden_act": "gelu_pytorch_tanh"})
+			if family == model.Qwen3VL {
+				vision["deepstack_visual_indexes"] = []int{0}
+			}
 		}
 		maps.Copy(c, object{
 			"image_token_id": sp.ImagePad, "video_token_id": sp.VideoPad, "vision_start_token_id": sp.VisionStart, "vision_end_token_id": sp.VisionEnd,

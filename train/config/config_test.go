@@ -111,7 +111,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"model.tokens_per_call=3":                            "model.tokens_per_call is 3, must be 0, 1, 2, 4 or 8",
 		"actor_rollout_ref.model.lora_rank=-1":               "lora_rank is -1",
 		"algorithm.adv_estimator=ppo":                        `algorithm.adv_estimator: advantage: estimator "ppo": unknown`,
-		"algorithm.kl_penalty=kll":                           `algorithm.kl_penalty: reward: kl penalty "kll" is not one of`,
+		"algorithm.kl_penalty=kll":                           `algorithm.kl_penalty: loss: kl "kll": unknown name`,
 		"algorithm.kl_ctrl.type=adaptiv":                     `algorithm.kl_ctrl: reward: kl controller "adaptiv" is not one of fixed, adaptive`,
 		"algorithm.kl_ctrl.type=adaptive":                    "algorithm.kl_ctrl: reward: adaptive kl controller: target 0 and horizon 0 must be above 0",
 		"data.val_batch_size=0":                              "data.val_batch_size is null, but data.val_files is empty",

@@ -3,6 +3,7 @@ package create_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,16 +19,20 @@ import (
 // smallShape is a model of some thousand parameters of a family.
 func smallShape(family string) create.Shape {
 	s := create.Shape{Family: family, Hidden: 16, FF: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 300, RopeTheta: 10000, MaxPositions: 256}
-	if family == "qwen2_5_vl" {
+	if strings.HasPrefix(family, "qwen3_5") {
+		s.Linear = create.LinearShape{KeyHeads: 1, ValueHeads: 2, HeadDim: 4, Kernel: 3, Interval: 2}
+		s.HeadDim = 32
+	}
+	if strings.HasSuffix(family, "vl") || family == "qwen3_5" {
 		small := create.Small()
-		s.RopeSections, s.Patch, s.Mean, s.Std, s.MaxPixels = [3]int{2, 1, 1}, 14, small.Mean, small.Std, small.MaxPixels
+		s.RopeSections, s.Patch, s.Mean, s.Std, s.MaxPixels = [3]int{2, 1, 1}, small.Patch, small.Mean, small.Std, small.MaxPixels
 		s.VisionHidden, s.VisionFF, s.VisionDepth, s.VisionHeads, s.Window, s.FullBlocks = 16, 24, 2, 2, 56, []int{1}
 	}
 	return s
 }
 
 func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
-	for _, family := range []string{"llama", "qwen2", "qwen3", "qwen2_5_vl"} {
+	for _, family := range []string{"llama", "qwen2", "qwen3", "qwen2_5_vl", "qwen3_5", "qwen3_5_text"} {
 		for _, bf16 := range []bool{false, true} {
 			for _, untied := range []bool{false, true} {
 				s := smallShape(family)
@@ -38,7 +43,11 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 				require.NoError(t, err)
 				_, ok := r.Info("lm_head.weight")
 				assert.Equal(t, untied, ok, "%s: the head is stored when it is not tied", family)
-				info, _ := r.Info("model.embed_tokens.weight")
+				embed := "model.embed_tokens.weight"
+				if family == "qwen3_5" {
+					embed = "model.language_model.embed_tokens.weight"
+				}
+				info, _ := r.Info(embed)
 				assert.Equal(t, []int{300, 16}, info.Shape)
 				assert.Equal(t, bf16, info.DType == safetensors.BF16)
 				require.NoError(t, r.Close())

@@ -17,8 +17,8 @@ var ErrShape = errors.New("bad model shape")
 
 // Shape is the size of a new model.
 type Shape struct {
-	// Family is the architecture: qwen2_5_vl, which is the default, or a text-only one:
-	// llama, qwen2 or qwen3.
+	// Family is the architecture: qwen2_5_vl, which is the default, or qwen3_5, or a text-only one:
+	// llama, qwen2, qwen3 or qwen3_5_text.
 	Family string
 
 	Hidden, FF, Layers int
@@ -28,21 +28,30 @@ type Shape struct {
 	Untied             bool
 	Eps                float64 // of RMSNorm; 0 means 1e-6
 	RopeTheta          float64
-	RopeSections       [3]int // frequencies of half a head that use the t, h and w positions
+	RopeSections       [3]int // frequencies that use the t, h and w positions; 0 for qwen3_5 divides them like the released models
 	MaxPositions       int
 	BFloat16           bool // store weights in bfloat16
+	Linear             LinearShape
 
 	// The other fields are for families with a vision tower.
 
 	VisionHidden          int
 	VisionFF, VisionDepth int
 	VisionHeads           int
-	Window                int   // side of an attention window in pixels
-	FullBlocks            []int // vision blocks that attend over the whole image
+	Window                int   // side of an attention window in pixels; of qwen2_5_vl
+	FullBlocks            []int // vision blocks that attend over the whole image; of qwen2_5_vl
 	Patch                 int   // side of a patch; 2×2 of them form a token
 	Mean, Std             [3]float64
 	MinPixels             int // smaller images are enlarged; 0 means one token
 	MaxPixels             int // larger images are shrunk
+}
+
+// LinearShape is the size of qwen3_5's layers with a gated delta net.
+type LinearShape struct {
+	KeyHeads, ValueHeads int // value heads are a multiple of key heads
+	HeadDim              int
+	Kernel               int // tokens that the convolution before it sees
+	Interval             int // every so many layers one has attention instead
 }
 
 // Small returns the shape of the quickstart.
@@ -80,6 +89,20 @@ var namedShapes = map[string]func() Shape{
 		s.Hidden, s.FF, s.Layers, s.Heads, s.KVHeads, s.HeadDim, s.RopeSections = 2048, 11008, 36, 16, 2, 128, [3]int{16, 24, 24}
 		return s
 	},
+	"qwen3_5-0_8b":      func() Shape { return qwen35("qwen3_5") },
+	"qwen3_5_text-0_8b": func() Shape { return qwen35("qwen3_5_text") },
+}
+
+// qwen35 is the released Qwen3.5-0.8B, or its decoder.
+func qwen35(family string) Shape {
+	c := processor.Qwen3VL()
+	return Shape{
+		Family: family, Hidden: 1024, FF: 3584, Layers: 24, Heads: 8, KVHeads: 2, HeadDim: 256, Vocab: 248320,
+		RopeTheta: 1e7, MaxPositions: 262144, BFloat16: true,
+		Linear:       LinearShape{KeyHeads: 16, ValueHeads: 16, HeadDim: 128, Kernel: 4, Interval: 4},
+		VisionHidden: 768, VisionFF: 3072, VisionDepth: 12, VisionHeads: 12, Patch: c.PatchSize,
+		Mean: c.Mean, Std: c.Std, MinPixels: c.MinPixels, MaxPixels: c.MaxPixels,
+	}
 }
 
 // qwenVision is the common part of the released Qwen2.5-VL models, with a tower of the
@@ -111,6 +134,9 @@ func Named(name string) (Shape, error) {
 
 func (s Shape) processor() processor.Config {
 	c := processor.Qwen25VL()
+	if s.Family == string(model.Qwen35) {
+		c = processor.Qwen3VL()
+	}
 	c.PatchSize, c.Mean, c.Std = s.Patch, s.Mean, s.Std
 	c.MinPixels = 4 * s.Patch * s.Patch
 	if s.MinPixels > 0 {
@@ -124,6 +150,7 @@ func (s Shape) processor() processor.Config {
 var architectures = map[model.Family]string{
 	model.Qwen25VL: "Qwen2_5_VLForConditionalGeneration", model.Llama: "LlamaForCausalLM",
 	model.Qwen2: "Qwen2ForCausalLM", model.Qwen3: "Qwen3ForCausalLM",
+	model.Qwen35: "Qwen3_5ForConditionalGeneration", model.Qwen35Text: "Qwen3_5ForCausalLM",
 }
 
 // Config is the config.json of a model of a shape.
@@ -136,7 +163,7 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: family is %q, must be one of %q", ErrShape, s.Family, slices.Sorted(maps.Keys(architectures)))
 	}
-	if err := s.check(family == model.Qwen25VL); err != nil {
+	if err := s.check(family.HasVision()); err != nil {
 		return nil, err
 	}
 	dtype, eps := "float32", s.Eps
@@ -155,21 +182,68 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 		"initializer_range": 0.02, "attention_dropout": 0.0, "use_cache": true,
 		"bos_token_id": sp.Pad, "eos_token_id": sp.TurnEnd, "pad_token_id": sp.Pad,
 	}
-	if family != model.Llama {
+	switch family {
+	case model.Llama:
+	case model.Qwen35, model.Qwen35Text:
+		return s.qwen35Config(c, sp), nil
+	default:
 		c["use_sliding_window"] = false
 	}
 	if family == model.Qwen25VL {
-		maps.Copy(c, s.visionConfig(sp))
+		maps.Copy(c, imageTokens(sp))
+		maps.Copy(c, s.visionConfig())
 	}
 	return c, nil
 }
 
-// visionConfig returns the additional keys of a model with a vision tower.
-func (s Shape) visionConfig(sp tokenizer.Special) map[string]any {
+// qwen35Config is the config.json of Qwen3.5: text, or a decoder of that config and a vision tower.
+func (s Shape) qwen35Config(text map[string]any, sp tokenizer.Special) map[string]any {
+	delete(text, "rope_theta")
+	sections, turned := s.RopeSections, s.HeadDim/8 // of a head's features a quarter turns, in pairs
+	if sections == [3]int{} {
+		sections[2] = turned / 3
+		sections[1] = (turned - sections[2]) / 2
+		sections[0] = turned - sections[1] - sections[2]
+	}
+	maps.Copy(text, map[string]any{
+		"linear_num_key_heads": s.Linear.KeyHeads, "linear_num_value_heads": s.Linear.ValueHeads,
+		"linear_key_head_dim": s.Linear.HeadDim, "linear_value_head_dim": s.Linear.HeadDim,
+		"linear_conv_kernel_dim": s.Linear.Kernel, "full_attention_interval": s.Linear.Interval,
+		"attn_output_gate": true, "mamba_ssm_dtype": "float32", "attention_bias": false,
+		"rope_parameters": map[string]any{
+			"rope_type": "default", "rope_theta": s.RopeTheta, "partial_rotary_factor": 0.25,
+			"mrope_section": sections, "mrope_interleaved": true,
+		},
+	})
+	if text["model_type"] != string(model.Qwen35) {
+		return text
+	}
+	c := map[string]any{"architectures": text["architectures"], "model_type": text["model_type"],
+		"torch_dtype": text["torch_dtype"], "tie_word_embeddings": text["tie_word_embeddings"], "text_config": text}
+	delete(text, "architectures")
+	text["model_type"] = string(model.Qwen35Text)
+	maps.Copy(c, imageTokens(sp))
+	c["vision_config"] = map[string]any{
+		"model_type": string(model.Qwen35), "depth": s.VisionDepth, "hidden_size": s.VisionHidden,
+		"intermediate_size": s.VisionFF, "num_heads": s.VisionHeads, "out_hidden_size": s.Hidden,
+		"hidden_act": "gelu_pytorch_tanh", "patch_size": s.Patch, "spatial_merge_size": 2, "temporal_patch_size": 2,
+		"in_channels": 3, "num_position_embeddings": 2304, "deepstack_visual_indexes": []int{},
+	}
+	return c
+}
+
+// imageTokens are the keys of the tokens of a model with a vision tower.
+func imageTokens(sp tokenizer.Special) map[string]any {
 	return map[string]any{
-		"rope_scaling":   map[string]any{"type": "mrope", "mrope_section": s.RopeSections},
 		"image_token_id": sp.ImagePad, "video_token_id": sp.VideoPad,
 		"vision_start_token_id": sp.VisionStart, "vision_end_token_id": sp.VisionEnd,
+	}
+}
+
+// visionConfig returns the additional keys of Qwen2.5-VL.
+func (s Shape) visionConfig() map[string]any {
+	return map[string]any{
+		"rope_scaling": map[string]any{"type": "mrope", "mrope_section": s.RopeSections},
 		"vision_config": map[string]any{
 			"model_type": string(model.Qwen25VL), "depth": s.VisionDepth, "hidden_size": s.VisionHidden, "intermediate_size": s.VisionFF,
 			"num_heads": s.VisionHeads, "window_size": s.Window, "fullatt_block_indexes": s.FullBlocks, "out_hidden_size": s.Hidden,

@@ -32,13 +32,7 @@ func (g *Group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model
 		from, to := tree.Span(node, count, len(leaves))
 		for _, p := range net.Flat(leaves[from:to]) {
 			for _, at := range p.Source {
-				if h.Tokens {
-					f(&out.LogProb[at])
-					f(&out.Entropy[at])
-				}
-				if h.Value {
-					f(&out.Value[at])
-				}
+				out.Each(h, at, f)
 			}
 		}
 	}

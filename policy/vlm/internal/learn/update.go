@@ -48,38 +48,31 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 		return nil, err
 	}
 	out := &policy.Scores{}
-	run := func(l *Learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		h := l.Net.Head(tokens, value)
-		x := net.NewScored(h, len(c.Rows.Tokens))
-		if leaves != nil {
-			if err = l.ScoreLeaves(ctx, leaves, h, x, s.Batching.HeadTokens, c.Temperature); err != nil {
-				return nil, nil, nil, err
-			}
-		}
-		if err = errors.Join(net.CheckFinite("log-probs", x.LogProb), net.CheckFinite("entropies", x.Entropy), net.CheckFinite("values", x.Value)); err != nil {
-			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
-		}
-		return x.LogProb, x.Entropy, x.Value, nil
-	}
+	run := func(l *Learner, h *model.Head) (*net.Scored, error) { return s.scoreWith(ctx, l, h, leaves, c) }
 	what := c.What
-	tokens := what.LogProbs || what.Entropy
+	tokens := what.LogProbs || what.Entropy || what.SumPiSquared
 	shared := what.Values && s.Critic == nil
 	if tokens || shared {
-		lp, ent, val, err := run(s.Actor, tokens, shared)
+		h := s.Actor.Net.Head(tokens, shared)
+		h.Squares = what.SumPiSquared
+		x, err := run(s.Actor, h)
 		if err != nil {
 			return nil, err
 		}
 		if what.LogProbs {
-			out.LogProbs = lp
+			out.LogProbs = x.LogProb
 		}
 		if what.Entropy {
-			out.Entropy = ent
+			out.Entropy = x.Entropy
 		}
-		out.Values = val
+		out.Values, out.SumPiSquared = x.Value, x.Squares
 	}
 	if what.Reference {
 		err := s.Ref.OnDevices(false, func() error {
-			out.Reference, _, _, err = run(s.Ref, true, false)
+			x, err := run(s.Ref, s.Ref.Net.Head(true, false))
+			if err == nil {
+				out.Reference = x.LogProb
+			}
 			return err
 		})
 		if err != nil {
@@ -88,7 +81,10 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 	}
 	if what.Values && s.Critic != nil {
 		err := s.Critic.OnDevices(false, func() error {
-			_, _, out.Values, err = run(s.Critic, false, true)
+			x, err := run(s.Critic, s.Critic.Net.Head(false, true))
+			if err == nil {
+				out.Values = x.Value
+			}
 			return err
 		})
 		if err != nil {
@@ -96,6 +92,22 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 		}
 	}
 	return out, nil
+}
+
+// scoreWith scores the tokens of a call with a head of one set of weights.
+func (s *Sets) scoreWith(ctx context.Context, l *Learner, h *model.Head, leaves [][]*net.Pack, c *ScoreCall) (*net.Scored, error) {
+	x := net.NewScored(h, len(c.Rows.Tokens))
+	if leaves != nil {
+		if err := l.ScoreLeaves(ctx, leaves, h, x, s.Batching.HeadTokens, c.Temperature); err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(net.CheckFinite("log-probs", x.LogProb), net.CheckFinite("entropies", x.Entropy),
+		net.CheckFinite("values", x.Value))
+	if err != nil {
+		return nil, fmt.Errorf("vlm: score: %w", err)
+	}
+	return x, nil
 }
 
 // Call is a call of Accumulate, Step or Update, which is both: see policy.Learner.

@@ -8,9 +8,11 @@ import (
 // Head is the end of the decoder: the final norm, then log-probs over the
 // vocabulary, a value, or both, at selected positions only.
 type Head struct {
-	Eps    float64
-	Tokens bool // has an output head
-	Value  bool // has a value head
+	Eps     float64
+	PlusOne bool // the norm multiplies by 1 + its weights
+	Tokens  bool // has an output head
+	Value   bool // has a value head
+	Squares bool // Forward sums the squares of the probabilities of all tokens
 }
 
 // HeadWeights are a head's parameters. Table [vocab, hidden] may be the
@@ -45,7 +47,7 @@ func (h *Head) Weights(in []*Node) HeadWeights {
 
 // HeadOutput are a head's results at n positions, nil where the head has none.
 type HeadOutput struct {
-	LogProb, Entropy, Value *Node // [n] float32
+	LogProb, Entropy, Value, Squares *Node // [n] float32
 
 	// What Backward needs besides: logits [n, vocab], not divided by the temperature, in the type of
 	// computation, and the logarithm of their exponentials' sum at the temperature [n] float32.
@@ -55,7 +57,7 @@ type HeadOutput struct {
 // Scores returns the results that the head has, in order.
 func (o HeadOutput) Scores() []*Node {
 	var out []*Node
-	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value} {
+	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value, o.Squares} {
 		if n != nil {
 			out = append(out, n)
 		}
@@ -75,7 +77,7 @@ func (o HeadOutput) Kept() []*Node {
 // are the tokens whose log-probs it computes: those that follow the positions.
 func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutput {
 	var o HeadOutput
-	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps)
+	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps, h.PlusOne)
 	if h.Tokens {
 		o.Logits = linear(normed, w.Table, nil)
 		logits := Div(f32(o.Logits), temperature)
@@ -87,6 +89,9 @@ func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutp
 		own := ReduceSum(where(hot(target, logits), logits), -1)
 		mean := Reshape(Div(ReduceAndKeep(Mul(e, logits), ReduceSum, -1), sum), n)
 		o.LogProb, o.Entropy = Sub(own, o.LogSum), Sub(o.LogSum, mean)
+		if h.Squares {
+			o.Squares = Reshape(Div(ReduceAndKeep(Mul(e, e), ReduceSum, -1), Mul(sum, sum)), n)
+		}
 	}
 	if h.Value {
 		v := f32(linear(normed, w.Score, w.ScoreB))
@@ -118,7 +123,7 @@ const (
 func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node) (*Node, []*Node) {
 	n := dim(at, 0)
 	picked := takeRows(x, at)
-	normed := rmsNorm(picked, w.Norm, h.Eps)
+	normed := rmsNorm(picked, w.Norm, h.Eps, h.PlusOne)
 	slope := func(i int) *Node { return columns(slopes, i, i+1) } // [n, 1]
 	var dn *Node
 	var g HeadWeights
@@ -141,12 +146,12 @@ func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes,
 		}
 	}
 	var dPicked *Node
-	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps)
+	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps, h.PlusOne)
 	return Add(dx, takeRowsOrZero(f32(dPicked), slot)), g.List()
 }
 
 // Logits applies the final norm and the output head to hidden states [n,
 // hidden]: [n, vocab] float32, not divided by a temperature.
 func (h *Head) Logits(w HeadWeights, x *Node) *Node {
-	return f32(linear(rmsNorm(x, w.Norm, h.Eps), w.Table, nil))
+	return f32(linear(rmsNorm(x, w.Norm, h.Eps, h.PlusOne), w.Table, nil))
 }

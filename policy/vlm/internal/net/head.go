@@ -12,7 +12,7 @@ import (
 
 // Head describes a part of the heads that the architecture has.
 func (n *Net) Head(tokens, value bool) *model.Head {
-	return &model.Head{Eps: n.Cfg.Text.Eps, Tokens: tokens && !n.Spec.Critic, Value: value && (n.Spec.Value || n.Spec.Critic)}
+	return &model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: tokens && !n.Spec.Critic, Value: value && (n.Spec.Value || n.Spec.Critic)}
 }
 
 // HeadInputs returns a head's weights in program order.
@@ -72,30 +72,47 @@ func SizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/l
 
 // Scored are the head's outputs at a pack's scored tokens.
 type Scored struct {
-	LogProb, Entropy, Value []float32
+	LogProb, Entropy, Value, Squares []float32
 }
 
 // NewScored returns room for a head's outputs at n tokens.
 func NewScored(h *model.Head, n int) *Scored {
 	s := &Scored{}
-	if h.Tokens {
-		s.LogProb, s.Entropy = make([]float32, n), make([]float32, n)
-	}
-	if h.Value {
-		s.Value = make([]float32, n)
+	for _, x := range s.columns(h) {
+		*x = make([]float32, n)
 	}
 	return s
 }
 
+// columns are the outputs of a head, in order.
+func (s *Scored) columns(h *model.Head) []*[]float32 {
+	var out []*[]float32
+	if h.Tokens {
+		out = append(out, &s.LogProb, &s.Entropy)
+	}
+	if h.Value {
+		out = append(out, &s.Value)
+	}
+	if h.Squares {
+		out = append(out, &s.Squares)
+	}
+	return out
+}
+
 // Scatter copies outputs to their tokens.
 func (s *Scored) Scatter(tokens []int, h *model.Head, out *Scored) {
-	for i, at := range tokens {
-		if h.Tokens {
-			out.LogProb[at], out.Entropy[at] = s.LogProb[i], s.Entropy[i]
+	from, to := s.columns(h), out.columns(h)
+	for k := range from {
+		for i, at := range tokens {
+			(*to[k])[at] = (*from[k])[i]
 		}
-		if h.Value {
-			out.Value[at] = s.Value[i]
-		}
+	}
+}
+
+// Each calls f for every output at a token.
+func (s *Scored) Each(h *model.Head, at int, f func(x *float32)) {
+	for _, x := range s.columns(h) {
+		f(&(*x)[at])
 	}
 }
 
@@ -128,14 +145,7 @@ func (n *Net) ScoreTrace(h *model.Head, w *Parts, t *Trace, chunkSize int, tempe
 
 // Read appends the head's outputs at n tokens.
 func (s *Scored) Read(h *model.Head, from []*device.Array, n int) error {
-	var to []*[]float32
-	if h.Tokens {
-		to = append(to, &s.LogProb, &s.Entropy)
-	}
-	if h.Value {
-		to = append(to, &s.Value)
-	}
-	for i, dst := range to {
+	for i, dst := range s.columns(h) {
 		var err error
 		if *dst, err = appendRead(*dst, from[i], n); err != nil {
 			return err

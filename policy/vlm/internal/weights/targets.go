@@ -14,7 +14,8 @@ import (
 )
 
 // decoderPattern matches the linear maps of decoder layers, of all families.
-const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo]|mlp\.(gate|up|down))_proj`
+const decoderPattern = `model\.(language_model\.)?layers\.\d+\.` +
+	`(self_attn\.[qkvo]_proj|linear_attn\.(in_proj_(qkv|z|b|a)|out_proj)|mlp\.(gate|up|down)_proj)`
 
 // Adapt adds adapters to a model's configuration: new ones, those stored in a folder, or none. It returns their
 // settings; nil for none.
@@ -53,7 +54,7 @@ func Adapt(cfg *model.Config, lora *peft.Config, stored string, log *slog.Logger
 }
 
 // checkTargets checks that the adapters are on linear maps of blocks, and on the same
-// ones in each layer, because one executable serves all layers.
+// ones in each layer of a type, because one executable serves all of them.
 func checkTargets(cfg *model.Config) error {
 	g := cfg.Groups()
 	inner := map[*model.Group]bool{}
@@ -61,8 +62,10 @@ func checkTargets(cfg *model.Config) error {
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
 		for i := range stack {
 			inner[&stack[i]] = true
-			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, sameRole) {
-				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers", stack[i].Name, stack[0].Name)
+			first := slices.IndexFunc(stack, func(g model.Group) bool { return sameType(g.Params, stack[i].Params) })
+			if a, b := stack[first].Params, stack[i].Params; !slices.EqualFunc(a, b, sameRole) {
+				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers of a type",
+					stack[i].Name, stack[first].Name)
 			}
 			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
 		}
@@ -116,6 +119,14 @@ func absentTargets(cfg *model.Config, targets []string) error {
 	return fmt.Errorf("target_modules: the model's blocks have no linear layer %q, only %q", absent, slices.Compact(names))
 }
 
+// sameType reports whether layers have the same parameters, apart from adapters.
+func sameType(a, b []model.Param) bool {
+	plain := func(all []model.Param) []model.Param {
+		return slices.DeleteFunc(slices.Clone(all), func(p model.Param) bool { return p.Adapter })
+	}
+	return slices.EqualFunc(plain(a), plain(b), sameRole)
+}
+
 // sameRole reports whether parameters of two layers have the same role in them.
 func sameRole(a, b model.Param) bool {
 	place := func(p model.Param) string { return layerNumber.ReplaceAllString(p.Parts[0].Name, ".") }
@@ -149,7 +160,7 @@ func Freeze(cfg *model.Config, globs []string) error {
 				}
 			}
 			if frozen > 0 && frozen < len(p.Parts) {
-				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up), must match all or none", backend.ErrOption, p.Parts[0].Name)
+				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up; in_proj_*), must match all or none", backend.ErrOption, p.Parts[0].Name)
 			}
 		}
 	}
