@@ -59,7 +59,7 @@ type gatewayOptions struct {
 }
 
 func (g *gatewayOptions) flags(f *flag.FlagSet) {
-	f.StringVar(&g.model, "model", "", "`folder` of the model, or its id on the hub; with --engine that of its tokenizer")
+	f.StringVar(&g.model, "model", "", "`folder` or id on the hub of the model; with --engine of its tokenizer")
 	f.Var(&g.engines, "engine", "`URL` of a server that generates; may be repeated")
 	f.StringVar(&g.kind, "engine-kind", string(engine.VLLM), "what the servers are: vllm or sglang")
 	g.key = keyFlags(f, "engine-key", "key of the servers")
@@ -87,8 +87,8 @@ func (g *gatewayOptions) check() error {
 	case g.out == "":
 		return cli.Usagef("--out is missing: the folder for the episodes")
 	case g.open < 1 || g.perFile < 1 || g.player.MaxTurns < 1 || g.player.Sampling.MaxTokens < 1:
-		return cli.Usagef("--episodes is %d, --per-file %d, --max-turns %d and --max-tokens %d; all must be positive", g.open,
-			g.perFile, g.player.MaxTurns, g.player.Sampling.MaxTokens)
+		return cli.Usagef("--episodes is %d, --per-file %d, --max-turns %d and --max-tokens %d; all must be positive",
+			g.open, g.perFile, g.player.MaxTurns, g.player.Sampling.MaxTokens)
 	case g.idle < 0 || g.drain < 0:
 		return cli.Usagef("--idle-timeout is %v and --drain-timeout %v, must not be negative", g.idle, g.drain)
 	}

@@ -43,8 +43,9 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	model, out := filepath.Join(dir, "model"), filepath.Join(dir, "episodes")
 	succeed(t, "model", "create", model, "--layers", "1")
 	t.Setenv("GATEWAY_TOKEN", "secret-token")
-	url, stop := launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out, "--episodes", "2",
-		"--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms", "--token-env", "GATEWAY_TOKEN", "--log", "debug")
+	url, stop := launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out,
+		"--episodes", "2", "--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms", "--token-env", "GATEWAY_TOKEN",
+		"--log", "debug")
 	code, _ := ask(t, url+"/episodes", "", "")
 	require.Equal(t, 401, code)
 	var keys []string
@@ -85,11 +86,14 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	require.ErrorContains(t, kept[2].Err, "closed")
 
 	for want, args := range map[string]string{
-		"--out is missing": "--model m", "--model is missing": "--out o", "a token is needed": "--model m --out " + out + " --addr 0.0.0.0:0",
-		"command is not an option here": "--model m --out o command=[x]", `option "constraints"`: "--model m --out " + out + " constraints=maybe",
-		"--episodes is 0": "--model m --out o --episodes 0",
+		"--out is missing": "--model m", "--model is missing": "--out o",
+		"a token is needed":             "--model m --out " + out + " --addr 0.0.0.0:0",
+		"command is not an option here": "--model m --out o command=[x]",
+		`option "constraints"`:          "--model m --out " + out + " constraints=maybe",
+		"--episodes is 0":               "--model m --out o --episodes 0",
 	} {
-		require.Contains(t, refuse(t, append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)...), want)
+		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
+		require.Contains(t, refuse(t, line...), want)
 	}
 }
 

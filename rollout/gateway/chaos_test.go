@@ -25,7 +25,8 @@ import (
 // thinking is a policy that takes a while.
 type thinking struct{ *scripted }
 
-func (p thinking) Generate(ctx context.Context, prompts []policy.Prompt, o policy.Sampling) ([]policy.Completion, error) {
+func (p thinking) Generate(ctx context.Context, prompts []policy.Prompt, o policy.Sampling) ([]policy.Completion,
+	error) {
 	time.Sleep(5 * time.Millisecond)
 	return p.scripted.Generate(ctx, prompts, o)
 }
@@ -223,8 +224,8 @@ func TestAClientThatReadsNothingCostsOneEpisode(t *testing.T) {
 			}
 			defer c.Close()
 			body := `{"stream": true, "messages": [{"role": "user", "content": "long"}]}`
-			fmt.Fprintf(c, "POST /episodes/%s/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s",
-				e.id, len(body), body)
+			fmt.Fprintf(c, "POST /episodes/%s/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"+
+				"Content-Length: %d\r\n\r\n%s", e.id, len(body), body)
 			for e.report()["turns"] == 0 {
 				time.Sleep(time.Millisecond)
 			}

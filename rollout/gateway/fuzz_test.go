@@ -46,8 +46,8 @@ func FuzzAnswer(f *testing.F) {
 
 // FuzzPayments: the small bodies are understood, or refused with a reason.
 func FuzzPayments(f *testing.F) {
-	for _, body := range []string{"", "{}", `{"task": {"a": 1}, "group": 1, "seed": -1}`, `{"task": []}`, `{"reward": 1e400}`,
-		`{"reward": 1, "success": null, "answer": "chatcmpl-x"}`, `{"reward": "1"}`, "[", "null"} {
+	for _, body := range []string{"", "{}", `{"task": {"a": 1}, "group": 1, "seed": -1}`, `{"task": []}`,
+		`{"reward": 1e400}`, `{"reward": 1, "success": null, "answer": "chatcmpl-x"}`, `{"reward": "1"}`, "[", "null"} {
 		f.Add(body)
 	}
 	g, err := New(Settings{Open: true})

@@ -32,11 +32,13 @@ func (g *Gateway) handler() http.Handler {
 		mux.HandleFunc("GET "+at+"/v1/models/{model}", g.with(models))
 		mux.HandleFunc("GET "+at+"/v1", g.with(models)) // some clients look whether there is a server
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { write(w, 200, map[string]any{"object": "gateway"}) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, 200, map[string]any{"object": "gateway"})
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, protocolOf(r), &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_route",
-			Message: fmt.Sprintf("%s %.200q is not served; there are chat/completions, responses, messages and models below "+
-				"an episode's address with /v1", r.Method, r.URL.Path)})
+			Message: fmt.Sprintf("%s %.200q is not served; there are chat/completions, responses, messages and models "+
+				"below an episode's address with /v1", r.Method, r.URL.Path)})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {

@@ -11,8 +11,9 @@ import (
 // FuzzPython: calls in Python's notation are read, or not at all, from any text.
 func FuzzPython(f *testing.F) {
 	for _, text := range []string{
-		`Calling tools:` + "\n" + `[{'id': 'c', 'type': 'function', 'function': {'name': 'f', 'arguments': {'a': 'it\'s \x41\u00e9', 'b': None}}}]`,
-		`x Calling tools:` + "\n" + `[{'function': {'name': "f", 'arguments': "{\"a\": 1}"}}]`, "Calling tools:\n['\\", "Calling tools:\n[True, False",
+		"Calling tools:\n" + `[{'id': 'c', 'function': {'name': 'f', 'arguments': {'a': 'it\'s \x41\u00e9', 'b': None}}}]`,
+		"x Calling tools:\n" + `[{'function': {'name': "f", 'arguments': "{\"a\": 1}"}}]`, "Calling tools:\n['\\",
+		"Calling tools:\n[True, False",
 	} {
 		f.Add(text)
 	}
