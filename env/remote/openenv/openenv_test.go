@@ -161,6 +161,29 @@ func TestHostileClientsLoseTheirSession(t *testing.T) {
 	require.Contains(t, ask(t, good, `{"type":"step","data":{"response":"right"}}`), `"observation"`)
 }
 
+// wordy is an environment with a long observation.
+type wordy struct{ grid }
+
+func (w *wordy) Reset(context.Context, int64) (env.Observation, error) {
+	return env.Observation{Text: strings.Repeat("word ", 4<<20)}, nil
+}
+
+// TestSlowReadersLoseTheirSession: a client that does not read its answer holds a session for the write timeout only.
+func TestSlowReadersLoseTheirSession(t *testing.T) {
+	url := serve(t, func(map[string]any) (env.Env, error) { return new(wordy), nil }, func(o *remote.ServerOptions) {
+		o.WriteTimeout, o.MaxSessions = soon, 1
+	})
+	slow := dial(t, url)
+	require.NoError(t, slow.Write(t.Context(), websocket.MessageText, []byte(`{"type":"reset"}`)))
+	require.Eventually(t, func() bool {
+		c := dial(t, url)
+		defer c.CloseNow()
+		_ = c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"state"}`)) // it may be closed already
+		_, answer, _ := c.Read(t.Context())
+		return strings.Contains(string(answer), `"step_count"`)
+	}, time.Minute, soon/4, "the place is free again")
+}
+
 // TestIdleSessionsEnd: a client that sends nothing loses its session.
 func TestIdleSessionsEnd(t *testing.T) {
 	c := dial(t, serve(t, newGrid, func(o *remote.ServerOptions) { o.SessionTimeout = soon / 4 }))

@@ -2,6 +2,7 @@ package openenv
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -158,19 +159,19 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 // observed is the answer to a reset or a step.
 type observed struct {
 	Observation struct {
-		Metadata map[string]any `json:"metadata"`
-		Text     string         `json:"text"`
-		Images   [][]byte       `json:"images"`
+		Metadata json.RawMessage `json:"metadata"`
+		Text     string          `json:"text"`
+		Images   [][]byte        `json:"images"`
 	} `json:"observation"`
-	Reward   *float64       `json:"reward"`
-	Done     bool           `json:"done"`
-	Metadata map[string]any `json:"metadata,omitempty"` // as in 0.10.0 it is sent twice
+	Reward   *float64        `json:"reward"`
+	Done     bool            `json:"done"`
+	Metadata json.RawMessage `json:"metadata,omitempty"` // as in 0.10.0 it is sent twice
 }
 
 // observe encodes what an environment shows.
 func (s *Server) observe(o env.Observation) (*observed, error) {
 	a := new(observed)
-	a.Observation.Text, a.Observation.Metadata = o.Text, map[string]any{}
+	a.Observation.Text, a.Observation.Metadata = o.Text, json.RawMessage("{}")
 	a.Observation.Images = make([][]byte, len(o.Images))
 	for i, img := range o.Images {
 		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))

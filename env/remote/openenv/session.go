@@ -193,11 +193,13 @@ func (one *session) step(response string) (*observed, error) {
 		a.Reward = &sum
 	}
 	a.Done = out.Done
-	a.Metadata = map[string]any{
-		"success": out.Success, "turn_metrics": numbers(out.Turn), "traj_metrics": numbers(out.Trajectory),
-	}
+	a.Metadata, err = json.Marshal(struct {
+		Success    bool        `json:"success"`
+		Turn       env.Metrics `json:"turn_metrics"`
+		Trajectory env.Metrics `json:"traj_metrics"`
+	}{out.Success, numbers(out.Turn), numbers(out.Trajectory)})
 	a.Observation.Metadata = a.Metadata
-	return a, nil
+	return a, err
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
