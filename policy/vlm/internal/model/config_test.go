@@ -150,7 +150,7 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 		text, vision object
 		want         []string
 	}{
-		"unknown type": {object{"model_type": "mistral"}, nil, []string{`"mistral"`, "qwen2_5_vl qwen3_vl qwen2 qwen3 llama", "Qwen2_5_VLForConditionalGeneration"}},
+		"unknown type": {object{"model_type": "mistral"}, nil, []string{`"mistral"`, "qwen2_5_vl qwen3_vl qwen3_5 qwen2 qwen3 qwen3_5_text llama", "Qwen2_5_VLForConditionalGeneration"}},
 		"several sizes": {object{"vocab_size": 0, "hidden_size": -4, "num_hidden_layers": 1 << 13, "intermediate_size": nil}, nil,
 			[]string{"vocab_size is 0", "hidden_size is -4", "num_hidden_layers is 8192, must be in [1, 2^12]", "intermediate_size is 0"}},
 		"text and vision": {object{"num_key_value_heads": 3}, object{"depth": 0}, []string{"num_key_value_heads is 3, must divide num_attention_heads = 4", "vision_config: depth is 0"}},
@@ -333,7 +333,7 @@ func FuzzParseConfig(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, total, int(maxParameters))
-		require.Len(t, c.Text.InvFreq(), c.Text.HeadDim/2)
+		require.Len(t, c.Text.InvFreq(), c.Text.Rotary/2)
 		for _, axis := range c.Text.Axis() {
 			require.Contains(t, []int{0, 1, 2}, axis)
 		}
