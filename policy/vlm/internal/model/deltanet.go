@@ -65,7 +65,7 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 			tap = where(BroadcastToShape(ExpandAxes(sameBefore(segment, back), 2), tap.Shape()), tap)
 		}
 		t.taps = append(t.taps, tap)
-		term := Mul(tap, w.tap(j))
+		term := Mul(tap, d.tap(w, j))
 		if j == 0 {
 			t.conv = term
 		} else {
@@ -91,9 +91,10 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 	return t
 }
 
-// tap returns the weights of one tap, by channel.
-func (w *deltaWeights) tap(j int) *Node {
-	return Reshape(Slice(f32(w.conv), AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, dim(w.conv, 0))
+// tap returns the weights of one tap by channel, rounded to the type of computation as the matrices are.
+func (d *deltaNet) tap(w *deltaWeights, j int) *Node {
+	conv := f32(cast(w.conv, d.Compute))
+	return Reshape(Slice(conv, AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, dim(conv, 0))
 }
 
 // sameBefore [groups, length] marks tokens of which the token so many before is of the same segment.
@@ -149,7 +150,7 @@ func (d *deltaNet) tokensBack(t *deltaTokens, w, g *deltaWeights, by deltaIn, se
 	for j, tap := range t.taps {
 		back := len(taps) - 1 - j
 		taps[j] = Reshape(ReduceSum(Mul(dConv, tap), 0, 1), dim(dConv, 2), 1, 1)
-		one := Mul(dConv, w.tap(j))
+		one := Mul(dConv, d.tap(w, j))
 		if back > 0 {
 			one = where(BroadcastToShape(ExpandAxes(sameBefore(segment, back), 2), one.Shape()), one)
 			one = earlier(one, back)
