@@ -23,8 +23,10 @@ const deltaChunk = 32
 // chunks divides tokens [groups, length, heads, …] into chunks [chunks, groups, heads, deltaChunk, …].
 type chunks struct {
 	groups, length, n int
-	same              *Node // [chunks, groups, 1, deltaChunk, deltaChunk] bool: the second token is not after the first, and of its row
-	enter, leave      *Node // [chunks, groups, 1, deltaChunk] bool: of the row of the token before the chunk, of that of the last token
+
+	// Bool: whether the second token is not after the first, and of its row [chunks, groups, 1, deltaChunk, deltaChunk];
+	// whether a token is of the row of the one before the chunk, and of the last one [chunks, groups, 1, deltaChunk].
+	same, enter, leave *Node
 }
 
 // newChunks makes chunks of groups in which states begin anew with every segment [groups, length] int32; with nil
@@ -73,8 +75,8 @@ func (c *chunks) join(x *Node) *Node {
 	return Slice(x, AxisRange(), AxisRange(0, c.length))
 }
 
-// deltaIn are the inputs of the rule in chunks: normalised q, k and v [chunks, groups, heads, deltaChunk, width], β and
-// g [chunks, groups, heads, deltaChunk]. Its gradients have the same form.
+// deltaIn are the inputs of the rule in chunks: normalised q, k and v [chunks, groups, heads, deltaChunk, width], β
+// and g [chunks, groups, heads, deltaChunk]. Its gradients have the same form.
 type deltaIn struct{ q, k, v, beta, g *Node }
 
 // deltaRule is what forward and backward pass compute inside chunks.
@@ -119,7 +121,8 @@ func scale(x, by *Node) *Node { return Mul(x, ExpandAxes(by, -1)) }
 // forward returns the outputs o [chunks, groups, heads, deltaChunk, value], the state before each chunk [chunks,
 // groups, heads, key, value] and the one after all, from that before all.
 func (r *deltaRule) forward(start *Node) (o, states, end *Node) {
-	states, end = scanChunks(chunkScan{add: r.u, left: Neg(r.w), right: scale(r.k, r.leave), keep: r.through}, start, false)
+	scan := chunkScan{add: r.u, left: Neg(r.w), right: scale(r.k, r.leave), keep: r.through}
+	states, end = scanChunks(scan, start, false)
 	return r.outputs(states), states, end
 }
 
@@ -135,7 +138,8 @@ func (r *deltaRule) news(states *Node) *Node { return Sub(r.u, product2(r.w, -1,
 func (r *deltaRule) backward(states, do, dEnd *Node) (d deltaIn, dStart *Node) {
 	qIn, kOut := scale(r.q, r.enter), scale(r.k, r.leave)
 	add := product2(r.probs, -2, do, -2)
-	dStates, dStart := scanChunks(chunkScan{add: add, left: kOut, right: Neg(r.w), keep: r.through, more: product2(qIn, -2, do, -2)}, dEnd, true)
+	scan := chunkScan{add: add, left: kOut, right: Neg(r.w), keep: r.through, more: product2(qIn, -2, do, -2)}
+	dStates, dStart := scanChunks(scan, dEnd, true)
 	n := r.news(states)
 	dn := Add(add, product2(kOut, -1, dStates, -2))
 	dProbs := product2(do, -1, n, -1)
@@ -261,8 +265,8 @@ func product2(x *Node, xAxis int, y *Node, yAxis int) *Node {
 	return DotGeneral(x, []int{r + xAxis}, batch, y, []int{r + yAxis}, batch)
 }
 
-// inverseUnit is (I + a)⁻¹ for a [chunks, …, deltaChunk, deltaChunk] with zeros on and above the diagonal. It inverts
-// blocks of 1, 2, 4, … rows: [[P, 0], [L, Q]]⁻¹ = [[P⁻¹, 0], [−Q⁻¹·L·P⁻¹, Q⁻¹]].
+// inverseUnit is (I + a)⁻¹ for a [chunks, …, deltaChunk, deltaChunk] with zeros on and above the diagonal. It
+// inverts blocks of 1, 2, 4, … rows: [[P, 0], [L, Q]]⁻¹ = [[P⁻¹, 0], [−Q⁻¹·L·P⁻¹, Q⁻¹]].
 // A sum of powers of a would cancel where keys are alike.
 func inverseUnit(a *Node) *Node {
 	only := func(on func(i, j int) bool) *Node { return ExpandLeftToRank(Const(a.Graph(), newSquare(on)), a.Rank()) }
@@ -291,8 +295,8 @@ func newSquare(on func(i, j int) bool) [][]float32 {
 	return x
 }
 
-// deltaStep is the rule for one token: q, k, v [rows, heads, width], β and g [rows, heads] and the state. The output is
-// read from the state before, so that a pass over it serves both products.
+// deltaStep is the rule for one token: q, k, v [rows, heads, width], β and g [rows, heads] and the state. The output
+// is read from the state before, so that a pass over it serves both products.
 func deltaStep(in deltaIn, state *Node) (o, after *Node) {
 	state = scale(state, ExpandAxes(Exp(in.g), -1))
 	read := func(x *Node) *Node { return ReduceSum(Mul(state, ExpandAxes(x, -1)), 2) }

@@ -45,7 +45,8 @@ func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tall
 	}
 	keys, values := in[0].dims, in[2].dims
 	length := values[1]
-	net := &deltaNet{Block: &Block{Linear: &Linear{KeyHeads: keys[2], ValueHeads: values[2], KeyDim: keys[3], ValueDim: values[3]}}}
+	shape := &Linear{KeyHeads: keys[2], ValueHeads: values[2], KeyDim: keys[3], ValueDim: values[3]}
+	net := &deltaNet{Block: &Block{Linear: shape}}
 	inputs := func(in []*Node) deltaIn {
 		return deltaIn{net.repeat(MulScalar(unit(in[0]), net.queryScale())), net.repeat(unit(in[1])), in[2], in[3], in[4]}
 	}
@@ -78,7 +79,8 @@ func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tall
 		state = floats(widen(out[1]), state.dims...)
 	}
 	limit := golden.Tolerance{Abs: 2e-5}
-	for i, name := range []string{"out", "final_state", "grad_q", "grad_k", "grad_v", "grad_beta", "grad_g", "grad_initial_state"} {
+	names := []string{"out", "final_state", "grad_q", "grad_k", "grad_v", "grad_beta", "grad_g", "grad_initial_state"}
+	for i, name := range names {
 		golden.Floats(t, tally, name, got[i], read(name).f, limit)
 		if i < len(steps) {
 			golden.Floats(t, tally, name+" by steps", steps[i], read(name).f, limit)

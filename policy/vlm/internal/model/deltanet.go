@@ -7,9 +7,9 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// deltaNet is a layer with a gated delta rule in place of attention. Of its block's projection qkv the rows are u (queries
-// and keys of the key heads, values of the value heads), the gate z of the outputs, and β and the step size of each value
-// head. A short causal convolution runs over u. The cache has the last inputs of the convolution and the state.
+// deltaNet is a layer with a gated delta rule in place of attention. Of its block's projection qkv the rows are u
+// (queries and keys of the key heads, values of the value heads), the gate z of the outputs, and β and the step size
+// of each value head. A short causal convolution runs over u. The cache has its last inputs and the state.
 type deltaNet struct {
 	*Block
 	params func(base string) []Param
@@ -50,8 +50,8 @@ type deltaTokens struct {
 	ahead   *Node    // a + step [groups, length, value heads]
 }
 
-// tokens computes the rule's inputs from the projection. window [groups, taps−1, channels] precedes the tokens, which read
-// only those of the same segment [groups, length], nil for one, and change the state only where they are real
+// tokens computes the rule's inputs from the projection. window [groups, taps−1, channels] precedes the tokens, which
+// read only those of the same segment [groups, length], nil for one, and change the state only where they are real
 // [groups, length] bool, nil for all.
 func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, window, segment, real *Node) *deltaTokens {
 	x, c, last := d.Linear, d.Linear.Channels(), d.Linear.Channels()+d.values()
@@ -65,7 +65,7 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 			tap = where(BroadcastToShape(ExpandAxes(sameBefore(segment, back), 2), tap.Shape()), tap)
 		}
 		t.taps = append(t.taps, tap)
-		term := Mul(tap, w.tap(j))
+		term := Mul(tap, d.tap(w, j))
 		if j == 0 {
 			t.conv = term
 		} else {
@@ -91,9 +91,10 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 	return t
 }
 
-// tap returns the weights of one tap, by channel.
-func (w *deltaWeights) tap(j int) *Node {
-	return Reshape(Slice(f32(w.conv), AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, dim(w.conv, 0))
+// tap returns the weights of one tap by channel, rounded to the type of computation as the matrices are.
+func (d *deltaNet) tap(w *deltaWeights, j int) *Node {
+	conv := f32(cast(w.conv, d.Compute))
+	return Reshape(Slice(conv, AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, dim(conv, 0))
 }
 
 // sameBefore [groups, length] marks tokens of which the token so many before is of the same segment.
@@ -136,8 +137,8 @@ func unitBack(dy, x *Node) *Node {
 
 func softplus(x *Node) *Node { return Add(MaxScalar(x, 0), Log1P(Exp(Neg(Abs(x))))) }
 
-// tokensBack maps the gradients of the rule's inputs to that of u, β and the step size among the columns of the projection,
-// without the gate, and stores those of the weights in g.
+// tokensBack maps the gradients of the rule's inputs to those of u, and of β and the step size, among the columns of
+// the projection, and stores those of the weights in g.
 func (d *deltaNet) tokensBack(t *deltaTokens, w, g *deltaWeights, by deltaIn, segment *Node) (du, dHeads *Node) {
 	n, length := dim(t.g, 0), dim(t.g, 1)
 	flat := func(x *Node) *Node { return Reshape(x, n, length, dim(x, 2)*dim(x, 3)) }
@@ -149,7 +150,7 @@ func (d *deltaNet) tokensBack(t *deltaTokens, w, g *deltaWeights, by deltaIn, se
 	for j, tap := range t.taps {
 		back := len(taps) - 1 - j
 		taps[j] = Reshape(ReduceSum(Mul(dConv, tap), 0, 1), dim(dConv, 2), 1, 1)
-		one := Mul(dConv, w.tap(j))
+		one := Mul(dConv, d.tap(w, j))
 		if back > 0 {
 			one = where(BroadcastToShape(ExpandAxes(sameBefore(segment, back), 2), one.Shape()), one)
 			one = earlier(one, back)
@@ -278,8 +279,8 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}
 }
 
-// lastReal returns the entries of x [rows, before + length, channels] that precede the first token of a row which is not
-// fresh: as many as before.
+// lastReal returns the entries of x [rows, before + length, channels] that precede the first token of a row which is
+// not fresh: as many as before.
 func lastReal(x, fresh *Node) *Node {
 	g, n, all, before := x.Graph(), dim(x, 0), dim(x, 1), dim(x, 1)-dim(fresh, 1)
 	at := shape(dtypes.Int32, n, before)
