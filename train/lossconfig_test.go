@@ -19,6 +19,9 @@ import (
 // its own settings and the aggregation that it requires.
 func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 	for _, name := range loss.Builtin().Names() {
+		if p, err := loss.Builtin().New(name, loss.DefaultOptions()); err != nil || loss.Teacher(p) {
+			continue // without advantages: see TestATeacherIsLearnedFrom
+		}
 		c := traintest.Whole()
 		a := &c.Agent.Actor
 		a.Loss.Mode, a.Entropy = name, 0
@@ -124,6 +127,11 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		corr + ".bypass_mode=true actor_rollout_ref.actor.policy_loss.loss_mode=m2po":                                                 "m2po compares sampling log-probs",
 		"algorithm.echo.alpha=0.1 trainer.harness=no_concat algorithm.adv_estimator=token_level_gae":                                  "the rows of trainer.harness no_concat end with their only response",
 		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                                                                "so that observations have the policy loss",
+		"algorithm.distillation.use_task_rewards=false":                                                                               "there is nothing to learn from",
+		"algorithm.distillation.kl_penalty_coef=1":                                                                                    "ref.model.path is empty, so that the reference is the policy itself",
+		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.use_kl_in_reward=true":                 "would add a second time",
+		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.distillation.use_task_rewards=false":   "critic.kind is separate",
+		"actor_rollout_ref.ref.model.path=T actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl":                                     "ref_kl is all that is learned from",
 		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                                "bypass_mode needs rollout_manager.use_loss_mask",
 		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                                        "algorithm.kl_mask is attention",
 		corr + ".loss_type=reinforce":                                         "cispo with bypass_mode",

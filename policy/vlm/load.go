@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/generate"
@@ -40,13 +42,8 @@ func (m *Model) load() error {
 	if m.actor, err = m.loadInto(m.net, m.dir, stored, nil); err != nil {
 		return err
 	}
-	if m.opts.Reference && m.adapter != nil {
-		if m.ref, err = m.newReference(); err != nil {
-			return err
-		}
-	} else if m.opts.Reference {
-		refSpec := *m.cfg
-		if m.ref, err = m.loadInto(net.New(k, &refSpec), m.dir, nil, nil); err != nil {
+	if m.opts.Reference {
+		if m.ref, err = m.loadReference(k, compute); err != nil {
 			return err
 		}
 	}
@@ -60,6 +57,47 @@ func (m *Model) load() error {
 	}
 	m.gen = m.newGenerator()
 	return m.offload()
+}
+
+// loadReference returns the policy before training, or the teacher.
+func (m *Model) loadReference(k *net.Kernels, compute dtypes.DType) (*learn.Learner, error) {
+	dir, spec := m.opts.ReferencePath, *m.cfg
+	switch {
+	case dir != "":
+		teacher, err := readConfig(dir)
+		if err != nil {
+			return nil, err
+		}
+		if err := m.checkTeacher(dir, teacher); err != nil {
+			return nil, err
+		}
+		spec = *teacher
+		k = net.NewKernels(m.dev, &spec, compute, net.KeepInputs)
+	case m.adapter != nil:
+		return m.newReference()
+	default:
+		dir = m.dir
+	}
+	return m.loadInto(net.New(k, &spec), dir, nil, nil)
+}
+
+// checkTeacher refuses a reference that reads other tokens or pictures than the policy.
+func (m *Model) checkTeacher(dir string, teacher *model.Config) error {
+	if teacher.Critic || teacher.Family != m.cfg.Family || teacher.ImageToken != m.cfg.ImageToken {
+		return fmt.Errorf("vlm: %w: ReferencePath %s: a teacher must be a model of the policy's family %s with its image token %d, it is %s (critic: %v) with %d",
+			ErrOption, dir, m.cfg.Family, m.cfg.ImageToken, teacher.Family, teacher.Critic, teacher.ImageToken)
+	}
+	var files [2][]byte
+	for i, of := range []string{m.dir, dir} {
+		var err error
+		if files[i], err = regular.ReadFile(filepath.Join(of, "tokenizer.json")); err != nil {
+			return fmt.Errorf("vlm: %w", err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		return fmt.Errorf("vlm: %w: ReferencePath %s: its tokenizer.json differs from the policy's, so that tokens would mean other texts", ErrOption, dir)
+	}
+	return nil
 }
 
 // newGenerator returns a generator with the policy's weights.

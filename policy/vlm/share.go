@@ -106,7 +106,7 @@ func (m *Model) tie(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if m.ref != nil {
+	if m.ref != nil && m.opts.ReferencePath == "" {
 		if err := m.ref.OnDevices(true, func() error { return m.ref.CopyFrom(m.actor) }); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (m *Model) checkTie() error {
 
 // tieAdapters is tie where only adapters differ.
 func (m *Model) tieAdapters(ctx context.Context) error {
-	if m.ref != nil {
+	if m.ref != nil && m.opts.ReferencePath == "" {
 		err := m.ref.OnDevices(true, func() error { return m.ref.CopyAdapters(ctx, m.actor) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
