@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"vagen/internal/floats"
 )
 
 // call is one call of Estimate: inputs, outputs and memory that calls reuse, in one place.
@@ -329,15 +331,15 @@ func (c *call) check(over []bool) (Moments, error) {
 		values = c.rewards
 	}
 	var bad float32 // x − x is 0 for finite numbers and NaN for others
-	var s shifted
+	var s floats.Sums
 	for t, a := range c.adv {
 		bad += (c.rewards[t] - c.rewards[t]) + (values[t] - values[t]) + (a - a) + (c.ret[t] - c.ret[t])
 		if over != nil && over[t] {
-			s.add(float64(a))
+			s.Add(float64(a))
 		}
 	}
 	if bad == 0 {
-		return s.moments(), nil
+		return Moments(s.Moments()), nil
 	}
 	return Moments{}, firstError(c.finite("rewards", c.rewards), c.finite("values", c.values),
 		c.finite("advantages", c.adv), c.finite("returns", c.ret))
@@ -357,4 +359,6 @@ func (c *call) finite(name string, x []float32) error {
 }
 
 // notFinite returns the position of the first number that is not finite, -1 if there is none.
-func notFinite(x []float32) int { return slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }) }
+func notFinite(x []float32) int {
+	return slices.IndexFunc(x, func(v float32) bool { return !floats.Finite(v) })
+}

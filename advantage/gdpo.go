@@ -3,6 +3,8 @@ package advantage
 import (
 	"fmt"
 	"math"
+
+	"vagen/internal/floats"
 )
 
 // GDPO normalises each component of the reward in its group before it adds them, so that the
@@ -97,13 +99,13 @@ func (c *call) sumOverRows(groups *groups, scores []float64) {
 			c.perRow[row] += float64(weight * c.memory.steps.groups.compare(row, s, true, rowsEpsilon, 0))
 		}
 	}
-	var all shifted
+	var all floats.Sums
 	for row, s := range c.perRow {
 		if has[row] {
-			all.add(s)
+			all.Add(s)
 		}
 	}
-	m := all.moments()
+	m := all.Moments()
 	for row, s := range c.perRow {
 		c.perRow[row] = 0
 		if has[row] && m.N > 1 {

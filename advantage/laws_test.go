@@ -266,13 +266,13 @@ func TestLayoutsAgree(t *testing.T) {
 			got := run(t, est, batchOf(parts))
 			bothSame(t, got, want, parts, rows)
 			if spec.TurnIDs {
-				sameByID(t, "turn ids", byID(parts, floats(got.TurnID)), byID(rows, floats(want.TurnID)))
+				sameByID(t, "turn ids", byID(parts, numbers(got.TurnID)), byID(rows, numbers(want.TurnID)))
 			}
 		}
 	})
 }
 
-func floats(x []int32) []float32 {
+func numbers(x []int32) []float32 {
 	out := make([]float32, len(x))
 	for i, v := range x {
 		out[i] = float32(v)

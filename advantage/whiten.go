@@ -3,6 +3,8 @@ package advantage
 import (
 	"fmt"
 	"math"
+
+	"vagen/internal/floats"
 )
 
 // Whitening shifts and scales numbers to mean 0 and variance 1 over a mask:
@@ -58,7 +60,7 @@ func (w Whitening) line(m Moments) (line, error) {
 	if m.N < 2 {
 		return line{}, fmt.Errorf("%d of them: %w", m.N, ErrEmptyMask)
 	}
-	if w.Guard < 0 || w.Guard-w.Guard != 0 {
+	if w.Guard < 0 || !floats.Finite(w.Guard) {
 		return line{}, fmt.Errorf("guard: %v: %w (must not be negative)", w.Guard, ErrParameter)
 	}
 	m = w.moments(m)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
 
 	"vagen/internal/byname"
 	"vagen/internal/field"
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -151,7 +151,7 @@ func (e rewarded) Step(ctx context.Context, response string) (Outcome, error) {
 		switch {
 		case err != nil:
 			return Outcome{}, fmt.Errorf("env: reward %s: %w", r.name, err)
-		case math.IsNaN(value) || math.IsInf(value, 0):
+		case !floats.Finite(value):
 			return Outcome{}, fmt.Errorf("env: reward %s is %v, must be finite", r.name, value)
 		case slices.ContainsFunc(out.Reward, func(p reward.Part) bool { return p.Name == r.name }):
 			return Outcome{}, fmt.Errorf("env: reward %s: the environment pays a part of this name itself; register another name", r.name)

@@ -7,12 +7,12 @@ import (
 	"image"
 	"image/draw"
 	"maps"
-	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -135,13 +135,13 @@ func (c *checker) inspect(out Outcome, what string) {
 		if p.Name == "" {
 			c.fault("finite", "a reward part of %v has no name, after %s", p.Value, what)
 		}
-		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+		if !floats.Finite(p.Value) {
 			c.fault("finite", "reward part %q is %v after %s", p.Name, p.Value, what)
 		}
 	}
 	for _, metrics := range []Metrics{out.Turn, out.Trajectory} {
 		for _, name := range slices.Sorted(maps.Keys(metrics)) {
-			if v := metrics[name]; math.IsNaN(v) || math.IsInf(v, 0) {
+			if v := metrics[name]; !floats.Finite(v) {
 				c.fault("finite", "metric %q is %v after %s", name, v, what)
 			}
 		}

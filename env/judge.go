@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -53,7 +54,7 @@ func (j Judged) Step(ctx context.Context, response string) (Outcome, error) {
 	}
 	unjudged := 0
 	for i, s := range scores {
-		if math.IsNaN(s) || math.IsInf(s, 0) {
+		if !floats.Finite(s) {
 			scores[i] = math.NaN()
 			unjudged++
 		}

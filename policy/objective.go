@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"vagen/internal/floats"
 	"vagen/policy/loss"
 )
 
@@ -70,7 +71,7 @@ func (o *Objective) Eval(b *Batch, s *Scores) (*Evaluation, error) {
 		return nil, fmt.Errorf("policy: objective: %w", err)
 	}
 	for _, sum := range []float64{e.Loss, e.Echo, e.KL, e.Entropy, e.Value} {
-		if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		if !floats.Finite(sum) {
 			return nil, fmt.Errorf("policy: objective: the sum over the batch is %v: %w", sum, loss.ErrNotFinite)
 		}
 	}

@@ -1,6 +1,10 @@
 package reward
 
-import "fmt"
+import (
+	"fmt"
+
+	"vagen/internal/floats"
+)
 
 // Controller holds the coefficient of the KL penalty across steps. The exported fields
 // of an implementation are its state: saving and restoring them resumes it.
@@ -58,7 +62,7 @@ func (c *AdaptiveKL) Update(kl float64, rows int) error {
 }
 
 func checkKL(kl float64) error {
-	if !finite(kl) {
+	if !floats.Finite(kl) {
 		return fmt.Errorf("reward: kl controller: the measured kl is %v, it must be finite", kl)
 	}
 	return nil
@@ -67,14 +71,14 @@ func checkKL(kl float64) error {
 // NewController returns the controller of a kind, "fixed" or "adaptive"; the
 // latter needs a target and a horizon above 0.
 func NewController(kind string, coefficient, target, horizon float64) (Controller, error) {
-	if !finite(coefficient) {
+	if !floats.Finite(coefficient) {
 		return nil, fmt.Errorf("reward: kl controller: the coefficient is %v, it must be finite", coefficient)
 	}
 	switch kind {
 	case "fixed":
 		return &FixedKL{Value: coefficient}, nil
 	case "adaptive":
-		if !(target > 0) || !(horizon > 0) || !finite(target) || !finite(horizon) {
+		if !(target > 0) || !(horizon > 0) || !floats.Finite(target) || !floats.Finite(horizon) {
 			return nil, fmt.Errorf("reward: adaptive kl controller: target %v and horizon %v must be above 0", target, horizon)
 		}
 		return &AdaptiveKL{Value: coefficient, Target: target, Horizon: horizon}, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vagen/mask"
+	"vagen/policy/loss"
 	"vagen/reward"
 )
 
@@ -66,7 +67,7 @@ func ExamplePlace() {
 func ExampleShapeKL() {
 	scores := []float32{0, 0, 1}
 	policy, reference := []float32{-1, -2, -1}, []float32{-1, -1, -2}
-	kl, err := reward.ShapeKL(scores, scores, policy, reference, nil, []int{0, 3}, reward.KLSquared, 0.5)
+	kl, err := reward.ShapeKL(scores, scores, policy, reference, nil, []int{0, 3}, loss.K2, 0.5)
 	if err != nil {
 		panic(err)
 	}

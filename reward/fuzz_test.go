@@ -9,11 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/floats"
 	"vagen/mask"
+	"vagen/policy/loss"
 )
 
 // floats reads numbers of any size, NaN and infinities among them.
-func floats(data []byte) (out []float64) {
+func numbers(data []byte) (out []float64) {
 	for ; len(data) >= 8; data = data[8:] {
 		out = append(out, math.Float64frombits(binary.LittleEndian.Uint64(data)))
 	}
@@ -28,7 +30,7 @@ func bytesOf(x ...float64) (out []byte) {
 }
 
 func allFinite[F float32 | float64](x []F) bool {
-	return !slices.ContainsFunc(x, func(v F) bool { return !finite(float64(v)) })
+	return !slices.ContainsFunc(x, func(v F) bool { return !floats.Finite(v) })
 }
 
 // FuzzNormalize: the results are finite, or there is an error and the state does not
@@ -41,7 +43,7 @@ func FuzzNormalize(f *testing.F) {
 		scope := []Scope{ByBatch, ByGroup, ByEnvironment, "team"}[choice%4]
 		n := &Normalizer{Scope: scope, Center: choice&4 != 0, Running: choice&8 != 0, Epsilon: epsilon, Limit: limit}
 		for range 2 {
-			values := floats(data)
+			values := numbers(data)
 			var keys []string
 			for i := range values {
 				keys = append(keys, string(rune('a'+i%3)))
@@ -49,7 +51,7 @@ func FuzzNormalize(f *testing.F) {
 			before, err := json.Marshal(n)
 			require.NoError(t, err)
 			if err := n.Apply(values, keys); err != nil {
-				require.Equal(t, bytesOf(floats(data)...), bytesOf(values...))
+				require.Equal(t, bytesOf(numbers(data)...), bytesOf(values...))
 				after, err := json.Marshal(n)
 				require.NoError(t, err)
 				require.JSONEq(t, string(before), string(after))
@@ -69,7 +71,7 @@ func FuzzShapeKL(f *testing.F) {
 	f.Add(uint8(6), 1e300, bytesOf(1, -1e300, 1e300))
 	f.Add(uint8(3), 0.0, bytesOf(math.NaN(), 1, 2, 3, math.Inf(1), 5))
 	f.Fuzz(func(t *testing.T, choice uint8, coefficient float64, data []byte) {
-		x := floats(data)
+		x := numbers(data)
 		n := len(x) / 3
 		dst, covered := make([]float32, n), make([]bool, n)
 		narrow := func(x []float64) (out []float32) {
@@ -85,10 +87,10 @@ func FuzzShapeKL(f *testing.F) {
 		if choice&64 != 0 {
 			reference = nil
 		}
-		k := []KL{KLDifference, KLAbsolute, KLSquared, KLLowVariance, "k9"}[choice%5]
+		k := []loss.KL{loss.K1, loss.AbsKL, loss.K2, loss.K3, "k9"}[choice%5]
 		mean, err := ShapeKL(dst, narrow(x[:n]), narrow(x[n:2*n]), reference, covered, []int{0, n / 2, n}, k, coefficient)
 		if err == nil {
-			require.True(t, finite(mean) && allFinite(dst), "mean %v, rewards %v", mean, dst)
+			require.True(t, floats.Finite(mean) && allFinite(dst), "mean %v, rewards %v", mean, dst)
 		}
 	})
 }
@@ -128,11 +130,12 @@ func TestNumbersTooLargeAreErrors(t *testing.T) {
 
 	dst := make([]float32, 2)
 	off := []bool{true, false}
-	_, err := ShapeKL(dst, []float32{0, float32(math.NaN())}, []float32{0, 0}, []float32{0, 0}, off, []int{0, 2}, KLDifference, 1)
+	two := make([]float32, 2)
+	_, err := ShapeKL(dst, []float32{0, float32(math.NaN())}, two, two, off, []int{0, 2}, loss.K1, 1)
 	require.ErrorContains(t, err, "row 0, token 1: score NaN")
-	_, err = ShapeKL(dst, []float32{0, float32(math.Inf(1))}, nil, nil, nil, []int{0, 1, 2}, KLDifference, 1)
+	_, err = ShapeKL(dst, []float32{0, float32(math.Inf(1))}, nil, nil, nil, []int{0, 1, 2}, loss.K1, 1)
 	require.ErrorContains(t, err, "row 1, token 0: score +Inf")
-	_, err = ShapeKL(dst, []float32{0, 0}, []float32{-1e38, 0}, []float32{0, 0}, nil, []int{0, 2}, KLDifference, 1e30)
+	_, err = ShapeKL(dst, []float32{0, 0}, []float32{-1e38, 0}, []float32{0, 0}, nil, []int{0, 2}, loss.K1, 1e30)
 	require.ErrorContains(t, err, "row 0, token 0: score 0 minus 1e+30 times")
 
 	var row mask.Sequence

@@ -5,36 +5,8 @@ import (
 	"testing"
 
 	"vagen/internal/golden"
+	"vagen/policy/loss"
 )
-
-// Recorded from the legacy system's fork of verl and from upstream verl
-// (testdata/algorithms/kl_penalty.json): values, and derivatives of their sum.
-func TestKLEqualsTheOriginals(t *testing.T) {
-	const file = "algorithms/kl_penalty.json"
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		tally.Case()
-		var name string
-		var logp, ref, value, slope [][]float64
-		golden.Need(t, c.Params, "kl_penalty", &name)
-		golden.Need(t, c.Inputs, "logprob", &logp)
-		golden.Need(t, c.Inputs, "ref_logprob", &ref)
-		golden.Need(t, c.Expected, "kl", &value)
-		golden.Need(t, c.Expected, "grad_logprob", &slope)
-		k, err := ParseKL(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, row := range logp {
-			got, gotSlope := make([]float64, len(row)), make([]float64, len(row))
-			for j, x := range row {
-				got[j], gotSlope[j] = k.Value(x, ref[i][j]), k.Derivative(x, ref[i][j])
-			}
-			golden.Floats(t, tally, fmt.Sprintf("%s row %d value", c.Name, i), got, value[i], c.Tolerance)
-			golden.Floats(t, tally, fmt.Sprintf("%s row %d derivative", c.Name, i), gotSlope, slope[i], c.Tolerance)
-		}
-	}
-}
 
 // Recorded from the fork's controllers (testdata/algorithms/kl_controller.json).
 func TestControllersEqualTheOriginals(t *testing.T) {
@@ -98,10 +70,6 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 		if ref == nil {
 			name = "kl" // recorded as "none": without a reference nothing is charged
 		}
-		k, err := ParseKL(name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		controller, err := NewController(kind, coefficient, target, horizon)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +89,7 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 			}
 		}
 		got := make([]float64, len(s))
-		kl, err := ShapeKL(got, s, l, r, mask, offsets, k, controller.Coefficient())
+		kl, err := ShapeKL(got, s, l, r, mask, offsets, loss.KL(name), controller.Coefficient())
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}

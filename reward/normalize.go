@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"vagen/internal/floats"
 )
 
 // Clip moves values into [low, high] in place and returns how many it moved. NaN
@@ -47,43 +49,7 @@ type Normalizer struct {
 	Epsilon float64 // keeps equal values from being divided by zero; 1e-8 is usual
 	Limit   float64 // results are clipped to ±Limit; 0 is no limit
 
-	seen map[string]moments
-}
-
-// moments are a count, a mean and a sum of squared distances from the mean.
-type moments struct {
-	Count float64 `json:"count"` // how many numbers
-	Mean  float64 `json:"mean"`  // 0 for none
-	M2    float64 `json:"m2"`    // sum of squared distances from Mean
-}
-
-// add adds one value (Welford, 1962).
-func (m *moments) add(x float64) {
-	m.Count++
-	d := x - m.Mean
-	m.Mean += d / m.Count
-	m.M2 += d * (x - m.Mean)
-}
-
-// merge adds the values of other (Chan, Golub and LeVeque, 1979).
-func (m *moments) merge(other moments) {
-	if other.Count == 0 {
-		return
-	}
-	n := m.Count + other.Count
-	d := other.Mean - m.Mean
-	m.Mean += d * other.Count / n
-	m.M2 += other.M2 + d*d*m.Count*other.Count/n
-	m.Count = n
-}
-
-// deviation returns the standard deviation with n−1 in the denominator, 0 for
-// fewer than two values.
-func (m moments) deviation() float64 {
-	if m.Count < 2 {
-		return 0
-	}
-	return math.Sqrt(m.M2 / (m.Count - 1))
+	seen map[string]floats.Moments
 }
 
 // Apply normalises values in place. keys holds the group or environment of each value;
@@ -110,30 +76,31 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 		}
 		return keys[i]
 	}
-	now := make(map[string]moments)
+	sums := make(map[string]*floats.Sums)
 	for i, x := range values {
-		if !finite(x) {
+		if !floats.Finite(x) {
 			return fmt.Errorf("reward: normalise: value %d is %v, it must be finite", i, x)
 		}
-		m := now[key(i)]
-		m.add(x)
-		now[key(i)] = m
-	}
-	if n.Running {
-		for k, m := range now {
-			all := n.seen[k]
-			all.merge(m)
-			now[k] = all
+		if sums[key(i)] == nil {
+			sums[key(i)] = new(floats.Sums)
 		}
+		sums[key(i)].Add(x)
 	}
-	for _, k := range slices.Sorted(maps.Keys(now)) {
-		if m := now[k]; !finite(m.Mean) || !finite(m.M2) {
-			return fmt.Errorf("reward: normalise: key %q: %v values have mean %v and squares %v, which must be finite", k, m.Count, m.Mean, m.M2)
+	now := make(map[string]floats.Moments)
+	for _, k := range slices.Sorted(maps.Keys(sums)) {
+		var m floats.Moments
+		if n.Running {
+			m = n.seen[k]
+		}
+		m.Merge(sums[k].Moments())
+		if now[k] = m; !floats.Finite(m.Mean) || !floats.Finite(m.M2) {
+			return fmt.Errorf("reward: normalise: key %q: %v values have mean %v and squares %v, which must be finite",
+				k, m.N, m.Mean, m.M2)
 		}
 	}
 	if n.Running {
 		if n.seen == nil {
-			n.seen = make(map[string]moments)
+			n.seen = make(map[string]floats.Moments)
 		}
 		maps.Copy(n.seen, now)
 	}
@@ -153,15 +120,15 @@ func (n *Normalizer) Clone() *Normalizer {
 	return &out
 }
 
-func (n *Normalizer) scale(x float64, m moments) float64 {
-	if m.Count < 2 {
+func (n *Normalizer) scale(x float64, m floats.Moments) float64 {
+	if m.N < 2 {
 		return x
 	}
 	if n.Center {
 		x -= m.Mean
 	}
 	// Equal values have no deviation; without Epsilon they are not divided.
-	if d := m.deviation() + n.Epsilon; d > 0 {
+	if d := math.Sqrt(m.Variance()) + n.Epsilon; d > 0 {
 		x /= d
 	}
 	if n.Limit > 0 {
@@ -185,13 +152,14 @@ func (n *Normalizer) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON restores statistics that MarshalJSON returned. Settings do not change.
 func (n *Normalizer) UnmarshalJSON(data []byte) error {
-	var seen map[string]moments
+	var seen map[string]floats.Moments
 	if err := json.Unmarshal(data, &seen); err != nil {
 		return fmt.Errorf("reward: normaliser state: %w", err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(seen)) {
-		if m := seen[k]; !(m.Count >= 0) || !(m.M2 >= 0) || !finite(m.Count+m.M2) || !finite(m.Mean) {
-			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v; all must be finite, count and m2 not negative", k, m.Count, m.Mean, m.M2)
+		if m := seen[k]; m.N < 0 || !(m.M2 >= 0) || !floats.Finite(m.M2) || !floats.Finite(m.Mean) {
+			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v; all must be finite, count and m2 not negative",
+				k, m.N, m.Mean, m.M2)
 		}
 	}
 	n.seen = seen

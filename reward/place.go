@@ -2,8 +2,8 @@ package reward
 
 import (
 	"fmt"
-	"math"
 
+	"vagen/internal/floats"
 	"vagen/mask"
 )
 
@@ -34,7 +34,7 @@ const (
 func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, final float64) ([]float32, error) {
 	for k, parts := range turns {
 		for _, part := range parts {
-			if !finite(part.Value) {
+			if !floats.Finite(part.Value) {
 				return dst, fmt.Errorf("reward: place: turn %d: part %q is %v, it must be finite", k, part.Name, part.Value)
 			}
 		}
@@ -104,7 +104,7 @@ func addSpans(row []float32, turns []Parts, ends map[spanKey]int) error {
 		for _, part := range parts {
 			if at, ok := ends[spanKey{k, part.Name}]; ok {
 				row[at] = float32(float64(row[at]) + part.Value)
-				if !finite(float64(row[at])) {
+				if !floats.Finite(row[at]) {
 					return fmt.Errorf("reward: place: turn %d: part %q of %v is too large for a token's reward", k, part.Name, part.Value)
 				}
 			}
@@ -112,5 +112,3 @@ func addSpans(row []float32, turns []Parts, ends map[spanKey]int) error {
 	}
 	return nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/floats"
 )
 
 var (
@@ -95,11 +95,11 @@ func checkObservation(o env.Observation) error {
 // checkOutcome checks a turn's outcome against the contract of env.Env.
 func checkOutcome(o env.Outcome) error {
 	for _, p := range o.Reward {
-		if !finite(p.Value) {
+		if !floats.Finite(p.Value) {
 			return fmt.Errorf("%w: reward %q is %v, must be finite", ErrContract, p.Name, p.Value)
 		}
 	}
-	if sum := o.Reward.Sum(); !finite(float64(float32(sum))) {
+	if sum := o.Reward.Sum(); !floats.Finite(float64(float32(sum))) {
 		return fmt.Errorf("%w: the turn's reward is %v, must fit a float32", ErrContract, sum)
 	}
 	for _, m := range []struct {
@@ -107,7 +107,7 @@ func checkOutcome(o env.Outcome) error {
 		metrics env.Metrics
 	}{{"turn", o.Turn}, {"trajectory", o.Trajectory}} {
 		for _, name := range slices.Sorted(maps.Keys(m.metrics)) {
-			if x := m.metrics[name]; !finite(x) {
+			if x := m.metrics[name]; !floats.Finite(x) {
 				return fmt.Errorf("%w: %s metric %q is %v, must be finite", ErrContract, m.of, name, x)
 			}
 		}
@@ -117,8 +117,6 @@ func checkOutcome(o env.Outcome) error {
 	}
 	return checkObservation(o.Observation)
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // endOf returns the End of an episode whose environment failed with err.
 func endOf(err error, otherwise End) End {

@@ -151,10 +151,14 @@ func (p *Player) fitCall(l *live) error {
 	if most := p.Budget.Images; most > 0 && images > most {
 		return fmt.Errorf("%w: %d images, Budget.Images allows %d", policy.ErrNoRoom, images, most)
 	}
-	if p.Budget.Response == 0 {
+	b := p.budget(l)
+	if b.Response == 0 {
 		return nil
 	}
-	counter, _ := policy.As[policy.Counter](p.Policy) // check has found it
+	counter, ok := policy.As[policy.Counter](p.Policy)
+	if !ok { // check has found it if the limit is the player's
+		return fmt.Errorf("rollout: MaxRegion: %w", ErrNoCounter)
+	}
 	q := l.prompt(l.request)
 	q.Conversation = l.key
 	pending, err := counter.Count(q)
@@ -162,7 +166,6 @@ func (p *Player) fitCall(l *live) error {
 		return fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
 	}
 	used := len(l.prefix.Tokens) + l.opening + l.spent
-	b := p.Budget
 	b.Response, b.perTurn = b.Prompt+b.Response, l.longest(p)
 	most := b.room(used, pending, 0)
 	if most == 0 {
@@ -225,6 +228,9 @@ func (p *Player) answer(ctx context.Context, l *live, c Caller) {
 	}
 	if err := c.Conclude(l.Trajectory); err != nil {
 		l.fail(EndEnv, err)
+	}
+	for k := range l.Turns {
+		l.Turns[k].Reward = l.scaled(l.Turns[k].Reward)
 	}
 }
 

@@ -153,7 +153,7 @@ func (p *Player) step(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndEnv), err)
 		return
 	}
-	turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
+	turn.Parsed, turn.Reward, turn.Metrics = o.Response, l.scaled(o.Reward), o.Turn
 	l.Metrics, l.Success = o.Trajectory, o.Success
 	switch {
 	case o.Done:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/floats"
 	"vagen/internal/rng"
 	"vagen/mask"
 	"vagen/policy"
@@ -22,6 +23,8 @@ type live struct {
 	running bool          // a call of the environment is running
 	ended   bool          // the episode has ended
 	retry   bool          // the episode has ended and will be played again
+	// followed says that the episode has ended, and that Player.Next has not been asked yet.
+	followed bool
 
 	restart bool    // a further attempt has to open the environment
 	from    *branch // where a recorded episode is continued; nil for others
@@ -85,7 +88,7 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 // state returns the episode's state as the harness sees it.
 func (p *Player) state(l *live) *State {
 	s := &State{
-		System: l.sys, Observation: l.observation, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
+		System: l.sys, Observation: l.observation, Turns: l.Turns, Budget: p.budget(l), Conversations: len(l.Rows),
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
 	s.Budget.perTurn = l.longest(p)
@@ -329,7 +332,7 @@ func (row *Row) append(c policy.Completion, responses int, summary bool) error {
 		return fmt.Errorf("the policy returned %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens))
 	}
 	for i, x := range c.LogProbs {
-		if !finite(float64(x)) {
+		if !floats.Finite(x) {
 			return fmt.Errorf("the policy returned the log-prob %v for token %d, must be finite", x, i)
 		}
 	}

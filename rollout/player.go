@@ -60,6 +60,10 @@ type Player struct {
 	// Tag tells batches with equal episodes and seeds apart for a Dealer, such as the
 	// validations after two steps.
 	Tag string
+	// Next, if not nil, gets each trajectory as soon as its episode has ended, and may return an episode to
+	// play in its place: Play ends when there are none left, with the last trajectory of each place. Each
+	// episode needs its own Group and Index. A Dealer plays only the episodes that Play gets.
+	Next func(*Trajectory) (Episode, bool)
 	// FirstKey is where the keys of conversations start. Players that use a policy at the same
 	// time need numbers that are far apart.
 	FirstKey uint64
@@ -165,7 +169,9 @@ func (p *Player) play(ctx context.Context, lives []*live) ([]*Trajectory, Timing
 	for w, wave := range waves {
 		for k, l := range wave.episodes {
 			out[w+k*len(waves)] = l.Trajectory
-			l.average(p.EpisodeMean)
+			if p.Next == nil {
+				l.average(p.EpisodeMean)
+			}
 			if l.Err != nil && p.Log != nil {
 				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
 			}
@@ -173,6 +179,25 @@ func (p *Player) play(ctx context.Context, lives []*live) ([]*Trajectory, Timing
 	}
 	p.warn(out)
 	return out, took, nil
+}
+
+// succeed puts the next episode in the place of one that has ended, if there is one.
+func (p *Player) succeed(l *live) bool {
+	if !l.followed {
+		return false
+	}
+	l.average(p.EpisodeMean)
+	e, more := p.Next(l.Trajectory)
+	if l.followed = false; !more {
+		return false
+	}
+	if e.MaxTurns == 0 {
+		e.MaxTurns = p.MaxTurns
+	}
+	l.Trajectory = &Trajectory{Episode: e}
+	p.prepare(l)
+	l.restart = true
+	return true
 }
 
 // warn logs in one line how many episodes cannot be used, and why.
@@ -210,12 +235,24 @@ func (p *Player) check() error {
 	return errors.Join(p.Budget.check(), p.Retry.check())
 }
 
+// budget is the Budget with the limit of an episode.
+func (p *Player) budget(l *live) Budget {
+	b := p.Budget
+	if n := l.MaxRegion; n > 0 && (b.Response == 0 || n < b.Response) {
+		b.Response = n
+	}
+	return b
+}
+
 func checkEpisodes(episodes []Episode) error {
 	for i, e := range episodes {
 		for _, n := range []struct {
 			name  string
 			value int
-		}{{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens}, {"MaxObservation", e.MaxObservation}} {
+		}{
+			{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens},
+			{"MaxObservation", e.MaxObservation}, {"MaxRegion", e.MaxRegion},
+		} {
 			if n.value < 0 {
 				return fmt.Errorf("rollout: episode %d: %s is %d, must not be negative", i, n.name, n.value)
 			}

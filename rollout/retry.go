@@ -51,7 +51,10 @@ func (r *Retry) repeats(t *Trajectory) bool {
 }
 
 // decideRetry sets whether an episode that has ended will be played again.
-func (p *Player) decideRetry(l *live) { l.retry = l.ended && p.Retry.repeats(l.Trajectory) }
+func (p *Player) decideRetry(l *live) {
+	l.retry = l.ended && p.Retry.repeats(l.Trajectory)
+	l.followed = l.ended && !l.retry && p.Next != nil
+}
 
 // restart waits for the backoff and starts an episode again.
 func (p *Player) restart(ctx context.Context, l *live) {

@@ -106,3 +106,29 @@ func (nothing) Generate(context.Context, []policy.Prompt, policy.Sampling) ([]po
 	return nil, nil
 }
 func (nothing) Forget(...uint64) {}
+
+// TestEpisodesFollowEachOther until Next has none left, each like the same episode in a batch of its own.
+func TestEpisodesFollowEachOther(t *testing.T) {
+	w := &world{}
+	episode := func(i int) rollout.Episode {
+		return rollout.Episode{Env: "fake", Seed: int64(i), Index: i, Config: map[string]any{"turns": 1 + i%3}}
+	}
+	p := player(t, w, &parrot{})
+	var got []*rollout.Trajectory
+	next := 2
+	p.Next = func(tr *rollout.Trajectory) (rollout.Episode, bool) {
+		got = append(got, tr)
+		next++
+		return episode(next), next <= 9
+	}
+	last, _, err := p.Play(t.Context(), []rollout.Episode{episode(1), episode(2)}, 7)
+	require.NoError(t, err)
+	require.Len(t, got, 9)
+	require.ElementsMatch(t, last, got[7:])
+	for _, tr := range got {
+		alone, _, err := player(t, w, &parrot{}).Play(t.Context(), []rollout.Episode{tr.Episode}, 7)
+		require.NoError(t, err)
+		require.Equal(t, rollout.EndDone, tr.End)
+		require.Equal(t, alone[0].Turns, tr.Turns)
+	}
+}

@@ -26,7 +26,10 @@ type Episode struct {
 	// MaxTokens limits a response, and MaxObservation an observation after the first,
 	// in addition to the player's limits; 0 is no further limit.
 	MaxTokens, MaxObservation int
+	MaxRegion                 int    // limits everything after a conversation's opening, like Budget.Response
 	Source                    string // groups metrics; "" for none
+	// RewardScale multiplies the rewards of the environment before they are recorded; 0 is 1.
+	RewardScale float64
 }
 
 // End is the reason why an episode ended.
@@ -102,6 +105,18 @@ func (t *Trajectory) Return() float64 {
 		sum += turn.Reward.Sum()
 	}
 	return sum
+}
+
+// scaled multiplies rewards by the episode's RewardScale.
+func (e *Episode) scaled(parts reward.Parts) reward.Parts {
+	if e.RewardScale == 0 {
+		return parts
+	}
+	out := slices.Clone(parts)
+	for i := range out {
+		out[i].Value *= e.RewardScale
+	}
+	return out
 }
 
 // average replaces the named parts of reward by their mean over the episode.

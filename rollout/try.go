@@ -13,8 +13,9 @@ func (p *Player) Try(ctx context.Context, e Episode, seed uint64) error {
 	if err := errors.Join(p.check(), err); err != nil {
 		return err
 	}
-	l := &live{Trajectory: &Trajectory{Episode: all[0]}, batch: seed, trial: true}
+	l := &live{Trajectory: &Trajectory{Episode: all[0]}, batch: seed}
 	p.prepare(l)
+	l.trial = true
 	if p.open(ctx, l); !l.ended {
 		defer p.closeEnv(l.Env, l.env)
 		defer p.Policy.Forget(l.key)

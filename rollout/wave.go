@@ -42,10 +42,10 @@ func (w *wave) wait(patience time.Duration) {
 	}
 }
 
-// ready reports whether an episode waits for the policy or will be played again.
+// ready reports whether an episode waits for the policy, will be played again, or has one to follow.
 func (w *wave) ready() bool {
 	for _, l := range w.episodes {
-		if !l.running && (!l.ended || l.retry) {
+		if !l.running && (!l.ended || l.retry || l.followed) {
 			return true
 		}
 	}
@@ -108,6 +108,9 @@ func (p *Player) partition(w *wave) (ready, restarting []*live) {
 		case l.ended:
 			ended = append(ended, l.key)
 			p.closeCaller(l)
+			if p.succeed(l) {
+				restarting = append(restarting, l)
+			}
 		case l.restart:
 			restarting = append(restarting, l)
 		default:

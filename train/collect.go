@@ -23,6 +23,7 @@ type collector struct {
 	config    *config.Config
 	envs      *env.Registry
 	levels    *Levels
+	draws     *draws // chooses start states with data.pools; nil takes those of levels
 	harness   rollout.Harness
 	aligner   policy.Aligner // finds sections of responses; nil if rewards are not placed on sections
 	dealer    rollout.Dealer // plays the episodes elsewhere; nil plays them here
@@ -51,6 +52,16 @@ func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed
 	}
 	out.Episodes = ts
 	out.describe()
+	if names, of := bySource(ts, true); len(names) > 1 {
+		for _, name := range names {
+			describe(out.Metrics, "train/by_source/"+name+"/", of[name])
+		}
+	}
+	if c.draws != nil {
+		var groups map[int]bool
+		out.solved, groups = c.draws.rates(step, ts)
+		c.draws.describe(out.Metrics, step, groups)
+	}
 	judged.Usage().Write(out.Metrics, "judge/")
 	return out, took, nil
 }
@@ -143,7 +154,13 @@ func (c *collector) group(step, group int) []rollout.Episode {
 
 // episode returns one of a step's episodes.
 func (c *collector) episode(step, group, index int) rollout.Episode {
-	e := c.levels.At(step, group)
+	var e rollout.Episode
+	if c.draws != nil {
+		n, _ := c.draws.number(step, group)
+		e = c.levels.level(n)
+	} else {
+		e = c.levels.At(step, group)
+	}
 	e.Group, e.Index = group, index
 	return e
 }

@@ -24,8 +24,9 @@ type Collected struct {
 	// package rollout/store.
 	Episodes []*rollout.Trajectory
 
-	took    rollout.Timing // of playing; 0 for episodes that were collected during earlier steps
-	elapsed time.Duration  // of Collect
+	solved  map[int64]float64 // for State.Solved
+	took    rollout.Timing    // of playing; 0 for episodes that were collected during earlier steps
+	elapsed time.Duration     // of Collect
 }
 
 // NewCollected returns episodes that were played elsewhere or earlier as Collect returns them,
@@ -107,7 +108,8 @@ func (t *Trainer) collectOrTake(ctx context.Context, step int) (*Collected, erro
 		out.Metrics = maps.Clone(e.Metrics)
 		return &out, nil
 	}
-	out, took, err := t.collector.collect(ctx, t.Learner, step, t.stability.seed())
+	k := t.collecting()
+	out, took, err := k.collect(ctx, t.Learner, step, t.stability.seed())
 	if err != nil {
 		return nil, err
 	}

@@ -9,15 +9,15 @@ import (
 	"vagen/train/config"
 )
 
-// OuterKeys lists the settings that a Trainer does not implement itself, those with a tag owner:
-// checkpoint is a Trainer with a Checkpointer, learner the code that creates the Learner, run
+// OuterKeys lists the settings that a Trainer does not implement itself, by their tag owner: trainer is
+// the Trainer, checkpoint a Trainer with a Checkpointer, learner the code that creates the Learner, run
 // the code that creates Envs, Sinks and folders. Package train/run honours all of them. A Trainer
 // refuses those that differ from their defaults, except those in Handled.
 func OuterKeys() []string {
 	defaults := config.Default()
 	var out []string
 	for _, k := range settings.Keys(&defaults) {
-		if k.Owner != "" {
+		if k.Owner != "trainer" {
 			out = append(out, k.Path)
 		}
 	}
@@ -36,7 +36,7 @@ func (t *Trainer) checkKeys() error {
 	before := settings.Keys(&defaults)
 	var unhandled []string
 	for i, k := range settings.Keys(&t.Config) {
-		if k.Owner != "" && config.ValueText(k.Value) != config.ValueText(before[i].Value) && !t.handles(k) {
+		if k.Owner != "trainer" && config.ValueText(k.Value) != config.ValueText(before[i].Value) && !t.handles(k) {
 			unhandled = append(unhandled, k.Path)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"vagen/env/dataset"
 	"vagen/internal/nearest"
-	"vagen/internal/rng"
 	"vagen/reward/judge"
 	"vagen/rollout"
 	"vagen/train/config"
@@ -28,8 +27,10 @@ type Levels struct {
 
 	dropped bool // dropOverlong has run
 
+	mixture *mixture // of train; nil without weights
+
 	mu     sync.Mutex
-	orders map[int][]int // of train, by epoch
+	orders map[[2]int][]int // of train, by entry and epoch; entry -1 without weights
 
 	// State is the block state_reward of the environments in files, nil for none. It must
 	// be the same in all of them.
@@ -48,11 +49,18 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	var problems []error
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
 		var all []dataset.Episode
+		entries := 0
 		for _, path := range files {
 			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Legacy: dataset.LegacyOptions{Split: split}}
 			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", key, err))
+			}
+			for i := range episodes {
+				episodes[i].Entry += entries // unique among all files
+			}
+			if n := len(episodes); n > 0 {
+				entries = episodes[n-1].Entry + 1
 			}
 			all = append(all, episodes...)
 		}
@@ -85,15 +93,22 @@ func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 		from []dataset.Episode
 		into *[]rollout.Episode
 	}{{"data.train_files", train, &l.train}, {"data.val_files", val, &l.val}} {
-		made := map[int]map[string]any{} // options by entry, shared by the entry's episodes
+		made := map[optionsKey]map[string]any{}
 		for i := range part.from {
 			e, err := l.episode(&part.from[i], made)
+			if err == nil && part.into == &l.val {
+				err = onlyTraining(&part.from[i])
+			}
 			if err != nil {
 				report(fmt.Errorf("%s: episode %d (%s): %w", part.key, i, part.from[i].Name, err))
 				break
 			}
 			*part.into = append(*part.into, e)
 		}
+	}
+	var err error
+	if l.mixture, err = newMixture(train); err != nil {
+		report(fmt.Errorf("data.train_files: %w", err))
 	}
 	if len(problems) == 0 {
 		if err := l.setThinkingLimit(slices.Concat(train, val)); err != nil {
@@ -130,15 +145,35 @@ func (l *Levels) trainedSeeds(train, val []dataset.Episode) []dataset.Episode {
 	return out
 }
 
+// optionsKey identifies the options of an episode of a file, which the episodes of an entry share.
+type optionsKey struct {
+	env    string
+	config uintptr // of dataset.Episode.Config
+	state  *dataset.StateReward
+	legacy bool
+}
+
+// onlyTraining refuses what validations and evaluations do not honour.
+func onlyTraining(e *dataset.Episode) error {
+	if e.Weight != 0 || e.RewardScale != 0 {
+		return errors.New("weight or reward_scale is set, but is supported only in data.train_files")
+	}
+	return nil
+}
+
 // episode returns the episode of an entry of a file. The file's options add to those of
 // env.defaults and env.config.
-func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
-	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
+func (l *Levels) episode(e *dataset.Episode, made map[optionsKey]map[string]any) (rollout.Episode, error) {
+	out := rollout.Episode{
+		Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, RewardScale: e.RewardScale,
+		MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens, MaxRegion: e.RegionTokens,
+	}
 	if len(e.Stop) > 0 {
 		return out, errors.New("stop_strings is set, but is supported only for models behind an API")
 	}
-	options, ok := made[e.Entry]
-	if !ok || e.Entry == 0 { // entries of parquet files have their own options
+	key := optionsKey{e.Env, reflect.ValueOf(e.Config).Pointer(), e.StateReward, e.Legacy}
+	options, ok := made[key]
+	if !ok {
 		options = config.MergeOptions(l.config.EnvOptions(e.Env), e.Options())
 		block := e.StateReward
 		if own, _, err := judge.TakeStateReward(l.config.Env.Config); block == nil && (err != nil || !own.Enabled()) { // it is in env.defaults
@@ -154,7 +189,7 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 		if err := l.setStateReward(block, options); err != nil {
 			return out, err
 		}
-		made[e.Entry] = options
+		made[key] = options
 	}
 	out.Config = options
 	return out, nil
@@ -230,64 +265,6 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 			c.Reward.Site = config.SectionEnd
 		}
 	}
-}
-
-// At returns the start state of a group of a step, counted from 1 and 0. Replacements of unusable start states are levels
-// after those of all steps, or with files the next ones of the epoch.
-func (l *Levels) At(step, group int) rollout.Episode {
-	c := l.config
-	batch := c.Data.TrainBatch
-	if len(l.train) == 0 {
-		level := int64(step-1)*int64(batch) + int64(group)
-		if group >= batch {
-			extra := int64(c.Data.MaxStartStates() - batch)
-			level = int64(c.Trainer.Steps)*int64(batch) + int64(step-1)*extra + int64(group-batch)
-		}
-		return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level}
-	}
-	per := len(l.train) / batch // steps of an epoch; remaining episodes are not used
-	epoch, first := (step-1)/per, (step-1)%per*batch
-	order := l.orderOf(epoch)
-	return l.train[order[(first+group)%len(order)]]
-}
-
-// orderOf returns the order of an epoch. It keeps those of a few epochs, because the episodes
-// of several steps may be collected at the same time.
-func (l *Levels) orderOf(epoch int) []int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.orders[epoch] == nil {
-		if len(l.orders) > config.MaxStaleness {
-			l.orders = nil
-		}
-		if l.orders == nil {
-			l.orders = map[int][]int{}
-		}
-		l.orders[epoch] = l.shuffled(epoch)
-	}
-	return l.orders[epoch]
-}
-
-// epochOf returns the epoch of a step, from 0; without files it is always 0.
-func (l *Levels) epochOf(step int) int {
-	if len(l.train) == 0 {
-		return 0
-	}
-	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
-}
-
-// shuffled returns the order of an epoch.
-func (l *Levels) shuffled(epoch int) []int {
-	if l.config.Data.Shuffle {
-		return rng.New(l.config.Run.Seed, rng.Level, uint64(epoch)).Perm(len(l.train))
-	}
-	return slices.Collect(func(yield func(int) bool) {
-		for i := range l.train {
-			if !yield(i) {
-				return
-			}
-		}
-	})
 }
 
 // Validation returns the validation episodes, one group per level.

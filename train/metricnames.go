@@ -63,12 +63,12 @@ func addUpdateTime(m track.Metrics, o *policy.Objective, took time.Duration) {
 }
 
 // bySource groups trajectories by their data source, or by their environment if they have
-// none, in the order of first appearance.
-func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollout.Trajectory) {
+// none, in the order of first appearance. named means that the source of entries without data_source, default, is none.
+func bySource(ts []*rollout.Trajectory, named bool) (names []string, of map[string][]*rollout.Trajectory) {
 	of = map[string][]*rollout.Trajectory{}
 	for _, t := range ts {
 		name := t.Source
-		if name == "" {
+		if name == "" || named && name == "default" {
 			name = t.Env
 		}
 		if of[name] == nil {
@@ -83,7 +83,7 @@ func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollou
 // source under the names of VAGEN and verl. n is the number of episodes per level.
 func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 	describe(m, "val/", ts)
-	names, of := bySource(ts)
+	names, of := bySource(ts, false)
 	var turns []float64
 	for _, name := range names {
 		if len(names) > 1 {

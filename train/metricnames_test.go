@@ -125,7 +125,10 @@ func sources(t *testing.T) config.Config {
 	t.Helper()
 	c := traintest.Small()
 	c.Env.Name, c.Env.Config = "", nil
-	c.Data.TrainFiles = []string{traintest.WriteFile(t, "envs: [{name: guess, n_envs: 24, seed: [1, 100, 1], config: {turns: 2}}]")}
+	c.Data.TrainFiles = []string{traintest.WriteFile(t, `envs:
+  - {name: guess, n_envs: 12, seed: [1, 100, 1], data_source: a, config: {turns: 2}}
+  - {name: guess, n_envs: 12, seed: [100, 199, 1], config: {turns: 2}}`)}
+	c.Data.Pools.Share = 0.5
 	c.Data.ValFiles = []string{traintest.WriteFile(t, `envs:
   - {name: guess, n_envs: 3, seed: [200, 300, 1], data_source: short, config: {turns: 1}}
   - {name: guess, n_envs: 2, seed: [400, 500, 1], data_source: long, config: {turns: 3}}`)}

@@ -91,12 +91,17 @@ func TestCheckTriesTheFirstEpisode(t *testing.T) {
 func TestABatchThatCannotBeLearnedFromSaysWhy(t *testing.T) {
 	typo := traintest.Small()
 	typo.Env.Name = "gess"
-	tr, _ := traintest.Trainer(t, typo, traintest.Guesser(), &traintest.Arena{})
+	tr, j := traintest.Trainer(t, typo, traintest.Guesser(), &traintest.Arena{})
 	err := tr.Run(t.Context())
 	require.ErrorIs(t, err, train.ErrNoRows)
 	require.ErrorIs(t, err, env.ErrUnknown, "the first cause")
 	require.ErrorContains(t, err, "none of 8 episodes can be used: setup_error 8; the first: rollout: reset of gess: ")
-	_, _, err = tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.Empty(t, *j)
+	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
 	require.ErrorIs(t, err, train.ErrNoRows)
 	require.ErrorContains(t, err, "none of 6 validation episodes can be used: setup_error 6; the first: ")
+	require.Len(t, ts, 6, "what was played can be looked at")
+	require.NoError(t, tr.Validate(t.Context(), 3), "a validation only reports")
+	require.Equal(t, 6.0, (*j)[0].Metrics["val/unusable"])
+	require.NotContains(t, (*j)[0].Metrics, "val/success", "there is nothing to take a share of")
 }

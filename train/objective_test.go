@@ -12,7 +12,6 @@ import (
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/loss"
-	"vagen/reward"
 	"vagen/train"
 	"vagen/train/config"
 )
@@ -130,7 +129,7 @@ func TestEachEpochUsesEveryEpisodeOnce(t *testing.T) {
 // TestKLInTheRewardChargesResponseTokens compares the returns of a step with and without the KL
 // penalty: the difference at a token is the penalty of it and all response tokens after it.
 func TestKLInTheRewardChargesResponseTokens(t *testing.T) {
-	for _, kind := range []reward.KL{reward.KLDifference, reward.KLAbsolute, reward.KLSquared, reward.KLLowVariance} {
+	for _, kind := range []loss.KL{loss.K1, loss.AbsKL, loss.K2, loss.K3} {
 		c := traintest.Whole()
 		free, charged := traintest.Guesser(), traintest.Guesser()
 		free.Drift, charged.Drift = 0.7, 0.7
@@ -148,7 +147,8 @@ func TestKLInTheRewardChargesResponseTokens(t *testing.T) {
 				if z.Tokens[i] > charged.End() {
 					continue
 				}
-				x := kind.Value(float64(z.OldLogProbs[i]), float64(z.Reference[i]))
+				x, _, err := kind.Of(float64(z.OldLogProbs[i]), float64(z.Reference[i]))
+				require.NoError(t, err)
 				charge, own, responses = charge+0.25*x, own+x, responses+1
 				require.InDelta(t, float64(a.Returns[i])-charge, z.Returns[i], 1e-5, "%s: row %d, token %d; sums of float32", kind, row, i)
 			}

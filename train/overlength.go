@@ -32,9 +32,19 @@ func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 			return fmt.Errorf("train: data.filter_overlong_prompts: %w", err)
 		}
 		var kept []rollout.Episode
+		var of []int // their entries
+		mixed := l.mixture != nil && part.levels == &l.train
 		for i, e := range all {
 			if lengths[i] <= c.Data.MaxPrompt {
-				kept = append(kept, e)
+				if kept = append(kept, e); mixed {
+					of = append(of, l.mixture.of[i])
+				}
+			}
+		}
+		if mixed {
+			l.mixture.of = of
+			if err := l.mixture.group(); err != nil {
+				return fmt.Errorf("train: %w: data.filter_overlong_prompts: data.train_files: %w", config.ErrConfig, err)
 			}
 		}
 		k.log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)

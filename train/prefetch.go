@@ -19,17 +19,18 @@ type PrefetchedSteps []*Collected
 
 // prefetchedJSON is an entry as JSON.
 type prefetchedJSON struct {
-	Step      int             `json:"step"`
-	Policy    *int            `json:"policy,omitempty"`
-	Metrics   track.Metrics   `json:"metrics"`
-	Baselines map[int]float64 `json:"baselines,omitempty"`
+	Step      int               `json:"step"`
+	Policy    *int              `json:"policy,omitempty"`
+	Metrics   track.Metrics     `json:"metrics"`
+	Baselines map[int]float64   `json:"baselines,omitempty"`
+	Solved    map[int64]float64 `json:"solved,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (s PrefetchedSteps) MarshalJSON() ([]byte, error) {
 	out := make([]prefetchedJSON, len(s))
 	for i, p := range s {
-		out[i] = prefetchedJSON{Step: p.Step, Metrics: p.Metrics, Baselines: p.Baselines}
+		out[i] = prefetchedJSON{Step: p.Step, Metrics: p.Metrics, Baselines: p.Baselines, Solved: p.solved}
 		if p.staleness() != 1 {
 			out[i].Policy = &p.Policy
 		}
@@ -50,7 +51,7 @@ func (s *PrefetchedSteps) UnmarshalJSON(raw []byte) error {
 	}
 	*s = nil
 	for _, p := range in {
-		e := &Collected{Step: p.Step, Policy: p.Step - 2, Metrics: p.Metrics, Baselines: p.Baselines}
+		e := &Collected{Step: p.Step, Policy: p.Step - 2, Metrics: p.Metrics, Baselines: p.Baselines, solved: p.Solved}
 		if p.Policy != nil {
 			e.Policy = *p.Policy
 		}
@@ -133,7 +134,7 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 	// could not be resumed from the new weights without these episodes.
 	ctx, cancel := context.WithCancel(t.updateContext(ctx))
 	p := &prefetch{step: step, cancel: cancel, done: make(chan struct{})}
-	c, seed, version := t.collector, t.stability.seed(), t.progress.done
+	c, seed, version := t.collecting(), t.stability.seed(), t.progress.done
 	go func() {
 		defer close(p.done)
 		p.collected, _, p.err = c.collect(ctx, snapshot, step, seed)

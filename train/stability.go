@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/internal/floats"
 	"vagen/internal/rng"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -39,7 +40,7 @@ func (s StabilityState) clone() StabilityState {
 
 // add appends a value to the window. Values that are not finite are ignored.
 func (s *StabilityState) add(size float64, window int) {
-	if !math.IsNaN(size) && !math.IsInf(size, 0) {
+	if floats.Finite(size) {
 		s.Window = append(s.Window, size)
 	}
 	s.Window = s.Window[max(0, len(s.Window)-window):]
@@ -105,7 +106,7 @@ func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (
 
 // isSpike compares a value with those of the steps before.
 func isSpike(c *config.SpikeConfig, window []float64, size float64) bool {
-	if math.IsNaN(size) || math.IsInf(size, 0) {
+	if !floats.Finite(size) {
 		return true
 	}
 	n := float64(len(window))

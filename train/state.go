@@ -27,6 +27,9 @@ type State struct {
 	Prefetched PrefetchedSteps    `json:"ahead,omitempty"` // episodes collected for the next steps
 	Best       *Best              `json:"best,omitempty"`  // best validation; Checkpointer.KeepBest has saved its policy
 	Stability  StabilityState     `json:"trouble"`         // state of group stability
+	// Solved has, with data.pools, the solve rates of the start states that were played: by position in
+	// data.train_files after data.filter_overlong_prompts, or by the seed minus env.train_seed.
+	Solved map[int64]float64 `json:"solved,omitempty"`
 	// Interrupted means that the run was stopped directly after the step: the validation and
 	// the checkpoint after it, if due, were not done.
 	Interrupted bool `json:"interrupted,omitempty"`
@@ -34,12 +37,13 @@ type State struct {
 
 // progress holds the changing State of a run, and the snapshots of it for checkpoints.
 type progress struct {
-	from        State       // state in which Run starts
-	done        int         // training steps
-	skipped     int         // optimiser steps skipped in a row
-	ahead       []*prefetch // collections of the next steps, in order, without gaps
-	inSnapshots []*prefetch // those that are part of current and finished
-	best        *Best       // validation so far; nil for none
+	from        State             // state in which Run starts
+	done        int               // training steps
+	skipped     int               // optimiser steps skipped in a row
+	ahead       []*prefetch       // collections of the next steps, in order, without gaps
+	inSnapshots []*prefetch       // those that are part of current and finished
+	best        *Best             // validation so far; nil for none
+	solved      map[int64]float64 // State.Solved, which is replaced, not changed
 	kl          reward.Controller
 	normalizer  *reward.Normalizer // nil for none
 	baselines   map[string]float64 // of estimator rae; replaced, never changed
@@ -52,7 +56,8 @@ type progress struct {
 
 // state returns the current state without prefetched episodes.
 func (p *progress) state(stability *StabilityState) (State, error) {
-	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone(), Baselines: p.baselines}
+	s := State{Step: p.done, Skipped: p.skipped, Best: p.best, Stability: stability.clone(), Baselines: p.baselines,
+		Solved: p.solved}
 	if p.kl != nil {
 		s.KLCoef = p.kl.Coefficient()
 	}
@@ -96,7 +101,7 @@ func (p *progress) checkWeights() error {
 // episodes that are older than a number of updates are not used.
 func (p *progress) resume(oldest int) error {
 	p.done, p.skipped, p.best, p.ahead = p.from.Step, p.from.Skipped, p.from.Best, restored(p.from.Prefetched, oldest)
-	p.inSnapshots, p.baselines = p.ahead, p.from.Baselines
+	p.inSnapshots, p.baselines, p.solved = p.ahead, p.from.Baselines, p.from.Solved
 	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
 		a.Value = p.from.KLCoef
 	}
@@ -156,6 +161,11 @@ func (s *State) validate() error {
 	}
 	if err := s.Prefetched.validate(s.Step); err != nil {
 		return err
+	}
+	for n, rate := range s.Solved {
+		if !(rate >= 0 && rate <= 1) {
+			return fmt.Errorf("solved: the rate of start state %d is %v, must be in [0, 1]", n, rate)
+		}
 	}
 	if s.Rewards != nil {
 		return json.Unmarshal(s.Rewards, new(reward.Normalizer))

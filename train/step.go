@@ -9,6 +9,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/reward"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -114,6 +115,7 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 
 	// The update. The weights belong to no finished step until the next episodes are collected.
 	p.begun, p.updating = true, true
+	p.observe(c.solved)
 	if err := t.learn(t.updateContext(ctx), b, c.Step, m); err != nil {
 		return nil, err
 	}
@@ -257,9 +259,10 @@ func (b *batch) distill(d *config.DistillConfig, m track.Metrics) (err error) {
 
 // chargeKL subtracts the KL to the reference policy from rewards.
 func (p *progress) chargeKL(b *batch, c *config.Config, step int, m track.Metrics) error {
-	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
 	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, step, c.Trainer.Steps)
-	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
+	r := b.adv.Rewards
+	kl, err := reward.ShapeKL(r, r, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets,
+		loss.KL(c.Algorithm.KLPenalty), coefficient)
 	if err != nil {
 		return err
 	}

@@ -143,21 +143,6 @@ func TestAFailingEnvironmentAffectsOnlyItsEpisode(t *testing.T) {
 	})
 }
 
-func TestNothingToLearnFromEndsTheRun(t *testing.T) {
-	a := &traintest.Arena{Fault: func(int64, int) error { return traintest.ErrBroken }}
-	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), a)
-	err := tr.Run(t.Context())
-	require.ErrorIs(t, err, train.ErrNoRows)
-	require.ErrorContains(t, err, "none of 8 episodes can be used")
-	require.Empty(t, *j)
-	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
-	require.ErrorIs(t, err, train.ErrNoRows)
-	require.Len(t, ts, 6, "what was played can be looked at")
-	require.NoError(t, tr.Validate(t.Context(), 3), "a validation only reports")
-	require.Equal(t, 6.0, (*j)[0].Metrics["val/unusable"])
-	require.NotContains(t, (*j)[0].Metrics, "val/success", "there is nothing to take a share of")
-}
-
 // TestSkippedUpdatesInARowEndTheRun: an update that is not skipped resets the count.
 func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 	for pattern, dies := range map[string]int{"ssgsss": 6, "sss": 3, "gssg": 0, "ssgssgssg": 0} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/floats"
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
@@ -140,7 +141,7 @@ func TestMetricsOfAStep(t *testing.T) {
 		}
 		parts := 0.0
 		for name, x := range e.Metrics {
-			require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s is %v", name, x)
+			require.False(t, !floats.Finite(x), "%s is %v", name, x)
 			if strings.HasPrefix(name, "time/") && name != "time/step" {
 				parts += x
 			}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/internal/floats"
 	"vagen/reward"
 	"vagen/train/track"
 )
@@ -36,7 +37,7 @@ const (
 func (s *TrendState) addTrends(m track.Metrics) {
 	for _, of := range []struct{ name, metric string }{{"trend/response_length", "response_length/mean"}, {"trend/grad_norm", "actor/grad_norm"}} {
 		x, ok := m[of.metric]
-		if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
+		if !ok || !floats.Finite(x) {
 			continue
 		}
 		first := s.First[of.metric]
@@ -60,21 +61,14 @@ func (s *TrendState) addTrends(m track.Metrics) {
 	}
 	s.Paid, s.Success = append(s.Paid, paid), append(s.Success, success)
 	if n := len(s.Paid) - 2*trendWindow; n >= 0 {
+		mean := func(x []float64) float64 { return floats.MomentsOf(x).Mean }
 		s.Paid, s.Success = slices.Clone(s.Paid[n:]), slices.Clone(s.Success[n:])
-		before, now := meanOf(s.Paid[:trendWindow]), meanOf(s.Paid[trendWindow:])
-		fall := meanOf(s.Success[:trendWindow]) - meanOf(s.Success[trendWindow:])
+		before, now := mean(s.Paid[:trendWindow]), mean(s.Paid[trendWindow:])
+		fall := mean(s.Success[:trendWindow]) - mean(s.Success[trendWindow:])
 		rise := 0.0
 		if now > before {
 			rise = (now - before) / max(math.Abs(before), 1e-9)
 		}
 		m["trend/state_without_success"] = max(0, min(rise, fall))
 	}
-}
-
-func meanOf(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
 }

@@ -35,7 +35,9 @@ func TestAFolderOfAnotherRunIsNotChanged(t *testing.T) {
 	}{
 		{"another run", "run.seed: 0 → 8", []string{"run.seed=8"}, nil},
 		{"resuming is disabled", "already contains a run", []string{"trainer.resume_mode=disable"}, nil},
-		{"in use", "another process uses the run", nil, func() func() {
+		{"in use", "another process uses the run", []string{
+			"algorithm.gamma=0.5", "trainer.allow_config_change=true",
+		}, func() func() {
 			unlock, err := (&run.Folder{Path: out}).Lock()
 			require.NoError(t, err)
 			return func() { require.NoError(t, unlock()) }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
-	"vagen/train/run"
 )
 
 // TestSecondRunKeepsTheEpisodesOfTheFirst: two runs with the same names do not share a
@@ -99,20 +98,4 @@ func TestARunWithoutACompleteCheckpointIsNotRestarted(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(disk, "actor"), filepath.Join(disk, "step_1", "actor")))
 	require.NoError(t, os.Symlink(disk, points))
 	require.Contains(t, succeed(t, args...), "after step 1\n", "the folder of checkpoints may be a link")
-}
-
-// TestARefusedProcessLeavesTheConfiguration: a process that is refused because another
-// one uses the run does not change the run's files.
-func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
-	config, out := setup(t)
-	args := []string{"train", config, "--log", "error", "--out", out}
-	succeed(t, args...)
-	before := leavings(t, out)
-	unlock, err := (&run.Folder{Path: out}).Lock()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unlock()) }()
-	code, _, errs := launchRun(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "another process uses the run")
-	requireSame(t, before, leavings(t, out), "the refused process changed nothing")
 }

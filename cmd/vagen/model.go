@@ -98,6 +98,8 @@ image processor. transformers loads it too.`,
 			for _, s := range []struct{ name, about string }{
 				{"layers", "decoder layers"}, {"hidden", "width of the decoder"}, {"ff", "width of its feed-forward part"},
 				{"heads", "query heads"}, {"kv-heads", "key and value heads"}, {"head-dim", "width of a head"}, {"vocab", "rows of the embedding"},
+				{"linear-key-heads", "key heads of qwen3_5's delta nets"}, {"linear-value-heads", "value heads of these"},
+				{"linear-head-dim", "width of their heads"},
 			} {
 				sizes[s.name] = f.Int(s.name, 0, s.about+"; 0 uses that of the shape")
 			}
@@ -107,7 +109,9 @@ image processor. transformers loads it too.`,
 					return cli.Usagef("%w", err)
 				}
 				for name, field := range map[string]*int{"layers": &s.Layers, "hidden": &s.Hidden, "ff": &s.FF, "heads": &s.Heads,
-					"kv-heads": &s.KVHeads, "head-dim": &s.HeadDim, "vocab": &s.Vocab} {
+					"kv-heads": &s.KVHeads, "head-dim": &s.HeadDim, "vocab": &s.Vocab,
+					"linear-key-heads": &s.Linear.KeyHeads, "linear-value-heads": &s.Linear.ValueHeads,
+					"linear-head-dim": &s.Linear.HeadDim} {
 					if n := *sizes[name]; n != 0 {
 						*field = n
 					}

@@ -30,14 +30,19 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// serve starts a service and returns its URL and a function that stops it.
+// serve starts a service of environments and returns its URL and a function that stops it.
 func serve(t *testing.T, args ...string) (url string, stop func() (code int, log string)) {
+	return launchService(t, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
+}
+
+// launchService starts a service.
+func launchService(t *testing.T, args ...string) (url string, stop func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watched{address: make(chan string, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Main(ctx, program(), cli.Streams{Out: io.Discard, Err: w}, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...))
+		ended <- cli.Main(ctx, program(), cli.Streams{Out: io.Discard, Err: w}, args)
 	}()
 	stop = func() (int, string) {
 		cancel()
@@ -45,7 +50,7 @@ func serve(t *testing.T, args ...string) (url string, stop func() (code int, log
 	}
 	select {
 	case address := <-w.address:
-		return "http://" + address, stop
+		return "http://" + strings.TrimPrefix(address, "http://"), stop
 	case code := <-ended:
 		t.Fatalf("exit code %d: %s", code, w.text.String())
 		return "", nil

@@ -60,32 +60,15 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(out, "config.yaml"))
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "seed: 3\n")
-
-	code, _, errs := launchRun(t, "", "train", config, "--out", out, "run.seed=3", "trainer.resume_mode=disable")
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "already contains a run")
-	code, _, errs = launchRun(t, "", "train", config, "--out", out)
-	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "run.seed: 3 → 0")
 }
 
-// TestTrainingResumes: a resumed run leaves the same files as an uninterrupted one, up to
-// the times of its steps.
-func TestTrainingResumes(t *testing.T) {
+// TestAFinishedRunCanBeExtended with more steps and nothing else; --resume needs a run that can go on.
+func TestAFinishedRunCanBeExtended(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2", "--log", "warn", "--out"}
-	whole := out + "-whole"
-	succeed(t, append(args, whole)...)
+	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2",
+		"--log", "warn", "--out"}
 	succeed(t, append(args, out)...)
-	weights := "checkpoints/step_2/actor/model.safetensors"
-	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
-
-	require.NoError(t, os.RemoveAll(filepath.Join(out, "checkpoints/step_2")))
-	require.Contains(t, succeed(t, append(args, out)...), "resuming after step 1\n")
-	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
-	require.Equal(t, strings.Count(contents(t, filepath.Join(whole, "metrics.jsonl")), "\n"), strings.Count(contents(t, filepath.Join(out, "metrics.jsonl")), "\n"))
-
-	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n", "a finished run can be extended")
+	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
 	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)

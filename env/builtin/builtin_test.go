@@ -45,7 +45,7 @@ func TestBuiltinEnvironmentsKeepTheContract(t *testing.T) {
 	require.NotEmpty(t, r.Names())
 	for _, name := range r.Names() {
 		if strings.HasPrefix(name, "remote") || name == "openenv" {
-			continue // they need a service, see below
+			continue // they need a service; package remote checks its clients
 		}
 		require.NotEmpty(t, configs[name], name)
 		for _, config := range configs[name] {
@@ -137,22 +137,6 @@ func TestRemoteEnvironmentsNeedAService(t *testing.T) {
 	for _, name := range []string{"remote", "remote_legacy"} {
 		_, err := Registry().New(name, map[string]any{"env_name": "frozenlake"})
 		require.ErrorContains(t, err, "base_url", name)
-	}
-}
-
-// A client of a service that hosts one of the environments is itself an environment that
-// fulfils the contract, over either protocol.
-func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
-	r := Registry()
-	web := served(t, "frozenlake", func(config map[string]any) (env.Env, error) { return r.New("frozenlake", config) })
-	for name, config := range map[string]map[string]any{
-		"remote":        {"base_urls": []any{web.URL}, "render_mode": "vision"},
-		"remote_legacy": {"base_urls": []any{web.URL}, "env_name": "frozenlake"},
-	} {
-		report, err := env.Check(t.Context(), func(config map[string]any) (env.Env, error) { return r.New(name, config) },
-			env.CheckOptions{Config: config, Responses: responses, Seeds: []int64{3}})
-		require.NoError(t, err, name)
-		require.NoError(t, report.Err(), name)
 	}
 }
 

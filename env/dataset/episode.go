@@ -21,6 +21,7 @@ type Limits struct {
 	MaxTurns       int      `yaml:"max_turns"`
 	ResponseTokens int      `yaml:"response_length_per_turn"`  // of one response
 	ObserveTokens  int      `yaml:"max_env_response_per_turn"` // of one observation; once called env_response_length
+	RegionTokens   int      `yaml:"max_response_length"`       // of a conversation's responses and observations
 	ThinkTokens    *int     `yaml:"thinking_token_budget"`     // of a response's reasoning; 0 disables reasoning
 	Stop           []string `yaml:"stop_strings"`              // end a response, and are part of it
 }
@@ -40,6 +41,8 @@ type Episode struct {
 	Split  string
 	Legacy bool // the environment follows the rules of the legacy system
 	Entry  int  // index of its entry in the file; 0 in parquet files
+
+	Weight, RewardScale float64 // as in Spec; 0 if not given. Parquet files have none
 }
 
 // choosesRules lists the environments whose option "rules" selects legacy behaviour.

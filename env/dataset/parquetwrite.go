@@ -41,6 +41,9 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	var s shape
 	for i := range episodes {
 		v, err := record(&episodes[i], o)
+		if err == nil && (episodes[i].Weight != 0 || episodes[i].RewardScale != 0) {
+			err = errors.New("weight and reward_scale have no columns: train on the list itself")
+		}
 		if err == nil {
 			err = s.add(v, "")
 		}
@@ -124,7 +127,10 @@ func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"max_turns", e.MaxTurns}, {"response_length_per_turn", e.ResponseTokens}, {"max_env_response_per_turn", e.ObserveTokens}} {
+	}{
+		{"max_turns", e.MaxTurns}, {"response_length_per_turn", e.ResponseTokens},
+		{"max_env_response_per_turn", e.ObserveTokens}, {"max_response_length", e.RegionTokens},
+	} {
 		if n.value > 0 {
 			info[n.name] = int64(n.value)
 		}

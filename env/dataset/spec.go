@@ -23,6 +23,10 @@ type Spec struct {
 	SeedList []int64 `yaml:"seed_list"`
 	Limits
 	StateReward *StateReward // config.state_reward
+	// In training, Weight is the entry's share of the start states relative to the other
+	// entries', and RewardScale multiplies the rewards. Nil is the number of episodes and 1.
+	Weight      *float64 `yaml:"weight"`
+	RewardScale *float64 `yaml:"reward_scale"`
 
 	Tag    string `yaml:"tag_id"`      // name of the results of an evaluation, unique for each entry
 	Source string `yaml:"data_source"` // groups metrics; "" is "default"
@@ -30,9 +34,8 @@ type Spec struct {
 
 	// Settings for evaluation. In training they belong to the trainer's configuration. 0, ""
 	// and nil mean the caller's setting.
-	Harness        string         `yaml:"harness"`             // concat, no_concat, compact or one of the caller's
-	Chat           map[string]any `yaml:"chat_config"`         // sampling of models behind an API
-	RegionTokens   int            `yaml:"max_response_length"` // of a conversation's responses and observations
+	Harness        string         `yaml:"harness"`     // concat, no_concat, compact or one of the caller's
+	Chat           map[string]any `yaml:"chat_config"` // sampling of models behind an API
 	CompactTokens  int            `yaml:"compact_budget"`
 	SummaryTokens  int            `yaml:"compact_summary_budget"`
 	TokensPerImage int            `yaml:"tokens_per_image"` // if they are estimated
@@ -74,7 +77,13 @@ func (s *Spec) problems() []error {
 		c.Say("{seed}: %s", why)
 	}
 	s.Limits.check(&c)
-	c.Count("max_response_length", s.RegionTokens)
+	factor := func(key string, x *float64) {
+		if x != nil && !(*x > 0 && *x <= 1e6) {
+			c.Bad(key, "%v, must be above 0 and at most 1e6", *x)
+		}
+	}
+	factor("weight", s.Weight)
+	factor("reward_scale", s.RewardScale)
 	c.Count("compact_budget", s.CompactTokens)
 	c.Count("compact_summary_budget", s.SummaryTokens)
 	c.Count("tokens_per_image", s.TokensPerImage)
@@ -90,6 +99,7 @@ func (l *Limits) check(c *field.Checks) {
 	c.Count("max_turns", l.MaxTurns)
 	c.Count("response_length_per_turn", l.ResponseTokens)
 	c.Count("max_env_response_per_turn", l.ObserveTokens)
+	c.Count("max_response_length", l.RegionTokens)
 	if t := l.ThinkTokens; t != nil {
 		c.Count("thinking_token_budget", *t)
 	}
@@ -153,6 +163,12 @@ func (f *File) Episodes() ([]Episode, error) {
 		e := Episode{
 			Name: s.Name, Env: orElse(s.env, s.Name), Config: s.Config, Limits: s.Limits, StateReward: s.StateReward,
 			Tag: s.Tag, Source: orElse(s.Source, "default"), Split: orElse(s.Split, "default"), Entry: i,
+		}
+		if s.Weight != nil {
+			e.Weight = *s.Weight
+		}
+		if s.RewardScale != nil {
+			e.RewardScale = *s.RewardScale
 		}
 		for _, e.Seed = range s.seeds(f.BaseSeed, i) {
 			out = append(out, e)

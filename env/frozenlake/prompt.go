@@ -2,7 +2,6 @@ package frozenlake
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"vagen/env"
@@ -64,27 +63,8 @@ func (e *Env) ownSystem() string {
 // observationText puts a drawing of the lake, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
-	text := e.texts.Later
-	if first {
-		text = e.texts.First
-	}
-	return text(func() string { return e.ownObservation(lake, moved, first) }, func() prompts.Values {
-		return prompts.Values{
-			prompts.Observation: lake, prompts.Action: words.List(moved),
-			prompts.Turn: strconv.Itoa(e.turn + 1), prompts.Format: e.formatText(),
-		}
-	})
-}
-
-func (e *Env) ownObservation(lake string, moved []string, first bool) string {
-	if e.o.Prompt == options.Brief {
-		return words.BriefLevelText(lake, e.draw == nil, e.turn+1)
-	}
-	text := words.LevelText("lake", lake, moved, first)
-	if e.o.LayoutOf(e.o.Rules) == env.Legacy {
-		text += "\n" + e.formatText()
-	}
-	return text
+	l := prompts.Level{Noun: "lake", Shown: lake, Moved: moved, Turn: e.turn + 1, First: first}
+	return e.texts.Level(&e.o.Level, l, e.formatText)
 }
 
 // formatText describes the response's format, and in which words or notation

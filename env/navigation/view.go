@@ -49,7 +49,7 @@ func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int
 	}
 	switch seam := math.Abs(along - math.Round(along)); {
 	case p.Y < 0.1:
-		c, part = palette[cream], 1
+		c, part = palette["cream"], 1
 	case seam < 0.012:
 		c, part = color.RGBA{c.R - 26, c.G - 26, c.B - 26, 255}, 2
 	}

@@ -3,6 +3,7 @@ package primitiveskill
 import (
 	"encoding/json"
 	"image"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/baseline"
 	"vagen/env/internal/options"
 	"vagen/reward"
 )
@@ -193,10 +195,10 @@ func TestEveryStartIsSolvable(t *testing.T) {
 		}
 		o := DefaultOptions(env.Lite)
 		o.Task = task
-		clumsy, err := successRate(o, Clumsy, 0, 150, 2, 1)
+		clumsy, err := successRate(o, clumsy, 0, 150, 2, 1)
 		require.NoError(t, err)
 		require.Less(t, clumsy, 0.1, task)
-		noisy, err := successRate(o, Noisy(0.3, Solve), 0, 150, 2, 1)
+		noisy, err := successRate(o, randomly(0.3, Solve), 0, 150, 2, 1)
 		require.NoError(t, err)
 		require.True(t, noisy > clumsy && noisy < 1, "%s: %v", task, noisy)
 		t.Logf("%s: clumsy %.3f, noisy %.3f", task, clumsy, noisy)
@@ -211,7 +213,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 				require.Equal(t, e.o, e.Options())
 				r := rand.New(rand.NewPCG(1, 2))
 				for range 4 {
-					script := e.Script(r, Noisy(0.3, Solve), 2)
+					script := e.Script(r, randomly(0.3, Solve), 2)
 					out, err := e.Step(t.Context(), script)
 					require.NoError(t, err)
 					require.True(t, out.Response.FormatCorrect, script)
@@ -336,4 +338,40 @@ func FuzzStep(f *testing.F) {
 			t.Errorf("the response got into the observation: %q", out.Observation.Text)
 		}
 	})
+}
+
+// clumsy picks objects at random and puts them anywhere in the workspace.
+func clumsy(r *rand.Rand, e *Env, world World) Skill {
+	p := Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), uniform(r, e.task.workspace[2])}
+	w := world.w
+	switch {
+	case w.held >= 0:
+		return Skill{Name: Place, At: p}
+	case r.IntN(3) == 0:
+		return Skill{Name: Push, At: p, To: Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), p.Z}}
+	}
+	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
+}
+
+// randomly acts as clumsy with probability eps, otherwise as p.
+func randomly(eps float64, p Player) Player {
+	return func(r *rand.Rand, e *Env, w World) Skill {
+		if r.Float64() < eps {
+			return clumsy(r, e, w)
+		}
+		return p(r, e, w)
+	}
+}
+
+// successRate plays a player on the seeds first, first+1, … in turns of the given number
+// of skills and returns the share of episodes in which it solves the task. Equal
+// arguments give equal results.
+func successRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
+	o.RenderMode = env.Text // pictures do not affect the result
+	e, err := New(o)
+	if err != nil {
+		return 0, err
+	}
+	script := func(r *rand.Rand) string { return e.Script(r, p, skills) }
+	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, script)
 }

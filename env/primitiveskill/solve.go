@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"vagen/env"
-	"vagen/env/internal/baseline"
 	"vagen/reward"
 )
 
@@ -110,29 +108,6 @@ func (v verdict) flagged(name string) bool {
 	return false
 }
 
-// Clumsy picks objects at random and puts them anywhere in the workspace.
-func Clumsy(r *rand.Rand, e *Env, world World) Skill {
-	p := Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), uniform(r, e.task.workspace[2])}
-	w := world.w
-	switch {
-	case w.held >= 0:
-		return Skill{Name: Place, At: p}
-	case r.IntN(3) == 0:
-		return Skill{Name: Push, At: p, To: Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), p.Z}}
-	}
-	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
-}
-
-// Noisy acts as Clumsy with probability eps, otherwise as p.
-func Noisy(eps float64, p Player) Player {
-	return func(r *rand.Rand, e *Env, w World) Skill {
-		if r.Float64() < eps {
-			return Clumsy(r, e, w)
-		}
-		return p(r, e, w)
-	}
-}
-
 // Script writes the response with which a player would play the current turn, with at
 // most the given number of skills, in the environment's format. Its statements about the
 // state before and after are true. The environment does not change. Script returns ""
@@ -169,16 +144,4 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 		}
 		return "I run " + strings.Join(list, ", ") + "."
 	})
-}
-
-// successRate plays a player on the seeds first, first+1, … in turns of the given number
-// of skills and returns the share of episodes in which it solves the task. Equal
-// arguments give equal results.
-func successRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
-	o.RenderMode = env.Text // pictures do not affect the result
-	e, err := New(o)
-	if err != nil {
-		return 0, err
-	}
-	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, func(r *rand.Rand) string { return e.Script(r, p, skills) })
 }

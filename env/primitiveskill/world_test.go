@@ -145,7 +145,7 @@ func TestThingsStayOnSomething(t *testing.T) {
 			e := &Env{o: Options{Task: name}, task: spec, world: spec.start(rand.New(rand.NewPCG(1, seed)))}
 			for range 25 {
 				before := e.world.clone()
-				s := Clumsy(r, e, World{e.world.clone()})
+				s := clumsy(r, e, World{e.world.clone()})
 				e.world.do(s)
 				w := e.world
 				what := fmt.Sprintf("%s: %v after %v", name, where(w), s)

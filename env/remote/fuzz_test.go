@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/floats"
 )
 
 // For any request to the Lite routes, the answer has the form that clients expect, and the
@@ -118,11 +118,11 @@ func FuzzAnswerToAStep(f *testing.F) {
 			if marks := strings.Count(out.Observation.Text, env.ImageMark); marks != len(out.Observation.Images) {
 				t.Fatalf("%d marks, %d images", marks, len(out.Observation.Images))
 			}
-			if sum := out.Reward.Sum(); math.IsNaN(sum) || math.IsInf(sum, 0) {
+			if sum := out.Reward.Sum(); !floats.Finite(sum) {
 				t.Fatalf("reward %v", sum)
 			}
 			for _, v := range out.Turn {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
+				if !floats.Finite(v) {
 					t.Fatalf("metric %v", v)
 				}
 			}

@@ -3,11 +3,11 @@ package remote
 import (
 	"fmt"
 	"image"
-	"math"
 	"strings"
 
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -54,7 +54,7 @@ func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
 	case nil:
 	case int64, float64, bool:
 		f, _ := float(v)
-		if math.IsNaN(f) || math.IsInf(f, 0) {
+		if !floats.Finite(f) {
 			return out, fmt.Errorf("%w: the reward is %v", ErrProtocol, f)
 		}
 		if f != 0 {
@@ -92,7 +92,7 @@ func metricsOf(v any) env.Metrics {
 	fields, _ := v.(map[string]any)
 	m := make(env.Metrics, len(fields))
 	for name, v := range fields {
-		if f, ok := float(v); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		if f, ok := float(v); ok && floats.Finite(f) {
 			m[name] = f
 		}
 	}

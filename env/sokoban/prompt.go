@@ -2,7 +2,6 @@ package sokoban
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"vagen/env"
@@ -57,27 +56,8 @@ func (e *Env) ownSystem() string {
 // observationText puts a drawing of the room, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
-	text := e.texts.Later
-	if first {
-		text = e.texts.First
-	}
-	return text(func() string { return e.ownObservation(room, moved, first) }, func() prompts.Values {
-		return prompts.Values{
-			prompts.Observation: room, prompts.Action: words.List(moved),
-			prompts.Turn: strconv.Itoa(e.turn + 1), prompts.Format: e.formatText(),
-		}
-	})
-}
-
-func (e *Env) ownObservation(room string, moved []string, first bool) string {
-	if e.o.Prompt == options.Brief {
-		return words.BriefLevelText(room, e.draw == nil, e.turn+1)
-	}
-	text := words.LevelText("room", room, moved, first)
-	if e.o.LayoutOf(e.o.Rules) == env.Legacy {
-		text += "\n" + e.formatText()
-	}
-	return text
+	l := prompts.Level{Noun: "room", Shown: room, Moved: moved, Turn: e.turn + 1, First: first}
+	return e.texts.Level(&e.o.Level, l, e.formatText)
 }
 
 // formatText describes the response's format, and in which words or notation

@@ -10,11 +10,11 @@ import (
 	"image"
 	"image/png"
 	"io"
-	"math"
 	"net/http"
 	"time"
 
 	"vagen/internal/clock"
+	"vagen/internal/floats"
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
@@ -145,7 +145,7 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (
 	if err := jsontext.Unmarshal(raw, &answer); err != nil {
 		return 0, false, 0, errors.New("the answer is not a JSON object with a number as score")
 	}
-	if answer.Score == nil || math.IsNaN(*answer.Score) || math.IsInf(*answer.Score, 0) {
+	if answer.Score == nil || !floats.Finite(*answer.Score) {
 		return 0, false, 0, errors.New("the answer has no finite score")
 	}
 	return *answer.Score, false, 0, nil

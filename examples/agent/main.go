@@ -17,21 +17,7 @@ import (
 	"strconv"
 )
 
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-	Calls   []call `json:"tool_calls,omitempty"`
-	CallID  string `json:"tool_call_id,omitempty"`
-}
-
-type call struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
+type object = map[string]any
 
 const tools = `[{"type": "function", "function": {"name": "guess", "description": "guesses the number", "parameters":
 	{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`
@@ -49,30 +35,41 @@ func main() {
 // play lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
 func play(secret int) error {
 	colour := []string{"red", "blue"}[secret]
-	ms := []message{{Role: "system", Content: "Find the number."}, {Role: "user", Content: "The box is " + colour + "."}}
+	ms := []any{object{"role": "system", "content": "Find the number."},
+		object{"role": "user", "content": "The box is " + colour + "."}}
 	reward := 0.0
 	for turn := 0; turn < 2 && reward == 0; turn++ {
-		var answer struct{ Choices []struct{ Message message } }
-		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", map[string]any{"model": "policy", "messages": ms,
+		var answer struct {
+			Choices []struct{ Message json.RawMessage }
+		}
+		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", object{"model": "policy", "messages": ms,
 			"tools": json.RawMessage(tools)}, &answer)
 		if err != nil {
 			return err
 		}
-		said := answer.Choices[0].Message
-		ms = append(ms, said)
+		var said struct {
+			Calls []struct {
+				ID       string
+				Function struct{ Arguments string }
+			} `json:"tool_calls"`
+		}
+		if err := json.Unmarshal(answer.Choices[0].Message, &said); err != nil {
+			return err
+		}
+		ms = append(ms, answer.Choices[0].Message)
 		for _, c := range said.Calls {
 			var arguments struct{ Number int }
 			result := "wrong"
 			if json.Unmarshal([]byte(c.Function.Arguments), &arguments) == nil && arguments.Number == secret+1 {
 				result, reward = "right", 1/float64(turn+1)
 			}
-			ms = append(ms, message{Role: "tool", CallID: c.ID, Content: result})
+			ms = append(ms, object{"role": "tool", "tool_call_id": c.ID, "content": result})
 		}
 		if len(said.Calls) == 0 {
-			ms = append(ms, message{Role: "user", Content: "Use the tool."})
+			ms = append(ms, object{"role": "user", "content": "Use the tool."})
 		}
 	}
-	return post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", map[string]any{"reward": reward, "success": reward == 1}, nil)
+	return post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1}, nil)
 }
 
 func post(url string, body, answer any) error {

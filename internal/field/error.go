@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
+	"vagen/internal/floats"
 	"vagen/internal/nearest"
 )
 
@@ -176,7 +176,7 @@ func (c *Checks) Count(key string, n int) {
 
 // Finite refuses infinities and NaN.
 func (c *Checks) Finite(key string, x float64) {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
+	if !floats.Finite(x) {
 		c.Bad(key, "%v, must be finite", x)
 	}
 }

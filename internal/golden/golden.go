@@ -3,7 +3,7 @@
 // The numbers are in the folder given by the environment variable VAGEN_GOLDEN, otherwise in
 // testdata at the root of the module. A relative
 // VAGEN_GOLDEN is relative to the module's root, so that one setting serves the tests of
-// every package.
+// every package. VAGEN_GOLDEN_NEXT names a second folder of the same layout, which has the models of Qwen3.5.
 package golden
 
 import (
@@ -21,8 +21,14 @@ import (
 // not exist.
 func Root(t testing.TB) string {
 	t.Helper()
+	return root(t, "VAGEN_GOLDEN")
+}
+
+// root is the folder that an environment variable names, otherwise testdata.
+func root(t testing.TB, variable string) string {
+	t.Helper()
 	top := moduleRoot(t)
-	dir := os.Getenv("VAGEN_GOLDEN")
+	dir := os.Getenv(variable)
 	switch {
 	case dir == "":
 		dir = filepath.Join(top, "testdata")
@@ -30,9 +36,43 @@ func Root(t testing.TB) string {
 		dir = filepath.Join(top, dir)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		t.Fatalf("golden: %q is not a folder of recorded numbers (VAGEN_GOLDEN=%q)", dir, os.Getenv("VAGEN_GOLDEN"))
+		t.Fatalf("golden: %q is not a folder of recorded numbers (%s=%q)", dir, variable, os.Getenv(variable))
 	}
 	return dir
+}
+
+// Models returns the folders of recorded models that have a checkpoint: those below Root, and those of Qwen3.5
+// below the second folder. It fails the test if there are none.
+func Models(t testing.TB) []string {
+	t.Helper()
+	var dirs []string
+	for variable, name := range map[string]string{"VAGEN_GOLDEN": "*", "VAGEN_GOLDEN_NEXT": "qwen3_5*"} {
+		found, err := filepath.Glob(filepath.Join(root(t, variable), "vlm", name, "manifest.json"))
+		if err != nil {
+			t.Fatalf("golden: %v", err)
+		}
+		for _, path := range found {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), "checkpoint")); err == nil {
+				dirs = append(dirs, filepath.Dir(path))
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		t.Fatalf("golden: no recorded model in %s", Root(t))
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// OfModel returns the path of a file that recorded models of the folder share, such as an image: beside the
+// model, otherwise below Root.
+func OfModel(t testing.TB, model, name string) string {
+	t.Helper()
+	path := filepath.Join(filepath.Dir(model), filepath.FromSlash(name))
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return Path(t, "vlm", filepath.FromSlash(name))
 }
 
 func moduleRoot(t testing.TB) string {

@@ -75,6 +75,25 @@ func TestRootIsTestdataUnlessNamed(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "a", "b.json"), golden.Path(t, "a", "b.json"))
 }
 
+func TestModelsAreThoseOfBothFolders(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"qwen3", "qwen3_5_a"} {
+		files["vlm/"+name+"/manifest.json"], files["vlm/"+name+"/checkpoint/config.json"] = "{}", "{}"
+	}
+	files["vlm/processor/manifest.json"], files["vlm/images/a.png"] = "{}", "" // not a model
+	dir := folder(t, files)
+	t.Setenv("VAGEN_GOLDEN_NEXT", dir)
+	one, two := filepath.Join(dir, "vlm", "qwen3"), filepath.Join(dir, "vlm", "qwen3_5_a")
+	require.Equal(t, []string{one, two}, golden.Models(t))
+	require.Equal(t, filepath.Join(dir, "vlm", "images", "a.png"), golden.OfModel(t, one, "images/a.png"))
+
+	first := folder(t, map[string]string{"vlm/images/b.png": ""})
+	require.Equal(t, []string{two}, golden.Models(t))
+	require.Equal(t, filepath.Join(first, "vlm", "images", "b.png"), golden.OfModel(t, two, "images/b.png"))
+	t.Setenv("VAGEN_GOLDEN_NEXT", first)
+	require.Contains(t, watch(func(t testing.TB) { golden.Models(t) }).fatal, "no recorded model")
+}
+
 func TestAMissingFolderFailsTheTest(t *testing.T) {
 	for _, dir := range []string{"/nowhere/at/all", "go.mod"} {
 		t.Setenv("VAGEN_GOLDEN", dir)

@@ -54,7 +54,13 @@ var rules = map[string]rule{
 	"vagen env show openenv":  {instead: "vagen env --help", why: "asks a server"},
 	"vagen env check openenv": {instead: "vagen env --help", why: "asks a server"},
 	"vagen serve":             {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen gateway":           {instead: "vagen gateway --help", why: "needs a model, and runs until it is interrupted"},
 	"vagen view":              {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+
+	"vagen model create guesser":                {instead: "vagen model create --help", why: "the folder is not the last argument"},
+	"vagen sft sft.train_files=[lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
+	"python agent.py":                           {instead: "vagen version", why: "needs the SDK of OpenAI"},
+	"vagen train guess.yaml":                    {instead: "vagen config check guess.yaml", why: "needs the service"},
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},

@@ -170,7 +170,7 @@ func TestTheRoomsOfTheModelDependOneWay(t *testing.T) {
 	rooms := map[string][]string{
 		"device": nil, "model": {"device"}, "backend": {"device"}, "net": {"device", "model"}, "weights": {"backend", "device", "model", "net"},
 		"generate": {"backend", "device", "model", "net"}, "plan": {"device", "generate", "model", "net"},
-		"learn": {"device", "model", "net", "weights"},
+		"learn": {"backend", "device", "model", "net", "weights"}, "create": {"model", "weights"},
 	}
 	ps := list(t)
 	for name, may := range rooms {

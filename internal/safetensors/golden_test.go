@@ -72,9 +72,8 @@ func TestRecordedFilesCopyExactly(t *testing.T) {
 // in its index.
 func TestRecordedCheckpointsOpen(t *testing.T) {
 	tally := golden.NewTally(t, "vlm/safetensors folders")
-	dirs, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "checkpoint"))
-	require.NoError(t, err)
-	for _, dir := range dirs {
+	for _, dir := range golden.Models(t) {
+		dir = filepath.Join(dir, "checkpoint")
 		tally.Case()
 		r, err := OpenSharded(dir)
 		require.NoError(t, err)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"vagen/internal/regular"
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -31,44 +30,14 @@ type LoRA struct {
 	Pattern string
 }
 
-// decoderPattern matches the linear maps of decoder layers, of all families.
-const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo]|mlp\.(gate|up|down))_proj`
-
 // configureAdapters determines the adapters and the frozen parameters from the options.
-func (m *Model) configureAdapters() error {
-	switch lora := m.opts.LoRA; {
-	case lora != nil && m.opts.Adapter != "":
-		return fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings", ErrOption)
-	case lora != nil:
-		m.adapter = &peft.Config{Rank: lora.Rank, Alpha: lora.Alpha, RankStabilized: lora.RankStabilized, Targets: lora.Targets, Pattern: lora.Pattern}
-		if len(lora.Targets) == 0 && lora.Pattern == "" {
-			m.adapter.Pattern = decoderPattern
-		}
-	case m.opts.Adapter != "":
-		c, err := weights.ReadAdapterConfig(m.opts.Adapter, m.opts.Log)
-		if err != nil {
-			return err
-		}
-		if len(c.Saved) > 0 {
-			return fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", m.opts.Adapter, peft.ErrConfig, c.Saved)
-		}
-		m.adapter = &c
+func (m *Model) configureAdapters() (err error) {
+	var lora *peft.Config
+	if l := m.opts.LoRA; l != nil {
+		lora = &peft.Config{Rank: l.Rank, Alpha: l.Alpha, RankStabilized: l.RankStabilized, Targets: l.Targets, Pattern: l.Pattern}
 	}
-	if m.adapter != nil {
-		if err := m.adapter.Check(); err != nil {
-			return fmt.Errorf("vlm: %w: LoRA: %w", ErrOption, err)
-		}
-		m.cfg.LoRA = &model.LoRA{Rank: m.adapter.Rank, Scale: m.adapter.Scale(), Match: m.adapter.Match()}
-		var err error
-		if m.opts.LoRA != nil {
-			err = weights.AbsentTargets(m.cfg, m.adapter.Targets)
-		}
-		if err == nil {
-			err = weights.CheckTargets(m.cfg)
-		}
-		if err != nil {
-			return fmt.Errorf("vlm: %w: LoRA: %w", ErrOption, err)
-		}
+	if m.adapter, err = weights.Adapt(m.cfg, lora, m.opts.Adapter, m.opts.Log); err != nil {
+		return err
 	}
 	return weights.Freeze(m.cfg, m.opts.Freeze)
 }
@@ -105,7 +74,7 @@ func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
 	case m.adapter == nil:
 		return fmt.Errorf("vlm: %w: the model has no adapters to export", ErrOption)
 	}
-	return m.actor.SaveAdapter(ctx, *m.adapter, m.dir, dir)
+	return m.sets.Actor.SaveAdapter(ctx, *m.adapter, m.dir, dir)
 }
 
 // Export writes the policy to dir as a self-contained Hugging Face folder: adapters are
@@ -117,5 +86,5 @@ func (m *Model) Export(ctx context.Context, dir string) error {
 	if m.closed {
 		return ErrClosed
 	}
-	return m.actor.SaveModel(ctx, m.dir, dir, false)
+	return m.sets.Actor.SaveModel(ctx, m.dir, dir, false)
 }

@@ -8,10 +8,11 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/plugin"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestAutotuningIsRefusedWithoutAGPU(t *testing.T) {
-	dir := tinyFolder(t, model.Llama, nil)
+	dir := vlmtest.Folder(t, model.Llama, nil)
 	for _, backend := range []string{"", backend.Auto, backend.XLA, backend.Go} {
 		_, err := Open(t.Context(), dir, Options{Backend: backend, Autotune: "kernels.txt"})
 		require.ErrorIs(t, err, ErrOption, backend)
@@ -23,7 +24,7 @@ func TestAutotuningIsRefusedWithoutAGPU(t *testing.T) {
 
 // Check refuses a GPU that does not exist, so that a run leaves no folder behind.
 func TestCheckNeedsTheGPU(t *testing.T) {
-	dir := tinyFolder(t, model.Llama, nil)
+	dir := vlmtest.Folder(t, model.Llama, nil)
 	_, err := Check(t.Context(), dir, Options{Backend: backend.CUDA})
 	if plugin.RequireGPU() == nil {
 		require.NoError(t, err)

@@ -10,58 +10,60 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // The same model in pure Go and on XLA, if available: conversations with images,
 // continued once, and the gradient of a joint loss. The backends sum in different orders:
-// rowDrift and gradLimit bound the differences. There are few shapes, because XLA compiles
+// rowDrift and vlmtest.GradLimit bound the differences. There are few shapes, because XLA compiles
 // each of them.
 func TestBackendsAgree(t *testing.T) {
 	t.Parallel()
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	o := Options{Critic: SharedCritic, CacheTokens: 256, MicroTokens: 256}
 	pure := openTiny(t, dir, o)
-	o.Backend = testBackend()
+	o.Backend = vlmtest.Backend()
 	other := openTiny(t, dir, o)
 	t.Logf("%s and %s", pure.Backend(), other.Backend())
 
-	image := func(seed uint64) []policy.Message { return say("<image> left?", drawing(seed, 24, 24)) }
-	played, again := stories{}, stories{}
+	image := func(seed uint64) []policy.Message { return vlmtest.Say("<image> left?", vlmtest.Drawing(seed, 24, 24)) }
+	played, again := vlmtest.Stories{}, vlmtest.Stories{}
 	for _, prompts := range [][]policy.Prompt{
-		{{Conversation: 1, Messages: say("right"), Seed: 1}, {Conversation: 2, Messages: image(1), Seed: 2}, {Conversation: 3, Messages: image(2), Seed: 3}},
-		{{Conversation: 2, Messages: say("on"), Seed: 4}, {Conversation: 1, Messages: say("go on"), Seed: 5}},
+		{{Conversation: 1, Messages: vlmtest.Say("right"), Seed: 1}, {Conversation: 2, Messages: image(1), Seed: 2}, {Conversation: 3, Messages: image(2), Seed: 3}},
+		{{Conversation: 2, Messages: vlmtest.Say("on"), Seed: 4}, {Conversation: 1, Messages: vlmtest.Say("go on"), Seed: 5}},
 	} {
-		played.play(t, pure, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
-		again.play(t, other, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
+		played.Play(t, pure, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
+		again.Play(t, other, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
 	}
 	for key := range played {
-		require.Equal(t, played[key].tokens, again[key].tokens)
-		requireNear(t, played[key].logProbs, again[key].logProbs, rowDrift, "log-probs while writing")
+		require.Equal(t, played[key].Tokens, again[key].Tokens)
+		vlmtest.RequireNear(t, played[key].LogProbs, again[key].LogProbs, vlmtest.Drift, "log-probs while writing")
 	}
 
-	b := playedBatch(t, pure)
+	b := vlmtest.PlayedBatch(t, pure.sets, pure.text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32
 	for _, m := range []*Model{pure, other} {
-		g, _ := gradientsBy(t, m, b, aim)
-		grads = append(grads, g)
+		_, err := m.Accumulate(t.Context(), b, aim)
+		require.NoError(t, err)
+		grads = append(grads, vlmtest.Read(t, vlmtest.OpenSums(m.sets.Actor.Open)))
 	}
-	requireGradients(t, grads[0], grads[1])
+	vlmtest.RequireGradients(t, grads[0], grads[1])
 }
 
 // The first round allocates permanent arrays, such as moments; later rounds must not
 // change the numbers of arrays and goroutines.
 func TestNothingLeaksRoundAfterRound(t *testing.T) {
 	m := newTiny(t, model.Qwen3VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 64})
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	var arrays, bytes int64
 	goroutines := 0
 	for round := range 6 {
-		playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 6})
+		vlmtest.PlayOn(t, m, m.ReadsImages(), policy.Sampling{Temperature: 1, MaxTokens: 6})
 		m.Forget(1, 2)
 		_, err := m.Score(t.Context(), &rows, want, everything, 1)
 		require.NoError(t, err)
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
 		n, b := m.dev.Live()

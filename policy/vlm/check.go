@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/weights"
@@ -63,15 +64,14 @@ func (m *Model) checkPolicy() error {
 
 func (m *Model) checkCritic() error {
 	dir := m.opts.CriticPath
-	if m.opts.Critic != SeparateCritic || dir == "" || sameFolder(dir, m.dir) {
+	if m.opts.Critic != SeparateCritic || dir == "" || learn.SameFolder(dir, m.dir) {
 		return nil // none, or a copy of the policy
 	}
-	spec := *m.cfg
-	spec.Critic, spec.Tied = true, false
+	spec := learn.CriticSpec(m.cfg)
 	if _, err := os.Stat(filepath.Join(dir, peft.ConfigFile)); err != nil {
-		return weights.CheckTensors(dir, &spec)
+		return weights.CheckTensors(dir, spec)
 	}
-	stored, err := weights.OpenCriticAdapter(dir, &spec, m.adapter, m.opts.Log)
+	stored, err := weights.OpenCriticAdapter(dir, spec, m.adapter, m.opts.Log)
 	if err != nil {
 		return err
 	}

@@ -2,24 +2,13 @@ package vlm
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
+	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 )
 
-// The folders of a checkpoint.
-const (
-	actorFolder     = "actor"     // the policy, in the layout it was loaded from
-	criticFolder    = "critic"    // a separate critic, or a shared one's value head
-	optimizerFolder = "optimizer" // moments, and float32 masters where the weights are stored in a narrower type
-)
-
 // ErrCheckpoint is wrapped by errors about checkpoints that do not fit the model.
-var ErrCheckpoint = errors.New("checkpoint does not fit the model")
+var ErrCheckpoint = learn.ErrCheckpoint
 
 // Save implements policy.Learner. It writes the folders actor, critic and optimizer to
 // dir. actor loads in transformers and vLLM; with adapters it is a PEFT folder with only
@@ -33,45 +22,41 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	if m.closed {
 		return ErrClosed
 	}
-	return m.write(ctx, dir, m.actor, m.critic)
+	return m.sets.Save(ctx, dir)
 }
 
-// write saves the learners from the device, or copies of them. It does not read mutable
-// state of the model. critic may be nil.
-func (m *Model) write(ctx context.Context, dir string, actor, critic *learn.Learner) error {
-	switch entries, err := os.ReadDir(dir); {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("vlm: save: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("vlm: save: %s is not empty: %w", dir, fs.ErrExist)
+// Restore replaces weights and optimiser state by those of a checkpoint that Save wrote.
+// The reference policy is unchanged. All conversations end.
+//
+// All files are checked first. Tensors that are missing, misshapen or not finite are listed
+// together in an error that wraps ErrCheckpoint, and the model is unchanged.
+func (m *Model) Restore(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
 	}
-	save := func(l *learn.Learner, dir string) error {
-		if m.adapter != nil {
-			return l.SaveAdapter(ctx, *m.adapter, m.dir, dir)
-		}
-		return l.SaveModel(ctx, m.dir, dir, false)
-	}
-	if err := save(actor, filepath.Join(dir, actorFolder)); err != nil {
-		return err
-	}
-	switch {
-	case critic != nil:
-		if err := save(critic, filepath.Join(dir, criticFolder)); err != nil {
-			return err
-		}
-	case m.opts.Critic == SharedCritic:
-		if err := actor.SaveModel(ctx, m.dir, filepath.Join(dir, criticFolder), true); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, optimizerFolder), 0o755); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	if err := actor.SaveOptimizer(ctx, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
-		return err
-	}
-	if critic == nil {
-		return nil
-	}
-	return critic.SaveOptimizer(ctx, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
+	return m.sets.Restore(ctx, dir, m.gen.DropSessions)
 }
+
+// snapshot is a copy of a model's state in host memory.
+type snapshot struct{ sets *learn.Sets }
+
+// Snapshot implements policy.Snapshotter. It uses four bytes of host memory for each weight
+// and eight more for each trained one, until the snapshot is saved and garbage collected;
+// with adapters the base weights are not copied.
+func (m *Model) Snapshot(ctx context.Context) (policy.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	c, err := m.sets.Copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{c}, nil
+}
+
+// Save implements policy.Snapshot.
+func (s *snapshot) Save(ctx context.Context, dir string) error { return s.sets.Save(ctx, dir) }

@@ -44,7 +44,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 		return err
 	}
 	m.opened, m.devices, m.dev = opened, opened.All, opened.All[0]
-	m.tree, m.leaves = opened.Divided, opened.Parts
+	if opened.Divided {
+		m.parts = opened.Parts
+	}
 	if o.TokensPerCall > 1 && m.dev.PureGo() {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall, m.dev.Name())
 	}

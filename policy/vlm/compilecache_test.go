@@ -18,6 +18,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/exestore"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // cached is what a process reports that opened a model with a folder of executables.
@@ -29,22 +30,22 @@ type cached struct {
 // useModel generates, scores and trains with a folder of executables, or without one.
 func useModel(t *testing.T, dir, folder string) cached {
 	t.Helper()
-	m := openTiny(t, dir, Options{Backend: testBackend(), CompileCache: folder, MicroTokens: 64})
+	m := openTiny(t, dir, Options{Backend: vlmtest.Backend(), CompileCache: folder})
 	h := sha256.New()
 	prompts := []policy.Prompt{
-		{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say(" box?"), Seed: 2},
+		{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say(" box?"), Seed: 2},
 	}
 	played, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 6})
 	require.NoError(t, err)
 	for _, c := range played {
 		fmt.Fprintln(h, c.Tokens, c.LogProbs)
 	}
-	rows, want := fourRows(t, m)
+	rows, want := vlmtest.FourRows(t, m.text)
 	scores, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Entropy: true}, 1)
 	require.NoError(t, err)
 	fmt.Fprintln(h, scores)
-	train(t, m, 2)
-	saved := files(t, save(t, m))
+	vlmtest.Train(t, m.sets, m.text, 2)
+	saved := vlmtest.Files(t, save(t, m))
 	for _, name := range slices.Sorted(maps.Keys(saved)) {
 		fmt.Fprintln(h, name, saved[name])
 	}
@@ -89,7 +90,7 @@ func keeping(t *testing.T, dir, folder string) (got cached, err error) {
 // requireStore skips a test where executables are not kept.
 func requireStore(t *testing.T) {
 	t.Helper()
-	if d := testDevice(t); d.PureGo() || runtime.GOOS != "linux" {
+	if d := vlmtest.Device(t); d.PureGo() || runtime.GOOS != "linux" {
 		t.Skipf("the backend is %s on %s", d.Name(), runtime.GOOS)
 	}
 }
@@ -99,7 +100,8 @@ func requireStore(t *testing.T) {
 func TestASecondProcessCompilesNothing(t *testing.T) {
 	t.Parallel()
 	requireStore(t)
-	dir, folder := tinyFolder(t, model.Qwen2, nil), filepath.Join(t.TempDir(), "executables")
+	dir := vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"num_hidden_layers": 1})
+	folder := filepath.Join(t.TempDir(), "executables")
 	without := useModel(t, dir, CompileCacheOff)
 	require.Equal(t, 0, without.Loaded+without.Compiled, "counted by the store")
 	first, err := keeping(t, dir, folder)
@@ -130,12 +132,12 @@ func TestASecondProcessCompilesNothing(t *testing.T) {
 
 func TestCompileCacheIsChosen(t *testing.T) {
 	requireStore(t)
-	dir, home := tinyFolder(t, model.Qwen2, nil), t.TempDir()
+	dir, home := vlmtest.Folder(t, model.Qwen2, nil), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", home)
 	folder := filepath.Join(home, "other")
 	open := func(choice, variable string) (string, error) {
 		t.Setenv(CompileCacheVariable, variable)
-		m, err := Open(t.Context(), dir, Options{Backend: testBackend(), CompileCache: choice})
+		m, err := Open(t.Context(), dir, Options{Backend: vlmtest.Backend(), CompileCache: choice})
 		if err != nil {
 			return "", err
 		}

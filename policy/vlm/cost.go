@@ -19,7 +19,7 @@ func (m *Model) Cost(step Step, rows, tokens int) (Cost, error) {
 
 // microBatches returns the number of micro-batches of rows of equal length.
 func (m *Model) microBatches(rows, tokens int) int {
-	k := m.packer(m.net)
+	k := m.sets.Packer(m.net)
 	full := k.PerPack(net.Bucket(tokens))
 	return (rows + full - 1) / full
 }

@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestCountIsWhatGenerateReads counts openings and continuations, after responses
@@ -18,7 +19,7 @@ func TestCountIsWhatGenerateReads(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	prompts := asks()
+	prompts := vlmtest.Asks()
 	for range 3 {
 		var want []int
 		for _, p := range prompts {
@@ -29,13 +30,13 @@ func TestCountIsWhatGenerateReads(t *testing.T) {
 		for i := range prompts {
 			require.NoError(t, got[i].Err)
 			require.Len(t, got[i].Context, want[i])
-			prompts[i].Messages = say("on <image>", drawing(uint64(i), 16, 8))
+			prompts[i].Messages = vlmtest.Say("on <image>", vlmtest.Drawing(uint64(i), 16, 8))
 		}
 	}
 	require.NotEqual(t, count(prompts[0]), count(policy.Prompt{Messages: prompts[0].Messages}), "an opening is no continuation")
-	past := append(say("left?"), policy.Message{Role: policy.Assistant, Text: "right"})
-	require.Greater(t, count(policy.Prompt{Messages: append(past, say("sure?")...)}), count(policy.Prompt{Messages: say("sure?")}), "an opening may repeat earlier turns")
-	_, err := m.Count(policy.Prompt{Messages: say("<image>")})
+	past := append(vlmtest.Say("left?"), policy.Message{Role: policy.Assistant, Text: "right"})
+	require.Greater(t, count(policy.Prompt{Messages: append(past, vlmtest.Say("sure?")...)}), count(policy.Prompt{Messages: vlmtest.Say("sure?")}), "an opening may repeat earlier turns")
+	_, err := m.Count(policy.Prompt{Messages: vlmtest.Say("<image>")})
 	require.ErrorContains(t, err, "vlm: ")
 	require.NoError(t, m.Close())
 	_, err = m.Count(prompts[0])

@@ -2,9 +2,9 @@
 // XLA through GoMLX. A Model implements policy.Learner: it writes responses with
 // their log-probs, scores rows of tokens, and takes optimiser steps on them.
 //
-//	folder                       model
-//	Qwen2.5-VL, Qwen3-VL         decoder and vision tower
-//	Qwen2, Qwen3, Llama          decoder
+//	folder                                 model
+//	Qwen2.5-VL, Qwen3-VL, Qwen3.5          decoder and vision tower
+//	Qwen2, Qwen3, Llama, Qwen3.5's text    decoder
 //
 // Open reads a folder in the Hugging Face layout (config.json, safetensors,
 // tokenizer files). Save and Export write folders that transformers and vLLM load.

@@ -10,6 +10,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/processor"
 )
 
@@ -19,8 +20,8 @@ func writeGeneration(t *testing.T, dir, text string) {
 }
 
 func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
-	prompt := policy.Prompt{Conversation: 1, Seed: 5, Messages: say("left?")}
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	prompt := policy.Prompt{Conversation: 1, Seed: 5, Messages: vlmtest.Say("left?")}
 	o := policy.Sampling{Temperature: 1, MaxTokens: 8}
 	generate := func() (*Model, policy.Completion) {
 		m := openTiny(t, dir, Options{})
@@ -36,7 +37,7 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 	require.Equal(t, free.Tokens[:3], ended.Tokens)
 	require.Equal(t, policy.StopEnd, ended.Stop)
 	require.NotContains(t, free.Tokens[:2], free.Tokens[2])
-	prompt.Messages = say("right?")
+	prompt.Messages = vlmtest.Say("right?")
 	next, err := m.Generate(t.Context(), []policy.Prompt{prompt}, o)
 	require.NoError(t, err)
 	require.Equal(
@@ -45,7 +46,7 @@ func TestEveryEndTokenOfGenerationConfigEndsAResponse(t *testing.T) {
 }
 
 func TestModelFoldersWithUnusableGenerationConfigsAreRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	writeGeneration(t, dir, `{"eos_token_id": [1, 272], "temperature": "hot"}`)
 	_, err := describe(dir, Options{})
 	require.ErrorContains(t, err, "generation_config.json")
@@ -55,7 +56,7 @@ func TestModelFoldersWithUnusableGenerationConfigsAreRefused(t *testing.T) {
 
 // What the device computes from pixels and what Processor.Normalize computes have the same settings.
 func TestTheDeviceRescalesPixelsAsTheProcessorDoes(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	c := processor.Qwen25VL()
 	c.PatchSize, c.MinPixels, c.MaxPixels = 4, 64, 4096
 	c.Rescale, c.Mean, c.Std = 1.0/127.5, [3]float64{1, 0.9, 0.8}, [3]float64{0.3, 0.2, 0.1}

@@ -15,6 +15,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // dumpHLO names the folder into which a child process of a test writes its programs.
@@ -48,7 +49,7 @@ var (
 // inspect runs a tiny model in a process that writes its programs, and returns them.
 func inspect(t *testing.T) []compiled {
 	t.Helper()
-	if d := testDevice(t); d.PureGo() || d.Accelerator() {
+	if d := vlmtest.Device(t); d.PureGo() || d.Accelerator() {
 		t.Skipf("the backend is %s, not XLA on a CPU", d.Name())
 	}
 	dir := t.TempDir()
@@ -79,7 +80,7 @@ func TestChildForInspection(t *testing.T) {
 	if os.Getenv(dumpHLO) == "" {
 		t.Skip("only in a child of another test")
 	}
-	dir := tinyFolder(t, model.Llama, object{"vocab_size": inspectedVocab})
+	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"vocab_size": inspectedVocab})
 	m := openTiny(t, dir, Options{Backend: backend.XLA, MicroTokens: inspectedMicro, HeadTokens: inspectedHead})
 	rows := &policy.Rows{Offsets: []int{0}}
 	for range 6 {
@@ -100,7 +101,7 @@ func TestChildForInspection(t *testing.T) {
 	_, err = m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 	require.NoError(t, err)
 	_, err = m.Generate(
-		t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("go right")}}, policy.Sampling{MaxTokens: 4},
+		t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("go right")}}, policy.Sampling{MaxTokens: 4},
 	)
 	require.NoError(t, err)
 }

@@ -7,161 +7,23 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
-
-// hybrid is a family of this test: a recurrent layer before every layer with attention. Nothing
-// but this file knows it.
-const hybrid model.Family = "hybrid_of_tests"
-
-func init() {
-	model.RegisterFamily(hybrid, func(text []byte, c *model.Config) (map[string]model.Layer, error) {
-		own := &recurrent{hidden: c.Text.Hidden, width: 6, taps: 3, eps: c.Text.Eps}
-		keys := struct {
-			Width *int `json:"recurrent_width"`
-		}{&own.width}
-		for i := len(c.Text.Types); i < c.Text.Layers; i++ {
-			c.Text.Types = append(c.Text.Types, []string{"recurrent", "full_attention"}[i%2])
-		}
-		return map[string]model.Layer{"recurrent": own}, json.Unmarshal(text, &keys)
-	})
-}
-
-// recurrent is a layer with a short causal convolution and a decaying sum over its outputs:
-//
-//	u, a = W·norm(x),  y = silu(Σ_j w_j·u_{t−taps+1+j}),  s_t = σ(a)·s_{t−1} + (1−σ(a))·y_t,  x + V·s_t
-//
-// Its cache has the last taps−1 values of u and s.
-type recurrent struct {
-	hidden, width, taps int
-	eps                 float64
-}
-
-func (r *recurrent) Params(base string) []model.Param {
-	one := func(name string, init model.Init, dims ...int) model.Param {
-		return model.Param{Parts: []model.Part{{Name: base + "mixer." + name + ".weight", Dims: dims}}, Dims: dims, Init: init}
-	}
-	return []model.Param{
-		one("norm", model.InitOne, r.hidden), one("in_proj", model.InitNormal, 2*r.width, r.hidden),
-		one("conv1d", model.InitNormal, r.width, 1, r.taps), one("out_proj", model.InitNormal, r.hidden, r.width),
-	}
-}
-
-func (r *recurrent) Merge(weights []*Node) []*Node { return weights }
-
-// mix runs the layer on x [groups, length, hidden] after the cache. Only real [groups, length]
-// tokens change the state, and tokens see only those of the same segment [groups, length].
-func (r *recurrent) mix(w []*Node, x, window, state, real, segment *Node) (y, nextWindow, nextState *Node) {
-	g, n, length, c := x.Graph(), x.Shape().Dimensions[0], x.Shape().Dimensions[1], r.width
-	only := func(x *Node) *Node {
-		return Where(BroadcastToDims(Reshape(real, n, length, 1), x.Shape().Dimensions...), x, ZerosLike(x))
-	}
-	scale := Inverse(Sqrt(AddScalar(ReduceAndKeep(Mul(x, x), ReduceMean, -1), r.eps)))
-	in := DotGeneral(Mul(Mul(x, scale), Reshape(w[0], 1, 1, r.hidden)), []int{2}, nil, w[1], []int{1}, nil)
-	u := only(Slice(in, AxisRange(), AxisRange(), AxisRange(0, c)))
-	decay := only(Neg(Log1P(Exp(Neg(Slice(in, AxisRange(), AxisRange(), AxisRange(c)))))))
-
-	all := Concatenate([]*Node{window, u}, 1)
-	var sum *Node
-	for j := range r.taps {
-		back := r.taps - 1 - j // tokens before the current one
-		tap := Slice(all, AxisRange(), AxisRange(j, j+length))
-		if back > 0 && back < length { // what lies before the first token is the window
-			same := Equal(Slice(segment, AxisRange(), AxisRange(back)), Slice(segment, AxisRange(), AxisRange(0, length-back)))
-			same = Concatenate([]*Node{Slice(BroadcastToDims(Const(g, true), n, length), AxisRange(), AxisRange(0, back)), same}, 1)
-			tap = Where(BroadcastToDims(Reshape(same, n, length, 1), n, length, c), tap, ZerosLike(tap))
-		}
-		tap = Mul(tap, Reshape(Slice(w[2], AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, c))
-		if sum == nil {
-			sum = tap
-		} else {
-			sum = Add(sum, tap)
-		}
-	}
-	fresh := Mul(only(Mul(sum, Sigmoid(sum))), OneMinus(Exp(decay)))
-
-	triangle := Const(g, lowerTriangle(length))
-	total := Einsum("ij,bjc->bic", triangle, decay) // logarithm of the decay from before the first token
-	difference := Sub(Reshape(total, n, length, 1, c), Reshape(total, n, 1, length, c))
-	square := shapes.Make(dtypes.Int32, n, length, length)
-	same := Equal(BroadcastToShape(Reshape(segment, n, length, 1), square), BroadcastToShape(Reshape(segment, n, 1, length), square))
-	sees := LogicalAnd(same, LessOrEqual(Iota(g, square, 2), Iota(g, square, 1)))
-	ok := BroadcastToDims(Reshape(sees, n, length, length, 1), n, length, length, c)
-	weight := Exp(Where(ok, difference, Scalar(g, x.DType(), -1e9)))
-	s := Add(Einsum("bijc,bjc->bic", weight, fresh), Mul(Exp(total), Reshape(state, n, 1, c)))
-	y = Add(x, DotGeneral(s, []int{2}, nil, w[3], []int{1}, nil))
-
-	count := Reshape(ReduceSum(ConvertDType(real, dtypes.Int32), 1), n, 1, 1)
-	place := shapes.Make(dtypes.Int32, n, r.taps-1, length+r.taps-1)
-	last := Equal(Iota(g, place, 2), Add(Iota(g, place, 1), BroadcastToDims(count, place.Dimensions...)))
-	nextWindow = Einsum("bjp,bpc->bjc", ConvertDType(last, x.DType()), all)
-	return y, nextWindow, Reshape(Slice(s, AxisRange(), AxisRange(length-1)), n, c)
-}
-
-func lowerTriangle(n int) [][]float32 {
-	out := make([][]float32, n)
-	for i := range out {
-		out[i] = slices.Concat(slices.Repeat([]float32{1}, i+1), make([]float32, n-i-1))
-	}
-	return out
-}
-
-// packed is Forward's output.
-func (r *recurrent) packed(w []*Node, x *Node, l *model.Layout) *Node {
-	g, n, length := x.Graph(), l.Groups, l.Length
-	real := GreaterOrEqual(l.Segment, ZerosLike(l.Segment))
-	zero := func(dims ...int) *Node { return Zeros(g, shapes.Make(x.DType(), dims...)) }
-	y, _, _ := r.mix(w, Reshape(x, n, length, r.hidden), zero(n, r.taps-1, r.width), zero(n, r.width), real, l.Segment)
-	return Reshape(y, n*length, r.hidden)
-}
-
-func (r *recurrent) Forward(w []*Node, x, _, _ *Node, l *model.Layout) (*Node, model.Kept) {
-	return r.packed(w, x, l), model.Kept{}
-}
-
-func (r *recurrent) Backward(w []*Node, x *Node, _ []*Node, _, _ *Node, l *model.Layout, dy *Node) (*Node, []*Node) {
-	return model.ByGradient(func(w []*Node, x *Node) *Node { return r.packed(w, x, l) }, w, x, dy)
-}
-
-func (r *recurrent) Cache() []model.CacheArray {
-	return []model.CacheArray{{Dims: []int{r.taps - 1, r.width}}, {Dims: []int{r.width}, DType: dtypes.Float32}}
-}
-
-func (r *recurrent) Append(w []*Node, x, _, _ *Node, past *model.Past, fresh *Node) (*Node, []*Node) {
-	n, length := fresh.Shape().Dimensions[0], fresh.Shape().Dimensions[1]
-	one := Zeros(x.Graph(), shapes.Make(dtypes.Int32, n, length))
-	y, window, state := r.mix(w, Reshape(x, n, length, r.hidden), past.Prefix[0], past.Prefix[1], fresh, one)
-	return Reshape(y, n*length, r.hidden), []*Node{window, state}
-}
-
-func (r *recurrent) Step(w []*Node, x, cos, sin *Node, past *model.Past, _ *model.StepKernels) (*Node, []*Node) {
-	n := x.Shape().Dimensions[0]
-	return r.Append(w, x, cos, sin, past, BroadcastToDims(Const(x.Graph(), true), n, 1))
-}
-
-func (r *recurrent) Floats(tokens, _, _ int) (main, again int64) {
-	return int64(3 * tokens * r.width), 0
-}
-
-func (r *recurrent) FLOPs(model.Pass) model.FLOPs { return model.FLOPs{} }
-
-func (r *recurrent) Work(int) float64 { return float64(3 * r.width * r.hidden) }
 
 // Updates of the policy follow the gradient of the loss: along the gradient of each weight the
 // loss falls as fast as its norm says.
 func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, tinyFolder(t, hybrid, object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
-		rows, want := fourRows(t, m)
-		at := weightsOf(t, m.actor)
-		grads, _, _ := gradientsOf(t, m, &policy.Batch{Rows: rows, Weight: evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
+		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
+		rows, want := vlmtest.FourRows(t, m.text)
+		at := weightsOf(t, m.sets.Actor)
+		grads, _, _ := vlmtest.GradientsOf(t, m.sets, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
 		require.Len(t, grads, len(at))
 		for name, g := range grads {
 			var norm float64
@@ -170,7 +32,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 			}
 			norm = math.Sqrt(norm)
 			lossAt := func(step float64) (sum float64) {
-				require.NoError(t, m.actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
+				require.NoError(t, m.sets.Actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
 					x := slices.Clone(at[part.Name])
 					if part.Name == name {
 						for i := range x {
@@ -181,7 +43,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 				}))
 				s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 				require.NoError(t, err)
-				for i, w := range evenly(want) {
+				for i, w := range vlmtest.Evenly(want) {
 					sum -= float64(w) * float64(s.LogProbs[i])
 				}
 				return sum
@@ -195,9 +57,9 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 // The plan counts states once, however long the rows are, and entries by slots.
 func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	t.Parallel()
-	m := newTiny(t, hybrid, Options{})
+	m := newTiny(t, vlmtest.Hybrid, Options{})
 	_, weights := m.dev.Live()
-	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}, policy.Sampling{MaxTokens: 32})
+	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}, {Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
 	s := m.gen.Batches[0]
@@ -210,8 +72,9 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 // A state cannot be cut back to a token at which a row has ended.
 func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
-	o := xlaOptions(t, Options{})
-	dir := tinyFolder(t, hybrid, nil)
+	vlmtest.OnCPU(t)
+	o := Options{Backend: vlmtest.Backend()}
+	dir := vlmtest.Folder(t, vlmtest.Hybrid, nil)
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
@@ -221,7 +84,7 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 
 func TestSettingsOfHybridModelsAreChecked(t *testing.T) {
 	for key, value := range map[string]any{"recurrent_width": "six", "layer_types": []string{"recurrent", "mamba"}} {
-		raw, err := json.Marshal(tinyObject(t, hybrid, object{key: value}))
+		raw, err := json.Marshal(vlmtest.Config(t, vlmtest.Hybrid, vlmtest.Object{key: value}))
 		require.NoError(t, err)
 		_, err = model.ParseConfig(raw)
 		require.ErrorIs(t, err, model.ErrConfig)

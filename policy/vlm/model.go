@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"vagen/internal/regular"
@@ -35,24 +34,12 @@ type Model struct {
 
 	opened  *backend.Devices
 	devices []*device.Device
-	tree    bool // steps, scoring and generation are divided into parts
-	leaves  int  // the number of parts
+	parts   int          // into which steps, scoring and generation are divided; 0 if they are not
+	adapter *peft.Config // nil without LoRA
 
-	group  *learn.Group // of nodes; nil until they are connected
-	images *imageTable  // that the other ranks have, on rank 0, or that were received
-
-	exchangeShare atomic.Uint64 // bits of the devices' communication as a part of the last step's time
-	waitShare     atomic.Uint64 // bits of the wait for other nodes as a part of the last step's time
-	exchangeSent  atomic.Int64  // bytes to other nodes in the last step
-
-	mu     sync.Mutex
-	net    *net.Net
-	actor  *learn.Learner
-	critic *learn.Learner // nil unless separate
-	ref    *learn.Learner // nil without reference
-
-	adapter      *peft.Config             // nil without LoRA
-	zeroAdapters map[string]*device.Array // zero adapters of the reference
+	mu   sync.Mutex
+	net  *net.Net
+	sets *learn.Sets // nil before the weights are loaded
 
 	gen         *generate.Generator // nil before the weights are loaded
 	planned     bool                // the memory of a training step has been logged
@@ -126,10 +113,7 @@ func (m *Model) Close() error {
 	m.closed = true
 	m.leaveGroup()
 	m.gen.DropSessions()
-	m.actor.Free()
-	m.critic.Free()
-	m.ref.Free()
-	m.freeZeroAdapters()
+	m.sets.Free()
 	if m.opened == nil {
 		return nil
 	}
@@ -142,16 +126,7 @@ func (m *Model) Backend() string { return m.dev.Name() }
 // Parameters returns the numbers of trained parameters: of the policy, and of a separate
 // critic.
 func (m *Model) Parameters() (policyCount, criticCount int) {
-	count := func(l *learn.Learner) (n int) {
-		if l == nil {
-			return 0
-		}
-		for _, g := range l.Weights.Groups {
-			n += g.Size()
-		}
-		return n
-	}
-	return count(m.actor), count(m.critic)
+	return m.sets.Actor.Size(), m.sets.Critic.Size()
 }
 
 // Tokenizer returns the model's tokenizer.
@@ -178,12 +153,12 @@ func (m *Model) Gauges() map[string]float64 {
 	nodes := m.opts.Nodes.Count
 	if nodes > 1 {
 		out["nodes"] = float64(nodes)
-		out["exchange_sent_mb"] = float64(m.exchangeSent.Load()) / 1e6
-		out["exchange_wait_share"] = math.Float64frombits(m.waitShare.Load())
+		out["exchange_sent_mb"] = float64(m.sets.Exchange.Sent.Load()) / 1e6
+		out["exchange_wait_share"] = math.Float64frombits(m.sets.Exchange.Wait.Load())
 	}
 	if len(m.devices)*nodes > 1 {
 		out["devices"] = float64(len(m.devices))
-		out["exchange_share"] = math.Float64frombits(m.exchangeShare.Load())
+		out["exchange_share"] = math.Float64frombits(m.sets.Exchange.Share.Load())
 	}
 	return out
 }

@@ -17,7 +17,6 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
@@ -97,14 +96,14 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.group == nil || m.group.ID() == 0 {
+	if m.sets.Group == nil || m.sets.Group.ID() == 0 {
 		return fmt.Errorf("vlm: follow: %w: this process is not connected, or rank 0, which leads", ErrOption)
 	}
-	err := m.follow(ctx)
+	err := m.sets.Follow(ctx)
 	if errors.Is(err, nodes.ErrEnded) {
 		return nil
 	}
-	return fmt.Errorf("vlm: rank %d: %w", m.group.ID(), m.group.Failed(err))
+	return fmt.Errorf("vlm: rank %d: %w", m.sets.Group.ID(), m.sets.Group.Failed(err))
 }
 
 // Connect connects this rank with all others, which must have the same model, weights, number of
@@ -119,7 +118,7 @@ func (m *Model) Connect(ctx context.Context) error {
 		return ErrClosed
 	case n.Count < 2:
 		return fmt.Errorf("vlm: connect: %w: Nodes.Count is %d, must be at least 2", ErrOption, n.Count)
-	case m.group != nil:
+	case m.sets.Group != nil:
 		return fmt.Errorf("vlm: %w: the ranks are connected already", ErrOption)
 	}
 	w, err := n.start(ctx)
@@ -136,22 +135,17 @@ func (m *Model) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	m.group, m.images = &learn.Group{Group: connected}, &imageTable{}
-	for _, l := range []*learn.Learner{m.actor, m.critic, m.ref} {
-		if l != nil {
-			l.Group = m.group
-		}
-	}
+	m.sets.Join(&learn.Group{Group: connected})
 	log.Info("all ranks are connected", "devices", len(m.devices))
 	return nil
 }
 
 func (m *Model) leaveGroup() {
-	if m.group == nil {
+	if m.sets == nil || m.sets.Group == nil {
 		return
 	}
-	if err := m.group.Close(); err != nil {
-		m.opts.Log.Warn("the other ranks may not have ended", "rank", m.group.ID(), "err", err)
+	if err := m.sets.Group.Close(); err != nil {
+		m.opts.Log.Warn("the other ranks may not have ended", "rank", m.sets.Group.ID(), "err", err)
 	}
 }
 
@@ -176,7 +170,7 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 		{Name: "kind of devices", Value: kind},
 		{Name: "version of the backend", Value: version},
 		{Name: "Devices", Value: strconv.Itoa(len(m.devices))},
-		{Name: "number of parts", Value: strconv.Itoa(m.leaves)},
+		{Name: "number of parts", Value: strconv.Itoa(m.opened.Parts)},
 		{Name: "BFloat16", Value: strconv.FormatBool(o.BFloat16)},
 		{Name: "Recompute", Value: string(o.Recompute)},
 		{Name: "MicroTokens", Value: strconv.Itoa(o.MicroTokens)},
@@ -191,22 +185,7 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 		{Name: "AutotuneSHA256", Value: fmt.Sprintf("%q", o.AutotuneSHA256)},
 		{Name: "SHA-256 of config.json", Value: hex.EncodeToString(sum[:])},
 	}
-	for _, l := range []struct {
-		name string
-		*learn.Learner
-	}{{"policy", m.actor}, {"critic", m.critic}, {"reference policy", m.ref}} {
-		if l.Learner == nil {
-			continue
-		}
-		h := sha256.New()
-		for group := range l.Weights.Groups {
-			if err := l.Weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
-				return nil, err
-			}
-		}
-		facts = append(facts, nodes.Fact{Name: "SHA-256 of the weights of the " + l.name, Value: hex.EncodeToString(h.Sum(nil))})
-	}
-	return facts, nil
+	return m.sets.Facts(facts)
 }
 
 // hardware describes what computes: results may differ between kinds of devices and versions.

@@ -3,9 +3,7 @@ package vlm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,38 +17,12 @@ import (
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
-	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
-
-// digests are those of weights and moments.
-func digests(m *Model) (map[string]string, error) {
-	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": m.actor, "critic": m.critic, "reference": m.ref} {
-		if l == nil {
-			continue
-		}
-		all := []*weights.Tensors{l.Weights}
-		if l.Adam != nil {
-			all = append(all, l.Adam.M, l.Adam.V)
-		}
-		h := sha256.New()
-		for _, x := range all {
-			err := x.Each(func(part model.Part, values []float32) error {
-				_, err := fmt.Fprint(h, part.Name, values)
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		out[name] = fmt.Sprintf("%x", h.Sum(nil))
-	}
-	return out, nil
-}
 
 // node is a rank of this process that follows.
 type node struct {
@@ -93,65 +65,8 @@ func (n *node) follow(ctx context.Context, dir string, o Options) (err error) {
 	if err := m.Follow(ctx); err != nil {
 		return err
 	}
-	n.state, err = digests(m)
+	n.state, err = vlmtest.Digests(m.sets)
 	return err
-}
-
-// TestNodesGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
-// in one process and on several nodes, with all weights, adapters, and a frozen tower.
-func TestNodesGiveTheBytesOfOneProcess(t *testing.T) {
-	t.Parallel()
-	for name, shapes := range map[string][][2]int{ // nodes, devices of each
-		"critic and reference": {{2, 1}, {2, 2}},
-		"adapters":             {{2, 1}, {4, 1}},
-		"frozen tower":         {{4, 2}},
-		"rows":                 {{8, 1}},
-		"part for each device": {{2, 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := tinyFolder(t, model.Qwen25VL, nil)
-			train := func(m *Model) (out lived, state map[string]string) {
-				live(t, m, 1, &out)
-				require.NoError(t, m.Tie(t.Context()))
-				saved := save(t, m)
-				live(t, m, 2, &lived{})
-				require.NoError(t, m.Restore(t.Context(), saved))
-				live(t, m, 3, &out)
-				return out, stateOf(t, m)
-			}
-			one := deviceOptions[name]
-			parts := name == "part for each device"
-			if one.SameBytes = !parts; parts {
-				one.PartPerDevice, one.Devices = true, 2
-			}
-			m := openTiny(t, dir, one)
-			want, state := train(m)
-			followers, err := digests(m)
-			require.NoError(t, err)
-			for _, shape := range shapes {
-				o := deviceOptions[name]
-				o.Devices, o.PartPerDevice = shape[1], parts
-				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
-				o, others := startNodes(t, dir, o, shape[0], nil)
-				leader := openTiny(t, dir, o)
-				require.NoError(t, leader.Connect(t.Context()))
-				got, now := train(leader)
-				require.Equal(t, want, got, "%v nodes and devices", shape)
-				require.Equal(t, state, now, "%v nodes and devices", shape)
-				gauges := leader.Gauges()
-				require.Equal(t, float64(shape[0]), gauges["nodes"])
-				require.Positive(t, gauges["exchange_sent_mb"])
-				require.Positive(t, gauges["exchange_share"])
-				require.Positive(t, gauges["exchange_wait_share"])
-				require.Less(t, gauges["exchange_share"]+gauges["exchange_wait_share"], 1.0, "they do not count the same time")
-				require.NoError(t, leader.Close())
-				for i, n := range others {
-					require.NoError(t, <-n.ended)
-					require.Equal(t, followers, n.state, "rank %d of %v", i+1, shape)
-				}
-			}
-		})
-	}
 }
 
 // learnOnce takes a step without playing.
@@ -170,7 +85,7 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 }
 
 func TestNodesThatDifferAreRefused(t *testing.T) {
-	dir, other := tinyFolder(t, model.Qwen2, nil), tinyFolder(t, model.Qwen2, object{"rms_norm_eps": 1e-5})
+	dir, other := vlmtest.Folder(t, model.Qwen2, nil), vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"rms_norm_eps": 1e-5})
 	for says, change := range map[string]func(o *Options){
 		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same":                         func(o *Options) { o.MicroRows = 3 },
 		"Devices is 1 on rank 0 and 2 on rank 1, must be the same":                           func(o *Options) { o.Devices = 2 },
@@ -190,9 +105,9 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "SHA-256 of config.json is ")
 	require.Error(t, <-others[0].ended)
 
-	changed := tinyFolder(t, model.Qwen2, nil)
+	changed := vlmtest.Folder(t, model.Qwen2, nil)
 	require.NoError(t, os.Remove(filepath.Join(changed, "model.safetensors")))
-	require.NoError(t, weights.Write(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, spread(4)))
+	require.NoError(t, weights.Write(changed, openTiny(t, dir, Options{}).cfg, safetensors.F32, vlmtest.Spread(4)))
 	o, others = startNodes(t, changed, Options{}, 2, nil)
 	err = openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorContains(t, err, "SHA-256 of the weights of the policy is ")
@@ -201,22 +116,22 @@ func TestNodesThatDifferAreRefused(t *testing.T) {
 
 // TestALostNodeEndsTheCall: the leader returns an error, and its weights are those of a whole step.
 func TestALostNodeEndsTheCall(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
-	before := stateOf(t, m)
+	before := vlmtest.StateOf(t, m.sets)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
-	require.NoError(t, m.group.Err(), "an error before other ranks take part does not end the group")
+	require.NoError(t, m.sets.Group.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
 	<-others[1].ended
 	err := learnOnce(t.Context(), m, nil)
 	require.Error(t, err)
 	require.ErrorIs(t, err, nodes.ErrFailed)
 	require.ErrorContains(t, err, "rank 2")
-	require.Equal(t, before, stateOf(t, m))
+	require.Equal(t, before, vlmtest.StateOf(t, m.sets))
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
 	for _, n := range []*node{others[0], others[2]} {
 		require.ErrorContains(t, <-n.ended, "rank 2")
@@ -225,7 +140,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 
 // TestAnInterruptedCallLeavesTheGroup: other ranks do not take part in it.
 func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
 	m := openTiny(t, dir, o)
 	require.NoError(t, m.Connect(t.Context()))
@@ -233,26 +148,34 @@ func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, learnOnce(ctx, m, nil), context.Canceled)
 	require.NoError(t, learnOnce(t.Context(), m, nil))
+	gauges := m.Gauges()
+	require.Equal(t, 2.0, gauges["nodes"])
+	for _, name := range []string{"exchange_sent_mb", "exchange_share", "exchange_wait_share"} {
+		require.Positive(t, gauges[name], name)
+	}
+	same, err := vlmtest.Digests(m.sets)
+	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.NoError(t, <-others[0].ended)
+	require.Equal(t, same, others[0].state)
 }
 
 // TestDivergedNodesAreNoticed changes one bit of a weight on one node.
 func TestDivergedNodesAreNoticed(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, nil)
 	m := openTiny(t, dir, o)
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
+	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
 		if first {
 			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
 		}
 		return x, nil
 	}))
 	var err error
-	for range len(m.actor.Weights.Groups) + 1 { // each group's turn
+	for range len(m.sets.Actor.Weights.Groups) + 1 { // each group's turn
 		if err = learnOnce(t.Context(), m, nil); err != nil {
 			break
 		}
@@ -262,7 +185,7 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 }
 
 func TestOptionsOfNodesAreChecked(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for says, o := range map[string]Options{
 		"Nodes.Count is 3, must be 1, 2, 4 or 8":                                              {Nodes: Nodes{Count: 3}},
 		"Nodes.Timeout is -1ns, must be positive":                                             {Nodes: Nodes{Count: 2, Timeout: -1}},
@@ -287,41 +210,11 @@ func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 2, func(o *Options) { o.Backend = backend.XLA })
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorIs(t, err, nodes.ErrConfig)
 	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+" on rank 1, must be the same")
 	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on rank 0 and PJRT 0.")
 	require.ErrorContains(t, <-others[0].ended, "kind of devices is ")
-}
-
-// TestLossesTravel: every loss arrives as it was.
-func TestLossesTravel(t *testing.T) {
-	for _, l := range []loss.Policy{
-		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3}, loss.DefaultPPO(),
-	} {
-		sent, err := learn.SendLoss(l)
-		require.NoError(t, err)
-		got, err := sent.Policy()
-		require.NoError(t, err)
-		require.Equal(t, l, got)
-	}
-	sent, err := learn.SendLoss(ownLoss{loss.DefaultPPO()})
-	require.NoError(t, err)
-	got, err := sent.Policy()
-	require.NoError(t, err)
-	require.Equal(t, learn.OnNode0{}, got, "rank 0 evaluates a loss of another package")
-	_, err = (&learn.SentLoss{Kind: "os.File"}).Policy()
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-}
-
-func TestOrdersWithBadImagesAreRefused(t *testing.T) {
-	table := &imageTable{}
-	_, err := table.read(&order{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000, RGB: []byte{1}}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Images: []sentImage{{Hash: []byte{1}}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Refs: [][]int{{5}}})
-	require.ErrorIs(t, err, nodes.ErrProtocol)
 }

@@ -3,6 +3,7 @@ package vlm
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func TestOpenListsAllBadOptions(t *testing.T) {
@@ -34,12 +36,12 @@ func TestOpenListsAllBadOptions(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
-	good := tinyFolder(t, model.Qwen25VL, nil)
+	good := vlmtest.Folder(t, model.Qwen25VL, nil)
 	file := filepath.Join(good, "model.safetensors")
 	require.FileExists(t, file)
-	change := func(changes object) func(t *testing.T, dir string) {
+	change := func(changes vlmtest.Object) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
-			raw, err := json.Marshal(tinyObject(t, model.Qwen25VL, changes))
+			raw, err := json.Marshal(vlmtest.Config(t, model.Qwen25VL, changes))
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
 		}
@@ -48,7 +50,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
 	}
 	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T, dir string) {
-		return func(t *testing.T, dir string) { edit(t, filepath.Join(dir, "model.safetensors"), f) }
+		return func(t *testing.T, dir string) { vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), f) }
 	}
 	for name, c := range map[string]struct {
 		harm   func(t *testing.T, dir string)
@@ -60,17 +62,17 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		"config is not JSON": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o644))
 		}, Options{}, nil, nil},
-		"unknown family":                       {change(object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
+		"unknown family":                       {change(vlmtest.Object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
 		"no tokenizer":                         {remove("tokenizer.json"), Options{}, os.ErrNotExist, []string{"tokenizer.json"}},
 		"no image processor":                   {remove("preprocessor_config.json"), Options{}, os.ErrNotExist, []string{"preprocessor_config.json"}},
 		"no weights":                           {remove("model.safetensors"), Options{}, nil, []string{"model.safetensors"}},
-		"embedding smaller than the tokenizer": {change(object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
+		"embedding smaller than the tokenizer": {change(vlmtest.Object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
 		"patches of another size": {func(t *testing.T, dir string) {
-			vision := maps.Clone(tinyObject(t, model.Qwen25VL, nil)["vision_config"].(object))
+			vision := maps.Clone(vlmtest.Config(t, model.Qwen25VL, nil)["vision_config"].(vlmtest.Object))
 			vision["patch_size"] = 8
-			change(object{"vision_config": vision})(t, dir)
+			change(vlmtest.Object{"vision_config": vision})(t, dir)
 		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower needs 8"}},
-		"another placeholder": {change(object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
+		"another placeholder": {change(vlmtest.Object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
 		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			delete(tensors, "model.norm.weight")
 			delete(tensors, "visual.blocks.0.norm1.weight")
@@ -118,8 +120,8 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 }
 
 func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
-	edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 		tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}}, []float32{1, 2}
 		tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], values["model.embed_tokens.weight"]
 	})
@@ -132,15 +134,15 @@ func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 
 func TestClosedModelsRefuseToWork(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := fourRows(t, m)
-	train(t, m, 1)
-	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	rows, want := vlmtest.FourRows(t, m.text)
+	vlmtest.Train(t, m.sets, m.text, 1)
+	_, err := m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
 	live, bytes := m.dev.Live()
 	require.Equal(t, []int64{0, 0}, []int64{live, bytes}, "everything on the device is free")
-	_, err = m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	_, err = m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = m.Score(t.Context(), &rows, want, everything, 1)
 	require.ErrorIs(t, err, ErrClosed)
@@ -154,8 +156,8 @@ func TestClosedModelsRefuseToWork(t *testing.T) {
 
 func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	train(t, m, 1)
-	good := playedBatch(t, m)
+	vlmtest.Train(t, m.sets, m.text, 1)
+	good := vlmtest.PlayedBatch(t, m.sets, m.text)
 	before := save(t, m)
 	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
 	n := len(good.Tokens)
@@ -207,15 +209,90 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		require.ErrorContains(t, err, "vlm: ")
 	}
 	require.Len(t, good.Tokens, n)
-	requireSameFiles(t, before, save(t, m))
+	vlmtest.RequireSameFiles(t, before, save(t, m))
 }
 
 func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 	for _, c := range []Critic{NoCritic, SharedCritic} {
 		m := newTiny(t, model.Qwen2, Options{Critic: c})
-		b := playedBatch(t, m)
+		b := vlmtest.PlayedBatch(t, m.sets, m.text)
 		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1}, policy.DefaultOptimizer())
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
 	}
+}
+
+func TestTokensPerCallAreChecked(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	for _, n := range []int{-1, 3, 16} {
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: n})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, fmt.Sprintf("TokensPerCall is %d, must be 0, 1, 2, 4 or 8", n))
+	}
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, TokensPerCall: 2})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "TokensPerCall is 2, must be 0 or 1 on backend go")
+	openTiny(t, dir, Options{TokensPerCall: 1})
+}
+
+func TestOffloadingNeedsWhatItMoves(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
+	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)
+}
+
+// TestSnapshotsOfDividedWeightsWriteTheSame: a policy snapshot of weights that are divided over devices writes what
+// whole ones write, and leaves the model as it was.
+func TestSnapshotsOfDividedWeightsWriteTheSame(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	for _, l := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
+		o := Options{Devices: 4, LoRA: l}
+		whole := openTiny(t, dir, o)
+		o.ShardWeights = true
+		divided := openTiny(t, dir, o)
+		sampling := policy.Sampling{Temperature: 1, MaxTokens: 6}
+		want, err := whole.Generate(t.Context(), vlmtest.Asks(), sampling)
+		require.NoError(t, err)
+		for _, m := range []*Model{whole, divided} {
+			snapshot, err := m.SnapshotPolicy(t.Context())
+			require.NoError(t, err)
+			written, err := snapshot.Generate(t.Context(), vlmtest.Asks(), sampling)
+			require.NoError(t, err)
+			require.Equal(t, want, written)
+			vlmtest.Train(t, m.sets, m.text, 1)
+			require.NoError(t, snapshot.Close())
+		}
+	}
+}
+
+func TestNumbersOfDevicesAreChecked(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	for n, says := range map[int]string{
+		3: "must be 1, 2, 4 or 8", 16: "at most 8 devices are allowed", -2: "must be 1, 2, 4 or 8",
+	} {
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, Devices: n})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, fmt.Sprintf("Devices: bad number of devices: %d, ", n))
+		require.ErrorContains(t, err, says)
+	}
+	m := openTiny(t, dir, Options{Devices: AllDevices, PreferDevices: 4})
+	require.Len(t, m.devices, 1, "a CPU is one device unless more are asked for")
+	require.Zero(t, m.parts)
+}
+
+func TestPartsForEachDeviceExcludeSameBytes(t *testing.T) {
+	_, err := Open(t.Context(), t.TempDir(), Options{Backend: backend.Go, SameBytes: true, PartPerDevice: true})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "SameBytes and PartPerDevice exclude each other")
+}
+
+// A folder with a model is not overwritten, in particular that of the model itself.
+func TestExportRefusesTheFolderOfAModel(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	before := vlmtest.Files(t, dir)
+	m := openTiny(t, dir, Options{})
+	require.ErrorIs(t, m.Export(t.Context(), dir), safetensors.ErrExists)
+	require.Equal(t, before, vlmtest.Files(t, dir))
 }

@@ -10,6 +10,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -20,7 +21,7 @@ const thinking = `{%- for m in messages %}` +
 
 // thinker is a model without a device, whose template opens a thought.
 func thinker(t *testing.T) *Model {
-	dir := tinyFolder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(thinking), 0o644))
 	m, err := describe(dir, Options{})
 	require.NoError(t, err)

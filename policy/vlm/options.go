@@ -19,9 +19,9 @@ type Critic string
 
 // The kinds of critics.
 const (
-	NoCritic       Critic = "none"
-	SharedCritic   Critic = "shared"   // a value head on the policy's own trunk
-	SeparateCritic Critic = "separate" // a model of its own, as in VAGEN
+	NoCritic       Critic = learn.NoCritic
+	SharedCritic   Critic = learn.SharedCritic   // a value head on the policy's own trunk
+	SeparateCritic Critic = learn.SeparateCritic // a model of its own, as in VAGEN
 )
 
 // Recompute selects what the backward pass recomputes instead of keeping it.

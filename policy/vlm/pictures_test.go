@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // Every step shows pictures that no step before has shown.
@@ -15,8 +16,8 @@ func TestProcessedPicturesDoNotPileUpOverSteps(t *testing.T) {
 	var shown [][32]byte // two a step
 	for step := range uint64(5) {
 		out, err := m.Generate(t.Context(), []policy.Prompt{
-			{Conversation: 1, Messages: say("<image> left?", drawing(100+2*step, 24, 24)), Seed: step},
-			{Conversation: 2, Messages: say("<image> left?", drawing(101+2*step, 24, 24)), Seed: step},
+			{Conversation: 1, Messages: vlmtest.Say("<image> left?", vlmtest.Drawing(100+2*step, 24, 24)), Seed: step},
+			{Conversation: 2, Messages: vlmtest.Say("<image> left?", vlmtest.Drawing(101+2*step, 24, 24)), Seed: step},
 		}, policy.Sampling{Temperature: 1, MaxTokens: 4})
 		require.NoError(t, err)
 		shown = append(shown, out[0].Images[0].Hash, out[1].Images[0].Hash)
@@ -25,6 +26,6 @@ func TestProcessedPicturesDoNotPileUpOverSteps(t *testing.T) {
 			_, old := m.text.Pictures.Old[hash]
 			require.Equal(t, i/2+1 >= int(step), fresh || old, "in step %d, a picture of step %d", step, i/2)
 		}
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 	}
 }

@@ -37,26 +37,20 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 
 // Setup returns what plans depend on.
 func (m *Model) planSetup() *plan.Setup {
-	s := &plan.Setup{Net: m.net, Packer: m.packer(m.net), HeadTokens: m.opts.HeadTokens, MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens,
-		Devices: len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sharded(), Narrow: m.gen.NarrowBytes(), Pictures: m.text.Pictures.Growth()}
-	if m.tree {
-		s.Parts = m.leaves
-	}
+	s := &plan.Setup{Net: m.net, Packer: m.sets.Packer(m.net), HeadTokens: m.opts.HeadTokens, MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens,
+		Devices: len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sets.Sharded, Parts: m.parts, Narrow: m.gen.NarrowBytes(), Pictures: m.text.Pictures.Growth()}
 	for _, d := range m.devices {
 		s.Resident += d.Resident()
 	}
-	for _, a := range m.zeroAdapters {
+	for _, a := range m.sets.Zeros {
 		s.Zeros += a.Bytes()
 	}
-	for _, l := range []*learn.Learner{m.actor, m.critic, m.ref} {
-		if l == nil {
-			continue
-		}
+	for _, l := range m.sets.All() {
 		set := plan.Set{Net: l.Net, Held: l.Weights.Bytes()}
-		if l != m.ref {
+		if l != m.sets.Ref {
 			set.Moments = l.MomentBytes
 		}
-		if l != m.actor {
+		if l != m.sets.Actor {
 			set.Parked = l.ParkedBytes()
 		}
 		s.Sets = append(s.Sets, set)

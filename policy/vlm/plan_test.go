@@ -17,6 +17,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/plan"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 func planOf(t *testing.T, m *Model, w Workload) MemoryPlan {
@@ -47,7 +48,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 		"four devices":    {LoRA: &LoRA{Rank: 2, Alpha: 4}, Reference: true, Devices: 4},
 	} {
 		m := newTiny(t, model.Qwen25VL, o)
-		rows, want := fourRows(t, m)
+		rows, want := vlmtest.FourRows(t, m.text)
 		p := planOf(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
 		held := heldBy(m)
 		require.Equal(t, held, p.Weights, name)
@@ -73,13 +74,13 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 // The device's own count of a training step, in which activations are the larger
 // part, is met within a fifth, for every choice of what is computed again.
 func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
-	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4})
+	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4})
 	var before int64
 	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
 		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
@@ -93,17 +94,17 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 
 func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 	t.Parallel()
-	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4, "vocab_size": 2048})
+	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4, "vocab_size": 2048})
 	for _, n := range []int{1, 2, 4, 8} {
 		m := openTiny(t, dir, Options{Devices: n, SameBytes: true, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Offsets: []int{0}}
-		for range 16 {
+		for range 8 {
 			rows.Tokens = append(rows.Tokens, make([]int32, 128)...)
 			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		}
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
-		p := planOf(t, m, Workload{Train: true, Rows: 16, Tokens: 128})
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
+		p := planOf(t, m, Workload{Train: true, Rows: 8, Tokens: 128})
 		var used int64
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		for _, d := range m.devices {
@@ -117,7 +118,7 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	_, weights := m.dev.Live()
-	prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("right"), Seed: 2}}
+	prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say("right"), Seed: 2}}
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
@@ -163,9 +164,9 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 // The plan includes rows that move to another batch, in addition to their old batch,
 // which grows at the same time, and rows of several batches.
 func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
-	dir := tinyFolder(t, model.Qwen2, nil)
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
-	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
+	prompts := vlmtest.Crowd(t, one, false, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
 	for i := range 4 {
 		prompts[8+i].MaxTokens = 40 // so that the last four have room
 	}
@@ -174,7 +175,7 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 		_, weights := m.dev.Live()
 		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
 		require.NoError(t, err)
-		require.True(t, regrouped(m))
+		require.True(t, vlmtest.Regrouped(m.net))
 		require.Equal(t, 384, m.gen.Batches[0].Slots)
 		const inputs = 32 << 10 // of one program, such as masks
 		plan := m.planSetup().AllCaches(Workload{Rows: rows, Tokens: 384})
@@ -259,9 +260,9 @@ func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	var out strings.Builder
 	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
-	rows, want := fourRows(t, m)
-	imitate(t, m, rows, want, 1e-3)
-	imitate(t, m, rows, want, 1e-3)
+	rows, want := vlmtest.FourRows(t, m.text)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
+	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
 	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
 	require.Len(t, lines, 1)
 	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
@@ -274,8 +275,8 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		var out strings.Builder
 		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		m.memoryLimit = func() (int64, string) { return limit, "/some/file" }
-		rows, marks := fourRows(t, m)
-		imitate(t, m, rows, marks, 1e-3)
+		rows, marks := vlmtest.FourRows(t, m.text)
+		vlmtest.Imitate(t, m.sets, rows, marks, 1e-3)
 		require.Equal(t, want, strings.Contains(out.String(), "more memory than available"), limit)
 		if want {
 			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())
@@ -285,4 +286,48 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, strings.Contains(out.String(), "the planned work may need more memory"), limit)
 	}
+}
+
+// TestPlansCountParkedWeights: those of reference and critic are on every device while it scores.
+func TestPlansCountParkedWeights(t *testing.T) {
+	for _, devices := range []int{1, 4} {
+		m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: devices, OffloadReference: true,
+			OffloadCritic: true, OffloadMoments: true, OffloadCriticMoments: true})
+		scoring := planOf(t, m, Workload{Score: true, Rows: 4, Tokens: 32})
+		playing := planOf(t, m, Workload{Generate: true, Rows: 4, Tokens: 32})
+		parked := m.sets.Ref.ParkedBytes() + m.sets.Critic.ParkedBytes()
+		require.Equal(t, int64(devices)*parked, scoring.Weights-playing.Weights)
+	}
+}
+
+// TestAMemoryPlanCountsDividedWeights: on a CPU, whose devices share its memory, the plan has
+// the weights once and a layer of them for each device.
+func TestAMemoryPlanCountsDividedWeights(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	planned := func(shard bool, w Workload) MemoryPlan {
+		m := openTiny(t, dir, Options{Devices: 4, ShardWeights: shard})
+		p, err := m.Plan(w)
+		require.NoError(t, err)
+		return p
+	}
+	m := openTiny(t, dir, Options{})
+	all, largest := m.sets.Actor.Weights.Bytes(), int64(0)
+	for _, g := range m.sets.Actor.Weights.Groups {
+		largest = max(largest, 4*int64(g.Size()))
+	}
+	train := Workload{Train: true, Rows: 8, Tokens: 32}
+	require.Equal(t, 4*all, planned(false, train).Weights)
+	require.Equal(t, all+4*largest, planned(true, train).Weights)
+	play := Workload{Generate: true, Rows: 8, Tokens: 32}
+	decoder := openTiny(t, dir, Options{Devices: 4, ShardWeights: true}).gen.NarrowBytes()
+	require.Greater(t, decoder, all/4)
+	require.Equal(t, planned(false, play).Caches+4*decoder, planned(true, play).Caches)
+}
+
+func TestAPartForEachDeviceTakesFewerSums(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	w := Workload{Train: true, Rows: 64, Tokens: 32}
+	eight := planOf(t, openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2}), w)
+	two := planOf(t, openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true}), w)
+	require.Less(t, two.Gradients, eight.Gradients, "one sum of gradients on a device, not three")
 }

@@ -34,23 +34,24 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, tree: m.tree, leaves: m.leaves, cfg: m.cfg, text: m.text, net: m.net,
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net, sets: &learn.Sets{Setup: m.sets.Setup},
 	}}
-	for i, r := range m.actor.Replicas {
+	actor := m.sets.Actor
+	for i, r := range actor.Replicas {
 		weights, err := l.copy(ctx, r)
 		if err != nil {
 			device.FreeAll(l.own...)
 			return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
 		}
 		if i == 0 {
-			l.m.actor = learn.New(m.net, weights, m.actor.Names)
-			if m.actor.Sharded {
-				l.m.actor.ShareWeights(m.devices)
+			l.m.sets.Actor = learn.New(m.net, weights, actor.Names)
+			if actor.Sharded {
+				l.m.sets.Actor.ShareWeights(m.devices)
 				break
 			}
 			continue
 		}
-		l.m.actor.Replicas = append(l.m.actor.Replicas, &learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
+		l.m.sets.Actor.Replicas = append(l.m.sets.Actor.Replicas, &learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
 	}
 	l.m.gen = l.m.newGenerator()
 	return l, nil

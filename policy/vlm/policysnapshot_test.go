@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestPolicySnapshotsDoNotChange: a policy snapshot samples what the model
@@ -17,15 +18,15 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 8}
 	for name, lora := range map[string]*LoRA{"weights": nil, "adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
 		m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic, LoRA: lora})
-		train(t, m, 1)
-		want := ask(t, m, o, asks())
+		vlmtest.Train(t, m.sets, m.text, 1)
+		want := vlmtest.Ask(t, m, o, vlmtest.Asks())
 		_, before := m.dev.Live()
 
 		l, err := m.SnapshotPolicy(t.Context())
 		require.NoError(t, err)
 		_, held := m.dev.Live()
 		size := 0
-		for _, g := range m.actor.Weights.Groups {
+		for _, g := range m.sets.Actor.Weights.Groups {
 			size += g.Size()
 		}
 		if lora == nil {
@@ -36,18 +37,18 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 
 		var got []policy.Completion
 		var wg sync.WaitGroup
-		wg.Go(func() { got, err = l.Generate(t.Context(), asks(), o) })
-		train(t, m, 2)
+		wg.Go(func() { got, err = l.Generate(t.Context(), vlmtest.Asks(), o) })
+		vlmtest.Train(t, m.sets, m.text, 2)
 		wg.Wait()
 		require.NoError(t, err)
-		for i, p := range asks() {
+		for i, p := range vlmtest.Asks() {
 			require.Equal(t, want[p.Conversation], got[i], "%s: conversation %d", name, p.Conversation)
 		}
-		for key, c := range ask(t, m, o, asks()) {
+		for key, c := range vlmtest.Ask(t, m, o, vlmtest.Asks()) {
 			require.NotEqual(t, want[key].LogProbs, c.LogProbs, "the model itself has moved on")
 		}
-		l.Forget(keysOf(asks())...)
-		n, err := l.(policy.Counter).Count(asks()[0])
+		l.Forget(vlmtest.KeysOf(vlmtest.Asks())...)
+		n, err := l.(policy.Counter).Count(vlmtest.Asks()[0])
 		require.NoError(t, err)
 		require.Len(t, want[1].Context, n)
 
@@ -55,9 +56,9 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 		require.NoError(t, l.Close(), "closing twice does nothing")
 		_, after := m.dev.Live()
 		require.Equal(t, before, after)
-		_, err = l.Generate(t.Context(), asks(), o)
+		_, err = l.Generate(t.Context(), vlmtest.Asks(), o)
 		require.ErrorIs(t, err, ErrClosed)
-		train(t, m, 1)
+		vlmtest.Train(t, m.sets, m.text, 1)
 		require.NoError(t, m.Close())
 		_, err = m.SnapshotPolicy(t.Context())
 		require.ErrorIs(t, err, ErrClosed)

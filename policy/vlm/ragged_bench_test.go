@@ -10,6 +10,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // BenchmarkRaggedResponses is one turn in which one response of each eight, or of
@@ -28,13 +29,13 @@ func BenchmarkRaggedResponses(b *testing.B) {
 		{"even=32", 32, 0, func(int) bool { return true }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			dir := cmp.Or(os.Getenv("VAGEN_BENCH_MODEL"), tinyFolder(b, model.Qwen2, nil))
+			dir := cmp.Or(os.Getenv("VAGEN_BENCH_MODEL"), vlmtest.Folder(b, model.Qwen2, nil))
 			m, err := Open(b.Context(), dir, Options{CacheTokens: 256, MaxRows: c.maxRows})
 			require.NoError(b, err)
 			b.Cleanup(func() { require.NoError(b, m.Close()) })
 			prompts := make([]policy.Prompt, c.rows)
 			for i := range prompts {
-				prompts[i] = policy.Prompt{Conversation: uint64(i), Seed: uint64(i), Messages: say(fmt.Sprint("look ", i, " and go on")), MaxTokens: 6}
+				prompts[i] = policy.Prompt{Conversation: uint64(i), Seed: uint64(i), Messages: vlmtest.Say(fmt.Sprint("look ", i, " and go on")), MaxTokens: 6}
 				if c.long(i) {
 					prompts[i].MaxTokens = 64
 				}
@@ -43,7 +44,7 @@ func BenchmarkRaggedResponses(b *testing.B) {
 			ask := func() {
 				_, err := m.Generate(b.Context(), prompts, policy.Sampling{MaxTokens: 64})
 				require.NoError(b, err)
-				m.Forget(keysOf(prompts)...)
+				m.Forget(vlmtest.KeysOf(prompts)...)
 			}
 			ask() // compiles
 			b.ReportMetric(m.CompileTime().Seconds(), "compile-s")

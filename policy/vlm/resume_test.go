@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // resumable is what a recorded conversation needs.
@@ -27,10 +28,10 @@ func TestAResumedConversationGoesAsTheRecordedOne(t *testing.T) {
 	defer snapshot.Close()
 	s := policy.Sampling{Temperature: 1, MaxTokens: 10}
 	prompts := []policy.Prompt{
-		{Messages: append([]policy.Message{{Role: policy.System, Text: "be good"}}, say("look <image>", drawing(1, 24, 16))...), Seed: 1},
-		{Messages: say("now <image> and <image>", drawing(2, 8, 8), drawing(3, 16, 8)), Seed: 2},
-		{Messages: say("left or right?"), Seed: 3, MaxTokens: 3},
-		{Messages: say("again <image>", drawing(1, 24, 16)), Seed: 4},
+		{Messages: append([]policy.Message{{Role: policy.System, Text: "be good"}}, vlmtest.Say("look <image>", vlmtest.Drawing(1, 24, 16))...), Seed: 1},
+		{Messages: vlmtest.Say("now <image> and <image>", vlmtest.Drawing(2, 8, 8), vlmtest.Drawing(3, 16, 8)), Seed: 2},
+		{Messages: vlmtest.Say("left or right?"), Seed: 3, MaxTokens: 3},
+		{Messages: vlmtest.Say("again <image>", vlmtest.Drawing(1, 24, 16)), Seed: 4},
 	}
 	var turns []policy.Completion
 	for _, p := range prompts {
@@ -95,15 +96,15 @@ func requireResponse(t testing.TB, want, got policy.Completion, what string) {
 	require.Equal(t, want.Tokens, got.Tokens, what)
 	require.Equal(t, want.Stop, got.Stop, what)
 	require.Equal(t, want.Text, got.Text, what)
-	requireNear(t, want.LogProbs, got.LogProbs, rowDrift, what)
+	vlmtest.RequireNear(t, want.LogProbs, got.LogProbs, vlmtest.Drift, what)
 }
 
 // TestTheCountOfAResumedConversationIsOfTheNewMessages: earlier ones are not counted.
 func TestTheCountOfAResumedConversationIsOfTheNewMessages(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	s := policy.Sampling{Temperature: 1, MaxTokens: 6}
-	first := one(t, m, policy.Prompt{Conversation: 1, Messages: say("go left"), Seed: 1}, s)
-	next := policy.Prompt{Conversation: 1, Messages: say("on <image>", drawing(1, 8, 8)), Seed: 2}
+	first := one(t, m, policy.Prompt{Conversation: 1, Messages: vlmtest.Say("go left"), Seed: 1}, s)
+	next := policy.Prompt{Conversation: 1, Messages: vlmtest.Say("on <image>", vlmtest.Drawing(1, 8, 8)), Seed: 2}
 	want, err := m.Count(next)
 	require.NoError(t, err)
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 2, Tokens: slices.Concat(first.Context, first.Tokens)}))
@@ -116,7 +117,7 @@ func TestTheCountOfAResumedConversationIsOfTheNewMessages(t *testing.T) {
 func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	s := policy.Sampling{Temperature: 1, MaxTokens: 6}
-	c := one(t, m, policy.Prompt{Conversation: 1, Messages: say("<image>", drawing(1, 8, 8)), Seed: 1}, s)
+	c := one(t, m, policy.Prompt{Conversation: 1, Messages: vlmtest.Say("<image>", vlmtest.Drawing(1, 8, 8)), Seed: 1}, s)
 	whole := slices.Concat(c.Context, c.Tokens)
 	for what, r := range map[string]policy.Recorded{
 		"it is already open":              {Conversation: 1, Tokens: whole, Images: c.Images},
@@ -135,7 +136,7 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 3, Tokens: whole, Images: c.Images}))
 	m.Forget(3)
-	opened := one(t, m, policy.Prompt{Conversation: 3, Messages: say("<image>", drawing(1, 8, 8)), Seed: 1}, s)
+	opened := one(t, m, policy.Prompt{Conversation: 3, Messages: vlmtest.Say("<image>", vlmtest.Drawing(1, 8, 8)), Seed: 1}, s)
 	require.Equal(t, c.Context, opened.Context, "it is forgotten, so a new one opens")
 	complete := append(slices.Clone(whole), m.text.Tok.Special().TurnEnd)
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 4, Tokens: complete, Images: c.Images}))

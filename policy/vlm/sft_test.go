@@ -100,7 +100,7 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		packed := newTiny(t, model.Qwen2, Options{MicroTokens: 1024})
 		single := newTiny(t, model.Qwen2, Options{MicroRows: 1, MicroTokens: 16})
 		b := examples(t, packed, mode, lines...)
-		packs, err := packed.packer(packed.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
+		packs, err := packed.sets.Packer(packed.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool { return slices.Max(p.Segment) > 0 }), "some examples share a sequence")
 		together, err := packed.Score(t.Context(), &b.Rows, learn.NonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)

@@ -10,6 +10,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
 
@@ -23,19 +24,19 @@ func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
 		for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
 			for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 				t.Run(fmt.Sprint(critic, " ", dtype, " ", lora != nil), func(t *testing.T) {
-					dir := tinyFolder(t, model.Qwen25VL, nil)
+					dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 					require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-					require.NoError(t, weights.Write(dir, configOf(t, dir), dtype, spread(3)))
+					require.NoError(t, weights.Write(dir, vlmtest.ConfigOf(t, dir), dtype, vlmtest.Spread(3)))
 					m := openTiny(t, dir, Options{Critic: critic, Seed: 9, LoRA: lora})
 					for _, steps := range []int{0, 1} {
-						train(t, m, steps)
+						vlmtest.Train(t, m.sets, m.text, steps)
 						want := save(t, m)
 						s, err := m.Snapshot(t.Context())
 						require.NoError(t, err)
-						train(t, m, 1)
+						vlmtest.Train(t, m.sets, m.text, 1)
 						got := filepath.Join(t.TempDir(), "snapshot")
 						require.NoError(t, s.Save(t.Context(), got))
-						requireSameFiles(t, want, got)
+						vlmtest.RequireSameFiles(t, want, got)
 					}
 					s, err := m.Snapshot(t.Context())
 					require.NoError(t, err)
@@ -43,7 +44,7 @@ func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
 					m.Close()
 					got := filepath.Join(t.TempDir(), "snapshot")
 					require.NoError(t, s.Save(t.Context(), got))
-					requireSameFiles(t, want, got)
+					vlmtest.RequireSameFiles(t, want, got)
 					_, err = m.Snapshot(t.Context())
 					require.ErrorIs(t, err, ErrClosed)
 				})

@@ -11,6 +11,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // VAGEN_SOAK is the number of decoding steps; there are a fifth as many optimiser steps.
@@ -23,7 +24,7 @@ func soakSteps(t *testing.T) (steps int, on string) {
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err, "VAGEN_SOAK")
-	return max(n, 200), testBackend()
+	return max(n, 200), vlmtest.Backend()
 }
 
 // soak repeats work n times and measures the memory from the first fifth on, when
@@ -52,10 +53,10 @@ func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
 
 func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 	steps, backend := soakSteps(t)
-	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{Backend: backend, CacheTokens: 128})
+	m := openTiny(t, vlmtest.Folder(t, model.Qwen25VL, nil), Options{Backend: backend, CacheTokens: 128})
 	const response = 20
 	soak(t, m, "pieces of 20 decoding steps", steps/response, func(i int) {
-		prompts := asks()[:2]
+		prompts := vlmtest.Asks()[:2]
 		for k := range prompts {
 			prompts[k].Seed = uint64(2*i + k)
 		}
@@ -64,23 +65,23 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, out, len(prompts))
 			for k := range prompts {
-				prompts[k].Messages = say("on")
+				prompts[k].Messages = vlmtest.Say("on")
 			}
 		}
-		m.Forget(keysOf(prompts)...)
+		m.Forget(vlmtest.KeysOf(prompts)...)
 	})
 	// One response is longer than the others and moves to another batch.
 	soak(t, m, "ragged turns of 50 decoding steps", steps/50, func(i int) {
 		prompts := make([]policy.Prompt, 8)
 		for k := range prompts {
-			prompts[k] = policy.Prompt{Conversation: uint64(k), Seed: uint64(8*i + k), Messages: say("go"), MaxTokens: 3}
+			prompts[k] = policy.Prompt{Conversation: uint64(k), Seed: uint64(8*i + k), Messages: vlmtest.Say("go"), MaxTokens: 3}
 		}
 		prompts[i%8].MaxTokens = 50
 		_, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 3})
 		require.NoError(t, err)
-		m.Forget(keysOf(prompts)...)
+		m.Forget(vlmtest.KeysOf(prompts)...)
 	})
-	require.True(t, regrouped(m))
-	rows, want := fourRows(t, m)
-	soak(t, m, "optimiser steps", steps/5, func(int) { imitate(t, m, rows, want, 1e-3) })
+	require.True(t, vlmtest.Regrouped(m.net))
+	rows, want := vlmtest.FourRows(t, m.text)
+	soak(t, m, "optimiser steps", steps/5, func(int) { vlmtest.Imitate(t, m.sets, rows, want, 1e-3) })
 }

@@ -10,11 +10,12 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
 )
 
 // TestATeacherScoresLikeItself: a reference of another folder and size has that model's log-probs, also after Tie.
 func TestATeacherScoresLikeItself(t *testing.T) {
-	dir, other := tinyFolder(t, model.Qwen3, nil), tinyFolder(t, model.Qwen3, object{"num_hidden_layers": 1})
+	dir, other := vlmtest.Folder(t, model.Qwen3, nil), vlmtest.Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
 	ctx := context.Background()
 	rows := &policy.Rows{Offsets: []int{0, 4}, Tokens: []int32{3, 4, 5, 6}}
 	want := []bool{false, true, true, true}
@@ -27,7 +28,7 @@ func TestATeacherScoresLikeItself(t *testing.T) {
 	require.InDeltaSlice(t, own.LogProbs, got.Reference, 1e-5)
 	require.NotEqual(t, got.LogProbs, got.Reference)
 
-	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: tinyFolder(t, model.Llama, nil)})
+	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: vlmtest.Folder(t, model.Llama, nil)})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "a teacher must be a model of the policy's family qwen3")
 	name := filepath.Join(other, "tokenizer.json")

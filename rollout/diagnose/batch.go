@@ -3,8 +3,8 @@ package diagnose
 import (
 	"errors"
 	"fmt"
-	"math"
 
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -120,7 +120,7 @@ func column(name string, x []float32, mask []bool) ([]float64, error) {
 			continue
 		}
 		v := float64(x[i])
-		if !finite(v) {
+		if !floats.Finite(v) {
 			return nil, fmt.Errorf("diagnose: %s of token %d: %v: %w", name, i, v, ErrNotFinite)
 		}
 		out = append(out, v)
@@ -130,14 +130,12 @@ func column(name string, x []float32, mask []bool) ([]float64, error) {
 
 func checkFinite(name string, x []float64) error {
 	for i, v := range x {
-		if !finite(v) {
+		if !floats.Finite(v) {
 			return fmt.Errorf("diagnose: %s of row %d: %v: %w", name, i, v, ErrNotFinite)
 		}
 	}
 	return nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // spread writes mean, max and min of x under a prefix; nothing if x is empty.
 func spread(dst map[string]float64, prefix string, x []float64) {
@@ -151,20 +149,4 @@ func spread(dst map[string]float64, prefix string, x []float64) {
 	dst[prefix+"/mean"] = sum / float64(len(x))
 	dst[prefix+"/max"] = most
 	dst[prefix+"/min"] = least
-}
-
-// variance is Σ (x − mean)²/(n − 1); 0 for fewer than two numbers.
-func variance(x []float64) float64 {
-	if len(x) < 2 {
-		return 0
-	}
-	var mean, sum float64
-	for _, v := range x {
-		mean += v
-	}
-	mean /= float64(len(x))
-	for _, v := range x {
-		sum += (v - mean) * (v - mean)
-	}
-	return sum / float64(len(x)-1)
 }

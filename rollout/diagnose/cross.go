@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"math"
+
+	"vagen/internal/floats"
 )
 
 // CrossScores are responses scored by the policy under every start state of the batch,
@@ -118,7 +120,7 @@ func (c *CrossScores) check() error {
 		}
 	}
 	for i, v := range c.LogProb {
-		if !finite(v) {
+		if !floats.Finite(v) {
 			return fmt.Errorf("diagnose: cross scores: response %d, start state %d: %v: %w", i/c.Starts, i%c.Starts, v, ErrNotFinite)
 		}
 	}

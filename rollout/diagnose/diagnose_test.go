@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"vagen/internal/floats"
 	"vagen/reward"
 )
 
@@ -338,7 +339,7 @@ func FuzzMeasure(f *testing.F) {
 		got := map[string]float64{}
 		_ = r.Measure(got, b)
 		for name, v := range got {
-			if !finite(v) {
+			if !floats.Finite(v) {
 				t.Fatalf("%s = %v", name, v)
 			}
 			if strings.HasPrefix(name, "template/") && name != "template/index" && (v < 0 || v > 1) {

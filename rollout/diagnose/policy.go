@@ -3,6 +3,7 @@ package diagnose
 import (
 	"math"
 
+	"vagen/internal/floats"
 	"vagen/rollout/filter"
 )
 
@@ -157,11 +158,11 @@ func ExplainedVariance(dst map[string]float64, b *Batch) error {
 	if err != nil || len(target) < 2 {
 		return err
 	}
-	total := variance(target)
+	total := floats.MomentsOf(target).Variance()
 	for i := range target {
 		target[i] -= value[i]
 	}
-	dst["explained_variance"] = 1 - variance(target)/(total+1e-5)
+	dst["explained_variance"] = 1 - floats.MomentsOf(target).Variance()/(total+1e-5)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vagen/internal/byname"
+	"vagen/internal/floats"
 )
 
 // Metric measures a batch and writes the results to dst, under names of its own. If the
@@ -33,7 +34,7 @@ type Registry struct {
 
 // Builtin returns a new registry with the metrics of this package.
 func Builtin(o Options) (*Registry, error) {
-	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !finite(o.ClipLow+o.ClipHigh) {
+	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !floats.Finite(o.ClipLow+o.ClipHigh) {
 		return nil, fmt.Errorf("diagnose: ClipLow, ClipHigh = %v, %v, want 0 or more: %w", o.ClipLow, o.ClipHigh, ErrSetting)
 	}
 	if o.NGram < 1 {
@@ -94,7 +95,7 @@ func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) er
 			errs = append(errs, fmt.Errorf("diagnose: metric %q: %w", name, err))
 		}
 		for _, key := range slices.Sorted(maps.Keys(found)) {
-			if !finite(found[key]) {
+			if !floats.Finite(found[key]) {
 				errs = append(errs, fmt.Errorf("diagnose: metric %q: %s = %v: %w", name, key, found[key], ErrNotFinite))
 				continue
 			}

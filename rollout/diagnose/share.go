@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"vagen/internal/floats"
 )
 
 // AdvantageShare measures which part of the reward drives the updates. A row's influence
@@ -85,7 +87,7 @@ func partTable(b *Batch) (names []string, parts [][]float64, err error) {
 	index := map[string]int{}
 	for row, ps := range b.Parts {
 		for _, p := range ps {
-			if !finite(p.Value) {
+			if !floats.Finite(p.Value) {
 				return nil, nil, fmt.Errorf("diagnose: reward part %q of row %d: %v: %w", p.Name, row, p.Value, ErrNotFinite)
 			}
 			index[p.Name] = 0

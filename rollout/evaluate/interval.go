@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"vagen/internal/floats"
 )
 
 // Level is the confidence level of the intervals in reports.
@@ -41,24 +43,17 @@ var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 // degrees of freedom. A single number has no interval. Sums are computed in the order of
 // xs.
 func MeanOf(xs []float64, level float64) Estimate {
-	n := float64(len(xs))
-	if n == 0 {
+	m := floats.MomentsOf(xs)
+	switch m.N {
+	case 0:
 		return unknown
+	case 1:
+		return Estimate{Mean: m.Mean, Low: math.NaN(), High: math.NaN(), N: 1}
 	}
-	var sum, squares float64
-	for _, x := range xs {
-		sum += x
-	}
-	mean := sum / n
-	if n < 2 {
-		return Estimate{Mean: mean, Low: math.NaN(), High: math.NaN(), N: 1}
-	}
-	for _, x := range xs {
-		squares += (x - mean) * (x - mean)
-	}
+	n := float64(m.N)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.5 + level/2)
-	half := t * math.Sqrt(squares/(n-1)/n)
-	return Estimate{Mean: mean, Low: mean - half, High: mean + half, N: len(xs)}
+	half := t * math.Sqrt(m.Variance()/n)
+	return Estimate{Mean: m.Mean, Low: m.Mean - half, High: m.Mean + half, N: m.N}
 }
 
 var _ json.Marshaler = Estimate{}
@@ -66,7 +61,7 @@ var _ json.Marshaler = Estimate{}
 // MarshalJSON writes null for NaN.
 func (e Estimate) MarshalJSON() ([]byte, error) {
 	known := func(x float64) *float64 {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if !floats.Finite(x) {
 			return nil
 		}
 		return &x

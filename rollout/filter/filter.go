@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"vagen/internal/floats"
 )
 
 // Errors that callers may want to tell apart.
@@ -120,22 +123,12 @@ func Groups(b *Batch, ddof int) ([]Group, error) {
 
 func (g *Group) measure(returns []float64, ddof int) {
 	n := len(returns)
-	g.Trajectories = n
-	g.Min, g.Max = math.Inf(1), math.Inf(-1)
-	var mean float64
-	for _, x := range returns {
-		g.Min, g.Max = min(g.Min, x), max(g.Max, x)
-		mean += x
+	g.Trajectories, g.Min, g.Max = n, slices.Min(returns), slices.Max(returns)
+	if n <= 1 || n <= ddof {
+		return
 	}
-	mean /= float64(n)
-	if n <= 1 || n <= ddof || g.Min == g.Max {
-		return // exactly 0; rounding of the mean could give another value
-	}
-	for _, x := range returns {
-		g.Variance += (x - mean) * (x - mean)
-	}
-	g.Variance /= float64(n - ddof)
-	if math.IsInf(g.Variance, 0) || math.IsNaN(g.Variance) {
+	g.Variance = floats.MomentsOf(returns).M2 / float64(n-ddof)
+	if !floats.Finite(g.Variance) {
 		d := deviation(returns, max(g.Max, -g.Min), ddof)
 		if g.Variance = d * d; math.IsInf(g.Variance, 0) {
 			g.Variance, g.spread = math.MaxFloat64, d
@@ -165,7 +158,7 @@ func (b *Batch) check() error {
 		return fmt.Errorf("filter: %d trajectories for %d rows: %w", len(b.Trajectory), len(b.Group), ErrLength)
 	}
 	for row, x := range b.Return {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if !floats.Finite(x) {
 			return fmt.Errorf("filter: return of row %d (group %q): %v: %w", row, b.Group[row], x, ErrNotFinite)
 		}
 	}

@@ -127,6 +127,10 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 	if t.Metrics == nil {
 		t.Metrics = env.Metrics{}
 	}
+	if p.gate.o.Open { // as the client wanted it
+		t.Seed, t.Group, t.Config = p.Seed, p.Group, maps.Clone(t.Config)
+		t.Config["task"] = p.Task
+	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
 	to := 0
@@ -176,7 +180,7 @@ func (p player) Unpaced() bool { return p.options.Wait || p.options.Processes > 
 // Close implements env.Env: it ends the agent and waits for it.
 func (p player) Close() error {
 	p.mu.Lock()
-	if p.state.err == nil && !p.state.finished {
+	if !p.state.ended() {
 		p.state.err = errors.New("gateway: the episode was closed")
 	}
 	p.shut()

@@ -44,6 +44,7 @@ type Episode struct {
 // record holds the calls of an episode.
 type record struct {
 	images  map[[32]byte]image.Image
+	pixels  int // of images
 	calls   tree.Tree[*call]
 	queue   []*call
 	current *call
@@ -61,6 +62,9 @@ type state struct {
 	counts            map[string]float64
 }
 
+// ended reports whether the agent has ended, or the episode has failed.
+func (s *state) ended() bool { return s.finished || s.err != nil }
+
 // call is a request for a response that has a place in the tree.
 type call struct {
 	node      *node
@@ -77,7 +81,7 @@ type call struct {
 // over returns why an episode takes no calls.
 func (e *Episode) over() *dialect.Error {
 	switch {
-	case e.state.finished || e.state.err != nil:
+	case e.state.ended():
 		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over",
 			Message: "the episode is over"}
 	case e.state.limit:
@@ -152,18 +156,20 @@ func (e *Episode) count(name string, n float64) {
 	e.state.counts[name] += n
 }
 
-// again returns the call that a request repeats, nil if it is a new one: a marked retry of a call
-// without successors, or any request like one whose client is gone without the answer.
+// again returns the call that a request repeats, nil if it is a new one: one whose client is gone without the
+// answer, or for a marked retry the last one without successors.
 func again(twins []*node, marked bool) *call {
-	for _, n := range slices.Backward(twins) {
-		c := n.Value
-		switch {
+	var last *call
+	for _, n := range twins {
+		switch c := n.Value; {
 		case c.refused != nil:
-		case c.waiting == 0 && !c.delivered, marked && len(n.Kids) == 0:
+		case c.waiting == 0 && !c.delivered:
 			return c
+		case marked && len(n.Kids) == 0:
+			last = c
 		}
 	}
-	return nil
+	return last
 }
 
 // whole returns a conversation up to a call.
@@ -215,7 +221,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 
 // answered is an answer as the message that comes back.
 func answered(a *dialect.Answer) dialect.Message {
-	return dialect.Message{Role: dialect.Assistant, Text: a.Text, Calls: a.Calls}
+	return dialect.Message{Role: dialect.Assistant, Text: dialect.Clean(a.Text), Calls: a.Calls}
 }
 
 // left records that a client is gone before it had the answer, or that it has it.
@@ -273,22 +279,36 @@ func (e *Episode) await(ctx context.Context) error {
 			e.mu.Unlock()
 			return nil
 		}
+		idle := e.idle()
 		e.mu.Unlock()
 		select {
 		case <-e.wake:
+		case <-idle:
+			e.finish(fmt.Errorf("it made no call for %v", e.gate.o.Idle))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// shut refuses the calls that wait. The mutex must be held.
+// idle fires when the agent has made no call for too long. The mutex must be held.
+func (e *Episode) idle() <-chan time.Time {
+	if !e.state.claimed || e.gate.o.Idle <= 0 {
+		return nil
+	}
+	return time.After(e.gate.o.Idle)
+}
+
+// shut refuses the calls that wait, also the one that the policy has. The mutex must be held.
 func (e *Episode) shut() {
+	if e.current != nil {
+		e.queue = append(e.queue, e.current)
+	}
 	for _, c := range e.queue {
 		c.refused = e.over()
 		close(c.done)
 	}
-	e.queue = nil
+	e.queue, e.current = nil, nil
 }
 
 // give answers the current call.

@@ -104,6 +104,20 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	require.ErrorIs(t, ts[0].Err, ErrClosed, "nobody took it")
 }
 
+// TestATrialStartsNoAgent: a run that is only checked plays nothing.
+func TestATrialStartsNoAgent(t *testing.T) {
+	g, err := New(Settings{Agent: func(context.Context, *Episode) (*Score, error) { panic("started") }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	r := new(env.Registry)
+	require.NoError(t, r.Register(Name, g.Env))
+	p := rollout.Player{Policy: &scripted{}, Envs: r, MaxTurns: 1}
+	require.NoError(t, p.Try(t.Context(), rollout.Episode{Env: Name}, 1))
+}
+
+// bomb is a PNG file of 68 bytes that says that it has 900 million pixels.
+const bomb = "iVBORw0KGgoAAAANSUhEUgAAdTAAAHUwCAIAAADpRW/tAAAAC0lEQVR4nGNggAEAAAoAAX+AdF4AAAAASUVORK5CYII="
+
 // TestFailuresCostOneEpisode and are named.
 func TestFailuresCostOneEpisode(t *testing.T) {
 	asks := func(body string) func(context.Context, *Episode) (*Score, error) {
@@ -127,6 +141,8 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		"deep":        {asks(`{"messages": ` + strings.Repeat("[", 1000)), nil, "nested more than"},
 		"no image": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}`),
 			nil, "must be PNG, JPEG or GIF"},
+		"image bomb": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,` + bomb + `"}}]}]}`),
+			nil, "30000 by 30000 pixels"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/rollout/gateway/internal/dialect"
 )
 
 // Settings are those of a Gateway that are no options of its environment.
@@ -28,6 +29,12 @@ type Settings struct {
 	// Listen, Token and Host are as the options Listen, TokenEnv and Host say; "" of Listen is a
 	// free port of 127.0.0.1.
 	Listen, Token, Host string
+	// Open lets clients that take an episode say what its task, seed and group are. Otherwise they get one
+	// that has those that they name.
+	Open bool
+	// Idle is how long an agent may make no call before its episode fails; 0 is no limit. The time until a
+	// client takes an episode does not count.
+	Idle time.Duration
 	// MaxBody limits a request in bytes; 0 is 64 MiB.
 	MaxBody int64
 	Log     *slog.Logger // nil discards
@@ -44,12 +51,18 @@ type Gateway struct {
 	episodes map[string]*Episode
 	keys     map[string]*Episode
 	waiting  []*Episode // for clients, in order
+	drained  bool       // no further episode waits for clients
 	running  int        // agents that were started
 	room     chan struct{}
 }
 
-// ErrClosed means that a Gateway was closed.
-var ErrClosed = errors.New("the gateway is closed")
+// Errors of New and of episodes.
+var (
+	// ErrClosed means that a Gateway was closed, or drained before a client took the episode.
+	ErrClosed = errors.New("the gateway is closed")
+	// ErrToken means that other machines reach the address, but that there is no token.
+	ErrToken = errors.New("a token is needed where other machines reach the address")
+)
 
 // New opens a gateway and serves until Close.
 func New(o Settings) (*Gateway, error) {
@@ -67,8 +80,7 @@ func New(o Settings) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: listen: %w", err)
 	}
 	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && o.Token == "" {
-		return nil, errors.Join(fmt.Errorf("gateway: listen at %s, which other machines reach: a token is needed",
-			l.Addr()), l.Close())
+		return nil, errors.Join(fmt.Errorf("gateway: listen at %s: %w", l.Addr(), ErrToken), l.Close())
 	}
 	if o.Host == "" {
 		o.Host = l.Addr().String()
@@ -102,7 +114,7 @@ func (g *Gateway) Close() error {
 	g.mu.Unlock()
 	for _, e := range open {
 		e.mu.Lock()
-		if e.state.err == nil && !e.state.finished {
+		if !e.state.ended() {
 			e.state.err = fmt.Errorf("gateway: %w", ErrClosed)
 		}
 		e.signal()
@@ -113,11 +125,12 @@ func (g *Gateway) Close() error {
 	return err
 }
 
-// Drain lets no further client take an episode: those that wait fail. Episodes that are played go on.
+// Drain lets no further client take an episode: those that wait, now or later, fail. Episodes that are
+// played go on.
 func (g *Gateway) Drain() {
 	g.mu.Lock()
 	waiting := g.waiting
-	g.waiting = nil
+	g.waiting, g.drained = nil, true
 	g.mu.Unlock()
 	for _, e := range waiting {
 		e.finish(ErrClosed)
@@ -146,11 +159,12 @@ func (g *Gateway) add(e *Episode) error {
 	e.URL = g.base + "/episodes/" + e.id
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.episodes == nil {
+	waits := e.agent() == nil // for a client
+	if g.episodes == nil || waits && g.drained {
 		return fmt.Errorf("gateway: %w", ErrClosed)
 	}
 	g.episodes[e.id], g.keys[e.Key] = e, e
-	if e.agent() == nil { // a client takes it
+	if waits {
 		g.waiting = append(g.waiting, e)
 	}
 	return nil
@@ -176,34 +190,72 @@ func (g *Gateway) remove(e *Episode) {
 	}
 }
 
-// claim takes the first waiting episode that a client asks for, nil if there is none.
-func (g *Gateway) claim(task any, group *int, seed *int64) *Episode {
+// wish is what a client asks for that takes an episode.
+type wish struct {
+	Task  any    `json:"task"`
+	Group *int   `json:"group"`
+	Seed  *int64 `json:"seed"`
+}
+
+// claim takes the first waiting episode that fits a client, nil if there is none.
+func (g *Gateway) claim(q wish) *Episode {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i, e := range g.waiting {
-		if group != nil && *group != e.Group || seed != nil && *seed != e.Seed || task != nil && !sameTask(task, e.Task) {
+		if !g.o.Open && !q.fits(e) {
 			continue
 		}
 		g.waiting = append(g.waiting[:i:i], g.waiting[i+1:]...)
 		e.mu.Lock()
-		e.state.claimed = true
-		e.mu.Unlock()
+		defer e.mu.Unlock()
+		if e.state.claimed = true; g.o.Open {
+			q.set(e)
+		}
+		e.signal() // it is idle from now on
 		return e
 	}
 	return nil
 }
 
-// sameTask compares what a client names with an episode's task: every field of it must be equal, and
-// a text is the field "name".
-func sameTask(want any, task map[string]any) bool {
-	if name, ok := want.(string); ok {
-		return task["name"] == name
+// set makes an episode what the client asks for.
+func (q wish) set(e *Episode) {
+	if fields, err := q.fields(); err == nil && q.Task != nil {
+		e.Task = fields
 	}
-	fields, ok := want.(map[string]any)
+	if q.Group != nil {
+		e.Group = *q.Group
+	}
+	if q.Seed != nil {
+		e.Seed = *q.Seed
+	}
+}
+
+// fields are those of the task that a client names. A text is the field "name".
+func (q wish) fields() (map[string]any, *dialect.Error) {
+	switch task := q.Task.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		return map[string]any{"name": task}, nil
+	case map[string]any:
+		return task, nil
+	}
+	return nil, refusal("task", "must be a text or an object")
+}
+
+// fits reports whether an episode is what a client asks for: every field of its task that the client names
+// must be equal.
+func (q wish) fits(e *Episode) bool {
+	if q.Group != nil && *q.Group != e.Group || q.Seed != nil && *q.Seed != e.Seed {
+		return false
+	}
+	fields, _ := q.fields() // open has checked it
 	for k, v := range fields {
-		ok = ok && reflect.DeepEqual(plainValue(v), plainValue(task[k]))
+		if !reflect.DeepEqual(plainValue(v), plainValue(e.Task[k])) {
+			return false
+		}
 	}
-	return ok
+	return true
 }
 
 // plainValue makes numbers of YAML and JSON comparable.

@@ -81,8 +81,8 @@ func (o *Options) Validate() error {
 	if o.Constraints != Refuse && o.Constraints != Count {
 		say("constraints", "%q is not allowed, must be %s or %s", o.Constraints, Refuse, Count)
 	}
-	if o.Processes < 0 {
-		say("processes", "%d is not allowed, must not be negative", o.Processes)
+	if o.Processes < 0 || o.Processes > 0 && o.Wait {
+		say("processes", "%d is not allowed, must not be negative, and 0 with wait, which starts no agents", o.Processes)
 	}
 	return errors.Join(errs...)
 }

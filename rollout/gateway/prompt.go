@@ -75,7 +75,8 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 const (
 	maxSide   = 8192
 	maxPixels = 1 << 24
-	maxImages = 64 // of one call
+	maxImages = 64      // of one call
+	maxHeld   = 1 << 27 // pixels of an episode
 )
 
 // decode decodes the images of messages that the episode has not seen, and drops their files.
@@ -94,6 +95,9 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 				}
 				if pixels += width * height; width > maxSide || height > maxSide || pixels > maxPixels {
 					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k, i, width, height, maxSide, maxPixels)
+				}
+				if e.pixels += width * height; e.pixels > maxHeld {
+					return refusal("", "the images of the episode have more than %d pixels", maxHeld)
 				}
 				picture, err := imagefile.Decode(im.Data)
 				if err != nil {

@@ -37,7 +37,7 @@ func (l *ledger) success() bool {
 }
 
 // pay records a reward: that of the episode, or with an answer's id that of its turn. A reward
-// that is sent again must be the same.
+// that is sent again must be the same, and there is no other one after the end.
 func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	if math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
 		return refusal("reward", "%v is not allowed, must be finite", s.Reward)
@@ -53,6 +53,9 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 		if l.last != nil && l.last.Reward != s.Reward {
 			return conflict(l.last.Reward)
 		}
+		if l.last == nil && e.state.ended() {
+			return e.over()
+		}
 		if l.last == nil || s.Success != nil {
 			l.last = &s
 		}
@@ -65,6 +68,8 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	turn := n.Value.turn
 	if was, ok := l.turns[turn]; ok && was != s.Reward {
 		return conflict(was)
+	} else if !ok && e.state.ended() {
+		return e.over()
 	}
 	if l.turns == nil {
 		l.turns = map[int]float64{}
@@ -77,7 +82,7 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 func (e *Episode) finish(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.finished || e.state.err != nil {
+	if e.state.ended() {
 		return
 	}
 	if err != nil && !e.state.limit { // agents may fail when they get no more answers

@@ -19,8 +19,7 @@ func (g *Gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /episodes", g.open)
 	mux.HandleFunc("GET /episodes/{id}", g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) {
-		write(w,
-			200, e.report())
+		write(w, 200, e.report())
 	}))
 	mux.HandleFunc("POST /episodes/{id}/reward", g.with(g.reward))
 	mux.HandleFunc("POST /episodes/{id}/finish", g.with(g.finish))
@@ -31,14 +30,23 @@ func (g *Gateway) handler() http.Handler {
 		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(countTokens))
 		mux.HandleFunc("GET "+at+"/v1/models", g.with(models))
 		mux.HandleFunc("GET "+at+"/v1/models/{model}", g.with(models))
+		mux.HandleFunc("GET "+at+"/v1", g.with(models)) // some clients look whether there is a server
 	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { write(w, 200, map[string]any{"object": "gateway"}) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, protocolOf(r), &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_route",
+			Message: fmt.Sprintf("%s %.200q is not served; there are chat/completions, responses, messages and models below "+
+				"an episode's address with /v1", r.Method, r.URL.Path)})
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {
 			fail(w, dialect.Chat, &dialect.Error{Status: http.StatusForbidden, Kind: "permission_error", Field: "Host",
 				Message: "web pages, and without a token other names than those of this machine, are not allowed"})
 			return
 		}
-		r.URL.Path = strings.TrimSuffix(r.URL.Path, "/")
+		if len(r.URL.Path) > 1 {
+			r.URL.Path = strings.TrimSuffix(r.URL.Path, "/")
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -196,7 +204,8 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 const modelName = "policy"
 
 func models(_ *Episode, w http.ResponseWriter, r *http.Request) {
-	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen"}
+	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
+		"display_name": modelName} // the last two are Anthropic's
 	if r.PathValue("model") == "" {
 		write(w, 200, map[string]any{"object": "list", "data": []any{model}})
 		return
@@ -228,16 +237,16 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 			Message: "the token of the gateway is missing or wrong"})
 		return
 	}
-	var q struct {
-		Task  any    `json:"task"`
-		Group *int   `json:"group"`
-		Seed  *int64 `json:"seed"`
+	var q wish
+	bad := g.read(w, r, &q)
+	if bad == nil {
+		_, bad = q.fields()
 	}
-	if bad := g.read(w, r, &q); bad != nil {
+	if bad != nil {
 		fail(w, dialect.Chat, bad)
 		return
 	}
-	e := g.claim(q.Task, q.Group, q.Seed)
+	e := g.claim(q)
 	if e == nil {
 		fail(w, dialect.Chat, &dialect.Error{
 			Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "no_episode",
@@ -306,7 +315,7 @@ func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) {
 func (e *Episode) report() map[string]any {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.finished || e.state.err != nil}
+	return map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.ended()}
 }
 
 // trimID removes the protocol's prefix from the id of an answer.

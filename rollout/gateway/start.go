@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"vagen/internal/origin"
@@ -111,7 +112,8 @@ func (e *Episode) runCommand(ctx context.Context) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = io.Discard, complaints, time.Second
 	procgroup.KillOnCancel(cmd)
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, complaints.kept)
+		said := strings.ReplaceAll(string(complaints.kept), e.Key, "[key]")
+		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, said)
 	}
 	return nil
 }

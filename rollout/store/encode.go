@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"image"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/floats"
 	"vagen/internal/redact"
 	"vagen/mask"
 	"vagen/rollout"
@@ -139,7 +139,7 @@ func withDecimalPoint(v any) any {
 		return out
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 64)
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if !floats.Finite(v) {
 			return v // which JSON refuses
 		}
 		if !strings.ContainsAny(text, ".e") {

@@ -109,9 +109,7 @@ func (v *validator) names(c *Config, r Registries) {
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
 		v.Say("{actor_rollout_ref.model.lora_rank} is %d, but the adapter in {actor_rollout_ref.model.lora_adapter_path} has its own rank: set lora_rank to 0", m.LoRARank)
 	}
-	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
-		v.Say("{algorithm.kl_penalty}: %w", err)
-	}
+	v.kl("algorithm.kl_penalty", c.Algorithm.KLPenalty)
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}
@@ -136,6 +134,7 @@ func (v *validator) levels(c *Config) {
 	if len(c.Data.ValFiles) == 0 {
 		v.episodes("a validation", "data.val_batch_size", c.Data.ValBatch, "actor_rollout_ref.rollout.val_kwargs.n", c.Agent.Rollout.Val.Episodes)
 	}
+	v.pools(&c.Data.Pools)
 	files := len(c.Data.TrainFiles) > 0
 	switch {
 	case c.Env.Name == "" && !files:
@@ -151,6 +150,29 @@ func (v *validator) levels(c *Config) {
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
 		v.Say("{data.val_batch_size} is null, but {data.val_files} is empty: set a number of validation episodes")
+	}
+}
+
+// pools checks the pools of start states.
+func (v *validator) pools(p *PoolsConfig) {
+	if len(p.Weights) != len(p.Limits)+1 {
+		v.Say("{data.pools.weights} has %d numbers, must have one more than the %d of {data.pools.solve_rates}", len(p.Weights), len(p.Limits))
+	}
+	for i, x := range p.Limits {
+		if !(x >= 0 && x < 1) || i > 0 && x <= p.Limits[i-1] {
+			v.Say("{data.pools.solve_rates} is %v, must be increasing numbers in [0, 1)", p.Limits)
+			break
+		}
+	}
+	total := p.Unseen
+	for _, x := range p.Weights {
+		if total += x; !(x >= 0 && x <= 1e6) {
+			v.Say("{data.pools.weights} is %v, must be numbers in [0, 1e6]", p.Weights)
+			return
+		}
+	}
+	if total == 0 {
+		v.Say("{data.pools.weights} and {data.pools.unseen} are all 0, at least one must be positive")
 	}
 }
 

@@ -16,7 +16,7 @@ var ErrConfig = errors.New("bad configuration")
 //
 // Every fact about a setting is a tag of its field, or of a struct around it, and the inner tag counts:
 // null is the value that null stands for; range, must, count and oneof are its checks, see
-// settings.Check; owner says who honours it, if that is not a train.Trainer itself: checkpoint,
+// settings.Check; owner says who honours it: trainer (a train.Trainer itself), checkpoint,
 // learner or run, see train.OuterKeys; resume:"free" lets it differ when a run resumes, because it
 // changes no result, and resume:"devices" if work is divided as for several devices; idle and noted
 // are sentences about other settings with which it has no effect, see settings.Idle.
@@ -24,21 +24,21 @@ type Config struct {
 	// System is the generation of VAGEN that keys and names come from; "" is this library. It selects
 	// defaults and estimators where a file or an override is read, and has no effect on the run, which
 	// resumes also with the configuration that vagen config import writes.
-	System string `yaml:"system" null:"" resume:"free" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, the rules of environments, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
+	System string `yaml:"system" owner:"trainer" null:"" resume:"free" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, the rules of environments, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
 
 	Run       RunConfig       `yaml:"run"`
-	Env       EnvConfig       `yaml:"env"`
+	Env       EnvConfig       `yaml:"env" owner:"trainer"`
 	Model     ModelConfig     `yaml:"model" owner:"learner"`
-	Algorithm AlgorithmConfig `yaml:"algorithm"`
-	Reward    RewardConfig    `yaml:"reward"`
-	Filter    FilterConfig    `yaml:"filter"`
-	Data      DataConfig      `yaml:"data"`
+	Algorithm AlgorithmConfig `yaml:"algorithm" owner:"trainer"`
+	Reward    RewardConfig    `yaml:"reward" owner:"trainer"`
+	Filter    FilterConfig    `yaml:"filter" owner:"trainer"`
+	Data      DataConfig      `yaml:"data" owner:"trainer"`
 	Rollout   RolloutConfig   `yaml:"rollout_manager"`
 	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
 	Critic    CriticConfig    `yaml:"critic" noted:"critic.kind is none"`
-	SFT       SFTConfig       `yaml:"sft" noted:"trainer.stage is rl"`
+	SFT       SFTConfig       `yaml:"sft" owner:"trainer" noted:"trainer.stage is rl"`
 	Trainer   TrainerConfig   `yaml:"trainer"`
-	Stability StabilityConfig `yaml:"stability"`
+	Stability StabilityConfig `yaml:"stability" owner:"trainer"`
 	Hub       HubConfig       `yaml:"huggingface_hub" owner:"run" resume:"free"`
 
 	Notes []Note `yaml:"-"` // on keys without effect and possible mistakes; informational only
@@ -50,23 +50,23 @@ const MaxStaleness = 8
 
 // RunConfig has the settings of the run as a whole.
 type RunConfig struct {
-	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
-	Workers int    `yaml:"workers" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
-	Waves   int    `yaml:"waves" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
+	Seed    uint64 `yaml:"seed" owner:"trainer" doc:"decides every random draw of the run"`
+	Workers int    `yaml:"workers" owner:"trainer" count:"0" resume:"free" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy, openenv). Changes no result"`
+	Waves   int    `yaml:"waves" owner:"trainer" count:"positive" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
-	Async bool `yaml:"async" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
+	Async bool `yaml:"async" owner:"trainer" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
 	// MaxStaleness is the number of steps whose episodes are collected ahead with Async.
-	MaxStaleness int `yaml:"max_staleness" range:"1,8" doc:"with async: number of steps whose episodes are collected at the same time during updates, and so the number of updates between the policy that plays a step's episodes and the one that learns from them, 1 to 8. It hides episodes that take longer than an update. Each needs memory for a copy of the weights, and steps run.workers environments at a time. With actor_rollout_ref.rollout.engine.addresses more than 1 needs run.partial_rollouts"`
+	MaxStaleness int `yaml:"max_staleness" owner:"trainer" range:"1,8" doc:"with async: number of steps whose episodes are collected at the same time during updates, and so the number of updates between the policy that plays a step's episodes and the one that learns from them, 1 to 8. It hides episodes that take longer than an update. Each needs memory for a copy of the weights, and steps run.workers environments at a time. With actor_rollout_ref.rollout.engine.addresses more than 1 needs run.partial_rollouts"`
 	// Partial lets episodes continue with new weights.
-	Partial bool `yaml:"partial_rollouts" doc:"with async and actor_rollout_ref.rollout.engine.addresses: bring new weights to the servers while episodes of later steps are played, which continue with them. A response is written by one version of the weights, an episode by up to max_staleness + 1. It must not be combined with run.queue"`
+	Partial bool `yaml:"partial_rollouts" owner:"trainer" doc:"with async and actor_rollout_ref.rollout.engine.addresses: bring new weights to the servers while episodes of later steps are played, which continue with them. A response is written by one version of the weights, an episode by up to max_staleness + 1. It must not be combined with run.queue"`
 
 	Queue        string      `yaml:"queue" null:"" owner:"run" resume:"free" doc:"play the episodes of training and validation in worker processes (vagen worker), on this machine or others: the URL of a NATS server with JetStream, such as nats://host:4222 or tls://host:4222, or embedded for a server in this process. The responses must be generated by servers (actor_rollout_ref.rollout.engine.addresses). null plays them in this process. Changes no result if the responses do not depend on which process asks for them"`
 	QueueOptions QueueConfig `yaml:"queue_options" owner:"run" resume:"free" idle:"run.queue is null"`
 
-	EnvTimeout     float64 `yaml:"env_timeout" range:"0,1e+06" doc:"time limit of one call of an environment in seconds, retries of remote environments included; 0 is 600"`
-	EpisodeTimeout float64 `yaml:"episode_timeout" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together, in seconds; 0 is no limit"`
-	Patience       float64 `yaml:"patience" range:"0,1e+06" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
-	Retry          bool    `yaml:"retry" doc:"replay episodes whose environment failed or whose response cannot be used, some of them more than once"`
+	EnvTimeout     float64 `yaml:"env_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of one call of an environment in seconds, retries of remote environments included; 0 is 600"`
+	EpisodeTimeout float64 `yaml:"episode_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together, in seconds; 0 is no limit"`
+	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
+	Retry          bool    `yaml:"retry" owner:"trainer" doc:"replay episodes whose environment failed or whose response cannot be used, some of them more than once"`
 }
 
 // EnvConfig names the environment to train on.
@@ -157,24 +157,33 @@ type DataConfig struct {
 	Template    map[string]any `yaml:"apply_chat_template_kwargs" owner:"learner" doc:"variables for the model's chat template, such as enable_thinking; strftime_now is the time that it is told, such as 2026-01-31"`
 	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step, reset every environment of train_files and val_files once and drop those whose initial prompt is longer than max_prompt_length; otherwise their episodes fail when they are played. total_epochs counts steps before this filter"`
 	MaxPrompt   int            `yaml:"max_prompt_length" count:"0" doc:"maximum length of a conversation's initial prompt (instructions and first observation) in tokens; 0 is no limit"`
+	Pools       PoolsConfig    `yaml:"pools"`
 	GenBatch    int            `yaml:"gen_batch_size" null:"0" count:"0" doc:"start states played in the first round of a step; further rounds replace those that cannot be used. 0 plays train_batch_size and replaces none"`
+}
+
+// PoolsConfig plays start states again by how often they were solved.
+type PoolsConfig struct {
+	Share   float64   `yaml:"share" range:"0,1" doc:"share of the start states that are drawn by difficulty, with replacement, in the place of the next ones: from those of train_files (of an entry with weight: from those of the entry), or with env.name from those that were played. A start state counts with the weight of its pool, which is that of its solve rate: the share of successful episodes when it was played last. Where all weights are 0 the next one is played. 0 draws none"`
+	Limits  []float64 `yaml:"solve_rates" idle:"data.pools.share is 0" doc:"largest solve rates of the pools, increasing, from the hardest; the last pool has all above"`
+	Weights []float64 `yaml:"weights" idle:"data.pools.share is 0" doc:"weight of a start state in each pool, one more than solve_rates; [1, 0, 0] repeats hard start states only"`
+	Unseen  float64   `yaml:"unseen" range:"0,1e6" must:"be in [0, 1e6]" idle:"data.pools.share is 0" doc:"weight of a start state of train_files that has not been played; 0 draws only from those that were"`
 }
 
 // RolloutConfig sets how episodes are played and rewarded.
 type RolloutConfig struct {
-	MaxTurns        int     `yaml:"max_turns" count:"positive" doc:"maximum turns of an episode"`
-	Trajectories    int     `yaml:"n_trajectory" count:"positive" doc:"episodes per start state"`
-	MultiTurnReward bool    `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of the sum on the row's last token"`
-	LossMask        bool    `yaml:"use_loss_mask" doc:"exclude tokens that the model did not write from the losses"`
-	GAEMask         bool    `yaml:"use_gae_mask" doc:"exclude tokens that the model did not write from the recursion of masked_gae"`
-	WindowSize      *int    `yaml:"window_size" count:"0" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
-	MaxTrajectory   int     `yaml:"max_trajectory_length" count:"0" doc:"maximum length of a conversation in tokens, its initial prompt included, and so needs data.max_prompt_length; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
+	MaxTurns        int     `yaml:"max_turns" owner:"trainer" count:"positive" doc:"maximum turns of an episode"`
+	Trajectories    int     `yaml:"n_trajectory" owner:"trainer" count:"positive" doc:"episodes per start state"`
+	MultiTurnReward bool    `yaml:"use_multi_turn_reward" owner:"trainer" doc:"put each turn's reward on the turn's last token instead of the sum on the row's last token"`
+	LossMask        bool    `yaml:"use_loss_mask" owner:"trainer" doc:"exclude tokens that the model did not write from the losses"`
+	GAEMask         bool    `yaml:"use_gae_mask" owner:"trainer" doc:"exclude tokens that the model did not write from the recursion of masked_gae"`
+	WindowSize      *int    `yaml:"window_size" owner:"trainer" count:"0" doc:"with trainer.harness window: previous turns in the model's context besides the current one; 0 is the current turn only; null is no window (harness concat shows all turns)"`
+	MaxTrajectory   int     `yaml:"max_trajectory_length" owner:"trainer" count:"0" doc:"maximum length of a conversation in tokens, its initial prompt included, and so needs data.max_prompt_length; an episode without room for another response ends, or with harness compact is summarised. 0 uses the model's limit"`
 	UseService      bool    `yaml:"use_service" owner:"run" doc:"run environments on a service at base_url, with the protocol of the full VAGEN system; env.name may then be any environment of the service"`
 	BaseURL         string  `yaml:"base_url" owner:"run" noted:"rollout_manager.use_service is false" doc:"address of the service for use_service; vagen serve starts one"`
 	Timeout         float64 `yaml:"timeout" range:">0,1e6" must:"be above 0 and at most 1e6" owner:"run" noted:"rollout_manager.use_service is false" unit:"seconds" doc:"time limit of a request to the service"`
-	MaxWorkers      int     `yaml:"max_workers" count:"positive" noted:"rollout_manager.use_service is false" doc:"concurrent requests to the service, instead of run.workers"`
+	MaxWorkers      int     `yaml:"max_workers" owner:"trainer" count:"positive" noted:"rollout_manager.use_service is false" doc:"concurrent requests to the service, instead of run.workers"`
 
-	MaxObservation int `yaml:"max_env_response_per_turn" count:"0" doc:"maximum length of an observation after the first in tokens; the rest is cut off. 0 is no limit"`
+	MaxObservation int `yaml:"max_env_response_per_turn" owner:"trainer" count:"0" doc:"maximum length of an observation after the first in tokens; the rest is cut off. 0 is no limit"`
 }
 
 // AgentConfig groups the settings of the policy.
@@ -217,26 +226,26 @@ type BatchConfig struct {
 // ActorConfig sets the policy's updates.
 type ActorConfig struct {
 	BatchConfig `owner:"learner"`
-	Shuffle     bool             `yaml:"shuffle" doc:"shuffle the episodes before they are split into mini-batches"`
-	Optim       OptimConfig      `yaml:"optim"`
-	MiniBatch   int              `yaml:"ppo_mini_batch_size" count:"positive" doc:"episodes per optimiser step"`
-	Epochs      int              `yaml:"ppo_epochs" count:"positive" doc:"passes over a step's episodes"`
-	GradClip    float64          `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
-	NormLimit   float64          `yaml:"grad_norm_threshold" range:"0,1e+12" doc:"skip optimiser steps whose gradient norm is at least this; 0 disables it"`
-	Clip        float64          `yaml:"clip_ratio" range:"0,1" doc:"PPO's epsilon"`
-	ClipLow     *float64         `yaml:"clip_ratio_low" range:"0,1" doc:"epsilon of the lower bound; null uses clip_ratio"`
-	ClipHigh    *float64         `yaml:"clip_ratio_high" range:"0,1e+12" doc:"epsilon of the upper bound; null uses clip_ratio"`
-	ClipDual    float64          `yaml:"clip_ratio_c" range:"0,1e+12" doc:"bound of dual-clip PPO; 0 disables it"`
+	Shuffle     bool             `yaml:"shuffle" owner:"trainer" doc:"shuffle the episodes before they are split into mini-batches"`
+	Optim       OptimConfig      `yaml:"optim" owner:"trainer"`
+	MiniBatch   int              `yaml:"ppo_mini_batch_size" owner:"trainer" count:"positive" doc:"episodes per optimiser step"`
+	Epochs      int              `yaml:"ppo_epochs" owner:"trainer" count:"positive" doc:"passes over a step's episodes"`
+	GradClip    float64          `yaml:"grad_clip" owner:"trainer" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
+	NormLimit   float64          `yaml:"grad_norm_threshold" owner:"trainer" range:"0,1e+12" doc:"skip optimiser steps whose gradient norm is at least this; 0 disables it"`
+	Clip        float64          `yaml:"clip_ratio" owner:"trainer" range:"0,1" doc:"PPO's epsilon"`
+	ClipLow     *float64         `yaml:"clip_ratio_low" owner:"trainer" range:"0,1" doc:"epsilon of the lower bound; null uses clip_ratio"`
+	ClipHigh    *float64         `yaml:"clip_ratio_high" owner:"trainer" range:"0,1e+12" doc:"epsilon of the upper bound; null uses clip_ratio"`
+	ClipDual    float64          `yaml:"clip_ratio_c" owner:"trainer" range:"0,1e+12" doc:"bound of dual-clip PPO; 0 disables it"`
 	Freeze      bool             `yaml:"freeze_vision_tower" owner:"learner" doc:"do not train the vision tower and its merger, including those of a separate critic"`
-	Loss        PolicyLossConfig `yaml:"policy_loss"`
-	TauPos      float64          `yaml:"tau_pos" doc:"sapo: temperature of the gate for positive advantages; larger is sharper"`
-	TauNeg      float64          `yaml:"tau_neg" doc:"sapo: temperature of the gate for other advantages; larger is sharper"`
-	Aggregation string           `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm" doc:"how tokens are averaged: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; applies only to entropy and KL terms when the policy loss has a fixed mode"`
-	ScaleFactor *float64         `yaml:"loss_scale_factor" range:">0,1e+12" must:"be above 0" doc:"divisor of seq-mean-token-sum-norm; null uses the maximum number of response tokens of an episode"`
-	Entropy     float64          `yaml:"entropy_coeff" range:"-1e+12,1e+12" doc:"weight of the entropy bonus"`
-	UseKLLoss   bool             `yaml:"use_kl_loss" doc:"add the KL to the reference policy to the loss"`
-	KLLoss      float64          `yaml:"kl_loss_coef" range:"0,1e+12" doc:"weight of the KL loss"`
-	KLLossType  string           `yaml:"kl_loss_type" doc:"kl, abs, mse or low_var_kl"`
+	Loss        PolicyLossConfig `yaml:"policy_loss" owner:"trainer"`
+	TauPos      float64          `yaml:"tau_pos" owner:"trainer" doc:"sapo: temperature of the gate for positive advantages; larger is sharper"`
+	TauNeg      float64          `yaml:"tau_neg" owner:"trainer" doc:"sapo: temperature of the gate for other advantages; larger is sharper"`
+	Aggregation string           `yaml:"loss_agg_mode" owner:"trainer" oneof:"token-mean seq-mean-token-sum seq-mean-token-mean seq-mean-token-sum-norm" doc:"how tokens are averaged: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; applies only to entropy and KL terms when the policy loss has a fixed mode"`
+	ScaleFactor *float64         `yaml:"loss_scale_factor" owner:"trainer" range:">0,1e+12" must:"be above 0" doc:"divisor of seq-mean-token-sum-norm; null uses the maximum number of response tokens of an episode"`
+	Entropy     float64          `yaml:"entropy_coeff" owner:"trainer" range:"-1e+12,1e+12" doc:"weight of the entropy bonus"`
+	UseKLLoss   bool             `yaml:"use_kl_loss" owner:"trainer" doc:"add the KL to the reference policy to the loss"`
+	KLLoss      float64          `yaml:"kl_loss_coef" owner:"trainer" range:"0,1e+12" doc:"weight of the KL loss"`
+	KLLossType  string           `yaml:"kl_loss_type" owner:"trainer" doc:"kl, abs, mse or low_var_kl"`
 	FSDP        MomentsConfig    `yaml:"fsdp_config" owner:"learner" resume:"free"`
 }
 
@@ -269,16 +278,16 @@ type OptimConfig struct {
 
 // SamplingConfig sets how training responses are sampled; validation uses val_kwargs.
 type SamplingConfig struct {
-	Name        string       `yaml:"name" oneof:"xla vllm sglang hf" doc:"generation backend: xla, the trained model in this process; vllm or sglang, the servers in engine.addresses. Without servers vllm and sglang, and always hf, are accepted with a warning and mean xla"`
+	Name        string       `yaml:"name" owner:"trainer" oneof:"xla vllm sglang hf" doc:"generation backend: xla, the trained model in this process; vllm or sglang, the servers in engine.addresses. Without servers vllm and sglang, and always hf, are accepted with a warning and mean xla"`
 	Engine      EngineConfig `yaml:"engine" owner:"learner" idle:"actor_rollout_ref.rollout.engine.addresses is empty"`
-	MaxImages   int          `yaml:"limit_mm_per_prompt" null:"0" count:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
-	Temperature float64      `yaml:"temperature" range:">0,1e+12" must:"be above 0 in training" doc:"divides the logits"`
-	TopP        float64      `yaml:"top_p" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
-	TopK        int          `yaml:"top_k" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
-	Thinking    int          `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
-	ThinkOpen   string       `yaml:"thinking_open" null:"" doc:"tag that opens thinking, also if the chat template writes it; empty if responses start inside thinking without a tag"`
-	ThinkClose  string       `yaml:"thinking_close" doc:"tag that closes thinking"`
-	Val         ValConfig    `yaml:"val_kwargs"`
+	MaxImages   int          `yaml:"limit_mm_per_prompt" owner:"trainer" null:"0" count:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
+	Temperature float64      `yaml:"temperature" owner:"trainer" range:">0,1e+12" must:"be above 0 in training" doc:"divides the logits"`
+	TopP        float64      `yaml:"top_p" owner:"trainer" range:"0,1" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
+	TopK        int          `yaml:"top_k" owner:"trainer" range:"-1,1e18" must:"be -1 or more" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
+	Thinking    int          `yaml:"thinking_token_budget" owner:"trainer" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
+	ThinkOpen   string       `yaml:"thinking_open" owner:"trainer" null:"" doc:"tag that opens thinking, also if the chat template writes it; empty if responses start inside thinking without a tag"`
+	ThinkClose  string       `yaml:"thinking_close" owner:"trainer" doc:"tag that closes thinking"`
+	Val         ValConfig    `yaml:"val_kwargs" owner:"trainer"`
 }
 
 // ValConfig is SamplingConfig at validation.
@@ -300,42 +309,42 @@ func (c *Config) CriticPath() string {
 
 // CriticConfig sets the critic.
 type CriticConfig struct {
-	Kind        string            `yaml:"kind" oneof:"separate shared none" noted:"" doc:"separate (its own model), shared (a head on the policy) or none"`
+	Kind        string            `yaml:"kind" owner:"trainer" oneof:"separate shared none" noted:"" doc:"separate (its own model), shared (a head on the policy) or none"`
 	Model       CriticModelConfig `yaml:"model" owner:"learner"`
-	Optim       OptimConfig       `yaml:"optim"`
-	MiniBatch   *int              `yaml:"ppo_mini_batch_size" count:"positive" doc:"episodes per optimiser step of a separate critic; null uses the actor's"`
-	Epochs      *int              `yaml:"ppo_epochs" count:"positive" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
-	Shuffle     *bool             `yaml:"shuffle" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
-	GradClip    *float64          `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
-	NormLimit   *float64          `yaml:"grad_norm_threshold" range:"0,1e+12" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
+	Optim       OptimConfig       `yaml:"optim" owner:"trainer"`
+	MiniBatch   *int              `yaml:"ppo_mini_batch_size" owner:"trainer" count:"positive" doc:"episodes per optimiser step of a separate critic; null uses the actor's"`
+	Epochs      *int              `yaml:"ppo_epochs" owner:"trainer" count:"positive" doc:"passes of a separate critic over a step's episodes; null uses the actor's"`
+	Shuffle     *bool             `yaml:"shuffle" owner:"trainer" doc:"shuffle the episodes of a separate critic's mini-batches; null uses the actor's"`
+	GradClip    *float64          `yaml:"grad_clip" owner:"trainer" range:"0,1e+12" doc:"maximum global norm of a separate critic's gradient; null uses the actor's"`
+	NormLimit   *float64          `yaml:"grad_norm_threshold" owner:"trainer" range:"0,1e+12" doc:"skip optimiser steps of a separate critic whose gradient norm is at least this; 0 disables it, null uses the actor's"`
 	MicroRows   int               `yaml:"ppo_micro_batch_size_per_gpu" null:"0" count:"0" owner:"learner" unit:"rows" doc:"as for the actor, for a separate critic; null uses the actor's"`
 	Dynamic     *bool             `yaml:"use_dynamic_bsz" owner:"learner" doc:"as for the actor, for a separate critic; null uses the actor's"`
 	MicroTokens int               `yaml:"ppo_max_token_len_per_gpu" count:"positive" owner:"learner" unit:"tokens" doc:"as for the actor, for a separate critic"`
-	ValueClip   float64           `yaml:"cliprange_value" range:"0,1e+12" doc:"maximum change of a value from the old value (value clipping); 0 disables it"`
-	ValueCoef   float64           `yaml:"value_coef" range:"0,1e+12" doc:"weight of the value loss"`
-	OnTurnEnds  bool              `yaml:"use_reward_mask" doc:"train the critic on turn ends only; required by turn_wise_gae"`
+	ValueClip   float64           `yaml:"cliprange_value" owner:"trainer" range:"0,1e+12" doc:"maximum change of a value from the old value (value clipping); 0 disables it"`
+	ValueCoef   float64           `yaml:"value_coef" owner:"trainer" range:"0,1e+12" doc:"weight of the value loss"`
+	OnTurnEnds  bool              `yaml:"use_reward_mask" owner:"trainer" doc:"train the critic on turn ends only; required by turn_wise_gae"`
 	ZeroHead    bool              `yaml:"zero_head" owner:"learner" doc:"initialise a new value head with zeros"`
 }
 
 // TrainerConfig sets the length of training, and what is validated, logged and saved.
 type TrainerConfig struct {
-	Stage         string   `yaml:"stage" oneof:"rl sft sft+rl" doc:"rl, sft (supervised training only, as vagen sft does), or sft+rl: supervised training in the folder sft of the run, followed by reinforcement learning from its result"`
-	Steps         int      `yaml:"total_training_steps" null:"-1" count:"0" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
-	Epochs        int      `yaml:"total_epochs" count:"positive" doc:"passes over data.train_files when total_training_steps is null"`
+	Stage         string   `yaml:"stage" owner:"trainer" oneof:"rl sft sft+rl" doc:"rl, sft (supervised training only, as vagen sft does), or sft+rl: supervised training in the folder sft of the run, followed by reinforcement learning from its result"`
+	Steps         int      `yaml:"total_training_steps" owner:"trainer" null:"-1" count:"0" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
+	Epochs        int      `yaml:"total_epochs" owner:"trainer" count:"positive" doc:"passes over data.train_files when total_training_steps is null"`
 	Project       string   `yaml:"project_name" owner:"run" resume:"free" doc:"first part of the run folder's name"`
 	Experiment    string   `yaml:"experiment_name" owner:"run" resume:"free" doc:"second part of the run folder's name"`
-	TestFreq      int      `yaml:"test_freq" doc:"validate every test_freq steps; 0 or less disables it"`
+	TestFreq      int      `yaml:"test_freq" owner:"trainer" doc:"validate every test_freq steps; 0 or less disables it"`
 	SaveFreq      int      `yaml:"save_freq" owner:"checkpoint" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
-	ValBefore     bool     `yaml:"val_before_train" doc:"validate before the first step"`
-	CriticWarmup  int      `yaml:"critic_warmup" count:"0" doc:"first step, counted from 1, that trains the policy; the steps before it train only the critic. 0 and 1 train both from the beginning"`
-	MaxSkipped    int      `yaml:"max_skipped_updates" count:"positive" doc:"stop after this many consecutive skipped optimiser steps"`
+	ValBefore     bool     `yaml:"val_before_train" owner:"trainer" doc:"validate before the first step"`
+	CriticWarmup  int      `yaml:"critic_warmup" owner:"trainer" count:"0" doc:"first step, counted from 1, that trains the policy; the steps before it train only the critic. 0 and 1 train both from the beginning"`
+	MaxSkipped    int      `yaml:"max_skipped_updates" owner:"trainer" count:"positive" doc:"stop after this many consecutive skipped optimiser steps"`
 	GPUs          int      `yaml:"n_gpus_per_node" count:"0" owner:"learner" resume:"devices" doc:"as model.devices where that is 0, if this machine has so many GPUs"`
-	Metrics       []string `yaml:"metrics" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`
+	Metrics       []string `yaml:"metrics" owner:"trainer" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`
 	LoggingConfig `owner:"run"`
 
-	Harness        string `yaml:"harness" doc:"how episodes become conversations, each of which is a training row: concat (one per episode), no_concat (one per turn), window (one per turn, with the previous turns), compact (when a conversation is full, a new one continues with a summary)"`
-	CompactBudget  int    `yaml:"compact_budget" count:"0" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
-	CompactSummary int    `yaml:"compact_summary_budget" count:"0" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
+	Harness        string `yaml:"harness" owner:"trainer" doc:"how episodes become conversations, each of which is a training row: concat (one per episode), no_concat (one per turn), window (one per turn, with the previous turns), compact (when a conversation is full, a new one continues with a summary)"`
+	CompactBudget  int    `yaml:"compact_budget" owner:"trainer" count:"0" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
+	CompactSummary int    `yaml:"compact_summary_budget" owner:"trainer" count:"0" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
 
 	SavingConfig `owner:"run" resume:"free"`
 }
@@ -354,9 +363,10 @@ func Default() Config {
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
-		Reward:  RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
-		Filter:  FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
-		Data:    DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
+		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
+		Filter: FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
+		Data: DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512,
+			Pools: PoolsConfig{Limits: []float64{0.25, 0.75}, Weights: []float64{0.2, 1, 0.2}, Unseen: 1}},
 		Rollout: RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},

@@ -96,33 +96,22 @@ trainer:
 	require.EqualError(t, again, err.Error(), "in the same order every time")
 }
 
-// TestEveryRangeIsChecked makes one setting of a valid configuration invalid at a time.
-func TestEveryRangeIsChecked(t *testing.T) {
+// TestRangesAreChecked makes one setting of a valid configuration invalid at a time, where
+// TestErrorsOfEverySetting does not.
+func TestRangesAreChecked(t *testing.T) {
 	for override, want := range map[string]string{
-		"actor_rollout_ref.rollout.val_kwargs.n=20000": "data.val_batch_size is 256 and actor_rollout_ref.rollout.val_kwargs.n is 20000: a validation may have at most 4194304 episodes",
-		"rollout_manager.n_trajectory=1000000000":      "data.train_batch_size is 1024 and rollout_manager.n_trajectory is 1000000000: a step may have at most 4194304 episodes",
-		"data.gen_batch_size=4194305":                  "data.gen_batch_size is 4194305 and rollout_manager.n_trajectory is 1",
-		"sft.lessons.episodes=4194305":                 "sft.lessons.episodes is 4194305, must be at most 4194304",
-		"sft.train_batch_size=9223372036854775807":     "sft.train_batch_size is 9223372036854775807, must be at most 4194304",
-		"env.name=''":                                        "env.name is empty",
+		"actor_rollout_ref.rollout.val_kwargs.n=20000":       "data.val_batch_size is 256 and actor_rollout_ref.rollout.val_kwargs.n is 20000: a validation may have at most 4194304 episodes",
+		"rollout_manager.n_trajectory=1000000000":            "data.train_batch_size is 1024 and rollout_manager.n_trajectory is 1000000000: a step may have at most 4194304 episodes",
+		"data.gen_batch_size=4194305":                        "data.gen_batch_size is 4194305 and rollout_manager.n_trajectory is 1",
+		"sft.lessons.episodes=4194305":                       "sft.lessons.episodes is 4194305, must be at most 4194304",
+		"sft.train_batch_size=9223372036854775807":           "sft.train_batch_size is 9223372036854775807, must be at most 4194304",
 		"env.train_seed=2305843009213693953":                 "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
 		"env.val_seed=-2305843009213693953":                  "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
 		"actor_rollout_ref.rollout.thinking_token_budget=-1": "thinking_token_budget is -1, must not be negative",
-		"model.tokens_per_call=3":                            "model.tokens_per_call is 3, must be 0, 1, 2, 4 or 8",
-		"actor_rollout_ref.model.lora_rank=-1":               "lora_rank is -1",
-		"algorithm.adv_estimator=ppo":                        `algorithm.adv_estimator: advantage: estimator "ppo": unknown`,
-		"algorithm.kl_penalty=kll":                           `algorithm.kl_penalty: reward: kl penalty "kll" is not one of`,
-		"algorithm.kl_ctrl.type=adaptiv":                     `algorithm.kl_ctrl: reward: kl controller "adaptiv" is not one of fixed, adaptive`,
 		"algorithm.kl_ctrl.type=adaptive":                    "algorithm.kl_ctrl: reward: adaptive kl controller: target 0 and horizon 0 must be above 0",
-		"data.val_batch_size=0":                              "data.val_batch_size is null, but data.val_files is empty",
-		"actor_rollout_ref.actor.kl_loss_type=k4":            `actor_rollout_ref.actor.kl_loss_type: loss: kl "k4": unknown name`,
 		"actor_rollout_ref.actor.optim.warmup_style=fast":    `actor_rollout_ref.actor.optim.warmup_style is "fast", must be one of`,
 		"actor_rollout_ref.actor.optim.min_lr_ratio=2":       "actor_rollout_ref.actor.optim.min_lr_ratio is 2, must be in [0, 1]",
-		"actor_rollout_ref.actor.optim.beta1=1":              "actor_rollout_ref.actor.optim.beta1 is 1, must be in",
-		"actor_rollout_ref.actor.optim.beta2=1":              "actor_rollout_ref.actor.optim.beta2 is 1, must be in",
 		"actor_rollout_ref.rollout.temperature=0":            "actor_rollout_ref.rollout.temperature is 0, must be above 0 in training",
-		"actor_rollout_ref.rollout.top_k=-2":                 "actor_rollout_ref.rollout.top_k is -2, must be -1 or more",
-		"critic.optim.lr=11":                                 "critic.optim.lr is 11, must be in [0, 10]",
 		"algorithm.gamma_turn=2":                             "algorithm.high_level_gamma is 2, must be in [0, 1]",
 		"trainer.metrics=[entropie]":                         `trainer.metrics: "entropie" is not a metric, did you mean "entropy"?`,
 		"trainer.metrics=[all,entropy]":                      `trainer.metrics: "all" is not a metric`,

@@ -71,7 +71,8 @@ func TestErrorsOfEverySetting(t *testing.T) {
 func TestOwnersAndRulesOfResumingAreKnown(t *testing.T) {
 	c := config.Default()
 	for _, k := range config.SafeKeys(&c) {
-		require.Contains(t, []string{"", "checkpoint", "learner", "run"}, k.Owner, k.Path)
+		require.Contains(t, []string{"trainer", "checkpoint", "learner", "run"}, k.Owner,
+			"%s: its declaration must have a tag owner, or a struct around it", k.Path)
 		require.Contains(t, []string{"", "free", "devices"}, k.Resume, k.Path)
 	}
 }

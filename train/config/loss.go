@@ -116,6 +116,14 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	return out, nil
 }
 
+func (v *validator) kl(key, name string) {
+	if name == "" {
+		v.Say("{" + key + "} is empty")
+	} else if err := loss.KL(name).Check(); err != nil {
+		v.Say("{"+key+"}: %w", err)
+	}
+}
+
 // losses checks what the losses have to say about their settings.
 func (v *validator) losses(c *Config, r Registries) {
 	a := &c.Agent.Actor
@@ -127,11 +135,7 @@ func (v *validator) losses(c *Config, r Registries) {
 	}
 	v.bypass(c)
 	v.teacher(c)
-	if a.KLLossType == "" {
-		v.Say("{actor_rollout_ref.actor.kl_loss_type} is empty")
-	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
-		v.Say("{actor_rollout_ref.actor.kl_loss_type}: %w", err)
-	}
+	v.kl("actor_rollout_ref.actor.kl_loss_type", a.KLLossType)
 	if v.Err() != nil {
 		return
 	}

@@ -17,8 +17,8 @@ type SavingConfig struct {
 	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" count:"positive" doc:"number of newest policies to keep; null keeps all. Policies without a complete checkpoint, because of max_critic_ckpt_to_keep, are kept as actor_step_<n>; a run cannot resume from them"`
 	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" count:"positive" doc:"number of newest checkpoints to keep completely, with critic and optimiser; null keeps all"`
 	BestActor      bool   `yaml:"save_best_actor" owner:"checkpoint" resume:"" doc:"save the policy of the best validation in the folder best_actor, independent of the number of checkpoints"`
-	BestMetric     string `yaml:"best_actor_metric" owner:"" resume:"" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
-	OnInterrupt    bool   `yaml:"save_on_interrupt" owner:"" doc:"on SIGINT, SIGTERM or SIGUSR1, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
+	BestMetric     string `yaml:"best_actor_metric" owner:"trainer" resume:"" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
+	OnInterrupt    bool   `yaml:"save_on_interrupt" owner:"trainer" doc:"on SIGINT, SIGTERM or SIGUSR1, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
 }
 
 // HubConfig sets the export of models in the Hugging Face layout, and their upload.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"vagen/internal/floats"
 	"vagen/internal/regular"
 )
 
@@ -31,7 +32,7 @@ var (
 
 // MarshalJSON implements json.Marshaler.
 func (n Number) MarshalJSON() ([]byte, error) {
-	if x := float64(n); math.IsNaN(x) || math.IsInf(x, 0) {
+	if x := float64(n); !floats.Finite(x) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(float64(n))

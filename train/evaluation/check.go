@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
 
 	"vagen/env"
 	"vagen/internal/modeldir"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 )
 
@@ -61,8 +64,11 @@ func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 }
 
 // checkTurn resets an environment, and checks a sample turn with a model's dialogue, nil for one
-// behind an API.
+// behind an API. Agents are not started.
 func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated) error {
+	if _, ok := game.(rollout.Caller); ok {
+		return nil
+	}
 	system, err := game.System(ctx)
 	if err != nil {
 		return err
@@ -75,4 +81,12 @@ func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated
 		return fmt.Errorf("%w: %w (prompt_format of the environment)", config.ErrConfig, err)
 	}
 	return nil
+}
+
+// patience is how long episodes wait for each other: agents start and answer when they like.
+func patience(name string) time.Duration {
+	if strings.EqualFold(name, gateway.Name) {
+		return 50 * time.Millisecond
+	}
+	return 0
 }

@@ -19,6 +19,7 @@ import (
 	"vagen/policy/chat"
 	"vagen/policy/vlm"
 	"vagen/rollout/evaluate"
+	"vagen/rollout/gateway"
 	"vagen/train/config"
 )
 
@@ -181,7 +182,7 @@ func expandEnv(raw []byte) (out []byte, faults []error) {
 type Parts struct {
 	// Backends are those that api may name, beside local; nil is chat.Builtin.
 	Backends *chat.Registry
-	// Envs returns a new registry of environments for each tag; nil is builtin.Registry.
+	// Envs returns a new registry of environments for each tag; nil has those of the library, and agents.
 	Envs func() *env.Registry
 }
 
@@ -195,7 +196,11 @@ func (p Parts) Load(path string, overrides []string) (*Plan, error) {
 		p.Backends = chat.Builtin()
 	}
 	if p.Envs == nil {
-		p.Envs = builtin.Registry
+		p.Envs = func() *env.Registry {
+			r := builtin.Registry()
+			_ = gateway.Register(r, nil) // the name is new
+			return r
+		}
 	}
 	raw, err := regular.ReadFile(path)
 	if err != nil {

@@ -178,7 +178,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	}
 	registry := e.own.Envs()
 	pl := rollout.Player{
-		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
+		Patience: patience(s.Name), Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
 		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
 	}
@@ -297,8 +297,12 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	}
 	return p, apart, func() {
 		done()
-		if err := e.models.Close(); err != nil {
-			log.Error("closing the judge failed", "err", err)
+		errs := []error{e.models.Close()}
+		for i := range e.Tasks {
+			errs = append(errs, e.Tasks[i].Player.Envs.Close())
+		}
+		if err := errors.Join(errs...); err != nil {
+			log.Error("closing the judge or environments failed", "err", err)
 		}
 	}, nil
 }

@@ -86,7 +86,7 @@ func (r *Report) checkpoint(ctx context.Context, step int) (ok bool, err error) 
 			step)
 		return false, nil
 	}
-	sums, err := readManifest(folder)
+	sums, err := rundir.ReadManifest(folder)
 	if err != nil {
 		return false, err
 	}

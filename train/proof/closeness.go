@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/internal/floats"
 	"vagen/rollout"
 	"vagen/train/track"
 )
@@ -83,11 +84,11 @@ func (c *Closeness) addRow(was, is *rollout.Row) bool {
 func (c *Closeness) AddMetrics(was, is track.Metrics) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		x, y := was[name], is[name]
-		if track.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
+		if track.MachineMetric(name) || x == y || !floats.Finite(x) && !floats.Finite(y) {
 			continue
 		}
 		ratio := math.Abs(x-y) / max(math.Abs(x), math.Abs(y), 0.1)
-		if notFinite(ratio) {
+		if !floats.Finite(ratio) {
 			ratio = math.Inf(1)
 		}
 		if ratio > c.MetricRatio {
@@ -97,4 +98,3 @@ func (c *Closeness) AddMetrics(was, is track.Metrics) {
 }
 
 // notFinite reports whether a number is not finite, which metrics.jsonl writes as null.
-func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

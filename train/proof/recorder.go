@@ -3,7 +3,6 @@ package proof
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"sync"
 
 	"vagen/internal/durable"
-	"vagen/internal/regular"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
@@ -190,24 +188,12 @@ func sumsOf(dir string, step int) (manifest string, files map[string]string, err
 	if manifest, err = ManifestSum(folder); manifest == "" {
 		return "", nil, err
 	}
-	sums, err := readManifest(folder)
+	sums, err := rundir.ReadManifest(folder)
 	files = map[string]string{}
 	for name, s := range sums {
 		files[rundir.Checkpoint(step)+"/"+name] = s.SHA256
 	}
 	return manifest, files, err
-}
-
-// readManifest reads the manifest of a checkpoint.
-func readManifest(folder string) (sums map[string]durable.Sum, err error) {
-	raw, err := regular.ReadFile(filepath.Join(folder, rundir.ManifestName))
-	if err == nil {
-		err = json.Unmarshal(raw, &sums)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("proof: checkpoint: %s: %w", folder, err)
-	}
-	return sums, nil
 }
 
 // modelFiles are the endings of files that a model consists of.

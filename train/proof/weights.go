@@ -84,7 +84,7 @@ func (s *side) weights() (map[int]map[string]string, error) {
 		return nil, err
 	}
 	for _, step := range found {
-		sums, err := readManifest(s.dir.Path(rundir.Checkpoint(step)))
+		sums, err := rundir.ReadManifest(s.dir.Path(rundir.Checkpoint(step)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // incomplete
 		}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"vagen/env"
+	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -54,11 +54,11 @@ func checkResult(t *rollout.Trajectory, e *rollout.Episode, check RowCheck) erro
 			turns[turn.Row]++
 		}
 		for _, p := range turn.Reward {
-			if bad(p.Value) {
+			if !floats.Finite(p.Value) {
 				return fmt.Errorf("turn %d: reward %q is %v, must be finite", k, p.Name, p.Value)
 			}
 		}
-		if sum := turn.Reward.Sum(); bad(float64(float32(sum))) {
+		if sum := turn.Reward.Sum(); !floats.Finite(float64(float32(sum))) {
 			return fmt.Errorf("turn %d: its reward is %v, must fit a float32", k, sum)
 		}
 		if err := finite(turn.Metrics); err != nil {
@@ -86,7 +86,7 @@ func checkRow(r *rollout.Row, turns int, usable bool, check RowCheck) error {
 		return fmt.Errorf("it has %d log-probs for %d tokens", len(r.LogProbs), r.Len())
 	}
 	for i, x := range r.LogProbs {
-		if bad(float64(x)) {
+		if !floats.Finite(float64(x)) {
 			return fmt.Errorf("log-prob %d is %v, must be finite", i, x)
 		}
 	}
@@ -120,11 +120,9 @@ func safely(f func() error) (err error) {
 
 func finite(m env.Metrics) error {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if bad(m[name]) {
+		if !floats.Finite(m[name]) {
 			return fmt.Errorf("metric %q is %v, must be finite", name, m[name])
 		}
 	}
 	return nil
 }
-
-func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

@@ -145,13 +145,15 @@ func (r *Credit) open(ctx context.Context, rec *record, s train.State, envs *env
 		}
 		r.Made = true
 	}
+	if r.Player, err = t.Player(ctx); err != nil {
+		return err
+	}
 	for _, e := range r.Step.Episodes {
-		if err := restoreLimits(e, levels.At(r.Played, e.Group)); err != nil {
+		if err := restoreLimits(e, t.StartState(r.Played, e.Group)); err != nil {
 			return err
 		}
 	}
-	r.Player, err = t.Player(ctx)
-	return err
+	return nil
 }
 
 // credit reads the episodes of a step and the numbers of their tokens, or says why
@@ -181,7 +183,8 @@ func restoreLimits(t *rollout.Trajectory, from rollout.Episode) error {
 	if t.Env != from.Env || t.Seed != from.Seed {
 		return fmt.Errorf("replay: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
 	}
-	t.Config, t.MaxTokens, t.MaxObservation, t.Source = from.Config, from.MaxTokens, from.MaxObservation, from.Source
+	t.Config, t.MaxTokens, t.MaxObservation, t.MaxRegion = from.Config, from.MaxTokens, from.MaxObservation, from.MaxRegion
+	t.Source, t.RewardScale = from.Source, from.RewardScale
 	return nil
 }
 

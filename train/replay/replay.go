@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 
 	"vagen/env"
+	"vagen/internal/floats"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/rollout/store"
@@ -174,7 +174,7 @@ func differing(was, is track.Metrics) []string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
-		if !track.MachineMetric(name) && (ok1 != ok2 || x != y && !(notFinite(x) && notFinite(y))) {
+		if !track.MachineMetric(name) && (ok1 != ok2 || x != y && !(!floats.Finite(x) && !floats.Finite(y))) {
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}
@@ -182,4 +182,3 @@ func differing(was, is track.Metrics) []string {
 }
 
 // notFinite reports whether a number is not finite, which metrics.jsonl writes as null.
-func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

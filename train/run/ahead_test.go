@@ -1,12 +1,8 @@
 package run_test
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +12,6 @@ import (
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/run"
 	"vagen/train/track"
 )
 
@@ -29,79 +24,24 @@ func ahead(c config.Config) config.Config {
 	return c
 }
 
-// TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate: the first step is on policy,
-// the policy of every other step is one update old, and nothing is collected for steps
-// after the last one.
-func TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate(t *testing.T) {
+// TestTheFirstStepsPolicyIsTheCurrentOne: the first step of a run that collects ahead is that of one that
+// does not; the later ones have importance weights.
+func TestTheFirstStepsPolicyIsTheCurrentOne(t *testing.T) {
 	c := ahead(traintest.Small())
-	c.Trainer.Steps = 5
-	b := traintest.Guesser()
+	b, sync := traintest.Guesser(), traintest.Guesser()
 	j := traintest.Run(t, c, b)
-	perStep := len(b.Updates) / 5
-	require.Equal(t, []int{0, perStep, 2 * perStep, 3 * perStep}, b.SnapshotsAt, "snapshots are created before the updates of steps 1 to 4")
-	require.Equal(t, 4, b.SnapshotsClosed)
-	require.Len(t, b.Seeds, 8*2, "the learner itself plays the first step alone")
-	for i, e := range j.Steps() {
-		off := e.Metrics["rollout_corr/rollout_is_max"] - 1 // float32 rounds what was sampled
-		require.Equal(t, i > 0, off > 1e-3, "step %d: %v", e.Step, off)
-	}
-
 	c.Run.Async = false
-	sync := traintest.Guesser()
 	k := traintest.Run(t, c, sync)
 	require.Empty(t, sync.SnapshotsAt)
 	first := traintest.Untimed(j)[0]
 	delete(first, "rollout/staleness_mean")
 	delete(first, "rollout/staleness_max")
-	require.Equal(t, traintest.Untimed(k)[0], first, "the first step is the same")
+	require.Equal(t, traintest.Untimed(k)[0], first)
 	require.NotEqual(t, traintest.Untimed(k)[1], traintest.Untimed(j)[1])
+	perStep := len(b.Updates) / c.Trainer.Steps
 	require.Equal(t, sync.Updates[:perStep], b.Updates[:perStep])
 	for _, u := range b.Updates[perStep:] {
 		require.NotNil(t, u.Batch.RolloutWeight)
-	}
-}
-
-// TestCollectingAheadRepeatsItself: the results are bit-identical with any number of
-// workers and processors, for every harness.
-func TestCollectingAheadRepeatsItself(t *testing.T) {
-	for _, harness := range []string{"concat", "no_concat", "window", "compact"} {
-		play := func(workers int) ([]map[string]uint64, []traintest.Update) {
-			c := ahead(traintest.Split(harness))
-			c.Run.Workers, c.Trainer.Steps = workers, 3
-			b := traintest.Guesser()
-			j := traintest.Run(t, c, b)
-			return traintest.Untimed(j), b.Updates
-		}
-		metrics, updates := play(1)
-		require.NotEqual(t, updates[0].Batch.OldLogProbs, updates[len(updates)-1].Batch.OldLogProbs, "it learns")
-		for _, procs := range []int{1, 2} {
-			before := runtime.GOMAXPROCS(procs)
-			for _, workers := range []int{1, 2, 8} {
-				m, u := play(workers)
-				require.Equal(t, metrics, m, "%s: %d processors, %d workers", harness, procs, workers)
-				require.Equal(t, updates, u)
-			}
-			runtime.GOMAXPROCS(before)
-		}
-	}
-}
-
-// TestARunThatCollectsAheadResumesFromEveryCheckpoint: the episodes of the next step,
-// ReMax's greedy episodes included, are part of a checkpoint, so that a resumed run equals
-// an uninterrupted one.
-func TestARunThatCollectsAheadResumesFromEveryCheckpoint(t *testing.T) {
-	t.Parallel()
-	remax := brisk()
-	remax.Algorithm.Estimator = "remax"
-	for name, c := range map[string]config.Config{"bi_level_gae": ahead(brisk()), "remax": ahead(remax)} {
-		whole := requireResumesAfterEveryEvent(t, name, c)
-		held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
-		require.FileExists(t, filepath.Join(held, "episodes.parquet"))
-		require.NoDirExists(t, filepath.Join(whole, "checkpoints", "step_6", "ahead"), "no step comes after the last one")
-
-		require.NoError(t, os.RemoveAll(held))
-		_, err := run.OpenCheckpoint(t.Context(), filepath.Dir(held))
-		require.ErrorIs(t, err, run.ErrTorn)
 	}
 }
 
@@ -129,85 +69,40 @@ func requireResumesAfterEveryEvent(t *testing.T, about string, c config.Config) 
 	return whole
 }
 
-// TestAnInterruptedRunThatCollectsAheadLeavesNoTrace cancels in the middle of an
-// update and of the episodes that are collected during it.
-func TestAnInterruptedRunThatCollectsAheadLeavesNoTrace(t *testing.T) {
-	t.Parallel()
-	c := ahead(brisk())
-	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, c, nil))
-	want := outcome(t, whole)
-	for _, phase := range []string{"collect", "score", "update"} {
-		for call := 1; call <= 5; call += 2 {
-			dir := filepath.Join(t.TempDir(), "run")
-			ctx, cancel := context.WithCancel(t.Context())
-			calls := 0
-			act := func() {
-				if calls++; calls == call {
-					cancel()
-				}
-			}
-			err := trainIn(ctx, dir, c, func(tr *train.Trainer) {
-				b := tr.Learner.(*traintest.Bandit)
-				switch phase {
-				case "collect":
-					b.OnGenerate = func(ctx context.Context) error { act(); return ctx.Err() }
-				case "score":
-					b.OnScore = func(ctx context.Context) error { act(); return ctx.Err() }
-				case "update":
-					b.Alter = func(*policy.Batch, *policy.Stats) error { act(); return nil }
-				}
-			})
-			cancel()
-			require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
-			require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s %d", phase, call)
-			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
-		}
-	}
-}
-
-// TestFailuresOfWhatIsCollectedAheadEndTheRun: whether the update or the collection
-// fails, both have ended when Run returns.
-func TestFailuresOfWhatIsCollectedAheadEndTheRun(t *testing.T) {
-	for _, who := range []string{"collect", "learn"} {
-		b := traintest.Guesser()
-		tr, j := traintest.Trainer(t, ahead(traintest.Small()), b, &traintest.Arena{})
-		calls := 0
-		if who == "collect" {
-			b.OnGenerate = func(context.Context) error {
-				if calls++; calls > 2 { // two turns are the first step's
-					return traintest.ErrBroken
-				}
-				return nil
-			}
-		} else {
-			b.Alter = func(*policy.Batch, *policy.Stats) error { return traintest.ErrBroken }
-		}
-		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken, who)
-		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every snapshot is closed")
-		require.Empty(t, j.Steps())
-	}
-}
-
 // noSnapshots hides the bandit's policy.PolicySnapshotter.
 type noSnapshots struct{ policy.Learner }
 
-func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
-	tr, _ := traintest.Trainer(t, ahead(traintest.Small()), traintest.Guesser(), &traintest.Arena{})
-	tr.Learner = noSnapshots{tr.Learner}
-	err := tr.Run(t.Context())
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "does not implement policy.PolicySnapshotter")
+func TestWhatContradictsOldEpisodesIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*config.Config){
+		"run.max_staleness is 0, must be in [1, 8]":      func(c *config.Config) { c.Run.MaxStaleness = 0 },
+		"run.max_staleness is 9, must be in [1, 8]":      func(c *config.Config) { c.Run.MaxStaleness = 9 },
+		"run.max_staleness is 2, but run.async is false": func(c *config.Config) { c.Run.Async = false },
+		"has servers, which hold one version of the weights": func(c *config.Config) {
+			c.Agent.Rollout.Name, c.Agent.Rollout.Engine.Addresses = "vllm", []string{"http://host:1"}
+		},
+	} {
+		c := stale(traintest.Small(), 2)
+		require.NoError(t, c.Validate())
+		change(&c)
+		err := c.Validate()
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, 1, config.Default().Run.MaxStaleness)
+	c := traintest.Small()
+	require.NoError(t, c.Validate(), "the default means nothing without run.async: %s", fmt.Sprint(c.Run.MaxStaleness))
 
-	c := ahead(traintest.Small())
+	c = ahead(c)
 	c.Agent.Actor.Loss.Mode = "gpg"
 	require.NoError(t, c.Validate(), "importance weights correct for it")
 	c.Algorithm.Correction.Level = nil
 	require.ErrorContains(t, c.Validate(), "run.async")
 
-	s := train.State{Step: 3, Prefetched: train.PrefetchedSteps{{Step: 3}}}
-	require.ErrorContains(t, new(train.Trainer).Restore(s), "for step 3")
-	require.True(t, strings.HasPrefix(fmt.Sprint(new(train.Trainer).Restore(s)), "train: "))
+	tr, _ := traintest.Trainer(t, ahead(traintest.Small()), traintest.Guesser(), &traintest.Arena{})
+	tr.Learner = noSnapshots{tr.Learner}
+	err := tr.Run(t.Context())
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, "does not implement policy.PolicySnapshotter")
 }
 
 // BenchmarkStep is a step in which both sides have to wait: environments that take two or

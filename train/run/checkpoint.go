@@ -226,16 +226,14 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 // OpenCheckpoint checks a checkpoint's files against its manifest and reads its
 // state. Errors about a missing or changed file wrap ErrTorn and name the file.
 func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, rundir.ManifestName))
-	if errors.Is(err, fs.ErrNotExist) {
+	want, err := rundir.ReadManifest(dir)
+	switch _, unread := errors.AsType[*fs.PathError](err); {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("run: %w: %s has no %s", ErrTorn, dir, rundir.ManifestName)
-	}
-	if err != nil {
+	case unread:
 		return nil, fmt.Errorf("run: checkpoint: %w", err)
-	}
-	want := map[string]durable.Sum{}
-	if err := json.Unmarshal(raw, &want); err != nil {
-		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, rundir.ManifestName, dir, err)
+	case err != nil:
+		return nil, fmt.Errorf("run: %w: %w", ErrTorn, err)
 	}
 	if err := verify(ctx, dir, want); err != nil {
 		return nil, err

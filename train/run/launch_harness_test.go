@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"hash"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -165,7 +165,7 @@ func TestEveryHarnessTrainsTheModel(t *testing.T) {
 			for _, key := range []string{"actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/vf_loss"} {
 				x, ok := m[key].(float64)
 				require.True(t, ok, "%s: %s is %v", harness, key, m[key])
-				require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s: %s", harness, key)
+				require.False(t, !floats.Finite(x), "%s: %s", harness, key)
 			}
 			require.Positive(t, m["actor/grad_norm"], harness)
 			rows, _ := m["train/rows"].(float64)

@@ -84,6 +84,7 @@ func long() config.Config {
 	c := traintest.Small()
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
 	c.Trainer.KeepActors, c.Trainer.KeepCritics, c.Trainer.BestActor = nil, nil, true
+	c.Data.Pools.Share = 0.5
 	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true, config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
 	return c
 }

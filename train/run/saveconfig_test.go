@@ -1,14 +1,11 @@
 package run_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/traintest"
 	"vagen/train/config"
-	"vagen/train/run"
 )
 
 func TestContradictionsOfSavingAreRefused(t *testing.T) {
@@ -53,20 +50,4 @@ func TestNumbersOfKeptCheckpointsFollowTheirKeys(t *testing.T) {
 		whole, actors := cfg.Kept()
 		require.Equal(t, []int{c.whole, c.actors}, []int{whole, actors}, "%v", c.overrides)
 	}
-}
-
-// TestAFolderBelongsToOneProcess: a second lock, from wherever, is refused.
-func TestAFolderBelongsToOneProcess(t *testing.T) {
-	c := traintest.Small()
-	f, err := run.CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
-	require.NoError(t, err)
-	unlock, err := f.Lock()
-	require.NoError(t, err)
-	_, err = f.Lock()
-	require.ErrorIs(t, err, run.ErrBusy)
-	require.ErrorContains(t, err, f.Path)
-	require.NoError(t, unlock())
-	unlock, err = f.Lock()
-	require.NoError(t, err)
-	require.NoError(t, unlock())
 }

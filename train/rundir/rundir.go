@@ -8,6 +8,7 @@ package rundir
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vagen/internal/durable"
 	"vagen/internal/filelock"
 	"vagen/internal/regular"
 	"vagen/train/config"
@@ -51,6 +53,19 @@ var (
 	// is writing it.
 	ErrTorn = errors.New("the last line is incomplete")
 )
+
+// ReadManifest returns the sums of a checkpoint's files, by their names with slashes, as its manifest has
+// them.
+func ReadManifest(checkpoint string) (sums map[string]durable.Sum, err error) {
+	raw, err := regular.ReadFile(filepath.Join(checkpoint, ManifestName))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &sums); err != nil {
+		return nil, fmt.Errorf("%s of %s: %w", ManifestName, checkpoint, err)
+	}
+	return sums, nil
+}
 
 // Dir is the path of a run's folder. Files are read when a method is called.
 type Dir string

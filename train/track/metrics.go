@@ -35,6 +35,8 @@ var metrics = []Metric{
 	{Name: "train/played", Stage: StageEpisodes, Playing: true},
 	{Name: "train/played_unusable", Stage: StageEpisodes, Playing: true},
 	{Name: "train/trained_tokens", Stage: StageUpdate},
+	{Name: "train/by_source/", Stage: StageEpisodes, Playing: true},
+	{Name: "pool/", Stage: StageEpisodes, Playing: true},
 	{Name: "num_turns/", Stage: StageEpisodes},
 	{Name: "custom_metrics/train/", Stage: StageEpisodes},
 	{Name: "response_length/", Stage: StageEpisodes},

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
+
+	"vagen/internal/floats"
 )
 
 // maxAnswer limits an answer in bytes.
@@ -90,7 +91,7 @@ func (c column) MarshalJSON() ([]byte, error) {
 }
 
 func appendNumber(b []byte, x float64, bits int) []byte {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
+	if !floats.Finite(x) {
 		return append(b, "null"...)
 	}
 	return strconv.AppendFloat(b, x, 'g', -1, bits)

@@ -14,6 +14,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/field"
+	"vagen/internal/floats"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
@@ -292,7 +293,7 @@ func setParams(c *config.Config, q url.Values) (advantage.Params, error) {
 			continue
 		}
 		x, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		if err != nil || !floats.Finite(x) {
 			return p, badRequest("%s: %q is not a number", params[i].name, clip(text, 20))
 		}
 		if err := params[i].set(&p, x); err != nil {

@@ -63,24 +63,6 @@ func Grid(rows, cols int, tabs bool, symbol func(row, col int) rune) string {
 	return b.String()
 }
 
-// LevelText is the observation of a level, drawn or as the mark of its picture, after the
-// moves that led there, or at the start of an episode.
-func LevelText(noun, level string, moved []string, first bool) string {
-	if first {
-		return "This is the " + noun + ":\n" + level + "\nWhat do you do?"
-	}
-	return "Moves made: " + List(moved) + ". This is the " + noun + " now:\n" + level + "\nWhat do you do?"
-}
-
-// BriefLevelText is LevelText in the shortest form: a picture, or a drawing on its own lines, and the
-// number of the turn.
-func BriefLevelText(level string, drawing bool, turn int) string {
-	if drawing {
-		level += "\n"
-	}
-	return level + "Turn " + strconv.Itoa(turn)
-}
-
 // Plural formats a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {

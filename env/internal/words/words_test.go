@@ -34,10 +34,3 @@ func TestSentences(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "Answer in this form: <action>…</action> where <action> holds your moves.", Format(p))
 }
-
-func TestLevelsAreShownInTheSameWords(t *testing.T) {
-	require.Equal(t, "This is the pond:\n~o~\nWhat do you do?", LevelText("pond", "~o~", nil, true))
-	require.Equal(t, "Moves made: ['Up', 'Hop']. This is the pond now:\n~o~\nWhat do you do?", LevelText("pond", "~o~", []string{"Up", "Hop"}, false))
-	require.Equal(t, "~o~\nTurn 2", BriefLevelText("~o~", true, 2))
-	require.Equal(t, "<image>Turn 2", BriefLevelText("<image>", false, 2))
-}

@@ -21,9 +21,9 @@ var (
 	sumTolerance   = golden.Tolerance{Abs: 1e-3, Rel: 1e-6}
 )
 
-func readImage(t testing.TB, name string) image.Image {
+func readImage(t testing.TB, path string) image.Image {
 	t.Helper()
-	f, err := os.Open(golden.Path(t, "vlm", filepath.FromSlash(name)))
+	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
 	img, err := DecodeImage(f, DefaultLimits())
@@ -73,7 +73,7 @@ func TestPatchesAreThoseOfTransformers(t *testing.T) {
 		cfg.MinPixels, cfg.MaxPixels = c.MinPixels, c.MaxPixels
 		p, err := New(cfg)
 		require.NoError(t, err)
-		img := readImage(t, c.Image)
+		img := readImage(t, golden.Path(t, "vlm", filepath.FromSlash(c.Image)))
 		var got Patches
 		require.NoError(t, p.Patches(&got, img))
 		wantGrid, err := tensors.Int64(c.Key+".grid_thw", nil)
@@ -133,10 +133,7 @@ func TestSmartSizeIsThatOfTransformers(t *testing.T) {
 // The images of every recorded model, with its own settings, give the recorded
 // grids and pixel values.
 func TestImagesOfRecordedModels(t *testing.T) {
-	manifests, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
-	require.NoError(t, err)
-	for _, path := range manifests {
-		dir := filepath.Dir(path)
+	for _, dir := range golden.Models(t) {
 		if _, err := os.Stat(filepath.Join(dir, "checkpoint", configFile)); err != nil {
 			continue // not a model, or one without images
 		}
@@ -148,7 +145,9 @@ func TestImagesOfRecordedModels(t *testing.T) {
 					Prompts []struct{ Images []string }
 				}
 			}
-			golden.Read(t, "vlm/"+filepath.Base(dir)+"/manifest.json", &manifest)
+			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(raw, &manifest))
 			tensors := openTensors(t, filepath.Join(dir, "golden.safetensors"))
 			p, err := Load(filepath.Join(dir, "checkpoint"))
 			require.NoError(t, err)
@@ -158,7 +157,7 @@ func TestImagesOfRecordedModels(t *testing.T) {
 				for _, prompt := range c.Prompts {
 					for _, name := range prompt.Images {
 						var one Patches
-						require.NoError(t, p.Patches(&one, readImage(t, name)))
+						require.NoError(t, p.Patches(&one, readImage(t, golden.OfModel(t, dir, name))))
 						rows = p.Normalize(rows, one.Pix)
 						grids = append(grids, int64(one.Grid.T), int64(one.Grid.H), int64(one.Grid.W))
 					}

@@ -110,7 +110,7 @@ func TestChatsAreThoseOfTransformers(t *testing.T) {
 // For every recorded model: its own template and tokenizer, with the image
 // placeholders expanded by the recorded grids, give the recorded input_ids.
 func TestPromptsOfRecordedModels(t *testing.T) {
-	for _, dir := range modelFolders(t) {
+	for _, dir := range golden.Models(t) {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			tally := golden.NewTally(t, "vlm/"+filepath.Base(dir)+" prompts")
 			var manifest struct {
@@ -196,20 +196,4 @@ func stream(tok *Tokenizer, ids []int32, mode DecodeMode) string {
 		text += d.Add(id)
 	}
 	return text + d.Flush()
-}
-
-// modelFolders lists the recorded models.
-func modelFolders(t testing.TB) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
-	require.NoError(t, err)
-	var dirs []string
-	for _, path := range found {
-		dir := filepath.Dir(path)
-		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err == nil {
-			dirs = append(dirs, dir)
-		}
-	}
-	require.NotEmpty(t, dirs)
-	return dirs
 }

@@ -18,13 +18,17 @@ const (
 	patternGPT2  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternHead  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|`
 	patternQwen2 = patternHead + `\p{N}` + patternTail
-	patternTail  = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	// Qwen3.5: combining marks count as letters, except before the letters of a piece.
+	patternMarks = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*` +
+		`|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternTail = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 var patterns = map[string]scanner{
 	patternGPT2:                              scanGPT2,
-	patternQwen2:                             func(s string) int { return scanModern(s, 1) }, // Qwen2, Qwen3
-	patternHead + `\p{N}{1,3}` + patternTail: func(s string) int { return scanModern(s, 3) }, // Llama 3
+	patternQwen2:                             func(s string) int { return scanModern(s, 1, isLetter) }, // Qwen2, Qwen3
+	patternMarks:                             func(s string) int { return scanModern(s, 1, isLetterOrMark) },
+	patternHead + `\p{N}{1,3}` + patternTail: func(s string) int { return scanModern(s, 3, isLetter) }, // Llama 3
 }
 
 // scanGPT2 is patternGPT2.
@@ -49,16 +53,16 @@ func scanGPT2(s string) int {
 	return spaces(s)
 }
 
-// scanModern is the pattern of Qwen2 and of Llama 3, which differ in the number of
+// scanModern is the pattern of Qwen2, of Qwen3.5 and of Llama 3, which differ in what is a letter and in the number of
 // digits per piece.
-func scanModern(s string, digits int) int {
+func scanModern(s string, digits int, letter func(rune) bool) int {
 	if n := contraction(s, true); n > 0 {
 		return n
 	}
 	r, size := utf8.DecodeRuneInString(s)
 	switch {
-	case isLetter(r):
-		return span(s, isLetter)
+	case letter(r):
+		return span(s, letter)
 	case isNumber(r):
 		n := size
 		for range digits - 1 {
@@ -71,15 +75,15 @@ func scanModern(s string, digits int) int {
 		return n
 	}
 	next, _ := utf8.DecodeRuneInString(s[size:])
-	if r != '\r' && r != '\n' && isLetter(next) {
-		return size + span(s[size:], isLetter)
+	if r != '\r' && r != '\n' && letter(next) {
+		return size + span(s[size:], letter)
 	}
 	start := 0
 	if r == ' ' {
 		start = 1
 	}
 	if start < len(s) {
-		if n := span(s[start:], isOther); n > 0 {
+		if n := span(s[start:], func(r rune) bool { return isOther(r) && !letter(r) }); n > 0 {
 			n += start
 			return n + span(s[n:], isNewline)
 		}

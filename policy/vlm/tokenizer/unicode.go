@@ -8,7 +8,10 @@ import "unicode"
 // superfluous, but not wrong, unless they know characters that tokenizers does not.
 
 func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.Is(newLetters, r) }
+func isMark(r rune) bool   { return unicode.IsMark(r) || unicode.Is(newMarks, r) }
 func isNumber(r rune) bool { return unicode.IsNumber(r) || unicode.Is(newDigits, r) }
+
+func isLetterOrMark(r rune) bool { return isLetter(r) || isMark(r) }
 
 // isDigit is the class of the Digits step: Rust's char::is_numeric.
 func isDigit(r rune) bool { return isNumber(r) || unicode.Is(newNumerals, r) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"vagen/internal/floats"
 	"vagen/train/track"
 )
 
@@ -46,7 +47,7 @@ func (c *Curve) Event(e track.Event) error {
 // extend appends a point, unless the event does not have the metric or it is not finite.
 func extend(points [][2]float64, e track.Event, name string) [][2]float64 {
 	y, ok := e.Metrics[name]
-	if !ok || math.IsNaN(y) || math.IsInf(y, 0) {
+	if !ok || !floats.Finite(y) {
 		return points
 	}
 	return append(points, [2]float64{float64(e.Step), y})

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"vagen/internal/durable"
+	"vagen/internal/floats"
 	"vagen/internal/regular"
 	"vagen/internal/retry"
 	"vagen/train/track"
@@ -109,7 +109,7 @@ func (m *Sink) Event(e track.Event) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
-		if x := e.Metrics[name]; !math.IsNaN(x) && !math.IsInf(x, 0) {
+		if x := e.Metrics[name]; floats.Finite(x) {
 			m.waiting = append(m.waiting, metric{Key: validName(name), Value: x, Time: now, Step: int64(e.Step)})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"vagen/internal/floats"
 	"vagen/train/track"
 )
 
@@ -73,7 +74,7 @@ func (t *Sink) Event(e track.Event) error {
 	var summary []byte
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		x := e.Metrics[name]
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if !floats.Finite(x) {
 			continue
 		}
 		value := protowire.AppendString(protowire.AppendTag(nil, valueTag, protowire.BytesType), name)

@@ -2,11 +2,12 @@ package draw
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"vagen/internal/floats"
 )
 
 // Check says why code is not a well-formed document whose shapes all read; see
@@ -88,7 +89,7 @@ func plainNumber(text string) bool {
 		return false // Go's own notations
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	return err == nil && !math.IsInf(v, 0) && !math.IsNaN(v)
+	return err == nil && floats.Finite(v)
 }
 
 // pair finds the places of a list of points, as the library does that decided in

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"vagen/internal/floats"
 )
 
 // point is a place in user units or pixels, x to the right and y down.
@@ -23,7 +25,7 @@ func polar(angle, radius float64) point {
 	return point{c * radius, s * radius}
 }
 func finite(values ...float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	return !slices.ContainsFunc(values, func(v float64) bool { return !floats.Finite(v) })
 }
 
 // matrix maps (x, y) to (a·x + c·y + e, b·x + d·y + f), as SVG writes it.

@@ -51,7 +51,7 @@ func (n Programs) genWeights(a *net.Args) genWeights {
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
 func (n Programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
-	h := model.Head{Eps: n.Cfg.Text.Eps, Tokens: true}
+	h := model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: true}
 	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.Cfg.Placeholders())
 }
 

@@ -2,9 +2,12 @@ package learn
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"time"
 
+	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
 )
@@ -65,3 +68,23 @@ func (g *Group) Waited() time.Duration {
 
 // ErrDiverged is wrapped by the error of an update after which ranks have different weights.
 var ErrDiverged = errors.New("ranks diverged")
+
+// Facts adds the digests of all weights to facts that must be the same on all ranks.
+func (s *Sets) Facts(facts []nodes.Fact) ([]nodes.Fact, error) {
+	for _, l := range []struct {
+		name string
+		*Learner
+	}{{"policy", s.Actor}, {"critic", s.Critic}, {"reference policy", s.Ref}} {
+		if l.Learner == nil {
+			continue
+		}
+		h := sha256.New()
+		for group := range l.Weights.Groups {
+			if err := l.Weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
+				return nil, err
+			}
+		}
+		facts = append(facts, nodes.Fact{Name: "SHA-256 of the weights of the " + l.name, Value: hex.EncodeToString(h.Sum(nil))})
+	}
+	return facts, nil
+}

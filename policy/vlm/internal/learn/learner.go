@@ -41,7 +41,9 @@ func (l *Learner) Free() {
 	if l != nil {
 		l.DropGradients()
 		for _, r := range l.Replicas {
-			r.Weights.Free()
+			if r != nil { // nil where copying to a device has failed
+				r.Weights.Free()
+			}
 		}
 		l.Adam.Free()
 	}

@@ -131,7 +131,7 @@ func (r *Restoration) find(part model.Part, trained bool) []error {
 	var bad []error
 	place := weights.Located{}
 	t := r.Learner.storedAs(part)
-	old := r.Learner.Net.Cfg.OldName(part.Name)
+	old := r.Learner.Net.Cfg.OtherName(part.Name)
 	for _, w := range slices.Backward(r.weights) {
 		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
 			if _, ok := w.Info(name); ok {

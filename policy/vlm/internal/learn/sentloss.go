@@ -10,8 +10,8 @@ import (
 	"vagen/policy/vlm/internal/nodes"
 )
 
-// SentLoss is a policy loss.
-type SentLoss struct {
+// sentLoss is a policy loss.
+type sentLoss struct {
 	Kind   string // its type; "" is none
 	Fields []byte
 }
@@ -31,23 +31,23 @@ var sentLosses = func() map[string]reflect.Type {
 // sendable reports whether other ranks can evaluate a loss. Rank 0 evaluates one of another package for all.
 func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
 
-// OnNode0 stands for a loss that only rank 0 can evaluate.
-type OnNode0 struct{}
+// onRank0 stands for a loss that only rank 0 can evaluate.
+type onRank0 struct{}
 
 // Terms implements loss.Policy; it is never called.
-func (OnNode0) Terms(*loss.Terms, *loss.Batch[float64]) error {
+func (onRank0) Terms(*loss.Terms, *loss.Batch[float64]) error {
 	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
 }
 
-// SendLoss encodes a policy loss for the other ranks.
-func SendLoss(l loss.Policy) (SentLoss, error) {
+// sendLoss encodes a policy loss for the other ranks.
+func sendLoss(l loss.Policy) (sentLoss, error) {
 	if l == nil {
-		return SentLoss{}, nil
+		return sentLoss{}, nil
 	}
 	if !sendable(l) {
-		l = OnNode0{}
+		l = onRank0{}
 	}
-	s := SentLoss{Kind: fmt.Sprintf("%T", l)}
+	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
 	if kind := sentLosses[s.Kind]; kind == nil || kind.NumField() == 0 { // which gob cannot encode
 		return s, nil
 	}
@@ -58,12 +58,12 @@ func SendLoss(l loss.Policy) (SentLoss, error) {
 }
 
 // Policy decodes a loss; one that does not exist gives nodes.ErrProtocol.
-func (s *SentLoss) Policy() (loss.Policy, error) {
+func (s *sentLoss) Policy() (loss.Policy, error) {
 	switch s.Kind {
 	case "":
 		return nil, nil
-	case fmt.Sprintf("%T", OnNode0{}):
-		return OnNode0{}, nil
+	case fmt.Sprintf("%T", onRank0{}):
+		return onRank0{}, nil
 	}
 	kind := sentLosses[s.Kind]
 	if kind == nil {

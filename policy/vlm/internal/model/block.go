@@ -17,17 +17,21 @@ type Block struct {
 	GELU                                bool // fc2(gelu_tanh(fc1 x)); else SwiGLU
 	QKVBias, OutBias, MLPBias           bool
 	QKNorm                              bool // RMSNorm on each head of q and k
+	PlusOne                             bool // RMSNorms multiply by 1 + their weights
+	Gated                               bool // σ of a gate beside each head's query multiplies the attention's output
 	Causal                              bool
 	Compute                             dtypes.DType // of activations and products
 	Adapters                            *Adapters    // nil without
+	Linear                              *Linear      // a gated delta rule instead of attention; nil without
 }
 
 // blockWeights are the parameters of a block, in the order of Block.Params.
 // Absent ones are nil.
 type blockWeights struct {
 	norm1, norm1b *Node
-	qkv, qkvB     *Node // rows: heads of q, then k, then v
+	qkv, qkvB     *Node // rows: heads of q (with a gate, of query and gate), then k, then v; or see deltaNet
 	qNorm, kNorm  *Node
+	delta         deltaWeights
 	out, outB     *Node
 	norm2, norm2b *Node
 	up, upB       *Node // SwiGLU: rows of gate, then up; GELU: fc1
@@ -48,6 +52,9 @@ func (b *Block) slots(w *blockWeights) []**Node {
 	add(b.QKVBias, &w.qkvB)
 	add(b.QKNorm, &w.qNorm)
 	add(b.QKNorm, &w.kNorm)
+	if b.Linear != nil {
+		s = append(s, &w.delta.conv, &w.delta.decay, &w.delta.step, &w.delta.norm)
+	}
 	add(true, &w.out)
 	add(b.OutBias, &w.outB)
 	add(true, &w.norm2)
@@ -188,41 +195,67 @@ func (b *Block) norm(x, w, bias *Node) *Node {
 	if b.LayerNorm {
 		return layerNorm(x, w, bias, b.Eps)
 	}
-	return rmsNorm(x, w, b.Eps)
+	return rmsNorm(x, w, b.Eps, b.PlusOne)
 }
 
 func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
 	if b.LayerNorm {
 		return layerNormBack(dy, x, w, b.Eps)
 	}
-	dx, dw = rmsNormBack(dy, x, w, b.Eps)
+	dx, dw = rmsNormBack(dy, x, w, b.Eps, b.PlusOne)
 	return dx, dw, nil
 }
 
-// heads computes q, k and v of the tokens, each [tokens, heads, headDim].
-func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
+// heads computes q, k, v and the gate (nil without) of the tokens, each [tokens, heads, headDim].
+func (b *Block) heads(w *blockWeights, x *Node) (q, k, v, gate *Node) {
 	n := rows(x)
 	qkv := b.project(mapQKV, w, x, w.qkv, w.qkvB)
-	nq, nk := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
-	q = Reshape(columns(qkv, 0, nq), n, b.Heads, b.HeadDim)
+	nk := b.KVHeads * b.HeadDim
+	nq := dim(qkv, 1) - 2*nk
+	q = Reshape(columns(qkv, 0, nq), n, b.Heads, nq/b.Heads)
+	if b.Gated {
+		q, gate = lastAxis(q, 0, b.HeadDim), lastAxis(q, b.HeadDim, 2*b.HeadDim)
+	}
 	k = Reshape(columns(qkv, nq, nq+nk), n, b.KVHeads, b.HeadDim)
 	v = Reshape(columns(qkv, nq+nk, nq+2*nk), n, b.KVHeads, b.HeadDim)
-	return q, k, v
+	return q, k, v, gate
+}
+
+// gate multiplies the attention's output [tokens, heads·headDim] by σ of the gate, if there is one.
+func gated(attn, gate *Node) *Node {
+	if gate == nil {
+		return attn
+	}
+	return Mul(attn, Sigmoid(Reshape(gate, attn.Shape().Dimensions...)))
 }
 
 // normAndRotate applies the norms of q and k, if the block has them, and the rotary
 // positions.
 func (b *Block) normAndRotate(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
 	if b.QKNorm {
-		q, k = rmsNorm(q, w.qNorm, b.Eps), rmsNorm(k, w.kNorm, b.Eps)
+		q, k = rmsNorm(q, w.qNorm, b.Eps, b.PlusOne), rmsNorm(k, w.kNorm, b.Eps, b.PlusOne)
 	}
 	return rotate(q, cos, sin), rotate(k, cos, sin)
 }
 
-// feedForward is the second half of the block, from the normalised input.
-func (b *Block) feedForward(w *blockWeights, x *Node) (y, up *Node) {
-	up = b.project(mapUp, w, x, w.up, w.upB)
-	return b.project(mapDown, w, b.activate(up), w.down, w.downB), up
+// finish is the block from the output of attention on, before its projection. x is the block's input, mid the sum
+// after attention and up that before the activation.
+func (b *Block) finish(w *blockWeights, x, mixed *Node) (y, mid, up *Node) {
+	mid = Add(x, b.project(mapOut, w, mixed, w.out, w.outB))
+	up = b.project(mapUp, w, b.norm(mid, w.norm2, w.norm2b), w.up, w.upB)
+	return Add(mid, b.project(mapDown, w, b.activate(up), w.down, w.downB)), mid, up
+}
+
+// finishBack maps the gradient of finish's y to those of mid and mixed, and stores those of the weights in g.
+func (b *Block) finishBack(w, g *blockWeights, dy, mixed, mid, up *Node) (dMid, dMixed *Node) {
+	var d *Node
+	d, g.down, g.downB = b.projectBack(mapDown, w, g, dy, b.activate(up), w.down, b.MLPBias)
+	d = b.activateBack(d, up)
+	d, g.up, g.upB = b.projectBack(mapUp, w, g, d, b.norm(mid, w.norm2, w.norm2b), w.up, b.MLPBias)
+	d, g.norm2, g.norm2b = b.normBack(d, mid, w.norm2)
+	dMid = Add(dy, d)
+	dMixed, g.out, g.outB = b.projectBack(mapOut, w, g, dMid, mixed, w.out, b.OutBias)
+	return dMid, dMixed
 }
 
 func (b *Block) activate(up *Node) *Node {
@@ -245,16 +278,15 @@ func (b *Block) activateBack(dy, up *Node) *Node {
 func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Activations) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
-	q, k, v := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k, v, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k = b.normAndRotate(w, q, k, cos, sin)
 	kept := &Activations{X: x, Q: b.groupHeads(l.split(q)), K: l.split(k), V: l.split(v)}
 	kept.Probs = b.probs(kept.Q, kept.K, l)
 	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
 	kept.Attn = Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
-	kept.Mid = Add(x, b.project(mapOut, w, kept.Attn, w.out, w.outB))
-	y, up := b.feedForward(w, b.norm(kept.Mid, w.norm2, w.norm2b))
-	kept.Up = up
-	return Add(kept.Mid, y), kept
+	var y *Node
+	y, kept.Mid, kept.Up = b.finish(w, x, gated(kept.Attn, gate))
+	return y, kept
 }
 
 // Backward maps the gradient of the block's output to that of its input and to
@@ -264,30 +296,28 @@ func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *
 	g := &blockWeights{}
 	b.slots(g) // allocates the adapters' entries
 	dy = cast(dy, b.Compute)
-
-	// Feed-forward half.
-	var d *Node
-	d, g.down, g.downB = b.projectBack(mapDown, w, g, dy, b.activate(kept.Up), w.down, b.MLPBias)
-	d = b.activateBack(d, kept.Up)
-	d, g.up, g.upB = b.projectBack(mapUp, w, g, d, b.norm(kept.Mid, w.norm2, w.norm2b), w.up, b.MLPBias)
-	d, g.norm2, g.norm2b = b.normBack(d, kept.Mid, w.norm2)
-	dMid := Add(dy, d)
-
-	// Attention half.
-	d, g.out, g.outB = b.projectBack(mapOut, w, g, dMid, kept.Attn, w.out, b.OutBias)
 	n := rows(kept.X)
+	x1 := b.norm(kept.X, w.norm1, w.norm1b)
+	q, k, _, gate := b.heads(w, x1) // unused without norms and gate
+	dMid, d := b.finishBack(w, g, dy, gated(kept.Attn, gate), kept.Mid, kept.Up)
+	var dGate *Node
+	if b.Gated {
+		s := Sigmoid(Reshape(gate, n, b.Heads*b.HeadDim))
+		dGate = Reshape(Mul(Mul(d, kept.Attn), Mul(s, OneMinus(s))), n, b.Heads, b.HeadDim)
+		d = Mul(d, s)
+	}
 	dq, dk, dv := b.attendBack(kept, l, Reshape(d, n, b.Heads, b.HeadDim))
 	negSin := Neg(sin)
 	dq, dk = rotate(dq, cos, negSin), rotate(dk, cos, negSin)
-	x1 := b.norm(kept.X, w.norm1, w.norm1b)
 	if b.QKNorm {
-		q, k, _ := b.heads(w, x1)
-		dq, g.qNorm = rmsNormBack(dq, q, w.qNorm, b.Eps)
-		dk, g.kNorm = rmsNormBack(dk, k, w.kNorm, b.Eps)
+		dq, g.qNorm = rmsNormBack(dq, q, w.qNorm, b.Eps, b.PlusOne)
+		dk, g.kNorm = rmsNormBack(dk, k, w.kNorm, b.Eps, b.PlusOne)
 	}
-	dqkv := Concatenate([]*Node{
-		Reshape(dq, n, b.Heads*b.HeadDim), Reshape(dk, n, b.KVHeads*b.HeadDim), Reshape(dv, n, b.KVHeads*b.HeadDim),
-	}, 1)
+	if b.Gated {
+		dq = Concatenate([]*Node{dq, dGate}, 2)
+	}
+	flat := func(x *Node) *Node { return Reshape(x, n, dim(x, 1)*dim(x, 2)) }
+	dqkv := Concatenate([]*Node{flat(dq), flat(dk), flat(dv)}, 1)
 	d, g.qkv, g.qkvB = b.projectBack(mapQKV, w, g, dqkv, x1, w.qkv, b.QKVBias)
 	d, g.norm1, g.norm1b = b.normBack(d, kept.X, w.norm1)
 	return Add(dMid, d), b.flatten(g)

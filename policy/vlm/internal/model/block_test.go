@@ -39,6 +39,9 @@ func blockParams(r source, b *Block) []operand {
 		}
 	}
 	heads := (b.Heads + 2*b.KVHeads) * b.HeadDim
+	if b.Gated {
+		heads += b.Heads * b.HeadDim
+	}
 	vec(true, b.Hidden, 1)
 	vec(b.LayerNorm, b.Hidden, 0)
 	mat(heads, b.Hidden)
@@ -74,7 +77,11 @@ func (s setting) pair(seed uint64) pair {
 	b.Compute = dtypes.Float32
 	w := blockParams(r, &b)
 	n := len(w)
-	angle := r.normal(0, 2, s.tokens, b.HeadDim/2)
+	half := b.HeadDim / 2
+	if b.Gated {
+		half = 1 // part of a head turns
+	}
+	angle := r.normal(0, 2, s.tokens, half)
 	in := append(append([]operand{}, w...), r.normal(0, 1, s.tokens, b.Hidden))
 	in = append(in, floats(each(angle.f, math.Cos), angle.dims...), floats(each(angle.f, math.Sin), angle.dims...))
 	in = append(in, s.extra...)
@@ -133,6 +140,10 @@ func TestGradientsOfBlocks(t *testing.T) {
 		},
 		"no biases": {
 			block:  Block{Hidden: 4, Heads: 2, KVHeads: 2, HeadDim: 2, FF: 3, Eps: 1e-5, Causal: true},
+			tokens: 10, layout: rows, extra: []operand{ints(segments, 2, 5)}, sees: inBins(segments, 5),
+		},
+		"gated, norms of 1 + weight": {
+			block:  Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 0.01, QKNorm: true, PlusOne: true, Gated: true, Causal: true},
 			tokens: 10, layout: rows, extra: []operand{ints(segments, 2, 5)}, sees: inBins(segments, 5),
 		},
 		"even windows": {

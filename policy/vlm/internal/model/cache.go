@@ -22,15 +22,14 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Ca
 	x = cast(x, b.Compute)
 	n := rows(x) / length
 	l := &Layout{Groups: n, Length: length}
-	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k0, v0, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
 	k, v = l.split(k0), l.split(v0)
 	own := CacheSegment{K: k, V: v, Allow: fresh}
 	o := b.attendPast(b.groupHeads(l.split(q)), length, past, &own)
 	attn := Reshape(l.join(b.ungroupHeads(o)), n*length, b.Heads*b.HeadDim)
-	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
-	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
-	return Add(mid, ff), k, v
+	y, _, _ = b.finish(w, x, gated(attn, gate))
+	return y, k, v
 }
 
 // Step is Append for one token per row. Its key and value are written to slot at
@@ -42,14 +41,13 @@ func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, rece
 	x = cast(x, b.Compute)
 	n := rows(x)
 	l := &Layout{Groups: n, Length: 1}
-	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k0, v0, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
 	k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
 	o := b.attendPast(b.groupHeads(l.split(q)), 1, []CacheSegment{past, {K: k, V: v, Allow: recent.Allow}}, nil)
 	attn := Reshape(l.join(b.ungroupHeads(o)), n, b.Heads*b.HeadDim)
-	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
-	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
-	return Add(mid, ff), k, v
+	y, _, _ = b.finish(w, x, gated(attn, gate))
+	return y, k, v
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several

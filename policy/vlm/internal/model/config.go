@@ -19,10 +19,13 @@ const (
 	Qwen2    Family = "qwen2"
 	Qwen3    Family = "qwen3"
 	Llama    Family = "llama"
+
+	Qwen35     Family = "qwen3_5" // also the released Qwen3.6 and Qwen3.8
+	Qwen35Text Family = "qwen3_5_text"
 )
 
 // Families lists the supported architectures.
-func Families() []Family { return []Family{Qwen25VL, Qwen3VL, Qwen2, Qwen3, Llama} }
+func Families() []Family { return []Family{Qwen25VL, Qwen3VL, Qwen35, Qwen2, Qwen3, Qwen35Text, Llama} }
 
 // Config describes one model.
 type Config struct {
@@ -58,15 +61,20 @@ type Text struct {
 	Heads, KVHeads, HeadDim   int
 	Eps                       float64
 	Theta                     float64
-	Sections                  []int // frequencies of half a head that use the t, h, w positions; nil without mrope
+	Sections                  []int // frequencies that use the t, h, w positions; nil without mrope
 	Interleaved               bool  // sections alternate instead of being contiguous
 	QKVBias, QKNorm           bool
 	OutBias, MLPBias          bool
 	Scaling                   *RopeScaling
 	MaxPositions              int
 
-	Types []string         // type of each layer; nil: full_attention
-	Own   map[string]Layer // the family's own types of layers
+	Types []string            // type of each layer; nil: full_attention
+	Own   map[string]NewLayer // the family's own types of layers
+
+	Rotary  int     // the first features of a head, which rotary positions turn; the others they leave
+	Gated   bool    // a gate for each feature of the attention's output, from rows of the query's matrix
+	PlusOne bool    // norms scale by 1 + weight
+	Linear  *Linear // shape of the layers of type linear_attention; nil without them
 }
 
 // RopeScaling is Llama 3's scaling of long wavelengths.
@@ -109,12 +117,12 @@ func (v *Vision) Full(block int) bool {
 // WindowCells is the side of a window in merged patches.
 func (v *Vision) WindowCells() int { return max(1, v.Window/v.Merge/v.Patch) }
 
-// InvFreq returns the rotary frequencies of half a head, θ^(−2i/D), with
+// InvFreq returns the rotary frequencies of half the turned features, θ^(−2i/Rotary), with
 // Llama 3's scaling where the config asks for it.
 func (t *Text) InvFreq() []float64 {
-	inv := make([]float64, t.HeadDim/2)
+	inv := make([]float64, t.Rotary/2)
 	for i := range inv {
-		inv[i] = math.Pow(t.Theta, -2*float64(i)/float64(t.HeadDim))
+		inv[i] = math.Pow(t.Theta, -2*float64(i)/float64(t.Rotary))
 	}
 	s := t.Scaling
 	if s == nil {
@@ -136,10 +144,10 @@ func (t *Text) InvFreq() []float64 {
 	return inv
 }
 
-// Axis returns, for each frequency of half a head, the position it uses: 0 for t
+// Axis returns, for each of the frequencies, the position it uses: 0 for t
 // (or the only one), 1 for h, 2 for w.
 func (t *Text) Axis() []int {
-	axis := make([]int, t.HeadDim/2)
+	axis := make([]int, t.Rotary/2)
 	if t.Sections == nil {
 		return axis
 	}

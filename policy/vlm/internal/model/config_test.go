@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -74,7 +73,7 @@ func TestFlatAndNestedConfigsAreTheSame(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, Text{Vocab: 100, Hidden: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Eps: 1e-5, Theta: 5e5,
-		Sections: []int{1, 1, 2}, QKVBias: true, MaxPositions: 256}, got.Text)
+		Sections: []int{1, 1, 2}, QKVBias: true, MaxPositions: 256, Rotary: 8}, got.Text)
 	require.Equal(t, &Vision{Depth: 3, Hidden: 24, FF: 40, Heads: 2, Patch: 14, Merge: 2, Temporal: 2, Channels: 3, Window: 56,
 		FullBlocks: []int{1}, Out: 32}, got.Vision)
 	require.Equal(t, []int32{7}, got.EndOfTurn)
@@ -204,11 +203,10 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 func recordedConfigs(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
-	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "checkpoint", "config.json"))
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		out[filepath.Dir(path)], err = os.ReadFile(path)
+	for _, dir := range golden.Models(t) {
+		var err error
+		dir = filepath.Join(dir, "checkpoint")
+		out[dir], err = os.ReadFile(filepath.Join(dir, "config.json"))
 		require.NoError(t, err)
 	}
 	return out
@@ -228,7 +226,7 @@ func TestParametersAreTheTensorsOfRecordedCheckpoints(t *testing.T) {
 		}
 		names := map[string]bool{}
 		for _, name := range r.Names() {
-			names[name] = true
+			names[name] = !c.Unused(name)
 		}
 		for _, g := range c.Groups().All() {
 			for _, p := range g.Params {
@@ -237,7 +235,7 @@ func TestParametersAreTheTensorsOfRecordedCheckpoints(t *testing.T) {
 					name := part.Name
 					info, ok := r.Info(name)
 					if !ok {
-						name = c.OldName(part.Name)
+						name = c.OtherName(part.Name)
 						info, ok = r.Info(name)
 					}
 					require.True(t, ok, "%s: %s", dir, part.Name)
@@ -248,6 +246,7 @@ func TestParametersAreTheTensorsOfRecordedCheckpoints(t *testing.T) {
 				require.Equal(t, p.Dims[0], rows, "%s: parts of a parameter lie under each other", dir)
 			}
 		}
+		maps.DeleteFunc(names, func(_ string, used bool) bool { return !used })
 		require.Empty(t, names, "%s: tensors without a parameter", dir)
 	}
 }
@@ -257,8 +256,12 @@ func TestGroupsHaveTheParametersThatBlocksTake(t *testing.T) {
 	for _, family := range Families() {
 		for _, biases := range []bool{false, true} {
 			in := with(textPart(), object{"model_type": string(family), "attention_bias": biases, "mlp_bias": biases, "rope_scaling": nil})
-			if strings.HasSuffix(string(family), "_vl") {
+			if family.HasVision() {
 				in = flat(object{"model_type": string(family), "attention_bias": biases}, object{"hidden_act": nil})
+			}
+			if family.isQwen35() {
+				in = with(in, object{"full_attention_interval": 2, "rope_scaling": nil, "vision_config": with(visionPart(),
+					object{"hidden_act": nil, "deepstack_visual_indexes": nil})})
 			}
 			c, err := parse(t, in)
 			require.NoError(t, err)
@@ -280,7 +283,7 @@ func TestGroupsHaveTheParametersThatBlocksTake(t *testing.T) {
 	}
 }
 
-func TestOldNames(t *testing.T) {
+func TestOtherNames(t *testing.T) {
 	c, err := parse(t, flat(nil, nil))
 	require.NoError(t, err)
 	for now, old := range map[string]string{
@@ -289,11 +292,14 @@ func TestOldNames(t *testing.T) {
 		"lm_head.weight":                         "lm_head.weight",
 		"model.language_model.layers.3.x.weight": "model.layers.3.x.weight",
 	} {
-		require.Equal(t, old, c.OldName(now))
+		require.Equal(t, old, c.OtherName(now))
 	}
 	text, err := parse(t, with(textPart(), object{"model_type": "qwen2", "rope_scaling": nil}))
 	require.NoError(t, err)
-	require.Equal(t, "model.norm.weight", text.OldName("model.norm.weight"))
+	require.Equal(t, "model.norm.weight", text.OtherName("model.norm.weight"))
+	taken := &Config{Family: Qwen35Text}
+	require.Equal(t, "model.language_model.norm.weight", taken.OtherName("model.norm.weight"))
+	require.Equal(t, "lm_head.weight", taken.OtherName("lm_head.weight"))
 }
 
 // Whatever the bytes are, ParseConfig returns, and what it accepts can be built:

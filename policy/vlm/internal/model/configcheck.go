@@ -135,27 +135,32 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 	if !(x.Theta > 1 && x.Theta <= maxTheta) {
 		addf("rope_theta is %v, must be in (1, %.0g]", x.Theta, maxTheta)
 	}
-	if part := t.PartialRotary; part != nil && *part != 1 {
-		addf("partial_rotary_factor is %v, only 1 is supported", *part)
+	if part := t.partialRotary(family); !family.isQwen35() && part != 1 {
+		addf("partial_rotary_factor is %v, only 1 is supported", part)
+	} else if x.Rotary < 2 || x.Rotary%2 != 0 || x.Rotary > x.HeadDim {
+		addf("partial_rotary_factor %v of head_dim = %d is %d, must be even and in [2, %d]", part, x.HeadDim, x.Rotary, x.HeadDim)
+	}
+	kinds := []string{"default", "mrope", "llama3"}
+	if family.isQwen35() {
+		kinds = kinds[:2]
 	}
 	for _, r := range []*configRope{t.Scaling, t.Rope} {
 		if r == nil {
 			continue
 		}
-		if k := r.kind(); !slices.Contains([]string{"", "default", "mrope", "llama3"}, k) {
-			addf("rope type %q is not supported; supported are default, mrope, llama3", k)
+		if k := r.kind(); k != "" && !slices.Contains(kinds, k) {
+			addf("rope type %q is not supported; supported are %s", k, strings.Join(kinds, ", "))
 		}
-		if r.Partial != nil && *r.Partial != 1 {
-			addf("partial_rotary_factor is %v, only 1 is supported", *r.Partial)
-		}
+	}
+	if family.isQwen35() && x.Sections != nil && !x.Interleaved {
+		addf("mrope_interleaved is false, only true is supported")
 	}
 	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0 &&
 		max(s.Factor, s.HighFreq, float64(s.OriginalContext)) <= maxPositions) {
 		addf("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, "+
 			"original_max_position_embeddings > 0, and none above %d", *s, maxPositions)
 	}
-	vl := family == Qwen25VL || family == Qwen3VL
-	if len(x.Sections) != 3 && (vl || x.Sections != nil) {
+	if len(x.Sections) != 3 && (family.HasVision() || x.Sections != nil) {
 		addf("mrope_section is %v, must have three entries", x.Sections)
 	}
 	if len(x.Sections) == 3 {
@@ -166,8 +171,10 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 			}
 			sum += n
 		}
-		if sum != x.HeadDim/2 {
-			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, x.HeadDim/2)
+		if half := x.Rotary / 2; family.isQwen35() && sum > half { // with less, the other frequencies use the t position
+			addf("mrope_section %v adds up to %d, must be at most half of head_dim·partial_rotary_factor = %d", x.Sections, sum, half)
+		} else if !family.isQwen35() && sum != half {
+			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, half)
 		}
 	}
 }
@@ -200,13 +207,16 @@ func (v *configVision) check(family Family, c *Config) []error {
 		addf("fullatt_block_indexes is %v, must be in [0, %d)", x.FullBlocks, x.Depth)
 	}
 	act := "silu"
-	if family == Qwen3VL {
+	if family.learnedPositions() {
 		act = "gelu_pytorch_tanh"
 	}
 	if v.Act != "" && v.Act != act {
 		addf("hidden_act is %q, only %s is supported", v.Act, act)
 	}
-	if family == Qwen3VL {
+	if family == Qwen35 && len(x.Deepstack) > 0 {
+		addf("deepstack_visual_indexes is %v, must be empty", x.Deepstack)
+	}
+	if family.learnedPositions() {
 		if side := int(math.Sqrt(float64(x.Positions))); x.Positions > 1<<20 || side < 1 || side*side != x.Positions {
 			addf("num_position_embeddings is %d, must be a square in [1, 2^20]", x.Positions)
 		}

@@ -109,7 +109,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
 		InitRange: valueOr(t.InitRange, 0.02),
 	}
-	if family == Qwen3VL {
+	if family.learnedPositions() {
 		c.NormMean, c.NormStd = [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
 	}
 	c.EndOfTurn = t.EOS
@@ -129,7 +129,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 	if c.Text.Vocab > 0 {
 		problems = append(problems, f.check(&t, c)...)
 	}
-	if family == Qwen25VL || family == Qwen3VL {
+	if family.HasVision() {
 		if f.Vision == nil {
 			problems = append(problems, errors.New("vision_config is missing"))
 		} else {
@@ -190,15 +190,19 @@ func (t *configText) build(family Family) Text {
 		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, 1e-6), MaxPositions: t.MaxPositions,
 		Theta: valueOr(t.Theta, 10000), Types: t.LayerTypes,
 	}
-	if t.HeadDim != nil {
+	switch {
+	case t.HeadDim != nil:
 		out.HeadDim = *t.HeadDim
-	} else if t.Heads > 0 {
+	case family.isQwen35():
+		out.HeadDim = 256
+	case t.Heads > 0:
 		out.HeadDim = t.Hidden / t.Heads
 	}
+	out.Rotary = int(float64(out.HeadDim) * t.partialRotary(family))
 	switch family {
 	case Qwen2, Qwen25VL:
 		out.QKVBias = true
-	case Qwen3, Qwen3VL:
+	case Qwen3, Qwen3VL, Qwen35, Qwen35Text:
 		out.QKNorm = true
 		out.QKVBias = valueOr(t.AttentionBias, false)
 		out.OutBias = out.QKVBias
@@ -214,13 +218,31 @@ func (t *configText) build(family Family) Text {
 		out.Theta = valueOr(r.Theta, out.Theta)
 		if r.Sections != nil {
 			out.Sections = r.Sections
-			out.Interleaved = valueOr(r.Interleaved, family == Qwen3VL)
+			out.Interleaved = valueOr(r.Interleaved, family == Qwen3VL || family.isQwen35())
 		}
 		if r.kind() == "llama3" {
 			out.Scaling = &RopeScaling{Factor: r.Factor, LowFreq: r.LowFreq, HighFreq: r.HighFreq, OriginalContext: r.Original}
 		}
 	}
+	if family == Qwen35 && out.Sections == nil {
+		out.Sections, out.Interleaved = []int{11, 11, 10}, true
+	}
 	return out
+}
+
+// partialRotary is the part of a head's features that rotary positions turn.
+func (t *configText) partialRotary(family Family) float64 {
+	part := 1.0
+	if family.isQwen35() {
+		part = 0.25
+	}
+	part = valueOr(t.PartialRotary, part)
+	for _, r := range []*configRope{t.Scaling, t.Rope} {
+		if r != nil {
+			part = valueOr(r.Partial, part)
+		}
+	}
+	return part
 }
 
 func (r *configRope) kind() string {

@@ -8,11 +8,11 @@ import (
 // Head is the end of the decoder: the final norm, then log-probs over the
 // vocabulary, a value, or both, at selected positions only.
 type Head struct {
-	Eps    float64
-	Tokens bool // has an output head
-	Value  bool // has a value head
-	// Squares: Forward sums the squares of the probabilities of all tokens.
-	Squares bool
+	Eps     float64
+	PlusOne bool // the norm multiplies by 1 + its weights
+	Tokens  bool // has an output head
+	Value   bool // has a value head
+	Squares bool // Forward sums the squares of the probabilities of all tokens
 }
 
 // HeadWeights are a head's parameters. Table [vocab, hidden] may be the
@@ -77,7 +77,7 @@ func (o HeadOutput) Kept() []*Node {
 // are the tokens whose log-probs it computes: those that follow the positions.
 func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutput {
 	var o HeadOutput
-	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps)
+	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps, h.PlusOne)
 	if h.Tokens {
 		o.Logits = linear(normed, w.Table, nil)
 		logits := Div(f32(o.Logits), temperature)
@@ -123,7 +123,7 @@ const (
 func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node) (*Node, []*Node) {
 	n := dim(at, 0)
 	picked := takeRows(x, at)
-	normed := rmsNorm(picked, w.Norm, h.Eps)
+	normed := rmsNorm(picked, w.Norm, h.Eps, h.PlusOne)
 	slope := func(i int) *Node { return columns(slopes, i, i+1) } // [n, 1]
 	var dn *Node
 	var g HeadWeights
@@ -146,12 +146,12 @@ func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes,
 		}
 	}
 	var dPicked *Node
-	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps)
+	dPicked, g.Norm = rmsNormBack(dn, picked, w.Norm, h.Eps, h.PlusOne)
 	return Add(dx, takeRowsOrZero(f32(dPicked), slot)), g.List()
 }
 
 // Logits applies the final norm and the output head to hidden states [n,
 // hidden]: [n, vocab] float32, not divided by a temperature.
 func (h *Head) Logits(w HeadWeights, x *Node) *Node {
-	return f32(linear(rmsNorm(x, w.Norm, h.Eps), w.Table, nil))
+	return f32(linear(rmsNorm(x, w.Norm, h.Eps, h.PlusOne), w.Table, nil))
 }

@@ -29,7 +29,7 @@ func fusible(x *Node, weights ...*Node) bool {
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
-	if b.LayerNorm || b.GELU || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
+	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
 	has := int64(0)

@@ -87,27 +87,33 @@ type Past struct {
 }
 
 // LayerTypes reads the settings of a family's own types of layers from its decoder's part of
-// config.json, and returns a layer of each type by its name in layer_types. The type
+// config.json, and returns how to make a layer of each type, by its name in layer_types. The type
 // full_attention need not be among them.
-type LayerTypes func(text []byte, c *Config) (map[string]Layer, error)
+type LayerTypes func(text []byte, c *Config) (map[string]NewLayer, error)
+
+// NewLayer returns a model's layer that computes in the given type.
+type NewLayer func(c *Config, compute dtypes.DType) Layer
 
 // fullAttention is the type of a layer of this package.
 const fullAttention = "full_attention"
 
 // hybrids are the families with types of layers of their own.
-var hybrids = map[Family]LayerTypes{}
+var hybrids = map[Family]LayerTypes{Qwen35: readQwen35, Qwen35Text: readQwen35}
 
 // RegisterFamily adds a family with types of layers of its own. It must be called before any model is opened.
 func RegisterFamily(f Family, types LayerTypes) { hybrids[f] = types }
 
 // Layers returns the decoder's layers. Those of one type are the same Layer.
 func (c *Config) Layers(compute dtypes.DType) []Layer {
-	var full Layer = &attention{c.TextBlock(compute), func(base string) []Param { return c.withAdapters(c.textParams(base)) }}
-	out := slices.Repeat([]Layer{full}, c.Text.Layers)
+	made := map[string]Layer{fullAttention: &attention{
+		c.TextBlock(compute), func(base string) []Param { return c.withAdapters(c.textParams(base)) },
+	}}
+	for kind, own := range c.Text.Own {
+		made[kind] = own(c, compute)
+	}
+	out := slices.Repeat([]Layer{made[fullAttention]}, c.Text.Layers)
 	for i, kind := range c.Text.Types {
-		if own, ok := c.Text.Own[kind]; ok {
-			out[i] = own
-		}
+		out[i] = made[kind]
 	}
 	return out
 }

@@ -61,10 +61,13 @@ func weightGrads(dy, x *Node, bias bool) (dw, db *Node) {
 	return dw, db
 }
 
-// rmsNorm is x / sqrt(mean(x²) + eps) · w, computed in float32.
-func rmsNorm(x, w *Node, eps float64) *Node {
+// rmsNorm is x / sqrt(mean(x²) + eps) · w, or with plusOne · (1 + w), computed in float32.
+func rmsNorm(x, w *Node, eps float64, plusOne bool) *Node {
 	xf := f32(x)
 	n := Mul(xf, rmsScale(xf, eps))
+	if plusOne {
+		return cast(Mul(n, AddScalar(broadcastRow(f32(w), xf), 1)), x.DType())
+	}
 	return Mul(cast(n, x.DType()), cast(broadcastRow(w, xf), x.DType()))
 }
 
@@ -91,11 +94,14 @@ func sumRows(x *Node) *Node {
 	return ReduceSum(x, axes...)
 }
 
-func rmsNormBack(dy, x, w *Node, eps float64) (dx, dw *Node) {
+func rmsNormBack(dy, x, w *Node, eps float64, plusOne bool) (dx, dw *Node) {
 	dt := x.DType()
 	dy, x = f32(dy), f32(x)
 	r := rmsScale(x, eps)
 	n := Mul(x, r)
+	if plusOne {
+		w = AddScalar(w, 1)
+	}
 	g := Mul(dy, broadcastRow(w, x))
 	dx = Mul(r, Sub(g, Mul(n, ReduceAndKeep(Mul(g, n), ReduceMean, -1))))
 	return cast(dx, dt), sumRows(Mul(dy, n))
@@ -126,19 +132,21 @@ func layerNormBack(dy, x, w *Node, eps float64) (dx, dw, db *Node) {
 
 // rotate applies rotary positions to x [tokens, heads, headDim], rotate-half
 // form: with the head split in halves (a, b), (a·cos − b·sin, b·cos + a·sin).
-// cos and sin are [tokens, headDim/2]. Its gradient is rotate with −sin.
+// cos and sin are [tokens, rotary/2]; of a head wider than rotary the rest is
+// unchanged. Its gradient is rotate with −sin.
 func rotate(x, cos, sin *Node) *Node {
-	half := dim(x, -1) / 2
+	half := dim(cos, 1)
 	dt := x.DType()
 	xf := f32(x)
 	a := Slice(xf, AxisRange(), AxisRange(), AxisRange(0, half))
-	b := Slice(xf, AxisRange(), AxisRange(), AxisRange(half))
+	b := Slice(xf, AxisRange(), AxisRange(), AxisRange(half, 2*half))
 	c := Reshape(cos, dim(cos, 0), 1, half)
 	s := Reshape(sin, dim(sin, 0), 1, half)
-	return cast(Concatenate([]*Node{
-		Sub(Mul(a, c), Mul(b, s)),
-		Add(Mul(b, c), Mul(a, s)),
-	}, -1), dt)
+	parts := []*Node{Sub(Mul(a, c), Mul(b, s)), Add(Mul(b, c), Mul(a, s))}
+	if 2*half < dim(x, -1) {
+		parts = append(parts, Slice(xf, AxisRange(), AxisRange(), AxisRange(2*half)))
+	}
+	return cast(Concatenate(parts, -1), dt)
 }
 
 // silu is x·σ(x); siluBack its derivative at x.
@@ -201,3 +209,13 @@ func columns(x *Node, from, to int) *Node {
 }
 
 func shape(dt dtypes.DType, dims ...int) shapes.Shape { return shapes.Make(dt, dims...) }
+
+// lastAxis returns x[…, from:to].
+func lastAxis(x *Node, from, to int) *Node {
+	spec := make([]SliceAxisSpec, x.Rank())
+	for i := range spec {
+		spec[i] = AxisRange()
+	}
+	spec[len(spec)-1] = AxisRange(from, to)
+	return Slice(x, spec...)
+}

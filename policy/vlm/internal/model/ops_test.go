@@ -52,9 +52,9 @@ func TestGradientsOfNorms(t *testing.T) {
 		}
 		return pair{
 			in: []operand{x, r.normal(1, 0.3, dims[len(dims)-1])}, wrt: []int{0, 1},
-			forward: func(in []*Node) []*Node { return []*Node{rmsNorm(in[0], in[1], eps)} },
+			forward: func(in []*Node) []*Node { return []*Node{rmsNorm(in[0], in[1], eps, false)} },
 			back: func(in, dy []*Node) []*Node {
-				dx, dw := rmsNormBack(dy[0], in[0], in[1], eps)
+				dx, dw := rmsNormBack(dy[0], in[0], in[1], eps, false)
 				return []*Node{dx, dw}
 			},
 			plain: func(in []operand) []operand {

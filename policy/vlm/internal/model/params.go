@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -34,6 +35,7 @@ const (
 	InitOne
 	InitZero
 	InitUniform // between ±1/√(inputs), as PEFT initialises the first half of an adapter
+	InitDecay   // logarithms of numbers that are uniform in (0, 16], as transformers initialises a delta net
 )
 
 // Module is the name of the module that the part is the weight of.
@@ -141,10 +143,16 @@ func stack(in int, init Init, parts ...Part) Param {
 func (c *Config) TextBlock(compute dtypes.DType) *Block {
 	t := &c.Text
 	return &Block{
-		Adapters: c.adapters(c.textParams(c.decoderPrefix() + "layers.0.")),
+		Adapters: c.adapters(c.textParams(c.firstLayer(fullAttention))),
 		Hidden:   t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
 		QKVBias: t.QKVBias, OutBias: t.OutBias, MLPBias: t.MLPBias, QKNorm: t.QKNorm, Causal: true, Compute: compute,
+		PlusOne: t.PlusOne, Gated: t.Gated,
 	}
+}
+
+// firstLayer is what the names of the parameters of the first layer of a type start with.
+func (c *Config) firstLayer(kind string) string {
+	return fmt.Sprintf("%slayers.%d.", c.decoderPrefix(), max(0, slices.Index(c.Text.Types, kind)))
 }
 
 // visionEps is fixed in both vision towers, whatever the config says.
@@ -156,7 +164,7 @@ func (c *Config) VisionBlock(compute dtypes.DType) *Block {
 	return &Block{
 		Adapters: c.adapters(c.visionParams(visionPrefix + "blocks.0.")),
 		Hidden:   v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
-		LayerNorm: c.Family == Qwen3VL, GELU: c.Family == Qwen3VL,
+		LayerNorm: c.Family.learnedPositions(), GELU: c.Family.learnedPositions(),
 		QKVBias: true, OutBias: true, MLPBias: true, Compute: compute,
 	}
 }
@@ -172,7 +180,7 @@ func (c *Config) Groups() *Groups {
 	for i, l := range c.Layers(dtypes.Float32) {
 		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), l.Params(fmt.Sprintf("%slayers.%d.", base, i))})
 	}
-	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
+	g.Head = Group{"head", []Param{c.norm(base+"norm.weight", c.Text.Hidden)}}
 	if !c.Critic && !c.Tied {
 		g.Head.Params = append(g.Head.Params, matrix("lm_head.weight", c.Text.Vocab, c.Text.Hidden))
 	}
@@ -213,25 +221,43 @@ func (c *Config) decoderPrefix() string {
 func (c *Config) textParams(base string) []Param {
 	t := &c.Text
 	q, kv := t.Heads*t.HeadDim, t.KVHeads*t.HeadDim
+	rows := q
+	if t.Gated {
+		rows *= 2 // of each head: query, gate
+	}
 	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
 	p := []Param{
-		vector(base+"input_layernorm.weight", t.Hidden, InitOne),
-		stack(t.Hidden, InitNormal, part("self_attn.q_proj.weight", q, t.Hidden),
+		c.norm(base+"input_layernorm.weight", t.Hidden),
+		stack(t.Hidden, InitNormal, part("self_attn.q_proj.weight", rows, t.Hidden),
 			part("self_attn.k_proj.weight", kv, t.Hidden), part("self_attn.v_proj.weight", kv, t.Hidden)),
 	}
 	if t.QKVBias {
-		p = append(p, stack(0, InitZero, part("self_attn.q_proj.bias", q), part("self_attn.k_proj.bias", kv),
+		p = append(p, stack(0, InitZero, part("self_attn.q_proj.bias", rows), part("self_attn.k_proj.bias", kv),
 			part("self_attn.v_proj.bias", kv)))
 	}
 	if t.QKNorm {
-		p = append(p, vector(base+"self_attn.q_norm.weight", t.HeadDim, InitOne),
-			vector(base+"self_attn.k_norm.weight", t.HeadDim, InitOne))
+		p = append(p, c.norm(base+"self_attn.q_norm.weight", t.HeadDim), c.norm(base+"self_attn.k_norm.weight", t.HeadDim))
 	}
 	p = append(p, matrix(base+"self_attn.o_proj.weight", t.Hidden, q))
 	if t.OutBias {
 		p = append(p, vector(base+"self_attn.o_proj.bias", t.Hidden, InitZero))
 	}
-	p = append(p, vector(base+"post_attention_layernorm.weight", t.Hidden, InitOne),
+	return append(p, c.mlpParams(base)...)
+}
+
+// norm is the weight of a norm of the decoder over n features.
+func (c *Config) norm(name string, n int) Param {
+	if c.Text.PlusOne {
+		return vector(name, n, InitZero)
+	}
+	return vector(name, n, InitOne)
+}
+
+// mlpParams are a decoder layer's feed-forward network and the norm before it.
+func (c *Config) mlpParams(base string) []Param {
+	t := &c.Text
+	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	p := append([]Param{c.norm(base+"post_attention_layernorm.weight", t.Hidden)},
 		stack(t.Hidden, InitNormal, part("mlp.gate_proj.weight", t.FF, t.Hidden), part("mlp.up_proj.weight", t.FF, t.Hidden)))
 	if t.MLPBias {
 		p = append(p, stack(0, InitZero, part("mlp.gate_proj.bias", t.FF), part("mlp.up_proj.bias", t.FF)))
@@ -248,7 +274,7 @@ func (c *Config) visionGroups(g *Groups) {
 	const base = visionPrefix
 	conv := []int{v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch}
 	g.Patch = Group{"patch", []Param{{Parts: []Part{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
-	if c.Family == Qwen3VL {
+	if c.Family.learnedPositions() {
 		g.Patch.Params = append(g.Patch.Params, vector(base+"patch_embed.proj.bias", v.Hidden, InitZero),
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
@@ -256,7 +282,7 @@ func (c *Config) visionGroups(g *Groups) {
 		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
-	if c.Family == Qwen3VL {
+	if c.Family.learnedPositions() {
 		g.Merger = Group{"merger", mergerParams(base+"merger.", v.Hidden, cell, v.Out)}
 		for i := range v.Deepstack {
 			g.Deepstack = append(g.Deepstack, Group{fmt.Sprintf("deepstack %d", i),
@@ -289,7 +315,7 @@ func (c *Config) visionParams(base string) []Param {
 		matrix(base+"attn.qkv.weight", 3*h, h), vector(base+"attn.qkv.bias", 3*h, InitZero),
 		matrix(base+"attn.proj.weight", h, h), vector(base+"attn.proj.bias", h, InitZero),
 	}
-	if c.Family == Qwen3VL {
+	if c.Family.learnedPositions() {
 		p := []Param{vector(base+"norm1.weight", h, InitOne), vector(base+"norm1.bias", h, InitZero)}
 		p = append(p, attn...)
 		return append(p, vector(base+"norm2.weight", h, InitOne), vector(base+"norm2.bias", h, InitZero),
@@ -303,23 +329,33 @@ func (c *Config) visionParams(base string) []Param {
 		matrix(base+"mlp.down_proj.weight", h, v.FF), vector(base+"mlp.down_proj.bias", h, InitZero))
 }
 
-// Released layouts of vision-language checkpoints: names as in memory, and the
-// older form without the inner "model.".
-var renames = []struct{ now, old string }{
+// Two layouts of names in files: those in memory, and others.
+var renames = []struct{ now, other string }{
 	{"model.visual.", "visual."},
 	{"model.language_model.", "model."},
 }
 
-// OldName is the name of a tensor in the layout of the first released
-// Qwen2.5-VL files. Text models have one layout only.
-func (c *Config) OldName(name string) string {
-	if c.Vision == nil {
-		return name
-	}
+// OtherName is the name of a tensor in another layout of its family's files: that of the first released
+// Qwen2.5-VL files, or of a text model that was taken out of a Qwen3.5 model with a vision tower.
+// The other text models have one layout only.
+func (c *Config) OtherName(name string) string {
 	for _, r := range renames {
-		if rest, ok := strings.CutPrefix(name, r.now); ok {
-			return r.old + rest
+		from, to := r.now, r.other
+		if c.Family == Qwen35Text {
+			from, to = to, from
+		} else if c.Vision == nil {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, from); ok {
+			return to + rest
 		}
 	}
 	return name
+}
+
+// Unused reports whether a tensor that released files hold has no part in the model: the head that predicts
+// further tokens, and the vision tower that a text model leaves out.
+func (c *Config) Unused(name string) bool {
+	return c.Family.isQwen35() && strings.HasPrefix(name, "mtp.") ||
+		c.Family == Qwen35Text && strings.HasPrefix(name, visionPrefix)
 }

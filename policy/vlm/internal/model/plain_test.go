@@ -63,25 +63,29 @@ func plainLayerNorm(x, w, b []float64, eps float64) []float64 {
 }
 
 // plainRotate turns x [tokens, heads, width] by angles whose cosines and sines
-// are [tokens, width/2]: pairs are (i, i + width/2).
+// are [tokens, half]: pairs are (i, i + half), and features from 2·half on stay.
 func plainRotate(x, cos, sin []float64, heads, width int) []float64 {
-	half := width / 2
+	half := len(cos) * heads * width / len(x)
 	y := make([]float64, len(x))
 	for i := range x {
 		k := i % width
 		token := i / (heads * width)
 		at := token*half + k%half
-		if k < half {
+		switch {
+		case k < half:
 			y[i] = x[i]*cos[at] - x[i+half]*sin[at]
-		} else {
+		case k < 2*half:
 			y[i] = x[i]*cos[at] + x[i-half]*sin[at]
+		default:
+			y[i] = x[i]
 		}
 	}
 	return y
 }
 
-func plainSilu(x float64) float64 { return x / (1 + math.Exp(-x)) }
-func plainGELU(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }
+func plainSigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+func plainSilu(x float64) float64    { return x * plainSigmoid(x) }
+func plainGELU(x float64) float64    { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }
 func plainGELUTanh(x float64) float64 {
 	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }
@@ -167,13 +171,24 @@ func plainBlock(b *Block, weights [][]float64, x, cos, sin []float64, sees func(
 		}
 		return plainRMSNorm(x, w, b.Eps)
 	}
+	if b.PlusOne {
+		weights = onePlus(weights, 0, 2, 3, 5)
+	}
 	n := len(x) / b.Hidden
 	y := norm(x)
 	qkv := plainLinear(y, next(true), next(b.QKVBias), b.Hidden)
 	nq, nk := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
-	var q, k, v []float64
+	var q, k, v, gate []float64
 	for i := range n {
-		row := qkv[i*(nq+2*nk):]
+		row := qkv[i*len(qkv)/n:]
+		if b.Gated { // of each head: query, gate
+			var query []float64
+			for h := range b.Heads {
+				query = append(query, row[2*h*b.HeadDim:(2*h+1)*b.HeadDim]...)
+				gate = append(gate, row[(2*h+1)*b.HeadDim:(2*h+2)*b.HeadDim]...)
+			}
+			row = append(query, row[2*nq:]...)
+		}
 		q, k, v = append(q, row[:nq]...), append(k, row[nq:nq+nk]...), append(v, row[nq+nk:nq+2*nk]...)
 	}
 	if b.QKNorm {
@@ -181,6 +196,9 @@ func plainBlock(b *Block, weights [][]float64, x, cos, sin []float64, sees func(
 	}
 	q, k = plainRotate(q, cos, sin, b.Heads, b.HeadDim), plainRotate(k, cos, sin, b.KVHeads, b.HeadDim)
 	o := plainAttention(q, k, v, b.Heads, b.KVHeads, b.HeadDim, sees)
+	for i, g := range gate {
+		o[i] *= plainSigmoid(g)
+	}
 	mid := plus(x, plainLinear(o, next(true), next(b.OutBias), nq))
 	up := plainLinear(norm(mid), next(true), next(b.MLPBias), b.Hidden)
 	var act []float64

@@ -93,7 +93,7 @@ func TestEmbeddingGradientsAccumulate(t *testing.T) {
 // plainAngles is the definition: frequency i turns with the position that its
 // section names.
 func plainAngles(c *Text, pos []int32) (cos, sin []float64) {
-	half := c.HeadDim / 2
+	half := c.Rotary / 2
 	for p := 0; p < len(pos); p += 3 {
 		for i := range half {
 			row := 0
@@ -108,7 +108,7 @@ func plainAngles(c *Text, pos []int32) (cos, sin []float64) {
 					row++
 				}
 			}
-			angle := float64(pos[p+row]) * math.Pow(c.Theta, -2*float64(i)/float64(c.HeadDim))
+			angle := float64(pos[p+row]) * math.Pow(c.Theta, -2*float64(i)/float64(c.Rotary))
 			cos, sin = append(cos, math.Cos(angle)), append(sin, math.Sin(angle))
 		}
 	}
@@ -119,10 +119,10 @@ func TestAnglesFollowTheSections(t *testing.T) {
 	pos := []int32{0, 0, 0, 3, 5, 9, 40, 41, 47}
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		for name, c := range map[string]*Text{
-			"plain":       {HeadDim: 16, Theta: 1e6},
-			"runs":        {HeadDim: 16, Theta: 1e4, Sections: []int{2, 3, 3}},
-			"interleaved": {HeadDim: 24, Theta: 1e4, Sections: []int{6, 3, 3}, Interleaved: true},
-			"no heights":  {HeadDim: 16, Theta: 1e4, Sections: []int{8, 0, 0}, Interleaved: true},
+			"plain":       {Rotary: 16, Theta: 1e6},
+			"runs":        {Rotary: 16, Theta: 1e4, Sections: []int{2, 3, 3}},
+			"interleaved": {Rotary: 24, Theta: 1e4, Sections: []int{6, 3, 3}, Interleaved: true},
+			"no heights":  {Rotary: 16, Theta: 1e4, Sections: []int{8, 0, 0}, Interleaved: true},
 		} {
 			cos, sin := plainAngles(c, pos)
 			got := run(t, d, []operand{ints(pos, 3, 3)}, func(in []*Node) []*Node {
@@ -138,8 +138,8 @@ func TestAnglesFollowTheSections(t *testing.T) {
 // The released Llama 3.1 numbers: long wavelengths are stretched by the factor,
 // short ones stay, and those between are blended.
 func TestLlama3FrequenciesAreStretched(t *testing.T) {
-	c := &Text{HeadDim: 128, Theta: 500000, Scaling: &RopeScaling{Factor: 8, LowFreq: 1, HighFreq: 4, OriginalContext: 8192}}
-	plain := &Text{HeadDim: 128, Theta: 500000}
+	c := &Text{Rotary: 128, Theta: 500000, Scaling: &RopeScaling{Factor: 8, LowFreq: 1, HighFreq: 4, OriginalContext: 8192}}
+	plain := &Text{Rotary: 128, Theta: 500000}
 	got, base := c.InvFreq(), plain.InvFreq()
 	blended := 0
 	for i, f := range base {

@@ -98,7 +98,7 @@ type Merger struct {
 
 // Merger returns the shape of the main merger.
 func (c *Config) Merger() *Merger {
-	return &Merger{Cell: c.Vision.Merge * c.Vision.Merge, LayerNorm: c.Family == Qwen3VL}
+	return &Merger{Cell: c.Vision.Merge * c.Vision.Merge, LayerNorm: c.Family.learnedPositions()}
 }
 
 // DeepstackMerger returns the shape of the mergers of inner blocks.
@@ -124,7 +124,7 @@ func (m *Merger) normed(x, norm, normB *Node) *Node {
 	if m.LayerNorm {
 		x = layerNorm(x, norm, normB, visionEps)
 	} else {
-		x = rmsNorm(x, norm, visionEps)
+		x = rmsNorm(x, norm, visionEps, false)
 	}
 	if m.NormCell {
 		return x
@@ -156,6 +156,6 @@ func (m *Merger) Backward(weights []*Node, x, dy *Node) (*Node, []*Node) {
 		dx, dn, dnb := layerNormBack(d, in, norm, visionEps)
 		return Reshape(dx, x.Shape().Dimensions...), []*Node{dn, dnb, dfc1, dfc1B, dfc2, dfc2B}
 	}
-	dx, dn := rmsNormBack(d, in, norm, visionEps)
+	dx, dn := rmsNormBack(d, in, norm, visionEps, false)
 	return Reshape(dx, x.Shape().Dimensions...), []*Node{dn, dfc1, dfc1B, dfc2, dfc2B}
 }

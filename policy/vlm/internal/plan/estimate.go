@@ -112,6 +112,7 @@ type Set struct {
 const (
 	compilerForward  = 104_000_000
 	compilerTraining = 160_000_000
+	compilerDelta    = 120_000_000 // more for training delta nets, whose programs have many operations
 	pureGoRuntime    = 8_000_000
 	// maxGaps limits the gaps between arrays below 32 MB, which are about a third of the
 	// activations, on each device: devices allocate at the same time, in different parts of the
@@ -158,6 +159,9 @@ func (s *Setup) Memory(w Workload) Memory {
 		p.Program += pureGoRuntime
 	case w.Train:
 		p.Program += compilerTraining + s.plannedGaps(p.Activations)
+		if s.Net.Cfg.Text.Linear != nil {
+			p.Program += compilerDelta
+		}
 	default:
 		p.Program += compilerForward
 	}

@@ -125,7 +125,7 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 // adapterName finds an adapter's matrix by its name in memory, or by the name that older
 // versions wrote.
 func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
-	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OldName(part.Name)} {
+	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OtherName(part.Name)} {
 		if _, ok := r.Info(name); ok {
 			return name, true
 		}

@@ -8,14 +8,20 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// Write stores weights under the names of the first released layout.
+// Write stores weights under the names that the family's released files have.
 func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) error {
+	named := func(part model.Part) string {
+		if cfg.Family == model.Qwen25VL {
+			return cfg.OtherName(part.Name)
+		}
+		return part.Name
+	}
 	var list []safetensors.Tensor
 	groups := cfg.Groups().All()
 	for _, g := range groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
-				list = append(list, safetensors.Tensor{Name: cfg.OldName(part.Name), DType: dtype, Shape: part.Dims})
+				list = append(list, safetensors.Tensor{Name: named(part), DType: dtype, Shape: part.Dims})
 			}
 		}
 	}
@@ -31,7 +37,7 @@ func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) 
 				if err := from(g, p, part, x); err != nil {
 					return err
 				}
-				if err := w.Float32(cfg.OldName(part.Name), x); err != nil {
+				if err := w.Float32(named(part), x); err != nil {
 					return err
 				}
 			}
@@ -58,6 +64,11 @@ func NewModel(cfg *model.Config, seed uint64) Source {
 			r := rng.New(seed, rng.Init, HashName(part.Name))
 			for i := range dst {
 				dst[i] = float32(r.NormFloat64() * std)
+			}
+		case model.InitDecay:
+			r := rng.New(seed, rng.Init, HashName(part.Name))
+			for i := range dst {
+				dst[i] = float32(math.Log(16 * (1 - r.Float64())))
 			}
 		}
 		return nil

@@ -38,8 +38,8 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 				name, info, ok := lookUp(r, cfg, part.Name)
 				switch {
 				case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
-				case !ok && cfg.OldName(part.Name) != part.Name:
-					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims, cfg.OldName(part.Name)))
+				case !ok && cfg.OtherName(part.Name) != part.Name:
+					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims, cfg.OtherName(part.Name)))
 				case !ok:
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
 				case !slices.Equal(info.Shape, part.Dims):
@@ -62,7 +62,7 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 		return nil, nil, fmt.Errorf("%w, in %d places:\n%w", ErrWeights, len(problems), errors.Join(problems...))
 	}
 	for _, name := range r.Names() {
-		if !used[name] {
+		if !used[name] && !cfg.Unused(name) {
 			unused = append(unused, name)
 		}
 	}
@@ -74,7 +74,7 @@ func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safe
 	if info, ok := r.Info(name); ok {
 		return name, info, true
 	}
-	old := cfg.OldName(name)
+	old := cfg.OtherName(name)
 	info, ok := r.Info(old)
 	return old, info, ok
 }

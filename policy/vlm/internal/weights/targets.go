@@ -3,6 +3,7 @@ package weights
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,17 +13,59 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// CheckTargets checks that the adapters are on linear maps of blocks, and on the same
-// ones in each layer, because one executable serves all layers.
-func CheckTargets(cfg *model.Config) error {
+// decoderPattern matches the linear maps of decoder layers, of all families.
+const decoderPattern = `model\.(language_model\.)?layers\.\d+\.` +
+	`(self_attn\.[qkvo]_proj|linear_attn\.(in_proj_(qkv|z|b|a)|out_proj)|mlp\.(gate|up|down)_proj)`
+
+// Adapt adds adapters to a model's configuration: new ones, those stored in a folder, or none. It returns their
+// settings; nil for none.
+func Adapt(cfg *model.Config, lora *peft.Config, stored string, log *slog.Logger) (*peft.Config, error) {
+	switch {
+	case lora == nil && stored == "":
+		return nil, nil
+	case lora == nil:
+		c, err := ReadAdapterConfig(stored, log)
+		if err != nil {
+			return nil, err
+		}
+		if len(c.Saved) > 0 {
+			return nil, fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", stored, peft.ErrConfig, c.Saved)
+		}
+		lora = &c
+	case stored != "":
+		return nil, fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings", backend.ErrOption)
+	case len(lora.Targets) == 0 && lora.Pattern == "":
+		lora.Pattern = decoderPattern
+	}
+	err := lora.Check()
+	if err == nil {
+		cfg.LoRA = &model.LoRA{Rank: lora.Rank, Scale: lora.Scale(), Match: lora.Match()}
+		if stored == "" {
+			err = absentTargets(cfg, lora.Targets)
+		}
+	}
+	if err == nil {
+		err = checkTargets(cfg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w: LoRA: %w", backend.ErrOption, err)
+	}
+	return lora, nil
+}
+
+// checkTargets checks that the adapters are on linear maps of blocks, and on the same
+// ones in each layer of a type, because one executable serves all of them.
+func checkTargets(cfg *model.Config) error {
 	g := cfg.Groups()
 	inner := map[*model.Group]bool{}
 	found := false
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
 		for i := range stack {
 			inner[&stack[i]] = true
-			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, sameRole) {
-				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers", stack[i].Name, stack[0].Name)
+			first := slices.IndexFunc(stack, func(g model.Group) bool { return sameType(g.Params, stack[i].Params) })
+			if a, b := stack[first].Params, stack[i].Params; !slices.EqualFunc(a, b, sameRole) {
+				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers of a type",
+					stack[i].Name, stack[first].Name)
 			}
 			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
 		}
@@ -45,9 +88,9 @@ func CheckTargets(cfg *model.Config) error {
 	return nil
 }
 
-// AbsentTargets returns an error for targets that no linear map has in its name. It lists
+// absentTargets returns an error for targets that no linear map has in its name. It lists
 // the possible ones.
-func AbsentTargets(cfg *model.Config, targets []string) error {
+func absentTargets(cfg *model.Config, targets []string) error {
 	g := cfg.Groups()
 	var maps, names []string
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
@@ -74,6 +117,14 @@ func AbsentTargets(cfg *model.Config, targets []string) error {
 	}
 	slices.Sort(names)
 	return fmt.Errorf("target_modules: the model's blocks have no linear layer %q, only %q", absent, slices.Compact(names))
+}
+
+// sameType reports whether layers have the same parameters, apart from adapters.
+func sameType(a, b []model.Param) bool {
+	plain := func(all []model.Param) []model.Param {
+		return slices.DeleteFunc(slices.Clone(all), func(p model.Param) bool { return p.Adapter })
+	}
+	return slices.EqualFunc(plain(a), plain(b), sameRole)
 }
 
 // sameRole reports whether parameters of two layers have the same role in them.
@@ -109,7 +160,7 @@ func Freeze(cfg *model.Config, globs []string) error {
 				}
 			}
 			if frozen > 0 && frozen < len(p.Parts) {
-				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up), must match all or none", backend.ErrOption, p.Parts[0].Name)
+				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up; in_proj_*), must match all or none", backend.ErrOption, p.Parts[0].Name)
 			}
 		}
 	}

@@ -244,7 +244,7 @@ func (m *Message) content(raw json.RawMessage, field string) error {
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		m.Text = join(m.Text, clean(text))
+		m.Text = join(m.Text, Clean(text))
 		return nil
 	}
 	var parts []part
@@ -262,15 +262,12 @@ func (m *Message) content(raw json.RawMessage, field string) error {
 	return nil
 }
 
-// clean removes the marks of images from a client's text.
-func clean(text string) string { return strings.ReplaceAll(text, ImageMark, "") }
-
 func (m *Message) part(p *part, field string) error {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
-		m.Text = join(m.Text, clean(p.Text))
+		m.Text = join(m.Text, Clean(p.Text))
 	case "refusal":
-		m.Text = join(m.Text, clean(p.Refusal))
+		m.Text = join(m.Text, Clean(p.Refusal))
 	case "thinking", "redacted_thinking", "reasoning":
 	case "image_url", "input_image":
 		var url string

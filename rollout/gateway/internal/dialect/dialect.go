@@ -189,11 +189,14 @@ func depth(body []byte) error {
 
 var thought = regexp.MustCompile(`(?s)<think>.*?(</think>|$)`)
 
-// Plain returns a text without reasoning and without white space at its ends.
+// Plain returns a text without reasoning, marks of images, and white space at its ends.
 func Plain(text string) string {
-	text = thought.ReplaceAllString(text, "")
+	text = thought.ReplaceAllString(Clean(text), "")
 	return strings.TrimSpace(strings.ReplaceAll(text, "</think>", ""))
 }
+
+// Clean removes the marks of images from a text that has no images.
+func Clean(text string) string { return strings.ReplaceAll(text, ImageMark, "") }
 
 // tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops
 // those that have reasoning at most.

@@ -105,7 +105,7 @@ func (r *Request) responses(body []byte) error {
 	}
 	var one string
 	if json.Unmarshal(q.Input, &one) == nil && given(q.Input) {
-		r.Messages = append(r.Messages, Message{Role: User, Text: clean(one)})
+		r.Messages = append(r.Messages, Message{Role: User, Text: Clean(one)})
 		return nil
 	}
 	var items []item

@@ -5,7 +5,6 @@ package plot
 import (
 	"fmt"
 	"image/color"
-	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -13,6 +12,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"vagen/internal/floats"
 	"vagen/train/track/curve"
 )
 
@@ -68,7 +68,7 @@ func PNG(c *curve.Curve, path string) error {
 // finite converts points, without values that are not finite.
 func finite(points [][2]float64) (out plotter.XYs) {
 	for _, p := range points {
-		if !math.IsNaN(p[1]) && !math.IsInf(p[1], 0) {
+		if floats.Finite(p[1]) {
 			out = append(out, plotter.XY{X: p[0], Y: p[1]})
 		}
 	}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"vagen/env"
+	"vagen/internal/cli"
+	"vagen/policy/engine"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/rollout/gateway"
+	"vagen/rollout/store"
+	"vagen/train/rundir"
+)
+
+func gatewayCommand() *cli.Command {
+	return &cli.Command{
+		Name: "gateway", Args: "[key=value …]", Max: -1,
+		About: "Let agents that speak OpenAI's or Anthropic's protocols ask a model, and keep their episodes.",
+		Help: `POST /episodes opens an episode, with task, group and seed if the client likes, and returns
+its base URL and key. POST …/reward pays it, and POST …/finish ends it. An ended episode
+is written to --out, in files like those of trainer.rollout_data_dir: tokens and
+log-probs of every row, rewards, and why it failed if it did.
+
+The model is a folder, or with --engine behind servers of vLLM or SGLang. key=value sets
+the options constraints, reward_command, reward_timeout and host of the environment agent.
+A token is required if other machines can reach the address; see docs/agents.md.
+
+On SIGTERM or Ctrl-C no further episode is opened, those that are played go on for up to
+--drain-timeout, and what has ended is written.
+
+  vagen gateway --model DIR --out episodes constraints=count`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var g gatewayOptions
+			g.flags(f)
+			return func(ctx context.Context, c *cli.Call) error { return g.serve(ctx, c) }
+		},
+	}
+}
+
+// gatewayOptions holds the flags.
+type gatewayOptions struct {
+	model, out, addr string
+	engines          cli.StringList
+	kind             string
+	vlm              *vlm.Options
+	player           rollout.Player
+	token            *keySource
+	key              *keySource // of the engines
+	open, perFile    int
+	seed             uint64
+	idle, drain      time.Duration
+}
+
+func (g *gatewayOptions) flags(f *flag.FlagSet) {
+	f.StringVar(&g.model, "model", "", "`folder` of the model, or its id on the hub; with --engine that of its tokenizer")
+	f.Var(&g.engines, "engine", "`URL` of a server that generates; may be repeated")
+	f.StringVar(&g.kind, "engine-kind", string(engine.VLLM), "what the servers are: vllm or sglang")
+	g.key = keyFlags(f, "engine-key", "key of the servers")
+	f.StringVar(&g.out, "out", "", "`folder` for the episodes")
+	f.StringVar(&g.addr, "addr", "127.0.0.1:8001", "`address` to listen on; port 0 selects a free port")
+	g.token = keyFlags(f, "token", "token that clients must send")
+	f.IntVar(&g.open, "episodes", 64, "maximum open episodes; clients that want more are told to come back")
+	f.IntVar(&g.perFile, "per-file", 16, "episodes of a file")
+	f.IntVar(&g.player.MaxTurns, "max-turns", 100, "maximum answers of an episode")
+	s := &g.player.Sampling
+	f.IntVar(&s.MaxTokens, "max-tokens", 1024, "maximum tokens of an answer")
+	f.Float64Var(&s.Temperature, "temperature", 1, "divides the logits; what clients ask for is counted, not honoured")
+	f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
+	f.Uint64Var(&g.seed, "seed", 0, "seed of sampling")
+	f.DurationVar(&g.idle, "idle-timeout", 10*time.Minute, "an episode without a call for this long fails; 0 is never")
+	f.DurationVar(&g.drain, "drain-timeout", time.Minute, "time limit for open episodes when the gateway stops")
+	g.vlm = modelFlags(f)
+}
+
+// check reports flags that cannot mean anything.
+func (g *gatewayOptions) check() error {
+	switch {
+	case g.model == "":
+		return cli.Usagef("--model is missing")
+	case g.out == "":
+		return cli.Usagef("--out is missing: the folder for the episodes")
+	case g.open < 1 || g.perFile < 1 || g.player.MaxTurns < 1 || g.player.Sampling.MaxTokens < 1:
+		return cli.Usagef("--episodes is %d, --per-file %d, --max-turns %d and --max-tokens %d; all must be positive", g.open,
+			g.perFile, g.player.MaxTurns, g.player.Sampling.MaxTokens)
+	case g.idle < 0 || g.drain < 0:
+		return cli.Usagef("--idle-timeout is %v and --drain-timeout %v, must not be negative", g.idle, g.drain)
+	}
+	return nil
+}
+
+func (g *gatewayOptions) serve(ctx context.Context, c *cli.Call) error {
+	if err := g.check(); err != nil {
+		return err
+	}
+	options, err := cli.Options(c.Args)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"command", "url", "wait", "listen", "token_env", "processes"} {
+		if _, given := options[name]; given {
+			return cli.Usagef("%s is not an option here: agents come from outside, to --addr with --token", name)
+		}
+	}
+	options["wait"] = true
+	s := gateway.Settings{Listen: g.addr, Open: true, Idle: g.idle, Log: c.Log}
+	s.Host, _ = options["host"].(string)
+	if s.Token, err = g.token.read(); err != nil {
+		return err
+	}
+	keep, err := openKeeper(g.out, g.perFile, c)
+	if err != nil {
+		return err
+	}
+	gate, err := gateway.New(s)
+	if err != nil {
+		return errors.Join(asUsage(err, gateway.ErrToken), keep.close())
+	}
+	err = g.play(ctx, c, gate, options, keep)
+	return errors.Join(err, gate.Close(), keep.close())
+}
+
+// play plays episodes until the context ends and those that are open have ended.
+func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Gateway, options map[string]any,
+	keep *keeper) error {
+	e, err := gate.Env(options)
+	if err != nil {
+		return asUsage(err, env.ErrOption)
+	}
+	shut, err := g.policy(ctx, c)
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
+	p := &g.player
+	p.Envs, p.Log, p.Patience, p.EnvTimeout = new(env.Registry), c.Log, 5*time.Millisecond, forever
+	p.SetWorkers(0)
+	p.Envs.SetRemote(gateway.Name)
+	if err := errors.Join(e.Close(), p.Envs.Register(gateway.Name, gate.Env)); err != nil {
+		return errors.Join(err, shut())
+	}
+	var stopping atomic.Bool
+	next := 0
+	episode := func() rollout.Episode {
+		next++
+		return rollout.Episode{Env: gateway.Name, Config: options, Index: next}
+	}
+	p.Next = func(t *rollout.Trajectory) (rollout.Episode, bool) {
+		keep.add(t)
+		return episode(), !stopping.Load() && keep.err == nil
+	}
+	first := make([]rollout.Episode, g.open)
+	for i := range first {
+		first[i] = episode()
+	}
+	defer context.AfterFunc(ctx, func() {
+		c.Log.Info("shutting down")
+		stopping.Store(true)
+		gate.Drain()
+		time.AfterFunc(g.drain, func() { _ = gate.Close() }) // open episodes fail; it is closed again
+	})()
+	c.Log.Info("serving agents", "address", gate.URL(), "episodes", g.open)
+	_, _, err = p.Play(context.WithoutCancel(ctx), first, g.seed)
+	if errors.Is(err, rollout.ErrNotStarted) {
+		err = nil // nobody took the last ones
+	}
+	return errors.Join(err, shut())
+}
+
+// forever is no limit: Settings.Idle limits the time between two calls.
+const forever = 100 * 365 * 24 * time.Hour
+
+// policy opens the model or connects to the servers.
+func (g *gatewayOptions) policy(ctx context.Context, c *cli.Call) (shut func() error, err error) {
+	if len(g.engines) == 0 {
+		m, err := openModel(ctx, c, g.model, g.vlm)
+		if err != nil {
+			return nil, err
+		}
+		g.player.Policy = m
+		return m.Close, nil
+	}
+	o := engine.DefaultOptions()
+	o.Kind, o.Addresses, o.Log = engine.Kind(g.kind), g.engines, c.Log
+	if o.Key, err = g.key.read(); err != nil {
+		return nil, err
+	}
+	dir, err := modelFolder(ctx, c, g.model)
+	if err != nil {
+		return nil, err
+	}
+	codec, err := engine.LoadCodec(dir, nil)
+	if err != nil {
+		return nil, asUsage(err, badInput...)
+	}
+	fleet, err := engine.Open(ctx, codec, o)
+	if err != nil {
+		return nil, asUsage(err, engine.ErrOption)
+	}
+	g.player.Policy = engine.NewPolicy(fleet)
+	return fleet.Close, nil
+}
+
+// keeper writes episodes to files, some at a time.
+type keeper struct {
+	call    *cli.Call
+	gallery *store.Gallery
+	unlock  func() error
+	per     int
+	file    int // number of the next one
+	held    []*rollout.Trajectory
+	ends    map[rollout.End]int
+	err     error // of writing
+}
+
+// openKeeper locks a folder and continues after its last file.
+func openKeeper(dir string, per int, c *cli.Call) (*keeper, error) {
+	k := &keeper{call: c, per: per, ends: map[rollout.End]int{}}
+	var err error
+	if k.gallery, err = store.OpenGallery(dir, store.GalleryOptions{Log: c.Log}); err != nil {
+		return nil, err
+	}
+	if k.unlock, err = rundir.Dir(dir).Lock(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, errors.Join(err, k.unlock())
+	}
+	for _, e := range entries {
+		if step, _, ok := rundir.StepOf(e.Name()); ok {
+			k.file = max(k.file, step+1)
+		}
+	}
+	return k, nil
+}
+
+// add keeps an episode, unless nobody took it.
+func (k *keeper) add(t *rollout.Trajectory) {
+	if errors.Is(t.Err, gateway.ErrClosed) && len(t.Turns) == 0 {
+		return
+	}
+	k.ends[t.End]++
+	if k.held = append(k.held, t); len(k.held) >= k.per {
+		k.write()
+	}
+}
+
+func (k *keeper) write() {
+	if len(k.held) == 0 || k.err != nil {
+		return
+	}
+	k.err = k.gallery.Save(rundir.EpisodesName(k.file), k.file, k.held)
+	k.file, k.held = k.file+1, nil
+}
+
+func (k *keeper) close() error {
+	k.write()
+	args := []any{}
+	for end, n := range k.ends {
+		args = append(args, string(end), n)
+	}
+	k.call.Log.Info("episodes", args...)
+	if err := errors.Join(k.err, k.unlock()); err != nil {
+		return fmt.Errorf("writing episodes: %w", err)
+	}
+	return nil
+}

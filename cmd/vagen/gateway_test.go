@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+	"vagen/rollout"
+	"vagen/rollout/evaluate"
+	"vagen/rollout/store"
+)
+
+// ask sends JSON with a key and decodes the answer.
+func ask(t *testing.T, url, key, body string) (code int, out map[string]any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+key)
+	a, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	raw, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	require.NoError(t, a.Body.Close())
+	require.NoError(t, json.Unmarshal(raw, &out), "%s", raw)
+	return a.StatusCode, out
+}
+
+const hello = `{"messages": [{"role": "user", "content": "hello"}]}`
+
+// TestEpisodesOfAgentsAreKept: those that ended with their rewards, and those that were open when the
+// gateway was stopped with the reason. Keys are in no log.
+func TestEpisodesOfAgentsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	model, out := filepath.Join(dir, "model"), filepath.Join(dir, "episodes")
+	succeed(t, "model", "create", model, "--layers", "1")
+	t.Setenv("GATEWAY_TOKEN", "secret-token")
+	url, stop := launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--backend", "go", "--out", out, "--episodes", "2",
+		"--per-file", "1", "--max-tokens", "4", "--drain-timeout", "1ms", "--token-env", "GATEWAY_TOKEN", "--log", "debug")
+	code, _ := ask(t, url+"/episodes", "", "")
+	require.Equal(t, 401, code)
+	var keys []string
+	for i := range 3 {
+		var e, a map[string]any
+		require.Eventually(t, func() bool {
+			code, e = ask(t, url+"/episodes", "secret-token", `{"task": "greet", "group": 7, "seed": 9}`)
+			return code == 201
+		}, time.Minute, 5*time.Millisecond)
+		key := e["key"].(string)
+		keys = append(keys, key)
+		code, a = ask(t, e["base_url"].(string)+"/chat/completions", key, hello)
+		require.Equal(t, 200, code, "%v", a)
+		if i < 2 {
+			code, _ = ask(t, e["url"].(string)+"/finish", key, `{"reward": 0.5}`)
+			require.Equal(t, 200, code)
+		}
+	}
+	code, log := stop()
+	require.Equal(t, cli.OK, code, log)
+	for _, secret := range append(keys, "secret-token") {
+		require.NotContains(t, log, secret)
+	}
+	var kept []store.Stored
+	for _, name := range []string{"step_0.parquet", "step_1.parquet", "step_2.parquet"} {
+		some, err := store.Load(filepath.Join(out, name))
+		require.NoError(t, err)
+		kept = append(kept, some...)
+	}
+	require.Len(t, kept, 3)
+	for _, e := range kept[:2] {
+		require.Equal(t, []any{rollout.EndDone, 0.5, 7, int64(9)}, []any{e.End, e.Return(), e.Group, e.Seed})
+		require.Equal(t, map[string]any{"name": "greet"}, e.Config["task"])
+		require.Len(t, e.Rows, 1)
+		require.Len(t, e.Rows[0].LogProbs, e.Rows[0].Len())
+	}
+	require.False(t, kept[2].End.Usable())
+	require.ErrorContains(t, kept[2].Err, "closed")
+
+	for want, args := range map[string]string{
+		"--out is missing": "--model m", "--model is missing": "--out o", "a token is needed": "--model m --out " + out + " --addr 0.0.0.0:0",
+		"command is not an option here": "--model m --out o command=[x]", `option "constraints"`: "--model m --out " + out + " constraints=maybe",
+		"--episodes is 0": "--model m --out o --episodes 0",
+	} {
+		require.Contains(t, refuse(t, append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)...), want)
+	}
+}
+
+// TestAgentsAreEvaluated like every environment: here a service that asks once and scores itself.
+func TestAgentsAreEvaluated(t *testing.T) {
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var e struct {
+			Base string `json:"base_url"`
+			Key  string
+		}
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&e))
+		code, _ := ask(t, e.Base+"/chat/completions", e.Key, hello)
+		require.Equal(t, 200, code)
+		_, _ = io.WriteString(w, `{"reward": 0.25, "success": true}`)
+	}))
+	defer agent.Close()
+	config, _ := evalSetup(t, &answers{})
+	raw, err := os.ReadFile(config)
+	require.NoError(t, err)
+	text := strings.Replace(string(raw), "config: {render_mode: text, size: 2}", "config: {url: \""+agent.URL+"\"}", 1)
+	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(text, "FrozenLake", "agent", 1)), 0o644))
+	var r evaluate.Report
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
+	require.Equal(t, []int{12, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable})
+	require.InDelta(t, 0.25, r.Rows[0].Score.Mean, 0)
+	require.InDelta(t, 1, r.Rows[0].Success.Mean, 0)
+}

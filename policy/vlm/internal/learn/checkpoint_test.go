@@ -1,0 +1,227 @@
+package learn_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/safetensors"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/vlmtest"
+	"vagen/policy/vlm/internal/weights"
+)
+
+func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
+	dir := Folder(t, model.Qwen25VL, nil)
+	var saved []string
+	for range 2 {
+		m := Open(t, dir, Options{Critic: learn.SeparateCritic, Seed: 2})
+		Train(t, m.Sets, m.Text, 2)
+		saved = append(saved, m.Saved(t))
+	}
+	RequireSameFiles(t, saved[0], saved[1])
+}
+
+// Saved and restored in a new process, training continues with the same bytes:
+// weights, moments, number of steps, and masters of weights stored in bfloat16.
+func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
+	for _, critic := range []string{learn.NoCritic, learn.SharedCritic, learn.SeparateCritic} {
+		for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
+			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
+				dir := Folder(t, model.Qwen25VL, nil)
+				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
+				require.NoError(t, weights.Write(dir, ConfigOf(t, dir), dtype, Spread(3)))
+				o := Options{Critic: critic, Seed: 9}
+				m := Open(t, dir, o)
+				Train(t, m.Sets, m.Text, 2)
+				half := m.Saved(t)
+				Train(t, m.Sets, m.Text, 1)
+
+				again := Open(t, dir, o)
+				Train(t, again.Sets, again.Text, 1) // Restore must replace this state
+				require.NoError(t, again.Restore(t.Context(), half))
+				RequireSameFiles(t, half, again.Saved(t))
+				Train(t, again.Sets, again.Text, 1)
+				RequireSameFiles(t, m.Saved(t), again.Saved(t))
+			})
+		}
+	}
+}
+
+func TestSavedPolicyOpensAsAModel(t *testing.T) {
+	for _, family := range model.Families() {
+		m := New(t, family, Options{})
+		Train(t, m.Sets, m.Text, 1)
+		dir := m.Saved(t)
+		again := Open(t, filepath.Join(dir, learn.ActorFolder), Options{})
+		require.Equal(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights), "%s", family)
+		o := policy.Sampling{MaxTokens: 4}
+		p := []policy.Prompt{{Conversation: 1, Messages: Say("left")}}
+		require.Equal(t, Ask(t, m, o, p)[1].Tokens, Ask(t, again, o, p)[1].Tokens)
+	}
+}
+
+func TestSavedCriticIsRestored(t *testing.T) {
+	dir := Folder(t, model.Qwen25VL, nil)
+	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	Train(t, m.Sets, m.Text, 1)
+	again := Open(t, dir, Options{Critic: learn.SeparateCritic, CriticPath: filepath.Join(m.Saved(t), learn.CriticFolder), Seed: 77})
+	require.Equal(t, Read(t, m.Sets.Critic.Weights), Read(t, again.Sets.Critic.Weights))
+}
+
+func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
+	m := New(t, model.Qwen25VL, Options{})
+	first := m.Saved(t)
+	require.NoFileExists(t, filepath.Join(first, learn.OptimizerFolder, "actor.safetensors"))
+	Train(t, m.Sets, m.Text, 1)
+	require.NoError(t, m.Restore(t.Context(), first))
+	require.Nil(t, m.Sets.Actor.Adam)
+	RequireSameFiles(t, first, m.Saved(t))
+}
+
+func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
+	dir := Folder(t, model.Qwen25VL, nil)
+	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	Train(t, m.Sets, m.Text, 1)
+	good := m.Saved(t)
+	Train(t, m.Sets, m.Text, 1)
+	now := m.Saved(t)
+	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"), filepath.Join(learn.OptimizerFolder, "actor.safetensors")
+	critic := filepath.Join(learn.CriticFolder, "model.safetensors")
+	cut := func(share float64) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, os.Truncate(path, int64(share*float64(info.Size()))))
+		}
+	}
+	remove := func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }
+	without := func(names ...string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			Edit(t, path, func(tensors map[string]safetensors.Tensor, _ map[string][]float32) {
+				for _, name := range names {
+					require.Contains(t, tensors, name)
+					delete(tensors, name)
+				}
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		path   string
+		harm   func(t *testing.T, path string)
+		wanted []string
+	}{
+		"torn weights":       {actor, cut(0.5), []string{learn.ActorFolder}},
+		"torn header":        {actor, cut(0.001), []string{learn.ActorFolder}},
+		"no weights":         {actor, remove, []string{learn.ActorFolder}},
+		"torn moments":       {moments, cut(0.9), []string{moments}},
+		"no critic":          {critic, remove, []string{learn.CriticFolder}},
+		"a tensor is gone":   {actor, without("model.norm.weight", "visual.merger.ln_q.weight"), []string{"model.norm.weight", "visual.merger.ln_q.weight"}},
+		"a head is gone":     {critic, without("score.bias"), []string{"score.bias"}},
+		"a moment is gone":   {moments, without("m.model.language_model.norm.weight"), []string{"m.model.language_model.norm.weight"}},
+		"no number of steps": {moments, func(t *testing.T, path string) { reset(t, path, "") }, []string{`adam_steps is ""`}},
+		"steps before 0":     {moments, func(t *testing.T, path string) { reset(t, path, "-3") }, []string{`adam_steps is "-3"`}},
+		"other shapes": {actor, func(t *testing.T, path string) {
+			Edit(t, path, func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+				for _, name := range []string{"model.norm.weight", "model.layers.1.mlp.up_proj.weight"} {
+					x := tensors[name]
+					x.Shape, values[name] = []int{2, 3}, make([]float32, 6)
+					tensors[name] = x
+				}
+			})
+		}, []string{"model.norm.weight has shape [2 3], must be [16]", "up_proj.weight has shape [2 3]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := filepath.Join(t.TempDir(), "bad")
+			require.NoError(t, os.CopyFS(bad, os.DirFS(good)))
+			c.harm(t, filepath.Join(bad, c.path))
+			err := m.Restore(t.Context(), bad)
+			require.ErrorContains(t, err, "vlm: restore: ")
+			require.ErrorContains(t, err, bad)
+			for _, part := range c.wanted {
+				require.ErrorContains(t, err, part)
+			}
+			RequireSameFiles(t, now, m.Saved(t))
+		})
+	}
+	t.Run("another model", func(t *testing.T) {
+		other := New(t, model.Qwen3VL, Options{Critic: learn.SeparateCritic})
+		err := m.Restore(t.Context(), other.Saved(t))
+		require.ErrorIs(t, err, learn.ErrCheckpoint)
+		RequireSameFiles(t, now, m.Saved(t))
+	})
+	t.Run("no folder", func(t *testing.T) {
+		none := filepath.Join(t.TempDir(), "none")
+		require.ErrorContains(t, m.Restore(t.Context(), none), none)
+	})
+	require.NoError(t, m.Restore(t.Context(), good), "and the good one still does")
+	RequireSameFiles(t, good, m.Saved(t))
+}
+
+// reset writes another number of steps into an optimiser file.
+func reset(t *testing.T, path, steps string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	r, err := safetensors.Open(path)
+	require.NoError(t, err)
+	defer r.Close()
+	require.Contains(t, string(raw), `"adam_steps":"1"`)
+	var list []safetensors.Tensor
+	for _, name := range r.Names() {
+		info, _ := r.Info(name)
+		list = append(list, info)
+	}
+	w, err := safetensors.Create(path, list, map[string]string{learn.StepsKey: steps})
+	require.NoError(t, err)
+	for _, x := range list {
+		v, err := r.Float32(x.Name, nil)
+		require.NoError(t, err)
+		require.NoError(t, w.Float32(x.Name, v))
+	}
+	require.NoError(t, w.Commit())
+}
+
+func TestSaveRefusesAFolderInUse(t *testing.T) {
+	m := New(t, model.Qwen2, Options{})
+	dir := m.Saved(t)
+	before := Files(t, dir)
+	Train(t, m.Sets, m.Text, 1)
+	require.ErrorIs(t, m.Save(t.Context(), dir), fs.ErrExist)
+	require.Equal(t, before, Files(t, dir))
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	require.ErrorContains(t, m.Save(t.Context(), file), "vlm: save: ")
+	require.ErrorContains(t, m.Save(t.Context(), filepath.Join(file, "below")), "vlm: save: ")
+}
+
+func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
+	Train(t, m.Sets, m.Text, 1)
+	good := m.Saved(t)
+	before, _ := m.Dev.Live()
+	for what, f := range map[string]func(ctx context.Context) error{
+		"save":    func(ctx context.Context) error { return m.Save(ctx, filepath.Join(t.TempDir(), "x")) },
+		"restore": func(ctx context.Context) error { return m.Restore(ctx, good) },
+	} {
+		done := false
+		for looks := 0; !done; looks++ {
+			err := f(Countdown(t.Context(), looks))
+			if done = err == nil; done {
+				require.Positive(t, looks, what)
+			} else {
+				require.ErrorIs(t, err, context.Canceled, what)
+			}
+			live, _ := m.Dev.Live()
+			require.Equal(t, before, live, what)
+		}
+		RequireSameFiles(t, good, m.Saved(t))
+	}
+}

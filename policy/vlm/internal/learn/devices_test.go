@@ -1,0 +1,191 @@
+package learn_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/tree"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+var deviceOptions = map[string]Options{
+	"critic and reference": {Critic: learn.SeparateCritic, Reference: true},
+	"adapters":             {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+	"frozen tower":         {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Keep: net.KeepInputs},
+	"rows":                 {MicroRows: 1},
+}
+
+func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
+		t.Run(name, func(t *testing.T) {
+			dir := Folder(t, model.Qwen25VL, nil)
+			var want Lived
+			var state map[string]string
+			for _, n := range []int{1, 2, 4, 8} {
+				if n != 1 && n != 4 && name != "adapters" {
+					continue
+				}
+				o := deviceOptions[name]
+				o.Devices, o.SameBytes = n, true
+				m := Open(t, dir, o)
+				require.Len(t, m.Devices, n)
+				var got Lived
+				m.Live(t, 1, &got)
+				require.NoError(t, m.Sets.Tie(t.Context()))
+				now := StateOf(t, m.Sets)
+				if n == 1 {
+					want, state = got, now
+				}
+				require.Equal(t, want, got, "%d devices", n)
+				require.Equal(t, state, now, "%d devices", n)
+			}
+		})
+	}
+}
+
+// TestAPartForEachDevice: the division of work changes only rounding, and larger batches need
+// fewer programs' calls and sums.
+func TestAPartForEachDevice(t *testing.T) {
+	dir := Folder(t, model.Qwen25VL, nil)
+	eight := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 2})
+	two := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 2, PartPerDevice: true})
+	require.Equal(t, []int{8, 2}, []int{eight.Sets.Parts, two.Sets.Parts})
+	b := PlayedBatch(t, eight.Sets, eight.Text)
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
+	actor8, critic8, stats8 := GradientsOf(t, eight.Sets, b, aim)
+	actor2, critic2, stats2 := GradientsOf(t, two.Sets, b, aim)
+	RequireGradients(t, actor8, actor2)
+	RequireGradients(t, critic8, critic2)
+	require.InEpsilon(t, stats8.GradNorm, stats2.GradNorm, 1e-4)
+
+	var runs [2]Lived
+	for i := range runs {
+		m := Open(t, dir, Options{Devices: 2, PartPerDevice: true})
+		m.Live(t, 0, &runs[i])
+	}
+	require.Len(t, runs[0].Played, 17)
+	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
+
+}
+
+// TestTreeStepsAreStepsOfTheWholeBatch: dividing a step changes only rounding.
+func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
+	dir := Folder(t, model.Qwen25VL, nil)
+	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	several := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 4})
+	b := PlayedBatch(t, plain.Sets, plain.Text)
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
+	actor, critic, stats := GradientsOf(t, plain.Sets, b, aim)
+	actor4, critic4, stats4 := GradientsOf(t, several.Sets, b, aim)
+	RequireGradients(t, actor, actor4)
+	RequireGradients(t, critic, critic4)
+	require.InEpsilon(t, stats.GradNorm, stats4.GradNorm, 1e-4)
+	require.InDelta(t, stats.PolicyLoss, stats4.PolicyLoss, 1e-5)
+}
+
+func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
+	t.Parallel()
+	dir := Folder(t, model.Qwen25VL, nil)
+	o := deviceOptions["adapters"]
+	o.SameBytes = true
+	one := Open(t, dir, o)
+	var out, want Lived
+	one.Live(t, 1, &out)
+	saved := one.Saved(t)
+	one.Live(t, 2, &want)
+
+	o.Devices = 4
+	four := Open(t, dir, o)
+	require.NoError(t, four.Restore(t.Context(), saved))
+	var got Lived
+	four.Live(t, 2, &got)
+	require.Equal(t, want, got)
+	require.Equal(t, StateOf(t, one.Sets), StateOf(t, four.Sets))
+}
+
+// TestDevicesShareTheMomentsAndLeakNothing: each trained array has its moments on one device.
+func TestDevicesShareTheMomentsAndLeakNothing(t *testing.T) {
+	t.Parallel()
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true, Devices: 4})
+	var held [][2]int64
+	for round := range 2 {
+		m.Live(t, round, &Lived{})
+		require.NoError(t, m.Sets.Tie(t.Context()))
+		require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
+		var now [][2]int64
+		for _, d := range m.Devices {
+			arrays, bytes := d.Live()
+			now = append(now, [2]int64{arrays, bytes})
+		}
+		if round == 0 {
+			held = now
+		}
+		require.Equal(t, held, now, "round %d", round)
+	}
+	total := 8 * int64(sizeOf(m.Sets.Actor)+sizeOf(m.Sets.Critic)) // two moments of four bytes
+	weights := m.Sets.Actor.Weights.Bytes() + m.Sets.Critic.Weights.Bytes() + m.Sets.Ref.Weights.Bytes()
+	var moments int64
+	for i, h := range held {
+		own := h[1] - weights
+		require.Less(t, own, total/2, "device %d", i)
+		moments += own
+	}
+	require.Equal(t, total, moments)
+}
+
+func sizeOf(l *learn.Learner) (n int) {
+	for _, g := range l.Weights.Groups {
+		n += g.Size()
+	}
+	return n
+}
+
+func TestLeavesDivideTheRows(t *testing.T) {
+	m := New(t, model.Qwen25VL, Options{SameBytes: true})
+	rows := policy.Rows{Offsets: []int{0}}
+	for i := range 30 {
+		for range 3 + i {
+			rows.Tokens = append(rows.Tokens, 7)
+		}
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+	}
+	want := Trues(len(rows.Tokens))
+	leaves, err := m.Sets.Packer(m.Net).Leaves(&rows, want)
+	require.NoError(t, err)
+	require.Len(t, leaves, tree.Leaves)
+	seen := map[int]int{}
+	for i, packs := range leaves {
+		tokens := 0
+		for _, p := range packs {
+			require.LessOrEqual(t, p.Size(), max(128, p.Length))
+			for _, at := range p.Source {
+				seen[at]++
+			}
+			tokens += len(p.At)
+		}
+		require.InDelta(t, float64(len(want))/tree.Leaves, tokens, float64(len(want))/tree.Leaves, "leaf %d", i)
+	}
+	require.Len(t, seen, len(want)-rows.Len()) // all but the first of each row
+
+	few, _ := Pick(policy.Rows{Tokens: rows.Tokens, Offsets: rows.Offsets, Images: make([][]policy.Image, 30)}, 29, 3, 5)
+	leaves, err = m.Sets.Packer(m.Net).Leaves(&few, Trues(len(few.Tokens)))
+	require.NoError(t, err)
+	used := 0
+	for _, packs := range leaves {
+		used += min(1, len(packs))
+	}
+	require.Equal(t, 3, used, "a leaf for each row")
+
+	none, err := m.Sets.Packer(m.Net).Leaves(&few, make([]bool, len(few.Tokens)))
+	require.NoError(t, err)
+	require.Nil(t, none)
+}

@@ -1,0 +1,89 @@
+package learn_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+// offloaded returns options with everything in host memory that can be there.
+func offloaded(o Options) Options {
+	separate := o.Critic == learn.SeparateCritic
+	o.OffloadMoments, o.OffloadReference, o.OffloadCritic, o.OffloadCriticMoments = true, o.Reference, separate, separate
+	return o
+}
+
+// TestOffloadingChangesNoBytes plays, scores, learns, ties and restores with and without
+// moments and reference in host memory.
+func TestOffloadingChangesNoBytes(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{
+		"one device":   {Critic: learn.SeparateCritic, Reference: true},
+		"adapters":     {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+		"four devices": {Critic: learn.SharedCritic, Reference: true, Devices: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := Folder(t, model.Qwen25VL, nil)
+			m, off := Open(t, dir, o), Open(t, dir, offloaded(o))
+			requireSameLife(t, m, off)
+		})
+	}
+}
+
+// requireSameLife plays, scores, learns, ties and restores with two models, which must give the
+// same bytes. The second one also leaves its path and returns to it from a checkpoint.
+func requireSameLife(t *testing.T, m, other *Model) {
+	t.Helper()
+	var want, got Lived
+	m.Live(t, 1, &want)
+	other.Live(t, 1, &got)
+	require.Equal(t, want, got)
+	require.NoError(t, m.Sets.Tie(t.Context()))
+	require.NoError(t, other.Sets.Tie(t.Context()))
+	require.Equal(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+	saved := other.Saved(t)
+	other.Live(t, 3, &Lived{}) // moves on from the checkpoint
+	require.NotEqual(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+	require.NoError(t, other.Restore(t.Context(), saved))
+	m.Live(t, 2, &want)
+	other.Live(t, 2, &got)
+	require.Equal(t, want, got, "after the checkpoint")
+	require.Equal(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+}
+
+// TestASnapshotKeepsItsMoments: moments in host memory change with the next update, those of a
+// snapshot do not.
+func TestASnapshotKeepsItsMoments(t *testing.T) {
+	m := New(t, model.Qwen25VL, offloaded(Options{}))
+	m.Live(t, 0, &Lived{})
+	s, err := m.Sets.Copy(t.Context())
+	require.NoError(t, err)
+	before := StateOf(t, m.Sets)
+	m.Live(t, 1, &Lived{})
+	require.NotEqual(t, before, StateOf(t, m.Sets))
+	dir := t.TempDir()
+	require.NoError(t, s.Save(t.Context(), dir))
+	require.NoError(t, m.Restore(t.Context(), dir))
+	require.Equal(t, before, StateOf(t, m.Sets))
+}
+
+func TestOffloadingFreesTheDevices(t *testing.T) {
+	t.Parallel()
+	for _, devices := range []int{1, 4} {
+		m := New(t, model.Qwen25VL, offloaded(Options{Critic: learn.SeparateCritic, Reference: true, Devices: devices}))
+		for round := range 2 {
+			m.Live(t, round, &Lived{})
+			require.NoError(t, m.Sets.Tie(t.Context()))
+			require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
+			for i, d := range m.Devices {
+				_, bytes := d.Live()
+				require.Equal(t, m.Sets.Actor.Weights.Bytes(), bytes, "device %d of %d: weights of the policy", i, devices)
+			}
+		}
+		require.Equal(t, int64(4*sizeOf(m.Sets.Actor)), m.Sets.Ref.ParkedBytes())
+	}
+}

@@ -1,0 +1,61 @@
+package learn_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+// Prepare compiles exactly the executables that a step runs: one with a wrong shape would
+// be compiled in vain.
+func TestEverythingThatIsPreparedRuns(t *testing.T) {
+	for name, o := range map[string]Options{
+		"all":                {},
+		"several chunks":     {HeadTokens: 16},
+		"several packs":      {MicroTokens: 32},
+		"blocks again":       {Keep: net.KeepInputs},
+		"attention again":    {Keep: net.KeepMost},
+		"bfloat16":           {BFloat16: true},
+		"shared critic":      {Critic: learn.SharedCritic},
+		"separate critic":    {Critic: learn.SeparateCritic},
+		"adapters":           {LoRA: Adapters(), Critic: learn.SeparateCritic},
+		"adapters above":     {LoRA: &LoRA{Rank: 2, Alpha: 2}},
+		"frozen tower":       {Freeze: []string{"model.visual.*"}},
+		"frozen but for one": {Freeze: []string{"model.visual.*", "*.embed_tokens.weight", "*.layers.*", "*.norm.weight"}},
+	} {
+		if name == "frozen but for one" {
+			o.Critic = learn.SharedCritic
+		}
+		for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
+			m := New(t, family, o)
+			b := PlayedBatch(t, m.Sets, m.Text)
+			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
+			if m.Sets.CriticSetup.Kind != learn.NoCritic {
+				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
+			}
+			_, err := m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
+			require.NoError(t, err)
+			require.Empty(t, m.Dev.Unused(), "%s of %s", name, family)
+			count := m.Dev.Executables()
+			_, err = m.Update(t.Context(), b, aim, policy.DefaultOptimizer())
+			require.NoError(t, err)
+			require.Equal(t, count, m.Dev.Executables(), "%s of %s: the first step has compiled all", name, family)
+		}
+	}
+
+	m := New(t, model.Qwen25VL, Options{})
+	b := PlayedBatch(t, m.Sets, m.Text)
+	packs, err := m.Sets.Packer(m.Net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, m.Sets.Actor.Prepare(packs[0], m.Net.Head(true, false), m.Sets.Batching.HeadTokens))
+		require.Greater(t, len(m.Dev.Unused()), 8, "most of a step")
+	}
+}

@@ -1,0 +1,66 @@
+package learn_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/model"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+// TestRanksGiveTheBytesOfOneProcess plays, scores and trains with PPO and with a loss over whole rows
+// in one process and on several ranks, with all weights, adapters, and a frozen tower.
+func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
+	t.Parallel()
+	for name, shapes := range map[string][][2]int{ // ranks, devices of each
+		"critic and reference": {{2, 1}, {2, 2}},
+		"adapters":             {{2, 1}, {4, 1}},
+		"frozen tower":         {{4, 2}},
+		"rows":                 {{8, 1}},
+		"part for each device": {{2, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := Folder(t, model.Qwen25VL, nil)
+			train := func(m *Model) (out Lived, state map[string]string) {
+				m.Live(t, 1, &out)
+				require.NoError(t, m.Sets.Tie(t.Context()))
+				saved := m.Saved(t)
+				m.Train(t, 1) // Restore must replace this state
+				require.NoError(t, m.Restore(t.Context(), saved))
+				m.Live(t, 3, &out)
+				return out, StateOf(t, m.Sets)
+			}
+			one := deviceOptions[name]
+			parts := name == "part for each device"
+			if one.SameBytes = !parts; parts {
+				one.PartPerDevice, one.Devices = true, 2
+			}
+			m := Open(t, dir, one)
+			want, state := train(m)
+			followers, err := Digests(m.Sets)
+			require.NoError(t, err)
+			for _, shape := range shapes {
+				o := deviceOptions[name]
+				o.Devices, o.PartPerDevice = shape[1], parts
+				o.ShardWeights = shape[1] > 1 && name == "critic and reference"
+				leader, others := Lead(t, dir, o, shape[0])
+				got, now := train(leader)
+				require.Equal(t, want, got, "%v ranks and devices", shape)
+				require.Equal(t, state, now, "%v ranks and devices", shape)
+				e := &leader.Sets.Exchange
+				share, wait := math.Float64frombits(e.Share.Load()), math.Float64frombits(e.Wait.Load())
+				require.Positive(t, e.Sent.Load())
+				require.Positive(t, share)
+				require.Positive(t, wait)
+				require.Less(t, share+wait, 1.0, "they do not count the same time")
+				require.NoError(t, leader.Sets.Group.Close())
+				for i, r := range others {
+					require.NoError(t, <-r.Ended)
+					require.Equal(t, followers, r.State, "rank %d of %v", i+1, shape)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package learn_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+// sharding are settings with which divided weights are compared with whole ones.
+var sharding = map[string]Options{
+	"critic and reference":           {Critic: learn.SeparateCritic, Reference: true},
+	"in host memory":                 {Critic: learn.SeparateCritic, Reference: true, OffloadMoments: true, OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
+	"adapters":                       {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+	"frozen tower":                   {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Keep: net.KeepInputs},
+	"a part of work for each device": {PartPerDevice: true},
+}
+
+// TestDividedWeightsGiveTheSameBytes plays, scores, learns, ties and restores, with all weights
+// on each device and with weights that are divided over the devices.
+func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for name, o := range sharding {
+		t.Run(name, func(t *testing.T) {
+			dir := Folder(t, model.Qwen25VL, nil)
+			o.Devices = 4
+			whole := Open(t, dir, o)
+			o.ShardWeights = true
+			divided := Open(t, dir, o)
+			requireSameLife(t, whole, divided)
+		})
+	}
+}
+
+// TestDividedWeightsAreOnOneDeviceEach: between calls the devices hold every weight and moment
+// once, and each device about as much as every other. Open conversations need the decoder on
+// their device, until they end.
+func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
+	t.Parallel()
+	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Devices: 4, ShardWeights: true})
+	held := func() (each []int64, sum int64) {
+		for _, d := range m.Devices {
+			_, bytes := d.Live()
+			each, sum = append(each, bytes), sum+bytes
+		}
+		return each, sum
+	}
+	weights := m.Sets.Actor.Weights.Bytes() + m.Sets.Critic.Weights.Bytes()
+	_, sum := held()
+	require.Equal(t, weights, sum)
+	for round := range 2 {
+		m.Live(t, round, &Lived{})
+		require.NoError(t, m.Sets.Tie(t.Context()))
+		require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
+		moments := m.Sets.Actor.Adam.M.Bytes() + m.Sets.Actor.Adam.V.Bytes() + m.Sets.Critic.Adam.M.Bytes() + m.Sets.Critic.Adam.V.Bytes()
+		devices, sum := held()
+		require.Equal(t, weights+moments, sum)
+		for i, bytes := range devices {
+			require.InEpsilon(t, sum/4, bytes, 0.25, "device %d", i)
+		}
+
+		_, err := m.Generate(t.Context(), Asks(), policy.Sampling{Temperature: 1, MaxTokens: 6})
+		require.NoError(t, err)
+		_, playing := held()
+		require.Greater(t, playing-sum, 2*m.Gen.NarrowBytes(), "copies of what a device does not have anyway, and caches")
+		m.Forget(KeysOf(Asks())...)
+		_, after := held()
+		require.Equal(t, sum, after)
+	}
+}

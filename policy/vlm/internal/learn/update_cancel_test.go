@@ -1,0 +1,90 @@
+package learn_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+	. "vagen/policy/vlm/internal/vlmtest"
+)
+
+func TestUpdatesEndConversations(t *testing.T) {
+	m := New(t, model.Qwen25VL, Options{})
+	rows, want := FourRows(t, m.Text)
+	Imitate(t, m.Sets, rows, want, 0) // makes the moments
+	before, _ := m.Dev.Live()
+	_, err := m.Generate(t.Context(), Asks(), policy.Sampling{MaxTokens: 2})
+	require.NoError(t, err)
+	Imitate(t, m.Sets, rows, want, 0)
+	require.Empty(t, m.Gen.Chats)
+	after, _ := m.Dev.Live()
+	require.Equal(t, before, after)
+}
+
+func TestCancelledUpdatesChangeNothing(t *testing.T) {
+	m := New(t, model.Qwen25VL, Options{MicroTokens: 24})
+	rows, want := FourRows(t, m.Text)
+	Imitate(t, m.Sets, rows, want, 1e-3)
+	before, weights := int64(0), Read(t, m.Sets.Actor.Weights)
+	before, _ = m.Dev.Live()
+	b := &policy.Batch{Rows: rows, Weight: Evenly(want)}
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Update(Countdown(t.Context(), looks), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+		live, _ := m.Dev.Live()
+		require.Equal(t, before, live, "after %d looks", looks)
+		if done = err == nil; done {
+			require.Greater(t, looks, 2)
+			continue
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, weights, Read(t, m.Sets.Actor.Weights))
+		require.Equal(t, 1, m.Sets.Actor.Adam.Steps)
+	}
+	require.NotEqual(t, weights, Read(t, m.Sets.Actor.Weights))
+}
+
+// Policy and separate critic are both stopped by the end of the context, or neither.
+func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
+	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic, MicroTokens: 24})
+	rows, want := FourRows(t, m.Text)
+	n := Evenly(want)
+	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
+	actor, critic := Read(t, m.Sets.Actor.Weights), Read(t, m.Sets.Critic.Weights)
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Update(Countdown(t.Context(), looks), b, o, policy.DefaultOptimizer())
+		done = err == nil
+		require.Equal(t, done, len(Changed(actor, Read(t, m.Sets.Actor.Weights))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(Changed(critic, Read(t, m.Sets.Critic.Weights))) > 0, "after %d looks", looks)
+		require.Less(t, looks, 50)
+	}
+}
+
+func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
+	m := New(t, model.Qwen2, Options{})
+	rows, want := FourRows(t, m.Text)
+	m.Gen.DropSessions()
+	packs, err := m.Sets.Packer(m.Net).Packs(&rows, want)
+	require.NoError(t, err)
+	before, _ := m.Dev.Live()
+	tr, err := m.Net.Forward(m.Sets.Actor.Parts, packs[0], true)
+	require.NoError(t, err)
+	dx, err := m.Net.ZeroLike().Run([]*device.Array{tr.X})
+	require.NoError(t, err)
+	g := net.NewGradients(m.Sets.Actor.Parts)
+	tr.Cos.Free() // what every layer needs
+	require.ErrorIs(t, m.Net.Backward(m.Sets.Actor.Parts, g, tr, dx[0]), device.ErrClosed)
+	tr.Free()
+	m.Net.FreeGradients(g)
+	after, _ := m.Dev.Live()
+	require.Equal(t, before, after)
+}

@@ -1,0 +1,100 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// linearAttention is Qwen3.5's type of layer with a gated delta net.
+const linearAttention = "linear_attention"
+
+// Linear is the shape of a gated delta net (Yang et al., arXiv:2412.06464): each value head has a state
+// [KeyDim, ValueDim], and consecutive value heads share a key head.
+type Linear struct {
+	KeyHeads, ValueHeads int
+	KeyDim, ValueDim     int
+	Kernel               int // tokens that the causal convolution sees
+}
+
+// Channels is the number of features that the convolution runs over: queries, keys and values.
+func (l *Linear) Channels() int { return 2*l.KeyHeads*l.KeyDim + l.ValueHeads*l.ValueDim }
+
+// isQwen35 reports whether the family is Qwen3.5, with or without a vision tower.
+func (f Family) isQwen35() bool { return f == Qwen35 || f == Qwen35Text }
+
+// learnedPositions reports whether the family has Qwen3-VL's vision tower.
+func (f Family) learnedPositions() bool { return f == Qwen3VL || f == Qwen35 }
+
+// HasVision reports whether the family has a vision tower.
+func (f Family) HasVision() bool { return f == Qwen25VL || f.learnedPositions() }
+
+// readQwen35 reads the settings of Qwen3.5's decoder that no other family has.
+func readQwen35(text []byte, c *Config) (map[string]NewLayer, error) {
+	var bad []error
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	l := &Linear{KeyHeads: 16, ValueHeads: 32, KeyDim: 128, ValueDim: 128, Kernel: 4}
+	keys := struct {
+		KeyHeads   *int   `json:"linear_num_key_heads"`
+		ValueHeads *int   `json:"linear_num_value_heads"`
+		KeyDim     *int   `json:"linear_key_head_dim"`
+		ValueDim   *int   `json:"linear_value_head_dim"`
+		Kernel     *int   `json:"linear_conv_kernel_dim"`
+		Interval   int    `json:"full_attention_interval"`
+		Gate       bool   `json:"attn_output_gate"`
+		GateType   string `json:"output_gate_type"`
+		Dense      []int  `json:"mlp_only_layers"`
+		Experts    int    `json:"num_experts"`
+	}{&l.KeyHeads, &l.ValueHeads, &l.KeyDim, &l.ValueDim, &l.Kernel, 4, true, "swish", nil, 0}
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return nil, err
+	}
+	checkRanges(addf, []sizeLimit{
+		{"linear_num_key_heads", l.KeyHeads, 12}, {"linear_num_value_heads", l.ValueHeads, 12},
+		{"linear_key_head_dim", l.KeyDim, 12}, {"linear_value_head_dim", l.ValueDim, 12},
+		{"linear_conv_kernel_dim", l.Kernel, 8}, {"full_attention_interval", keys.Interval, 12},
+	})
+	if l.KeyHeads > 0 && l.ValueHeads%l.KeyHeads != 0 {
+		addf("linear_num_value_heads is %d, must be a multiple of linear_num_key_heads = %d", l.ValueHeads, l.KeyHeads)
+	}
+	if !keys.Gate {
+		addf("attn_output_gate is false, only true is supported")
+	}
+	if keys.GateType != "swish" {
+		addf("output_gate_type is %q, only swish is supported", keys.GateType)
+	}
+	if keys.Experts > 0 || len(keys.Dense) > 0 {
+		addf("num_experts is %d, mlp_only_layers is %v: mixture-of-experts layers are not supported",
+			keys.Experts, keys.Dense)
+	}
+	if c.Text.Types == nil && keys.Interval > 0 {
+		for i := range min(c.Text.Layers, 1<<12) {
+			kind := linearAttention
+			if (i+1)%keys.Interval == 0 {
+				kind = fullAttention
+			}
+			c.Text.Types = append(c.Text.Types, kind)
+		}
+	}
+	c.Text.Linear, c.Text.Gated, c.Text.PlusOne = l, true, true
+	return map[string]NewLayer{linearAttention: newDeltaNet}, errors.Join(bad...)
+}
+
+// linearParams are the parameters of a layer with a gated delta net.
+func (c *Config) linearParams(base string) []Param {
+	t, l := &c.Text, c.Text.Linear
+	values := l.ValueHeads * l.ValueDim
+	in := func(name string, rows int) Part {
+		return Part{base + "linear_attn." + name + ".weight", []int{rows, t.Hidden}}
+	}
+	conv := []int{l.Channels(), 1, l.Kernel}
+	return append([]Param{
+		c.norm(base+"input_layernorm.weight", t.Hidden),
+		stack(t.Hidden, InitNormal, in("in_proj_qkv", l.Channels()), in("in_proj_z", values),
+			in("in_proj_b", l.ValueHeads), in("in_proj_a", l.ValueHeads)),
+		{Parts: []Part{{base + "linear_attn.conv1d.weight", conv}}, Dims: conv},
+		vector(base+"linear_attn.A_log", l.ValueHeads, InitDecay), vector(base+"linear_attn.dt_bias", l.ValueHeads, InitOne),
+		vector(base+"linear_attn.norm.weight", l.ValueDim, InitOne),
+		matrix(base+"linear_attn.out_proj.weight", t.Hidden, values),
+	}, c.mlpParams(base)...)
+}

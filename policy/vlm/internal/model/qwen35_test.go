@@ -1,0 +1,150 @@
+package model
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// qwen35 is a config of Qwen3.5 with a vision tower.
+func qwen35(text, vision object) object {
+	t := object{
+		"vocab_size": 100, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 2,
+		"num_key_value_heads": 1, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+		"linear_key_head_dim": 6, "linear_value_head_dim": 5, "rms_norm_eps": 1e-6, "eos_token_id": 7,
+		"model_type":       "qwen3_5_text",
+		"attn_output_gate": true, "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1, "mlp_only_layers": []int{},
+		"rope_parameters": object{
+			"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.5, "mrope_section": []int{2, 1, 1},
+		},
+	}
+	tower := with(visionPart(), object{
+		"window_size": nil, "fullatt_block_indexes": nil, "deepstack_visual_indexes": []int{}, "hidden_act": "gelu_pytorch_tanh",
+	})
+	return object{
+		"model_type": "qwen3_5", "image_token_id": 90, "text_config": with(t, text), "vision_config": with(tower, vision),
+	}
+}
+
+func TestConfigsOfQwen35(t *testing.T) {
+	c, err := parse(t, qwen35(nil, nil))
+	require.NoError(t, err)
+	require.Equal(t, &Linear{KeyHeads: 2, ValueHeads: 4, KeyDim: 6, ValueDim: 5, Kernel: 4}, c.Text.Linear)
+	require.Equal(t, []string{"linear_attention", "linear_attention", "linear_attention", "full_attention"}, c.Text.Types)
+	require.True(t, c.Text.Gated && c.Text.PlusOne && c.Text.QKNorm && c.Text.Interleaved)
+	require.False(t, c.Text.QKVBias)
+	require.Equal(t, 8, c.Text.Rotary)
+	require.Equal(t, []int{0, 1, 2, 0}, c.Text.Axis())
+	require.InDeltaSlice(t, []float64{1, 0.017783, 0.00031623, 0.0000056234}, c.Text.InvFreq(), 1e-6, "θ^(−2i/8)")
+	require.Equal(t, [3]float64{0.5, 0.5, 0.5}, c.NormMean)
+
+	listed, err := parse(t, qwen35(object{
+		"layer_types":             []string{"full_attention", "linear_attention", "full_attention", "linear_attention"},
+		"full_attention_interval": 2,
+	}, nil))
+	require.NoError(t, err)
+	require.Equal(t, "full_attention", listed.Text.Types[0], "the list wins over the interval")
+
+	flat := with(qwen35(nil, nil)["text_config"].(object), object{
+		"head_dim": nil, "linear_num_key_heads": nil, "linear_num_value_heads": nil, "rope_parameters": nil,
+		"partial_rotary_factor": 0.5, "rope_theta": 1e6, "full_attention_interval": 2, "tie_word_embeddings": true,
+	})
+	text, err := parse(t, flat)
+	require.NoError(t, err)
+	require.Equal(t, 256, text.Text.HeadDim)
+	require.Equal(t, 128, text.Text.Rotary)
+	require.Equal(t, 16, text.Text.Linear.KeyHeads)
+	require.Equal(t, "full_attention", text.Text.Types[1])
+	require.True(t, text.Tied)
+	require.Nil(t, text.Vision)
+}
+
+func TestPartsOfQwen35(t *testing.T) {
+	c, err := parse(t, qwen35(nil, nil))
+	require.NoError(t, err)
+	g := c.Groups()
+	dims := map[string][]int{}
+	for _, group := range g.All() {
+		for _, p := range group.Params {
+			for _, part := range p.Parts {
+				dims[part.Name] = part.Dims
+			}
+		}
+	}
+	const linear, full = "model.language_model.layers.2.linear_attn.", "model.language_model.layers.3.self_attn."
+	for name, want := range map[string][]int{
+		linear + "in_proj_qkv.weight": {2*2*6 + 4*5, 32}, linear + "in_proj_z.weight": {20, 32},
+		linear + "in_proj_a.weight": {4, 32},
+		linear + "conv1d.weight":    {44, 1, 4}, linear + "A_log": {4}, linear + "norm.weight": {5},
+		linear + "out_proj.weight": {32, 20},
+		full + "q_proj.weight":     {2 * 2 * 16, 32}, full + "k_proj.weight": {16, 32}, full + "o_proj.weight": {32, 32},
+		"model.language_model.layers.2.mlp.down_proj.weight": {32, 48}, "model.visual.merger.linear_fc1.weight": {96, 96},
+		"lm_head.weight": {100, 32},
+	} {
+		require.Equal(t, want, dims[name], name)
+	}
+	require.Empty(t, g.Deepstack)
+	require.Equal(t, InitZero, g.Head.Params[0].Init, "norms scale by 1 + weight")
+	norm := slices.IndexFunc(g.Layers[0].Params, func(p Param) bool {
+		return p.Parts[0].Name == "model.language_model.layers.0.linear_attn.norm.weight"
+	})
+	require.Equal(t, InitOne, g.Layers[0].Params[norm].Init, "this one does not")
+}
+
+func TestBadConfigsOfQwen35SayWhatIsWrong(t *testing.T) {
+	for _, bad := range []struct {
+		want string
+		text object
+	}{
+		{
+			"linear_num_value_heads is 3, must be a multiple of linear_num_key_heads = 2",
+			object{"linear_num_value_heads": 3},
+		},
+		{"linear_conv_kernel_dim is 0, must be in [1, 2^8]", object{"linear_conv_kernel_dim": 0}},
+		{"full_attention_interval is -1, must be in", object{"full_attention_interval": -1}},
+		{"attn_output_gate is false, only true is supported", object{"attn_output_gate": false}},
+		{`output_gate_type is "sigmoid", only swish is supported`, object{"output_gate_type": "sigmoid"}},
+		{
+			"num_experts is 8, mlp_only_layers is []: mixture-of-experts layers are not supported",
+			object{"num_experts": 8},
+		},
+		{
+			`layer_types[1] is "mamba", only linear_attention, full_attention is supported`,
+			object{"layer_types": []string{"full_attention", "mamba", "full_attention", "full_attention"}},
+		},
+		{
+			"layer_types has 1 entries, must have num_hidden_layers = 4",
+			object{"layer_types": []string{"full_attention"}},
+		},
+		{
+			"partial_rotary_factor 0.3 of head_dim = 10 is 3, must be even and in [2, 10]",
+			object{"head_dim": 10, "partial_rotary_factor": 0.3, "rope_parameters": nil},
+		},
+		{
+			"mrope_section [3 3 3] adds up to 9, must be at most half of head_dim·partial_rotary_factor = 2",
+			object{"rope_parameters": object{"mrope_section": []int{3, 3, 3}}},
+		},
+		{
+			"mrope_interleaved is false, only true is supported",
+			object{"rope_parameters": object{"mrope_section": []int{1, 0, 0}, "mrope_interleaved": false}},
+		},
+		{
+			`rope type "yarn" is not supported; supported are default, mrope`,
+			object{"rope_parameters": object{"rope_type": "yarn", "mrope_section": []int{1, 0, 0}}},
+		},
+		{`linear_num_key_heads`, object{"linear_num_key_heads": "two"}},
+	} {
+		_, err := parse(t, qwen35(bad.text, nil))
+		require.ErrorIs(t, err, ErrConfig, bad.want)
+		require.ErrorContains(t, err, bad.want)
+	}
+	_, err := parse(t, qwen35(nil, object{"deepstack_visual_indexes": []int{1}}))
+	require.ErrorContains(t, err, "deepstack_visual_indexes is [1], must be empty")
+	for _, other := range []string{"qwen3_5_moe", "qwen3_next", "internvl_chat", "internvl", "glm4v", "glm46v", "glm4v_moe"} {
+		_, err := parse(t, with(qwen35(nil, nil), object{"model_type": other}))
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, `model_type "`+other+`"`)
+		require.ErrorContains(t, err, "supported are [qwen2_5_vl qwen3_vl")
+	}
+}

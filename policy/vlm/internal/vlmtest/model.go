@@ -1,0 +1,222 @@
+package vlmtest
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/generate"
+	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/mpi"
+	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/internal/peft"
+	"vagen/policy/vlm/internal/weights"
+)
+
+// Options are those of package vlm that tests of its parts need.
+type Options struct {
+	Backend       string // "" is pure Go
+	Devices       int
+	SameBytes     bool
+	PartPerDevice bool
+	ShardWeights  bool
+	BFloat16      bool
+	Keep          net.KeepMode
+
+	LoRA    *peft.Config
+	Adapter string
+	Freeze  []string
+
+	Critic, CriticPath                  string // "" is none
+	Reference, OffloadReference         bool
+	OffloadCritic, ZeroValueHead        bool
+	OffloadMoments                      bool
+	OffloadCriticMoments                bool
+	MicroTokens, MicroRows              int // 0 is a micro-batch that tiny rows fill
+	HeadTokens                          int
+	MaxRows, CacheTokens, TokensPerCall int
+	World                               mpi.World // of ranks that train together; nil is this process alone
+	Seed                                uint64
+	CompileCache                        string
+}
+
+// Model are the parts of a model, opened together. It is a policy.Learner.
+type Model struct {
+	Cfg     *model.Config
+	Text    *generate.Text
+	Devices []*device.Device
+	Dev     *device.Device // the first of them
+	Net     *net.Net
+	Sets    *learn.Sets
+	Gen     *generate.Generator
+	opened  *backend.Devices
+}
+
+// New opens the model of a new folder.
+func New(t testing.TB, family model.Family, o Options) *Model {
+	t.Helper()
+	return Open(t, Folder(t, family, nil), o)
+}
+
+// Open opens a folder until the test ends.
+func Open(t testing.TB, dir string, o Options) *Model {
+	t.Helper()
+	m, err := TryOpen(t.Context(), dir, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// TryOpen opens a folder.
+func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
+	m = &Model{}
+	log := slog.New(slog.DiscardHandler)
+	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	if m.Cfg, err = model.ParseConfig(raw); err != nil {
+		return nil, err
+	}
+	if m.Text, err = generate.OpenText(dir, m.Cfg, nil); err != nil {
+		return nil, err
+	}
+	adapter, err := weights.Adapt(m.Cfg, o.LoRA, o.Adapter, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := weights.Freeze(m.Cfg, o.Freeze); err != nil {
+		return nil, err
+	}
+	ranks := 1
+	if o.World != nil {
+		ranks = o.World.Size()
+	}
+	m.opened, err = backend.Open(ctx, backend.Options{Backend: cmp.Or(o.Backend, backend.Go), Devices: o.Devices, Divided: o.SameBytes,
+		Processes: ranks, PartPerDevice: o.PartPerDevice, CompileCache: o.CompileCache, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.load(dir, o, adapter, ranks, log); err != nil || o.World == nil {
+		return m, err
+	}
+	g, err := nodes.Join(ctx, nodes.Config{World: o.World, Timeout: time.Minute})
+	if err == nil {
+		m.Sets.Join(&learn.Group{Group: g})
+	}
+	return m, err
+}
+
+// load puts the weights on the devices.
+func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log *slog.Logger) (err error) {
+	m.Devices, m.Dev = m.opened.All, m.opened.All[0]
+	compute, parts := dtypes.Float32, 0
+	if o.BFloat16 {
+		compute = dtypes.BFloat16
+	}
+	if m.opened.Divided {
+		parts = m.opened.Parts
+	}
+	spec := *m.Cfg
+	spec.Value = o.Critic == learn.SharedCritic
+	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
+	m.Sets, err = learn.Load(learn.Setup{
+		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts, Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
+		Adapter: adapter, StoredAdapter: o.Adapter,
+		CriticSetup: learn.CriticSetup{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
+			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
+		Batching:  learn.Batching{Tokens: cmp.Or(o.MicroTokens, 128), Rows: o.MicroRows, HeadTokens: cmp.Or(o.HeadTokens, 64)},
+		Seed:      o.Seed,
+		Reference: o.Reference, OffloadReference: o.OffloadReference, OffloadMoments: o.OffloadMoments,
+		Picture: m.Text.Picture, Prepare: func(*policy.Batch) { m.Gen.DropSessions() }, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, Leaves: parts,
+		Sharded: m.Sets.Sharded}
+	var w []*generate.Weights
+	for _, r := range m.Sets.Actor.Replicas {
+		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})
+	}
+	m.Gen = generate.New(m.Text, s, w)
+	return nil
+}
+
+// Close frees everything on the devices.
+func (m *Model) Close() error {
+	if m.Sets.Group != nil {
+		_ = m.Sets.Group.Close()
+	}
+	m.Gen.DropSessions()
+	m.Sets.Free()
+	return m.opened.Close()
+}
+
+// Generate implements policy.Policy.
+func (m *Model) Generate(ctx context.Context, p []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	return m.Gen.Stream(ctx, p, s, nil)
+}
+
+// Forget implements policy.Policy.
+func (m *Model) Forget(keys ...uint64) { m.Gen.Forget(keys...) }
+
+// Score implements policy.Learner.
+func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+	return m.Sets.Score(ctx, learn.ScoreCall{Rows: rows, Want: want, What: what, Temperature: temperature})
+}
+
+// Accumulate implements policy.Learner.
+func (m *Model) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
+	return m.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Accumulate: true})
+}
+
+// Step implements policy.Learner.
+func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, error) {
+	return m.Sets.Learn(ctx, &learn.Call{Optimizer: opt, Step: true})
+}
+
+// Update implements policy.Learner.
+func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+	return m.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
+}
+
+// Save implements policy.Learner.
+func (m *Model) Save(ctx context.Context, dir string) error { return m.Sets.Save(ctx, dir) }
+
+// Restore implements policy.Learner.
+func (m *Model) Restore(ctx context.Context, dir string) error {
+	return m.Sets.Restore(ctx, dir, m.Gen.DropSessions)
+}
+
+// Train takes n steps.
+func (m *Model) Train(t testing.TB, n int) {
+	t.Helper()
+	Train(t, m.Sets, m.Text, n)
+}
+
+// Saved returns the folder of a checkpoint.
+func (m *Model) Saved(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	require.NoError(t, m.Save(t.Context(), dir))
+	return dir
+}
+
+// Live plays ten conversations and learns from them.
+func (m *Model) Live(t testing.TB, round int, out *Lived) {
+	t.Helper()
+	Live(t, m, m.Sets, m.Text, round, out)
+}

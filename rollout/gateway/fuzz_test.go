@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout/gateway/internal/dialect"
+	"vagen/rollout/gateway/internal/tree"
+)
+
+// FuzzAnswer: whatever a policy writes is an answer in every protocol, and a client that sends it back as it
+// was continues its row.
+func FuzzAnswer(f *testing.F) {
+	for _, text := range []string{"", "four", "<think>\nplan\n</think>\n\n a <image> b ", "<think>no end",
+		"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call><tool_call>{\"name\": \"g\"",
+		"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": }}</tool_call></think>", "</s> \u2028 \U0001f642"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		text = strings.ToValidUTF8(text, "?")
+		a := newAnswer("e-1", text, []string{"</s>"}, true)
+		for _, p := range []dialect.Protocol{dialect.Chat, dialect.Responses, dialect.Messages} {
+			require.True(t, json.Valid(p.Encode(a)), "%s", p)
+			require.NotEmpty(t, p.Events(a))
+		}
+		var whole struct {
+			Choices []struct{ Message json.RawMessage }
+		}
+		require.NoError(t, json.Unmarshal(dialect.Chat.Encode(a), &whole))
+		body := `{"messages": [{"role": "user", "content": "x"}, ` + string(whole.Choices[0].Message) +
+			`, {"role": "user", "content": "y"}]}`
+		q, err := dialect.Chat.Decode([]byte(body))
+		require.NoError(t, err)
+		var calls tree.Tree[int]
+		n := calls.Add(tree.Place[int]{Delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}, 1)
+		n.Answer = a
+		place := calls.Find(q.Messages)
+		require.Same(t, n, place.Parent)
+		require.Len(t, place.Delta, 1)
+	})
+}
+
+// FuzzPayments: the small bodies are understood, or refused with a reason.
+func FuzzPayments(f *testing.F) {
+	for _, body := range []string{"", "{}", `{"task": {"a": 1}, "group": 1, "seed": -1}`, `{"task": []}`, `{"reward": 1e400}`,
+		`{"reward": 1, "success": null, "answer": "chatcmpl-x"}`, `{"reward": "1"}`, "[", "null"} {
+		f.Add(body)
+	}
+	g, err := New(Settings{Open: true})
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = g.Close() })
+	f.Fuzz(func(t *testing.T, body string) {
+		e, err := g.env(Options{Wait: true, Listen: "127.0.0.1:0", RewardTimeout: 1, Constraints: Refuse})
+		require.NoError(t, err)
+		ep := e.(player).Episode
+		require.NoError(t, g.add(ep))
+		defer g.remove(ep)
+		for _, path := range []string{"/episodes", "/episodes/" + ep.id + "/reward", "/episodes/" + ep.id + "/finish"} {
+			w := httptest.NewRecorder()
+			g.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1"+path, strings.NewReader(body)))
+			require.Contains(t, []int{200, 201, 400, 409}, w.Code, "%s: %s", path, w.Body)
+			require.True(t, json.Valid(w.Body.Bytes()))
+		}
+	})
+}

@@ -1,0 +1,29 @@
+package tree
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// FuzzPython: calls in Python's notation are read, or not at all, from any text.
+func FuzzPython(f *testing.F) {
+	for _, text := range []string{
+		`Calling tools:` + "\n" + `[{'id': 'c', 'type': 'function', 'function': {'name': 'f', 'arguments': {'a': 'it\'s \x41\u00e9', 'b': None}}}]`,
+		`x Calling tools:` + "\n" + `[{'function': {'name': "f", 'arguments': "{\"a\": 1}"}}]`, "Calling tools:\n['\\", "Calling tools:\n[True, False",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		before, calls, ok := written(text)
+		require.LessOrEqual(t, len(before), len(text))
+		if !ok {
+			require.Empty(t, calls)
+		}
+		a := &dialect.Answer{Text: before, Calls: calls}
+		e := echo(a, []dialect.Message{{Role: dialect.Assistant, Text: text}})
+		require.True(t, e.ok || !ok, "%q", text)
+	})
+}

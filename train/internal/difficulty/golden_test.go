@@ -1,0 +1,98 @@
+package difficulty
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/internal/numpyrand"
+)
+
+// round observes the rewards of a group, or draws tasks.
+type round struct {
+	Observe string    `json:"observe"`
+	Rewards []float64 `json:"rewards"`
+	Draw    int       `json:"draw"`
+}
+
+func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
+	for _, c := range golden.Cases(t, "algorithms_2026/difficulty_pool.json") {
+		if c.HasTag("gate") {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			var seed uint64
+			var named map[string][2]float64 // limit and weight
+			var tasks, want, pools []string
+			var rounds []round
+			var counts map[string]int
+			golden.Need(t, c.Params, "seed", &seed)
+			golden.Need(t, c.Params, "pools", &named)
+			golden.Need(t, c.Inputs, "tasks", &tasks)
+			golden.Need(t, c.Inputs, "rounds", &rounds)
+			golden.Need(t, c.Expected, "drawn", &want)
+			golden.Need(t, c.Expected, "pool", &pools)
+			golden.Need(t, c.Expected, "metrics", &counts)
+
+			names := slices.SortedFunc(maps.Keys(named), func(a, b string) int { return cmp.Compare(named[a][0], named[b][0]) })
+			p := Pools{Unseen: 1}
+			for i, name := range names {
+				if p.Weights = append(p.Weights, named[name][1]); i < len(names)-1 {
+					p.Limits = append(p.Limits, named[name][0])
+				}
+			}
+			var stream numpyrand.MT19937
+			stream.SeedPythonUint64(seed)
+			rates := map[int]float64{}
+			rate := func(i int) (float64, bool) { r, ok := rates[i]; return r, ok }
+			var drawn []string
+			for _, r := range rounds {
+				if len(r.Rewards) > 0 {
+					sum := 0.0
+					for _, x := range r.Rewards {
+						sum += x
+					}
+					rates[slices.Index(tasks, r.Observe)] = sum / float64(len(r.Rewards))
+				}
+				for range r.Draw {
+					i, ok := p.Table(len(tasks), rate).Draw(stream.Float64())
+					require.True(t, ok)
+					drawn = append(drawn, tasks[i])
+				}
+			}
+			require.Equal(t, want, drawn)
+			got := map[string]int{"pool/unseen": len(tasks) - len(rates)}
+			for _, name := range names {
+				got["pool/"+name] = 0
+			}
+			for i := range tasks {
+				in := ""
+				if r, ok := rates[i]; ok {
+					in = names[p.Of(r)]
+					got["pool/"+in]++
+				}
+				require.Equal(t, pools[i], in, fmt.Sprint(tasks[i], rates))
+			}
+			require.Equal(t, counts, got)
+		})
+	}
+}
+
+func TestTasksWithoutWeightAreNotDrawn(t *testing.T) {
+	p := Pools{Limits: []float64{0.5}, Weights: []float64{1, 0}}
+	seen := func(rates ...float64) func(int) (float64, bool) {
+		return func(i int) (float64, bool) { return rates[i], rates[i] >= 0 }
+	}
+	_, ok := p.Table(3, seen(1, -1, 0.6)).Draw(0.5)
+	require.False(t, ok, "all weights are 0")
+	for _, u := range []float64{0, 0.5, 0.999999} {
+		i, ok := p.Table(3, seen(1, 0.5, -1)).Draw(u)
+		require.True(t, ok)
+		require.Equal(t, 1, i)
+	}
+}
