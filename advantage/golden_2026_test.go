@@ -380,3 +380,41 @@ func TestRAEContinuesWhereABatchEnded(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 1}, Rewards: []float32{1}, Agent: []int{2}, Running: []float64{0, 0}}
 	refuse(t, "an agent without a baseline", RAE{0.5}.Estimate(&out, b), ErrLength, "agent: row 0: 2, but running has 2")
 }
+
+func TestGoldenDistill(t *testing.T) {
+	const file = "algorithms_2026/opd_advantage.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		tally.Case()
+		column := func(name string) []float32 {
+			x, _ := flat(t, c.Inputs, name)
+			return narrow(x)
+		}
+		adv, mask := column("advantages"), bools(convert[float64](column("response_mask")))
+		var flavour string
+		if golden.Need(t, c.Params, "flavour", &flavour); flavour == "slime" {
+			for i := range mask {
+				mask[i] = true
+			}
+		}
+		_, width := flat(t, c.Inputs, "advantages")
+		var offsets []int
+		for i := 0; i <= len(adv); i += width {
+			offsets = append(offsets, i)
+		}
+		r := &recorded{Case: c}
+		discount := 0.0
+		golden.Decode(t, c.Params, "kl_discount_factor", &discount)
+		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, r.param(t, "coef"), discount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := flat(t, c.Expected, "advantages")
+		tol := golden.Tolerance{Abs: max(c.Tolerance.Abs, 1e-5), Rel: max(c.Tolerance.Rel, 1e-6)} // of float32
+		golden.Floats(t, tally, "advantages", convert[float64](adv), want, tol)
+		var mean float64
+		if golden.Decode(t, c.Expected, "teacher_kl", &mean) {
+			tally.Float(t, "teacher_kl", kl, mean, tol)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 	aux := b.Weight
 	if o.Imitate {
 		e.Slopes.LogProbs = make([]float64, n)
-		e.Loss, _, _ = e.imitate(b.Weight, s.LogProbs, o.DFT)
+		e.Loss, _, _ = e.imitate(b.Weight, s.LogProbs, o.supervised())
 	} else {
 		if err := o.evalLoss(e, b, s.LogProbs); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 		if b.AuxWeight != nil {
 			aux = b.AuxWeight
 		}
-		e.Echo, e.surprise, e.echoed = e.imitate(b.EchoWeight, s.LogProbs, false)
+		e.Echo, e.surprise, e.echoed = e.imitate(b.EchoWeight, s.LogProbs, loss.NLL)
 	}
 	if e.hasEntropy = s.Entropy != nil; e.hasEntropy && o.EntropyCoef != 0 && !o.Imitate {
 		e.Slopes.Entropy = make([]float64, n)
@@ -173,14 +173,21 @@ func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error 
 	return nil
 }
 
-// imitate adds the supervised loss of the tokens with a weight to the slopes, and returns its weighted and plain
+func (o *Objective) supervised() func(logProb float64) (value, slope float64) {
+	if o.DFT {
+		return loss.DFT
+	}
+	return loss.NLL
+}
+
+// imitate adds a supervised loss of the tokens with a weight to the slopes, and returns its weighted and plain
 // sums and the number of these tokens.
-func (e *Evaluation) imitate(weights, logProbs []float32, dft bool) (weighted, plain, tokens float64) {
+func (e *Evaluation) imitate(weights, logProbs []float32, f func(float64) (float64, float64)) (weighted, plain, tokens float64) {
 	for i, w := range weights {
 		if w == 0 {
 			continue
 		}
-		x, slope := loss.NLL(float64(logProbs[i]), dft)
+		x, slope := f(float64(logProbs[i]))
 		weighted, plain, tokens = weighted+float64(w)*x, plain+x, tokens+1
 		e.Slopes.LogProbs[i] += float64(w) * slope
 	}

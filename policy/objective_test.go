@@ -103,7 +103,7 @@ func TestSlopesAreFiniteDifferences(t *testing.T) {
 	for name, o := range objectives(t) {
 		switch o.Policy.(type) {
 		case loss.GSPO, loss.TurnGSPO, loss.TurnPPO, loss.GMPO, loss.CISPO, loss.ClipCov, loss.KLCov,
-			loss.LUSPO, loss.DPPO, loss.VESPO:
+			loss.LUSPO, loss.DPPO, loss.VESPO, loss.Distill:
 			continue
 		}
 		b, s := scoredRows()
@@ -155,8 +155,8 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 14, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, "+
-		"dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro")
+	require.Equal(t, 16, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, "+
+		"dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, opd, ref_kl")
 }
 
 // TestTermsAreLeftOutWithoutTheirScores, and what is not read may hold anything.

@@ -46,7 +46,7 @@ func TestGoldenEcho(t *testing.T) {
 				if weights[i] == 0 {
 					continue
 				}
-				value, slope := loss.NLL(numbers(t, c.Inputs, "log_prob")[i], false)
+				value, slope := loss.NLL(numbers(t, c.Inputs, "log_prob")[i])
 				sum += weights[i] * value / ce
 				grad[i] += weights[i] * slope / ce
 				n, total = n+1, total+value

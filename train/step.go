@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"vagen/advantage"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/reward"
@@ -183,7 +184,7 @@ func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Con
 	bypass := c.Algorithm.Correction.Bypass
 	request := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
-		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+		Reference: c.UsesReference(),
 		Entropy:   !bypass && recorded, // comes with the log-probs
 
 		SumPiSquared: squares,
@@ -225,6 +226,9 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 	for i, x := range b.result.Running {
 		b.baselines[b.agents[i]] = x
 	}
+	if err := b.distill(&t.Config.Algorithm.Distill, m); err != nil {
+		return err
+	}
 	if n := b.result.Unread; n > 0 && !t.methods.unread {
 		t.methods.unread = true
 		t.Log.Warn("rewards without effect: the estimator does not read them where they are", "rewards", n,
@@ -234,6 +238,21 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 		for i, on := range b.result.ValueMask {
 			b.value[i] = b.value[i] && on
 		}
+	}
+	return nil
+}
+
+// distill adds what a teacher says to the advantages.
+func (b *batch) distill(d *config.DistillConfig, m track.Metrics) (err error) {
+	if d.Coef == 0 {
+		return nil
+	}
+	if !d.Task {
+		clear(b.result.Advantages)
+	}
+	m["actor/teacher_kl"], err = advantage.Distill(b.result.Advantages, b.old, b.reference, b.charged(config.KLResponse), b.rows.Offsets, d.Coef, d.Discount)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
 	}
 	return nil
 }

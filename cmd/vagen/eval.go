@@ -162,7 +162,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	e.Tasks = []evaluate.Task{task}
 	e.open = func(ctx context.Context) (func(), error) {
 		options := run.ModelOptions(&cfg, c.Log)
-		options.Critic, options.CriticPath, options.Reference = vlm.NoCritic, "", false
+		options.Critic, options.CriticPath, options.Reference, options.ReferencePath = vlm.NoCritic, "", false, ""
 		m, err := vlm.Open(ctx, folder, options)
 		if err != nil {
 			return nil, err

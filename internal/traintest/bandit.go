@@ -190,6 +190,18 @@ func each(r *policy.Rows, f func(i int, s int32)) {
 
 func (b *Bandit) IsWord(token int32) bool { return token < b.End() }
 
+// poison sets the scores that were not asked for to NaN, except a row's first, which the contract requires to be 0.
+func poison(x []float32, rows *policy.Rows, want []bool) {
+	for i := range x {
+		if !want[i] {
+			x[i] = float32(math.NaN())
+		}
+	}
+	for row := range rows.Len() {
+		x[rows.Offsets[row]] = 0
+	}
+}
+
 func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,14 +247,7 @@ func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what
 		}
 		x := make([]float32, len(rows.Tokens))
 		if b.Poison {
-			for i := range x {
-				if !want[i] {
-					x[i] = float32(math.NaN())
-				}
-			}
-			for row := range rows.Len() { // the contract requires 0
-				x[rows.Offsets[row]] = 0
-			}
+			poison(x, rows, want)
 		}
 		each(rows, func(i int, s int32) {
 			if want[i] {

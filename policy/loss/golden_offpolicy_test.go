@@ -193,8 +193,12 @@ func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
 		weights, divisor = column[float64](t, c, "ce_weights"), number(t, c.Params, "ce_scale")
 	}
 	sum, grad := 0.0, make([]float64, len(weights))
+	f := NLL
+	if kind == "dft" {
+		f = DFT
+	}
 	for i, x := range column[float64](t, c, "log_prob") {
-		value, slope := NLL(x, kind == "dft")
+		value, slope := f(x)
 		if weights[i] != 0 {
 			sum += weights[i] * value / max(divisor, 1)
 			grad[i] = weights[i] * slope / max(divisor, 1)
@@ -204,4 +208,85 @@ func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
 	var want padded
 	golden.Need(t, c.Expected, "grad_log_prob", &want)
 	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
+}
+
+func TestDistillationAgreesWithVerl(t *testing.T) {
+	eachCase(t, "algorithms_2026/opd_verl.json", verlDistill[float64], verlDistill[float32])
+}
+
+func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	o := DefaultOptions()
+	golden.Need(t, c.Params, "loss_mode", &o.DistillKL)
+	golden.Need(t, c.Params, "use_policy_gradient", &o.DistillPG)
+	o.DistillClamp = optional(t, c.Params, "loss_max_clamp", 0)
+	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
+	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
+	p, err := Builtin().New("opd", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask := input(t, c, "response_mask")
+	b := &Batch[T]{
+		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, "old_log_prob"),
+		Ref: column[T](t, c, "teacher_log_prob"),
+	}
+	b.Advantage = b.Ref
+	a := verlAggregation(t, c, b.Offsets, b.Mask)
+	weights, factor, err := a.weights(b.Offsets, b.Mask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrowed := make([]T, len(weights))
+	for i, w := range weights {
+		narrowed[i] = T(w)
+	}
+	var got Result
+	if err := EvalWeighted(&got, p, narrowed, b); err != nil {
+		t.Fatal(err)
+	}
+	if a.Mode == SeqMeanTokenMean {
+		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
+	}
+	compare2026(t, tally, c, &got, 1/factor)
+}
+
+func TestDistillationAgreesWithPrimeRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/ref_kl_prime.json", primeDistill[float64], primeDistill[float32])
+}
+
+func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	p, err := Builtin().New("ref_kl", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask := input(t, c, "response_mask")
+	b := &Batch[T]{
+		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, "inference_log_prob"),
+		Ref: column[T](t, c, "ref_log_prob"), Weight: column[T](t, c, "ref_kl_weights"),
+	}
+	b.Advantage = b.Ref
+	for i, w := range b.Weight {
+		b.Mask[i] = b.Mask[i] && w != 0 // weight 0 removes a token
+	}
+	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "ref_kl_scale"))
+}
+
+func TestDistillationAgreesWithAReaL(t *testing.T) {
+	eachCase(t, "algorithms_2026/kdrl_areal.json", kdrl[float64], kdrl[float32])
+}
+
+func kdrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
+	rl, distill := number(t, c.Params, "rl_loss_weight"), number(t, c.Params, "distill_loss_weight")
+	b := batch2026[T](t, c, "prox_log_prob")
+	b.Ref = column[T](t, c, "teacher_log_prob")
+	var r ActorResult
+	a := Actor{Policy: arealPPO(t, c), KL: K1, KLCoef: distill / max(rl, 1e-300)}
+	if rl == 0 { // the teacher's log-ratio as an unclipped advantage, against the sampler
+		b.OldLogProb = column[T](t, c, "old_log_prob")
+		a, rl = Actor{Policy: Distill{KL: K1, Policy: PPO{Low: 1, High: 1e300}}}, distill
+	}
+	if err := EvalActor(&r, a, b); err != nil {
+		t.Fatal(err)
+	}
+	compare2026(t, tally, c, &Result{Loss: r.Loss, Grad: r.GradLogProb}, 1/rl)
 }

@@ -102,6 +102,10 @@ func everyPolicy() map[string]Policy {
 		"dppo_skyrl": DPPO{Low: 0.05, High: 0.08, Surrogate: true},
 		"m2po":       M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}, Threshold: 0.05},
 
+		"opd":        Distill{KL: K3, Clamp: 0.5, Policy: LegacyPPO()},
+		"opd direct": Distill{KL: K2, Clamp: 3},
+		"ref_kl":     Distill{KL: K1, Policy: PrimeDPPO{Low: 0.03, AdvTau: 1, KLTau: 0.1, Falling: true}},
+
 		"m2po of one token": M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}},
 		"off-policy mask":   OffPolicyMask{Policy: LegacyPPO(), Delta: 0.01},
 		"from sampling":     OffPolicyMask{Policy: Reinforce{}, Delta: 0.01, FromSampling: true},

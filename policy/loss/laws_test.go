@@ -50,7 +50,7 @@ func slice(b *Batch[float64], from, to int) *Batch[float64] {
 	lo, hi := b.Offsets[from], b.Offsets[to]
 	out := &Batch[float64]{
 		Mask: b.Mask[lo:hi], LogProb: b.LogProb[lo:hi], OldLogProb: b.OldLogProb[lo:hi],
-		Advantage: b.Advantage[lo:hi], Weight: b.Weight[lo:hi], Turn: b.Turn[lo:hi], Sampled: b.Sampled[lo:hi],
+		Advantage: b.Advantage[lo:hi], Weight: b.Weight[lo:hi], Turn: b.Turn[lo:hi], Sampled: b.Sampled[lo:hi], Ref: b.Ref[lo:hi],
 	}
 	for _, o := range b.Offsets[from : to+1] {
 		out.Offsets = append(out.Offsets, o-lo)

@@ -140,5 +140,8 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if delta == nil {
 		return p, nil
 	}
+	if Teacher(p) {
+		return nil, setting("an off-policy mask reads advantages, which this loss does not have")
+	}
 	return OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}, notNegative("off-policy mask", bound{"Delta", *delta})
 }

@@ -45,6 +45,7 @@ var (
 	_ Policy = VESPO{}
 	_ Policy = LUSPO{}
 	_ Policy = M2PO{}
+	_ Policy = Distill{}
 	_ Policy = OffPolicyMask{}
 )
 
@@ -63,7 +64,9 @@ type Terms struct {
 	turns Metrics
 	order []int // scratch
 	kept  []bool
-	score []float64
+
+	taught Batch[float64] // as Distill gives it to its loss; owns only Advantage
+	score  []float64
 }
 
 // reset resets the terms and sets the log-ratios.

@@ -44,6 +44,9 @@ type Single struct {
 	DeltaHigh    float64 `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
 	DPPOType     string  `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
 	M2Threshold  float64 `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
+	DistillKL    string  `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs"`
+	DistillClamp float64 `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
+	DistillPG    bool    `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
 
 	// Any loss can be wrapped in an OffPolicyMask.
@@ -61,6 +64,7 @@ func DefaultOptions() Options {
 			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, DROBeta: 0.05, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
 			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
 			VESPOLamNeg: vespo.LambdaNeg, DeltaLow: 0.2, DeltaHigh: 0.2, DPPOType: "binary_tv", M2Threshold: 0.04,
+			DistillKL: "k3", DistillClamp: 10, DistillPG: true,
 		},
 	}
 }
@@ -163,6 +167,21 @@ func losses2026() map[string]byname.Entry[Builder] {
 		"m2po": {About: "PPO without the tokens that training and sampling disagree most about", Value: func(o Options) (Policy, error) {
 			p := M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
 			return p, p.check()
+		}},
+		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl", Value: func(o Options) (Policy, error) {
+			p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
+			if o.DistillPG {
+				clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+				if err := clip.check(); err != nil {
+					return nil, err
+				}
+				p.Policy = clip
+			}
+			return p, p.check()
+		}},
+		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl", Value: func(o Options) (Policy, error) {
+			inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
+			return Distill{Policy: inner, KL: K1}, inner.check()
 		}},
 		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
 			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}

@@ -34,6 +34,8 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"vespo":      VESPO{2, 3, 3, 2},
 		"luspo":      LUSPO{Low: 0.1, High: 0.3},
 		"dppo_skyrl": DPPO{Low: 0.2, High: 0.2, Surrogate: true},
+		"opd":        Distill{KL: "k3", Clamp: 10, Policy: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}},
+		"ref_kl":     Distill{KL: K1, Policy: PrimeDPPO{Low: 0.2, AdvTau: 1, KLTau: 1e-3, Falling: true}},
 		"m2po":       M2PO{PPO: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}, Threshold: 0.04},
 	} {
 		got, err := Builtin().New(name, o)
@@ -41,8 +43,8 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
 		}
 	}
-	if n := len(Builtin().Names()); n != 22 {
-		t.Errorf("%d names, the table above has 22", n)
+	if n := len(Builtin().Names()); n != 24 {
+		t.Errorf("%d names, the table above has 24", n)
 	}
 }
 
@@ -69,7 +71,7 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 	for _, name := range Builtin().Names() {
 		_, err := Builtin().New(name, Options{ClipLow: -1})
-		free := slices.Contains([]string{"reinforce", "gpg", "dppo_prime", "ipo", "vespo"}, name)
+		free := slices.Contains([]string{"reinforce", "gpg", "dppo_prime", "ipo", "vespo", "ref_kl"}, name)
 		if (err == nil) != free {
 			t.Errorf("%s with a negative clip range: %v", name, err)
 		}

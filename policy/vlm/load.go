@@ -1,12 +1,18 @@
 package vlm
 
 import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+
 	"github.com/gomlx/compute/dtypes"
 
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
+	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
 
@@ -26,7 +32,10 @@ func (m *Model) load() error {
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}
-	var err error
+	teacher, err := m.teacher()
+	if err != nil {
+		return err
+	}
 	m.sets, err = learn.Load(learn.Setup{
 		Dir: m.dir, Config: m.cfg, Net: m.net, Devices: m.devices, Parts: m.parts,
 		Sharded: o.ShardWeights && len(m.devices) > 1, Ranks: o.Nodes.Count, Adapter: m.adapter, StoredAdapter: o.Adapter,
@@ -34,6 +43,7 @@ func (m *Model) load() error {
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
 		Batching: learn.Batching{Tokens: o.MicroTokens, Rows: o.MicroRows,
 			CriticTokens: o.CriticMicroTokens, CriticRows: o.CriticMicroRows, HeadTokens: o.HeadTokens},
+		Teacher: teacher, TeacherDir: o.ReferencePath,
 		Seed: o.Seed, Reference: o.Reference, OffloadReference: o.OffloadReference, OffloadMoments: o.OffloadMoments,
 		Picture: m.text.Picture, Prepare: m.prepare, Log: o.Log,
 	})
@@ -42,6 +52,33 @@ func (m *Model) load() error {
 	}
 	m.gen = m.newGenerator()
 	return nil
+}
+
+// teacher returns the architecture of ReferencePath, nil without one. It refuses a model that reads other tokens or
+// pictures than the policy.
+func (m *Model) teacher() (*model.Config, error) {
+	dir := m.opts.ReferencePath
+	if dir == "" {
+		return nil, nil
+	}
+	t, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	if t.Critic || t.Family != m.cfg.Family || t.ImageToken != m.cfg.ImageToken {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: a teacher must be a model of the policy's family %s with its image token %d, it is %s (critic: %v) with %d",
+			ErrOption, dir, m.cfg.Family, m.cfg.ImageToken, t.Family, t.Critic, t.ImageToken)
+	}
+	var files [2][]byte
+	for i, of := range []string{m.dir, dir} {
+		if files[i], err = regular.ReadFile(filepath.Join(of, "tokenizer.json")); err != nil {
+			return nil, fmt.Errorf("vlm: %w", err)
+		}
+	}
+	if !bytes.Equal(files[0], files[1]) {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: its tokenizer.json differs from the policy's, so that tokens would mean other texts", ErrOption, dir)
+	}
+	return t, nil
 }
 
 // newGenerator returns a generator with the policy's weights.

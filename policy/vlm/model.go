@@ -71,11 +71,8 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	return m, nil
 }
 
-// describe is the part of Open that needs no device and reads no weights.
-func describe(dir string, o Options) (*Model, error) {
-	if err := o.fill(); err != nil {
-		return nil, err
-	}
+// readConfig reads the architecture of a folder.
+func readConfig(dir string) (*model.Config, error) {
 	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -83,6 +80,18 @@ func describe(dir string, o Options) (*Model, error) {
 	cfg, err := model.ParseConfig(raw)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	return cfg, nil
+}
+
+// describe is the part of Open that needs no device and reads no weights.
+func describe(dir string, o Options) (*Model, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	cfg, err := readConfig(dir)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)

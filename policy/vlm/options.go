@@ -105,6 +105,9 @@ type Options struct {
 	ZeroValueHead bool
 	// Reference keeps a frozen copy of the policy for KL terms.
 	Reference bool
+	// ReferencePath is a folder with another model of the same family and with the same tokenizer as the
+	// reference: a teacher. "" is the policy. Tie leaves it as it is.
+	ReferencePath string
 	// OffloadReference keeps the reference's own weights in host memory and copies them to the devices
 	// whenever it scores. With LoRA it has none but adapters.
 	OffloadReference bool
@@ -203,6 +206,9 @@ func (o *Options) fill() error {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
 	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
+	if o.ReferencePath != "" && !o.Reference {
+		addf("ReferencePath is %q, but Reference is not set", o.ReferencePath)
+	}
 	if o.OffloadReference && !o.Reference {
 		addf("OffloadReference is set, but Reference is not")
 	}

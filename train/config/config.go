@@ -106,7 +106,8 @@ type AlgorithmConfig struct {
 	RewardKeys    []string  `yaml:"gdpo_reward_keys" doc:"gdpo, gdpo_trl: parts of the reward that are normalised each on its own, by name, such as success and format; without any the whole reward is the only part"`
 	RewardWeights []float64 `yaml:"gdpo_reward_weights" doc:"weights of gdpo_reward_keys; without any all are 1"`
 
-	Echo EchoConfig `yaml:"echo"`
+	Echo    EchoConfig    `yaml:"echo"`
+	Distill DistillConfig `yaml:"distillation"`
 
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
@@ -118,6 +119,19 @@ type AlgorithmConfig struct {
 // EchoConfig sets the prediction of observations.
 type EchoConfig struct {
 	Alpha float64 `yaml:"alpha" range:"0,1e+12" doc:"weight of the mean negative log-prob of what the environment wrote after the first response of a row, beside the policy loss: the policy learns to predict its observations; prime-rl's roles.tool.alpha has 0.1. 0 is off"`
+}
+
+// DistillConfig sets what is learned from a teacher, which is the reference policy of another folder.
+type DistillConfig struct {
+	Coef     float64 `yaml:"kl_penalty_coef" range:"0,1e+12" doc:"weight of the reverse KL to the teacher in actor_rollout_ref.ref.model.path, which is subtracted from the advantage of each token; the tinker cookbook has 1. 0 is off"`
+	Discount float64 `yaml:"kl_discount_factor" range:"0,1" idle:"algorithm.distillation.kl_penalty_coef is 0" doc:"above 0 a token also gets the KL of the later tokens of its row, with this discount per token"`
+	Task     bool    `yaml:"use_task_rewards" doc:"false leaves out the estimator's advantages, so that only the teacher is learned from"`
+}
+
+// UsesReference reports whether a run scores tokens with a reference policy.
+func (c *Config) UsesReference() bool {
+	mode := c.Agent.Actor.Loss.Mode
+	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 || mode == "opd" || mode == "ref_kl"
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.
@@ -242,6 +256,9 @@ type MomentsConfig struct {
 
 // ReferenceConfig sets the reference policy.
 type ReferenceConfig struct {
+	Model struct {
+		Path string `yaml:"path" null:"" resume:"" doc:"folder of another model as the reference policy: a teacher. It has the tokenizer and the family of the policy; empty is the policy before training"`
+	} `yaml:"model"`
 	FSDP struct {
 		ParamOffload bool `yaml:"param_offload" doc:"keep the weights of the reference policy in host memory and copy them to the devices whenever it scores. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
 	} `yaml:"fsdp_config"`
@@ -343,7 +360,7 @@ func Default() Config {
 		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
-			KLPenalty: "kl", KLMask: KLResponse,
+			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
 		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},

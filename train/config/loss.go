@@ -9,7 +9,7 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd and ref_kl learn from a teacher"`
 	loss.Single `yaml:",inline"`
 }
 
@@ -134,6 +134,7 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
 	v.bypass(c)
+	v.teacher(c)
 	v.kl("actor_rollout_ref.actor.kl_loss_type", a.KLLossType)
 	if v.Err() != nil {
 		return
@@ -145,6 +146,31 @@ func (v *validator) losses(c *Config, r Registries) {
 	}
 	if g.Loss.Mode != g.Aux.Mode && !g.Apart && g.Aux.Mode != loss.TokenMean {
 		v.Say("{actor_rollout_ref.actor.loss_agg_mode} is %s, but {actor_rollout_ref.actor.policy_loss.loss_mode} %s always uses %s, and there is no entropy or KL term that uses loss_agg_mode", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
+	}
+}
+
+// teacher refuses settings that contradict learning from a teacher.
+func (v *validator) teacher(c *Config) {
+	a, d := &c.Agent.Actor, &c.Algorithm.Distill
+	taught := a.Loss.Mode == "opd" || a.Loss.Mode == "ref_kl"
+	who := "{algorithm.distillation.kl_penalty_coef}"
+	if taught {
+		who = "{actor_rollout_ref.actor.policy_loss.loss_mode} " + a.Loss.Mode
+	}
+	if !taught && d.Coef == 0 {
+		if !d.Task {
+			v.Say("{algorithm.distillation.use_task_rewards} is false, but {algorithm.distillation.kl_penalty_coef} is 0: there is nothing to learn from")
+		}
+		return
+	}
+	if c.Agent.Ref.Model.Path == "" {
+		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} is empty, so that the reference is the policy itself before training")
+	}
+	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
+		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")
+	}
+	if (taught || !d.Task) && c.Critic.Kind != "none" {
+		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values", c.Critic.Kind)
 	}
 }
 

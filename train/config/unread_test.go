@@ -95,7 +95,9 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
 		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
 		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg", "dppo_skyrl": "delta_low delta_high dppo_type",
-		"m2po": "clip_ratio_low clip_ratio_c clamp_log_ratio m2_threshold",
+		"opd":    "clip_ratio_low clip_ratio_c clamp_log_ratio distillation_loss_mode loss_max_clamp use_policy_gradient",
+		"ref_kl": "dppo_mask_low kl_tau",
+		"m2po":   "clip_ratio_low clip_ratio_c clamp_log_ratio m2_threshold",
 	}
 	values := map[string]string{
 		"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false",
@@ -106,6 +108,7 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
 		"policy_loss.delta": "2", "policy_loss.delta_low": "0.1", "policy_loss.delta_high": "0.1",
 		"policy_loss.dppo_type": "binary_kl", "policy_loss.m2_threshold": "0.1",
+		"policy_loss.distillation_loss_mode": "k1", "policy_loss.loss_max_clamp": "1", "policy_loss.use_policy_gradient": "false",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {
@@ -113,6 +116,9 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		want, known := read[name]
 		require.True(t, known, mode)
 		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
+		if mode == "opd" || mode == "ref_kl" {
+			base = append(base, "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T")
+		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)
 		var unread []string
 		for key, value := range values {

@@ -33,7 +33,10 @@ func (s *Sets) load() error {
 	if s.Actor, err = s.loadInto(s.Net, s.Dir, stored, nil); err != nil {
 		return err
 	}
-	if s.Reference && s.Adapter != nil {
+	if s.Reference && s.Teacher != nil {
+		k := net.NewKernels(s.Devices[0], s.Teacher, s.Net.Compute, net.KeepInputs)
+		s.Ref, err = s.loadInto(net.New(k, s.Teacher), s.TeacherDir, nil, nil)
+	} else if s.Reference && s.Adapter != nil {
 		s.Ref, err = s.newReference()
 	} else if s.Reference {
 		spec := *s.Config

@@ -28,6 +28,9 @@ type Setup struct {
 	Batching      Batching
 	Seed          uint64
 
+	// Teacher is the architecture of the reference if that is another model, in TeacherDir.
+	Teacher                                     *model.Config
+	TeacherDir                                  string
 	Reference, OffloadReference, OffloadMoments bool
 
 	Picture func(policy.Image) (net.Picture, error)

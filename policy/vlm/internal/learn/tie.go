@@ -86,7 +86,7 @@ func (s *Sets) tie(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.Ref != nil {
+	if s.Ref != nil && s.Teacher == nil {
 		if err := s.Ref.OnDevices(true, func() error { return s.Ref.CopyFrom(s.Actor) }); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Sets) tie(ctx context.Context) error {
 
 // tieAdapters is tie where only adapters differ.
 func (s *Sets) tieAdapters(ctx context.Context) error {
-	if s.Ref != nil {
+	if s.Ref != nil && s.Teacher == nil {
 		err := s.Ref.OnDevices(true, func() error { return s.Ref.CopyAdapters(ctx, s.Actor) })
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)

@@ -1,0 +1,42 @@
+package vlm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/vlmtest"
+)
+
+// TestATeacherScoresLikeItself: a reference of another folder and size has that model's log-probs, also after Tie.
+func TestATeacherScoresLikeItself(t *testing.T) {
+	dir, other := vlmtest.Folder(t, model.Qwen3, nil), vlmtest.Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
+	ctx := context.Background()
+	rows := &policy.Rows{Offsets: []int{0, 4}, Tokens: []int32{3, 4, 5, 6}}
+	want := []bool{false, true, true, true}
+	own, err := openTiny(t, other, Options{}).Score(ctx, rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+	require.NoError(t, err)
+	m := openTiny(t, dir, Options{Reference: true, ReferencePath: other})
+	require.NoError(t, m.Tie(ctx))
+	got, err := m.Score(ctx, rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
+	require.NoError(t, err)
+	require.InDeltaSlice(t, own.LogProbs, got.Reference, 1e-5)
+	require.NotEqual(t, got.LogProbs, got.Reference)
+
+	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: vlmtest.Folder(t, model.Llama, nil)})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "a teacher must be a model of the policy's family qwen3")
+	name := filepath.Join(other, "tokenizer.json")
+	raw, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, append(raw, '\n'), 0o644))
+	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: other})
+	require.ErrorContains(t, err, "tokenizer.json differs")
+	_, err = Open(ctx, dir, Options{ReferencePath: other})
+	require.ErrorContains(t, err, "but Reference is not set")
+}
