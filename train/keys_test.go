@@ -48,6 +48,7 @@ var otherValues = map[string]string{
 
 	"data.apply_chat_template_kwargs":                       "{enable_thinking: false}",
 	"actor_rollout_ref.model.path":                          "/m",
+	"actor_rollout_ref.ref.model.path":                      "/t with actor_rollout_ref.actor.use_kl_loss=true",
 	"actor_rollout_ref.model.lora_rank":                     "4",
 	"actor_rollout_ref.model.lora_alpha":                    "8",
 	"actor_rollout_ref.model.target_modules":                "[q_proj]",

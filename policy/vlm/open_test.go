@@ -239,7 +239,7 @@ func TestOffloadingNeedsWhatItMoves(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
 	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "OffloadReference is set, but Reference is not")
+	require.ErrorContains(t, err, "OffloadReference true, but Reference is not set")
 	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)
 }
 

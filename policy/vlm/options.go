@@ -206,11 +206,8 @@ func (o *Options) fill() error {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
 	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
-	if o.ReferencePath != "" && !o.Reference {
-		addf("ReferencePath is %q, but Reference is not set", o.ReferencePath)
-	}
-	if o.OffloadReference && !o.Reference {
-		addf("OffloadReference is set, but Reference is not")
+	if (o.ReferencePath != "" || o.OffloadReference) && !o.Reference {
+		addf("ReferencePath is %q and OffloadReference %v, but Reference is not set", o.ReferencePath, o.OffloadReference)
 	}
 	if (o.OffloadCritic || o.OffloadCriticMoments) && o.Critic != SeparateCritic {
 		addf("OffloadCritic is %v and OffloadCriticMoments %v, but Critic is %q, not %q", o.OffloadCritic, o.OffloadCriticMoments, o.Critic, SeparateCritic)

@@ -25,6 +25,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
 		"grpo_ragen": "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"optimal_token_baseline": "handle_zero_tail", "tir_optimal_token_baseline": "handle_zero_tail", "rae": "decay",
 		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
 		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
 		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
@@ -35,6 +36,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"bi_level_mix": "0.9", "step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
 		"episode_advantage_w": "0.5", "normalize_distance": "true", "history_length": "3", "length_weight_alpha": "2",
 		"base_group": "true", "num_output_tokens_weight": "0.5", "num_input_tokens_weight": "0.5", "num_turns_weight": "0.5",
+		"handle_zero_tail": "false", "decay": "0.5",
 	}
 	for _, name := range advantage.Names() {
 		want, known := read[name]

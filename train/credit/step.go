@@ -221,6 +221,10 @@ func (s *Step) check(names config.Registries, spec advantage.Spec) error {
 		return no("the run changes rewards before it estimates, and the changed rewards were not recorded")
 	case spec.Baselines:
 		return no("it subtracts the reward of the greedy episode, which runs do not record")
+	case spec.Squares:
+		return no("it reads the sum of the squares of all tokens' probabilities, which runs do not record")
+	case spec.Running:
+		return no("it subtracts means over the steps before, which runs do not record")
 	case spec.Groups && c.Rollout.Trajectories < 2:
 		return no("it compares episodes of one start state, and rollout_manager.n_trajectory is %d", c.Rollout.Trajectories)
 	case spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask:

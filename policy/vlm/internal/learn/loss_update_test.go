@@ -179,7 +179,11 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			weigh(t, b, o, mask)
 			want := plainLoss(t, b, o, mask, logProb, entropy)
 			require.NoError(t, learn.CheckUpdate(b, &o, false))
-			switch o.Policy.(type) {
+			p := o.Policy
+			if d, ok := p.(loss.Distill); ok {
+				p = d.Policy
+			}
+			switch p.(type) {
 			case loss.SAPO, loss.Reinforce, loss.KLCov, loss.DPPO, loss.PrimeDPPO, loss.DRO, loss.VESPO: // or far limits
 			default:
 				require.Positive(t, want.Metrics.ClipFraction, "the batch must reach the clip")

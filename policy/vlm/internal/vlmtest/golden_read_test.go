@@ -213,7 +213,7 @@ func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
 	policyDir = filepath.Join(r.t.TempDir(), "policy")
 	require.NoError(r.t, os.CopyFS(policyDir, os.DirFS(dir)))
 	path := filepath.Join(policyDir, "config.json")
-	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	raw, err := os.ReadFile(path)
 	require.NoError(r.t, err)
 	var config map[string]any
 	require.NoError(r.t, json.Unmarshal(raw, &config))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -101,7 +102,7 @@ func PlayedBatch(t testing.TB, s *learn.Sets, x *generate.Text) *policy.Batch {
 // ConfigOf reads a folder's config.json.
 func ConfigOf(t testing.TB, dir string) *model.Config {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	require.NoError(t, err)
 	cfg, err := model.ParseConfig(raw)
 	require.NoError(t, err)
@@ -116,7 +117,7 @@ func Files(t testing.TB, dir string) map[string]string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		raw, err := os.ReadFile(filepath.Join(dir, path))
+		raw, err := regular.ReadFile(filepath.Join(dir, path))
 		out[path] = string(raw)
 		return err
 	}))

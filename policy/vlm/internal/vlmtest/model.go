@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
@@ -83,7 +83,7 @@ func Open(t testing.TB, dir string, o Options) *Model {
 func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	m = &Model{}
 	log := slog.New(slog.DiscardHandler)
-	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, err
 	}
