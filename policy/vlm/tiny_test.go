@@ -47,12 +47,6 @@ func weightsOf(t testing.TB, l *learn.Learner) map[string][]float32 {
 	return vlmtest.Read(t, l.Weights)
 }
 
-// lora is vlmtest.Adapters as an option.
-func lora() *LoRA {
-	a := vlmtest.Adapters()
-	return &LoRA{Rank: a.Rank, Alpha: a.Alpha, Targets: a.Targets}
-}
-
 func save(t testing.TB, m *Model) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkpoint")
