@@ -10,8 +10,9 @@ import (
 //	A = s − b,   then b ← decay·b + (1−decay)·s
 //
 // where s is the sum of an episode's rewards under the mask and b the baseline of the episode's agent, for the episodes
-// in the order of their identities. The baselines before are the batch's Running, those after it the result's. Every token under
-// the mask gets its episode's advantage, others 0; returns are the same numbers. No critic, no groups, no whitening.
+// in the order of their identities. The baselines before are the batch's Running, those after it the result's. Every
+// token under the mask gets its episode's advantage, others 0; returns are the same numbers. No critic, no groups, no
+// whitening.
 //
 // The mask is Loss, or Attention without a loss mask. Rows of one Trajectory are joined in the order of Turn. An Agent
 // that Running has no baseline for is an ErrLength. Two different rows with one identity are an ErrConflict.

@@ -95,9 +95,11 @@ func (o *Objective) checkColumns(b *Batch, s *Scores) error {
 		length int
 		need   bool
 	}{
-		{"log-probs", len(s.LogProbs), actor}, {"entropies", len(s.Entropy), actor && s.Entropy != nil}, {"Weight", len(b.Weight), actor},
-		{"AuxWeight", len(b.AuxWeight), rl && b.AuxWeight != nil}, {"EchoWeight", len(b.EchoWeight), rl && b.EchoWeight != nil}, {"Reference", len(b.Reference), rl && o.KL != loss.NoKL},
-		{"Turn", len(b.Turn), rl && b.Turn != nil}, {"values", len(s.Values), critic}, {"ValueWeight", len(b.ValueWeight), critic},
+		{"log-probs", len(s.LogProbs), actor}, {"entropies", len(s.Entropy), actor && s.Entropy != nil},
+		{"Weight", len(b.Weight), actor}, {"AuxWeight", len(b.AuxWeight), rl && b.AuxWeight != nil},
+		{"EchoWeight", len(b.EchoWeight), rl && b.EchoWeight != nil},
+		{"Reference", len(b.Reference), rl && o.KL != loss.NoKL}, {"Turn", len(b.Turn), rl && b.Turn != nil},
+		{"values", len(s.Values), critic}, {"ValueWeight", len(b.ValueWeight), critic},
 		{"Returns", len(b.Returns), critic}, {"OldValues", len(b.OldValues), critic && o.ValueClip > 0},
 	} {
 		if c.need && c.length != n {
@@ -182,7 +184,9 @@ func (o *Objective) supervised() func(logProb float64) (value, slope float64) {
 
 // imitate adds a supervised loss of the tokens with a weight to the slopes, and returns its weighted and plain
 // sums and the number of these tokens.
-func (e *Evaluation) imitate(weights, logProbs []float32, f func(float64) (float64, float64)) (weighted, plain, tokens float64) {
+func (e *Evaluation) imitate(
+	weights, logProbs []float32, f func(float64) (float64, float64),
+) (weighted, plain, tokens float64) {
 	for i, w := range weights {
 		if w == 0 {
 			continue

@@ -143,5 +143,6 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if Teacher(p) {
 		return nil, setting("an off-policy mask reads advantages, which this loss does not have")
 	}
-	return OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}, notNegative("off-policy mask", bound{"Delta", *delta})
+	mask := OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}
+	return mask, notNegative("off-policy mask", bound{"Delta", *delta})
 }
