@@ -6,12 +6,14 @@ import "fmt"
 //
 //	A(t) += x(t),   x(t) = −coef·(log π(t) − log π_teacher(t)) under the mask, else 0
 //
-// With a discount γ above 0 x is first replaced by the discounted sum of itself to come in the row, context included; so
-// tokens off the mask get a share, too. It returns the mean of log π − log π_teacher under the mask. All slices have one
-// number per token; the error is an ErrLength otherwise, or ErrNotFinite.
+// With a discount γ above 0 x is first replaced by the discounted sum of itself to come in the row, context
+// included; so tokens off the mask get a share, too. It returns the mean of log π − log π_teacher under the mask.
+// All slices have one number per token; the error is an ErrLength otherwise, or ErrNotFinite.
 //
 // As the tinker cookbook's kl_penalty_coef and kl_discount_factor; slime's opd_kl_coef has no mask and no discount.
-func Distill(adv, logProbs, teacher []float32, mask []bool, offsets []int, coef, discount float64) (kl float64, err error) {
+func Distill(
+	adv, logProbs, teacher []float32, mask []bool, offsets []int, coef, discount float64,
+) (kl float64, err error) {
 	n := len(adv)
 	if err := checkOffsets(offsets, n); err != nil {
 		return 0, fmt.Errorf("advantage: distill: %w", err)

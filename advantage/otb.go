@@ -10,12 +10,12 @@ import (
 //
 //	A = G − B,   B(t) = Σ Gi·Wi / (Σ Wi + 1e-8),   W(t) = Σ (1 − 2π + Σπ²)·w² over the tokens up to t
 //
-// where G is the sum of the rewards under the mask from t on, π the token's probability and Σπ² the sum of the squares of
-// all tokens' probabilities before the update, w the rollout weight, and the sums run over the rows of the Group that have
-// a token under the mask at t. Without Packed t is the position in the row, so that prompts need one length; with Packed
-// it counts tokens under the mask, and rows without any leave their group. B is 0 in a group of one and, with ZeroTail,
-// for the tokens by which one row is longer than all others of its group. Returns are G, advantages 0 off the mask. No
-// critic, no whitening.
+// where G is the sum of the rewards under the mask from t on, π the token's probability and Σπ² the sum of the
+// squares of all tokens' probabilities before the update, w the rollout weight, and the sums run over the rows of
+// the Group that have a token under the mask at t. Without Packed t is the position in the row, so that prompts
+// need one length; with Packed it counts tokens under the mask, and rows without any leave their group. B is 0 in a
+// group of one and, with ZeroTail, for the tokens by which one row is longer than all others of its group. Returns
+// are G, advantages 0 off the mask. No critic, no whitening.
 //
 // The mask is Loss, or Attention without a loss mask. A batch without Group, LogProbs or SumPiSquared is an ErrNoGroup.
 //

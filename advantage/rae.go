@@ -48,7 +48,7 @@ func (r RAE) run(c *call) error {
 			}
 		}
 		if !slices.ContainsFunc(e.rows(k), func(row int) bool { return lastTrue(c.rowMask(row)) >= 0 }) {
-			continue // nobody wrote anything
+			continue // the episode has no token under the mask
 		}
 		b := c.running[agent]
 		scores[k] = s - b

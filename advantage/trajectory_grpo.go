@@ -50,7 +50,8 @@ func (tg TrajectoryGRPO) run(c *call) error {
 	return c.finishBroadcast(c.byRow(e, scores))
 }
 
-// episodeSums stitches the rows and returns the sum of each episode's rewards under the mask. The caller may overwrite it.
+// episodeSums stitches the rows and returns the sum of each episode's rewards under the mask. The caller may
+// overwrite it.
 func (c *call) episodeSums() (*episodes, []float64, error) {
 	e, err := c.stitch()
 	if err != nil {

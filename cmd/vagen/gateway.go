@@ -167,7 +167,7 @@ func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Ga
 	c.Log.Info("serving agents", "address", gate.URL(), "episodes", g.open)
 	_, _, err = p.Play(context.WithoutCancel(ctx), first, g.seed)
 	if errors.Is(err, rollout.ErrNotStarted) {
-		err = nil // nobody took the last ones
+		err = nil // the last episodes were offered, but no client began them
 	}
 	return errors.Join(err, shut())
 }
@@ -240,7 +240,7 @@ func openKeeper(dir string, per int, c *cli.Call) (*keeper, error) {
 	return k, nil
 }
 
-// add keeps an episode, unless nobody took it.
+// add keeps an episode, unless no client began it.
 func (k *keeper) add(t *rollout.Trajectory) {
 	if errors.Is(t.Err, gateway.ErrClosed) && len(t.Turns) == 0 {
 		return

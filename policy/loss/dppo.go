@@ -100,9 +100,9 @@ func (p DPPO) check() error {
 //
 //	ℓ = −AdvTau·A·ρ (kept, else 0) + KLTau·(new − old)²
 //
-// where a token is dropped if p − p₀ > High and A > 0, or p − p₀ < −Low and A ≤ 0; with Symmetric
-// (prime-rl's ipo) if |p − p₀| > High, with Falling (its ref_kl) if p − p₀ < −Low, whatever A. Nothing is clamped. The original compares with
-// the log-probs of the sampler: put those into OldLogProb (rollout_correction.bypass_mode).
+// where a token is dropped if p − p₀ > High and A > 0, or p − p₀ < −Low and A ≤ 0; with Symmetric (prime-rl's ipo)
+// if |p − p₀| > High, with Falling (its ref_kl) if p − p₀ < −Low, whatever A. Nothing is clamped. The original
+// compares with the log-probs of the sampler: put those into OldLogProb (rollout_correction.bypass_mode).
 type PrimeDPPO struct {
 	Low, High     float64 // largest distances, not negative; Low is not read if Symmetric
 	AdvTau, KLTau float64 // not negative

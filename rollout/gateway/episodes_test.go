@@ -101,7 +101,7 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	ts := <-done
 	require.Len(t, ts, 2)
 	require.Equal(t, 3.0, ts[1].Return())
-	require.ErrorIs(t, ts[0].Err, ErrClosed, "nobody took it")
+	require.ErrorIs(t, ts[0].Err, ErrClosed, "no client began it")
 }
 
 // TestATrialStartsNoAgent: a run that is only checked plays nothing.
