@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/vlmtest"
@@ -256,7 +257,7 @@ func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
 	}
 	dir, dump := Folder(t, model.Qwen2, nil), t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), stepsDump+"="+dir, "XLA_FLAGS=--xla_dump_to="+dump+" --xla_dump_hlo_as_text")
+	cmd.Env = append(os.Environ(), stepsDump+"="+dir, devicetest.Unoptimized+" --xla_dump_to="+dump+" --xla_dump_hlo_as_text")
 	says, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", says)
 	files, err := filepath.Glob(filepath.Join(dump, "*8_steps*after_optimizations.txt"))
