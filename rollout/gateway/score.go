@@ -65,6 +65,7 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	if n == nil {
 		return refusal("answer", "%q is no answer of this episode", answer)
 	}
+	n.Value.delivered = true // its id is known
 	turn := n.Value.turn
 	if was, ok := l.turns[turn]; ok && was != s.Reward {
 		return conflict(was)
