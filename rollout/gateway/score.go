@@ -94,6 +94,16 @@ func (e *Episode) finish(err error) {
 	e.signal()
 }
 
+// fail ends an episode for a reason that is not the agent's.
+func (e *Episode) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.state.ended() {
+		e.state.err = fmt.Errorf("gateway: %w", err)
+	}
+	e.signal()
+}
+
 // Record is an episode as a program that scores it reads it.
 type Record struct {
 	Task  map[string]any `json:"task"`
