@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+
+	"vagen/studies/internal/stats"
 )
 
 // inks are the presets' colours.
@@ -18,7 +20,7 @@ type curve struct {
 	ink    int // index of its colour
 	dashed bool
 	steps  []int
-	at     []estimate
+	at     []stats.Estimate
 }
 
 // chart is a plot of curves over training steps.
@@ -47,8 +49,8 @@ func (ch chart) draw(path string) error {
 		}{make(plotter.XYs, len(c.at)), make(plotter.YErrors, len(c.at))}
 		for k, e := range c.at {
 			// Side by side, so that bars of one step do not overlap.
-			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(ch.curves)/2), Y: e.mean}
-			bars.YErrors[k].Low, bars.YErrors[k].High = e.mean-max(0, e.low), min(ch.max, e.high)-e.mean
+			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(ch.curves)/2), Y: e.Mean}
+			bars.YErrors[k].Low, bars.YErrors[k].High = e.Mean-max(0, e.Low), min(ch.max, e.High)-e.Mean
 		}
 		line, err := plotter.NewLine(bars.XYs)
 		if err != nil {

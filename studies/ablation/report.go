@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"vagen/studies/internal/stats"
 )
 
 // measure is a number that a run has as a result.
@@ -107,7 +109,7 @@ func curveOf(results []result, preset, name string, ink int, of func(p point) fl
 	c := curve{name: name, ink: ink}
 	for k, p := range results[0].Points {
 		c.steps = append(c.steps, p.Step)
-		c.at = append(c.at, estimateOf(byPreset(results, func(r result) float64 { return of(r.Points[k]) })[preset]))
+		c.at = append(c.at, stats.EstimateOf(byPreset(results, func(r result) float64 { return of(r.Points[k]) })[preset]))
 	}
 	return c
 }
@@ -117,8 +119,8 @@ func table(b *strings.Builder, results []result, m measure, compared []string) {
 	values := byPreset(results, m.of)
 	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs |\n|---|---|---|---|\n", strings.ToUpper(m.name[:1])+m.name[1:])
 	for _, preset := range compared {
-		e := estimateOf(values[preset])
-		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.mean, e.low, e.high, list(values[preset]))
+		e := stats.EstimateOf(values[preset])
+		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.Mean, e.Low, e.High, list(values[preset]))
 	}
 	var tests []test
 	for _, c := range order {
@@ -146,8 +148,8 @@ func seeing(b *strings.Builder, results []result, compared []string) {
 		first := byPreset(results, func(r result) float64 { return m.of(r.Points[0]) })
 		end := byPreset(results, func(r result) float64 { return m.of(last(r)) })
 		for _, preset := range compared {
-			e := estimateOf(end[preset])
-			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset, estimateOf(first[preset]).mean, e.mean, e.low, e.high, list(end[preset]))
+			e := stats.EstimateOf(end[preset])
+			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset, stats.EstimateOf(first[preset]).Mean, e.Mean, e.Low, e.High, list(end[preset]))
 		}
 		if len(tests) == 6 {
 			continue // the tests are about first turns
@@ -162,12 +164,12 @@ func seeing(b *strings.Builder, results []result, compared []string) {
 // test is a paired t-test between runs of one seed.
 type test struct {
 	name string
-	diff estimate
+	diff stats.Estimate
 	p    float64
 }
 
 func newTest(name string, a, b []float64) test {
-	d, p := paired(a, b)
+	d, p := stats.Paired(a, b)
 	return test{name, d, p}
 }
 
@@ -177,19 +179,19 @@ func writeTests(b *strings.Builder, tests []test) {
 	for i, t := range tests {
 		p[i] = t.p
 	}
-	corrected := holm(p)
+	corrected := stats.Holm(p)
 	b.WriteString("\n| difference | mean | 95 % CI | p | p (Holm) | |\n|---|---|---|---|---|---|\n")
 	for i, t := range tests {
-		fmt.Fprintf(b, "| %s | %+.3f | %+.3f to %+.3f | %s | %s | %s |\n", t.name, t.diff.mean, t.diff.low, t.diff.high, pValue(t.p), pValue(corrected[i]), verdict(t.diff, corrected[i]))
+		fmt.Fprintf(b, "| %s | %+.3f | %+.3f to %+.3f | %s | %s | %s |\n", t.name, t.diff.Mean, t.diff.Low, t.diff.High, pValue(t.p), pValue(corrected[i]), verdict(t.diff, corrected[i]))
 	}
 }
 
 // verdict states the result of a test.
-func verdict(d estimate, p float64) string {
+func verdict(d stats.Estimate, p float64) string {
 	switch {
-	case p >= level:
+	case p >= stats.Level:
 		return "not significant"
-	case d.mean > 0:
+	case d.Mean > 0:
 		return "higher"
 	}
 	return "**lower**"

@@ -9,40 +9,42 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/studies/internal/stats"
 )
 
 // TestEstimatesAreThoseOfStudent: 4.604 and 2.776 are Student's t for 4 degrees of
 // freedom at 99 % and 95 %, from printed tables.
 func TestEstimatesAreThoseOfStudent(t *testing.T) {
 	x := []float64{1, 2, 3, 4, 5} // deviation √2.5
-	e := estimateOf(x)
-	require.InDelta(t, 3, e.mean, 1e-12)
+	e := stats.EstimateOf(x)
+	require.InDelta(t, 3, e.Mean, 1e-12)
 	half := 2.7764 * math.Sqrt(2.5/5)
-	require.InDelta(t, 3-half, e.low, 1e-3)
-	require.InDelta(t, 3+half, e.high, 1e-3)
+	require.InDelta(t, 3-half, e.Low, 1e-3)
+	require.InDelta(t, 3+half, e.High, 1e-3)
 
 	zero := make([]float64, 5)
 	shift := 4.6041*math.Sqrt(2.5/5) - 3 // moves the mean to where p is 0.01
 	for i := range x {
 		x[i] += shift
 	}
-	d, p := paired(x, zero)
+	d, p := stats.Paired(x, zero)
 	require.InDelta(t, 0.01, p, 1e-5)
-	require.InDelta(t, 3+shift, d.mean, 1e-12)
-	_, q := paired(zero, x)
+	require.InDelta(t, 3+shift, d.Mean, 1e-12)
+	_, q := stats.Paired(zero, x)
 	require.InDelta(t, p, q, 1e-12, "two-sided")
-	_, p = paired(zero, zero)
+	_, p = stats.Paired(zero, zero)
 	require.InDelta(t, 1, p, 0)
-	_, p = paired([]float64{2, 2}, []float64{1, 1})
+	_, p = stats.Paired([]float64{2, 2}, []float64{1, 1})
 	require.InDelta(t, 0, p, 0)
 }
 
 // TestHolmStepsDown checks an example computed by hand: 0.01·4, 0.02·3, 0.03·2, 0.2,
 // where the third must not be smaller than the second.
 func TestHolmStepsDown(t *testing.T) {
-	require.InDeltaSlice(t, []float64{0.06, 0.04, 0.2, 0.06}, holm([]float64{0.03, 0.01, 0.2, 0.02}), 1e-12)
-	require.InDeltaSlice(t, []float64{1, 1}, holm([]float64{0.9, 0.8}), 0)
-	require.Empty(t, holm(nil))
+	require.InDeltaSlice(t, []float64{0.06, 0.04, 0.2, 0.06}, stats.Holm([]float64{0.03, 0.01, 0.2, 0.02}), 1e-12)
+	require.InDeltaSlice(t, []float64{1, 1}, stats.Holm([]float64{0.9, 0.8}), 0)
+	require.Empty(t, stats.Holm(nil))
 }
 
 // TestTheReportSaysWhatTheNumbersSay with a preset that is always better, one that is always

@@ -1,4 +1,5 @@
-package main
+// Package stats has the intervals and tests of the studies.
+package stats
 
 import (
 	"cmp"
@@ -9,33 +10,33 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// level of confidence intervals and tests.
-const level = 0.05
+// Level of confidence intervals and tests.
+const Level = 0.05
 
-// estimate is a mean with its 95 % confidence interval, by Student's t over runs.
-type estimate struct{ mean, low, high float64 }
+// Estimate is a mean with its 95 % confidence interval, by Student's t over runs.
+type Estimate struct{ Mean, Low, High float64 }
 
-// estimateOf requires at least two numbers.
-func estimateOf(x []float64) estimate {
+// EstimateOf requires at least two numbers.
+func EstimateOf(x []float64) Estimate {
 	mean, std := stat.MeanStdDev(x, nil)
 	half := tQuantile(len(x)-1) * std / math.Sqrt(float64(len(x)))
-	return estimate{mean, mean - half, mean + half}
+	return Estimate{mean, mean - half, mean + half}
 }
 
 // tQuantile is the two-sided quantile of Student's t.
 func tQuantile(freedom int) float64 {
-	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(1 - level/2)
+	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(1 - Level/2)
 }
 
-// paired compares runs that share a seed: the mean of a−b, and the two-sided
+// Paired compares runs that share a seed: the mean of a−b, and the two-sided
 // p-value of the paired t-test. If all differences are equal, the p-value is 0,
 // or 1 if they are 0.
-func paired(a, b []float64) (diff estimate, p float64) {
+func Paired(a, b []float64) (diff Estimate, p float64) {
 	d := make([]float64, len(a))
 	for i := range d {
 		d[i] = a[i] - b[i]
 	}
-	diff = estimateOf(d)
+	diff = EstimateOf(d)
 	mean, std := stat.MeanStdDev(d, nil)
 	switch {
 	case std > 0:
@@ -47,9 +48,9 @@ func paired(a, b []float64) (diff estimate, p float64) {
 	return diff, 0
 }
 
-// holm corrects p-values for multiple tests (Holm 1979): the k-th smallest of n is
+// Holm corrects p-values for multiple tests (Holm 1979): the k-th smallest of n is
 // multiplied by n−k+1, the results keep their order, and none exceeds 1.
-func holm(p []float64) []float64 {
+func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+	"vagen/policy"
+	"vagen/train/credit"
+)
+
+// TestAStudyIsWrittenAndResumes: a second call with the same folder trains nothing and writes the same page, one after a
+// removed file trains that run again, to the same result, and one with other settings is refused.
+func TestAStudyIsWrittenAndResumes(t *testing.T) {
+	dir := t.TempDir()
+	o := options{seeds: 2, steps: 2, measured: 2, out: filepath.Join(dir, "out"), report: filepath.Join(dir, "page.md")}
+	read := func() string {
+		require.NoError(t, compare(t.Context(), o, new(bytes.Buffer)))
+		raw, err := os.ReadFile(o.report)
+		require.NoError(t, err)
+		return string(raw)
+	}
+	want := read()
+	for _, name := range append(compared, credit.ReturnMinusMean) {
+		require.Contains(t, want, name)
+	}
+	for _, name := range []string{"credit", compared[0]} {
+		file := filepath.Join(o.out, "seed1", name+".json")
+		before, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(file))
+		require.Equal(t, want, read())
+		after, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after))
+	}
+	o.steps = 4
+	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "another configuration")
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for args, want := range map[string]string{"-seeds 1": "2 or more", "-steps 3": "even number", "-measured 129": "[1, 128]", "x": "only flags"} {
+		_, err := parse(strings.Fields(args), new(bytes.Buffer))
+		require.ErrorContains(t, err, want, args)
+	}
+}
+
+// TestEstimatorsAreRegistered: names, and the one whose policy is measured has a critic.
+func TestEstimatorsAreRegistered(t *testing.T) {
+	for _, name := range compared {
+		_, err := advantage.Describe(name)
+		require.NoError(t, err)
+	}
+	spec, err := advantage.Describe(half)
+	require.NoError(t, err)
+	require.True(t, spec.Critic)
+}
+
+// TestRecordedConversationsContinue: a resumed conversation is in the last state of its tokens.
+func TestRecordedConversationsContinue(t *testing.T) {
+	table := newTable()
+	message := policy.Message{Role: policy.User, Text: "This is the lake:\n P  G \n"}
+	state := read(message)
+	require.NotEqual(t, noState, state)
+	table.Cells[state] = &cell{Logits: [4]float64{0, 0, 0, 50}}
+	require.NoError(t, table.Resume(policy.Recorded{Conversation: 7, Tokens: []int32{noState, state}}))
+	out, err := table.Generate(t.Context(), []policy.Prompt{{Conversation: 7}}, policy.Sampling{Temperature: 1})
+	require.NoError(t, err)
+	require.Equal(t, []int32{3, endOfTurn}, out[0].Tokens)
+	table.Forget(7)
+	require.Empty(t, table.resumed)
+}
