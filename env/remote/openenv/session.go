@@ -14,6 +14,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/floats"
 )
 
 // session is one WebSocket with its environment.
@@ -189,7 +190,7 @@ func (one *session) step(response string) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sum := out.Reward.Sum(); finite(sum) {
+	if sum := out.Reward.Sum(); floats.Finite(sum) {
 		a.Reward = &sum
 	}
 	a.Done = out.Done
@@ -202,13 +203,11 @@ func (one *session) step(response string) (*observed, error) {
 	return a, err
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
 // numbers returns the metrics that JSON can express.
 func numbers(m env.Metrics) env.Metrics {
 	out := make(env.Metrics, len(m))
 	for name, v := range m {
-		if finite(v) {
+		if floats.Finite(v) {
 			out[name] = v
 		}
 	}
