@@ -26,8 +26,7 @@ func fusible(x *Node, weights ...*Node) bool {
 	return true
 }
 
-// Delta adds a token of a gated delta rule. XLA would read the state five times and write it three times; the kernel
-// reads and writes it once.
+// Delta adds a token of a gated delta rule. XLA passes over the state several times; the kernel takes it from memory once.
 func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
 	if s == nil || live == nil {
 		return
