@@ -27,6 +27,18 @@ typedef struct {
 // block_run returns 0, or else why it could not run.
 const char *block_run(const block *b);
 
+// delta is a gated delta rule that reads one token for each row.
+typedef struct {
+	int64_t rows, heads, key, value;
+	const float *q, *k, *v;  // [rows, heads, key or value]
+	const float *beta, *g;   // [rows, heads]
+	const uint8_t *live;     // [rows]: the states of other rows stay
+	float *state;            // [rows, heads, key, value]
+	float *o;                // [rows, heads, value]
+} delta;
+
+void delta_run(const delta *d);
+
 // product sets y [rows, out] to x [rows, in] times w [out, in] transposed.
 void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out);
 

@@ -1,5 +1,5 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, and the product of a few rows with a matrix, in float32.
+// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -27,11 +27,12 @@ const Variable = "VAGEN_KERNELS"
 
 // Names of the functions in a program.
 const (
-	Block   = "vagen_decoder_block"
-	Product = "vagen_product"
+	Block     = "vagen_decoder_block"
+	DeltaStep = "vagen_delta_step"
+	Product   = "vagen_product"
 )
 
-// MaxRows is the largest number of rows for which the functions are used. XLA's
+// MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
 // products improve with the number of rows; at 32 rows XLA takes as long.
 const MaxRows = 16
 

@@ -20,11 +20,12 @@ func register(path string) error {
 	if !able() {
 		return errors.New("the processor has no AVX2 and FMA")
 	}
-	p, block, product := C.CString(path), C.CString(Block), C.CString(Product)
+	p, block, delta, product := C.CString(path), C.CString(Block), C.CString(DeltaStep), C.CString(Product)
 	defer C.free(unsafe.Pointer(p))
 	defer C.free(unsafe.Pointer(block))
+	defer C.free(unsafe.Pointer(delta))
 	defer C.free(unsafe.Pointer(product))
-	if why := C.fused_register(p, block, product, C.int(runtime.GOMAXPROCS(0))); why != nil {
+	if why := C.fused_register(p, block, delta, product, C.int(runtime.GOMAXPROCS(0))); why != nil {
 		return errors.New(C.GoString(why))
 	}
 	return nil

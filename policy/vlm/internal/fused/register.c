@@ -123,6 +123,31 @@ static failure *on_block(call *c) {
 	return why ? fail(c, why) : NULL;
 }
 
+static failure *on_delta(call *c) {
+	if (asked(c))
+		return NULL;
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *q = next(&in, TYPE_F32, 3);
+	delta d = {.q = q->data, .rows = q->dims[0], .heads = q->dims[1], .key = q->dims[2]};
+	d.k = floats(&in, 3);
+	buffer *v = next(&in, TYPE_F32, 3);
+	d.v = v->data;
+	d.value = v->dims[2];
+	d.beta = floats(&in, 2);
+	d.g = floats(&in, 2);
+	d.live = next(&in, TYPE_PRED, 1)->data;
+	const float *state = floats(&in, 4);
+	d.o = next(&out, TYPE_F32, 3)->data;
+	d.state = next(&out, TYPE_F32, 4)->data;
+	if (in.bad || out.bad || in.at != in.of->n)
+		return fail(c, "vagen: the arguments of a delta rule's step are not what they should be");
+	// XLA makes result and argument one, so there is nothing to copy.
+	if (d.state != state)
+		memcpy(d.state, state, d.rows * d.heads * d.key * d.value * sizeof *state);
+	delta_run(&d);
+	return NULL;
+}
+
 static failure *on_product(call *c) {
 	if (asked(c))
 		return NULL;
@@ -174,7 +199,7 @@ static int add(const pjrt_api *api, const ffi_extension *ffi, const char *name, 
 	return !e;
 }
 
-const char *fused_register(const char *path, const char *block, const char *product, int threads) {
+const char *fused_register(const char *path, const char *block, const char *delta_step, const char *product, int threads) {
 	void *plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 	if (!plugin)
 		return "the plugin is not loaded";
@@ -186,7 +211,7 @@ const char *fused_register(const char *path, const char *block, const char *prod
 		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
-		if (!add(api, ffi, block, on_block) || !add(api, ffi, product, on_product))
+		if (!add(api, ffi, block, on_block) || !add(api, ffi, delta_step, on_delta) || !add(api, ffi, product, on_product))
 			return "the plugin refuses functions";
 		team_start(threads);
 		return NULL;

@@ -10,6 +10,6 @@ int fused_able(void);
 // fused_register makes the functions known, by the names that they are to have, to a
 // plugin that has been loaded from the path, and sets how many threads work at one. The
 // result is why it could not, or null.
-const char *fused_register(const char *path, const char *block, const char *product, int threads);
+const char *fused_register(const char *path, const char *block, const char *delta_step, const char *product, int threads);
 
 #endif

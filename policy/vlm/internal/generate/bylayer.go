@@ -46,9 +46,11 @@ func (n Programs) stepLayer(i int) *device.Program {
 		w, x, cos, sin := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One()
 		p := &stepIn{net: one, now: a.One()}
 		p.readCache(&a)
+		past := p.cache.past(0)
+		past.Live = p.live()
 		var kernels model.StepKernels
-		y, after := one.Layers[0].Step(w, x, cos, sin, p.cache.past(0), &kernels)
-		return append([]*Node{y}, p.cache.keepEnded(0, after, p.live())...), kernels
+		y, after := one.Layers[0].Step(w, x, cos, sin, past, &kernels)
+		return append([]*Node{y}, after...), kernels
 	})
 }
 

@@ -171,17 +171,6 @@ func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 	return out
 }
 
-// keepEnded returns a layer's cache after a step, in which the states of rows that have ended are unchanged.
-func (c *cacheIn) keepEnded(layer int, after []*Node, live *Node) []*Node {
-	from, _ := c.of(layer)
-	for i, x := range after {
-		if old := c.prefix[from+i]; !c.net.Cache[from+i].Slots {
-			after[i] = Where(byRow(live, x), x, old)
-		}
-	}
-	return after
-}
-
 // byRow gives a condition [rows] the shape of x [rows, …].
 func byRow(condition, x *Node) *Node {
 	dims := slices.Repeat([]int{1}, x.Rank())

@@ -289,17 +289,20 @@ func lastReal(x, fresh *Node) *Node {
 	return Reshape(takeRows(Reshape(x, n*all, dim(x, 2)), Reshape(index, n*before)), n, before, dim(x, 2))
 }
 
-func (d *deltaNet) Step(weights []*Node, x, _, _ *Node, past *Past, _ *StepKernels) (*Node, []*Node) {
+func (d *deltaNet) Step(weights []*Node, x, _, _ *Node, past *Past, use *StepKernels) (*Node, []*Node) {
 	w, n := d.weights(weights), rows(x)
 	x = cast(x, d.Compute)
 	window := past.Prefix[0]
 	proj := d.project(mapQKV, w, d.norm(x, w.norm1, nil), w.qkv, nil)
 	t := d.tokens(&w.delta, proj, n, 1, window, nil, nil)
 	one := func(x *Node) *Node { return Squeeze(x, 1) }
-	o, state := deltaStep(deltaIn{one(t.q), one(t.k), one(t.v), one(t.beta), one(t.g)}, past.Prefix[1])
+	in := deltaIn{one(t.q), one(t.k), one(t.v), one(t.beta), one(t.g)}
+	o, state := deltaStep(in, past.Prefix[1])
+	state = past.Keep(1, state)
+	use.Delta(in, past.Live, past.Prefix[1], o, state)
 	y, _, _ := d.finish(w, x, d.mixed(&w.delta, cast(Reshape(o, n, d.values()), d.Compute), proj))
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, 1, d.Linear.Channels())
-	return y, []*Node{Slice(Concatenate([]*Node{window, u}, 1), AxisRange(), AxisRange(1)), state}
+	return y, []*Node{past.Keep(0, Slice(Concatenate([]*Node{window, u}, 1), AxisRange(), AxisRange(1))), state}
 }
 
 // Floats counts projections, the rule's outputs, the residual and feed-forward, and the states before chunks.

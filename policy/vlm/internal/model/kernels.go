@@ -26,6 +26,15 @@ func fusible(x *Node, weights ...*Node) bool {
 	return true
 }
 
+// Delta adds a token of a gated delta rule. XLA passes over the state several times; the kernel takes it from memory once.
+func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
+	if s == nil || live == nil {
+		return
+	}
+	*s = append(*s, device.Kernel{Name: fused.DeltaStep, In: []*Node{in.q, in.k, in.v, in.beta, in.g, live, state},
+		Out: []*Node{o, after}, Aliases: map[int]int{1: 6}})
+}
+
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {

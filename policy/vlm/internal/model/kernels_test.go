@@ -143,6 +143,46 @@ func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
 	}
 }
 
+// The kernel's step of a gated delta rule is that of the graph, for widths that vectors divide and others. States of
+// rows that are not live stay, bit for bit.
+func TestDeltaKernelsDoWhatTheGraphDoes(t *testing.T) {
+	t.Parallel()
+	d := devicetest.Kernels(t)
+	const rows, heads, key = 20, 3, 7
+	for _, value := range []int{3, 32, 43} {
+		r := newSource(uint64(value))
+		state := r.normal(0, 1, rows, heads, key, value)
+		in := []operand{r.normal(0, 0.4, rows, heads, key), r.normal(0, 0.4, rows, heads, key), r.normal(0, 1, rows, heads, value),
+			r.normal(0.5, 0.2, rows, heads), r.normal(-1, 0.3, rows, heads), state}
+		live := make([]int32, rows)
+		for i := range live {
+			live[i] = int32(i % 3)
+		}
+		build := func(n []*Node) ([]*Node, []device.Kernel) {
+			x, past := deltaIn{n[0], n[1], n[2], n[3], n[4]}, &Past{Prefix: n[5:6], Live: GreaterThan(n[6], ZerosLike(n[6]))}
+			o, after := deltaStep(x, n[5])
+			after = past.Keep(0, after)
+			var use StepKernels
+			use.Delta(x, past.Live, n[5], o, after)
+			return []*Node{o, after}, use
+		}
+		in = append(in, ints(live))
+		kernel := d.Fused("delta", build)
+		want := run(t, d, in, func(n []*Node) []*Node { out, _ := build(n); return out })
+		got := runProgram(t, d, kernel, in)
+		require.True(t, kernel.UsesKernels())
+		for i := range want {
+			requireClose(t, fmt.Sprintf("width %d, output %d", value, i), got[i], widen(want[i]), 1e-5, 1e-5)
+		}
+		size := heads * key * value
+		for i, on := range live {
+			if on == 0 {
+				require.Equal(t, narrow(state.f[i*size:(i+1)*size]), got[1][i*size:(i+1)*size])
+			}
+		}
+	}
+}
+
 // Which thread does which share of a block changes nothing, nor that another device has
 // the threads at the time, so that one does all.
 func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {

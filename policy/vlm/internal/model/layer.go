@@ -31,7 +31,8 @@ type Layer interface {
 	// the new slots [rows, heads, length, width], or the state after the last real token of each row.
 	Append(weights []*Node, x, cos, sin *Node, past *Past, fresh *Node) (y *Node, cache []*Node)
 	// Step reads one token of each row. It returns, for each array of the cache, the recent segment with
-	// the token's slot written, or the state after the token. It may add a kernel for its outputs to use.
+	// the token's slot written, or the state after the token, which it keeps in rows that are not live. It may
+	// add a kernel for its outputs to use.
 	Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (y *Node, cache []*Node)
 
 	// Floats counts the numbers that Forward keeps for tokens in groups of a length: Kept.Main
@@ -83,7 +84,18 @@ type Past struct {
 
 	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
 	At                 *Node // scalar int32: the recent slot that Step writes
+	Live               *Node // [rows] bool: rows in which Step changes states; nil is all
 	Pure               bool  // only operations of GoMLX's pure-Go backend may be used
+}
+
+// Keep returns the state at an index of the cache after Step: next in live rows.
+func (p *Past) Keep(at int, next *Node) *Node {
+	if p.Live == nil {
+		return next
+	}
+	dims := slices.Repeat([]int{1}, next.Rank())
+	dims[0] = dim(next, 0)
+	return Where(BroadcastToShape(Reshape(p.Live, dims...), next.Shape()), next, p.Prefix[at])
 }
 
 // LayerTypes reads the settings of a family's own types of layers from its decoder's part of

@@ -137,7 +137,11 @@ func (r *recurrent) Append(w []*Node, x, _, _ *Node, past *model.Past, fresh *No
 
 func (r *recurrent) Step(w []*Node, x, cos, sin *Node, past *model.Past, _ *model.StepKernels) (*Node, []*Node) {
 	n := x.Shape().Dimensions[0]
-	return r.Append(w, x, cos, sin, past, BroadcastToDims(Const(x.Graph(), true), n, 1))
+	y, cache := r.Append(w, x, cos, sin, past, BroadcastToDims(Const(x.Graph(), true), n, 1))
+	for i, next := range cache {
+		cache[i] = past.Keep(i, next)
+	}
+	return y, cache
 }
 
 func (r *recurrent) Floats(tokens, _, _ int) (main, again int64) {
