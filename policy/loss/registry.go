@@ -195,7 +195,10 @@ func losses2026() map[string]byname.Entry[Builder] {
 			return Distill{Policy: inner, KL: K1}, inner.check()
 		}},
 		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL", Value: func(o Options) (Policy, error) {
-			p := o.selfDistillation()
+			p, err := o.selfDistillation()
+			if err != nil {
+				return nil, err
+			}
 			return p, p.check()
 		}},
 		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
@@ -206,8 +209,11 @@ func losses2026() map[string]byname.Entry[Builder] {
 }
 
 // selfDistillation is the loss sdft.
-func (o *Options) selfDistillation() Distill {
+func (o *Options) selfDistillation() (Distill, error) {
 	p := Distill{Cap: o.SDFTCap, Over: Divergence{Choice: Choice{ByStudent, o.SDFTTopK}, Form: Renormalised, Alpha: o.SDFTAlpha}}
+	if o.SDFTTail && o.SDFTMode != "topk_logits" {
+		return p, setting("distillation_add_tail is true, but distillation_mode is %q, want topk_logits", o.SDFTMode)
+	}
 	switch o.SDFTMode {
 	case "full_logits":
 		p.Over.Choice, p.Over.Form = Choice{By: WholeVocabulary}, Whole
@@ -216,13 +222,18 @@ func (o *Options) selfDistillation() Distill {
 			p.Over.Form = Tail
 		}
 	case "sampled_token":
+		if o.SDFTAlpha != 1 {
+			return p, setting("distillation_alpha is %v, want 1 with distillation_mode sampled_token", o.SDFTAlpha)
+		}
 		p.Over, p.KL, p.Policy = Divergence{}, K1, Reinforce{}
 	case "forward_cross_entropy":
 		p.Over = Divergence{Choice: Choice{ByTeacher, o.SDFTTopK}, Form: CrossEntropy}
 	case "reverse_kl":
 		p.Over.Choice.By, p.Over.Alpha = ByTeacher, 1
+	default:
+		return p, setting("distillation_mode is %q, want full_logits, topk_logits, sampled_token, forward_cross_entropy or reverse_kl", o.SDFTMode)
 	}
-	return p
+	return p, nil
 }
 
 // Register adds a loss under a name, with a description for Describe. The error
