@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"image"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
+	"vagen/internal/enginestub"
+	"vagen/policy/vlm/tokenizer"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
 	"vagen/rollout/store"
@@ -34,6 +37,17 @@ func ask(t *testing.T, url, key, body string) (code int, out map[string]any) {
 	return a.StatusCode, out
 }
 
+// begin opens an episode, as soon as there is a place for it.
+func begin(t *testing.T, url, token, body string) (e map[string]any) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var code int
+		code, e = ask(t, url+"/episodes", token, body)
+		return code == 201
+	}, time.Minute, 5*time.Millisecond)
+	return e
+}
+
 const hello = `{"messages": [{"role": "user", "content": "hello"}]}`
 
 // TestEpisodesOfAgentsAreKept: those that ended with their rewards, and those that were open when the
@@ -50,11 +64,8 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	require.Equal(t, 401, code)
 	var keys []string
 	for i := range 3 {
-		var e, a map[string]any
-		require.Eventually(t, func() bool {
-			code, e = ask(t, url+"/episodes", "secret-token", `{"task": "greet", "group": 7, "seed": 9}`)
-			return code == 201
-		}, time.Minute, 5*time.Millisecond)
+		var a map[string]any
+		e := begin(t, url, "secret-token", `{"task": "greet", "group": 7, "seed": 9}`)
 		key := e["key"].(string)
 		keys = append(keys, key)
 		code, a = ask(t, e["base_url"].(string)+"/chat/completions", key, hello)
@@ -94,6 +105,81 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
 		require.Contains(t, refuse(t, line...), want)
+	}
+}
+
+// told is the model of a stub of a server. It answers "yes" with log-probs that name its tokens.
+type told struct {
+	tok  *tokenizer.Tokenizer
+	chat *tokenizer.Chat
+}
+
+func (told) Load(string) error { return nil }
+
+func (told) Expand(tokens []int32, _ []image.Image) ([]int32, [][2]int, error) {
+	return tokens, nil, nil
+}
+
+func (m told) Generate(j enginestub.Job) (tokens []int32, logProbs []float32, err error) {
+	tokens, err = m.tok.Encode("yes")
+	_, end := m.chat.EndOfTurn()
+	tokens = append(tokens, end)
+	tokens = tokens[:min(j.Max, len(tokens))]
+	for _, id := range tokens {
+		logProbs = append(logProbs, -float32(id)/1000)
+	}
+	return tokens, logProbs, err
+}
+
+func (m told) Tokenize(text string) []int32 {
+	rendered, _ := m.chat.Open([]tokenizer.Message{tokenizer.Text("user", text)})
+	ids, _ := m.tok.Encode(rendered)
+	return ids
+}
+
+func (m told) Decode(tokens []int32) string { return m.tok.Decode(tokens, tokenizer.KeepSpecial) }
+
+// TestEpisodesOnServersAreKept: a server generates, and the rows have its tokens and log-probs.
+func TestEpisodesOnServersAreKept(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model")
+	succeed(t, "model", "create", model, "--layers", "1")
+	tok, err := tokenizer.Load(model)
+	require.NoError(t, err)
+	chat, err := tok.Chat(nil)
+	require.NoError(t, err)
+	for _, kind := range []string{"vllm", "sglang"} {
+		server := httptest.NewServer(&enginestub.Stub{Model: told{tok, chat}, SGLang: kind == "sglang", Name: "policy",
+			Vocab: tok.VocabSize() + 1000, Length: 1 << 12})
+		defer server.Close()
+		out := filepath.Join(dir, kind)
+		url, stop := launchService(t, "gateway", "--addr", "127.0.0.1:0", "--model", model, "--engine", server.URL,
+			"--engine-kind", kind, "--out", out, "--episodes", "1", "--max-tokens", "8", "--drain-timeout", "1ms")
+		e := begin(t, url, "", "")
+		key, body := e["key"].(string), hello
+		for range 2 {
+			code, a := ask(t, e["base_url"].(string)+"/chat/completions", key, body)
+			require.Equal(t, 200, code, "%v", a)
+			require.Equal(t, "yes", a["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"])
+			body = strings.Replace(hello, "]", `, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "sure?"}]`, 1)
+		}
+		code, _ := ask(t, e["url"].(string)+"/finish", key, `{"reward": 1}`)
+		require.Equal(t, 200, code)
+		code, log := stop()
+		require.Equal(t, cli.OK, code, log)
+		kept, err := store.Load(filepath.Join(out, "step_0.parquet"))
+		require.NoError(t, err)
+		require.Len(t, kept, 1)
+		require.Len(t, kept[0].Rows, 1)
+		row := &kept[0].Rows[0]
+		require.Equal(t, 2, row.Turns())
+		for i, response := range row.Response(nil) {
+			want := float32(0)
+			if response {
+				want = -float32(row.Tokens()[i]) / 1000
+			}
+			require.InDelta(t, want, row.LogProbs[i], 1e-6)
+		}
 	}
 }
 

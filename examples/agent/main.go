@@ -10,7 +10,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"log"
 	"net/http"
 	"os"
@@ -22,46 +21,31 @@ type object = map[string]any
 const tools = `[{"type": "function", "function": {"name": "guess", "description": "guesses the number", "parameters":
 	{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}}}]`
 
+// main lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
 func main() {
 	seed, err := strconv.Atoi(os.Getenv("VAGEN_SEED"))
-	if err == nil {
-		err = play(seed % 2)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-
-// play lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
-func play(secret int) error {
-	colour := []string{"red", "blue"}[secret]
+	check(err)
 	ms := []any{object{"role": "system", "content": "Find the number."},
-		object{"role": "user", "content": "The box is " + colour + "."}}
+		object{"role": "user", "content": "The box is " + []string{"red", "blue"}[seed%2] + "."}}
 	reward := 0.0
-	for turn := 0; turn < 2 && reward == 0; turn++ {
+	for turn := 1; turn <= 2 && reward == 0; turn++ {
 		var answer struct {
 			Choices []struct{ Message json.RawMessage }
 		}
-		err := post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions", object{"model": "policy", "messages": ms,
-			"tools": json.RawMessage(tools)}, &answer)
-		if err != nil {
-			return err
-		}
+		post(os.Getenv("OPENAI_BASE_URL")+"/chat/completions",
+			object{"model": "policy", "messages": ms, "tools": json.RawMessage(tools)}, &answer)
 		var said struct {
 			Calls []struct {
 				ID       string
 				Function struct{ Arguments string }
 			} `json:"tool_calls"`
 		}
-		if err := json.Unmarshal(answer.Choices[0].Message, &said); err != nil {
-			return err
-		}
+		check(json.Unmarshal(answer.Choices[0].Message, &said))
 		ms = append(ms, answer.Choices[0].Message)
 		for _, c := range said.Calls {
-			var arguments struct{ Number int }
-			result := "wrong"
-			if json.Unmarshal([]byte(c.Function.Arguments), &arguments) == nil && arguments.Number == secret+1 {
-				result, reward = "right", 1/float64(turn+1)
+			result, arguments := "wrong", struct{ Number int }{}
+			if json.Unmarshal([]byte(c.Function.Arguments), &arguments) == nil && arguments.Number == seed%2+1 {
+				result, reward = "right", 1/float64(turn)
 			}
 			ms = append(ms, object{"role": "tool", "tool_call_id": c.ID, "content": result})
 		}
@@ -69,29 +53,27 @@ func play(secret int) error {
 			ms = append(ms, object{"role": "user", "content": "Use the tool."})
 		}
 	}
-	return post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1}, nil)
+	post(os.Getenv("VAGEN_EPISODE_URL")+"/reward", object{"reward": reward, "success": reward == 1}, new(object))
 }
 
-func post(url string, body, answer any) error {
+func post(url string, body, answer any) {
 	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
+	check(err)
 	r, err := http.NewRequest("POST", url, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
+	check(err)
 	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
 	got, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		return err
-	}
+	check(err)
 	defer got.Body.Close()
 	if got.StatusCode >= 300 {
-		return fmt.Errorf("%s: %s", url, got.Status)
+		log.Fatal(url, ": ", got.Status)
 	}
-	if answer == nil {
-		return nil
+	check(json.NewDecoder(got.Body).Decode(answer))
+}
+
+// check ends the program with an error, and the episode with it.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
-	return json.NewDecoder(got.Body).Decode(answer)
 }

@@ -18,12 +18,12 @@ import (
 //
 // A value that stands for null passes.
 func Check(c *field.Checks, v any) {
-	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) {
+	walk(v, func(path string, f leaf) {
 		v := reflect.Indirect(f.Value)
 		if !v.IsValid() || f.isNull() {
 			return
 		}
-		if text, ok := f.tag.Lookup("oneof"); ok {
+		if text, ok := f.tag["oneof"]; ok {
 			values, isList := v.Interface().([]string)
 			if !isList {
 				values = []string{v.String()}
@@ -32,14 +32,14 @@ func Check(c *field.Checks, v any) {
 				c.OneOf(path, x, strings.Split(text, " ")...)
 			}
 		}
-		if text, ok := f.tag.Lookup("range"); ok && !within(v, text) {
-			must := f.tag.Get("must")
+		if text, ok := f.tag["range"]; ok && !within(v, text) {
+			must := f.tag["must"]
 			if must == "" {
 				must = "be in [" + strings.Replace(text, ",", ", ", 1) + "]"
 			}
 			c.Bad(path, "%v, must %s", v, must)
 		}
-		least, most, bounded := strings.Cut(f.tag.Get("count"), ",")
+		least, most, bounded := strings.Cut(f.tag["count"], ",")
 		switch {
 		case bounded && v.Int() > int64(number(most)):
 			c.Bad(path, "%v, must be at most %s", v, most)

@@ -20,9 +20,9 @@ type Unused struct {
 func Idle(v any) []Unused {
 	fields := index(v)
 	var out []Unused
-	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) {
+	walk(v, func(path string, f leaf) {
 		for _, tag := range []string{"idle", "noted"} {
-			for sentence := range strings.SplitSeq(f.tag.Get(tag), "; ") {
+			for sentence := range strings.SplitSeq(f.tag[tag], "; ") {
 				by, why, _ := strings.Cut(sentence, " ")
 				value, _, _ := strings.Cut(strings.TrimPrefix(why, "is "), ",")
 				if other, ok := fields[by]; ok && other.is(value) {

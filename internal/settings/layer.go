@@ -69,7 +69,7 @@ type mapStart struct {
 func Merge(below, top map[string]any, tag reflect.StructTag) map[string]any {
 	below = maps.Clone(below)
 	for name := range top {
-		for _, other := range replaced(tag, name) {
+		for _, other := range replaced(parseTags(tag), name) {
 			delete(below, other)
 		}
 	}
@@ -99,8 +99,8 @@ func merged(below, top map[string]any) map[string]any {
 }
 
 // replaced are the entries that the one of this name replaces.
-func replaced(tag reflect.StructTag, name string) []string {
-	for rule := range strings.SplitSeq(tag.Get("replaces"), ";") {
+func replaced(tag tags, name string) []string {
+	for rule := range strings.SplitSeq(tag["replaces"], ";") {
 		if from, to, ok := strings.Cut(rule, ":"); ok && strings.TrimSpace(from) == name {
 			return strings.Fields(to)
 		}

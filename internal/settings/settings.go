@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"vagen/internal/field"
 	"vagen/internal/safeyaml"
@@ -36,8 +37,8 @@ type Key struct {
 // Keys lists the settings of the struct that v points to, in declaration order.
 func Keys(v any) []Key {
 	var out []Key
-	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) {
-		k := Key{path, f.tag.Get("doc"), f.tag.Get("unit"), f.tag.Get("owner"), f.tag.Get("resume"), f.Interface()}
+	walk(v, func(path string, f leaf) {
+		k := Key{path, f.tag["doc"], f.tag["unit"], f.tag["owner"], f.tag["resume"], f.Interface()}
 		if f.isNull() {
 			k.Value = nil
 		}
@@ -49,24 +50,72 @@ func Keys(v any) []Key {
 // leaf is a setting that can be set.
 type leaf struct {
 	reflect.Value
-	tag reflect.StructTag
+	tag tags
 }
 
 // isNull reports whether a field holds the value that its tag has for null.
 func (f leaf) isNull() bool {
-	null, ok := f.tag.Lookup("null")
+	null, ok := f.tag["null"]
 	return ok && fmt.Sprint(f.Interface()) == null
 }
 
-// walk visits the leaves of a struct. A leaf also has the tags of the structs that it is in, after its own.
-func walk(v reflect.Value, prefix string, outer reflect.StructTag, visit func(path string, f leaf)) {
-	for name, f := range field.Named(v.Type(), "yaml") {
+// tags are those of a field and, after them, of the structs that it is in; the first of a key holds.
+type tags map[string]string
+
+func parseTags(text reflect.StructTag) tags {
+	out := tags{}
+	for {
+		key, rest, _ := strings.Cut(strings.TrimLeft(string(text), " "), ":")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return out
+		}
+		if _, set := out[key]; !set {
+			out[key], _ = strconv.Unquote(quoted)
+		}
+		text = reflect.StructTag(rest[len(quoted):])
+	}
+}
+
+// location is where a setting is in a struct.
+type location struct {
+	path  string
+	index []int
+	tag   tags
+}
+
+// locations has the []location of each reflect.Type: tags are long, and configurations are walked often.
+var locations sync.Map
+
+func locationsOf(t reflect.Type) []location {
+	if known, ok := locations.Load(t); ok {
+		return known.([]location)
+	}
+	found := locate(t, location{}, "", nil)
+	locations.Store(t, found)
+	return found
+}
+
+func locate(t reflect.Type, in location, outer reflect.StructTag, found []location) []location {
+	for name, f := range field.Named(t, "yaml") {
+		at := location{path: in.path + name, index: slices.Concat(in.index, f.Index)}
 		tag := f.Tag + " " + outer
 		if f.Type.Kind() == reflect.Struct {
-			walk(v.FieldByIndex(f.Index), prefix+name+".", tag, visit)
+			at.path += "."
+			found = locate(f.Type, at, tag, found)
 			continue
 		}
-		visit(prefix+name, leaf{v.FieldByIndex(f.Index), tag})
+		at.tag = parseTags(tag)
+		found = append(found, at)
+	}
+	return found
+}
+
+// walk visits the leaves of the struct that v points to.
+func walk(v any, visit func(path string, f leaf)) {
+	s := reflect.ValueOf(v).Elem()
+	for _, p := range locationsOf(s.Type()) {
+		visit(p.path, leaf{s.FieldByIndex(p.index), p.tag})
 	}
 }
 
@@ -82,7 +131,7 @@ func Load(v any, raw []byte) error {
 
 func index(v any) map[string]leaf {
 	fields := map[string]leaf{}
-	walk(reflect.ValueOf(v).Elem(), "", "", func(path string, f leaf) { fields[path] = f })
+	walk(v, func(path string, f leaf) { fields[path] = f })
 	return fields
 }
 
@@ -181,10 +230,10 @@ func fill(fields map[string]leaf, prefix string, values map[string]any) []error 
 // assign sets a field, or an entry of a map field.
 func assign(fields map[string]leaf, path string, value any) error {
 	if f, ok := fields[path]; ok {
-		if _, off := f.tag.Lookup("off"); off && value == false {
+		if _, off := f.tag["off"]; off && value == false {
 			value = nil
 		}
-		null, nullable := f.tag.Lookup("null")
+		null, nullable := f.tag["null"]
 		if value == "" && (f.Kind() == reflect.Pointer || nullable && f.Kind() != reflect.String) {
 			value = nil // an empty text means unset, where the field can be unset
 		}
@@ -198,7 +247,7 @@ func assign(fields map[string]leaf, path string, value any) error {
 				}
 			}
 		}
-		if _, ok := f.tag.Lookup("number"); ok {
+		if _, ok := f.tag["number"]; ok {
 			value = numberText(value)
 		}
 		return set(f.Value, path, value)

@@ -19,7 +19,7 @@ import (
 // each of them.
 func TestBackendsAgree(t *testing.T) {
 	t.Parallel()
-	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
+	dir := vlmtest.Folder(t, model.Qwen25VL, vlmtest.Object{"num_hidden_layers": 1})
 	o := Options{Critic: SharedCritic, CacheTokens: 256, MicroTokens: 256}
 	pure := openTiny(t, dir, o)
 	o.Backend = vlmtest.Backend()

@@ -14,6 +14,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 )
@@ -54,7 +55,7 @@ func inspect(t *testing.T) []compiled {
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildForInspection$", "-test.count=1")
-	cmd.Env = append(os.Environ(), dumpHLO+"="+dir, "XLA_FLAGS=--xla_dump_to="+dir+" --xla_dump_hlo_as_text")
+	cmd.Env = append(os.Environ(), dumpHLO+"="+dir, devicetest.Unoptimized+" --xla_dump_to="+dir+" --xla_dump_hlo_as_text")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	files, err := filepath.Glob(filepath.Join(dir, "*after_optimizations.txt"))

@@ -15,7 +15,11 @@ import (
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-func TestMain(m *testing.M) { vlmtest.Main(m) }
+// Bits of optimised programs are tested where they are made, in package generate.
+func TestMain(m *testing.M) {
+	devicetest.WithoutLLVM()
+	vlmtest.Main(m)
+}
 
 func TestXLAIsInstalledWhereItIsRequired(t *testing.T) {
 	d := vlmtest.Device(t)

@@ -1,11 +1,18 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"image"
+	"image/png"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +21,7 @@ import (
 	"vagen/env"
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/rollout/gateway/internal/dialect"
 )
 
 // BenchmarkIdle reports the memory of 10,000 episodes that wait for a client.
@@ -134,4 +142,66 @@ func BenchmarkAgents(b *testing.B) {
 	b.ReportMetric(100*(1-took["calls"].Seconds()/took[Name].Seconds()), "%slower")
 	b.ReportMetric(float64(b.N*n*turns)/took[Name].Seconds(), "turns/s")
 	require.NoError(b, g.Close())
+}
+
+// BenchmarkCalls reports the gateway's own time for a call of conversations of ten turns, which are sent whole: of a few
+// words, of 2 kB with reasoning and a tool, and with a picture of 100 kB in each turn.
+func BenchmarkCalls(b *testing.B) {
+	picture := func(turn int) string {
+		im := image.NewRGBA(image.Rect(0, 0, 160, 160))
+		r := rand.New(rand.NewPCG(7, uint64(turn)))
+		for i := range im.Pix {
+			im.Pix[i] = byte(r.Uint32() | 0x80)
+		}
+		var file bytes.Buffer
+		require.NoError(b, png.Encode(&file, im))
+		return "data:image/png;base64," + base64.StdEncoding.EncodeToString(file.Bytes())
+	}
+	many := strings.Repeat("Some words that\nsomebody wrote. ", 66)
+	tools := []object{{"type": "function", "function": object{"name": "look", "parameters": object{"type": "object"}}}}
+	for _, c := range []struct {
+		name, answer string
+		content      func(turn int) any
+		tools        any
+	}{
+		{"words", "an answer of some words", func(int) any { return "go on" }, nil},
+		{"texts", "<think>\n" + many + "</think>\n\n" + many, func(int) any { return many }, tools},
+		{"pictures", "an answer of some words", func(turn int) any {
+			return []object{{"type": "text", "text": "Look:"}, {"type": "image_url", "image_url": object{"url": picture(turn)}}}
+		}, nil},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var bodies []string // a call has one more than the one before it
+			var ms []object
+			for turn := range 10 {
+				ms = append(ms, object{"role": "user", "content": c.content(turn)})
+				raw, err := json.Marshal(object{"messages": ms, "tools": c.tools})
+				require.NoError(b, err)
+				bodies = append(bodies, string(raw))
+				ms = append(ms, object{"role": "assistant", "content": strings.TrimSpace(dialect.Plain(c.answer))})
+			}
+			g := unserved(nil)
+			h := g.handler()
+			b.ReportAllocs()
+			for b.Loop() {
+				e := &Episode{gate: g, wake: make(chan struct{}, 1)}
+				require.NoError(b, g.add(e))
+				go func() {
+					for e.await(b.Context()) == nil {
+						e.give(rollout.Reply{Turn: len(e.turns), Text: c.answer})
+					}
+				}()
+				for turn, body := range bodies {
+					w := httptest.NewRecorder()
+					r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions", strings.NewReader(body))
+					h.ServeHTTP(w, r)
+					require.Equal(b, 200, w.Code, "%s", w.Body)
+					require.Equal(b, turn == 0, e.turns[turn].node.Parent == nil, "a call continues its row")
+				}
+				e.finish(nil)
+				g.remove(e)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(bodies)), "us/call")
+		})
+	}
 }

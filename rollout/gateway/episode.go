@@ -233,6 +233,13 @@ func (e *Episode) left(c *call, delivered bool) {
 	if !delivered {
 		e.count("agent/lost_answers", 1)
 	}
+	e.signal() // the episode may end
+}
+
+// delivering reports whether an answer is being written: the agent may have read it, and have ended, before
+// the writer has recorded that. The mutex must be held.
+func (e *Episode) delivering() bool {
+	return slices.ContainsFunc(e.turns, func(c *call) bool { return c.waiting > 0 })
 }
 
 func (e *Episode) signal() {
@@ -260,24 +267,24 @@ func (e *Episode) next() *call {
 // errFinished ends await.
 var errFinished = errors.New("the agent has finished")
 
-// await waits for the next call. It returns errFinished when the agent has ended the episode.
+// await waits for the next call. It returns errFinished when the agent has ended the episode and it is known
+// which answers arrived.
 func (e *Episode) await(ctx context.Context) error {
 	for {
 		e.mu.Lock()
-		switch {
-		case e.state.err != nil:
-			err := e.state.err
+		if e.state.ended() {
 			e.shut()
+		}
+		err := e.state.err
+		if err == nil && e.state.finished && !e.delivering() {
+			err = errFinished
+		}
+		if err == nil {
+			e.current = e.next()
+		}
+		if err != nil || e.current != nil {
 			e.mu.Unlock()
 			return err
-		case e.state.finished:
-			e.shut()
-			e.mu.Unlock()
-			return errFinished
-		}
-		if e.current = e.next(); e.current != nil {
-			e.mu.Unlock()
-			return nil
 		}
 		idle := e.idle()
 		e.mu.Unlock()
@@ -293,7 +300,7 @@ func (e *Episode) await(ctx context.Context) error {
 
 // idle fires when the agent has made no call for too long. The mutex must be held.
 func (e *Episode) idle() <-chan time.Time {
-	if !e.state.claimed || e.gate.o.Idle <= 0 {
+	if !e.state.claimed || e.state.finished || e.gate.o.Idle <= 0 {
 		return nil
 	}
 	return time.After(e.gate.o.Idle)

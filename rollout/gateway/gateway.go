@@ -113,12 +113,7 @@ func (g *Gateway) Close() error {
 	g.episodes, g.waiting = nil, nil
 	g.mu.Unlock()
 	for _, e := range open {
-		e.mu.Lock()
-		if !e.state.ended() {
-			e.state.err = fmt.Errorf("gateway: %w", ErrClosed)
-		}
-		e.signal()
-		e.mu.Unlock()
+		e.fail(ErrClosed)
 	}
 	err := g.server.Close()
 	<-g.served
@@ -133,7 +128,7 @@ func (g *Gateway) Drain() {
 	g.waiting, g.drained = nil, true
 	g.mu.Unlock()
 	for _, e := range waiting {
-		e.finish(ErrClosed)
+		e.fail(ErrClosed)
 	}
 }
 

@@ -65,6 +65,7 @@ func (e *Episode) pay(answer string, s Score) *dialect.Error {
 	if n == nil {
 		return refusal("answer", "%q is no answer of this episode", answer)
 	}
+	n.Value.delivered = true // its id is known
 	turn := n.Value.turn
 	if was, ok := l.turns[turn]; ok && was != s.Reward {
 		return conflict(was)
@@ -89,6 +90,16 @@ func (e *Episode) finish(err error) {
 		e.state.err = fmt.Errorf("gateway: %w: %w", ErrAgent, err)
 	} else {
 		e.state.finished = true
+	}
+	e.signal()
+}
+
+// fail ends an episode for a reason that is not the agent's.
+func (e *Episode) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.state.ended() {
+		e.state.err = fmt.Errorf("gateway: %w", err)
 	}
 	e.signal()
 }

@@ -174,8 +174,12 @@ func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 // writeTime limits the time that a client takes to read an answer.
 const writeTime = time.Minute
 
-// send writes an answer. An error means that it did not arrive.
+// send writes an answer. An error means that it did not arrive. A client that is gone afterwards may have
+// read it before.
 func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protocol, q *dialect.Request, c *call) error {
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
 	a := *c.node.Answer
 	a.Thinking, a.Usage, a.Model = q.Thinking, q.Usage, q.Model
 	if a.Model == "" {
@@ -196,10 +200,10 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 			return err
 		}
 	}
-	if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := control.Flush(); !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	return r.Context().Err()
+	return nil
 }
 
 // modelName is the only model.

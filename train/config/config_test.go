@@ -195,7 +195,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 func TestLevelsOverlapWhenTheyDo(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	overlaps := 0
-	for range 3000 {
+	for range 600 {
 		c := config.Default()
 		c.Env.Name, c.Data.TrainBatch, c.Data.ValBatch, c.Trainer.Steps = "x", 1+r.IntN(3), 1+r.IntN(4), r.IntN(4)
 		c.Agent.Actor.MiniBatch = 1
@@ -213,8 +213,8 @@ func TestLevelsOverlapWhenTheyDo(t *testing.T) {
 		}
 		require.Equal(t, overlap, c.Validate() != nil, "%+v %+v %+v", c.Env, c.Data, c.Trainer)
 	}
-	require.Greater(t, overlaps, 300, "both cases occur")
-	require.Less(t, overlaps, 2700)
+	require.Greater(t, overlaps, 60, "both cases occur")
+	require.Less(t, overlaps, 540)
 	c := config.Default()
 	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, config.MaxEpisodes, 1<<30
 	require.NoError(t, c.Validate(), "no sum overflows")

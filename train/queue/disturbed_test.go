@@ -62,6 +62,7 @@ func serve(t *testing.T, so *server.Options) (s *server.Server) {
 // TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker: the client of NATS gives such a
 // connection up, so that waiting would not end.
 func TestAServerThatRefusesTheKeyInTheMiddleEndsRunAndWorker(t *testing.T) {
+	t.Parallel()
 	so := &server.Options{Authorization: "hunter2hunter2"}
 	s := serve(t, so)
 	f := newFixture(t, func(o *Options) { o.URL, o.Key = s.ClientURL(), "hunter2hunter2" })
@@ -315,6 +316,7 @@ func TestSettingsOfAnySizeAreRead(t *testing.T) {
 // TestEpisodesOfAnEndedBatchEnd, so that new weights need not wait for their responses: at once
 // when a task of the next batch comes, and soon if all slots are occupied, so that none comes.
 func TestEpisodesOfAnEndedBatchEnd(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{6, 100} {
 		f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second })
 		ctx, cancel := context.WithCancel(t.Context())
@@ -391,6 +393,7 @@ func TestTheTrainerSaysWhyResultsDoNotCome(t *testing.T) {
 // TestAUserWithoutJetStreamIsToldSo, instead of waiting: without permissions, and in an account
 // for which it is not enabled.
 func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
+	t.Parallel()
 	plain := server.NewAccount("plain")
 	able := server.NewAccount("able")
 	so := &server.Options{

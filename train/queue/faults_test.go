@@ -358,6 +358,7 @@ func TestAFullServerLosesNothing(t *testing.T) {
 
 // TestAnEmbeddedServerThatStopsEndsTheRun, which can be resumed.
 func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.deal(t)
 	require.NoError(t, f.q.server.Server.(interface{ DisableJetStream() error }).DisableJetStream())
@@ -369,6 +370,7 @@ func TestAnEmbeddedServerThatStopsEndsTheRun(t *testing.T) {
 // TestWhatTheServerLosesIsPlayedAgain: a server that starts again without its memory, and one
 // whose streams were removed.
 func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
+	t.Parallel()
 	so := &server.Options{}
 	s := serve(t, so)
 	f := newFixture(t, func(o *Options) { o.URL = s.ClientURL() })
@@ -392,6 +394,7 @@ func TestWhatTheServerLosesIsPlayedAgain(t *testing.T) {
 // TestALostTaskIsPlayedAgain, also while a task of an earlier process is in the queue, which no
 // worker can play.
 func TestALostTaskIsPlayedAgain(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, nil)
 	f.deal(t)
 	tasks, err := f.q.js.Stream(t.Context(), f.q.names.tasks())
@@ -413,6 +416,7 @@ func TestALostTaskIsPlayedAgain(t *testing.T) {
 
 // TestLeasesAreExtendedFromTheBeginning: episodes that take longer are played once.
 func TestLeasesAreExtendedFromTheBeginning(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Lease = 3 * time.Second }) // long enough for a machine under load
 	f.deal(t)
 	var played atomic.Int64

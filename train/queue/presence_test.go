@@ -25,6 +25,7 @@ func failing(o *queue.WorkerOptions) {
 // TestABatchWhoseWorkersAllFailedEndsWithTheReason: those that come within the time and fail, too,
 // do not make it wait longer.
 func TestABatchWhoseWorkersAllFailedEndsWithTheReason(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	o.NoWorkers = time.Second
 	q := open(t, o)
@@ -52,6 +53,7 @@ func TestABatchWhoseWorkersAllFailedEndsWithTheReason(t *testing.T) {
 // end it has no worker, then one that ended because it was told to, and then one that works on
 // episodes longer than that while others fail. With 0 it waits although all failed.
 func TestABatchWaitsForWorkersThatStartLateOrAreReplaced(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	o.NoWorkers = 100 * time.Millisecond
 	limit := 4 * o.NoWorkers
@@ -116,6 +118,7 @@ func failingAt(url string) queue.WorkerOptions {
 
 // TestReportsOfTheEndOfWorkersAreNotTrusted: nonsense is ignored.
 func TestReportsOfTheEndOfWorkersAreNotTrusted(t *testing.T) {
+	t.Parallel()
 	o := options(t)
 	o.NoWorkers = time.Millisecond
 	q := open(t, o)

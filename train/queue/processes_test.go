@@ -248,6 +248,7 @@ func same(t testing.TB, want, got []string) {
 // TestNothingIsLostAndNothingTwice: workers are killed while they play, the trainer with the
 // server in it while it receives results, and everything equals the episodes of one process.
 func TestNothingIsLostAndNothingTwice(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, 120, 3)
 	j.Tries = many
 	want := alone(t, j)
@@ -261,6 +262,7 @@ func TestNothingIsLostAndNothingTwice(t *testing.T) {
 // TestAPoisonedEpisodeIsGivenUp after it has ended as many workers as it may; all others have
 // their results.
 func TestAPoisonedEpisodeIsGivenUp(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, 16, 1)
 	want := alone(t, j)
 	out, deaths := supervise(t, j, 2, 1, nil, "POISON=1") // the 8 episodes of group 1

@@ -11,11 +11,18 @@ import (
 func FuzzRequest(f *testing.F) {
 	for _, raw := range []string{`{"type":"reset","data":{"seed":"7"}}`, `[]`,
 		`{"type":"step","data":{"response":"a","metadata":{}}}`, `{"type":"mcp","data":{}}`,
-		`{"type":5}`, `null`} {
+		`{"type":5}`, `null`, ` {"type" : "step","data": {"response":"\u00e4\ud800"} }`,
+		`{"type":"step","data":{"response":"a"}}}`, `{"type":"step","data":{"response":null}}`,
+		"{\"type\":\"step\",\"data\":{\"response\":\"\xff\"}}"} {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, bad := parse(raw)
+		if response, ok := parseStep(raw); ok {
+			m, bad = parseAny(raw)
+			require.Nil(t, bad)
+			require.Equal(t, request{kind: "step", data: m.data, response: response}, m)
+		}
 		_, err := json.Marshal([]any{bad, answerMCP(m.data)})
 		require.NoError(t, err)
 	})

@@ -38,13 +38,30 @@ func (s *Server) route() {
 	s.mux.HandleFunc("POST /step", func(w http.ResponseWriter, r *http.Request) { s.body(w, r, s.stepOnce) })
 }
 
-// manifest is the file openenv.yaml of a container.
+// manifest is the file openenv.yaml of a container, with what 0.10.0's conformance test of a folder
+// asks for. The environment's name is its tag, within which results may be compared.
 const manifest = `spec_version: 1
-name: %s
+name: %[1]q
+version: 1.0.0
 type: space
 runtime: fastapi
 app: vagen serve --protocol openenv
 port: 8000
+validation:
+  reward:
+    range: [-1000000.0, 1000000.0] # of a turn; the options decide, narrow it to what yours pay
+    oracle_tolerance: 0.0
+    floor_margin: 0.1
+  resources:
+    cpu: 1.0
+    memory_mb: 1024
+    disk_mb: 512
+    episode_timeout_s: 3600.0
+  capabilities:
+    verifier:
+      kind: reward_channel
+  types:
+    tags: [%[1]q]
 `
 
 func (s *Server) reply(w http.ResponseWriter, status int, v any) {

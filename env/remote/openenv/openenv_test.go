@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
@@ -294,6 +296,30 @@ func TestResponsesBecomeActions(t *testing.T) {
 	} {
 		_, err := newMapping(schema(), c.format, c.field, c.fixed)
 		require.ErrorContains(t, err, c.fault)
+	}
+}
+
+// TestManifestDeclaresWhatValidationNeeds: the fields that `openenv validate DIR` of 0.10.0 requires.
+func TestManifestDeclaresWhatValidationNeeds(t *testing.T) {
+	var m struct {
+		Name       string
+		Validation struct {
+			Reward struct {
+				Range  [2]float64
+				Margin float64 `yaml:"floor_margin"`
+			}
+			Resources    map[string]float64
+			Capabilities struct{ Verifier map[string]string }
+			Types        struct{ Tags []string }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, manifest, "a: b"), &m))
+	v := m.Validation
+	require.Equal(t, []any{"a: b", []string{"a: b"}, "reward_channel"}, []any{m.Name, v.Types.Tags, v.Capabilities.Verifier["kind"]})
+	require.Less(t, v.Reward.Range[0], v.Reward.Range[1])
+	require.GreaterOrEqual(t, v.Reward.Margin, 0.1)
+	for _, name := range []string{"cpu", "memory_mb", "disk_mb", "episode_timeout_s"} {
+		require.Positive(t, v.Resources[name], name)
 	}
 }
 

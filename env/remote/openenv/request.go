@@ -81,8 +81,38 @@ func missing(name string, in json.RawMessage) problem {
 	return problem{"missing", []any{name}, "Field required", input(in)}
 }
 
+// stepTokens are what a step has before its response if it has nothing else.
+var stepTokens = []string{"{", `"type"`, ":", `"step"`, ",", `"data"`, ":", "{", `"response"`, ":"}
+
+const whiteSpace = " \t\r\n"
+
+// parseStep reads the most frequent frame, a step with only a response, in a quarter of the time
+// of parseAny, which reads all others.
+func parseStep(raw []byte) (response string, ok bool) {
+	for _, token := range stepTokens {
+		if raw, ok = bytes.CutPrefix(bytes.TrimLeft(raw, whiteSpace), []byte(token)); !ok {
+			return "", false
+		}
+	}
+	for range 2 {
+		if raw, ok = bytes.CutSuffix(bytes.TrimRight(raw, whiteSpace), []byte("}")); !ok {
+			return "", false
+		}
+	}
+	// More than the value of response is no JSON here.
+	ok = bytes.HasPrefix(bytes.TrimLeft(raw, whiteSpace), []byte{'"'}) && json.Unmarshal(raw, &response) == nil
+	return response, ok
+}
+
 // parse reads a frame. Bytes that are not UTF-8 are read as U+FFFD.
 func parse(raw []byte) (request, *fault) {
+	if response, ok := parseStep(raw); ok {
+		return request{kind: "step", response: response}, nil
+	}
+	return parseAny(raw)
+}
+
+func parseAny(raw []byte) (request, *fault) {
 	var m request
 	var o object
 	if err := json.Unmarshal(raw, &o); err != nil || o == nil {

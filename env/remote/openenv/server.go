@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,7 +14,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
-	"vagen/env/remote/internal/wire"
 	"vagen/internal/rng"
 )
 
@@ -154,31 +152,4 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	one.loop()
-}
-
-// observed is the answer to a reset or a step.
-type observed struct {
-	Observation struct {
-		Metadata json.RawMessage `json:"metadata"`
-		Text     string          `json:"text"`
-		Images   [][]byte        `json:"images"`
-	} `json:"observation"`
-	Reward   *float64        `json:"reward"`
-	Done     bool            `json:"done"`
-	Metadata json.RawMessage `json:"metadata,omitempty"` // as in 0.10.0 it is sent twice
-}
-
-// observe encodes what an environment shows.
-func (s *Server) observe(o env.Observation) (*observed, error) {
-	a := new(observed)
-	a.Observation.Text, a.Observation.Metadata = o.Text, json.RawMessage("{}")
-	a.Observation.Images = make([][]byte, len(o.Images))
-	for i, img := range o.Images {
-		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
-		if err != nil {
-			return nil, fmt.Errorf("image %d of the observation: %w", i, err)
-		}
-		a.Observation.Images[i] = b
-	}
-	return a, nil
 }

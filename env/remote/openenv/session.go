@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,15 +24,26 @@ type session struct {
 	env  env.Env
 
 	// idle is the context of reading, call the one of calls and of writing. Each has a timer that
-	// ends it, which costs less than a context with a time limit for each of them.
+	// ends it, which costs less than a context with a time limit for each of them. The connection
+	// is read and written without a context, whose watch costs as much as a request's JSON: the
+	// end of a context closes the connection if phase says that it waits.
 	idle, call             context.Context
 	cancelIdle, cancelCall context.CancelFunc
 	idleLimit, callLimit   *time.Timer
+	phase                  atomic.Int32
 
 	episode any // its id; nil before the first reset
 	steps   int
-	in, out bytes.Buffer
+	in      bytes.Buffer
+	out     []byte
 }
+
+// Phases of a session.
+const (
+	working int32 = iota
+	reading
+	writing
+)
 
 // keepBuffer is the largest buffer that a waiting session keeps.
 const keepBuffer = 16 << 10
@@ -39,9 +51,35 @@ const keepBuffer = 16 << 10
 // limits prepares the contexts.
 func (one *session) limits() {
 	one.idle, one.cancelIdle = context.WithCancel(one.s.idle)
-	one.call, one.cancelCall = context.WithCancel(one.s.base)
 	one.idleLimit = time.AfterFunc(math.MaxInt64, one.cancelIdle)
+	one.closeAt(one.idle, reading)
+	one.limitCalls()
+}
+
+// limitCalls prepares the context of calls and of writing.
+func (one *session) limitCalls() {
+	one.call, one.cancelCall = context.WithCancel(one.s.base)
 	one.callLimit = time.AfterFunc(math.MaxInt64, one.cancelCall)
+	one.closeAt(one.call, writing)
+}
+
+// closeAt closes the connection if ctx ends in a phase.
+func (one *session) closeAt(ctx context.Context, phase int32) {
+	context.AfterFunc(ctx, func() {
+		if one.phase.Load() == phase {
+			_ = one.conn.CloseNow()
+		}
+	})
+}
+
+// wait makes f, which reads or writes, end with ctx.
+func (one *session) wait(ctx context.Context, phase int32, f func() error) error {
+	one.phase.Store(phase)
+	defer one.phase.Store(working)
+	if err := ctx.Err(); err != nil { // before the phase was set
+		return err
+	}
+	return f()
 }
 
 func (one *session) free() {
@@ -64,17 +102,10 @@ func (one *session) loop() {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
 			one.idleLimit.Reset(limit)
 		}
-		kind, r, err := one.conn.Reader(one.idle)
-		if err == nil && kind != websocket.MessageText {
+		err := one.wait(one.idle, reading, one.receive)
+		if errors.Is(err, errBinary) {
 			_ = one.conn.Close(websocket.StatusNormalClosure, "") // as in 0.10.0; the session ends anyway
 			return
-		}
-		if err == nil {
-			if one.in.Cap() > keepBuffer {
-				one.in = bytes.Buffer{}
-			}
-			one.in.Reset()
-			_, err = one.in.ReadFrom(r)
 		}
 		if err != nil {
 			one.s.log.Debug("session ended", "err", err)
@@ -92,27 +123,59 @@ func (one *session) loop() {
 	}
 }
 
+var errBinary = errors.New("openenv: a binary frame, must be text")
+
+// receive reads a frame.
+func (one *session) receive() error {
+	kind, r, err := one.conn.Reader(context.Background())
+	if err != nil {
+		return err
+	}
+	if kind != websocket.MessageText {
+		return errBinary
+	}
+	if one.in.Cap() > keepBuffer {
+		one.in = bytes.Buffer{}
+	}
+	one.in.Reset()
+	_, err = one.in.ReadFrom(r)
+	return err
+}
+
 // frame is an answer.
 type frame struct {
 	Type string `json:"type"`
 	Data any    `json:"data"`
 }
 
+// append writes a frame as JSON.
+func (f *frame) append(dst []byte) ([]byte, error) {
+	if o, ok := f.Data.(*observed); ok {
+		dst = append(dst, `{"type":"observation","data":`...)
+		return append(o.append(dst), '}'), nil
+	}
+	out := bytes.NewBuffer(dst)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(f)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
+}
+
 // send writes an answer and reports whether the session can go on.
 func (one *session) send(f *frame) bool {
-	if one.out.Cap() > keepBuffer {
-		one.out = bytes.Buffer{}
+	if cap(one.out) > keepBuffer {
+		one.out = nil
 	}
-	one.out.Reset()
-	e := json.NewEncoder(&one.out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(f); err != nil {
+	var err error
+	if one.out, err = f.append(one.out[:0]); err != nil {
 		one.s.log.Error("answer not encoded", "err", err)
 		return false
 	}
 	one.callLimit.Reset(one.s.o.WriteTimeout)
 	defer one.callLimit.Stop()
-	err := one.conn.Write(one.call, websocket.MessageText, bytes.TrimRight(one.out.Bytes(), "\n"))
+	err = one.wait(one.call, writing, func() error {
+		return one.conn.Write(context.Background(), websocket.MessageText, one.out)
+	})
 	if err != nil {
 		one.s.log.Debug("answer not sent", "err", err)
 	}
@@ -152,8 +215,7 @@ func (one *session) answer(raw []byte) (answer *frame, end bool) {
 	// A call whose context has ended left the environment in an unknown state.
 	end = one.call.Err() != nil
 	if end {
-		one.call, one.cancelCall = context.WithCancel(one.s.base) // for the answer
-		one.callLimit = time.AfterFunc(math.MaxInt64, one.cancelCall)
+		one.limitCalls() // for the answer
 		err = fmt.Errorf("%s did not finish within %v: %w", m.kind, one.s.o.CallTimeout, err)
 	}
 	return &frame{"error", &fault{Code: executionError, Message: err.Error()}}, end
@@ -190,30 +252,13 @@ func (one *session) step(response string) (*observed, error) {
 		return nil, err
 	}
 	if sum := out.Reward.Sum(); finite(sum) {
-		a.Reward = &sum
+		a.reward = &sum
 	}
-	a.Done = out.Done
-	a.Metadata, err = json.Marshal(struct {
-		Success    bool        `json:"success"`
-		Turn       env.Metrics `json:"turn_metrics"`
-		Trajectory env.Metrics `json:"traj_metrics"`
-	}{out.Success, numbers(out.Turn), numbers(out.Trajectory)})
-	a.Observation.Metadata = a.Metadata
-	return a, err
+	a.done, a.outcome = out.Done, &out
+	return a, nil
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// numbers returns the metrics that JSON can express.
-func numbers(m env.Metrics) env.Metrics {
-	out := make(env.Metrics, len(m))
-	for name, v := range m {
-		if finite(v) {
-			out[name] = v
-		}
-	}
-	return out
-}
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
 func guarded[T any](one *session, f func() (T, error)) (v T, err error) {

@@ -33,9 +33,10 @@ type Program struct {
 }
 
 type executable struct {
-	key     string // signature within the program
-	graph   *graph.Graph
-	outputs []*graph.Node  // nil once compiled
+	key     string       // signature within the program
+	graph   *graph.Graph // nil once compiled, and so are outputs
+	outputs []*graph.Node
+	run     compute.Executable
 	dims    []shapes.Shape // of the outputs
 	fused   bool           // calls kernels
 	lastRun uint64         // value of Device.runs at its last run
@@ -62,12 +63,13 @@ func (e *executable) compile() {
 	if err := e.graph.Compile(e.outputs...); err != nil {
 		panic(err)
 	}
+	e.run = e.graph.Executable()
 }
 
 // free frees a compiled executable. The library must be locked.
 func (e *executable) free() {
 	e.freed = true
-	e.graph.Finalize()
+	e.run.Finalize()
 }
 
 // Program declares a program. Nothing is compiled until it runs.
@@ -168,7 +170,7 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	d.running.Lock()
 	defer d.running.Unlock()
 	err = catch("run "+p.name, func() {
-		results, err := exe.graph.Executable().Execute(buffers, gifts, d.num)
+		results, err := exe.run.Execute(buffers, gifts, d.num)
 		if err != nil {
 			panic(err)
 		}
@@ -317,7 +319,7 @@ func (p *Program) finish(exe *executable) {
 	if exe.err == nil {
 		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(exe.compile) })
 	}
-	exe.outputs = nil
+	exe.graph, exe.outputs = nil, nil
 	stop()
 	if exe.err != nil {
 		p.dev.mu.Lock()

@@ -27,6 +27,24 @@ const (
 	testBackend = "VAGEN_TEST_BACKEND" // cuda has XLA use a GPU
 )
 
+// Unoptimized is the environment variable with which XLA leaves out what LLVM does to optimise code, which takes most
+// of a compilation. It is for tests of what comes before that: XLA's instructions, files of executables, bytes that
+// devices share, and numbers within tolerances.
+const Unoptimized = xlaFlags + "=" + unoptimized
+
+const (
+	xlaFlags    = "XLA_FLAGS"
+	unoptimized = "--xla_backend_optimization_level=0"
+)
+
+// WithoutLLVM has XLA leave out what LLVM does in the tests of this process, unless XLA's flags are set.
+// It must be called before a device is opened.
+func WithoutLLVM() {
+	if os.Getenv(xlaFlags) == "" {
+		_ = os.Setenv(xlaFlags, unoptimized)
+	}
+}
+
 // Required reports whether tests must run on XLA.
 func Required() bool { return os.Getenv(requireXLA) == "1" || Kind() == plugin.CUDA }
 

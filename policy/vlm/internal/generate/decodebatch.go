@@ -141,7 +141,7 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 		}
 		in = append(in, cache...)
 	}
-	out, err := s.Net.appendTokens(open, p.vision != nil, s.Slots, f.call.sampler).Run(in)
+	out, err := f.append(own, in, open, p.vision != nil)
 	if err != nil {
 		return err
 	}
@@ -190,24 +190,11 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 	if err != nil {
 		return err
 	}
-	program := f.Net.step(sampler)
-	if n > 1 {
-		program = f.Net.steps(sampler, n)
-	}
-	out, err := program.Run(in, f.inPlace(len(in))...)
+	out, err := f.run(own, in, sampler, n)
 	if err != nil {
 		return err
 	}
-	own.Own(out[0], out[1])
-	recent := 0
-	for i, x := range f.Net.Cache {
-		if x.Slots {
-			f.recent[recent] = out[2+i]
-			recent++
-		} else {
-			f.prefix[i] = out[2+i]
-		}
-	}
+	own.Own(out...)
 	ids, logProbs, err := readSamples(out[0], out[1])
 	if err != nil {
 		return err
@@ -223,6 +210,36 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 		f.collect(ids[i:], logProbs[i:], n)
 	}
 	return nil
+}
+
+// append runs the append program on its inputs.
+func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
+	if f.Net.byLayer() {
+		return f.appendByLayer(own, in[len(f.Net.genArrays(f.call.w)):], open, images)
+	}
+	return f.Net.appendTokens(open, images, f.Slots, f.call.sampler).Run(in)
+}
+
+// run runs the program of n decoding steps on its inputs, and returns ids and log-probs. It replaces the cache's
+// recent segments and states.
+func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
+	if f.Net.byLayer() {
+		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.w)):], s)
+	}
+	program := f.Net.step(s)
+	if n > 1 {
+		program = f.Net.steps(s, n)
+	}
+	donate := make([]int, len(f.recent))
+	for i := range donate {
+		donate[i] = len(in) - 2 - len(f.recent) + i // the masks are last
+	}
+	out, err := program.Run(in, donate...)
+	if err != nil {
+		return nil, err
+	}
+	f.recent = out[2:]
+	return out[:2], nil
 }
 
 // stepTokens returns how many tokens the next program makes: as many as the call wants, or
@@ -248,22 +265,6 @@ func (f *DecodeBatch) feed() {
 		l.Pending = -1
 		f.recentAllow[row*f.RecentLen+f.recentUsed] = true
 	}
-}
-
-// inPlace returns the indices of the recent segments and the states among a step's n inputs,
-// in the order of the outputs, so that the step updates them in place.
-func (f *DecodeBatch) inPlace(n int) (out []int) {
-	recent := n - 2 - len(f.recent) // the masks are last
-	prefix := recent - len(f.prefix)
-	for i, x := range f.Net.Cache {
-		if x.Slots {
-			out = append(out, recent)
-			recent++
-		} else {
-			out = append(out, prefix+i)
-		}
-	}
-	return out
 }
 
 // dropMask frees the mask on the device.

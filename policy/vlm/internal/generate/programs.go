@@ -29,11 +29,25 @@ func (n Programs) genArrays(w *net.Parts) []*device.Array {
 	for _, l := range w.Layers {
 		in = append(in, l...)
 	}
-	in = append(in, w.Head[0])
+	return append(in, n.headArrays(w)[1:]...)
+}
+
+// headArrays returns the arrays that the head reads, the table of tokens first.
+func (n Programs) headArrays(w *net.Parts) []*device.Array {
+	in := []*device.Array{w.Embed[0], w.Head[0]}
 	if !n.Spec.Tied {
 		in = append(in, w.Head[1])
 	}
 	return in
+}
+
+// headWeights are headArrays as nodes, of which the table has been read.
+func (n Programs) headWeights(a *net.Args, table *Node) model.HeadWeights {
+	w := model.HeadWeights{Norm: a.One(), Table: table}
+	if !n.Spec.Tied {
+		w.Table = a.One()
+	}
+	return w
 }
 
 func (n Programs) genWeights(a *net.Args) genWeights {
@@ -41,18 +55,15 @@ func (n Programs) genWeights(a *net.Args) genWeights {
 	for _, g := range n.Groups.Layers {
 		w.layers = append(w.layers, a.Next(len(g.Params)))
 	}
-	w.head.Norm, w.head.Table = a.One(), w.table
-	if !n.Spec.Tied {
-		w.head.Table = a.One()
-	}
+	w.head = n.headWeights(a, w.table)
 	return w
 }
 
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
-func (n Programs) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+func (n Programs) sampleTokens(w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
 	h := model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: true}
-	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.Cfg.Placeholders())
+	return s.Sample(h.Logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders())
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
@@ -86,7 +97,7 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 			}
 			out = append(out, cache.extend(i, fresher, slots)...)
 		}
-		out[0], out[1] = n.sampleTokens(w, model.TakeRows(x, last), s, seeds, count, params, nil)
+		out[0], out[1] = n.sampleTokens(w.head, model.TakeRows(x, last), s, seeds, count, params, nil)
 		return out
 	})
 }
@@ -245,10 +256,14 @@ func (n Programs) stepInputs(in []*Node) *stepIn {
 	a := net.Args{In: in}
 	p := &stepIn{net: n, w: n.genWeights(&a)}
 	p.now, p.seeds, p.params = a.One(), a.One(), a.One()
-	p.cache = &cacheIn{net: n}
-	p.cache.readCache(&a)
-	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
+	p.readCache(&a)
 	return p
+}
+
+func (p *stepIn) readCache(a *net.Args) {
+	p.cache = &cacheIn{net: p.net}
+	p.cache.readCache(a)
+	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
 }
 
 func (p *stepIn) rows() int { return p.now.Shape().Dimensions[0] }
@@ -257,11 +272,16 @@ func (p *stepIn) column(k int) *Node {
 	return Reshape(Slice(p.now, AxisRange(), AxisRange(k, k+1)), p.rows())
 }
 
+// positions [rows, 3] are those of the tokens.
+func (p *stepIn) positions() *Node {
+	return Slice(p.now, AxisRange(), AxisRange(nowPosition, nowPosition+3))
+}
+
 // next feeds the tokens and samples the next ones. index is the number of tokens that were
 // fed since now was made; nil is 0.
 func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
-	pos, count, forced := Slice(p.now, AxisRange(), AxisRange(nowPosition, nowPosition+3)), p.column(nowCount), p.column(nowForced)
+	pos, count, forced := p.positions(), p.column(nowCount), p.column(nowForced)
 	if index != nil {
 		pos, count = Add(pos, index), Add(count, index)
 		p.advanceCache(index)
@@ -271,9 +291,9 @@ func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, 
 	for i, l := range n.Layers {
 		var after []*Node
 		x, after = l.Step(p.w.layers[i], x, cos, sin, p.cache.past(i), &kernels)
-		cache = append(cache, p.cache.keepEnded(i, after, p.live())...)
+		cache = append(cache, after...)
 	}
-	id, logProb = n.sampleTokens(p.w, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
+	id, logProb = n.sampleTokens(p.w.head, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
 	return id, logProb, cache, kernels
 }
 

@@ -3,7 +3,12 @@ package learn_test
 import (
 	"testing"
 
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-func TestMain(m *testing.M) { vlmtest.Main(m) }
+// Which device runs a program is what these tests vary, not the program.
+func TestMain(m *testing.M) {
+	devicetest.WithoutLLVM()
+	vlmtest.Main(m)
+}

@@ -119,9 +119,9 @@ func accumulate(grads, acc []*Node) []*Node {
 	return grads
 }
 
-// embed: table, tokens [n], pos [n,3], then images and imageRow [n] when there
+// Embed: table, tokens [n], pos [n,3], then images and imageRow [n] when there
 // are images → x [n, hidden], cos, sin.
-func (k *Kernels) embed() *device.Program {
+func (k *Kernels) Embed() *device.Program {
 	return k.Program("embed", func(in []*Node) []*Node {
 		a := Args{in}
 		table, tokens, pos := a.One(), a.One(), a.One()

@@ -158,7 +158,7 @@ func (n *Net) forwardInto(t *Trace, w *Parts, train bool) error {
 		}
 		in = append(in, t.Images, t.imageRow)
 	}
-	out, err := n.Run(n.embed(), w.Embed, in...)
+	out, err := n.Run(n.Embed(), w.Embed, in...)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 	if images > 0 {
 		in = append(in, shapes.Make(n.Compute, images, n.Cfg.Text.Hidden), ints(size))
 	}
-	out, err := n.embed().Prepare(in)
+	out, err := n.Embed().Prepare(in)
 	if err != nil {
 		return err
 	}

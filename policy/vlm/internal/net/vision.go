@@ -35,7 +35,7 @@ func (t *Trace) patchInputs() []*device.Array {
 // VisionForward runs the vision tower's forward pass on the pack's images.
 func (n *Net) VisionForward(t *Trace, w *Parts, train bool) error {
 	v := t.Pack.Vision
-	t.pixels = Upload(&t.Scope, v.pixels, v.patches, n.Cfg.Vision.PatchDim())
+	t.pixels = Upload(&t.Scope, v.pixels(n.Cfg.Vision), v.patches, n.Cfg.Vision.PatchDim())
 	t.place = Upload(&t.Scope, v.place, v.patches, 2)
 	if v.Table != nil {
 		t.table = Upload(&t.Scope, v.Table, v.patches, 4)

@@ -36,9 +36,9 @@ type Picture struct {
 // when they look up their rows of the merger's output.
 type VisionPlan struct {
 	patches int
-	pixels  []byte
-	place   []int32 // [patches, 2] row and column in the image
-	Table   []int32 // [patches, 4] rows of the learned position table (Qwen3-VL)
+	cells   [][]byte // the pictures' pixels, cell by cell; nil, and what is missing at the end, are zeros
+	place   []int32  // [patches, 2] row and column in the image
+	Table   []int32  // [patches, 4] rows of the learned position table (Qwen3-VL)
 	TableW  []float32
 	window  segments // groups of windowed blocks
 	full    segments // groups of the other blocks: whole images
@@ -73,7 +73,7 @@ func PlanVision(cfg *model.Config, images []Picture) *VisionPlan {
 	for _, im := range images {
 		patches += im.Grid.H * im.Grid.W
 	}
-	p := &VisionPlan{pixels: make([]byte, 0, patches*v.PatchDim())}
+	p := &VisionPlan{cells: make([][]byte, 0, patches/cell)}
 	for i := range len(images) + pad {
 		im := Picture{Grid: images[0].Grid}
 		if i < len(images) {
@@ -132,12 +132,23 @@ func (p *VisionPlan) addImage(cfg *model.Config, im Picture, real bool, windowSi
 				p.addTable(v, im.Grid, row, col)
 			}
 		}
+		var pixels []byte
 		if real {
-			p.pixels = append(p.pixels, im.Pixels[int(c)*cell*dim:(int(c)+1)*cell*dim]...)
-		} else {
-			p.pixels = append(p.pixels, make([]byte, cell*dim)...)
+			pixels = im.Pixels[int(c)*cell*dim : (int(c)+1)*cell*dim]
 		}
+		p.cells = append(p.cells, pixels)
 	}
+}
+
+// pixels returns [patches, v.PatchDim()]. The plans of a whole batch exist at the same time, so they share the
+// pictures' pixels until they are uploaded.
+func (p *VisionPlan) pixels(v *model.Vision) []byte {
+	out := make([]byte, p.patches*v.PatchDim())
+	size := v.Merge * v.Merge * v.PatchDim()
+	for i, cell := range p.cells {
+		copy(out[i*size:], cell)
+	}
+	return out
 }
 
 // addTable adds the four entries of the learned position table around a patch and their
@@ -172,7 +183,6 @@ func between(i, n, side int) (lo, hi int, f float32) {
 func (p *VisionPlan) padPatches(v *model.Vision, to int) {
 	extra := to - p.patches
 	p.place = append(p.place, make([]int32, 2*extra)...)
-	p.pixels = append(p.pixels, make([]byte, extra*v.PatchDim())...)
 	if v.Positions > 0 {
 		p.Table = append(p.Table, make([]int32, 4*extra)...)
 		p.TableW = append(p.TableW, make([]float32, 4*extra)...)

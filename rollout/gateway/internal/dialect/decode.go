@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // unmarshal decodes JSON. The error names the field and what was found.
@@ -99,8 +100,7 @@ func (r *Request) stop(field string, raw json.RawMessage) error {
 	if !given(raw) {
 		return nil
 	}
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
+	if one, ok := quoted(raw); ok {
 		r.Stop = []string{one}
 	} else if err := unmarshal(raw, field, &r.Stop); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (r *Request) choose(raw json.RawMessage) error {
 	if !given(raw) {
 		return nil
 	}
-	var choice string
-	if json.Unmarshal(raw, &choice) != nil {
+	choice, ok := quoted(raw)
+	if !ok {
 		var object struct {
 			Type string `json:"type"`
 		}
@@ -237,13 +237,23 @@ type source struct {
 	URL  string `json:"url"`
 }
 
+// quoted decodes a JSON string that encoding/json has found valid. ok is false for other values.
+func quoted(raw json.RawMessage) (s string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner), true
+	}
+	return s, json.Unmarshal(raw, &s) == nil
+}
+
 // content adds a text, or a list of parts, to a message.
-func (m *Message) content(raw json.RawMessage, field string) error {
+func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 	if !given(raw) {
 		return nil
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if text, ok := quoted(raw); ok {
 		m.Text = join(m.Text, Clean(text))
 		return nil
 	}
@@ -255,14 +265,14 @@ func (m *Message) content(raw json.RawMessage, field string) error {
 		return err
 	}
 	for i := range parts {
-		if err := m.part(&parts[i], fmt.Sprintf("%s[%d]", field, i)); err != nil {
+		if err := r.part(m, &parts[i], fmt.Sprintf("%s[%d]", field, i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *Message) part(p *part, field string) error {
+func (r *Request) part(m *Message, p *part, field string) error {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
 		m.Text = join(m.Text, Clean(p.Text))
@@ -270,8 +280,8 @@ func (m *Message) part(p *part, field string) error {
 		m.Text = join(m.Text, Clean(p.Refusal))
 	case "thinking", "redacted_thinking", "reasoning":
 	case "image_url", "input_image":
-		var url string
-		if json.Unmarshal(p.ImageURL, &url) != nil {
+		url, ok := quoted(p.ImageURL)
+		if !ok {
 			var object struct {
 				URL string `json:"url"`
 			}
@@ -280,15 +290,15 @@ func (m *Message) part(p *part, field string) error {
 			}
 			url = object.URL
 		}
-		return m.image(url, field+".image_url")
+		return r.image(m, url, field+".image_url")
 	case "image":
 		switch s := p.Source; {
 		case s == nil:
 			return bad(field+".source", "missing, must be an image in base64")
 		case s.Type == "base64":
-			return m.file(s.Data, field+".source.data")
+			return m.file(r.original(s.Data), field+".source.data")
 		default:
-			return m.image(s.URL, field+".source")
+			return r.image(m, s.URL, field+".source")
 		}
 	default:
 		return bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
@@ -297,22 +307,24 @@ func (m *Message) part(p *part, field string) error {
 }
 
 // image adds an image that a URL contains. Others are not fetched.
-func (m *Message) image(url, field string) error {
-	head, data, ok := strings.Cut(url, ",")
-	if !ok || !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") {
+func (r *Request) image(m *Message, url, field string) error {
+	whole := r.original(url)
+	head, data, ok := bytes.Cut(whole, []byte(","))
+	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
 		return bad(field, "%q is not allowed, must be a URL that begins with data: and contains the image in base64",
-			short(url))
+			short(string(whole)))
 	}
 	return m.file(data, field)
 }
 
-func (m *Message) file(text, field string) error {
-	data, err := base64.StdEncoding.DecodeString(text)
+func (m *Message) file(text []byte, field string) error {
+	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(data, text)
 	if err != nil {
 		return bad(field, "not base64: %v", err)
 	}
 	m.Text = join(m.Text, ImageMark)
-	m.Images = append(m.Images, Image{Data: data, Hash: sha256.Sum256(data)})
+	m.Images = append(m.Images, Image{Data: data[:n], Hash: sha256.Sum256(data[:n])})
 	return nil
 }
 

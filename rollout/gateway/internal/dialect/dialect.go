@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 )
 
@@ -70,6 +69,8 @@ type Request struct {
 	// Overridden names fields that ask for other sampling than the run's, and Constrained those that
 	// ask for answers of a given form, which the policy does not guarantee.
 	Overridden, Constrained []string
+
+	long [][]byte // long strings of the body, see shorten
 }
 
 // Answer is a response in parts.
@@ -137,12 +138,15 @@ func marshal(v any) []byte {
 }
 
 // Decode reads a request's body.
-func (p Protocol) Decode(body []byte) (*Request, error) {
-	if err := depth(body); err != nil {
+func (p Protocol) Decode(body []byte) (*Request, error) { return p.decode(body, longString) }
+
+// decode is Decode with a limit for shorten.
+func (p Protocol) decode(body []byte, limit int) (*Request, error) {
+	body, long, err := shorten(body, limit)
+	if err != nil {
 		return nil, err
 	}
-	r := &Request{Calls: true}
-	var err error
+	r := &Request{Calls: true, long: long}
 	switch p {
 	case Chat:
 		err = r.chat(body)
@@ -154,6 +158,7 @@ func (p Protocol) Decode(body []byte) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.restore()
 	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
 		return nil, bad("messages", "empty, must have at least one message with content")
 	}
@@ -163,36 +168,17 @@ func (p Protocol) Decode(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
-const maxDepth = 128
-
-// depth refuses a text that is nested too deeply, before anything is decoded.
-func depth(body []byte) error {
-	open, quoted := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if open++; open > maxDepth {
-				return bad("", "the body is nested more than %d levels deep at byte %d", maxDepth, i)
-			}
-		case c == '}' || c == ']':
-			open--
-		}
-	}
-	return nil
-}
-
-var thought = regexp.MustCompile(`(?s)<think>.*?(</think>|$)`)
-
 // Plain returns a text without reasoning, marks of images, and white space at its ends.
 func Plain(text string) string {
-	text = thought.ReplaceAllString(Clean(text), "")
-	return strings.TrimSpace(strings.ReplaceAll(text, "</think>", ""))
+	var b strings.Builder
+	for rest, found := Clean(text), true; found; {
+		text, rest, found = strings.Cut(rest, "<think>")
+		b.WriteString(text)
+		if found {
+			_, rest, _ = strings.Cut(rest, "</think>") // without an end all is reasoning
+		}
+	}
+	return strings.TrimSpace(strings.ReplaceAll(b.String(), "</think>", ""))
 }
 
 // Clean removes the marks of images from a text that has no images.

@@ -35,7 +35,10 @@ func seeds(f *testing.F, path string) {
 
 // decode decodes anything: the result keeps the contract, or the error is one for a client.
 func decode(t *testing.T, p Protocol, body []byte) {
-	r, err := p.Decode(body)
+	r, err := p.decode(body, len(body)+1)
+	short, failed := p.decode(body, 40)
+	require.Equal(t, err == nil, failed == nil, "%v, but with long strings taken out %v", err, failed)
+	require.Equal(t, r, short)
 	if err != nil {
 		var bad *Error
 		require.ErrorAs(t, err, &bad)

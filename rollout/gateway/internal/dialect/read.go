@@ -47,7 +47,7 @@ func (r *Request) chat(body []byte) error {
 		default:
 			return bad(field+".role", "%q is not allowed, must be system, developer, user, assistant or tool", short(in.Role))
 		}
-		if err := m.content(in.Content, field+".content"); err != nil {
+		if err := r.content(&m, in.Content, field+".content"); err != nil {
 			return err
 		}
 		for _, c := range in.ToolCalls {
@@ -60,8 +60,7 @@ func (r *Request) chat(body []byte) error {
 
 // text returns the text of a JSON string, and other JSON as it is.
 func text(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
+	if s, ok := quoted(raw); ok || !given(raw) {
 		return s
 	}
 	return string(raw)
@@ -98,13 +97,12 @@ func (r *Request) responses(body []byte) error {
 	}
 	if given(q.Instructions) {
 		m := Message{Role: System}
-		if err := m.content(q.Instructions, "instructions"); err != nil {
+		if err := r.content(&m, q.Instructions, "instructions"); err != nil {
 			return err
 		}
 		r.Messages = append(r.Messages, m)
 	}
-	var one string
-	if json.Unmarshal(q.Input, &one) == nil && given(q.Input) {
+	if one, ok := quoted(q.Input); ok {
 		r.Messages = append(r.Messages, Message{Role: User, Text: Clean(one)})
 		return nil
 	}
@@ -144,14 +142,14 @@ func (r *Request) item(in *item, field string) error {
 		default:
 			return bad(field+".role", "%q is not allowed, must be system, developer, user or assistant", short(in.Role))
 		}
-		if err := m.content(in.Content, field+".content"); err != nil {
+		if err := r.content(&m, in.Content, field+".content"); err != nil {
 			return err
 		}
 	case "function_call":
 		m.Role, m.Calls = Assistant, []Call{{ID: in.CallID, Name: in.Name, Arguments: text(in.Arguments)}}
 	case "function_call_output":
 		m.Role = Tool
-		if err := m.content(in.Output, field+".output"); err != nil {
+		if err := r.content(&m, in.Output, field+".output"); err != nil {
 			return err
 		}
 	case "reasoning":
@@ -204,7 +202,7 @@ func (r *Request) messages(body []byte) error {
 	}
 	r.Thinking = q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive"
 	m := Message{Role: System}
-	if err := m.content(q.System, "system"); err != nil {
+	if err := r.content(&m, q.System, "system"); err != nil {
 		return err
 	}
 	if strings.HasPrefix(m.Text, billing) {
@@ -228,8 +226,8 @@ func (r *Request) blocks(role string, raw json.RawMessage, field string) error {
 	}
 	m := Message{Role: role}
 	var parts []part
-	if json.Unmarshal(raw, &parts) != nil {
-		if err := m.content(raw, field+".content"); err != nil {
+	if len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &parts) != nil {
+		if err := r.content(&m, raw, field+".content"); err != nil {
 			return err
 		}
 		r.Messages = append(r.Messages, m)
@@ -242,12 +240,12 @@ func (r *Request) blocks(role string, raw json.RawMessage, field string) error {
 			m.Calls = append(m.Calls, Call{ID: p.ID, Name: p.Name, Arguments: string(p.Input)})
 		case p.Type == "tool_result" && role == User:
 			result := Message{Role: Tool}
-			if err := result.content(p.Content, at+".content"); err != nil {
+			if err := r.content(&result, p.Content, at+".content"); err != nil {
 				return err
 			}
 			r.Messages = append(r.Messages, result)
 		default:
-			if err := m.part(p, at); err != nil {
+			if err := r.part(&m, p, at); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,170 @@
+package generate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/net"
+)
+
+// Where the cache has states, its layers are of several types and too large as graphs to be compiled once each in the
+// program of a whole model. A program of one layer takes their place, which all layers of its type share, so that
+// compile time does not depend on the depth.
+func (n Programs) byLayer() bool { return len(n.states()) > 0 }
+
+// only returns the programs of a model with one of the layers.
+func (n Programs) only(i int) Programs {
+	one, k := *n.Net, *n.Kernels
+	k.Layers, k.Cache = n.Layers[i:i+1], n.Layers[i].Cache()
+	one.Kernels = &k
+	return Programs{&one}
+}
+
+// appendLayer: a layer's weights, x, cos, sin, fresh, then, unless open, its arrays of the cache and what follows them
+// in the inputs of appendTokens → x, the layer's arrays of the prefix.
+func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
+	name := fmt.Sprintf("append layer %d open=%v slots=%d", n.First(i), open, slots)
+	return n.Program(name, func(in []*Node) []*Node {
+		a, one := net.Args{In: in}, n.only(i)
+		w, x, cos, sin, fresh := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One(), a.One()
+		cache := newCacheIn(one, &a, open, x.Graph(), fresh.Shape().Dimensions[0])
+		y, after := one.Layers[0].Append(w, x, cos, sin, cache.past(0), fresh)
+		return append([]*Node{y}, cache.extend(0, after, slots)...)
+	})
+}
+
+// stepLayer: a layer's weights, x, cos, sin, now, its arrays of the cache, allow, recentAllow → x, the layer's
+// recent segments and states.
+func (n Programs) stepLayer(i int) *device.Program {
+	return n.Fused(fmt.Sprintf("step layer %d", n.First(i)), func(in []*Node) ([]*Node, []device.Kernel) {
+		a, one := net.Args{In: in}, n.only(i)
+		w, x, cos, sin := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One()
+		p := &stepIn{net: one, now: a.One()}
+		p.readCache(&a)
+		var kernels model.StepKernels
+		y, after := one.Layers[0].Step(w, x, cos, sin, p.cache.past(0), &kernels)
+		return append([]*Node{y}, p.cache.keepEnded(0, after, p.live())...), kernels
+	})
+}
+
+// stepEmbed: table, now → x, cos, sin.
+func (n Programs) stepEmbed() *device.Program {
+	return n.Program("step embed", func(in []*Node) []*Node {
+		p := &stepIn{net: n, now: in[1]}
+		cos, sin := n.Cfg.Text.Angles(p.positions())
+		return []*Node{model.EmbedForward(in[0], p.column(nowToken), nil, nil, n.Compute), cos, sin}
+	})
+}
+
+// sampleAt: the head's weights, x, last, sampling inputs → id, log-prob. In a decoding step, where the rows of x are
+// those of the batch, now takes the place of last and of the number of tokens.
+func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
+	return n.Fused(fmt.Sprintf("sample step=%v %+v", step, s), func(in []*Node) ([]*Node, []device.Kernel) {
+		a := net.Args{In: in}
+		w := n.headWeights(&a, a.One())
+		x, at, seeds := a.One(), a.One(), a.One()
+		var forced, count *Node
+		if step {
+			p := &stepIn{net: n, now: at}
+			forced, count = p.column(nowForced), ConvertDType(p.column(nowCount), dtypes.Uint32)
+		} else {
+			x, count = model.TakeRows(x, at), a.One()
+		}
+		id, logProb := n.sampleTokens(w, x, s, seeds, count, a.One(), forced)
+		return []*Node{id, logProb}, nil
+	})
+}
+
+// arraysOf returns a layer's arrays of the prefix and the recent segments, and where they are in these.
+func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Array) {
+	from, to := (&cacheIn{net: s.Net}).of(layer)
+	recent := 0
+	for _, x := range s.Net.Cache[:from] {
+		if x.Slots {
+			recent++
+		}
+	}
+	arrays = slices.Clone(s.prefix[from:to])
+	for i, x := range s.Net.Cache[from:to] {
+		if !x.Slots {
+			at = append(at, &s.prefix[from+i])
+			continue
+		}
+		arrays, at = append(arrays, s.recent[recent]), append(at, &s.recent[recent])
+		recent++
+	}
+	return arrays, at
+}
+
+// appendByLayer is appendTokens layer by layer: in are its inputs after the weights.
+func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
+	n, w := f.Net, f.call.w
+	embed, fresh, sampling := in[:2], in[2], in[3:7]
+	if images {
+		embed = append(slices.Clone(embed), in[7:9]...)
+	}
+	out, err := n.Embed().Run(append(slices.Clone(w.Embed), embed...))
+	if err != nil {
+		return nil, err
+	}
+	own.Own(out...)
+	x, angles := out[0], out[1:]
+	var cache []*device.Array
+	for i, weights := range w.Layers {
+		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
+		if !open {
+			mine, _ := f.arraysOf(i)
+			all = append(append(all, mine...), in[len(in)-4:]...)
+		}
+		out, err := n.appendLayer(i, open, f.Slots).Run(all)
+		if err != nil {
+			device.FreeAll(cache...)
+			return nil, err
+		}
+		x.Free()
+		x, cache = out[0], append(cache, out[1:]...)
+		own.Own(x)
+	}
+	out, err = n.sampleAt(f.call.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
+	if err != nil {
+		device.FreeAll(cache...)
+		return nil, err
+	}
+	return append(out, cache...), nil
+}
+
+// stepByLayer is step layer by layer: in are its inputs after the weights. It replaces the cache's arrays.
+func (f *DecodeBatch) stepByLayer(own *net.Scope, in []*device.Array, s model.Sampler) ([]*device.Array, error) {
+	n, w := f.Net, f.call.w
+	now, seeds, params, masks := in[0], in[1], in[2], in[len(in)-2:]
+	out, err := n.stepEmbed().Run([]*device.Array{w.Embed[0], now})
+	if err != nil {
+		return nil, err
+	}
+	own.Own(out...)
+	x, angles := out[0], out[1:]
+	for i, weights := range w.Layers {
+		all := append(slices.Clone(weights), x, angles[0], angles[1], now)
+		arrays, at := f.arraysOf(i)
+		var donate []int
+		for _, a := range at {
+			donate = append(donate, len(all)+slices.Index(arrays, *a))
+		}
+		out, err := n.stepLayer(i).Run(append(append(all, arrays...), masks...), donate...)
+		if err != nil {
+			return nil, err
+		}
+		for k, a := range at {
+			*a = out[1+k]
+		}
+		x.Free()
+		x = out[0]
+		own.Own(x)
+	}
+	return n.sampleAt(s, true).Run(append(n.headArrays(w), x, now, seeds, params))
+}

@@ -1,0 +1,125 @@
+package dialect
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// longString is the length from which a string of base64 is taken out of a body.
+const longString = 1 << 12
+
+// Marks of a string that was taken out, with its number between: as JSON, and decoded.
+const (
+	markJSON, markJSONEnd = `\u0001long:`, `\u0001`
+	mark, markEnd         = "\x01long:", "\x01"
+)
+
+// maxDepth limits the nesting of JSON; schemas of tools are the deepest part of real requests.
+const maxDepth = 128
+
+// shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
+// again with each call, and encoding/json reads each string several times, which costs more than all else. A
+// text that is nested too deeply is refused, before anything is decoded.
+func shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
+	if bytes.Contains(body, []byte(markJSON)) {
+		limit = len(body) // the client's own text
+	}
+	open, kept := 0, 0
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '{', '[':
+			if open++; open > maxDepth {
+				return nil, nil, bad("", "the body is nested more than %d levels deep at byte %d", maxDepth, i)
+			}
+		case '}', ']':
+			open--
+		case '"':
+			end := closing(body, i+1)
+			if text := body[i+1 : end]; len(text) >= limit && inBase64(text) {
+				short = fmt.Appendf(append(short, body[kept:i+1]...), "%s%d%s", markJSON, len(long), markJSONEnd)
+				long, kept = append(long, text), end
+			}
+			i = end
+		}
+	}
+	if long == nil {
+		return body, nil, nil
+	}
+	return append(short, body[kept:]...), long, nil
+}
+
+// closing returns the index of the quote that ends a string, the length of the text if there is none.
+func closing(body []byte, start int) int {
+	for i := start; i < len(body); i++ {
+		n := bytes.IndexByte(body[i:], '"')
+		if n < 0 {
+			break
+		}
+		i += n
+		escapes := len(body[start:i]) - len(bytes.TrimRight(body[start:i], `\`))
+		if escapes%2 == 0 {
+			return i
+		}
+	}
+	return len(body)
+}
+
+// base64Bytes are those of base64 and of the beginning of a data URL. None is escaped in JSON.
+var base64Bytes = func() (in [256]bool) {
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:;,-." {
+		in[c] = true
+	}
+	return in
+}()
+
+func inBase64(text []byte) bool {
+	for _, c := range text {
+		if !base64Bytes[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// original returns what a string of the body was.
+func (r *Request) original(s string) []byte {
+	if number, ok := strings.CutPrefix(s, mark); ok {
+		n, err := strconv.Atoi(strings.TrimSuffix(number, markEnd))
+		if err == nil && n >= 0 && n < len(r.long) {
+			return r.long[n]
+		}
+	}
+	return []byte(s)
+}
+
+// restore puts back the long strings that are no images.
+func (r *Request) restore() {
+	if len(r.long) == 0 {
+		return
+	}
+	var pairs []string
+	for i, text := range r.long {
+		pairs = append(pairs, fmt.Sprint(mark, i, markEnd), string(text), fmt.Sprint(markJSON, i, markJSONEnd), string(text))
+	}
+	back := strings.NewReplacer(pairs...)
+	all := []*string{&r.Tools, &r.Model, &r.Previous}
+	for _, list := range [][]string{r.Stop, r.Overridden} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		all = append(all, &m.Text, &m.ID)
+		for k := range m.Calls {
+			c := &m.Calls[k]
+			all = append(all, &c.ID, &c.Name, &c.Arguments)
+		}
+	}
+	for _, s := range all {
+		*s = back.Replace(*s)
+	}
+	r.long = nil
+}
