@@ -38,11 +38,7 @@ func (g NoConcat) Estimate(dst *Result, b *Batch) error {
 }
 
 func (g NoConcat) run(c *call) error {
-	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
-		return err
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, err := c.stitchLoss(unit("gamma", g.Gamma), unit("lambda", g.Lambda))
 	if err != nil {
 		return err
 	}

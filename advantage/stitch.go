@@ -25,6 +25,15 @@ func (e *episodes) count() int { return len(e.starts) - 1 }
 // rows returns the distinct rows of episode k in turn order.
 func (e *episodes) rows(k int) []int { return e.order[e.starts[k]:e.starts[k+1]] }
 
+// stitchLoss stitches rows with values under the loss mask, unless one of the settings is invalid.
+func (c *call) stitchLoss(settings ...error) (*episodes, error) {
+	if err := firstError(firstError(settings...), c.needValues()); err != nil {
+		return nil, err
+	}
+	c.mask = c.lossMask()
+	return c.stitch()
+}
+
 // stitch groups the rows by Group and Trajectory and sorts them by Turn.
 //
 // Rows with the same identity and turn are copies, which trainers append to fill a batch.

@@ -38,12 +38,8 @@ func (g TrajectoryBiLevel) Estimate(dst *Result, b *Batch) error {
 }
 
 func (g TrajectoryBiLevel) run(c *call) error {
-	if err := firstError(unit("turn gamma", g.TurnGamma), unit("turn lambda", g.TurnLambda),
-		unit("token lambda", g.TokenLambda), unit("mix", g.Mix), c.needValues()); err != nil {
-		return err
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, err := c.stitchLoss(unit("turn gamma", g.TurnGamma), unit("turn lambda", g.TurnLambda),
+		unit("token lambda", g.TokenLambda), unit("mix", g.Mix))
 	if err != nil {
 		return err
 	}

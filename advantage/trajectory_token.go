@@ -55,11 +55,7 @@ func (g TrajectoryOutcome) run(c *call) error {
 }
 
 func (c *call) tokenLevel(gamma, lambda float64, whiten, outcome bool) error {
-	if err := firstError(unit("gamma", gamma), unit("lambda", lambda), c.needValues()); err != nil {
-		return err
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, err := c.stitchLoss(unit("gamma", gamma), unit("lambda", lambda))
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,7 @@ func (g TrajectoryTurn) Estimate(dst *Result, b *Batch) error {
 }
 
 func (g TrajectoryTurn) run(c *call) error {
-	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
-		return err
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, err := c.stitchLoss(unit("gamma", g.Gamma), unit("lambda", g.Lambda))
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,7 @@ func (g TrajectoryTwoPass) Estimate(dst *Result, b *Batch) error {
 }
 
 func (g TrajectoryTwoPass) run(c *call) error {
-	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), unit("turn gamma", g.TurnGamma), c.needValues()); err != nil {
-		return err
-	}
-	c.mask = c.lossMask()
-	e, err := c.stitch()
+	e, err := c.stitchLoss(unit("gamma", g.Gamma), unit("lambda", g.Lambda), unit("turn gamma", g.TurnGamma))
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,6 @@ type World struct{ w *world }
 // Position returns the position of an object or a target, named as in a State.
 func (w World) Position(key string) Point { return w.w.position(key) }
 
-// Holding returns the name of the object in the gripper, "" for none.
-func (w World) Holding() string {
-	if w.w.held < 0 {
-		return ""
-	}
-	return w.w.bodies[w.w.held].name
-}
-
 // high is a height from which objects are released: z may be larger than needed.
 const high = 0.12
 

@@ -67,6 +67,9 @@ var rules = map[string]rule{
 	"vagen judge eval testdata/judge/labelled.json --limit 1":  {instead: "vagen judge eval --help", why: "no statement has a score"},
 	"vagen judge eval testdata/judge/labelled.json --config":   {instead: "vagen judge eval --help", why: "asks a service"},
 
+	"curl -s --create-dirs": {instead: "vagen serve --help", why: "needs the service"},
+	"openenv validate":      {instead: "vagen serve --help", why: "needs the package openenv"},
+
 	"VLLM_SERVER_DEV_MODE=1": {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
 	"vllm bench serve":       {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
 	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/dialogue"
 	"vagen/internal/endtokens"
+	"vagen/internal/imagefile"
 	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 	"vagen/policy"
@@ -132,7 +133,7 @@ func (c *Codec) picture(ref policy.Image) (pic picture, err error) {
 		return pic, err
 	}
 	var b bytes.Buffer
-	fast := png.Encoder{CompressionLevel: png.BestSpeed}
+	fast := png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: imagefile.Buffers}
 	if err := fast.Encode(&b, small); err != nil {
 		return pic, err
 	}

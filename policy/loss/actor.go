@@ -2,6 +2,8 @@ package loss
 
 import (
 	"fmt"
+
+	"vagen/internal/floats"
 )
 
 // Actor is the whole loss of the policy:
@@ -88,10 +90,10 @@ func (a Actor) check(ref, entropy bool, tokens int) error {
 	if a.Policy == nil {
 		return setting("actor: Policy is nil, must be set")
 	}
-	if !(a.EntropyCoef >= 0) || !finite(a.EntropyCoef) {
+	if !(a.EntropyCoef >= 0) || !floats.Finite(a.EntropyCoef) {
 		return setting("actor: EntropyCoef = %v, want 0 or more", a.EntropyCoef)
 	}
-	if !(a.KLCoef >= 0) || !finite(a.KLCoef) {
+	if !(a.KLCoef >= 0) || !floats.Finite(a.KLCoef) {
 		return setting("actor: KLCoef = %v, want 0 or more", a.KLCoef)
 	}
 	if err := a.KL.Check(); err != nil {

@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"vagen/internal/floats"
+)
 
 // DPPO drops a token if its probability has left a trust region in the direction in which its
 // advantage pushes it. With p, p₀ the token's probability now and before, ρ = exp(new − old
@@ -90,7 +94,7 @@ func (p DPPO) check() error {
 	if p.Surrogate && p.Cap != 0 {
 		return setting("dppo: Cap = %v, want 0 with Surrogate", p.Cap)
 	}
-	if p.Cap != 0 && !(p.Cap > 1 && finite(p.Cap)) {
+	if p.Cap != 0 && !(p.Cap > 1 && floats.Finite(p.Cap)) {
 		return setting("dppo: Cap = %v, want more than 1, or 0 for none", p.Cap)
 	}
 	return nil
@@ -149,7 +153,7 @@ type bound struct {
 // notNegative returns an error for the first setting that is negative or not finite.
 func notNegative(loss string, settings ...bound) error {
 	for _, n := range settings {
-		if !(n.value >= 0) || !finite(n.value) {
+		if !(n.value >= 0) || !floats.Finite(n.value) {
 			return setting("%s: %s = %v, want 0 or more", loss, n.name, n.value)
 		}
 	}
@@ -195,7 +199,7 @@ func (p DRO) Terms(t *Terms, b *Batch[float64]) error {
 }
 
 func (p DRO) check() error {
-	if !(p.Beta > 0) || !finite(p.Beta) {
+	if !(p.Beta > 0) || !floats.Finite(p.Beta) {
 		return setting("dro: Beta = %v, want more than 0", p.Beta)
 	}
 	return nil

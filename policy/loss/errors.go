@@ -3,8 +3,9 @@ package loss
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sort"
+
+	"vagen/internal/floats"
 )
 
 // Errors for callers to distinguish. Messages name the column, the row and the position.
@@ -30,8 +31,6 @@ var (
 	// ErrLabel means that a token id is outside the vocabulary.
 	ErrLabel = errors.New("token id outside the vocabulary")
 )
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // locate converts a flat index to row and position, for messages.
 func locate(offsets []int, i int) (row, pos int) {
@@ -83,7 +82,7 @@ func checkColumn[T Float](name string, x []T, offsets []int, mask []bool, option
 		return fmt.Errorf("loss: %s has %d entries for %d tokens: %w", name, len(x), len(mask), ErrLength)
 	}
 	for i, v := range x {
-		if mask[i] && !finite(float64(v)) {
+		if mask[i] && !floats.Finite(v) {
 			return notFinite(name, offsets, i, float64(v))
 		}
 	}

@@ -3,6 +3,8 @@ package loss
 import (
 	"math"
 	"testing"
+
+	"vagen/internal/floats"
 )
 
 // one is a batch of one token.
@@ -65,7 +67,7 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for name, v := range m.All() {
-		if seen[name] || !finite(v) {
+		if seen[name] || !floats.Finite(v) {
 			t.Errorf("%s = %v, seen before: %v", name, v, seen[name])
 		}
 		seen[name] = true
@@ -125,7 +127,7 @@ func TestLargeLogitsDoNotOverflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for j, g := range grad {
-		if !finite(g) {
+		if !floats.Finite(g) {
 			t.Errorf("gradient[%d] = %v", j, g)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"testing"
+
+	"vagen/internal/floats"
 )
 
 // fuzzBatch reads a batch from bytes: per token 2 bytes of flags and turn, then
@@ -55,23 +57,23 @@ func FuzzEval(f *testing.F) {
 			if Eval(&r, p, a, b) != nil {
 				continue
 			}
-			if !finite(r.Loss) || !finite(r.Term) {
+			if !floats.Finite(r.Loss) || !floats.Finite(r.Term) {
 				t.Fatalf("%s: loss %v, term %v", name, r.Loss, r.Term)
 			}
 			for i, g := range r.Grad {
-				if !finite(g) || (g != 0 && !b.Mask[i]) {
+				if !floats.Finite(g) || (g != 0 && !b.Mask[i]) {
 					t.Fatalf("%s: gradient[%d] = %v, mask %v", name, i, g, b.Mask[i])
 				}
 			}
 			for metric, v := range r.Metrics.All() {
-				if !finite(v) {
+				if !floats.Finite(v) {
 					t.Fatalf("%s: %s = %v", name, metric, v)
 				}
 			}
 		}
 		var r ActorResult
 		actor := Actor{Policy: LitePPO(), Aggregation: a, KL: K3, KLCoef: 0.1, EntropyCoef: 0.1}
-		if EvalActor(&r, actor, b) == nil && !finite(r.Loss) {
+		if EvalActor(&r, actor, b) == nil && !floats.Finite(r.Loss) {
 			t.Fatalf("actor: loss %v", r.Loss)
 		}
 	})
@@ -87,7 +89,7 @@ func FuzzEvalValue(f *testing.F) {
 			return
 		}
 		for i, g := range r.Grad {
-			if !finite(g) || !finite(r.Loss) || (g != 0 && !b.Mask[i]) {
+			if !floats.Finite(g) || !floats.Finite(r.Loss) || (g != 0 && !b.Mask[i]) {
 				t.Fatalf("loss %v, gradient[%d] = %v", r.Loss, i, g)
 			}
 		}
@@ -119,7 +121,7 @@ func FuzzCorrect(f *testing.F) {
 			}
 		}
 		for name, v := range r.Metrics.All() {
-			if !finite(v) {
+			if !floats.Finite(v) {
 				t.Fatalf("%s = %v", name, v)
 			}
 		}

@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"vagen/internal/floats"
+)
 
 // CISPO clips the importance weight instead of the update, so that no token
 // loses its gradient. With ρ = exp(new − old log-prob, clamped to ±20) and sg
@@ -113,7 +117,7 @@ type GMPO struct {
 func DefaultGMPO() GMPO { return GMPO{Low: 0.4, High: 0.4} }
 
 func (p GMPO) check() error {
-	if !(p.Low >= 0) || !(p.High >= 0) || !finite(p.Low+p.High) {
+	if !(p.Low >= 0) || !(p.High >= 0) || !floats.Finite(p.Low+p.High) {
 		return setting("gmpo: Low, High = %v, %v, want 0 or more", p.Low, p.High)
 	}
 	return nil

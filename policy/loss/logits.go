@@ -3,6 +3,8 @@ package loss
 import (
 	"fmt"
 	"math"
+
+	"vagen/internal/floats"
 )
 
 // Logits are the unnormalised scores of a model for every token of its vocabulary, one
@@ -59,7 +61,7 @@ func (l *Logits[T]) row(i int) (top, logSum, entropy float64, err error) {
 	top = math.Inf(-1)
 	for j := range l.Vocab {
 		z := l.at(i, j)
-		if !finite(z) {
+		if !floats.Finite(z) {
 			return 0, 0, 0, fmt.Errorf("loss: logits: position %d, token %d: %v: %w", i, j, z, ErrNotFinite)
 		}
 		top = max(top, z)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"vagen/internal/floats"
 	"vagen/internal/nearest"
 )
 
@@ -88,7 +89,7 @@ func Correct[T Float](dst *Corrected, c Correction, b *CorrectionBatch[T]) error
 			continue
 		}
 		dst.logRatio[i] = float64(b.Trainer[i]) - float64(b.Rollout[i])
-		if !finite(dst.logRatio[i]) {
+		if !floats.Finite(dst.logRatio[i]) {
 			return notFinite("trainer - rollout log-prob", b.Offsets, i, dst.logRatio[i])
 		}
 	}

@@ -1,6 +1,10 @@
 package loss
 
-import "fmt"
+import (
+	"fmt"
+
+	"vagen/internal/floats"
+)
 
 // Policy is a policy loss: the loss of one token and its derivative by the token's
 // log-prob. [Eval] does the rest (checks, rollout weights, aggregation, metrics), so a
@@ -82,7 +86,7 @@ func (t *Terms) reset(b *Batch[float64]) error {
 		if m {
 			t.LogRatio[i] = b.LogProb[i] - b.OldLogProb[i]
 		}
-		if !finite(t.LogRatio[i]) {
+		if !floats.Finite(t.LogRatio[i]) {
 			return notFinite("log_prob - old_log_prob", b.Offsets, i, t.LogRatio[i])
 		}
 	}
@@ -236,16 +240,16 @@ func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope
 		if !m {
 			continue
 		}
-		if !finite(perToken[i]) {
+		if !floats.Finite(perToken[i]) {
 			return notFinite("loss of a token", offsets, i, perToken[i])
 		}
-		if !finite(slope[i]) {
+		if !floats.Finite(slope[i]) {
 			return notFinite("slope of a token", offsets, i, slope[i])
 		}
 		r.Empty = false
 		r.Term += w[i] * perToken[i]
 		r.Grad[i] = factor*w[i]*slope[i] + 0 // turns −0 into 0
-		if !finite(r.Grad[i]) {
+		if !floats.Finite(r.Grad[i]) {
 			return notFinite("gradient of a token", offsets, i, r.Grad[i])
 		}
 		at := i * (len(r.GradChosen) / len(mask))
@@ -255,7 +259,7 @@ func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope
 			}
 		}
 	}
-	if r.Loss = factor * r.Term; !finite(r.Loss) {
+	if r.Loss = factor * r.Term; !floats.Finite(r.Loss) {
 		return fmt.Errorf("loss: sum over the batch: %v: %w", r.Loss, ErrNotFinite)
 	}
 	return nil

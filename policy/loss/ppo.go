@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"vagen/internal/floats"
+)
 
 // PPO is the clipped surrogate of proximal policy optimisation. With
 // ρ = exp(new − old log-prob),
@@ -85,7 +89,7 @@ func (p PPO) check() error {
 	if err := checkClip("ppo", p.Low, p.High); err != nil {
 		return err
 	}
-	if p.Dual != 0 && !(p.Dual > 1 && finite(p.Dual)) {
+	if p.Dual != 0 && !(p.Dual > 1 && floats.Finite(p.Dual)) {
 		return setting("ppo: Dual = %v, want more than 1, or 0 for none", p.Dual)
 	}
 	return nil

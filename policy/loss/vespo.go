@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"vagen/internal/floats"
+)
 
 // VESPO weighs a row's tokens by a smooth function of the row's joint ratio. With
 //
@@ -69,7 +73,7 @@ func (p VESPO) Terms(t *Terms, b *Batch[float64]) error {
 func vespoWeight(k, lambda, l float64) float64 {
 	lambda = max(lambda, 1e-4)
 	w := math.Exp(lambda + k*l - lambda*math.Exp(l))
-	if !finite(w) {
+	if !floats.Finite(w) {
 		return 0
 	}
 	return w
@@ -89,7 +93,7 @@ type LUSPO struct {
 }
 
 func (p LUSPO) check() error {
-	if !(p.Delta >= 0) || !finite(p.Delta) {
+	if !(p.Delta >= 0) || !floats.Finite(p.Delta) {
 		return setting("luspo: Delta = %v, want more than 0, or 0 for none", p.Delta)
 	}
 	return checkClip("luspo", p.Low, p.High)

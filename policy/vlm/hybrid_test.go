@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -67,6 +68,25 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.Slots+s.RecentLen, dtypes.Float32))
 	require.Equal(t, int64(state), m.cfg.CacheBytes(0, dtypes.Float32))
 	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state, "a key and a value of two heads in the one layer with attention")
+}
+
+// Layers of a type share their programs, also in generation, so that a deeper model compiles no more.
+func TestProgramsOfHybridModelsDoNotGrowWithTheDepth(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, depth := range []int{2, 5} {
+		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": depth}), Options{})
+		for _, say := range []string{"left", "right"} {
+			prompt := policy.Prompt{Conversation: 1, Messages: vlmtest.Say(say)}
+			_, err := m.Generate(t.Context(), []policy.Prompt{prompt}, policy.Sampling{MaxTokens: 3})
+			require.NoError(t, err)
+		}
+		names := slices.Sorted(maps.Keys(m.net.Programs))
+		if want == nil {
+			want = names
+		}
+		require.Equal(t, want, names)
+	}
 }
 
 // A state cannot be cut back to a token at which a row has ended.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/plan"
 )
@@ -30,6 +31,7 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
 		}
 	}
+	device.Trim() // what is free now is used again
 	p := m.planSetup().Memory(w)
 	m.warnMemory("the planned work", p)
 	return p, nil

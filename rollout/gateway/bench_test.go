@@ -144,8 +144,8 @@ func BenchmarkAgents(b *testing.B) {
 	require.NoError(b, g.Close())
 }
 
-// BenchmarkCalls reports the gateway's own time for a call of conversations of ten turns, which are sent whole: of a few
-// words, of 2 kB with reasoning and a tool, and with a picture of 100 kB in each turn.
+// BenchmarkCalls reports the gateway's own time for a call of conversations of ten turns, which are sent whole: of a
+// few words, of 2 kB with reasoning and a tool, and with a picture of 100 kB in each turn.
 func BenchmarkCalls(b *testing.B) {
 	picture := func(turn int) string {
 		im := image.NewRGBA(image.Rect(0, 0, 160, 160))

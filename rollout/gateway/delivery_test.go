@@ -17,8 +17,8 @@ import (
 
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
-	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{}, keys: map[string]*Episode{},
-		room: make(chan struct{}, 1)}
+	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{},
+		keys: map[string]*Episode{}, room: make(chan struct{}, 1)}
 }
 
 // ask makes a call and waits for its answer.

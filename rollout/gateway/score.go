@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os/exec"
 	"time"
 
+	"vagen/internal/floats"
 	"vagen/internal/procgroup"
 	"vagen/rollout/gateway/internal/dialect"
 )
@@ -39,7 +39,7 @@ func (l *ledger) success() bool {
 // pay records a reward: that of the episode, or with an answer's id that of its turn. A reward
 // that is sent again must be the same, and there is no other one after the end.
 func (e *Episode) pay(answer string, s Score) *dialect.Error {
-	if math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
+	if !floats.Finite(s.Reward) {
 		return refusal("reward", "%v is not allowed, must be finite", s.Reward)
 	}
 	e.mu.Lock()
@@ -176,7 +176,7 @@ func (e *Episode) score(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("gateway: reward: %w", err)
 	}
-	if math.IsNaN(s.Reward) || math.IsInf(s.Reward, 0) {
+	if !floats.Finite(s.Reward) {
 		return fmt.Errorf("gateway: reward: %v is not allowed, must be finite", s.Reward)
 	}
 	e.mu.Lock()

@@ -156,18 +156,18 @@ func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
 			fail(w, p, bad)
 			return
 		}
+		delivered := false
+		defer func() { e.left(c, delivered) }() // whatever happens, because the episode's end waits for it
 		select {
 		case <-c.done:
 		case <-r.Context().Done():
-			e.left(c, false)
 			return
 		}
-		if c.refused != nil {
-			e.left(c, true)
+		if delivered = c.refused != nil; delivered {
 			fail(w, p, c.refused)
 			return
 		}
-		e.left(c, g.send(w, r, p, q, c) == nil)
+		delivered = g.send(w, r, p, q, c) == nil
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vagen/internal/imagefile"
 	"vagen/internal/regular"
 )
 
@@ -104,7 +105,7 @@ func (f *folder) storeImage(im image.Image) (string, error) {
 // store writes an image that is not on disk.
 func (f *folder) store(path string, p *image.NRGBA) error {
 	g := f.gallery
-	enc := png.Encoder{}
+	enc := png.Encoder{BufferPool: imagefile.Buffers}
 	if g != nil {
 		enc.CompressionLevel = g.o.Level
 	}

@@ -199,21 +199,11 @@ func (c *creditCache) stepOf(r *run, e *entry, images bool) (*credit.Step, error
 
 // step reads all episodes of a file.
 func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
-	dir, err := os.OpenRoot(r.episodes.folders[s.kind])
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	f, _, err := openFile(dir, rundir.EpisodesName(s.step))
-	if err != nil {
-		return nil, err
-	}
-	in, err := store.NewReader(f)
+	in, err := s.open(r.episodes.folders[s.kind])
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	in.Limit(maxMemory)
 	if in.Lenient(); !images {
 		in.NamesOnly()
 	}
@@ -249,17 +239,11 @@ func (r *run) creditAnswer(req *http.Request) (any, error) {
 	if err != nil {
 		return nil, badRequest("estimator: %q is not one of %q", clip(q.Get("estimator"), 60), advantage.Names())
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
-	if err != nil {
-		return nil, notFound("the run's folder does not exist any more")
-	}
-	defer root.Close()
-	e, err := r.find(root, q.Get("key"))
+	_, e, done, err := r.openEpisode(q.Get("key"))
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	none := func(format string, args ...any) (any, error) {
 		return creditResult{[]creditRow{}, []creditTurn{}, sentence(format, args...)}, nil
 	}
@@ -327,17 +311,11 @@ func creditOf(got *credit.Estimated, e *entry) creditResult {
 }
 
 func (r *run) measuredAnswer(req *http.Request) (any, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
-	if err != nil {
-		return nil, notFound("the run's folder does not exist any more")
-	}
-	defer root.Close()
-	e, err := r.find(root, req.URL.Query().Get("key"))
+	root, e, done, err := r.openEpisode(req.URL.Query().Get("key"))
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	if err := r.measured(root, e); err != nil {
 		return nil, err
 	}

@@ -101,19 +101,27 @@ func (r *run) episodeAnswer(req *http.Request) (any, error) {
 	return a, nil
 }
 
+// openEpisode finds an episode in the folder of the run, which it locks until done is called.
+func (r *run) openEpisode(key string) (root *os.Root, e *entry, done func(), err error) {
+	r.mu.Lock()
+	if root, err = r.openRoot(); err != nil {
+		r.mu.Unlock()
+		return nil, nil, nil, notFound("the run's folder does not exist any more")
+	}
+	done = func() { root.Close(); r.mu.Unlock() }
+	if e, err = r.find(root, key); err != nil {
+		done()
+	}
+	return root, e, done, err
+}
+
 // episodeOf is the answer without the texts of tokens.
 func (r *run) episodeOf(req *http.Request) (*episodeAnswer, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := r.openRoot()
-	if err != nil {
-		return nil, notFound("the run's folder does not exist any more")
-	}
-	defer root.Close()
-	e, err := r.find(root, req.URL.Query().Get("key"))
+	root, e, done, err := r.openEpisode(req.URL.Query().Get("key"))
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	a := &episodeAnswer{
 		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{}, Rows: []rowAnswer{}, Problems: []string{},
 	}
@@ -177,6 +185,7 @@ func (r *run) trajectory(e *entry) (*rollout.Trajectory, error) {
 		return nil, err
 	}
 	defer in.Close()
+	in.NamesOnly()
 	s, err := in.At(e.row)
 	if err != nil {
 		return nil, err

@@ -262,7 +262,6 @@ func (s *source) open(folder string) (*store.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.NamesOnly()
 	r.Limit(maxMemory)
 	return r, nil
 }

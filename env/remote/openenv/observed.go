@@ -10,6 +10,7 @@ import (
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/floats"
 )
 
 // observed is the answer to a reset or a step.
@@ -79,7 +80,7 @@ func (a *observed) appendMetadata(dst []byte) []byte {
 func appendMetrics(dst []byte, m env.Metrics) []byte {
 	dst = append(dst, '{')
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if v := m[name]; finite(v) {
+		if v := m[name]; floats.Finite(v) {
 			if dst[len(dst)-1] != '{' {
 				dst = append(dst, ',')
 			}

@@ -315,7 +315,9 @@ func TestManifestDeclaresWhatValidationNeeds(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, manifest, "a: b"), &m))
 	v := m.Validation
-	require.Equal(t, []any{"a: b", []string{"a: b"}, "reward_channel"}, []any{m.Name, v.Types.Tags, v.Capabilities.Verifier["kind"]})
+	require.Equal(t, "a: b", m.Name)
+	require.Equal(t, []string{"a: b"}, v.Types.Tags)
+	require.Equal(t, "reward_channel", v.Capabilities.Verifier["kind"])
 	require.Less(t, v.Reward.Range[0], v.Reward.Range[1])
 	require.GreaterOrEqual(t, v.Reward.Margin, 0.1)
 	for _, name := range []string{"cpu", "memory_mb", "disk_mb", "episode_timeout_s"} {

@@ -15,6 +15,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/floats"
 )
 
 // session is one WebSocket with its environment.
@@ -251,14 +252,12 @@ func (one *session) step(response string) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if sum := out.Reward.Sum(); finite(sum) {
+	if sum := out.Reward.Sum(); floats.Finite(sum) {
 		a.reward = &sum
 	}
 	a.done, a.outcome = out.Done, &out
 	return a, nil
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
 func guarded[T any](one *session, f func() (T, error)) (v T, err error) {

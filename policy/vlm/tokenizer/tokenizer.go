@@ -86,11 +86,6 @@ func (t *Tokenizer) Token(id int32) (string, bool) {
 	return t.tokens[id].bytes, true
 }
 
-// IsSpecial reports whether decoding without special tokens omits id.
-func (t *Tokenizer) IsSpecial(id int32) bool {
-	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].special
-}
-
 // Encode returns the ids of text, with nothing added around it.
 // Added tokens in the text become their ids. Invalid UTF-8 is an error that wraps ErrText and gives the position.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {

@@ -7,7 +7,6 @@ import (
 	"image/draw"
 	"image/jpeg"
 	"image/png"
-	"sync"
 
 	"vagen/internal/imagefile"
 )
@@ -27,18 +26,8 @@ func (f Format) Type() string { return "image/" + string(f) }
 // quality of JPEG images: the default of Pillow, which the original uses.
 const quality = 75
 
-// pngBuffers lets encoders of consecutive images share their tables.
-type pngBuffers struct{ pool sync.Pool }
-
-func (p *pngBuffers) Get() *png.EncoderBuffer {
-	b, _ := p.pool.Get().(*png.EncoderBuffer)
-	return b
-}
-
-func (p *pngBuffers) Put(b *png.EncoderBuffer) { p.pool.Put(b) }
-
 // Game frames are flat areas of colour, for which the fast level costs few bytes.
-var pngEncoder = png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: new(pngBuffers)}
+var pngEncoder = png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: imagefile.Buffers}
 
 // EncodeImage returns the bytes of an image.
 func EncodeImage(img image.Image, f Format) ([]byte, error) {

@@ -18,7 +18,8 @@ static void set_default(int param, int value, const char *variable, const char *
 
 // XLA makes few, large allocations. glibc fixes the number of its heaps when the
 // second thread allocates, which is before any Go code runs. Its default is 8 per
-// processor; 2 heaps leave less fragmentation.
+// processor. What is freed in one heap is not reused by threads of another, and pages
+// that have been used stay in memory, so there is one.
 //
 // Blocks of up to 32 MB, glibc's maximum, are allocated from heaps. Blocks mapped
 // directly from the system have every page cleared each time, which took a sixth
@@ -26,7 +27,7 @@ static void set_default(int param, int value, const char *variable, const char *
 // deterministically.
 __attribute__((constructor)) static void set_heap_defaults(void) {
 #ifdef __GLIBC__
-	set_default(M_ARENA_MAX, 2, "MALLOC_ARENA_MAX", "arena_max");
+	set_default(M_ARENA_MAX, 1, "MALLOC_ARENA_MAX", "arena_max");
 	set_default(M_MMAP_THRESHOLD, 32 << 20, "MALLOC_MMAP_THRESHOLD_", "mmap_threshold");
 	set_default(M_TRIM_THRESHOLD, 64 << 20, "MALLOC_TRIM_THRESHOLD_", "trim_threshold");
 #endif

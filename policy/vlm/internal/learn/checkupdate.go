@@ -3,8 +3,8 @@ package learn
 import (
 	"errors"
 	"fmt"
-	"math"
 
+	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/net"
@@ -70,7 +70,7 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens", c.name, len(c.values), n)
 		}
 		for i, x := range c.values {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			if !floats.Finite(x) {
 				return fmt.Errorf("vlm: update: %s at token %d is %v, must be finite", c.name, i, x)
 			}
 			if x < 0 && !c.negative {

@@ -3,6 +3,7 @@ package learn_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,13 +22,26 @@ var deviceOptions = map[string]Options{
 	"adapters":             {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
 	"frozen tower":         {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Keep: net.KeepInputs},
 	"rows":                 {MicroRows: 1},
+	"delta nets":           {Critic: learn.SeparateCritic},
+	"delta nets, adapters": {Critic: learn.SeparateCritic, LoRA: &LoRA{Rank: 2, Alpha: 4}}, // with ranks only
+}
+
+// deviceFolder is a model for some of deviceOptions.
+func deviceFolder(t *testing.T, name string) string {
+	if strings.HasPrefix(name, "delta nets") {
+		return Folder(t, model.Qwen35, nil)
+	}
+	return Folder(t, model.Qwen25VL, nil)
 }
 
 func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, name := range slices.Sorted(maps.Keys(deviceOptions)) {
+		if name == "delta nets, adapters" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
-			dir := Folder(t, model.Qwen25VL, nil)
+			dir := deviceFolder(t, name)
 			var want Lived
 			var state map[string]string
 			for _, n := range []int{1, 2, 4, 8} {

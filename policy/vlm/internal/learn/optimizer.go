@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"vagen/internal/floats"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -75,7 +76,7 @@ func (a *adam) Free() {
 
 // skips reports whether a step with this norm of the gradients is skipped.
 func skips(norm float64, opt policy.Optimizer) bool {
-	return math.IsNaN(norm) || math.IsInf(norm, 0) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm)
+	return !floats.Finite(norm) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm)
 }
 
 // numbers are the inputs of the programs besides the arrays.

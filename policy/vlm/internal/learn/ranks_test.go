@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -20,9 +19,10 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 		"frozen tower":         {{4, 2}},
 		"rows":                 {{8, 1}},
 		"part for each device": {{2, 1}},
+		"delta nets, adapters": {{2, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := Folder(t, model.Qwen25VL, nil)
+			dir := deviceFolder(t, name)
 			train := func(m *Model) (out Lived, state map[string]string) {
 				m.Train(t, 1)
 				require.NoError(t, m.Sets.Tie(t.Context()))

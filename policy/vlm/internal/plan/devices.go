@@ -84,13 +84,13 @@ func (s *Setup) largestGroup() (most int64) {
 	return most
 }
 
-// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
-// for those of a micro-batch as floats.
+// pictureBytes is the Go memory for the images of two rounds and for those of a micro-batch,
+// with as much garbage.
 func (s *Setup) pictureBytes(w Workload, at microBatchPlan) int64 {
 	if s.Net.Vision == nil || w.Images == 0 {
 		return 0
 	}
 	one := int64(w.Patches) * int64(s.Net.Cfg.Vision.PatchDim())
 	kept := min(2*int64(w.Rows*w.Images)*one, generate.LearnedPictures)
-	return 2*kept + 2*4*int64(at.images)*one
+	return 2 * (kept + int64(at.images)*one)
 }

@@ -111,7 +111,7 @@ type Set struct {
 // two cores and are added to the process's present use.
 const (
 	compilerForward  = 104_000_000
-	compilerTraining = 160_000_000
+	compilerTraining = 130_000_000
 	compilerDelta    = 120_000_000 // more for training delta nets, whose programs have many operations
 	pureGoRuntime    = 8_000_000
 	// maxGaps limits the gaps between arrays below 32 MB, which are about a third of the

@@ -94,3 +94,28 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		require.ErrorContains(t, err, c.want, c.body)
 	}
 }
+
+// TestLongStringsAreRead as short ones, wherever they are.
+func TestLongStringsAreRead(t *testing.T) {
+	long := strings.Repeat("abcd", longString)
+	for p, body := range map[Protocol]string{
+		Chat: `{"messages": [{"role": "user", "content": [{"type": "text", "text": "LONG"}, {"type": "image_url",
+			"image_url": {"url": "data:image/png;base64,LONG"}}]}, {"role": "assistant", "tool_calls": [{"id": "LONG",
+			"function": {"name": "f", "arguments": {"a": "LONG"}}}]}, {"role": "tool", "content": "a \u0001long:0\u0001"}],
+			"stop": "LONG", "tools": [{"name": "f", "description": "LONG", "parameters": {"a": ["LONG"]}}]}`,
+		Responses: `{"input": [{"role": "user", "content": "LONG"}, {"type": "function_call", "arguments": "LONG"},
+			{"type": "function_call_output", "output": "LONG"}, {"type": "item_reference", "id": "LONG"}]}`,
+		Messages: `{"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "LONG"}}]},
+			{"role": "assistant", "content": [{"type": "tool_use", "input": {"a": "LONG"}}]},
+			{"role": "user", "content": [{"type": "tool_result", "content": "LONG"}]}]}`,
+	} {
+		for _, body := range []string{body, strings.Replace(body, "a \\u0001long:0\\u0001", "b", 1)} {
+			decode(t, p, []byte(strings.ReplaceAll(body, "LONG", long)))
+		}
+	}
+	short, texts, err := shorten([]byte(`["`+long+`", "\\\"", "`+long+` "]`), longString)
+	require.NoError(t, err)
+	require.Equal(t, `["\u0001long:0\u0001", "\\\"", "`+long+` "]`, string(short))
+	require.Len(t, texts, 1)
+	require.Equal(t, long, string(texts[0]))
+}

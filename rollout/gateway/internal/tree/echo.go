@@ -169,7 +169,7 @@ func written(text string) (before string, calls []dialect.Call, ok bool) {
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"function"`
 	}
-	if json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &list) != nil {
+	if json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &list) != nil || len(list) == 0 {
 		return text, nil, false
 	}
 	for _, c := range list {

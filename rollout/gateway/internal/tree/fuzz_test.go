@@ -13,7 +13,7 @@ func FuzzPython(f *testing.F) {
 	for _, text := range []string{
 		"Calling tools:\n" + `[{'id': 'c', 'function': {'name': 'f', 'arguments': {'a': 'it\'s \x41\u00e9', 'b': None}}}]`,
 		"x Calling tools:\n" + `[{'function': {'name': "f", 'arguments': "{\"a\": 1}"}}]`, "Calling tools:\n['\\",
-		"Calling tools:\n[True, False",
+		"Calling tools:\n[True, False", "Calling tools:\n[]",
 	} {
 		f.Add(text)
 	}
