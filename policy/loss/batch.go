@@ -1,6 +1,10 @@
 package loss
 
-import "fmt"
+import (
+	"fmt"
+
+	"vagen/internal/floats"
+)
 
 // Float is the storage type of per-token numbers: float32 in training, float64 for full
 // precision. Arithmetic is float64 in both cases.
@@ -72,7 +76,7 @@ func (b *Batch[T]) checkChosen() error {
 		x    []T
 	}{{"chosen", b.Chosen}, {"teacher", b.Teacher}} {
 		for k, v := range c.x {
-			if i := k / (len(c.x) / n); b.Mask[i] && !finite(float64(v)) {
+			if i := k / (len(c.x) / n); b.Mask[i] && !floats.Finite(float64(v)) {
 				return notFinite(c.name, b.Offsets, i, float64(v))
 			}
 		}

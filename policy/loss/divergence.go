@@ -1,6 +1,10 @@
 package loss
 
-import "math"
+import (
+	"math"
+
+	"vagen/internal/floats"
+)
 
 // Choice is which tokens of the vocabulary a loss compares at each position: Batch.Chosen and Batch.Teacher.
 type Choice struct {
@@ -74,7 +78,7 @@ func (d Divergence) check() error {
 		return setting("divergence: %d tokens are compared, want 1 or more", c.K)
 	case !(d.Alpha >= 0 && d.Alpha <= 1):
 		return setting("divergence: Alpha = %v, want 0 to 1", d.Alpha)
-	case !(d.Floor <= 0) || !finite(d.Floor):
+	case !(d.Floor <= 0) || !floats.Finite(d.Floor):
 		return setting("divergence: Floor = %v, want 0 or less", d.Floor)
 	}
 	return nil

@@ -254,7 +254,7 @@ func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope
 		}
 		at := i * (len(r.GradChosen) / len(mask))
 		for k, g := range r.terms.chosenOf(i) {
-			if r.GradChosen[at+k] = factor*w[i]*g + 0; !finite(r.GradChosen[at+k]) {
+			if r.GradChosen[at+k] = factor*w[i]*g + 0; !floats.Finite(r.GradChosen[at+k]) {
 				return notFinite("gradient of a compared token", offsets, i, r.GradChosen[at+k])
 			}
 		}
