@@ -16,9 +16,8 @@ func each2026(t *testing.T, name string, make func(c golden.Case) (*recorded, Es
 	file := "algorithms_2026/" + name + ".json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
-		if r, est := make(c); r != nil {
-			r.compare(t, tally, est, nil)
-		}
+		r, est := make(c)
+		r.compare(t, tally, est, nil)
 	}
 }
 
@@ -153,20 +152,25 @@ func lengthened(t *testing.T, r *recorded) *recorded {
 func TestGoldenReinforceSlime(t *testing.T) {
 	each2026(t, "reinforce_pp_slime", func(c golden.Case) (*recorded, Estimator) {
 		var kind string
-		if golden.Need(t, c.Params, "advantage_estimator", &kind); kind != "reinforce_plus_plus" {
-			return nil, nil // scores come centred, and nothing is summed: there is nothing to estimate
-		}
+		golden.Need(t, c.Params, "advantage_estimator", &kind)
 		r := record(t, c, "log_prob")
 		r.batch.Loss = r.mask(t, "response_mask")
-		penalised(t, r)
+		gamma := r.param(t, "gamma")
+		if kind == "reinforce_plus_plus_baseline" { // every token has the centred score, and nothing is summed
+			for i := range r.batch.Loss {
+				r.batch.Loss[i] = true
+			}
+			gamma = 0
+		}
+		penalised(t, r, gamma == 0)
 		r.Expected["returns"] = r.Expected["raw_advantages"]
 		delete(r.Expected, "raw_advantages")
-		return r, ReinforcePlusPlus{Gamma: r.param(t, "gamma"), Across: true}
+		return r, ReinforcePlusPlus{Gamma: gamma, Across: true}
 	})
 }
 
-// penalised sets the rewards to the scores minus the KL to the reference.
-func penalised(t *testing.T, r *recorded) {
+// penalised sets the rewards to the scores, of a row's last token or of every one, minus the KL to the reference.
+func penalised(t *testing.T, r *recorded, every bool) {
 	t.Helper()
 	ref, width := flat(t, r.Inputs, "ref_log_prob")
 	logProb, _ := flat(t, r.Inputs, "log_prob")
@@ -186,6 +190,14 @@ func penalised(t *testing.T, r *recorded) {
 		}
 	}
 	for row, s := range scores {
+		for i := range width {
+			if every {
+				r.batch.Rewards[row*width+i] += float32(s)
+			}
+		}
+		if every {
+			continue
+		}
 		last := row*width + lastTrue(r.batch.Loss[row*width:(row+1)*width])
 		r.batch.Rewards[last] += float32(s)
 	}

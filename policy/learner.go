@@ -25,6 +25,8 @@ type ScoreRequest struct {
 	Entropy   bool // of the policy's next-token distribution
 
 	SumPiSquared bool // sum of the squares of its probabilities
+
+	Choice loss.Choice // the tokens whose log-probs under the reference policy are returned, for losses that compare them
 }
 
 // Scores are per-token numbers, flat like Rows.Tokens, 0 where they were not requested.
@@ -33,6 +35,12 @@ type ScoreRequest struct {
 // neither.
 type Scores struct {
 	LogProbs, Reference, Values, Entropy, SumPiSquared []float32
+
+	// Chosen are the tokens of a ScoreRequest.Choice, K for each token of the rows, nil for the whole vocabulary, and
+	// Teacher their log-probs under the reference policy. ChosenLogProbs are those under the policy; an Objective reads
+	// them, and Score does not set them.
+	Chosen                  []int32
+	Teacher, ChosenLogProbs []float32
 }
 
 // Batch is the training data of one optimiser step. Every slice is flat like
@@ -52,6 +60,8 @@ type Batch struct {
 
 	OldLogProbs []float32 // under the policy that wrote the rows
 	Reference   []float32 // log-probs under the reference policy
+	Chosen      []int32   // Scores.Chosen and Scores.Teacher, for losses that compare them
+	Teacher     []float32
 	Sampled     []float32 // log-probs when the tokens were sampled; only for losses that say so, see loss.Sampled
 	Advantages  []float32
 	Returns     []float32

@@ -21,6 +21,14 @@ func (o *Objective) PolicyLoss() loss.Policy {
 // batch can be evaluated in parts: see loss.Local.
 func (o *Objective) Local() bool { return o.Imitate || o.CriticOnly || loss.Local(o.PolicyLoss()) }
 
+// Compares returns the number of tokens at each position whose log-probs the policy loss reads: 0 for most losses.
+func (o *Objective) Compares(b *Batch) int {
+	if o.Imitate || o.CriticOnly || loss.ChoiceOf(o.PolicyLoss()).By == "" || len(b.Tokens) == 0 {
+		return 0
+	}
+	return len(b.Teacher) / len(b.Tokens)
+}
+
 // Check returns an error if the policy loss rejects its settings, or the KL is unknown.
 // Errors wrap loss.ErrSetting and loss.ErrUnknown.
 func (o *Objective) Check() error {
@@ -51,8 +59,8 @@ type Evaluation struct {
 	weight, aux, valueWeight, valueClip float64 // sums of weights; valueClip of tokens whose value is clipped
 }
 
-// Slopes are derivatives by what a model returns for each token.
-type Slopes struct{ LogProbs, Entropy, Values []float64 }
+// Slopes are derivatives by what a model returns for each token. Those of Chosen are by Scores.ChosenLogProbs.
+type Slopes struct{ LogProbs, Entropy, Values, Chosen []float64 }
 
 // Eval evaluates the objective for what the model returns for the batch's tokens now, flat like Rows.Tokens. The
 // terms of the policy are left out without LogProbs, that of the critic without Values. Only tokens
@@ -117,7 +125,7 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 		e.Slopes.LogProbs = make([]float64, n)
 		e.Loss, _, _ = e.imitate(b.Weight, s.LogProbs, o.supervised())
 	} else {
-		if err := o.evalLoss(e, b, s.LogProbs); err != nil {
+		if err := o.evalLoss(e, b, s); err != nil {
 			return err
 		}
 		if b.AuxWeight != nil {
@@ -154,22 +162,23 @@ func (o *Objective) evalPolicy(e *Evaluation, b *Batch, s *Scores) error {
 }
 
 // evalLoss evaluates the policy loss.
-func (o *Objective) evalLoss(e *Evaluation, b *Batch, logProbs []float32) error {
+func (o *Objective) evalLoss(e *Evaluation, b *Batch, s *Scores) error {
 	mask := make([]bool, len(b.Tokens))
 	for i, w := range b.Weight {
 		mask[i] = w != 0
 	}
 	var r loss.Result
 	if err := loss.EvalWeighted(&r, o.PolicyLoss(), b.Weight, &loss.Batch[float32]{
-		Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
+		Offsets: b.Offsets, Mask: mask, LogProb: s.LogProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
 		Weight: b.RolloutWeight, Ref: b.Reference, Sampled: b.Sampled, Turn: b.Turn, Seed: b.Seed,
+		Chosen: s.ChosenLogProbs, Teacher: b.Teacher,
 	}); err != nil {
 		return err
 	}
-	e.Loss, e.Slopes.LogProbs, e.Metrics = r.Loss, r.Grad, r.Metrics
+	e.Loss, e.Slopes.LogProbs, e.Slopes.Chosen, e.Metrics = r.Loss, r.Grad, r.GradChosen, r.Metrics
 	for i, m := range mask {
 		if m {
-			e.ApproxKL += float64(b.Weight[i]) * (float64(b.OldLogProbs[i]) - float64(logProbs[i]))
+			e.ApproxKL += float64(b.Weight[i]) * (float64(b.OldLogProbs[i]) - float64(s.LogProbs[i]))
 		}
 	}
 	return nil

@@ -81,6 +81,9 @@ func objectives(t *testing.T) map[string]policy.Objective {
 	options := loss.DefaultOptions()
 	options.DualClip, options.ClipCovRatio, options.ClipCovLow = 3, 0.5, -5
 	for _, name := range loss.Builtin().Names() {
+		if name == "sdft" { // compares tokens of the vocabulary, which these batches do not have
+			continue
+		}
 		p, err := loss.Builtin().New(name, options)
 		require.NoError(t, err)
 		out[name] = policy.Objective{Policy: p, KL: loss.K3, KLCoef: 0.5, EntropyCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.3}

@@ -32,6 +32,8 @@ type batch struct {
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
+	chosen                 []int32            // see policy.Scores; nil unless the loss compares tokens, or all of the vocabulary
+	teacher                []float32          // log-probs that the loss compares, several per token; nil for none
 	squares                []float32          // sums of squared probabilities, nil unless the estimator reads them
 	agents                 []string           // those of adv.Agent
 	baselines              map[string]float64 // of RAE, after the batch
@@ -215,6 +217,15 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 		*column.into = column.from
 	}
 	b.adv.Values = b.values
+	if what.Choice.By == "" {
+		return nil
+	}
+	n := len(b.want)
+	if k := len(s.Teacher); k == 0 || k%n != 0 || what.Choice.K > 0 && (k != n*what.Choice.K || len(s.Chosen) != k) {
+		return fmt.Errorf("train: the learner returned %d chosen tokens and %d log-probs of a teacher for %d of %d tokens",
+			len(s.Chosen), k, what.Choice.K, n)
+	}
+	b.chosen, b.teacher = s.Chosen, s.Teacher
 	return nil
 }
 
@@ -229,14 +240,15 @@ func (b *batch) rowsOf(members map[int]bool) []int {
 	return rows
 }
 
-// slice returns the per-token numbers of some rows.
+// slice returns the numbers of some rows, one or several per token.
 func slice[T any](offsets, rows []int, x []T) []T {
 	if x == nil {
 		return nil
 	}
+	k := len(x) / max(1, offsets[len(offsets)-1])
 	var out []T
 	for _, r := range rows {
-		out = append(out, x[offsets[r]:offsets[r+1]]...)
+		out = append(out, x[k*offsets[r]:k*offsets[r+1]]...)
 	}
 	return out
 }
@@ -288,6 +300,7 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 			out.EchoWeight[i] *= float32(alpha)
 		}
 	}
+	out.Chosen, out.Teacher = slice(off, rows, b.chosen), slice(off, rows, b.teacher)
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
 	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)
 	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)

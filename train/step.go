@@ -148,7 +148,14 @@ func (t *Trainer) assess(
 		return nil, nil, err
 	}
 	clock.last = time.Now()
-	if err := b.score(ctx, t.Learner, &t.Config, entropy, t.methods.spec.Squares); err != nil {
+	aim, err := t.methods.names.Objective(&t.Config, 1, 1)
+	if err != nil {
+		return nil, nil, fmt.Errorf("train: %w", err)
+	}
+	request := policy.ScoreRequest{
+		Entropy: entropy, SumPiSquared: t.methods.spec.Squares, Choice: loss.ChoiceOf(aim.PolicyLoss()),
+	}
+	if err := b.score(ctx, t.Learner, &t.Config, request); err != nil {
 		return nil, nil, err
 	}
 	b.measureMismatch(t.Learner, &t.Config, m)
@@ -178,17 +185,12 @@ func (t *Trainer) layOut(c *Collected) (*batch, error) {
 	return b, nil
 }
 
-// score computes old and reference log-probs and values with the learner, and the entropy
-// where scores are recorded.
-func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, recorded, squares bool) error {
+// score computes what is requested with the learner, and old and reference log-probs and values where the
+// configuration needs them.
+func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, request policy.ScoreRequest) error {
 	bypass := c.Algorithm.Correction.Bypass
-	request := policy.ScoreRequest{
-		LogProbs: !bypass, Values: c.Critic.Kind != "none",
-		Reference: c.UsesReference(),
-		Entropy:   !bypass && recorded, // comes with the log-probs
-
-		SumPiSquared: squares,
-	}
+	request.LogProbs, request.Values, request.Reference = !bypass, c.Critic.Kind != "none", c.UsesReference()
+	request.Entropy = request.Entropy && !bypass // comes with the log-probs
 	if bypass {
 		b.useSampledLogProbs()
 	}

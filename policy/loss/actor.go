@@ -27,6 +27,7 @@ type ActorResult struct {
 	Term                float64   // Policy − EntropyCoef·Entropy + KLCoef·KL
 	Loss                float64   // Term times the factor of Aggregation.Norm
 	GradLogProb         []float64 // ∂Loss/∂log-prob, one per token
+	GradChosen          []float64 // ∂Loss/∂Batch.Chosen; see Result
 	GradEntropy         []float64 // all zero when EntropyCoef is 0
 	Empty               bool      // no token counted; everything is 0
 	Metrics             Metrics   // of the policy loss
@@ -64,7 +65,7 @@ func (r *ActorResult) add(actor Actor) {
 	r.Policy, r.Entropy, r.KL = r.policy.Term, r.entropy.Term, r.kl.Term
 	r.Term = r.Policy - actor.EntropyCoef*r.Entropy + actor.KLCoef*r.KL
 	r.Loss = r.policy.Loss - actor.EntropyCoef*r.entropy.Loss + actor.KLCoef*r.kl.Loss
-	r.Empty, r.Metrics = r.policy.Empty, r.policy.Metrics
+	r.Empty, r.Metrics, r.GradChosen = r.policy.Empty, r.policy.Metrics, r.policy.GradChosen
 	r.GradLogProb, r.GradEntropy = grow(r.GradLogProb, n), grow(r.GradEntropy, n)
 	for i, g := range r.policy.Grad {
 		r.GradLogProb[i] = g + actor.KLCoef*r.kl.Grad[i]

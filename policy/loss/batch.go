@@ -1,5 +1,11 @@
 package loss
 
+import (
+	"fmt"
+
+	"vagen/internal/floats"
+)
+
 // Float is the storage type of per-token numbers: float32 in training, float64 for full
 // precision. Arithmetic is float64 in both cases.
 type Float interface{ float32 | float64 }
@@ -21,6 +27,10 @@ type Batch[T Float] struct {
 	Sampled []T     // log-prob when the token was sampled; only for losses that say so, see [Sampled]
 	Entropy []T     // entropy of the token's distribution; only for the entropy term
 	Turn    []int32 // turn of each counted token, not decreasing inside a row; only for turn losses
+
+	// Chosen are log-probs of several tokens at each position, K per token, and Teacher those of a teacher; only for
+	// losses that compare them, see [ChoiceOf].
+	Chosen, Teacher []T
 
 	// Seed determines the random choices of losses that have any (ClipCov). Equal seeds
 	// and batches give equal losses.
@@ -52,6 +62,25 @@ func (b *Batch[T]) check() error {
 			return err
 		}
 	}
+	return b.checkChosen()
+}
+
+// checkChosen checks the numbers of compared tokens.
+func (b *Batch[T]) checkChosen() error {
+	n := len(b.Mask)
+	if len(b.Chosen) != len(b.Teacher) || len(b.Chosen) > 0 && (n == 0 || len(b.Chosen)%n != 0) {
+		return fmt.Errorf("loss: %d chosen log-probs and %d of the teacher for %d tokens: %w", len(b.Chosen), len(b.Teacher), n, ErrLength)
+	}
+	for _, c := range [...]struct {
+		name string
+		x    []T
+	}{{"chosen", b.Chosen}, {"teacher", b.Teacher}} {
+		for k, v := range c.x {
+			if i := k / (len(c.x) / n); b.Mask[i] && !floats.Finite(float64(v)) {
+				return notFinite(c.name, b.Offsets, i, float64(v))
+			}
+		}
+	}
 	return nil
 }
 
@@ -59,7 +88,7 @@ func (b *Batch[T]) check() error {
 type float64Copy struct {
 	batch                             Batch[float64]
 	logp, old, adv, weight, ref, entr []float64
-	sampled                           []float64
+	sampled, chosen, teacher          []float64
 }
 
 // widen returns the batch in float64: itself if it is float64, else a copy in w's memory.
@@ -77,6 +106,8 @@ func widen[T Float](w *float64Copy, b *Batch[T]) *Batch[float64] {
 		Ref:        convert(&w.ref, b.Ref),
 		Sampled:    convert(&w.sampled, b.Sampled),
 		Entropy:    convert(&w.entr, b.Entropy),
+		Chosen:     convert(&w.chosen, b.Chosen),
+		Teacher:    convert(&w.teacher, b.Teacher),
 		Turn:       b.Turn,
 		Seed:       b.Seed,
 	}

@@ -1,26 +1,34 @@
 package loss
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
-// Distill learns from a teacher, whose log-probs are in Batch.Ref, instead of from advantages. With k the estimate of
-// KL(π‖teacher) from the sampled token, clamped to ±Clamp, the loss is that of Policy with the advantage −k, which has
-// no gradient; without Policy it is k itself. Batch.Advantage is not read.
+// Distill learns from a teacher instead of from advantages. With k the estimate of KL(π‖teacher) from the sampled
+// token, or the divergence of the token's distributions, clamped to ±Clamp, the loss is that of Policy with the
+// advantage −k, which has no gradient; without Policy it is k itself. Batch.Advantage is not read.
 //
 // On-policy distillation: arXiv:2306.13649; verl's distillation_loss has Policy PPO or none, prime-rl's ref_kl K1 and
-// PrimeDPPO with Falling.
+// PrimeDPPO with Falling. TRL's self-distillation is a Divergence, or K1 with Reinforce, and Cap.
 type Distill struct {
-	Policy Policy  // nil: k itself
-	KL     KL      // of the token; not empty
-	Clamp  float64 // bound of |k|; 0 for none
+	Policy Policy     // nil: k itself
+	KL     KL         // reads Batch.Ref; empty with Over
+	Over   Divergence // reads Batch.Chosen and Batch.Teacher
+	Clamp  float64    // bound of |k|; 0 for none
+	Cap    float64    // a token's loss is multiplied by its ratio, at most this, without gradient; 0: not multiplied
 }
 
 // Local reports whether tokens are independent: see [Local].
 func (p Distill) Local() bool { return p.Policy == nil || Local(p.Policy) }
 
-// Teacher reports that p reads Batch.Ref: see [Teacher].
+// Compares implements what [ChoiceOf] asks for.
+func (p Distill) Compares() Choice { return p.Over.Choice }
+
+// Teacher reports that p learns from a teacher: see [Teacher].
 func (Distill) Teacher() bool { return true }
 
-// Teacher reports whether a loss reads Batch.Ref itself: p has a method Teacher() bool that says so.
+// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so.
 func Teacher(p Policy) bool {
 	t, ok := p.(interface{ Teacher() bool })
 	return ok && t.Teacher()
@@ -31,48 +39,96 @@ func (p Distill) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if b.Ref == nil && len(b.Mask) > 0 {
-		return fmt.Errorf("distillation: ref_log_prob: %w", ErrMissing)
+	over := p.Over.Form != ""
+	if err := p.need(b, over); err != nil {
+		return err
 	}
 	f, straight := p.KL.parts()
 	var advantage []float64
 	if p.Policy != nil {
 		advantage = zeros(t.taught.Advantage, len(b.Mask))
 	}
+	var width int
+	if over {
+		t.Chosen = zeros(t.Chosen, len(b.Chosen))
+		width = len(b.Chosen) / max(1, len(b.Mask))
+	}
 	for i, m := range b.Mask {
 		if !m {
 			continue
 		}
-		d := b.LogProb[i] - b.Ref[i]
-		k, slope := f(d)
-		if straight {
+		var k, slope float64
+		chosen := t.Chosen[width*i:][:width]
+		if over {
+			k = p.Over.of(&t.pair, b.Chosen[width*i:][:width], b.Teacher[width*i:][:width], chosen)
+		} else if d := b.LogProb[i] - b.Ref[i]; straight {
+			k, _ = f(d)
 			slope = d
+		} else {
+			k, slope = f(d)
 		}
+		pass := 1.0
 		if p.Clamp > 0 {
-			var pass float64
 			k, pass = clamp(k, -p.Clamp, p.Clamp)
-			slope *= pass
 		}
 		if advantage != nil {
-			advantage[i] = -k
+			advantage[i], pass = -k, 0
 		} else {
-			t.Loss[i], t.Slope[i] = k, slope
+			t.Loss[i], t.Slope[i] = k, pass*slope
+		}
+		for j := range chosen {
+			chosen[j] *= pass
 		}
 	}
-	if p.Policy == nil {
-		return nil
+	if p.Policy != nil {
+		t.taught = *b
+		t.taught.Advantage = advantage
+		if err := p.Policy.Terms(t, &t.taught); err != nil {
+			return err
+		}
 	}
-	t.taught = *b
-	t.taught.Advantage = advantage
-	return p.Policy.Terms(t, &t.taught)
+	p.weigh(t, b, width)
+	return nil
+}
+
+// weigh multiplies the losses by the tokens' ratios, at most Cap.
+func (p Distill) weigh(t *Terms, b *Batch[float64], width int) {
+	for i, m := range b.Mask {
+		if !m || p.Cap == 0 {
+			continue
+		}
+		w := min(math.Exp(clampedRatio(b.LogProb[i]-b.OldLogProb[i])), p.Cap)
+		t.Loss[i], t.Slope[i] = w*t.Loss[i], w*t.Slope[i]
+		for j := range width {
+			t.Chosen[width*i+j] *= w
+		}
+	}
+}
+
+// need returns an error if the teacher's numbers are missing.
+func (p Distill) need(b *Batch[float64], over bool) error {
+	switch {
+	case len(b.Mask) == 0:
+	case over && b.Chosen == nil:
+		return fmt.Errorf("distillation: chosen log-probs: %w", ErrMissing)
+	case !over && b.Ref == nil:
+		return fmt.Errorf("distillation: ref_log_prob: %w", ErrMissing)
+	}
+	return nil
 }
 
 func (p Distill) check() error {
+	if err := notNegative("distillation", bound{"Clamp", p.Clamp}, bound{"Cap", p.Cap}); err != nil {
+		return err
+	}
+	if p.Over != (Divergence{}) {
+		if p.KL != NoKL {
+			return setting("distillation: KL is %q beside a divergence, want one of them", string(p.KL))
+		}
+		return p.Over.check()
+	}
 	if p.KL == NoKL {
 		return setting("distillation: KL is empty, must be set")
 	}
-	if err := p.KL.Check(); err != nil {
-		return err
-	}
-	return notNegative("distillation", bound{"Clamp", p.Clamp})
+	return p.KL.Check()
 }

@@ -37,7 +37,7 @@ func ExampleRegistry_New() {
 	fmt.Println(err)
 	// Output:
 	// {Low:0.2 High:0.2} <nil>
-	// loss: policy loss "turn_gpso": unknown name, did you mean "turn_gspo"? (known: cispo, clip_cov, dppo_kl, dppo_prime, dppo_skyrl, dppo_tv, dro, geo_mean, gmpo, gpg, gspo, ipo, kl_cov, luspo, m2po, opd, ppo, ref_kl, reinforce, sapo, turn_gspo, turn_ppo, vanilla, vespo)
+	// loss: policy loss "turn_gpso": unknown name, did you mean "turn_gspo"? (known: cispo, clip_cov, dppo_kl, dppo_prime, dppo_skyrl, dppo_tv, dro, geo_mean, gmpo, gpg, gspo, ipo, kl_cov, luspo, m2po, opd, ppo, ref_kl, reinforce, sapo, sdft, turn_gspo, turn_ppo, vanilla, vespo)
 }
 
 // Four micro-batches of one row each: the mean of per-row means, as the

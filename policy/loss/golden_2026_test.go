@@ -229,16 +229,18 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	a := Actor{Aggregation: Aggregation{Mode: SeqMeanTokenSum}, KLCoef: number(t, c.Params, "beta")}
 	low, high, delta := number(t, c.Params, "epsilon"), number(t, c.Params, "epsilon_high"), optional(t, c.Params, "delta", 0)
 	b := batch2026[T](t, c, "old_log_prob")
-	if a.Policy = (LUSPO{Low: low, High: high, Delta: delta}); level == "token" { // which is PPO with this aggregation
-		if delta != 0 {
-			return // a bound that PPO does not have
+	a.Policy = LUSPO{Low: low, High: high, Delta: delta}
+	rows := b.Rows()
+	if level == "token" { // as if each token were a row
+		b.Offsets = nil
+		for i := range len(b.Mask) + 1 {
+			b.Offsets = append(b.Offsets, i)
 		}
-		a.Policy = PPO{Low: low, High: high}
 	}
 	if a.KLCoef != 0 {
-		var corrected bool
+		corrected := true
 		if golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected); corrected {
-			return // a KL term whose slope depends on the ratio
+			t.Fatalf("%s: use_bias_correction_kl: a KL term that is multiplied by the ratio is not offered", c.Name)
 		}
 		a.KL, b.Ref = K3, column[T](t, c, "ref_log_prob")
 	}
@@ -248,5 +250,5 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	_, full := count(b.Offsets, b.Mask)
 	got := &Result{Loss: r.Loss, Grad: r.GradLogProb}
-	compare2026(t, tally, c, got, float64(b.Rows())/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
+	compare2026(t, tally, c, got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
 }

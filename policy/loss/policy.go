@@ -58,6 +58,7 @@ var (
 type Terms struct {
 	Loss     []float64 // ℓ; all zero at first
 	Slope    []float64 // ∂ℓ/∂ log-prob of the same token; all zero at first
+	Chosen   []float64 // ∂ℓ/∂ Batch.Chosen, K per token; empty at first, and for losses that do not compare tokens
 	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it writes the clamped value back, for the metrics
 
 	Mode     Mode // fixed aggregation of the loss; "" uses the caller's
@@ -71,12 +72,14 @@ type Terms struct {
 
 	taught Batch[float64] // as Distill gives it to its loss; owns only Advantage
 	score  []float64
+	pair   pair
 }
 
 // reset resets the terms and sets the log-ratios.
 func (t *Terms) reset(b *Batch[float64]) error {
 	n := len(b.LogProb)
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
+	t.Chosen = t.Chosen[:0]
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
 	t.turns = Metrics{}
 	for i, m := range b.Mask {
@@ -103,10 +106,19 @@ func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
 			if b.Mask[i] {
 				t.Loss[i] *= w
 				t.Slope[i] *= w
+				for k := range t.chosenOf(i) {
+					t.chosenOf(i)[k] *= w
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// chosenOf are the derivatives by the numbers in Batch.Chosen of a token.
+func (t *Terms) chosenOf(i int) []float64 {
+	width := len(t.Chosen) / max(1, len(t.Loss))
+	return t.Chosen[i*width:][:width]
 }
 
 // ModeOf returns the fixed aggregation of a loss, or "" if the caller chooses it. Code
@@ -137,6 +149,8 @@ type Result struct {
 	// Grad is ∂Loss/∂log-prob, one entry per token, 0 where the mask is unset.
 	// It is overwritten by the next evaluation.
 	Grad []float64
+	// GradChosen is ∂Loss/∂Batch.Chosen, K numbers per token; empty if the loss does not compare tokens.
+	GradChosen []float64
 	// Empty means that no token counted. Term, Loss and Grad are then 0, because the
 	// formulas would divide by zero; such a micro-batch can be skipped.
 	Empty bool
@@ -220,7 +234,7 @@ func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, sl
 // sum sums per-token losses and slopes with the weights.
 func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope []float64) error {
 	w := r.weights
-	r.Grad = zeros(r.Grad, len(mask))
+	r.Grad, r.GradChosen = zeros(r.Grad, len(mask)), zeros(r.GradChosen, len(r.terms.Chosen))
 	r.Term, r.Empty = 0, true
 	for i, m := range mask {
 		if !m {
@@ -237,6 +251,12 @@ func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope
 		r.Grad[i] = factor*w[i]*slope[i] + 0 // turns −0 into 0
 		if !floats.Finite(r.Grad[i]) {
 			return notFinite("gradient of a token", offsets, i, r.Grad[i])
+		}
+		at := i * (len(r.GradChosen) / len(mask))
+		for k, g := range r.terms.chosenOf(i) {
+			if r.GradChosen[at+k] = factor*w[i]*g + 0; !floats.Finite(r.GradChosen[at+k]) {
+				return notFinite("gradient of a compared token", offsets, i, r.GradChosen[at+k])
+			}
 		}
 	}
 	if r.Loss = factor * r.Term; !floats.Finite(r.Loss) {

@@ -44,9 +44,16 @@ type Single struct {
 	DeltaHigh    float64 `yaml:"delta_high" doc:"dppo_skyrl: largest distance of a token whose advantage is positive"`
 	DPPOType     string  `yaml:"dppo_type" oneof:"binary_tv binary_kl" doc:"dppo_skyrl: how a token's distance is measured: change of its probability, or KL"`
 	M2Threshold  float64 `yaml:"m2_threshold" doc:"m2po: bound of the mean squared difference between log-probs at sampling and before the update; tokens that differ most are dropped until it holds"`
-	DistillKL    string  `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs"`
+	DistillKL    string  `yaml:"distillation_loss_mode" doc:"opd: estimate of the KL to the teacher: k1 (kl), k2 (mse), k3 (low_var_kl) or abs of the sampled token, or forward_kl_topk of the topk tokens that are likeliest for the teacher"`
+	DistillTopK  int     `yaml:"topk" count:"1" doc:"opd with forward_kl_topk: number of compared tokens"`
+	DistillFloor float64 `yaml:"log_prob_min_clamp" doc:"opd with forward_kl_topk: smaller log-probs are raised to this; 0 raises none"`
 	DistillClamp float64 `yaml:"loss_max_clamp" doc:"opd: bound of the estimate of a token; 0 is none"`
 	DistillPG    bool    `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
+	SDFTMode     string  `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
+	SDFTAlpha    float64 `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
+	SDFTTopK     int     `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens"`
+	SDFTTail     bool    `yaml:"distillation_add_tail" doc:"sdft with topk_logits: the other tokens together are one more; false divides by the sum of the compared ones"`
+	SDFTCap      float64 `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
 	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
 
 	// Any loss can be wrapped in an OffPolicyMask.
@@ -64,7 +71,8 @@ func DefaultOptions() Options {
 			KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef, DROBeta: 0.05, MaskLow: 0.2, MaskHigh: 0.2, AdvTau: 1, KLTau: 1e-3,
 			IPOThreshold: 0.1, VESPOKPos: vespo.KPos, VESPOLamPos: vespo.LambdaPos, VESPOKNeg: vespo.KNeg,
 			VESPOLamNeg: vespo.LambdaNeg, DeltaLow: 0.2, DeltaHigh: 0.2, DPPOType: "binary_tv", M2Threshold: 0.04,
-			DistillKL: "k3", DistillClamp: 10, DistillPG: true,
+			DistillKL: "k3", DistillTopK: 128, DistillFloor: -10, DistillClamp: 10, DistillPG: true,
+			SDFTMode: "topk_logits", SDFTAlpha: 0.5, SDFTTopK: 100, SDFTCap: 2,
 		},
 	}
 }
@@ -170,6 +178,9 @@ func losses2026() map[string]byname.Entry[Builder] {
 		}},
 		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl", Value: func(o Options) (Policy, error) {
 			p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
+			if o.DistillKL == "forward_kl_topk" {
+				p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
+			}
 			if o.DistillPG {
 				clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
 				if err := clip.check(); err != nil {
@@ -183,11 +194,46 @@ func losses2026() map[string]byname.Entry[Builder] {
 			inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
 			return Distill{Policy: inner, KL: K1}, inner.check()
 		}},
+		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL", Value: func(o Options) (Policy, error) {
+			p, err := o.selfDistillation()
+			if err != nil {
+				return nil, err
+			}
+			return p, p.check()
+		}},
 		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
 			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
 			return p, p.check()
 		}},
 	}
+}
+
+// selfDistillation is the loss sdft.
+func (o *Options) selfDistillation() (Distill, error) {
+	p := Distill{Cap: o.SDFTCap, Over: Divergence{Choice: Choice{ByStudent, o.SDFTTopK}, Form: Renormalised, Alpha: o.SDFTAlpha}}
+	if o.SDFTTail && o.SDFTMode != "topk_logits" {
+		return p, setting("distillation_add_tail is true, but distillation_mode is %q, want topk_logits", o.SDFTMode)
+	}
+	switch o.SDFTMode {
+	case "full_logits":
+		p.Over.Choice, p.Over.Form = Choice{By: WholeVocabulary}, Whole
+	case "topk_logits":
+		if o.SDFTTail {
+			p.Over.Form = Tail
+		}
+	case "sampled_token":
+		if o.SDFTAlpha != 1 {
+			return p, setting("distillation_alpha is %v, want 1 with distillation_mode sampled_token", o.SDFTAlpha)
+		}
+		p.Over, p.KL, p.Policy = Divergence{}, K1, Reinforce{}
+	case "forward_cross_entropy":
+		p.Over = Divergence{Choice: Choice{ByTeacher, o.SDFTTopK}, Form: CrossEntropy}
+	case "reverse_kl":
+		p.Over.Choice.By, p.Over.Alpha = ByTeacher, 1
+	default:
+		return p, setting("distillation_mode is %q, want full_logits, topk_logits, sampled_token, forward_cross_entropy or reverse_kl", o.SDFTMode)
+	}
+	return p, nil
 }
 
 // Register adds a loss under a name, with a description for Describe. The error

@@ -36,6 +36,7 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"dppo_skyrl": DPPO{Low: 0.2, High: 0.2, Surrogate: true},
 		"opd":        Distill{KL: "k3", Clamp: 10, Policy: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}},
 		"ref_kl":     Distill{KL: K1, Policy: PrimeDPPO{Low: 0.2, AdvTau: 1, KLTau: 1e-3, Falling: true}},
+		"sdft":       Distill{Cap: 2, Over: Divergence{Form: Renormalised, Choice: Choice{ByStudent, 100}, Alpha: 0.5}},
 		"m2po":       M2PO{PPO: PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true}, Threshold: 0.04},
 	} {
 		got, err := Builtin().New(name, o)
@@ -43,8 +44,8 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
 		}
 	}
-	if n := len(Builtin().Names()); n != 24 {
-		t.Errorf("%d names, the table above has 24", n)
+	if n := len(Builtin().Names()); n != 25 {
+		t.Errorf("%d names, the table above has 25", n)
 	}
 }
 

@@ -130,8 +130,7 @@ type DistillConfig struct {
 
 // UsesReference reports whether a run scores tokens with a reference policy.
 func (c *Config) UsesReference() bool {
-	mode := c.Agent.Actor.Loss.Mode
-	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 || mode == "opd" || mode == "ref_kl"
+	return c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward || c.Algorithm.Distill.Coef > 0 || c.Agent.Actor.Loss.taught()
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -9,8 +10,13 @@ import (
 
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
-	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd and ref_kl learn from a teacher"`
+	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
 	loss.Single `yaml:",inline"`
+}
+
+// taught reports whether the loss learns from a teacher instead of from advantages.
+func (l *PolicyLossConfig) taught() bool {
+	return slices.Contains([]string{"opd", "ref_kl", "sdft"}, l.Mode)
 }
 
 // CorrectionConfig corrects for differences between the log-probs of sampling and
@@ -152,7 +158,7 @@ func (v *validator) losses(c *Config, r Registries) {
 // teacher refuses settings that contradict learning from a teacher.
 func (v *validator) teacher(c *Config) {
 	a, d := &c.Agent.Actor, &c.Algorithm.Distill
-	taught := a.Loss.Mode == "opd" || a.Loss.Mode == "ref_kl"
+	taught := a.Loss.taught()
 	who := "{algorithm.distillation.kl_penalty_coef}"
 	if taught {
 		who = "{actor_rollout_ref.actor.policy_loss.loss_mode} " + a.Loss.Mode

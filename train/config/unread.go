@@ -94,6 +94,7 @@ func (c *Config) unreadByEstimator(r Registries) []settings.Unused {
 func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
+	published.Loss.DistillKL = "forward_kl_topk" // which reads all settings of its loss
 	var out []settings.Unused
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil
@@ -128,6 +129,8 @@ func other(value any) any {
 			return 2
 		}
 		return x / 2
+	case int:
+		return x + 1
 	case *float64:
 		return 0.05
 	case string:

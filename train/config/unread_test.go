@@ -97,7 +97,8 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
 		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
 		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg", "dppo_skyrl": "delta_low delta_high dppo_type",
-		"opd":    "clip_ratio_low clip_ratio_c clamp_log_ratio distillation_loss_mode loss_max_clamp use_policy_gradient",
+		"opd":    "clip_ratio_low clip_ratio_c clamp_log_ratio distillation_loss_mode topk log_prob_min_clamp loss_max_clamp use_policy_gradient",
+		"sdft":   "distillation_alpha distillation_topk distillation_add_tail distillation_is_clip",
 		"ref_kl": "dppo_mask_low kl_tau",
 		"m2po":   "clip_ratio_low clip_ratio_c clamp_log_ratio m2_threshold",
 	}
@@ -110,7 +111,9 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
 		"policy_loss.delta": "2", "policy_loss.delta_low": "0.1", "policy_loss.delta_high": "0.1",
 		"policy_loss.dppo_type": "binary_kl", "policy_loss.m2_threshold": "0.1",
-		"policy_loss.distillation_loss_mode": "k1", "policy_loss.loss_max_clamp": "1", "policy_loss.use_policy_gradient": "false",
+		"policy_loss.distillation_loss_mode": "forward_kl_topk", "policy_loss.topk": "5", "policy_loss.log_prob_min_clamp": "-5",
+		"policy_loss.distillation_alpha": "0.7", "policy_loss.distillation_topk": "5", "policy_loss.distillation_add_tail": "true", "policy_loss.distillation_is_clip": "1.5",
+		"policy_loss.loss_max_clamp": "1", "policy_loss.use_policy_gradient": "false",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {
@@ -118,7 +121,7 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		want, known := read[name]
 		require.True(t, known, mode)
 		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
-		if mode == "opd" || mode == "ref_kl" {
+		if mode == "opd" || mode == "ref_kl" || mode == "sdft" {
 			base = append(base, "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T")
 		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)

@@ -21,11 +21,14 @@ type round struct {
 }
 
 func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
-	for _, c := range golden.Cases(t, "algorithms_2026/difficulty_pool.json") {
-		if c.HasTag("gate") {
+	const file = "algorithms_2026/difficulty_pool.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		if c.HasTag("gate") { // rejects groups by their advantages, which draws do not depend on
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
+			tally.Case()
 			var seed uint64
 			var named map[string][2]float64 // limit and weight
 			var tasks, want, pools []string
@@ -66,6 +69,7 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 				}
 			}
 			require.Equal(t, want, drawn)
+			tally.Add(len(want) + len(tasks))
 			got := map[string]int{"pool/unseen": len(tasks) - len(rates)}
 			for _, name := range names {
 				got["pool/"+name] = 0

@@ -158,7 +158,7 @@ func (r *Replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients,
 	n := r.Net
 	s := net.Scope{Dev: n.Dev}
 	defer s.Free()
-	at, slot, target := net.Upload(&s, c.At), net.Upload(&s, c.Slot), net.Upload(&s, c.Target)
+	at, slot, target := net.Upload(&s, c.At), net.Upload(&s, c.Slot), net.Upload(&s, c.Target, c.TargetDims()...)
 	if s.Err != nil {
 		return nil, s.Err
 	}
@@ -179,7 +179,7 @@ func (r *Replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients,
 	if err != nil {
 		return nil, err
 	}
-	slopes := net.Upload(&s, numbers, len(c.At), model.SlopeColumns)
+	slopes := net.Upload(&s, numbers, len(c.At), k.columns())
 	if s.Err != nil {
 		return nil, s.Err
 	}

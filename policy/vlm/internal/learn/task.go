@@ -32,7 +32,7 @@ type task struct {
 	local       bool
 	scores      *net.Scored // of the tokens so far
 
-	slopes []float32          // [tokens, model.SlopeColumns]; nil for a local objective
+	slopes []float32          // [tokens, columns]; nil for a local objective
 	Eval   *policy.Evaluation // of all tokens; nil if it is not finite, or known to another node only
 }
 
@@ -41,6 +41,9 @@ func (l *Learner) NewTask(b *policy.Batch, o *policy.Objective, h *model.Head, c
 	return &task{batch: withoutFirst(b), objective: o, head: h, chunk: chunk, temperature: o.Temperature,
 		local: !h.Tokens || o.Local() && l.Group.knows(o), scores: net.NewScored(h, len(b.Tokens))}
 }
+
+// columns is the number of slopes of a token.
+func (k *task) columns() int { return model.SlopeColumns + k.head.Chosen }
 
 // knows reports whether every node can evaluate the objective.
 func (g *Group) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
@@ -76,7 +79,7 @@ func withoutFirst(b *policy.Batch) *policy.Batch {
 
 // policyScores are scores as an Objective reads them.
 func policyScores(s *net.Scored) *policy.Scores {
-	return &policy.Scores{LogProbs: s.LogProb, Entropy: s.Entropy, Values: s.Value}
+	return &policy.Scores{LogProbs: s.LogProb, Entropy: s.Entropy, Values: s.Value, ChosenLogProbs: s.Chosen}
 }
 
 // at returns the numbers x at some indices; nil for none.
@@ -91,6 +94,18 @@ func at[T any](x []T, indices []int) []T {
 	return out
 }
 
+// wide is at for k numbers at each index.
+func wide(x []float32, indices []int, k int) []float32 {
+	if x == nil {
+		return nil
+	}
+	out := make([]float32, 0, k*len(indices))
+	for _, i := range indices {
+		out = append(out, x[i*k:][:k]...)
+	}
+	return out
+}
+
 // partOf returns some tokens of a batch as one row.
 func partOf(b *policy.Batch, tokens []int) *policy.Batch {
 	f := func(x []float32) []float32 { return at(x, tokens) }
@@ -98,28 +113,30 @@ func partOf(b *policy.Batch, tokens []int) *policy.Batch {
 		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens)},
 		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), EchoWeight: f(b.EchoWeight), OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
 		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight), Sampled: f(b.Sampled),
-		Turn: at(b.Turn, tokens), Seed: b.Seed,
+		Turn: at(b.Turn, tokens), Seed: b.Seed, Teacher: wide(b.Teacher, tokens, len(b.Teacher)/max(1, len(b.Tokens))),
 	}
 }
 
 // slopesOf returns the slopes at some tokens, followed by zeros for n tokens in all.
 func (k *task) slopesOf(tokens []int, n int) ([]float32, error) {
-	out := make([]float32, n*model.SlopeColumns)
+	columns := k.columns()
+	out := make([]float32, n*columns)
 	if !k.local {
 		for i, at := range tokens {
-			copy(out[i*model.SlopeColumns:], k.slopes[at*model.SlopeColumns:][:model.SlopeColumns])
+			copy(out[i*columns:], k.slopes[at*columns:][:columns])
 		}
 		return out, nil
 	}
-	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens), Value: at(k.scores.Value, tokens)}
-	_, err := evaluate(out, k.objective, partOf(k.batch, tokens), s)
+	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens), Value: at(k.scores.Value, tokens),
+		Chosen: wide(k.scores.Chosen, tokens, k.head.Chosen)}
+	_, err := k.evaluateInto(out, partOf(k.batch, tokens), s)
 	return out, err
 }
 
-// evaluate writes the slopes of a batch to out. Scores that are not finite give slopes that are not finite either,
+// evaluateInto writes the slopes of a batch to out. Scores that are not finite give slopes that are not finite either,
 // and no evaluation, so that the step is skipped.
-func evaluate(out []float32, o *policy.Objective, b *policy.Batch, s *net.Scored) (*policy.Evaluation, error) {
-	e, err := o.Eval(b, policyScores(s))
+func (k *task) evaluateInto(out []float32, b *policy.Batch, s *net.Scored) (*policy.Evaluation, error) {
+	e, err := k.objective.Eval(b, policyScores(s))
 	if errors.Is(err, loss.ErrNotFinite) {
 		for i := range out {
 			out[i] = float32(math.NaN())
@@ -131,16 +148,19 @@ func evaluate(out []float32, o *policy.Objective, b *policy.Batch, s *net.Scored
 	}
 	for column, x := range map[int][]float64{model.SlopeLogProb: e.Slopes.LogProbs, model.SlopeEntropy: e.Slopes.Entropy, model.SlopeValue: e.Slopes.Values} {
 		for i, v := range x {
-			out[i*model.SlopeColumns+column] = float32(v)
+			out[i*k.columns()+column] = float32(v)
 		}
+	}
+	for i, v := range e.Slopes.Chosen {
+		out[i/k.head.Chosen*k.columns()+model.SlopeColumns+i%k.head.Chosen] = float32(v)
 	}
 	return e, nil
 }
 
 // evaluate evaluates the objective for the scores of all tokens.
 func (k *task) evaluate() (err error) {
-	k.slopes = make([]float32, len(k.batch.Tokens)*model.SlopeColumns)
-	k.Eval, err = evaluate(k.slopes, k.objective, k.batch, k.scores)
+	k.slopes = make([]float32, len(k.batch.Tokens)*k.columns())
+	k.Eval, err = k.evaluateInto(k.slopes, k.batch, k.scores)
 	return err
 }
 
@@ -164,7 +184,7 @@ func (g *Group) evaluate(ctx context.Context, k *task) error {
 	if id == 0 {
 		return nil
 	}
-	k.slopes = make([]float32, len(k.batch.Tokens)*model.SlopeColumns)
+	k.slopes = make([]float32, len(k.batch.Tokens)*k.columns())
 	if n, err := binary.Decode(all[0], binary.LittleEndian, k.slopes); err != nil || n != len(all[0]) {
 		return fmt.Errorf("vlm: slopes of rank 0: %d bytes for %d numbers: %w", len(all[0]), len(k.slopes), nodes.ErrProtocol)
 	}

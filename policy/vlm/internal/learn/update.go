@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -28,6 +29,9 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	}
 	if c.What.Reference && s.Ref == nil {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a reference policy", backend.ErrOption)
+	}
+	if err := s.checkChoice(c.What.Choice); err != nil {
+		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
 	if c.What.Values && s.CriticSetup.Kind == NoCritic {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", backend.ErrOption)
@@ -50,11 +54,14 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 	out := &policy.Scores{}
 	run := func(l *Learner, h *model.Head) (*net.Scored, error) { return s.scoreWith(ctx, l, h, leaves, c) }
 	what := c.What
-	tokens := what.LogProbs || what.Entropy || what.SumPiSquared
+	tokens := what.LogProbs || what.Entropy || what.SumPiSquared || what.Choice.By == loss.ByStudent
 	shared := what.Values && s.Critic == nil
 	if tokens || shared {
 		h := s.Actor.Net.Head(tokens, shared)
 		h.Squares = what.SumPiSquared
+		if what.Choice.By == loss.ByStudent {
+			h.Top = what.Choice.K
+		}
 		x, err := run(s.Actor, h)
 		if err != nil {
 			return nil, err
@@ -65,16 +72,10 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 		if what.Entropy {
 			out.Entropy = x.Entropy
 		}
-		out.Values, out.SumPiSquared = x.Value, x.Squares
+		out.Values, out.SumPiSquared, out.Chosen = x.Value, x.Squares, integers(x.IDs)
 	}
-	if what.Reference {
-		err := s.Ref.OnDevices(false, func() error {
-			x, err := run(s.Ref, s.Ref.Net.Head(true, false))
-			if err == nil {
-				out.Reference = x.LogProb
-			}
-			return err
-		})
+	if what.Reference || what.Choice.By != "" {
+		err := s.Ref.OnDevices(false, func() error { return s.scoreReference(out, what, leaves, run) })
 		if err != nil {
 			return nil, err
 		}
@@ -94,6 +95,64 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 	return out, nil
 }
 
+// scoreReference scores with the reference policy: the written tokens, and those that a loss compares.
+func (s *Sets) scoreReference(
+	out *policy.Scores, what policy.ScoreRequest, leaves [][]*net.Pack,
+	run func(*Learner, *model.Head) (*net.Scored, error),
+) error {
+	h := s.Ref.Net.Head(true, false)
+	switch what.Choice.By {
+	case loss.ByTeacher:
+		h.Top = what.Choice.K
+	case loss.ByStudent:
+		h.Chosen = what.Choice.K
+		net.Choose(net.Flat(leaves), out.Chosen, h.Chosen)
+		defer net.Choose(net.Flat(leaves), nil, 0)
+	case loss.WholeVocabulary:
+		h.Chosen = s.Net.Cfg.Text.Vocab
+	}
+	x, err := run(s.Ref, h)
+	if err != nil {
+		return err
+	}
+	if what.Reference {
+		out.Reference = x.LogProb
+	}
+	if out.Teacher = x.Chosen; h.Top > 0 {
+		out.Chosen = integers(x.IDs)
+	}
+	return nil
+}
+
+// integers converts token ids, which are exact in float32 below 2^24; nil stays nil.
+func integers(x []float32) []int32 {
+	if x == nil {
+		return nil
+	}
+	out := make([]int32, len(x))
+	for i, v := range x {
+		out[i] = int32(v)
+	}
+	return out
+}
+
+// checkChoice refuses tokens that cannot be compared.
+func (s *Sets) checkChoice(c loss.Choice) error {
+	size := s.Net.Cfg.Text.Vocab
+	switch {
+	case c.By == "":
+		return nil
+	case s.Ref == nil:
+		return fmt.Errorf("%w: the model was opened without a reference policy", backend.ErrOption)
+	case s.Ref.Net.Cfg.Text.Vocab != size:
+		return fmt.Errorf("%w: tokens of the vocabulary are compared, of which the policy has %d and the teacher %d",
+			backend.ErrOption, size, s.Ref.Net.Cfg.Text.Vocab)
+	case c.By != loss.WholeVocabulary && (c.K < 1 || c.K > size):
+		return fmt.Errorf("%w: %d tokens are compared at each position, must be 1 to %d", backend.ErrOption, c.K, size)
+	}
+	return nil
+}
+
 // scoreWith scores the tokens of a call with a head of one set of weights.
 func (s *Sets) scoreWith(
 	ctx context.Context, l *Learner, h *model.Head, leaves [][]*net.Pack, c *ScoreCall,
@@ -105,7 +164,7 @@ func (s *Sets) scoreWith(
 		}
 	}
 	err := errors.Join(net.CheckFinite("log-probs", x.LogProb), net.CheckFinite("entropies", x.Entropy),
-		net.CheckFinite("values", x.Value))
+		net.CheckFinite("values", x.Value), net.CheckFinite("log-probs of chosen tokens", x.Chosen))
 	if err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
@@ -141,11 +200,34 @@ func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
 	if err := c.check(s.CriticSetup.Kind); err != nil {
 		return policy.Stats{}, err
 	}
+	if err := s.checkChosen(c); err != nil {
+		return policy.Stats{}, fmt.Errorf("vlm: update: %w", err)
+	}
 	if err := s.sendLearning(ctx, c); err != nil {
 		return policy.Stats{}, err
 	}
 	stats, err := s.learn(s.Group.Whole(ctx), c)
 	return stats, s.Group.Failed(err)
+}
+
+// checkChosen checks the tokens that the loss of a call compares.
+func (s *Sets) checkChosen(c *Call) error {
+	if !c.Accumulate {
+		return nil
+	}
+	size, k, b := s.Net.Cfg.Text.Vocab, c.Objective.Compares(c.Batch), c.Batch
+	if k > 0 && b.Chosen == nil && k != size {
+		return fmt.Errorf("Chosen is missing, and Teacher has %d numbers per token for a vocabulary of %d", k, size)
+	}
+	if k > 0 && b.Chosen != nil && len(b.Chosen) != len(b.Teacher) {
+		return fmt.Errorf("Chosen has %d tokens, Teacher %d log-probs", len(b.Chosen), len(b.Teacher))
+	}
+	for i, id := range b.Chosen {
+		if k > 0 && (id < 0 || int(id) >= size) {
+			return fmt.Errorf("Chosen: entry %d is token %d, must be 0 to %d", i, id, size-1)
+		}
+	}
+	return nil
 }
 
 // learn is Learn on this rank.
@@ -160,6 +242,9 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 	value := o.ValueCoef > 0 && !o.Imitate
 	if !c.Accumulate || !o.CriticOnly {
 		head := s.Net.Head(true, value && s.CriticSetup.Kind == SharedCritic)
+		if c.Accumulate {
+			head.Chosen = o.Compares(c.Batch)
+		}
 		if stats.GradNorm, err = s.learnWith(ctx, s.Actor, head, c, c.Optimizer.Rate, &stats); err != nil {
 			return stats, err
 		}
@@ -189,6 +274,7 @@ func (s *Sets) learnWith(
 		if err != nil {
 			return 0, err
 		}
+		net.Choose(net.Flat(leaves), c.Batch.Chosen, h.Chosen)
 		if err := l.Accumulate(ctx, k, leaves); err != nil {
 			return 0, err
 		}

@@ -13,6 +13,8 @@ type Head struct {
 	Tokens  bool // has an output head
 	Value   bool // has a value head
 	Squares bool // Forward sums the squares of the probabilities of all tokens
+	Top     int  // Forward returns the most likely tokens, this many
+	Chosen  int  // Forward returns the log-probs of this many tokens: all of the vocabulary, or those after the target
 }
 
 // HeadWeights are a head's parameters. Table [vocab, hidden] may be the
@@ -49,6 +51,9 @@ func (h *Head) Weights(in []*Node) HeadWeights {
 type HeadOutput struct {
 	LogProb, Entropy, Value, Squares *Node // [n] float32
 
+	Chosen *Node // [n, Chosen or Top] float32: log-probs
+	IDs    *Node // [n, Top] float32: the most likely tokens, falling
+
 	// What Backward needs besides: logits [n, vocab], not divided by the temperature, in the type of
 	// computation, and the logarithm of their exponentials' sum at the temperature [n] float32.
 	Logits, LogSum *Node
@@ -57,7 +62,7 @@ type HeadOutput struct {
 // Scores returns the results that the head has, in order.
 func (o HeadOutput) Scores() []*Node {
 	var out []*Node
-	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value, o.Squares} {
+	for _, n := range []*Node{o.LogProb, o.Entropy, o.Value, o.Squares, o.Chosen, o.IDs} {
 		if n != nil {
 			out = append(out, n)
 		}
@@ -73,8 +78,8 @@ func (o HeadOutput) Kept() []*Node {
 	return []*Node{o.Entropy, o.Logits, o.LogSum}
 }
 
-// Forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32
-// are the tokens whose log-probs it computes: those that follow the positions.
+// Forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32 are the tokens whose log-probs it
+// computes: those that follow the positions. With chosen tokens it is [n, 1+Chosen], unless they are all.
 func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutput {
 	var o HeadOutput
 	normed := rmsNorm(takeRows(x, at), w.Norm, h.Eps, h.PlusOne)
@@ -86,11 +91,22 @@ func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutp
 		sum := ReduceAndKeep(e, ReduceSum, -1)
 		n := dim(logits, 0)
 		o.LogSum = Reshape(Add(Log(sum), top), n)
-		own := ReduceSum(where(hot(target, logits), logits), -1)
+		label, chosen := h.targets(target)
+		own := ReduceSum(where(hot(label, logits), logits), -1)
 		mean := Reshape(Div(ReduceAndKeep(Mul(e, logits), ReduceSum, -1), sum), n)
 		o.LogProb, o.Entropy = Sub(own, o.LogSum), Sub(o.LogSum, mean)
 		if h.Squares {
 			o.Squares = Reshape(Div(ReduceAndKeep(Mul(e, e), ReduceSum, -1), Mul(sum, sum)), n)
+		}
+		all := Reshape(o.LogSum, n, 1)
+		switch {
+		case h.Top > 0:
+			top, ids := TopK(logits, h.Top, -1)
+			o.Chosen, o.IDs = Sub(top, all), f32(ids)
+		case chosen != nil:
+			o.Chosen = Sub(Reshape(Gather(logits, chosen), n, h.Chosen), all)
+		case h.Chosen > 0:
+			o.Chosen = Sub(logits, all)
 		}
 	}
 	if h.Value {
@@ -98,6 +114,18 @@ func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutp
 		o.Value = Reshape(v, dim(v, 0))
 	}
 	return o
+}
+
+// targets divides the tokens that Forward reads into those that follow and the chosen ones, as indices [n·Chosen, 2] of
+// logits; nil for none, and for all.
+func (h *Head) targets(target *Node) (label, chosen *Node) {
+	if target.Rank() == 1 {
+		return target, nil
+	}
+	n := dim(target, 0)
+	row := Iota(target.Graph(), shape(dtypes.Int32, n, h.Chosen), 0)
+	both := Stack([]*Node{row, columns(target, 1, 1+h.Chosen)}, -1)
+	return Reshape(columns(target, 0, 1), n), Reshape(both, n*h.Chosen, 2)
 }
 
 // hot marks the target's column in each row of the logits.
@@ -117,7 +145,7 @@ const (
 	SlopeColumns
 )
 
-// Backward maps slopes [n, SlopeColumns] float32 to the gradients of x and of the parameters, in the order of
+// Backward maps slopes [n, SlopeColumns+Chosen] float32 to the gradients of x and of the parameters, in the order of
 // HeadWeights.List. x, at, target and temperature are those of Forward, kept is its Kept. slot [tokens] int32 is
 // the inverse of at: the index of each token among the positions, n for none. The gradient of x is added to dx.
 func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node) (*Node, []*Node) {
@@ -132,8 +160,22 @@ func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes,
 		probs := Exp(Sub(logits, logSum))
 		// ∂log-prob = hot − p, ∂entropy = −p·(log p + entropy)
 		byEntropy := Mul(slope(SlopeEntropy), Add(Sub(logits, logSum), entropy))
-		dz := Neg(Mul(probs, Add(byEntropy, slope(SlopeLogProb))))
-		dz = Add(dz, where(hot(target, logits), BroadcastToShape(slope(SlopeLogProb), dz.Shape())))
+		label, chosen := h.targets(target)
+		total := Add(byEntropy, slope(SlopeLogProb))
+		var byChosen *Node
+		if h.Chosen > 0 {
+			byChosen = columns(slopes, SlopeColumns, SlopeColumns+h.Chosen)
+			total = Add(total, ReduceAndKeep(byChosen, ReduceSum, -1))
+		}
+		dz := Neg(Mul(probs, total))
+		dz = Add(dz, where(hot(label, logits), BroadcastToShape(slope(SlopeLogProb), dz.Shape())))
+		switch {
+		case byChosen == nil:
+		case chosen == nil:
+			dz = Add(dz, byChosen)
+		default:
+			dz = ScatterSum(dz, chosen, Reshape(byChosen, n*h.Chosen), false, false)
+		}
 		dn, g.Table, _ = linearBack(cast(Div(dz, temperature), normed.DType()), normed, w.Table, false)
 	}
 	if h.Value {

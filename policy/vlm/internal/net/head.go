@@ -33,7 +33,7 @@ func (n *Net) HeadInputs(h *model.Head, w *Parts) []*device.Array {
 
 // Chunk is a part of a pack's scored tokens.
 type Chunk struct {
-	At, Target []int32
+	At, Target []int32 // Target is [size, 1+chosen tokens]
 	Slot       []int32 // [positions]: index in the chunk, or size
 	From, To   int     // of pack.at
 }
@@ -51,9 +51,12 @@ func (p *Pack) Chunks(size int) []Chunk {
 	var out []Chunk
 	for from := 0; from < len(p.At); from += size {
 		to := min(from+size, len(p.At))
-		c := Chunk{At: make([]int32, size), Target: make([]int32, size), From: from, To: to}
+		c := Chunk{At: make([]int32, size), Target: make([]int32, size*(1+p.perToken)), From: from, To: to}
 		copy(c.At, p.At[from:to])
-		copy(c.Target, p.target[from:to])
+		for i, target := range p.target[from:to] {
+			c.Target[i*(1+p.perToken)] = target
+			copy(c.Target[i*(1+p.perToken)+1:], p.chosen[p.Source[from+i]*p.perToken:][:p.perToken])
+		}
 		c.Slot = make([]int32, p.Size())
 		for i := range c.Slot {
 			c.Slot[i] = int32(size)
@@ -66,6 +69,24 @@ func (p *Pack) Chunks(size int) []Chunk {
 	return out
 }
 
+// Choose sets the tokens of the vocabulary that heads compare: k for each token of the rows; nil for none.
+func Choose(packs []*Pack, tokens []int32, k int) {
+	if tokens == nil {
+		k = 0
+	}
+	for _, p := range packs {
+		p.chosen, p.perToken = tokens, k
+	}
+}
+
+// TargetDims are the dimensions of a chunk's targets.
+func (c *Chunk) TargetDims() []int {
+	if len(c.Target) == len(c.At) {
+		return []int{len(c.At)}
+	}
+	return []int{len(c.At), len(c.Target) / len(c.At)}
+}
+
 // SizeClass rounds n up to least times a power of two: every size means another
 // executable, and a chunk's tokens are cheap.
 func SizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/least)) }
@@ -73,28 +94,41 @@ func SizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/l
 // Scored are the head's outputs at a pack's scored tokens.
 type Scored struct {
 	LogProb, Entropy, Value, Squares []float32
+	Chosen, IDs                      []float32 // several per token
 }
 
 // NewScored returns room for a head's outputs at n tokens.
 func NewScored(h *model.Head, n int) *Scored {
 	s := &Scored{}
 	for _, x := range s.columns(h) {
-		*x = make([]float32, n)
+		*x.to = make([]float32, n*x.width)
 	}
 	return s
 }
 
+// column are the outputs of one kind, width for each token.
+type column struct {
+	to    *[]float32
+	width int
+}
+
 // columns are the outputs of a head, in order.
-func (s *Scored) columns(h *model.Head) []*[]float32 {
-	var out []*[]float32
+func (s *Scored) columns(h *model.Head) []column {
+	var out []column
 	if h.Tokens {
-		out = append(out, &s.LogProb, &s.Entropy)
+		out = append(out, column{&s.LogProb, 1}, column{&s.Entropy, 1})
 	}
 	if h.Value {
-		out = append(out, &s.Value)
+		out = append(out, column{&s.Value, 1})
 	}
 	if h.Squares {
-		out = append(out, &s.Squares)
+		out = append(out, column{&s.Squares, 1})
+	}
+	if k := max(h.Top, h.Chosen); k > 0 {
+		out = append(out, column{&s.Chosen, k})
+	}
+	if h.Top > 0 {
+		out = append(out, column{&s.IDs, h.Top})
 	}
 	return out
 }
@@ -104,7 +138,8 @@ func (s *Scored) Scatter(tokens []int, h *model.Head, out *Scored) {
 	from, to := s.columns(h), out.columns(h)
 	for k := range from {
 		for i, at := range tokens {
-			(*to[k])[at] = (*from[k])[i]
+			w := to[k].width
+			copy((*to[k].to)[at*w:][:w], (*from[k].to)[i*w:])
 		}
 	}
 }
@@ -112,7 +147,9 @@ func (s *Scored) Scatter(tokens []int, h *model.Head, out *Scored) {
 // Each calls f for every output at a token.
 func (s *Scored) Each(h *model.Head, at int, f func(x *float32)) {
 	for _, x := range s.columns(h) {
-		f(&(*x)[at])
+		for i := range x.width {
+			f(&(*x.to)[at*x.width+i])
+		}
 	}
 }
 
@@ -127,7 +164,7 @@ func (n *Net) ScoreTrace(h *model.Head, w *Parts, t *Trace, chunkSize int, tempe
 		return nil, err
 	}
 	for _, c := range t.Pack.Chunks(chunkSize) {
-		at, target := Upload(&s, c.At), Upload(&s, c.Target)
+		at, target := Upload(&s, c.At), Upload(&s, c.Target, c.TargetDims()...)
 		if s.Err != nil {
 			return nil, s.Err
 		}
@@ -147,7 +184,7 @@ func (n *Net) ScoreTrace(h *model.Head, w *Parts, t *Trace, chunkSize int, tempe
 func (s *Scored) Read(h *model.Head, from []*device.Array, n int) error {
 	for i, dst := range s.columns(h) {
 		var err error
-		if *dst, err = appendRead(*dst, from[i], n); err != nil {
+		if *dst.to, err = appendRead(*dst.to, from[i], n*dst.width); err != nil {
 			return err
 		}
 	}

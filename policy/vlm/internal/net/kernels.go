@@ -226,8 +226,8 @@ func (k *Kernels) runBackward(l model.Layer, group *model.Group, in []*Node, acc
 	return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 }
 
-// Score: head weights, x, at [c], target [c], temperature [1] → log-probs, entropies, values (those that the head
-// has), and with train what headBack reads besides.
+// Score: head weights, x, at [c], target (see Head.Forward), temperature [1] → the scores that the head has,
+// and with train what headBack reads besides.
 func (k *Kernels) Score(h *model.Head, train bool) *device.Program {
 	return k.Program(fmt.Sprintf("score %+v train=%v", *h, train), func(in []*Node) []*Node {
 		a := Args{in}
@@ -252,7 +252,7 @@ func headParams(h *model.Head) int {
 	return n
 }
 
-// HeadBack: head weights, x, at [c], slot [n], target [c], temperature [1], slopes [c, SlopeColumns], dx [n, hidden],
+// HeadBack: head weights, x, at [c], slot [n], target, temperature [1], slopes [c, SlopeColumns+Chosen], dx [n, hidden],
 // what score keeps (see KeptOf), [acc …] → dx, grads of the slots….
 func (k *Kernels) HeadBack(h *model.Head, slots []headSlot) *device.Program {
 	trained := make([]int, len(slots))

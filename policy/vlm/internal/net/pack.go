@@ -28,6 +28,9 @@ type Pack struct {
 	At     []int32 // position in the pack from which it is predicted
 	target []int32 // the token
 	Source []int   // its index in Rows.Tokens
+
+	chosen   []int32 // see Choose; flat like Rows.Tokens
+	perToken int
 }
 
 // Size is the number of positions, padding included.

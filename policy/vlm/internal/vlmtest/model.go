@@ -41,6 +41,7 @@ type Options struct {
 
 	Critic, CriticPath                  string // "" is none
 	Reference, OffloadReference         bool
+	TeacherDir                          string // folder of the reference; "" is the policy
 	OffloadCritic, ZeroValueHead        bool
 	OffloadMoments                      bool
 	OffloadCriticMoments                bool
@@ -129,6 +130,16 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	if m.opened.Divided {
 		parts = m.opened.Parts
 	}
+	var teacher *model.Config
+	if o.TeacherDir != "" {
+		raw, err := regular.ReadFile(filepath.Join(o.TeacherDir, "config.json"))
+		if err != nil {
+			return err
+		}
+		if teacher, err = model.ParseConfig(raw); err != nil {
+			return err
+		}
+	}
 	spec := *m.Cfg
 	spec.Value = o.Critic == learn.SharedCritic
 	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
@@ -138,8 +149,9 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 		Adapter: adapter, StoredAdapter: o.Adapter,
 		CriticSetup: learn.CriticSetup{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
-		Batching:  learn.Batching{Tokens: cmp.Or(o.MicroTokens, 128), Rows: o.MicroRows, HeadTokens: cmp.Or(o.HeadTokens, 64)},
-		Seed:      o.Seed,
+		Batching: learn.Batching{Tokens: cmp.Or(o.MicroTokens, 128), Rows: o.MicroRows, HeadTokens: cmp.Or(o.HeadTokens, 64)},
+		Seed:     o.Seed,
+		Teacher:  teacher, TeacherDir: o.TeacherDir,
 		Reference: o.Reference, OffloadReference: o.OffloadReference, OffloadMoments: o.OffloadMoments,
 		Picture: m.Text.Picture, Prepare: func(*policy.Batch) { m.Gen.DropSessions() }, Log: log,
 	})

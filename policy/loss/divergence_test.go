@@ -1,0 +1,163 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"vagen/internal/rng"
+)
+
+// everyDivergence are divergences of all forms.
+func everyDivergence() (out []Divergence) {
+	for _, alpha := range []float64{0, 0.3, 1} {
+		out = append(out, Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary}, Alpha: alpha},
+			Divergence{Form: Renormalised, Choice: Choice{ByStudent, 4}, Alpha: alpha},
+			Divergence{Form: Tail, Choice: Choice{ByTeacher, 4}, Alpha: alpha})
+	}
+	return append(out, Divergence{Form: Raised, Choice: Choice{ByTeacher, 4}, Floor: -3},
+		Divergence{Form: CrossEntropy, Choice: Choice{ByTeacher, 4}})
+}
+
+// comparedBatch is a random batch with the log-probs of four tokens at each position, which are the whole vocabulary
+// or half of the probability.
+func comparedBatch(seed uint64, d Divergence) *Batch[float64] {
+	b := randomBatch(seed)
+	r := rng.New(seed, rng.Script)
+	for _, m := range b.Mask {
+		for _, column := range []*[]float64{&b.Chosen, &b.Teacher} {
+			x := []float64{3 * r.NormFloat64(), r.NormFloat64(), r.NormFloat64(), -4 * r.Float64()}
+			by := logSum(x)
+			if d.Form != Whole {
+				by += math.Log(1 + r.Float64())
+			}
+			if !m {
+				by = math.NaN()
+			}
+			shift(x, by)
+			*column = append(*column, x...)
+		}
+	}
+	return b
+}
+
+// TestDivergencesHaveTheSlopesOfTheirValues by finite differences of every compared log-prob.
+func TestDivergencesHaveTheSlopesOfTheirValues(t *testing.T) {
+	for _, d := range everyDivergence() {
+		t.Run(fmt.Sprint(d.Form, d.Alpha), func(t *testing.T) {
+			p := Distill{Over: d, Clamp: 2, Cap: 1.1}
+			b := comparedBatch(5, d)
+			got := mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}, b)
+			checked := 0
+			for k, x := range b.Chosen {
+				if !b.Mask[k/4] {
+					if got.GradChosen[k] != 0 {
+						t.Errorf("token %d does not count but has gradient %v", k/4, got.GradChosen[k])
+					}
+					continue
+				}
+				var at [3]float64
+				for i := range at {
+					b.Chosen[k] = x + float64(i-1)*step
+					at[i] = mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}, b).Loss
+				}
+				b.Chosen[k] = x
+				if left, right := (at[1]-at[0])/step, (at[2]-at[1])/step; math.Abs(left-right) < 1e-3*(1+math.Abs(left)) {
+					near(t, "gradient", got.GradChosen[k], (left+right)/2, 1e-4)
+					checked++
+				}
+			}
+			if checked < 40 || slices.ContainsFunc(got.Grad, func(g float64) bool { return g != 0 }) {
+				t.Errorf("%d slopes away from kinks; by the written token %v", checked, got.Grad)
+			}
+		})
+	}
+}
+
+// TestDivergencesAreDistances: 0 only between equal distributions, and the mirror image with the roles exchanged.
+func TestDivergencesAreDistances(t *testing.T) {
+	for _, d := range everyDivergence() {
+		if d.Form == Raised || d.Form == CrossEntropy {
+			continue
+		}
+		b := comparedBatch(9, d)
+		mirror := d
+		mirror.Alpha = 1 - d.Alpha
+		slope := make([]float64, 4)
+		for i, m := range b.Mask {
+			if !m {
+				continue
+			}
+			s, u := b.Chosen[4*i:][:4], b.Teacher[4*i:][:4]
+			value := d.of(&pair{}, s, u, slope)
+			if !(value > 0) {
+				t.Errorf("%v: %v", d, value)
+			}
+			near(t, "exchanged", mirror.of(&pair{}, u, s, slope), value, 1e-9)
+			near(t, "of equals", d.of(&pair{}, s, s, slope), 0, 1e-12)
+			for _, g := range slope {
+				if d.Form != Whole {
+					near(t, "slope between equals", g, 0, 1e-9)
+				}
+			}
+		}
+	}
+}
+
+// TestAdvantagesFromADivergence do not depend on the derivatives: the loss is PPO's with the negative divergence.
+func TestAdvantagesFromADivergence(t *testing.T) {
+	d := Divergence{Form: Raised, Choice: Choice{ByTeacher, 4}, Floor: -3}
+	b := comparedBatch(3, d)
+	got := mustEval(t, Distill{Over: d, Clamp: 0.5, Policy: LegacyPPO()}, Aggregation{}, b)
+	want := *b
+	want.Advantage = slices.Clone(b.Advantage)
+	for i, m := range b.Mask {
+		if m {
+			want.Advantage[i] = -min(0.5, d.of(&pair{}, b.Chosen[4*i:][:4], b.Teacher[4*i:][:4], make([]float64, 4)))
+		}
+	}
+	ppo := mustEval(t, LegacyPPO(), Aggregation{}, &want)
+	near(t, "loss", got.Loss, ppo.Loss, 1e-12)
+	if !slices.Equal(got.Grad, ppo.Grad) || slices.ContainsFunc(got.GradChosen, func(g float64) bool { return g != 0 }) {
+		t.Errorf("gradient %v, by compared tokens %v, want %v and none", got.Grad, got.GradChosen, ppo.Grad)
+	}
+}
+
+// TestWhatDivergencesRefuse names the setting or the column.
+func TestWhatDivergencesRefuse(t *testing.T) {
+	ok := Divergence{Form: Tail, Choice: Choice{ByTeacher, 4}}
+	with := func(f func(*Divergence)) Policy { d := ok; f(&d); return Distill{Over: d} }
+	for want, p := range map[string]Policy{
+		"Form is \"\"":                  with(func(d *Divergence) { d.Form = "" }),
+		"Alpha = 2, want 0 to 1":        with(func(d *Divergence) { d.Alpha = 2 }),
+		"Alpha = 1, want 0 with raised": with(func(d *Divergence) { d.Form, d.Alpha = Raised, 1 }),
+		"Floor = 1":                     with(func(d *Divergence) { d.Floor = 1 }),
+		"0 tokens are compared":         with(func(d *Divergence) { d.Choice.K = 0 }),
+		"chosen by \"\"":                with(func(d *Divergence) { d.Choice.By = "" }),
+		"want all of the vocabulary":    with(func(d *Divergence) { d.Form = Whole }),
+		"KL is \"kl\" beside":           Distill{KL: K1, Over: ok},
+		"Cap = -1":                      Distill{KL: K1, Cap: -1},
+	} {
+		_, err := ModeOf(p)
+		if !errors.Is(err, ErrSetting) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	var r Result
+	b := comparedBatch(1, ok)
+	b.Chosen[4*slices.Index(b.Mask, true)+1] = math.Inf(-1)
+	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrNotFinite) {
+		t.Error(err)
+	}
+	b.Chosen = b.Chosen[1:]
+	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrLength) {
+		t.Error(err)
+	}
+	b.Chosen, b.Teacher = nil, nil
+	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrMissing) {
+		t.Error(err)
+	}
+}

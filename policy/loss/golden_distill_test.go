@@ -1,0 +1,317 @@
+package loss
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+// vocab are recorded logits as log-probs over the vocabulary.
+type vocab struct {
+	logProb []float64 // positions × size
+	size    int
+}
+
+func logSoftmax(t *testing.T, c golden.Case, name string, temperature float64) vocab {
+	t.Helper()
+	var z cube
+	golden.Need(t, c.Inputs, name, &z)
+	x, size := flatCube[float64](z)
+	for i := range x {
+		x[i] /= temperature
+	}
+	for at := 0; at < len(x); at += size {
+		shift(x[at:at+size], logSum(x[at:at+size]))
+	}
+	return vocab{x, size}
+}
+
+// at returns the log-probs of some tokens at each position.
+func (v vocab) at(ids [][]int) (out []float64) {
+	for i, list := range ids {
+		for _, id := range list {
+			out = append(out, v.logProb[i*v.size+id])
+		}
+	}
+	return out
+}
+
+// top returns the k most likely tokens of each position.
+func (v vocab) top(k int) (out [][]int) {
+	for at := 0; at < len(v.logProb); at += v.size {
+		ids := all(v.size)
+		slices.SortStableFunc(ids, func(a, b int) int { return cmp.Compare(v.logProb[at+b], v.logProb[at+a]) })
+		out = append(out, ids[:k])
+	}
+	return out
+}
+
+func all(n int) (out []int) {
+	for i := range n {
+		out = append(out, i)
+	}
+	return out
+}
+
+// slopes returns the gradient by logits that were divided by a temperature.
+func (v vocab) slopes(grad []float64, ids [][]int, temperature float64) []float64 {
+	out, k := make([]float64, len(v.logProb)), 0
+	for i, list := range ids {
+		total := 0.0
+		for _, id := range list {
+			out[i*v.size+id] += grad[k] / temperature
+			total, k = total+grad[k], k+1
+		}
+		for id, p := range v.logProb[i*v.size:][:v.size] {
+			out[i*v.size+id] -= math.Exp(p) * total / temperature
+		}
+	}
+	return out
+}
+
+// compared is a case with logits: the tokens that are compared, and the batch with their log-probs.
+type compared struct {
+	student, teacher vocab
+	ids              [][]int
+	batch            Batch[float64]
+}
+
+// logitsOf reads the student, and the teacher if there is one.
+func logitsOf(t *testing.T, c golden.Case, temperature float64) *compared {
+	t.Helper()
+	out := &compared{student: logSoftmax(t, c, "student_logits", temperature)}
+	if _, ok := c.Inputs["teacher_logits"]; ok {
+		out.teacher = logSoftmax(t, c, "teacher_logits", temperature)
+	}
+	mask := input(t, c, "response_mask")
+	zeros := make([]float64, len(mask.mask()))
+	out.batch = Batch[float64]{Offsets: mask.offsets(), Mask: mask.mask(), LogProb: zeros, OldLogProb: zeros, Advantage: zeros}
+	return out
+}
+
+// choose sets the compared tokens.
+func (x *compared) choose(ids [][]int) {
+	x.ids, x.batch.Chosen, x.batch.Teacher = ids, x.student.at(ids), x.teacher.at(ids)
+}
+
+// compare compares the sum of the tokens' losses, each with its weight, and the gradient by the logits.
+func (x *compared) compare(t *testing.T, tally *golden.Tally, c golden.Case, p Policy, weights []float64, temperature float64) *Result {
+	t.Helper()
+	var got Result
+	if err := EvalWeighted(&got, p, weights, &x.batch); err != nil {
+		t.Fatal(err)
+	}
+	tally.Float(t, "loss", got.Loss, number(t, c.Expected, "loss"), c.Tolerance)
+	if _, ok := c.Expected["grad_logits"]; ok {
+		grad := x.student.slopes(got.GradChosen, x.ids, temperature)
+		golden.Floats(t, tally, "grad_logits", grad, wantCube(t, c, "grad_logits"), c.Tolerance)
+	}
+	return &got
+}
+
+// equalWeights gives all tokens a weight.
+func equalWeights(n int, w float64) []float64 { return slices.Repeat([]float64{w}, n) }
+
+func TestTopKDistillationAgreesWithVerl(t *testing.T) {
+	eachCase(t, "algorithms_2026/opd_topk_verl.json", verlTopK, verlTopK)
+}
+
+func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
+	x := logitsOf(t, c, 1)
+	var ids [][][]int
+	golden.Need(t, c.Inputs, "topk_ids", &ids)
+	var y cube
+	golden.Need(t, c.Inputs, "teacher_topk_log_probs", &y)
+	x.ids = slices.Concat(ids...)
+	x.batch.Chosen = x.student.at(x.ids)
+	x.batch.Teacher, _ = flatCube[float64](y)
+	o := DefaultOptions()
+	golden.Need(t, c.Params, "loss_mode", &o.DistillKL)
+	golden.Need(t, c.Params, "use_policy_gradient", &o.DistillPG)
+	o.DistillTopK, o.DistillFloor = int(number(t, c.Params, "topk")), optional(t, c.Params, "log_prob_min_clamp", 0)
+	o.DistillClamp = optional(t, c.Params, "loss_max_clamp", 0)
+	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
+	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
+	p, err := Builtin().New("opd", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.DistillPG {
+		x.batch.LogProb, x.batch.OldLogProb = column[float64](t, c, "log_prob"), column[float64](t, c, "old_log_prob")
+	}
+	a := verlAggregation(t, c, x.batch.Offsets, x.batch.Mask)
+	weights, factor, err := a.weights(x.batch.Offsets, x.batch.Mask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range weights {
+		weights[i] *= factor
+	}
+	if a.Mode == SeqMeanTokenMean {
+		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
+	}
+	got := x.compare(t, tally, c, p, weights, 1)
+	if o.DistillPG {
+		golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](expected(t, c, "grad_log_prob")), c.Tolerance)
+	}
+	// Before clamping, at every position; the terms without the floor at 0 are those of the divergence's sum.
+	var kl []float64
+	var scratch pair
+	d := p.(Distill).Over
+	for i, list := range x.ids {
+		scratch.s, scratch.t = raise(x.batch.Chosen[i*len(list):][:len(list)], d.Floor), raise(x.batch.Teacher[i*len(list):][:len(list)], d.Floor)
+		scratch.slope = make([]float64, len(list))
+		kl = append(kl, d.sum(&scratch))
+	}
+	golden.Floats(t, tally, "token_kl", kl, flat[float64](expected(t, c, "token_kl")), c.Tolerance)
+}
+
+func raise(x []float64, floor float64) []float64 {
+	out := slices.Clone(x)
+	for k := range out {
+		if floor < 0 {
+			out[k] = max(out[k], floor)
+		}
+	}
+	return out
+}
+
+func expected(t *testing.T, c golden.Case, name string) (out padded) {
+	t.Helper()
+	golden.Need(t, c.Expected, name, &out)
+	return out
+}
+
+func TestVocabularyDistillationAgreesWithTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/distillation_trl.json", gkd, gkd)
+}
+
+func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
+	temperature := optional(t, c.Params, "temperature", 1)
+	x := logitsOf(t, c, temperature)
+	x.choose(slices.Repeat([][]int{all(x.student.size)}, len(x.batch.Mask)))
+	p := Distill{Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary}, Alpha: optional(t, c.Params, "beta", 1)}}
+	items := optional(t, c.Params, "num_items_in_batch", max(1, float64(countTrue(x.batch.Mask))))
+	x.compare(t, tally, c, p, equalWeights(len(x.batch.Mask), 1/items), temperature)
+	entropy := 0.0
+	for i, m := range x.batch.Mask {
+		for _, lp := range x.student.logProb[i*x.student.size:][:x.student.size] {
+			if m {
+				entropy -= math.Exp(lp) * lp
+			}
+		}
+	}
+	tally.Float(t, "entropy_sum", entropy, number(t, c.Expected, "entropy_sum"), c.Tolerance)
+}
+
+func TestSelfDistillationAgreesWithTRL(t *testing.T) {
+	eachCase(t, "algorithms_2026/sdft_trl.json", sdftTRL, sdftTRL)
+}
+
+func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
+	x := logitsOf(t, c, optional(t, c.Params, "temperature", 1))
+	o := DefaultOptions()
+	golden.Need(t, c.Params, "distillation_mode", &o.SDFTMode)
+	golden.Decode(t, c.Params, "distillation_add_tail", &o.SDFTTail)
+	o.SDFTAlpha = optional(t, c.Params, "distillation_alpha", 0.5)
+	o.SDFTTopK = int(optional(t, c.Params, "distillation_topk", 100))
+	o.SDFTCap = optional(t, c.Params, "distillation_is_clip", 0)
+	p, err := Builtin().New("sdft", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written [][]int
+	for _, id := range column[float64](t, c, "completion_ids") {
+		written = append(written, []int{int(id)})
+	}
+	b := &x.batch
+	b.LogProb, b.Ref = x.student.at(written), x.teacher.at(written)
+	if b.OldLogProb = b.LogProb; o.SDFTCap > 0 {
+		b.OldLogProb = column[float64](t, c, "old_log_prob")
+	}
+	switch o.SDFTMode {
+	case "full_logits":
+		x.choose(slices.Repeat([][]int{all(x.student.size)}, len(b.Mask)))
+	case "topk_logits":
+		x.choose(x.student.top(min(o.SDFTTopK, x.student.size)))
+	}
+	weights := make([]float64, len(b.Mask))
+	rows := float64(b.Rows()) * optional(t, c.Params, "gradient_accumulation_steps", 1)
+	for row := range b.Rows() {
+		lo, hi := b.Offsets[row], b.Offsets[row+1]
+		clear(b.Mask[lo:min(hi, lo+int(optional(t, c.Params, "num_loss_tokens_to_skip", 0)))])
+		for i := lo; i < hi; i++ {
+			weights[i] = 1 / (rows * max(1, float64(countTrue(b.Mask[lo:hi]))))
+		}
+	}
+	got := x
+	if o.SDFTMode == "sampled_token" { // whose gradient is by the written token
+		got = &compared{student: x.student, ids: written, batch: *b}
+		var r Result
+		if err := EvalWeighted(&r, p, weights, b); err != nil {
+			t.Fatal(err)
+		}
+		tally.Float(t, "loss", r.Loss, number(t, c.Expected, "loss"), c.Tolerance)
+		golden.Floats(t, tally, "grad_logits", got.student.slopes(r.Grad, written, 1), wantCube(t, c, "grad_logits"), c.Tolerance)
+		return
+	}
+	got.compare(t, tally, c, p, weights, 1)
+}
+
+func TestSelfDistillationAgreesWithTinker(t *testing.T) {
+	eachCase(t, "algorithms_2026/sdft_tinker.json", sdftTinker, sdftTinker)
+}
+
+func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
+	x := logitsOf(t, c, 1)
+	var top [][][][2]float64
+	golden.Need(t, c.Inputs, "teacher_topk", &top)
+	var mode string
+	golden.Need(t, c.Params, "mode", &mode)
+	skip, k := int(optional(t, c.Params, "skip_first_n_tokens", 3)), int(number(t, c.Params, "topk"))
+	size := int(optional(t, c.Params, "vocab_size", float64(x.student.size)))
+	p := Distill{Over: Divergence{Form: CrossEntropy, Choice: Choice{ByTeacher, k}}}
+	if mode == "reverse_kl" {
+		p.Over.Form, p.Over.Alpha = Renormalised, 1
+	}
+	b := &x.batch
+	loss, positions := 0.0, 0
+	var grad, targets, weights []float64
+	for i, list := range slices.Concat(top...) {
+		row, _ := locate(b.Offsets, i)
+		counted := b.Mask[i] && countTrue(b.Mask[b.Offsets[row]:i+1]) > skip
+		slots, ids, q := k, []int{}, []float64{}
+		for _, pair := range list {
+			if id := int(pair[0]); counted && id < size && len(ids) < k {
+				ids, q = append(ids, id), append(q, pair[1])
+			}
+		}
+		// Positions have as many compared tokens as the teacher's list has below the vocabulary's size.
+		one := Batch[float64]{Offsets: []int{0, 1}, Mask: []bool{len(ids) > 0}, LogProb: []float64{0}, OldLogProb: []float64{0},
+			Advantage: []float64{0}, Chosen: vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.at([][]int{ids}), Teacher: q}
+		r := &Result{}
+		if len(ids) > 0 {
+			r, positions = sumOf(t, p, &one), positions+1
+		}
+		loss += r.Loss
+		grad = append(grad, vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.slopes(r.GradChosen, [][]int{ids}, 1)...)
+		shift(q, logSum(q))
+		for j := range slots {
+			id, w := 0.0, 0.0
+			if j < len(ids) {
+				id, w = float64(ids[j]), math.Exp(q[j])
+			}
+			targets, weights = append(targets, id), append(weights, w)
+		}
+	}
+	if want := optional(t, c.Expected, "reverse_kl_positions", float64(positions)); positions != int(want) {
+		t.Errorf("%s: %d positions, want %v", c.Name, positions, want)
+	}
+	tally.Float(t, "loss", loss, number(t, c.Expected, "loss"), c.Tolerance)
+	golden.Floats(t, tally, "grad_logits", grad, wantCube(t, c, "grad_logits"), c.Tolerance)
+	golden.Floats(t, tally, "target_tokens", targets, wantCube(t, c, "target_tokens"), c.Tolerance)
+	golden.Floats(t, tally, "weights", weights, wantCube(t, c, "weights"), c.Tolerance)
+}
