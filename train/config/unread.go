@@ -99,21 +99,33 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil
 	}
+	chosen := published
+	chosen.Loss.DistillKL, chosen.Loss.SDFTMode = c.Agent.Actor.Loss.DistillKL, c.Agent.Actor.Loss.SDFTMode
+	if chosen.Loss.SDFTMode == "sampled_token" {
+		chosen.Loss.SDFTAlpha = 1 // no other is allowed
+	}
 	for _, k := range settings.Keys(&published) {
-		a := published
+		a, b := published, chosen
 		if altered := other(k.Value); altered == nil || settings.Set(&a, k.Path, altered) != nil ||
-			reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
+			settings.Set(&b, k.Path, altered) != nil || reflect.DeepEqual(a.lossOptions(), published.lossOptions()) {
 			continue // not a number of a loss
 		}
-		reads := func(name string) bool {
-			was, err := r.Losses.New(name, published.lossOptions())
-			is, failed := r.Losses.New(name, a.lossOptions())
+		reads := func(name string, with, without ActorConfig) bool {
+			was, err := r.Losses.New(name, without.lossOptions())
+			is, failed := r.Losses.New(name, with.lossOptions())
 			return err == nil && (failed != nil || !reflect.DeepEqual(was, is))
 		}
-		if !reads(mode) {
-			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name) })
-			out = append(out, settings.Unused{Path: actor + k.Path, By: actor + "policy_loss.loss_mode",
-				Why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))})
+		u := settings.Unused{Path: actor + k.Path, By: actor + "policy_loss.loss_mode"}
+		if !reads(mode, a, published) {
+			names := slices.DeleteFunc(r.Losses.Names(), func(name string) bool { return !reads(name, a, published) })
+			u.Why = fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(names, ", "))
+			out = append(out, u)
+		} else if _, err := r.Losses.New(mode, chosen.lossOptions()); err == nil && !reads(mode, b, chosen) {
+			u.By, u.Why = actor+"policy_loss.distillation_loss_mode", chosen.Loss.DistillKL+" does not read it"
+			if mode == "sdft" {
+				u.By, u.Why = actor+"policy_loss.distillation_mode", chosen.Loss.SDFTMode+" does not read it"
+			}
+			out = append(out, u)
 		}
 	}
 	return out

@@ -144,6 +144,30 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 	}
 }
 
+// TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused, though the loss has a mode that does.
+func TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused(t *testing.T) {
+	const lossKeys = "actor_rollout_ref.actor.policy_loss."
+	for set, want := range map[string]string{
+		"opd topk=5": "distillation_loss_mode k3 does not read it", "opd log_prob_min_clamp=-5": "distillation_loss_mode k3 does not read it",
+		"sdft distillation_mode=full_logits distillation_topk=5":                        "distillation_mode full_logits does not read it",
+		"sdft distillation_mode=forward_cross_entropy distillation_alpha=0.1":           "distillation_mode forward_cross_entropy does not read it",
+		"sdft distillation_mode=sampled_token distillation_alpha=1 distillation_topk=5": "distillation_mode sampled_token does not read it",
+		"opd distillation_loss_mode=forward_kl_topk topk=5":                             "", "sdft distillation_topk=5": "",
+	} {
+		mode, keys, _ := strings.Cut(set, " ")
+		args := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T",
+			lossKeys + "loss_mode=" + mode}
+		for _, key := range strings.Fields(keys) {
+			args = append(args, lossKeys+key)
+		}
+		if _, err := config.Load("", args...); want == "" {
+			require.NoError(t, err, set)
+		} else {
+			require.ErrorContains(t, err, want, set)
+		}
+	}
+}
+
 // TestSettingsThatOthersSwitchOffAreRefused, all at once.
 func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 	for set, want := range map[string]string{
