@@ -77,7 +77,8 @@ func TestProcessThatKeepsExecutables(t *testing.T) {
 func keeping(t *testing.T, dir, folder string) (got cached, err error) {
 	out := filepath.Join(t.TempDir(), "result.json")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessThatKeepsExecutables$")
-	cmd.Env = append(os.Environ(), cachedModel+"="+dir, cachedOut+"="+out, CompileCacheVariable+"="+folder, devicetest.Unoptimized)
+	cmd.Env = append(os.Environ(), cachedModel+"="+dir, cachedOut+"="+out, CompileCacheVariable+"="+folder,
+		devicetest.Unoptimized)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return got, fmt.Errorf("%w: %s", err, text)
 	}

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
-	"vagen/studies/internal/stats"
+	"vagen/internal/stats"
 )
 
 // inks are the presets' colours.

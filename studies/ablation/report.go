@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/studies/internal/stats"
+	"vagen/internal/stats"
 )
 
 // measure is a number that a run has as a result.

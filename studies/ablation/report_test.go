@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/studies/internal/stats"
+	"vagen/internal/stats"
 )
 
 // TestEstimatesAreThoseOfStudent: 4.604 and 2.776 are Student's t for 4 degrees of

@@ -1,7 +1,7 @@
 // Estimators compares a dozen advantage estimators on one world with a policy that is a table, so that a run takes
 // seconds: FrozenLake as text, on a few maps. It trains with every estimator and several seeds, and measures for each
 // seed what the turns of 128 episodes of one half-trained policy were worth (package train/credit), to compare it with
-// what each estimator says about the same turns. So the success of an estimator stands beside how well it assigns credit.
+// what each estimator says about the same turns: success stands beside how well an estimator assigns credit.
 //
 // The results are written to a page. A stopped study resumes with the first missing run.
 package main

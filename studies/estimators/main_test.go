@@ -44,7 +44,9 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 }
 
 func TestFlagsAreChecked(t *testing.T) {
-	for args, want := range map[string]string{"-seeds 1": "2 or more", "-steps 3": "even number", "-measured 129": "[1, 128]", "x": "only flags"} {
+	for args, want := range map[string]string{
+		"-seeds 1": "2 or more", "-steps 3": "even number", "-measured 129": "[1, 128]", "x": "only flags",
+	} {
 		_, err := parse(strings.Fields(args), new(bytes.Buffer))
 		require.ErrorContains(t, err, want, args)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"vagen/studies/internal/stats"
+	"vagen/internal/stats"
 	"vagen/train/credit"
 )
 
@@ -66,17 +66,18 @@ func page(o options, r *results) []byte {
 	}
 	fmt.Fprintf(&b, `# Estimators compared
 
-`+"`go run ./studies/estimators`"+` wrote this page. A table (logits and a value for each state, no network) plays FrozenLake as
-text on %d maps: %d training steps of 128 episodes, 16 start states in groups of 8, at most 20 turns; reward 1 for the goal.
-Each estimator has %d seeds, and all the same settings. The logits move by the same length in each update, because estimators
-differ in scale.
+`+"`go run ./studies/estimators`"+` wrote this page. A table (logits and a value for each state, no network) plays
+FrozenLake as text on %d maps: %d training steps of 128 episodes, 16 start states in groups of 8, at most 20 turns;
+reward 1 for the goal. Each estimator has %d seeds, and all the same settings. The logits move by the same length in
+each update, because estimators differ in scale.
 
-- **Success**: share of episodes that reach the goal, in the last five steps, and over all steps: the sooner a policy learns, the more.
-- **Agreement**: for each seed, %d episodes of one step of a half-trained policy (%s, step %d) are continued from every turn,
-  16 times after the response that was given and 16 times after a fresh one. The difference is what the response was worth.
-  Of each estimator Pearson's correlation of its claims with that, and the share of equal signs, over the turns whose
-  difference is certain (%d in all seeds). "%s" is the baseline that gives every turn of an episode the same. Estimators
-  that read what is not recorded have none.
+- **Success**: share of episodes that reach the goal, in the last five steps, and over all steps: the sooner a policy
+  learns, the more.
+- **Agreement**: for each seed, %d episodes of one step of a half-trained policy (%s, step %d) are continued
+  from every turn, 16 times after the response that was given and 16 times after a fresh one. The difference is what
+  the response was worth. Of each estimator Pearson's correlation of its claims with that, and the share of equal
+  signs, over the turns whose difference is certain (%d in all seeds). "%s" is the baseline that gives every turn of
+  an episode the same. Estimators that read what is not recorded have none.
 
 Numbers are means over seeds with intervals of 95 %% (Student's t).
 
@@ -88,7 +89,8 @@ Numbers are means over seeds with intervals of 95 %% (Student's t).
 			fmt.Fprintf(&b, "| %s | | | %s | %s |\n", l.name, agreement(l.pearson), agreement(l.sign))
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", l.name, interval(l.end), interval(l.whole), agreement(l.pearson), agreement(l.sign))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n",
+			l.name, interval(l.end), interval(l.whole), agreement(l.pearson), agreement(l.sign))
 	}
 	return b.Bytes()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"vagen/env"
@@ -90,7 +91,8 @@ func (s *study) run(ctx context.Context) (*results, error) {
 				return nil, fmt.Errorf("%s, seed %d: %w", name, seed, err)
 			}
 			r.success[name] = append(r.success[name], success)
-			fmt.Fprintf(s.say, "%-22s seed %d: success %.2f, %.1f s\n", name, seed, success[len(success)-1], time.Since(begin).Seconds())
+			fmt.Fprintf(s.say, "%-26s seed %d: success %.2f, %.1f s\n",
+				name, seed, success[len(success)-1], time.Since(begin).Seconds())
 		}
 		c, err := stored(s, "credit", seed, func(c config.Config) (credited, error) { return s.measure(ctx, c) })
 		if err != nil {
@@ -133,8 +135,13 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 	if err := json.Unmarshal(raw, &known); err != nil {
 		return r, fmt.Errorf("%s: %w", file, err)
 	}
-	if known.Settings != string(settings) {
-		return r, fmt.Errorf("%s has the result of another configuration: choose another -out, or remove it", file)
+	old, removed, err := config.ReadStored(file, []byte(known.Settings))
+	if err != nil {
+		return r, err
+	}
+	if lines := append(config.Differences(&old, &c), removed...); len(lines) > 0 {
+		return r, fmt.Errorf("%s has the result of another configuration: choose another -out, or remove it:\n  %s",
+			file, strings.Join(lines, "\n  "))
 	}
 	return known.Result, nil
 }
@@ -146,7 +153,8 @@ func (s *study) configure(estimator string, seed uint64) (config.Config, error) 
 	}
 	c, err := config.Load("",
 		"env="+worldName, "env.config={render_mode: text, prompt_format: answer, format_reward: 0, size: 6}",
-		"algorithm.adv_estimator="+estimator, fmt.Sprint("run.seed=", seed), fmt.Sprint("trainer.total_training_steps=", s.steps),
+		"algorithm.adv_estimator="+estimator, fmt.Sprint("run.seed=", seed),
+		fmt.Sprint("trainer.total_training_steps=", s.steps),
 		"data.train_batch_size=16", "rollout_manager.n_trajectory=8", "rollout_manager.max_turns=20",
 		"trainer.val_before_train=false", "trainer.test_freq=-1",
 		"actor_rollout_ref.actor.ppo_mini_batch_size=128", "actor_rollout_ref.actor.ppo_epochs=4",
@@ -202,8 +210,9 @@ func (s *study) measure(ctx context.Context, c config.Config) (out credited, err
 		return out, err
 	}
 	m := credit.Measurement{
-		Options: credit.DefaultOptions(), Run: filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed)), Checkpoint: middle, Played: middle + 1,
-		Identity: half, Step: &credit.Step{Config: &c, Episodes: played.Episodes, Scores: scores}, Player: player,
+		Options: credit.DefaultOptions(), Run: filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed)),
+		Checkpoint: middle, Played: middle + 1, Identity: half,
+		Step: &credit.Step{Config: &c, Episodes: played.Episodes, Scores: scores}, Player: player,
 	}
 	m.Episodes, m.Alternatives, m.Seed, m.Params = s.measured, 0, c.Run.Seed, c.Algorithm.Params
 	if m.Estimators, err = measurable(m.Step); err != nil {
@@ -215,13 +224,17 @@ func (s *study) measure(ctx context.Context, c config.Config) (out credited, err
 	}
 	out = credited{Turns: table.Decided, Pearson: map[string]float64{}, Sign: map[string]float64{}}
 	for _, line := range table.Estimators {
-		for of, x := range map[*map[string]float64]credit.Number{&out.Pearson: line.All.Pearson.Value, &out.Sign: line.All.Sign.Value} {
-			if !math.IsNaN(float64(x)) { // constant claims have no correlation, and few turns neither
-				(*of)[line.Name] = float64(x)
-			}
-		}
+		keep(out.Pearson, line.Name, line.All.Pearson.Value)
+		keep(out.Sign, line.Name, line.All.Sign.Value)
 	}
 	return out, nil
+}
+
+// keep stores a number that is known: constant claims have no correlation, and few turns neither.
+func keep(of map[string]float64, name string, x credit.Number) {
+	if !math.IsNaN(float64(x)) {
+		of[name] = float64(x)
+	}
 }
 
 // measurable are the estimators that can be computed from what is recorded of a step.

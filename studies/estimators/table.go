@@ -150,7 +150,9 @@ func choices(rows *policy.Rows, f func(i int, state, move int32)) {
 }
 
 // Score implements policy.Learner.
-func (t *table) Score(ctx context.Context, rows *policy.Rows, _ []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (t *table) Score(
+	ctx context.Context, rows *policy.Rows, _ []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	if what.Reference {
 		return nil, errors.New("estimators: the table has no reference policy")
 	}
@@ -233,7 +235,9 @@ func (t *table) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, e
 }
 
 // Update implements policy.Learner.
-func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (t *table) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	return policy.AccumulateAndStep(ctx, t, b, o, opt)
 }
 

@@ -257,7 +257,8 @@ func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
 	}
 	dir, dump := Folder(t, model.Qwen2, nil), t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), stepsDump+"="+dir, devicetest.Unoptimized+" --xla_dump_to="+dump+" --xla_dump_hlo_as_text")
+	cmd.Env = append(os.Environ(), stepsDump+"="+dir,
+		devicetest.Unoptimized+" --xla_dump_to="+dump+" --xla_dump_hlo_as_text")
 	says, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", says)
 	files, err := filepath.Glob(filepath.Join(dump, "*8_steps*after_optimizations.txt"))
