@@ -133,6 +133,7 @@ func Builtin() *Registry {
 		}
 	}
 	maps.Copy(all, losses2026())
+	maps.Copy(all, distillations())
 	r := new(Registry)
 	r.builders.Fill(all)
 	return r
@@ -176,6 +177,16 @@ func losses2026() map[string]byname.Entry[Builder] {
 			p := M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
 			return p, p.check()
 		}},
+		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
+			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
+			return p, p.check()
+		}},
+	}
+}
+
+// distillations learn from a teacher.
+func distillations() map[string]byname.Entry[Builder] {
+	return map[string]byname.Entry[Builder]{
 		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl", Value: func(o Options) (Policy, error) {
 			p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
 			if o.DistillKL == "forward_kl_topk" {
@@ -199,10 +210,6 @@ func losses2026() map[string]byname.Entry[Builder] {
 			if err != nil {
 				return nil, err
 			}
-			return p, p.check()
-		}},
-		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
-			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
 			return p, p.check()
 		}},
 	}
