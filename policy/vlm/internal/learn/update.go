@@ -217,14 +217,14 @@ func (s *Sets) checkChosen(c *Call) error {
 	}
 	size, k, b := s.Net.Cfg.Text.Vocab, c.Objective.Compares(c.Batch), c.Batch
 	if k > 0 && b.Chosen == nil && k != size {
-		return fmt.Errorf("Chosen is missing, and Teacher has %d numbers per token for a vocabulary of %d", k, size)
+		return fmt.Errorf("batch: Chosen is missing, and Teacher has %d numbers per token for a vocabulary of %d", k, size)
 	}
 	if k > 0 && b.Chosen != nil && len(b.Chosen) != len(b.Teacher) {
-		return fmt.Errorf("Chosen has %d tokens, Teacher %d log-probs", len(b.Chosen), len(b.Teacher))
+		return fmt.Errorf("batch: Chosen has %d tokens, Teacher %d log-probs", len(b.Chosen), len(b.Teacher))
 	}
 	for i, id := range b.Chosen {
 		if k > 0 && (id < 0 || int(id) >= size) {
-			return fmt.Errorf("Chosen: entry %d is token %d, must be 0 to %d", i, id, size-1)
+			return fmt.Errorf("batch: Chosen: entry %d is token %d, must be 0 to %d", i, id, size-1)
 		}
 	}
 	return nil
