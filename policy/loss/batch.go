@@ -69,7 +69,8 @@ func (b *Batch[T]) check() error {
 func (b *Batch[T]) checkChosen() error {
 	n := len(b.Mask)
 	if len(b.Chosen) != len(b.Teacher) || len(b.Chosen) > 0 && (n == 0 || len(b.Chosen)%n != 0) {
-		return fmt.Errorf("loss: %d chosen log-probs and %d of the teacher for %d tokens: %w", len(b.Chosen), len(b.Teacher), n, ErrLength)
+		return fmt.Errorf("loss: %d chosen log-probs and %d of the teacher for %d tokens: %w",
+			len(b.Chosen), len(b.Teacher), n, ErrLength)
 	}
 	for _, c := range [...]struct {
 		name string

@@ -64,7 +64,7 @@ var (
 
 func newTable() *table { return &table{Cells: map[int32]*cell{}, resumed: map[uint64]int32{}} }
 
-// at returns a state's cell; one that nobody has seen is zero.
+// at returns a state's cell; that of a state without updates is zero.
 func (t *table) at(state int32) cell {
 	if c := t.Cells[state]; c != nil {
 		return *c
