@@ -8,7 +8,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/options"
-	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -31,9 +30,8 @@ const (
 // Env is one live game. It implements env.Env.
 type Env struct {
 	turns.Base
-	texts prompts.Set
-	o     Options
-	deck  deck
+	o    Options
+	deck deck
 
 	dealer, player Hand
 	shown          Card // the dealer's open card as drawn in pictures
@@ -54,20 +52,18 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("blackjack: %w", err)
-	}
-	base, err := turns.New("blackjack", options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}, reward.ParserOptions{})
+	base, err := turns.New("blackjack", options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}, placeholders, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, texts: texts, o: o}, nil
+	return &Env{Base: base, o: o}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, func() string {
+		return e.Texts.System(e.ownSystem, e.formatText, e.example, nil)
+	})
 }
 
 // Reset deals the hands of the seed, which must not be negative.

@@ -13,16 +13,9 @@ import (
 // placeholders are those of templates of the user: event is what the turn before did.
 var placeholders = prompts.Names{Observation: []string{"event"}}
 
-// systemPrompt returns the system prompt, in the user's words if there are any.
-func (e *Env) systemPrompt() string {
-	return e.texts.System(e.ownSystem, func() prompts.Values {
-		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
-	})
-}
-
 // formatText asks for the response's format.
 func (e *Env) formatText() string {
-	return e.texts.Format(e.Parser(), func() string { return words.Format(e.Parser()) })
+	return e.Texts.Format(e.Parser(), func() string { return words.Format(e.Parser()) })
 }
 
 // ownSystem describes the game, the actions and the response format.
@@ -61,9 +54,9 @@ func (e *Env) example() string {
 // observationText is the text of an observation; table describes the table or is the
 // mark of its picture.
 func (e *Env) observationText(event, table string) string {
-	text := e.texts.Later
+	text := e.Texts.Later
 	if event == opening {
-		text = e.texts.First
+		text = e.Texts.First
 	}
 	return text(func() string { return event + "\n" + table + "\nWhat do you do?\n" + e.formatText() }, func() prompts.Values {
 		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.formatText()}

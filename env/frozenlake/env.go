@@ -6,7 +6,6 @@ import (
 	"image"
 
 	"vagen/env"
-	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -25,7 +24,6 @@ const (
 // Env is one live FrozenLake environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	texts  prompts.Set
 	o      Options
 	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
@@ -48,15 +46,11 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("frozenlake: %w", err)
-	}
-	base, err := turns.New("frozenlake", o.Ruled, reward.ParserOptions{Dialect: reward.Lite})
+	base, err := turns.New("frozenlake", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.Lite})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Base: base.Strict(o.StrictFormat), texts: texts, o: o, random: new(streams)}
+	e := &Env{Base: base.Strict(o.StrictFormat), o: o, random: new(streams)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -74,7 +68,9 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, func() string {
+		return e.Texts.System(e.ownSystem, e.formatText, e.example, nil)
+	})
 }
 
 // Reset starts the episode of the seed, which must not be negative.

@@ -18,13 +18,6 @@ const briefSystem = "Reach the goal avoid holes."
 // placeholders are those of the observations in templates of the user.
 var placeholders = prompts.Names{Observation: []string{prompts.Action, prompts.Turn}}
 
-// systemPrompt returns the system prompt, in the user's words if there are any.
-func (e *Env) systemPrompt() string {
-	return e.texts.System(e.ownSystem, func() prompts.Values {
-		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
-	})
-}
-
 // ownSystem says what the world is, how to act in it and how to answer.
 func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
@@ -64,12 +57,12 @@ func (e *Env) ownSystem() string {
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
 	l := prompts.Level{Noun: "lake", Shown: lake, Moved: moved, Turn: e.turn + 1, First: first}
-	return e.texts.Level(&e.o.Level, l, e.formatText)
+	return e.Texts.Level(&e.o.Level, l, e.formatText)
 }
 
 // formatText describes the response's format, and in which words or notation
 // observations and predictions are wanted.
-func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
 
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())

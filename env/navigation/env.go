@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"strconv"
 	"strings"
 
 	"vagen/env"
@@ -27,7 +28,6 @@ const legacySuccess = 10
 // Env is one live environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	texts prompts.Set
 	o     Options
 	tasks TaskSet
 
@@ -67,20 +67,21 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if tasks == nil || tasks.Len() == 0 {
 		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("navigation: %w", err)
-	}
-	base, err := turns.New("navigation", o.Ruled, reward.ParserOptions{Dialect: reward.LiteNavigation})
+	base, err := turns.New("navigation", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.LiteNavigation})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, texts: texts, o: o, tasks: tasks}, nil
+	return &Env{Base: base, o: o, tasks: tasks}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, func() string {
+		return e.Texts.System(e.ownSystem, e.formatText, e.example, prompts.Values{
+			"step_length": number(e.o.StepLength), "success_threshold": number(e.o.SuccessThreshold),
+			"max_steps": strconv.Itoa(e.o.MaxSteps),
+		})
+	})
 }
 
 // Reset starts the task of the seed, which must not be negative: the one at seed

@@ -18,16 +18,6 @@ var placeholders = prompts.Names{
 	Observation: []string{prompts.Action, "instruction", "env_feedback", "reward", "done"},
 }
 
-// systemPrompt returns the system prompt, in the user's words if there are any.
-func (e *Env) systemPrompt() string {
-	return e.texts.System(e.ownSystem, func() prompts.Values {
-		return prompts.Values{
-			prompts.Format: e.formatText(), prompts.Example: e.example(),
-			"step_length": number(e.o.StepLength), "success_threshold": number(e.o.SuccessThreshold), "max_steps": strconv.Itoa(e.o.MaxSteps),
-		}
-	})
-}
-
 func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // ownSystem describes the world, the actions and the response format.
@@ -59,7 +49,7 @@ func (e *Env) ownSystem() string {
 
 // firstText is the first observation: the task and the view.
 func (e *Env) firstText(view string) string {
-	return e.texts.First(func() string { return e.ownFirst(view) }, func() prompts.Values { return e.values(view, nil, 0) })
+	return e.Texts.First(func() string { return e.ownFirst(view) }, func() prompts.Values { return e.values(view, nil, 0) })
 }
 
 // values are the texts of the placeholders in observations.
@@ -87,7 +77,7 @@ func (e *Env) ownFirst(view string) string {
 
 // nextText is the observation after a turn.
 func (e *Env) nextText(view string, done []string, earned float64) string {
-	return e.texts.Later(func() string { return e.ownNext(view, done, earned) }, func() prompts.Values { return e.values(view, done, earned) })
+	return e.Texts.Later(func() string { return e.ownNext(view, done, earned) }, func() prompts.Values { return e.values(view, done, earned) })
 }
 
 func (e *Env) ownNext(view string, done []string, earned float64) string {
@@ -121,7 +111,7 @@ func (e *Env) ownNext(view string, done []string, earned float64) string {
 func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
 
 // formatText is the instruction about the response's format.
-func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
 
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())

@@ -2,9 +2,9 @@ package primitiveskill
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"image"
+	"strconv"
 
 	"vagen/env"
 	"vagen/env/internal/prompts"
@@ -28,9 +28,8 @@ const skillCost = 0.1
 // Env is one live environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	texts prompts.Set
-	o     Options
-	task  *task
+	o    Options
+	task *task
 
 	world  *world // nil before the first Reset
 	first  float64
@@ -49,20 +48,20 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("primitiveskill: %w", err)
-	}
-	base, err := turns.New("primitiveskill", o.Ruled, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true})
+	base, err := turns.New("primitiveskill", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, texts: texts, o: o, task: tasks[o.Task]}, nil
+	return &Env{Base: base, o: o, task: tasks[o.Task]}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, func() string {
+		return e.Texts.System(e.ownSystem, e.formatText, e.example, prompts.Values{
+			"max_steps": strconv.Itoa(e.o.MaxSteps), "object_names": e.names(),
+		})
+	})
 }
 
 // Reset starts the episode of the seed, which must not be negative.

@@ -2,7 +2,6 @@ package primitiveskill
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"vagen/env"
@@ -17,16 +16,6 @@ var placeholders = prompts.Names{
 	Observation: []string{
 		prompts.Action, "instruction", "x_workspace", "y_workspace", "z_workspace", "object_names", "object_positions", "other_information",
 	},
-}
-
-// systemPrompt returns the system prompt, in the user's words if there are any.
-func (e *Env) systemPrompt() string {
-	return e.texts.System(e.ownSystem, func() prompts.Values {
-		return prompts.Values{
-			prompts.Format: e.formatText(), prompts.Example: e.example(),
-			"max_steps": strconv.Itoa(e.o.MaxSteps), "object_names": e.names(),
-		}
-	})
 }
 
 // ownSystem describes the world, the skills and the response format.
@@ -66,9 +55,9 @@ func (e *Env) names() string {
 
 // observationText describes the state; image is the mark of the picture, if any.
 func (e *Env) observationText(image string, done []string, first bool) string {
-	text := e.texts.Later
+	text := e.Texts.Later
 	if first {
-		text = e.texts.First
+		text = e.Texts.First
 	}
 	return text(func() string { return e.ownObservation(image, done, first) }, func() prompts.Values {
 		v := prompts.Values{
@@ -123,7 +112,7 @@ func clean(commands []string) []string {
 
 // formatText is the instruction about the response's format, including the notation of
 // positions in a structured one.
-func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }
 
 func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())

@@ -7,7 +7,6 @@ import (
 	"image"
 
 	"vagen/env"
-	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -27,7 +26,6 @@ const (
 // Env is one live Sokoban environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	texts prompts.Set
 	o     Options
 	draw  *renderer // nil in text mode
 	fixed *Room     // the room of all episodes, nil when it is made at each Reset
@@ -50,15 +48,11 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	texts, err := prompts.Load(&o.Response, placeholders)
-	if err != nil {
-		return nil, fmt.Errorf("sokoban: %w", err)
-	}
-	base, err := turns.New("sokoban", o.Ruled, reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true})
+	base, err := turns.New("sokoban", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Base: base.Strict(o.StrictFormat), texts: texts, o: o}
+	e := &Env{Base: base.Strict(o.StrictFormat), o: o}
 	if len(o.Desc) > 0 {
 		if e.fixed, err = Parse(o.Desc); err != nil {
 			return nil, err
@@ -72,7 +66,9 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.Calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, func() string {
+		return e.Texts.System(e.ownSystem, e.formatText, e.example, nil)
+	})
 }
 
 // Reset starts the episode of the seed, which must not be negative.

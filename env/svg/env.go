@@ -115,7 +115,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.calls, func() string { return e.texts.System(e.ownSystem, e.formatText, e.example, nil) })
 }
 
 // Reset starts the episode of the seed with the picture of its sample. If the sample

@@ -14,13 +14,6 @@ import (
 // placeholders are those of templates of the user. Observations contain what the document draws.
 var placeholders = prompts.Names{Observation: []string{prompts.Action, "reward"}}
 
-// systemPrompt returns the system prompt, in the user's words if there are any.
-func (e *Env) systemPrompt() string {
-	return e.texts.System(e.ownSystem, func() prompts.Values {
-		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
-	})
-}
-
 // ownSystem describes the task and the response format.
 func (e *Env) ownSystem() string {
 	var b strings.Builder

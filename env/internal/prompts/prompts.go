@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,9 +197,14 @@ func readFile(path string) (string, error) {
 	return strings.TrimSuffix(string(raw), "\n"), err
 }
 
-// System returns the system prompt: the template's, or own without one.
-func (s *Set) System(own func() string, values func() Values) string {
-	return s.write(system, own, values)
+// System returns the system prompt: the template's, or own without one. format and example are those of
+// responses; more are the other placeholders that the environment has.
+func (s *Set) System(own, format, example func() string, more Values) string {
+	return s.write(system, own, func() Values {
+		v := Values{Format: format(), Example: example()}
+		maps.Copy(v, more)
+		return v
+	})
 }
 
 // First returns the first observation of an episode.

@@ -20,10 +20,12 @@ func response(texts map[string]any) *options.Response {
 }
 
 func values() Values {
-	return Values{Observation: "MAP", Action: "['Up']", Turn: "2", Format: "FORMAT", Example: "EXAMPLE"}
+	return Values{Observation: "MAP", Action: "['Up']", Turn: "2", Format: "FORMAT"}
 }
 
 func own() string { return "OWN" }
+
+func text(s string) func() string { return func() string { return s } }
 
 func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 	s, err := Load(response(map[string]any{
@@ -31,7 +33,7 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 		"later":  "{valid_action} led to {observation} in turn {turn}",
 	}), lake)
 	require.NoError(t, err)
-	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", s.System(own, values))
+	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", s.System(own, text("FORMAT"), text("EXAMPLE"), nil))
 	require.Equal(t, "OWN", s.First(own, values))
 	require.Equal(t, "['Up'] led to MAP in turn 2", s.Later(own, values))
 
@@ -43,7 +45,7 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 	require.Equal(t, "Like <answer>…</answer>. OWN", s.Format(p, own))
 
 	var none Set
-	require.Equal(t, "OWN", none.System(own, values))
+	require.Equal(t, "OWN", none.System(own, own, own, nil))
 }
 
 // TestValuesAreNotTemplates: braces in a value stay as they are.

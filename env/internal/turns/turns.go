@@ -10,6 +10,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/calls"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -19,6 +20,7 @@ import (
 // methods of env.Claimant and the parser of its responses.
 type Base struct {
 	Calls  calls.Guard
+	Texts  prompts.Set // templates of the user
 	rules  env.Rules
 	strict bool
 	parser *reward.Parser
@@ -29,8 +31,8 @@ type Base struct {
 
 // New returns the Base of an environment. name is the environment's in errors. The
 // dialect in po is that of the lite rules; of po, KeepCase and AnswerBox are for the next
-// rules.
-func New(name string, o options.Ruled, po reward.ParserOptions) (Base, error) {
+// rules. names are the placeholders of the environment's templates.
+func New(name string, o options.Ruled, names prompts.Names, po reward.ParserOptions) (Base, error) {
 	po.ActionSep, po.MaxActions = o.ActionSep, o.MaxActions
 	switch o.Rules {
 	case env.Legacy:
@@ -41,11 +43,15 @@ func New(name string, o options.Ruled, po reward.ParserOptions) (Base, error) {
 	if o.Rules != env.Next {
 		po.KeepCase, po.AnswerBox = false, false
 	}
+	texts, err := prompts.Load(&o.Response, names)
+	if err != nil {
+		return Base{}, fmt.Errorf("%s: %w", name, err)
+	}
 	p, err := options.NewParser(&o.Response, po)
 	if err != nil {
 		return Base{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return Base{Calls: calls.Guard{Env: name}, rules: o.Rules, parser: p, state: o.StateReward}, nil
+	return Base{Calls: calls.Guard{Env: name}, Texts: texts, rules: o.Rules, parser: p, state: o.StateReward}, nil
 }
 
 // Strict makes malformed turns of the next rules have no effect.

@@ -8,6 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/reward"
 )
 
@@ -17,7 +18,7 @@ func said(sections map[string]string) env.Outcome {
 
 func base(t *testing.T, o options.Ruled) Base {
 	t.Helper()
-	b, err := New("pond", o, reward.ParserOptions{Dialect: reward.Lite})
+	b, err := New("pond", o, prompts.Names{}, reward.ParserOptions{Dialect: reward.Lite})
 	require.NoError(t, err)
 	return b
 }
