@@ -1,11 +1,10 @@
 package view_test
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"image"
-	"image/color"
 	"image/png"
 	"math"
 	"net/http"
@@ -89,21 +88,17 @@ func (f *fake) runs(*http.Request) any {
 func (f *fake) metrics(r *http.Request) any {
 	after, _ := strconv.Atoi(r.FormValue("after"))
 	series := map[string][][2]any{}
-	shift := float64(len(r.PathValue("run")) + int(r.PathValue("run")[1]))
+	shift := float64(r.PathValue("run")[1])
 	for step := after + 1; step <= f.lines; step++ {
-		x := float64(step)
-		noise := math.Sin(x*12.9+shift*7) * 0.06
-		grow := 1 - math.Exp(-x/(14+3*math.Mod(shift, 2)))
-		for name, y := range map[string]float64{
-			"train/success": 0.25 + 0.55*grow + noise, "train/score": 0.1 + 0.9*grow + 2*noise, "actor/entropy": 0.6 - 0.4*grow + noise,
-			"actor/ppo_kl": 0.001 * (1 + 5*math.Abs(noise)), "actor/pg_loss": noise * 0.2, "critic/vf_loss": 0.4*math.Exp(-x/9) + math.Abs(noise)*0.1,
-			"critic/vf_explained_var": grow - 0.1 + noise, "response_length/mean": 24 - 6*grow + 10*noise, "train/format_correct": 0.8 + 0.2*grow,
-			"critic/score/mean": 0.1 + 0.9*grow + 2*noise, "perf/host_memory_mb": 400 + x, "time/step": 3 + noise,
+		for i, name := range []string{
+			"train/success", "train/score", "actor/entropy", "actor/ppo_kl", "actor/pg_loss", "critic/vf_loss",
+			"critic/vf_explained_var", "response_length/mean", "train/format_correct", "critic/score/mean",
+			"perf/host_memory_mb", "time/step", "val/success",
 		} {
-			series[name] = append(series[name], [2]any{step, y})
-		}
-		if step%10 == 0 {
-			series["val/success"] = append(series["val/success"], [2]any{step, 0.3 + 0.5*grow})
+			if name != "val/success" || step%10 == 0 {
+				y := 1 - math.Exp(-float64(step)/14) + 0.1*math.Sin(float64(step+i)+shift)
+				series[name] = append(series[name], [2]any{step, y})
+			}
 		}
 	}
 	return object{"lines": f.lines, "reset": after > f.lines, "series": series}
@@ -139,8 +134,8 @@ func (f *fake) summary(i int) object {
 
 func (f *fake) list(r *http.Request) any {
 	all := []object{}
-	min, hasMin := strconv.ParseFloat(r.FormValue("min"), 64)
-	max, hasMax := strconv.ParseFloat(r.FormValue("max"), 64)
+	low, noLow := strconv.ParseFloat(r.FormValue("min"), 64)
+	high, noHigh := strconv.ParseFloat(r.FormValue("max"), 64)
 	for i := range f.episodes {
 		e := f.summary(i)
 		fits := func(name string) bool {
@@ -148,31 +143,23 @@ func (f *fake) list(r *http.Request) any {
 			return want == "" || fmt.Sprint(e[name]) == want
 		}
 		if !fits("kind") || !fits("success") || !fits("env") || !fits("end") || !fits("step") || !strings.Contains(e["excerpt"].(string), r.FormValue("text")) ||
-			hasMin == nil && e["reward"].(float64) < min || hasMax == nil && e["reward"].(float64) > max {
+			noLow == nil && e["reward"].(float64) < low || noHigh == nil && e["reward"].(float64) > high {
 			continue
 		}
 		all = append(all, e)
 	}
 	if order := r.FormValue("order"); strings.HasSuffix(order, "reward") {
 		slices.SortStableFunc(all, func(a, b object) int {
-			d := a["reward"].(float64) - b["reward"].(float64)
 			if order[0] == '-' {
-				d = -d
+				a, b = b, a
 			}
-			return int(math.Copysign(math.Ceil(math.Abs(d)), d))
+			return cmp.Compare(a["reward"].(float64), b["reward"].(float64))
 		})
 	}
 	offset, _ := strconv.Atoi(r.FormValue("offset"))
 	limit, _ := strconv.Atoi(r.FormValue("limit"))
-	part := all[minOf(offset, len(all)):minOf(offset+limit, len(all))]
+	part := all[min(offset, len(all)):min(offset+limit, len(all))]
 	return object{"total": len(all), "facets": object{"env": []string{"frozenlake", "sokoban"}, "end": []string{"terminated", "max_turns"}, "step": []int{1, 2, 3, 40}}, "episodes": part}
-}
-
-func minOf(a, b int) int {
-	if a < b {
-		return a
-	}
-	return b
 }
 
 func (f *fake) find(key string) object {
@@ -215,7 +202,8 @@ func (f *fake) episode(r *http.Request) any {
 	}
 	n := len(texts)
 	columns := map[string][]any{}
-	for _, name := range []string{"loss", "sampled", "old", "reference", "value", "entropy", "reward", "advantage", "return", "log_ratio"} {
+	names := []string{"loss", "sampled", "old", "reference", "value", "entropy", "reward", "advantage", "return", "log_ratio"}
+	for _, name := range names {
 		columns[name] = make([]any, n)
 	}
 	ids := make([]int, n)
@@ -228,11 +216,10 @@ func (f *fake) episode(r *http.Request) any {
 			continue
 		}
 		for i := p["start"].(int); i < p["end"].(int); i++ {
-			x := float64(i)
-			for name, y := range map[string]float64{"loss": 1, "sampled": -0.4 + math.Sin(x)*0.3, "old": -0.41 + math.Sin(x)*0.3, "reference": -0.8, "value": 0.3 + x/float64(n)*0.4,
-				"entropy": 0.2 + 0.2*math.Abs(math.Cos(x)), "reward": 0, "advantage": math.Sin(x/9) * 0.8, "return": 0.9 - x/400, "log_ratio": 0.01 * math.Sin(x)} {
-				columns[name][i] = y
+			for k, name := range names {
+				columns[name][i] = 0.5 + 0.4*math.Sin(float64(i+k))
 			}
+			columns["loss"][i] = 1
 		}
 	}
 	row := object{"tokens": ids, "texts": texts, "pieces": pieces, "turn": turn, "columns": columns}
@@ -295,30 +282,10 @@ func estimators(*http.Request) any {
 	}}
 }
 
-// picture is a grid of 8 × 8 fields with 6 pixels each.
-func picture(w http.ResponseWriter, r *http.Request) {
-	m := image.NewRGBA(image.Rect(0, 0, 48, 48))
-	at := int(r.FormValue("name")[0]-'0') + 1
-	for y := range 48 {
-		for x := range 48 {
-			c := color.RGBA{214, 234, 248, 255}
-			switch fx, fy := x/6, y/6; {
-			case fx == at && fy == 3:
-				c = color.RGBA{200, 80, 40, 255}
-			case fx == 4 && fy == 3:
-				c = color.RGBA{40, 160, 80, 255}
-			case (fx*3+fy*5)%7 == 0:
-				c = color.RGBA{40, 70, 120, 255}
-			case (fx+fy)%2 == 0:
-				c = color.RGBA{196, 222, 240, 255}
-			}
-			m.Set(x, y, c)
-		}
-	}
-	var b bytes.Buffer
-	_ = png.Encode(&b, m)
+// picture is black.
+func picture(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "image/png")
-	_, _ = w.Write(b.Bytes())
+	_ = png.Encode(w, image.NewGray(image.Rect(0, 0, 48, 48)))
 }
 
 func (f *fake) events(w http.ResponseWriter, r *http.Request) {
