@@ -1,8 +1,6 @@
 package train_test
 
 import (
-	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,8 +136,6 @@ func TestUnusableStartStatesAreReplaced(t *testing.T) {
 		return nil
 	}}
 	tr, j = traintest.Trainer(t, c, traintest.Guesser(), broken)
-	var log strings.Builder
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 	tr.Config.Data.GenBatch, tr.Config.Trainer.Steps = c.Data.TrainBatch, 1
 	tr.Config.Agent.Actor.MiniBatch = 3
 	require.NoError(t, tr.Run(t.Context()))
@@ -187,8 +183,7 @@ func TestBudgetsAreCheckedAgainstTheModel(t *testing.T) {
 	c = traintest.Split("concat")
 	c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 50, 50+2*c.Data.MaxResponse
 	tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
-	var log strings.Builder
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Contains(t, log.String(), "does not fit the response region")
 }

@@ -2,8 +2,6 @@ package train_test
 
 import (
 	"context"
-	"log/slog"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,8 +76,7 @@ func TestCheckTriesTheFirstEpisode(t *testing.T) {
 	short := traintest.Small()
 	short.Data.MaxPrompt, short.Rollout.MaxTrajectory = 1, 50
 	tr, _ = traintest.Trainer(t, short, b, &traintest.Arena{})
-	var log strings.Builder
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	log := traintest.Logged(tr)
 	require.NoError(t, tr.Check(t.Context()), "another episode may fit")
 	require.Contains(t, log.String(), "the first episode does not fit its token limits")
 	tr, _ = traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})

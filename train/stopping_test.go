@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -121,8 +120,7 @@ func TestAFailingEnvironmentAffectsOnlyItsEpisode(t *testing.T) {
 		c.Run.Workers, c.Trainer.Steps = 3, 2
 		b := traintest.Guesser()
 		tr, j := traintest.Trainer(t, c, b, a)
-		var log strings.Builder
-		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		log := traintest.Logged(tr)
 		require.NoError(t, tr.Run(t.Context()))
 		close(release)
 		m := (*j)[0].Metrics
@@ -156,8 +154,7 @@ func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 			return nil
 		}
 		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
-		var log strings.Builder
-		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		log := traintest.Logged(tr)
 		err := tr.Run(t.Context())
 		require.Equal(t, strings.Count(pattern, "s"), strings.Count(log.String(), "optimiser step skipped"))
 		if dies == 0 {

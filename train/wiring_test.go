@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -91,8 +90,7 @@ func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
 	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal", Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
-	var log strings.Builder
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, []string{"step 1", "step 2"}, j.Kinds())
 	require.Empty(t, b.Updates)
@@ -147,8 +145,7 @@ func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig, "the trainer does not know them either")
 	tr.Registries = r
-	var log strings.Builder
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	m := (*j)[0].Metrics
 	require.Equal(t, 8.0, m["mine/rows"])

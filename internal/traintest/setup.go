@@ -2,7 +2,9 @@ package traintest
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +54,13 @@ func Trainer(t testing.TB, c config.Config, b *Bandit, a *Arena) (*train.Trainer
 	t.Helper()
 	j := new(Journal)
 	return &train.Trainer{Config: c, Learner: b, Envs: a.Registry(t), Sinks: []track.Sink{j}}, j
+}
+
+// Logged returns what a trainer will log.
+func Logged(tr *train.Trainer) *strings.Builder {
+	log := new(strings.Builder)
+	tr.Log = slog.New(slog.NewTextHandler(log, nil))
+	return log
 }
 
 // Run trains and returns the recorded events.

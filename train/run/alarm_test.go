@@ -1,9 +1,7 @@
 package run_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"math"
 	"path/filepath"
 	"strings"
@@ -21,8 +19,7 @@ import (
 // logged runs a trainer and returns its log and its steps.
 func logged(t *testing.T, tr *train.Trainer, j *traintest.Journal) (string, traintest.Journal) {
 	t.Helper()
-	var log bytes.Buffer
-	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	log := traintest.Logged(tr)
 	require.NoError(t, tr.Run(t.Context()))
 	return log.String(), j.Steps()
 }

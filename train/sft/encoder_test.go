@@ -33,8 +33,7 @@ func TestWrongResultsOfAnEncoderAreErrors(t *testing.T) {
 		},
 	} {
 		c := settings(write(t, "a.jsonl", `{"prompt":"a","response":"b"}`))
-		d, err := sft.Open(t.Context(), &c, nil, nil)
-		require.NoError(t, err)
+		d := opened(t, &c)
 		require.ErrorContains(t, d.Encode(t.Context(), faulty{harm: harm}), want)
 	}
 }

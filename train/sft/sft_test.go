@@ -101,6 +101,13 @@ func settings(files ...string) config.Config {
 	return c
 }
 
+func opened(t testing.TB, c *config.Config) *sft.Data {
+	t.Helper()
+	d, err := sft.Open(t.Context(), c, nil, nil)
+	require.NoError(t, err)
+	return d
+}
+
 func open(t testing.TB, c config.Config, encode policy.Encoder) (*sft.Data, *config.Config) {
 	t.Helper()
 	d, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
@@ -345,8 +352,7 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 		require.Equal(t, tools+"ua\n"+calls+".t7\nb.", text(b.Tokens))
 		require.Equal(t, calls+".___b.", learned(b, 0)[len(tools)+3:])
 		c := settings(path)
-		d, err := sft.Open(t.Context(), &c, nil, nil)
-		require.NoError(t, err)
+		d = opened(t, &c)
 		require.ErrorContains(
 			t, d.Encode(t.Context(), letters{}),
 			"line 1: bad example: tools: it is set, but the learner shows no tools",
@@ -420,9 +426,8 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		require.ErrorContains(t, err, want, record)
 	}
 	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`))
-	d, err := sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
-	err = d.Encode(t.Context(), letters{})
+	d := opened(t, &c)
+	err := d.Encode(t.Context(), letters{})
 	require.ErrorContains(t, err, "a.jsonl: line 1")
 	require.ErrorContains(t, err, "message 0: image 0: open ")
 	for path, want := range map[string]string{
@@ -441,8 +446,7 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	path := write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`)
 	c := settings(path)
 	c.SFT.MaxLength = 17
-	d, err := sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
+	d := opened(t, &c)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
 	c.SFT.Truncation = config.TruncationDrop
 	d, _ = open(t, c, letters{})
@@ -451,12 +455,10 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	d, _ = open(t, c, letters{})
 	require.Equal(t, "sS\nua?\nyes.", text(batch(t, d, 1).Tokens))
 	c.SFT.MaxLength = 0
-	d, err = sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
+	d = opened(t, &c)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{limit: 20}), "it has 21 tokens, the model allows 20")
 	c.SFT.MaxLength = 2
-	d, err = sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
+	d = opened(t, &c)
 	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
 }
 
@@ -471,8 +473,7 @@ func TestTurnsAreSelectedBeforeTheyAreCut(t *testing.T) {
 	require.Equal(t, "___b.", learned(batch(t, d, 1), 0))
 	c = settings(write(t, "a.jsonl", chat))
 	c.SFT.MaxLength, c.SFT.Truncation, c.SFT.Turns = 17, config.TruncationRight, config.TurnsLast
-	d, err := sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
+	d = opened(t, &c)
 	require.ErrorContains(
 		t, d.Encode(t.Context(), letters{}), "all examples were dropped, because they are longer than the limit",
 	)
@@ -502,9 +503,9 @@ func TestOnlyLearnedMessagesNeedTheThought(t *testing.T) {
 	} {
 		c := settings(write(t, "a.jsonl", fmt.Sprintf(stripped, o.weight)))
 		c.SFT.Turns = o.turns
-		d, err := sft.Open(t.Context(), &c, nil, nil)
-		require.NoError(t, err)
-		if err = d.Encode(t.Context(), opening{}); o.fault != "" {
+		d := opened(t, &c)
+		err := d.Encode(t.Context(), opening{})
+		if o.fault != "" {
 			require.ErrorContains(t, err, o.fault)
 			continue
 		}
@@ -522,8 +523,7 @@ func TestExamplesWithoutWeightsAreNotCalledTooLong(t *testing.T) {
 	} {
 		c := settings(write(t, "a.jsonl", text))
 		c.SFT.MaxLength, c.SFT.Truncation = 10, config.TruncationDrop
-		d, err := sft.Open(t.Context(), &c, nil, nil)
-		require.NoError(t, err)
+		d := opened(t, &c)
 		require.ErrorContains(t, d.Encode(t.Context(), letters{}), want)
 	}
 }
@@ -672,9 +672,7 @@ func (double) Ends(tokens []int32) []int {
 
 func TestEpisodesOfAnotherTokenizerAreRefused(t *testing.T) {
 	c := settings(episodes(t, t.TempDir(), true))
-	d, err := sft.Open(t.Context(), &c, nil, nil)
-	require.NoError(t, err)
-	err = d.Encode(t.Context(), double{})
+	err := opened(t, &c).Encode(t.Context(), double{})
 	require.ErrorIs(t, err, sft.ErrExample)
 	require.ErrorContains(t, err, "recorded with another tokenizer")
 }
