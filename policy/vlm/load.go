@@ -10,6 +10,7 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
@@ -30,6 +31,9 @@ func (m *Model) load() error {
 	spec.Value = o.Critic == SharedCritic
 	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep), &spec)
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
+		return err
+	}
+	if err := m.checkRolloutDType(); err != nil {
 		return err
 	}
 	teacher, err := m.teacher()
@@ -81,10 +85,25 @@ func (m *Model) teacher() (*model.Config, error) {
 	return t, nil
 }
 
+// checkRolloutDType refuses rounded weights for decoding on accelerators, and warns where decoding with them is slow.
+func (m *Model) checkRolloutDType() error {
+	switch t := m.opts.RolloutDType; {
+	case t == RolloutFloat32:
+	case m.dev.Accelerator():
+		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights (BFloat16 rounds them on a GPU)",
+			ErrOption, t, RolloutFloat32, m.dev.Name())
+	case !fused.Registered():
+		m.opts.Log.Warn("decoding without kernels, which unpacks all weights for every token, is slower than with float32",
+			"rollout_dtype", t, "backend", m.dev.Name())
+	}
+	return nil
+}
+
 // newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
-		Leaves: m.parts, Sharded: m.sets.Sharded}
+		Leaves: m.parts, Sharded: m.sets.Sharded,
+		Packed: map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

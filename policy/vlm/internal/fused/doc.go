@@ -1,5 +1,6 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32.
+// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32 with
+// weights in float32, bfloat16 or int8.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -30,6 +31,17 @@ const (
 	Block     = "vagen_decoder_block"
 	DeltaStep = "vagen_delta_step"
 	Product   = "vagen_product"
+)
+
+// Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
+// other functions read instead.
+const Unpack = "unpack"
+
+// The layout of packed matrices: outputs side by side in a panel, and rows of bytes that hold the scales of a panel's
+// outputs in int8.
+const (
+	Panel  = 64
+	Scales = 4
 )
 
 // MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
