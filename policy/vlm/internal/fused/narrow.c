@@ -1,5 +1,6 @@
 #include "narrow.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "abi.h"
@@ -61,9 +62,13 @@ typedef struct {
 	int most;
 } tiles;
 
+static _Atomic int avx512 = 1;
+
+int allow_avx512(int allow) { return atomic_exchange(&avx512, allow); }
+
 static tiles choose(int32_t type) {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx512f"))
+	if (avx512 && __builtin_cpu_supports("avx512f"))
 		return type == TYPE_S8 ? (tiles){avx512_int8_t_4, avx512_int8_t_1, MOST} : (tiles){avx512_uint16_t_4, avx512_uint16_t_1, MOST};
 	return (tiles){0, type == TYPE_S8 ? avx2_int8_t_1 : avx2_uint16_t_1, 6}; // of 16 registers
 #else
