@@ -62,7 +62,7 @@ func (c *Config) roundedNote() *Note {
 		return nil
 	}
 	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf(
-		"responses are written with weights in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and look at rollout_corr/kl", c.Model.RolloutDType)}
+		"responses are written with weights in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
 }
 
 // rounded refuses rounded weights where they are not used.

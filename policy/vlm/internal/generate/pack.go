@@ -34,6 +34,7 @@ func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error
 		g.packed = map[*Weights]*net.Parts{}
 	}
 	g.packed[r] = p
+	device.HugePages(g.Narrowed)
 	return p, nil
 }
 
