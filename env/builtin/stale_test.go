@@ -126,7 +126,6 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 		good, fair, poor := mean("reads 90 % right", of(reader(0.9))), mean("reads 70 % right", of(reader(0.7))), mean("reads 50 % right", of(reader(0.5)))
 		chance := mean("random", of(reader(1.0/3)))
 		old, own := mean("one turn old", of(stale(1))), mean("own reading, one turn old", copier)
-		mean("two turns old", of(stale(2))) // in part exactly true, where a walk returns
 		// Each mean is of about 60 scores or more whose standard deviation is at most 0.4.
 		require.LessOrEqual(t, old, chance+0.05, w.env)
 		require.LessOrEqual(t, own, chance+0.1, w.env)
