@@ -85,15 +85,19 @@ func (m *Model) teacher() (*model.Config, error) {
 	return t, nil
 }
 
+// packedTypes are those of packed weights; others are not packed.
+var packedTypes = map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}
+
 // checkRolloutDType refuses rounded weights for decoding on accelerators, and warns where decoding with them is slow.
 func (m *Model) checkRolloutDType() error {
 	switch t := m.opts.RolloutDType; {
 	case t == RolloutFloat32:
 	case m.dev.Accelerator():
-		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights (BFloat16 rounds them on a GPU)",
+		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights "+
+			"(BFloat16 rounds them on a GPU)",
 			ErrOption, t, RolloutFloat32, m.dev.Name())
 	case !fused.Registered():
-		m.opts.Log.Warn("decoding without kernels, which unpacks all weights for every token, is slower than with float32",
+		m.opts.Log.Warn("decoding without kernels unpacks all weights for every token and is slower than with float32",
 			"rollout_dtype", t, "backend", m.dev.Name())
 	}
 	return nil
@@ -103,7 +107,7 @@ func (m *Model) checkRolloutDType() error {
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
 		Leaves: m.parts, Sharded: m.sets.Sharded,
-		Packed: map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}[m.opts.RolloutDType]}
+		Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

@@ -93,9 +93,10 @@ type Options struct {
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
-	// RolloutDType is the type of the weights that decoding reads; "" is RolloutFloat32. With the others it reads copies of the
-	// decoder's matrices, which exist from the first response to the next update, and is bound by fewer bytes. Log-probs of
-	// responses are those of the rounded weights; scoring and training have float32. It needs a CPU and computation in float32.
+	// RolloutDType is the type of the weights that decoding reads; "" is RolloutFloat32. With the others it reads
+	// copies of the decoder's matrices, which exist from the first response to the next update: decoding few rows takes
+	// about as long as reading them. Log-probs of responses are those of the rounded weights; contexts are read, scored
+	// and trained in float32. It needs a CPU and computation in float32. Without kernels it is slow.
 	RolloutDType RolloutDType
 	// Autotune is a file with XLA's choice of a kernel for each matrix product on a GPU, by
 	// measured times. If it does not exist, products are measured when they are compiled, and
@@ -191,9 +192,11 @@ func (o *Options) fill() error {
 	}
 	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
 	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
-	pick("RolloutDType", (*string)(&o.RolloutDType), string(RolloutFloat32), string(RolloutFloat32), string(RolloutBFloat16), string(RolloutInt8))
+	pick("RolloutDType", (*string)(&o.RolloutDType), string(RolloutFloat32),
+		string(RolloutFloat32), string(RolloutBFloat16), string(RolloutInt8))
 	if o.BFloat16 && o.RolloutDType != RolloutFloat32 {
-		addf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway", o.RolloutDType, RolloutFloat32)
+		addf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway",
+			o.RolloutDType, RolloutFloat32)
 	}
 	for _, f := range []struct {
 		name      string

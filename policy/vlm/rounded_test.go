@@ -13,8 +13,8 @@ import (
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-// The memory plan and the least work of a step count copies in the type that decoding reads. Without kernels a warning says
-// that they do not make decoding faster, and what cannot have them is refused.
+// The memory plan and the least work of a step count copies in the type that decoding reads. Without kernels a warning
+// says that they do not make decoding faster, and what cannot have them is refused.
 func TestRoundedWeightsAreCounted(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
 	work := Workload{Generate: true, Rows: 2, Tokens: 32}

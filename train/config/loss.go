@@ -61,8 +61,9 @@ func (c *Config) roundedNote() *Note {
 	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass || c.Trainer.Stage == StageSFT {
 		return nil
 	}
-	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf(
-		"responses are written with weights in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
+	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf("responses are written with weights "+
+		"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics "+
+		"rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
 }
 
 // rounded refuses rounded weights where they are not used.

@@ -8,8 +8,8 @@ import (
 	"vagen/train/config"
 )
 
-// Rounded weights without a correction are a warning, and an error where nothing would use them. What VAGEN's scripts set for
-// their engines loads as before.
+// Rounded weights without a correction are a warning, and an error where nothing would use them. What VAGEN's scripts
+// set for their engines loads as before.
 func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 	load := func(overrides ...string) (config.Config, error) {
 		return config.Load("", append([]string{"env.name=frozenlake"}, overrides...)...)
@@ -18,7 +18,8 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Notes, 1)
 	require.True(t, c.Notes[0].Warn)
-	require.Contains(t, c.Notes[0].String(), "weights in int8 and learned from as if in float32: set algorithm.rollout_correction.rollout_is")
+	require.Contains(t, c.Notes[0].String(),
+		"weights in int8 and learned from as if in float32: set algorithm.rollout_correction.rollout_is")
 	for _, corrected := range []string{
 		"algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.bypass_mode=true", "model.rollout_dtype=float32",
 	} {
@@ -39,7 +40,8 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 		}
 		require.ErrorContains(t, err, want)
 	}
-	_, err = load("model.rollout_dtype=int8", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.engine.addresses=[http://h:1]")
+	_, err = load("model.rollout_dtype=int8", "actor_rollout_ref.rollout.name=vllm",
+		"actor_rollout_ref.rollout.engine.addresses=[http://h:1]")
 	require.ErrorContains(t, err, "has servers, which have their own weights")
 
 	c, err = load("actor_rollout_ref.rollout.dtype=bfloat16")

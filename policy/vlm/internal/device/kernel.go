@@ -61,9 +61,11 @@ func (k *Kernel) attributes() map[string]any {
 	}
 }
 
-// packedWeights returns the packed forms of values, which kernels read instead.
-func packedWeights(kernels []Kernel) map[*stablehlo.Value]*stablehlo.Value {
-	packed := map[*stablehlo.Value]*stablehlo.Value{}
+// packedForms are the packed forms of matrices, which kernels read instead.
+type packedForms map[*stablehlo.Value]*stablehlo.Value
+
+func packedIn(kernels []Kernel) packedForms {
+	packed := packedForms{}
 	for _, k := range kernels {
 		if k.Name == fused.Unpack {
 			packed[values(k.Out)[0]] = values(k.In)[0]
@@ -80,7 +82,7 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 	if !fused.Registered() || d.Accelerator() {
 		return false
 	}
-	all, packed := f.Statements, packedWeights(kernels)
+	all, packed := f.Statements, packedIn(kernels)
 	for _, k := range kernels {
 		if k.Name == fused.Unpack {
 			continue
@@ -99,10 +101,13 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 
 // replaceProducts replaces products of few rows, and those with packed weights, by calls of the kernel, and reports
 // whether there are any.
-func replaceProducts(all []*stablehlo.Statement, packed map[*stablehlo.Value]*stablehlo.Value) (out []*stablehlo.Statement, found bool) {
+func replaceProducts(
+	all []*stablehlo.Statement, packed packedForms,
+) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
 		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil) {
-			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: replaced(s.Inputs, packed), Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
+			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
+				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
 			setOp(call, "CustomCall")
 			s, found = call, true
 		}
@@ -111,11 +116,11 @@ func replaceProducts(all []*stablehlo.Statement, packed map[*stablehlo.Value]*st
 	return out, found
 }
 
-// replaced returns the values with the packed forms of those that have one.
-func replaced(in []*stablehlo.Value, packed map[*stablehlo.Value]*stablehlo.Value) []*stablehlo.Value {
+// replace returns the values with the packed forms of those that have one.
+func (p packedForms) replace(in []*stablehlo.Value) []*stablehlo.Value {
 	out := slices.Clone(in)
 	for i, v := range in {
-		if p := packed[v]; p != nil {
+		if p := p[v]; p != nil {
 			out[i] = p
 		}
 	}
@@ -145,8 +150,9 @@ func plainProduct(s *stablehlo.Statement) bool {
 // insert returns a function's statements with the kernel call in place of the last
 // statement that computes one of its outputs, and without the others; nil if the
 // kernel does not match. Its inputs are replaced by their packed forms.
-func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packed map[*stablehlo.Value]*stablehlo.Value) []*stablehlo.Statement {
-	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: replaced(values(k.In), packed), Outputs: values(k.Out), Attributes: k.attributes()}
+func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packed packedForms) []*stablehlo.Statement {
+	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: packed.replace(values(k.In)), Outputs: values(k.Out),
+		Attributes: k.attributes()}
 	setOp(call, "CustomCall")
 	out := make([]*stablehlo.Statement, 0, len(all))
 	at, made := 0, 0

@@ -243,7 +243,8 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 
 // residual is a product with places [from, to) of each row's output, to which bias and
 // x are added.
-SIMD static void residual(const block *b, const weight *w, const float *bias, const float *in, const float *x, float *y, int64_t from, int64_t to) {
+SIMD static void residual(const block *b, const weight *w, const float *bias, const float *in, const float *x, float *y,
+                          int64_t from, int64_t to) {
 	outputs(w, b->hidden, &from, &to);
 	multiply(w, from, to, in, b->rows, y, b->hidden);
 	for (int64_t row = 0; row < b->rows; row++) {

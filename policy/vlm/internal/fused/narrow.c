@@ -20,7 +20,8 @@ enum { MOST = 8 };
 #define TARGET __attribute__((target("avx512f,fma")))
 #define V __m512
 #define WIDTH 16
-#define WIDE_BF16(p) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(p))), 16))
+#define WIDE_BF16(p) \
+	_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(p))), 16))
 #define WIDE_S8(p) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p))))
 #define SPLAT _mm512_set1_ps
 #define FMA _mm512_fmadd_ps
@@ -31,7 +32,8 @@ enum { MOST = 8 };
 #define TARGET __attribute__((target("avx2,fma")))
 #define V __m256
 #define WIDTH 8
-#define WIDE_BF16(p) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
+#define WIDE_BF16(p) \
+	_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p))), 16))
 #define WIDE_S8(p) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
 #define SPLAT _mm256_set1_ps
 #define FMA _mm256_fmadd_ps
@@ -69,7 +71,8 @@ int allow_avx512(int allow) { return atomic_exchange(&avx512, allow); }
 static tiles choose(int32_t type) {
 #if defined(__x86_64__)
 	if (avx512 && __builtin_cpu_supports("avx512f"))
-		return type == TYPE_S8 ? (tiles){avx512_int8_t_4, avx512_int8_t_1, MOST} : (tiles){avx512_uint16_t_4, avx512_uint16_t_1, MOST};
+		return type == TYPE_S8 ? (tiles){avx512_int8_t_4, avx512_int8_t_1, MOST}
+		                       : (tiles){avx512_uint16_t_4, avx512_uint16_t_1, MOST};
 	return (tiles){0, type == TYPE_S8 ? avx2_int8_t_1 : avx2_uint16_t_1, 6}; // of 16 registers
 #else
 	return (tiles){0, type == TYPE_S8 ? plain_int8_t_1 : plain_uint16_t_1, 4};
@@ -78,7 +81,8 @@ static tiles choose(int32_t type) {
 
 void dot_narrow(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
 	tiles t = choose(w->type);
-	int64_t size = w->type == TYPE_S8 ? 1 : 2, in = w->in, panel = PANEL * size * (w->type == TYPE_S8 ? in + SCALES : in);
+	int64_t size = w->type == TYPE_S8 ? 1 : 2, in = w->in;
+	int64_t panel = PANEL * size * (w->type == TYPE_S8 ? in + SCALES : in);
 	for (int64_t at = from / UNIT * UNIT, outputs; at < to; at += outputs) {
 		int whole = t.whole && at % PANEL == 0 && at + PANEL <= to;
 		const char *data = (const char *)w->data + at / PANEL * panel;

@@ -1,6 +1,7 @@
 // Tiles for one set of instructions. Whoever includes this defines NAME, which makes a name of that set, TARGET, the
-// vector V of WIDTH floats, WIDE_BF16 and WIDE_S8, which read WIDTH numbers, SPLAT, which repeats one, and FMA, a·b + c.
-// A tile multiplies a number of units of a panel by ROWS rows of x [·, in], to y [ROWS, units·UNIT]. Its sums are registers.
+// vector V of WIDTH floats, WIDE_BF16 and WIDE_S8, which read WIDTH numbers, SPLAT, which repeats one, and FMA, a·b +
+// c. A tile multiplies a number of units of a panel by ROWS rows of x [·, in], to y [ROWS, units·UNIT]. Its sums are
+// registers.
 
 #define TILE(TYPE, WIDE, UNITS, ROWS)                                                                 \
 	TARGET static void NAME(TYPE##_##UNITS##x##ROWS)(const TYPE *w, int64_t in, const float *x, float *y) { \

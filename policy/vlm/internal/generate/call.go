@@ -38,7 +38,8 @@ type Call struct {
 
 // NewCall starts a call; free ends it.
 func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Call, error) {
-	c := &Call{net: n, w: w, decoding: w, end: end, RecentTokens: 32, tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
+	c := &Call{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
+		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)

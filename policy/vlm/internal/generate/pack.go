@@ -13,9 +13,10 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the decoder's
-// matrices in bfloat16 or int8 instead (model.Pack), a half or a quarter of the bytes. Contexts are read with the weights
-// themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens share a weight.
+// On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the
+// decoder's matrices in bfloat16 or int8 instead (model.Pack), a half or a quarter of the bytes. Contexts are read
+// with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens
+// share a weight.
 
 // decodingWeights returns the weights that decoding steps read; w are those that contexts are read with.
 func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error) {
@@ -38,8 +39,8 @@ func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error
 	return p, nil
 }
 
-// pack returns parts with the decoder's matrices packed. The head's is a copy even if it is the table of tokens, of which steps
-// read single rows besides.
+// pack returns parts with the decoder's matrices packed. The head's is a copy even if it is the table of tokens, of
+// which steps read single rows besides.
 func (g *Generator) pack(n *net.Net, w *net.Parts) (*net.Parts, error) {
 	p := *w
 	p.Layers = nil

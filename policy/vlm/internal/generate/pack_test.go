@@ -13,22 +13,22 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-// packedTypes are the types of packed weights with a limit on how far log-probs of about 5 may be off: logits are sums of a few
-// dozen products of numbers that are rounded by 1/256 of them, or 1/254 of the largest in their row.
+// packedTypes are the types of packed weights with a limit on how far log-probs of about 5 may be off: logits are sums
+// of a few dozen products of numbers that are rounded by 1/256 of them, or 1/254 of the largest in their row.
 var packedTypes = map[dtypes.DType]float64{dtypes.BFloat16: 0.1, dtypes.Int8: 0.3}
 
-// Responses have the log-probs of rounded weights, which differ from those of training by little, but differ, in models with
-// a head of their own and without, with adapters, and with programs of one layer. They are the same again, also with other
-// rows beside them, and change with the weights. Nothing stays in memory.
+// Responses have the log-probs of rounded weights, which differ from those of training by little, but differ, in
+// models with a head of their own and without, with adapters, and with programs of one layer. They are the same again,
+// also with other rows beside them, and change with the weights. Nothing stays in memory.
 func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 	for name, c := range map[string]struct {
 		family  model.Family
 		options Options
 	}{
-		"own head":       {model.Qwen2, Options{}},
-		"adapters":       {model.Qwen25VL, Options{LoRA: Adapters()}},
-		"divided":        {model.Qwen2, Options{Devices: 2, ShardWeights: true}},
-		"by layer":       {Hybrid, Options{}},
+		"own head": {model.Qwen2, Options{}},
+		"adapters": {model.Qwen25VL, Options{LoRA: Adapters()}},
+		"divided":  {model.Qwen2, Options{Devices: 2, ShardWeights: true}},
+		"by layer": {Hybrid, Options{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(t, c.family, c.options)
@@ -72,8 +72,8 @@ func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 	}
 }
 
-// On XLA, where kernels read packed weights, one token and several in a loop are the same bit for bit, and the log-probs are
-// those of pure Go, which unpacks the weights.
+// On XLA, where kernels read packed weights, one token and several in a loop are the same bit for bit, and the
+// log-probs are those of pure Go, which unpacks the weights.
 func TestKernelsWriteWithPackedWeights(t *testing.T) {
 	dir, o := Folder(t, model.Qwen3, nil), policy.Sampling{Temperature: 1, MaxTokens: 5}
 	var all []Stories

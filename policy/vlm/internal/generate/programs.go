@@ -204,7 +204,8 @@ func (n Programs) step(s model.Sampler) *device.Program {
 // to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
 // be free. No token is forced. The cache must not have states: a row ends between tokens.
 func (n Programs) steps(s model.Sampler, tokens int) *device.Program {
-	return n.Looped(n.stepName(fmt.Sprintf("%d steps %+v", tokens, s)), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+	name := n.stepName(fmt.Sprintf("%d steps %+v", tokens, s))
+	return n.Looped(name, func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
 		p := n.stepInputs(in)
 		g, rows := in[0].Graph(), p.rows()
 		l := device.NewLoop(g, tokens)

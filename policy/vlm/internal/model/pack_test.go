@@ -22,8 +22,8 @@ func unpackOf(to dtypes.DType, out int) device.Builder {
 	}
 }
 
-// A number in bfloat16 is the nearest with 8 bits. One in int8 is within half a scale, which is a row's largest magnitude
-// divided by 127, and rows of zeros stay.
+// A number in bfloat16 is the nearest with 8 bits. One in int8 is within half a scale, which is a row's largest
+// magnitude divided by 127, and rows of zeros stay.
 func TestPackedMatricesAreTheNearestNumbers(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		for _, out := range []int{1, 64, 70} {
@@ -71,8 +71,8 @@ func exactWeights(r source, out, in int) (w operand, multiples []float32, scales
 	return floats(x, out, in), multiples, scales
 }
 
-// twin is the kernels' product in plain Go: each output is one sum of fused multiplications and additions in the order of the
-// inputs, multiplied by its scale.
+// twin is the kernels' product in plain Go: each output is one sum of fused multiplications and additions in the order
+// of the inputs, multiplied by its scale.
 func twin(x, multiples, scales []float32, in int) []float32 {
 	y := make([]float32, 0, len(x)/in*len(scales))
 	for ; len(x) > 0; x = x[in:] {
@@ -96,7 +96,8 @@ func TestPackedProductsMultiply(t *testing.T) {
 			in, out := dims[0], dims[1]
 			r := newSource(uint64(in))
 			w, multiples, scales := exactWeights(r, out, in)
-			packed, err := d.Program("pack", func(n []*Node) []*Node { return []*Node{Pack(n[0], to)} }).Run([]*device.Array{w.put(t, d)})
+			pack := d.Program("pack", func(n []*Node) []*Node { return []*Node{Pack(n[0], to)} })
+			packed, err := pack.Run([]*device.Array{w.put(t, d)})
 			require.NoError(t, err)
 			p := d.Fused("product", func(n []*Node) ([]*Node, []device.Kernel) {
 				var use StepKernels
@@ -120,11 +121,12 @@ func TestPackedProductsMultiply(t *testing.T) {
 	}
 }
 
-// The kernel's step of a block with packed weights is that of the graph, which unpacks them, for any number of rows. Sizes are not
-// those of panels and units.
+// The kernel's step of a block with packed weights is that of the graph, which unpacks them, for any number of rows.
+// Sizes are not those of panels and units.
 func TestPackedBlocksDoWhatTheGraphDoes(t *testing.T) {
 	d := devicetest.Kernels(t)
-	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 137, Eps: 1e-6, QKNorm: true, MLPBias: true, Causal: true, Compute: dtypes.Float32}
+	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 137, Eps: 1e-6, QKNorm: true, MLPBias: true, Causal: true,
+		Compute: dtypes.Float32}
 	for _, to := range []dtypes.DType{dtypes.BFloat16, dtypes.Int8} {
 		for _, rows := range []int{1, 3, 20} {
 			s := newBlockStep(b, rows)
