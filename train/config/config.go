@@ -251,7 +251,8 @@ type ReferenceConfig struct {
 	Model struct {
 		Path string `yaml:"path" null:"" resume:"" doc:"folder of another model as the reference policy: a teacher. It has the tokenizer and the family of the policy; empty is the policy before training"`
 	} `yaml:"model"`
-	FSDP struct {
+	Engine RefEngineConfig `yaml:"engine" idle:"actor_rollout_ref.ref.engine.addresses is empty"`
+	FSDP   struct {
 		ParamOffload bool `yaml:"param_offload" doc:"keep the weights of the reference policy in host memory and copy them to the devices whenever it scores. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
 	} `yaml:"fsdp_config"`
 }
@@ -368,6 +369,7 @@ func Default() Config {
 				Loss: PolicyLossConfig{"vanilla", own.Single}, TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
+			Ref:     ReferenceConfig{Engine: RefEngineConfig{Name: "vllm", ServersConfig: defaultServers()}},
 			Rollout: SamplingConfig{Name: "xla", Engine: defaultEngine(), Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: defaultOptim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},
