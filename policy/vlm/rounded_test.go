@@ -47,8 +47,6 @@ func TestRoundedWeightsAreCounted(t *testing.T) {
 	_, err = Open(t.Context(), dir, Options{Backend: "go", RolloutDType: "int4"})
 	require.ErrorContains(t, err, `RolloutDType is "int4", must be one of`)
 
-	gpu := *plain
-	gpu.dev = device.New(plain.dev.Backend(), "xla:cuda")
-	gpu.opts.RolloutDType = RolloutInt8
+	gpu := &Model{dev: device.New(plain.dev.Backend(), "xla:cuda"), opts: Options{RolloutDType: RolloutInt8}}
 	require.ErrorContains(t, gpu.checkRolloutDType(), `RolloutDType is "int8", must be "float32" on xla:cuda`)
 }
