@@ -10,7 +10,6 @@ import (
 	"vagen/internal/regular"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
@@ -96,24 +95,6 @@ func (m *Model) teacher() (*model.Config, error) {
 	c := proc.Config()
 	t.Rescale, t.NormMean, t.NormStd = c.Rescale, c.Mean, c.Std
 	return t, nil
-}
-
-// packedTypes are those of packed weights; others are not packed.
-var packedTypes = map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}
-
-// checkRolloutDType refuses rounded weights for decoding on accelerators, and warns where decoding with them is slow.
-func (m *Model) checkRolloutDType() error {
-	switch t := m.opts.RolloutDType; {
-	case t == RolloutFloat32:
-	case m.dev.Accelerator():
-		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights "+
-			"(BFloat16 rounds them on a GPU)",
-			ErrOption, t, RolloutFloat32, m.dev.Name())
-	case !fused.Registered():
-		m.opts.Log.Warn("decoding without kernels unpacks all weights for every token and is slower than with float32",
-			"rollout_dtype", t, "backend", m.dev.Name())
-	}
-	return nil
 }
 
 // newGenerator returns a generator with the policy's weights.

@@ -34,16 +34,6 @@ const (
 	RecomputeBlocks    Recompute = "blocks"    // everything inside a block (gradient checkpointing)
 )
 
-// RolloutDType is a type of weights in decoding.
-type RolloutDType string
-
-// The types. Int8 has a scale for each row of a matrix.
-const (
-	RolloutFloat32  RolloutDType = "float32"
-	RolloutBFloat16 RolloutDType = "bfloat16"
-	RolloutInt8     RolloutDType = "int8"
-)
-
 var (
 	// ErrOption is wrapped by errors about Options, and by calls that need other Options
 	// than those of the model.
@@ -192,12 +182,7 @@ func (o *Options) fill() error {
 	}
 	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
 	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
-	pick("RolloutDType", (*string)(&o.RolloutDType), string(RolloutFloat32),
-		string(RolloutFloat32), string(RolloutBFloat16), string(RolloutInt8))
-	if o.BFloat16 && o.RolloutDType != RolloutFloat32 {
-		addf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway",
-			o.RolloutDType, RolloutFloat32)
-	}
+	bad = append(bad, o.fillRolloutDType())
 	for _, f := range []struct {
 		name      string
 		value     *int
