@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
-	"vagen/train/sft"
 )
 
 type harm func([]policy.Piece, []policy.Image) ([]policy.Piece, []policy.Image)
