@@ -153,29 +153,6 @@ func (v *validator) levels(c *Config) {
 	}
 }
 
-// pools checks the pools of start states.
-func (v *validator) pools(p *PoolsConfig) {
-	if len(p.Weights) != len(p.Limits)+1 {
-		v.Say("{data.pools.weights} has %d numbers, must have one more than the %d of {data.pools.solve_rates}", len(p.Weights), len(p.Limits))
-	}
-	for i, x := range p.Limits {
-		if !(x >= 0 && x < 1) || i > 0 && x <= p.Limits[i-1] {
-			v.Say("{data.pools.solve_rates} is %v, must be increasing numbers in [0, 1)", p.Limits)
-			break
-		}
-	}
-	total := p.Unseen
-	for _, x := range p.Weights {
-		if total += x; !(x >= 0 && x <= 1e6) {
-			v.Say("{data.pools.weights} is %v, must be numbers in [0, 1e6]", p.Weights)
-			return
-		}
-	}
-	if total == 0 {
-		v.Say("{data.pools.weights} and {data.pools.unseen} are all 0, at least one must be positive")
-	}
-}
-
 func (v *validator) contradictions(c *Config, r Registries) {
 	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
 	if err != nil {

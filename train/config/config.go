@@ -160,14 +160,6 @@ type DataConfig struct {
 	GenBatch    int            `yaml:"gen_batch_size" null:"0" count:"0" doc:"start states played in the first round of a step; further rounds replace those that cannot be used. 0 plays train_batch_size and replaces none"`
 }
 
-// PoolsConfig plays start states again by how often they were solved.
-type PoolsConfig struct {
-	Share   float64   `yaml:"share" range:"0,1" doc:"share of the start states that are drawn by difficulty, with replacement, in the place of the next ones: from those of train_files (of an entry with weight: from those of the entry), or with env.name from those that were played. A start state counts with the weight of its pool, which is that of its solve rate: the share of successful episodes when it was played last. Where all weights are 0 the next one is played. 0 draws none"`
-	Limits  []float64 `yaml:"solve_rates" idle:"data.pools.share is 0" doc:"largest solve rates of the pools, increasing, from the hardest; the last pool has all above"`
-	Weights []float64 `yaml:"weights" idle:"data.pools.share is 0" doc:"weight of a start state in each pool, one more than solve_rates; [1, 0, 0] repeats hard start states only"`
-	Unseen  float64   `yaml:"unseen" range:"0,1e6" must:"be in [0, 1e6]" idle:"data.pools.share is 0" doc:"weight of a start state of train_files that has not been played; 0 draws only from those that were"`
-}
-
 // RolloutConfig sets how episodes are played and rewarded.
 type RolloutConfig struct {
 	MaxTurns        int     `yaml:"max_turns" owner:"trainer" count:"positive" doc:"maximum turns of an episode"`
@@ -258,7 +250,8 @@ type ReferenceConfig struct {
 	Model struct {
 		Path string `yaml:"path" null:"" resume:"" doc:"folder of another model as the reference policy: a teacher. It has the tokenizer and the family of the policy; empty is the policy before training"`
 	} `yaml:"model"`
-	FSDP struct {
+	Engine RefEngineConfig `yaml:"engine" idle:"actor_rollout_ref.ref.engine.addresses is empty"`
+	FSDP   struct {
 		ParamOffload bool `yaml:"param_offload" doc:"keep the weights of the reference policy in host memory and copy them to the devices whenever it scores. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
 	} `yaml:"fsdp_config"`
 }
@@ -365,7 +358,7 @@ func Default() Config {
 		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter: FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data: DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512,
-			Pools: PoolsConfig{Limits: []float64{0.25, 0.75}, Weights: []float64{0.2, 1, 0.2}, Unseen: 1}},
+			Pools: PoolsConfig{Limits: []float64{0.25, 0.75}, Weights: []float64{0.2, 1, 0.2}, Unseen: 1, Gate: GateNone}},
 		Rollout: RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
@@ -375,6 +368,7 @@ func Default() Config {
 				Loss: PolicyLossConfig{"vanilla", own.Single}, TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
+			Ref:     ReferenceConfig{Engine: RefEngineConfig{Name: "vllm", ServersConfig: defaultServers()}},
 			Rollout: SamplingConfig{Name: "xla", Engine: defaultEngine(), Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: defaultOptim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},

@@ -136,6 +136,9 @@ func (v *validator) losses(c *Config, r Registries) {
 	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
 		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
+	if p, err := r.policyLoss(a, 1); err == nil {
+		v.refEngine(c, p)
+	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
@@ -169,8 +172,8 @@ func (v *validator) teacher(c *Config) {
 		}
 		return
 	}
-	if c.Agent.Ref.Model.Path == "" {
-		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} is empty, so that the reference is the policy itself before training")
+	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 {
+		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} and {actor_rollout_ref.ref.engine.addresses} are empty, so that the reference is the policy itself before training")
 	}
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")
