@@ -52,7 +52,8 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	base, err := turns.New("blackjack", options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}, placeholders, reward.ParserOptions{})
+	ruled := options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}
+	base, err := turns.New("blackjack", ruled, placeholders, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}

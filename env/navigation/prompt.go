@@ -49,7 +49,8 @@ func (e *Env) ownSystem() string {
 
 // firstText is the first observation: the task and the view.
 func (e *Env) firstText(view string) string {
-	return e.Texts.First(func() string { return e.ownFirst(view) }, func() prompts.Values { return e.values(view, nil, 0) })
+	own := func() string { return e.ownFirst(view) }
+	return e.Texts.First(own, func() prompts.Values { return e.values(view, nil, 0) })
 }
 
 // values are the texts of the placeholders in observations.
@@ -77,7 +78,8 @@ func (e *Env) ownFirst(view string) string {
 
 // nextText is the observation after a turn.
 func (e *Env) nextText(view string, done []string, earned float64) string {
-	return e.Texts.Later(func() string { return e.ownNext(view, done, earned) }, func() prompts.Values { return e.values(view, done, earned) })
+	own := func() string { return e.ownNext(view, done, earned) }
+	return e.Texts.Later(own, func() prompts.Values { return e.values(view, done, earned) })
 }
 
 func (e *Env) ownNext(view string, done []string, earned float64) string {

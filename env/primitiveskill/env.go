@@ -48,7 +48,8 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	base, err := turns.New("primitiveskill", o.Ruled, placeholders, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true})
+	po := reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true}
+	base, err := turns.New("primitiveskill", o.Ruled, placeholders, po)
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,9 @@ func (f *fake) episode(r *http.Request) any {
 	}
 	n := len(texts)
 	columns := map[string][]any{}
-	names := []string{"loss", "sampled", "old", "reference", "value", "entropy", "reward", "advantage", "return", "log_ratio"}
+	names := []string{
+		"loss", "sampled", "old", "reference", "value", "entropy", "reward", "advantage", "return", "log_ratio",
+	}
 	for _, name := range names {
 		columns[name] = make([]any, n)
 	}

@@ -33,7 +33,8 @@ func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
 		"later":  "{valid_action} led to {observation} in turn {turn}",
 	}), lake)
 	require.NoError(t, err)
-	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", s.System(own, text("FORMAT"), text("EXAMPLE"), nil))
+	system := s.System(own, text("FORMAT"), text("EXAMPLE"), nil)
+	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", system)
 	require.Equal(t, "OWN", s.First(own, values))
 	require.Equal(t, "['Up'] led to MAP in turn 2", s.Later(own, values))
 
