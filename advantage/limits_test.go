@@ -51,3 +51,12 @@ func TestLengthsOfOneAreNotLonger(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLargestExponentIsAllowed.
+func TestTheLargestExponentIsAllowed(t *testing.T) {
+	for alpha, allowed := range map[float64]bool{0: true, 8: true, 8.5: false} {
+		if err := (HGPO{Alpha: alpha}).Estimate(new(Result), new(Batch)); errors.Is(err, ErrParameter) == allowed {
+			t.Errorf("alpha %v: %v", alpha, err)
+		}
+	}
+}

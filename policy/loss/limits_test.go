@@ -67,9 +67,31 @@ func TestLUSPOCountsRowsOutsideTheRange(t *testing.T) {
 		{LUSPO{Low: 0.1, High: 0.1, Delta: 1.1}, up, 1, 0, -1.1}, // at the limit
 		{LUSPO{Low: 0.1, High: 0.1, Delta: 1.2}, up, -1, 0, 1.2},
 		{LUSPO{Low: 0.1, High: 0.6}, up, 1, 0, -1.5},
+		{LUSPO{Low: 0.1, High: 0.1}, up, 0, 0, 0},
+		{LUSPO{Low: 0.1, High: 0.1}, -up, 0, 0, 0},
 	} {
 		got := mustEval(t, c.loss, Aggregation{}, one(c.logRatio, c.adv))
 		near(t, "clipped", got.Metrics.ClipFraction, c.clipped, 0)
 		near(t, "loss", got.Loss, c.value, 1e-9)
+	}
+}
+
+// TestDistillationIsLocalIfItsLossIs: without one, tokens are independent.
+func TestDistillationIsLocalIfItsLossIs(t *testing.T) {
+	for _, c := range []struct {
+		loss  Policy
+		local bool
+	}{{Distill{KL: K2}, true}, {Distill{KL: K1, Policy: LegacyPPO()}, true}, {Distill{KL: K1, Policy: GSPO{Low: 0.1, High: 0.1}}, false}} {
+		if Local(c.loss) != c.local {
+			t.Errorf("%+v: local: %v", c.loss, !c.local)
+		}
+	}
+}
+
+// TestMaskedTokensAreCountedOnce, also if their loss has dropped them already.
+func TestMaskedTokensAreCountedOnce(t *testing.T) {
+	for _, inner := range []Policy{Reinforce{}, LegacyPPO()} {
+		got := mustEval(t, OffPolicyMask{Policy: inner, Delta: 0.01}, Aggregation{}, one(-0.5, -1))
+		near(t, "dropped", got.Metrics.ClipFraction, 1, 0)
 	}
 }
