@@ -33,6 +33,9 @@ func (m *Model) load() error {
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}
+	if err := m.checkRolloutDType(); err != nil {
+		return err
+	}
 	teacher, err := m.teacher()
 	if err != nil {
 		return err
@@ -97,7 +100,8 @@ func (m *Model) teacher() (*model.Config, error) {
 // newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
-		Leaves: m.parts, Sharded: m.sets.Sharded}
+		Leaves: m.parts, Sharded: m.sets.Sharded,
+		Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})
