@@ -146,7 +146,7 @@ func TestSettingsThatServersCannotTeachAreRefused(t *testing.T) {
 		ref + "engine.name=xla":                             ref + "engine.name is \"xla\", must be one of",
 		ref + "engine.addresses=[h]":                        ref + "engine.addresses has an entry that is not a URL",
 		ref + "engine.attempts=0":                           ref + "engine.attempts is 0",
-		ref + "engine.addresses=[]":                         ref + "model.path and actor_rollout_ref.ref.engine.addresses are empty",
+		ref + "engine.addresses=[]":                         ref + "model.path is empty, so that the reference is the policy itself",
 	} {
 		_, err := config.Load("", append(base, set)...)
 		require.ErrorIs(t, err, config.ErrConfig, set)
