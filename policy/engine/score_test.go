@@ -111,7 +111,8 @@ func TestScoresThatCannotBeUsedAreErrors(t *testing.T) {
 		require.ErrorContains(t, err, "0 image placeholders for 1 images")
 		rows.Images = nil
 		for name, says := range map[string]string{
-			"short": "likeliest tokens instead of token 1, 2 were requested", "outside": "must be in [0, ", "nan": "log-prob of token 1 of the row is missing",
+			"short": "likeliest tokens instead of token 1, 2 were requested", "outside": "must be in [0, ",
+			"nan": "log-prob of token 1 of the row is missing",
 		} {
 			all[0].Model = &odd{fake{codec: f.codec}, name}
 			_, err = f.Score(t.Context(), rows, want, 2)
@@ -169,7 +170,8 @@ func TestRecordedScoresAreRead(t *testing.T) {
 		base, sent := answering(t, 200, body)
 		want := slices.Repeat([]bool{true}, len(b.Token))
 		want[0] = false
-		got, err := v.generate(t.Context(), base, &request{tokens: b.Token, prompt: b.Token, max: 1, vocab: 1408, scoring: &scoring{want: want}})
+		r := &request{tokens: b.Token, prompt: b.Token, max: 1, vocab: 1408, scoring: &scoring{want: want}}
+		got, err := v.generate(t.Context(), base, r)
 		require.NoError(t, err, e.file)
 		require.Contains(t, string(*sent), `"prompt_logprobs":0`)
 		for i, x := range a["prompt_logprobs"].([]any)[1:] {

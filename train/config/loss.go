@@ -198,7 +198,7 @@ func (v *validator) teacher(c *Config) {
 		return
 	}
 	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 {
-		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} and {actor_rollout_ref.ref.engine.addresses} are empty, so that the reference is the policy itself before training")
+		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} is empty, so that the reference is the policy itself before training")
 	}
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")

@@ -33,12 +33,13 @@ func (t *taught) Score(
 ) (*policy.Scores, error) {
 	own := what
 	own.Reference, own.Choice = false, loss.Choice{}
-	if by := what.Choice.By; by != "" && by != loss.ByTeacher || temperature != 1 && own != what {
-		return nil, fmt.Errorf("%s: servers score at temperature 1, not %v, and tokens that the teacher chooses, not the %s",
-			refKey, temperature, by)
-	}
-	if own == what {
+	switch by := what.Choice.By; {
+	case own == what:
 		return t.Learner.Score(ctx, rows, want, what, temperature)
+	case by != "" && by != loss.ByTeacher:
+		return nil, fmt.Errorf("%s: the compared tokens are chosen by %q, must be the teacher's likeliest ones", refKey, by)
+	case temperature != 1:
+		return nil, fmt.Errorf("%s: the temperature is %v, but servers score at temperature 1", refKey, temperature)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -65,6 +65,7 @@ var metrics = []Metric{
 	{Name: "explained_variance", Stage: StageAdvantages},
 	{Name: "advantage_share/", Stage: StageAdvantages},
 	{Name: "filter/", Stage: StageAdvantages},
+	{Name: "gate/", Stage: StageAdvantages},
 	{Name: "_failed/", Stage: StageAdvantages},
 
 	{Name: "actor/", Stage: StageUpdate},
