@@ -96,7 +96,7 @@ func (m *Model) teacher() (*model.Config, error) {
 
 // newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
-	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
+	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, SharePrefix: m.opts.SharePrefix,
 		Leaves: m.parts, Sharded: m.sets.Sharded}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {

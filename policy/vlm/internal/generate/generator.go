@@ -15,6 +15,7 @@ type Settings struct {
 	TokensPerCall int  // that a program makes; 0 chooses
 	Leaves        int  // parts into which work is divided; 0 if it is not
 	Sharded       bool // weights are divided over the devices
+	SharePrefix   bool // tokens with which all contexts of new conversations begin are read once
 }
 
 // Weights are a policy's weights for the programs on a device.
