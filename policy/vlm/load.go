@@ -33,6 +33,9 @@ func (m *Model) load() error {
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}
+	if err := m.checkRolloutDType(); err != nil {
+		return err
+	}
 	teacher, err := m.teacher()
 	if err != nil {
 		return err
@@ -96,8 +99,9 @@ func (m *Model) teacher() (*model.Config, error) {
 
 // newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
-	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall, SharePrefix: m.opts.SharePrefix,
-		Leaves: m.parts, Sharded: m.sets.Sharded}
+	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
+		Leaves: m.parts, Sharded: m.sets.Sharded,
+		SharePrefix: m.opts.SharePrefix, Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

@@ -32,6 +32,7 @@ func (c *Config) problems(r Registries) []error {
 		v.losses(c, r)
 		v.playing(c, r)
 		v.engine(c)
+		v.rounded(c)
 		v.queue(c)
 	}
 	v.logging(c)

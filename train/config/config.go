@@ -89,6 +89,7 @@ type ModelConfig struct {
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard        bool   `yaml:"shard_weights" resume:"free" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	RolloutDType string `yaml:"rollout_dtype" oneof:"float32 bfloat16 int8" doc:"type of the decoder's weights when responses are written, on a CPU: bfloat16 and int8 (with a scale for each row of a matrix) are faster, because a token takes about as long as reading them, and need memory for copies. Log-probs of responses are those of the rounded weights, those of training of float32: set algorithm.rollout_correction.rollout_is. Validation writes with the same weights"`
 	Autotune     string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
 	AutotuneSum  string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
 	Recompute    string `yaml:"recompute" oneof:"nothing attention blocks" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
@@ -350,7 +351,7 @@ func Default() Config {
 	return Config{
 		Run:   RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
 		Env:   EnvConfig{Seed: 1_000_000},
-		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
+		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto", RolloutDType: "float32"},
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},

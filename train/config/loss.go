@@ -55,6 +55,31 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
+// roundedNote says that nothing corrects for the difference between rounded weights and those that are trained.
+func (c *Config) roundedNote() *Note {
+	r := &c.Algorithm.Correction
+	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass || c.Trainer.Stage == StageSFT {
+		return nil
+	}
+	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf("responses are written with weights "+
+		"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics "+
+		"rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
+}
+
+// rounded refuses rounded weights where they are not used.
+func (v *validator) rounded(c *Config) {
+	const otherwise = ": set it to float32"
+	switch t := c.Model.RolloutDType; {
+	case t == "float32":
+	case c.UsesEngine():
+		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t, engineKey)
+	case c.Model.BFloat16:
+		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, which computes with rounded weights anyway"+otherwise, t)
+	case c.Model.Backend == "cuda":
+		v.Say("{model.rollout_dtype} is %s, but {model.backend} is cuda, which has no kernels for it"+otherwise, t)
+	}
+}
+
 // lossOptions are the settings of the policy loss.
 func (a *ActorConfig) lossOptions() loss.Options {
 	o := loss.Options{

@@ -26,7 +26,8 @@ import (
 // ModelOptions returns the options of a configuration's model.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
-		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
+		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16,
+		RolloutDType: vlm.RolloutDType(c.Model.RolloutDType), Recompute: vlm.Recompute(c.Model.Recompute),
 		Critic: vlm.Critic(
 			c.Critic.Kind,
 		), CriticPath: c.CriticPath(), ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,

@@ -1,5 +1,6 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32.
+// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32 with
+// weights in float32, bfloat16 or int8.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -32,6 +33,17 @@ const (
 	Product   = "vagen_product"
 )
 
+// Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
+// other functions read instead.
+const Unpack = "unpack"
+
+// The layout of packed matrices: outputs side by side in a panel, and rows of bytes that hold the scales of a panel's
+// outputs in int8.
+const (
+	Panel  = 64
+	Scales = 4
+)
+
 // MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
 // products improve with the number of rows; at 32 rows XLA takes as long.
 const MaxRows = 16
@@ -47,6 +59,10 @@ const (
 // Able reports whether this build and this processor can run the functions and
 // they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }
+
+// AllowAVX512 sets whether products with packed matrices use AVX-512 where the processor has it, and returns whether
+// they did. Results have the same bits without: tests compare them.
+func AllowAVX512(allow bool) bool { return allowAVX512(allow) }
 
 var registered atomic.Bool
 

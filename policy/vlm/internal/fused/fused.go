@@ -5,6 +5,7 @@ package fused
 // #cgo CFLAGS: -O3
 // #cgo linux LDFLAGS: -ldl -lm
 // #include <stdlib.h>
+// #include "narrow.h"
 // #include "register.h"
 import "C"
 
@@ -15,6 +16,14 @@ import (
 )
 
 func able() bool { return C.fused_able() != 0 }
+
+func allowAVX512(allow bool) bool {
+	n := C.int(0)
+	if allow {
+		n = 1
+	}
+	return C.allow_avx512(n) != 0
+}
 
 func register(path string) error {
 	if !able() {

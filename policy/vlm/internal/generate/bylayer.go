@@ -27,7 +27,7 @@ func (n Programs) only(i int) Programs {
 	one, k := *n.Net, *n.Kernels
 	k.Layers, k.Cache = n.Layers[i:i+1], n.Layers[i].Cache()
 	one.Kernels = &k
-	return Programs{&one}
+	return Programs{&one, n.Packed}
 }
 
 // appendLayer: a layer's weights, x, cos, sin, fresh, then, unless open, its arrays of the cache and what follows them
@@ -46,7 +46,7 @@ func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
 // stepLayer: a layer's weights, x, cos, sin, now, its arrays of the cache, allow, recentAllow → x, the layer's
 // recent segments and states.
 func (n Programs) stepLayer(i int) *device.Program {
-	return n.Fused(fmt.Sprintf("step layer %d", n.First(i)), func(in []*Node) ([]*Node, []device.Kernel) {
+	return n.Fused(n.stepName(fmt.Sprintf("step layer %d", n.First(i))), func(in []*Node) ([]*Node, []device.Kernel) {
 		a, one := net.Args{In: in}, n.only(i)
 		w, x, cos, sin := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One()
 		p := &stepIn{net: one, now: a.One()}
@@ -54,6 +54,7 @@ func (n Programs) stepLayer(i int) *device.Program {
 		past := p.cache.past(0)
 		past.Live = p.live()
 		var kernels model.StepKernels
+		w = unpack(w, n.Groups.Layers[i].Params, &kernels)
 		y, after := one.Layers[0].Step(w, x, cos, sin, past, &kernels)
 		return append([]*Node{y}, after...), kernels
 	})
@@ -71,9 +72,14 @@ func (n Programs) stepEmbed() *device.Program {
 // sampleAt: the head's weights, x, last, sampling inputs → id, log-prob. In a decoding step, where the rows of x are
 // those of the batch, now takes the place of last and of the number of tokens.
 func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
-	return n.Fused(fmt.Sprintf("sample step=%v %+v", step, s), func(in []*Node) ([]*Node, []device.Kernel) {
+	name, tied := fmt.Sprintf("sample step=%v %+v", step, s), n.Spec.Tied
+	if step {
+		name, tied = n.stepName(name), n.tied()
+	}
+	return n.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
 		a := net.Args{In: in}
-		w := n.headWeights(&a, a.One())
+		var kernels model.StepKernels
+		w := n.unpackHead(n.headWeights(&a, a.One(), tied), &kernels)
 		x, at, seeds := a.One(), a.One(), a.One()
 		var forced, count *Node
 		if step {
@@ -83,7 +89,7 @@ func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
 			x, count = model.TakeRows(x, at), a.One()
 		}
 		id, logProb := n.sampleTokens(w, x, s, seeds, count, a.One(), forced)
-		return []*Node{id, logProb}, nil
+		return []*Node{id, logProb}, kernels
 	})
 }
 
@@ -161,7 +167,7 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 
 // stepByLayer is step layer by layer: in are its inputs after the weights. It replaces the cache's arrays.
 func (f *DecodeBatch) stepByLayer(own *net.Scope, in []*device.Array, s model.Sampler) ([]*device.Array, error) {
-	n, w := f.Net, f.call.w
+	n, w := f.Net, f.call.decoding
 	now, seeds, params, masks := in[0], in[1], in[2], in[len(in)-2:]
 	out, err := n.stepEmbed().Run([]*device.Array{w.Embed[0], now})
 	if err != nil {

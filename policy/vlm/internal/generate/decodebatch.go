@@ -239,7 +239,7 @@ func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bo
 // recent segments and states.
 func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
 	if f.Net.byLayer() {
-		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.w)):], s)
+		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.decoding)):], s)
 	}
 	program := f.Net.step(s)
 	if n > 1 {
@@ -317,7 +317,7 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	if stay.Err != nil {
 		return nil, sampler, stay.Err
 	}
-	in := append(f.Net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in := append(f.Net.genArrays(f.call.decoding), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
 	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.RecentLen))
 	return in, sampler, own.Err
