@@ -101,7 +101,7 @@ func (m *Model) teacher() (*model.Config, error) {
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
 		Leaves: m.parts, Sharded: m.sets.Sharded,
-		Packed: packedTypes[m.opts.RolloutDType]}
+		SharePrefix: m.opts.SharePrefix, Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

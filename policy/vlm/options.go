@@ -163,6 +163,10 @@ type Options struct {
 	// TokensPerCall−1 tokens are discarded when a response ends, and a context is checked
 	// between programs. The pure-Go backend needs 0 or 1.
 	TokensPerCall int
+	// SharePrefix reads the tokens with which all conversations of a new batch begin, such as a system prompt, once
+	// and copies their keys, values and states. Pictures and what follows them are not shared. Last bits of log-probs
+	// may differ from those without it; the same calls give the same bytes.
+	SharePrefix bool
 	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.

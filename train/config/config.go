@@ -97,6 +97,7 @@ type ModelConfig struct {
 	CacheTokens  int    `yaml:"cache_tokens" count:"0" doc:"minimum length of a conversation's KV cache in tokens"`
 	CompileCache string `yaml:"compile_cache" resume:"free" doc:"where executables compiled by XLA are kept, so that later processes load instead of compile them, with the same bytes as results: a folder, on (vagen/executables in the user's cache folder), off, or auto (the environment variable VAGEN_COMPILE_CACHE if it is set, else on for the CPU and off for cuda)"`
 	PerCall      int    `yaml:"tokens_per_call" doc:"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs. With more, the host and the launch of programs cost less per token; on a CPU the tokens and log-probs are the same bit for bit, on a GPU they may be rounded otherwise"`
+	SharePrefix  bool   `yaml:"share_prefix" doc:"read the tokens with which all conversations of a new batch begin, such as a system prompt, once and copy their keys, values and states. It saves most of the work of long prompts. Last bits of log-probs may differ from those without it; runs with it repeat byte for byte"`
 }
 
 // AlgorithmConfig sets the advantage estimator and the KL penalty.

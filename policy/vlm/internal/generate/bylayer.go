@@ -8,7 +8,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -19,14 +18,9 @@ import (
 func (n Programs) byLayer() bool { return len(n.states()) > 0 }
 
 // appendsByLayer reports whether contexts are read layer by layer: also where launching a program takes little of the
-// time. Then each number of pictures needs another embedding only, and the cache is extended in place.
+// time. Then each number of pictures needs another embedding only, and the cache is extended in place. Decoding steps of
+// a small model would take a tenth longer.
 func (n Programs) appendsByLayer() bool { return n.byLayer() || !n.Dev.Accelerator() }
-
-// stepsByLayer reports whether a program of so many tokens runs layer by layer: also steps of more rows than kernels
-// support, whose graphs take as long to compile as contexts'.
-func (n Programs) stepsByLayer(rows, tokens int) bool {
-	return n.byLayer() || !n.Dev.Accelerator() && rows > fused.MaxRows && tokens == 1
-}
 
 // only returns the programs of a model with one of the layers.
 func (n Programs) only(i int) Programs {

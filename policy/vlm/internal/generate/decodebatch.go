@@ -114,23 +114,21 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	}
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	s := f.Session
-	length := 0
-	for _, p := range f.Sequences {
-		if p != nil {
-			length = max(length, len(p.state.unread(p.Request.Tokens)))
-		}
+	s, p := f.Session, f.PlanContexts()
+	one, err := f.readPrefix(ctx, p)
+	if err != nil {
+		return err
 	}
-	if length == 0 {
-		return fmt.Errorf("vlm: generate: a prompt has no tokens, must have at least one")
+	defer one.Free()
+	length, err := f.longestContext()
+	if err != nil {
+		return err
 	}
-	length = contextLength(length)
-	p := f.PlanContexts()
 	in, err := f.contextInputs(own, p, length)
 	if err != nil {
 		return err
 	}
-	if err := s.growPrefix(length); err != nil {
+	if err := s.makeRoom(own, one, len(p.Readers), length); err != nil {
 		return err
 	}
 	open := s.prefix == nil
@@ -151,6 +149,9 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 		if cache, err = f.copyShared(own, cache, p); err != nil {
 			return err
 		}
+		if one != nil {
+			s.widen(one)
+		}
 	}
 	s.setPrefix(cache, open, length, p.freshRows(length))
 	for row, seq := range f.Sequences {
@@ -164,6 +165,20 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	}
 	f.collect(ids, logProbs, 1)
 	return s.startRecent(f.call.RecentTokens)
+}
+
+// longestContext is the length of the longest context that is read, rounded.
+func (f *DecodeBatch) longestContext() (int, error) {
+	length := 0
+	for _, p := range f.Sequences {
+		if p != nil {
+			length = max(length, len(p.state.unread(p.Request.Tokens)))
+		}
+	}
+	if length == 0 {
+		return 0, fmt.Errorf("vlm: generate: a prompt has no tokens, must have at least one")
+	}
+	return contextLength(length), nil
 }
 
 // contextLength rounds the length of a context up, to limit the number of different sizes.
@@ -223,7 +238,7 @@ func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bo
 // run runs the program of n decoding steps on its inputs, and returns ids and log-probs. It replaces the cache's
 // recent segments and states.
 func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
-	if f.Net.stepsByLayer(len(f.Rows), n) {
+	if f.Net.byLayer() {
 		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.decoding)):], s)
 	}
 	program := f.Net.step(s)

@@ -17,6 +17,7 @@ type Settings struct {
 	TokensPerCall int  // that a program makes; 0 chooses
 	Leaves        int  // parts into which work is divided; 0 if it is not
 	Sharded       bool // weights are divided over the devices
+	SharePrefix   bool // tokens with which all contexts of new conversations begin are read once
 	// Packed is the type in which decoding reads the decoder's matrices: BFloat16 or Int8; InvalidDType reads the
 	// weights.
 	Packed dtypes.DType

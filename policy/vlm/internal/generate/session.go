@@ -37,7 +37,11 @@ type RowState struct {
 	Length  int   // tokens so far, including pending
 }
 
+// Free frees the arrays. s may be nil.
 func (s *Session) Free() {
+	if s == nil {
+		return
+	}
 	device.FreeAll(s.prefix...)
 	device.FreeAll(s.recent...)
 	s.prefix, s.recent = nil, nil
@@ -163,7 +167,7 @@ func (s *Session) flushRecent() error {
 
 // cacheInputs returns the cache, and the slots to write at, as inputs of the programs.
 func (s *Session) cacheInputs(own *net.Scope, at, recentAt int) ([]*device.Array, error) {
-	b := len(s.Rows)
+	b := len(s.allow) / s.Slots // of a session that is opened with a common prefix, the contexts that are read
 	in := append(append([]*device.Array{}, s.prefix...), s.recent...)
 	in = append(in, net.Upload(own, s.allow, b, s.Slots), net.Upload(own, s.recentAllow, b, s.RecentLen))
 	if own.Err != nil {

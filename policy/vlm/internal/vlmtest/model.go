@@ -48,6 +48,7 @@ type Options struct {
 	MicroTokens, MicroRows              int // 0 is a micro-batch that tiny rows fill
 	HeadTokens                          int
 	MaxRows, CacheTokens, TokensPerCall int
+	SharePrefix                         bool
 	World                               mpi.World // of ranks that train together; nil is this process alone
 	Seed                                uint64
 	CompileCache                        string
@@ -158,7 +159,7 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	if err != nil {
 		return err
 	}
-	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, Leaves: parts,
+	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, SharePrefix: o.SharePrefix, Leaves: parts,
 		Sharded: m.Sets.Sharded}
 	var w []*generate.Weights
 	for _, r := range m.Sets.Actor.Replicas {
