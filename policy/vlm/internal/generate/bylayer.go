@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -16,6 +17,16 @@ import (
 // program of a whole model. A program of one layer takes their place, which all layers of its type share, so that
 // compile time does not depend on the depth.
 func (n Programs) byLayer() bool { return len(n.states()) > 0 }
+
+// appendsByLayer reports whether contexts are read layer by layer: also where launching a program takes little of the
+// time. Then each number of pictures needs another embedding only, and the cache is extended in place.
+func (n Programs) appendsByLayer() bool { return n.byLayer() || !n.Dev.Accelerator() }
+
+// stepsByLayer reports whether a program of so many tokens runs layer by layer: also steps of more rows than kernels
+// support, whose graphs take as long to compile as contexts'.
+func (n Programs) stepsByLayer(rows, tokens int) bool {
+	return n.byLayer() || !n.Dev.Accelerator() && rows > fused.MaxRows && tokens == 1
+}
 
 // only returns the programs of a model with one of the layers.
 func (n Programs) only(i int) Programs {
@@ -109,12 +120,15 @@ func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Arr
 	return arrays, at
 }
 
-// appendByLayer is appendTokens layer by layer: in are its inputs after the weights.
+// appendByLayer is appendTokens layer by layer: in are its inputs after the weights. It consumes the prefix.
 func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
 	n, w := f.Net, f.call.w
 	embed, fresh, sampling := in[:2], in[2], in[3:7]
+	var imageRow *device.Array
+	var deep []*device.Array
 	if images {
-		embed = append(slices.Clone(embed), in[7:9]...)
+		imageRow, deep = in[8], in[9:9+len(n.Cfg.Vision.Deepstack)]
+		embed = append(slices.Clone(embed), in[7], imageRow)
 	}
 	out, err := n.Embed().Run(append(slices.Clone(w.Embed), embed...))
 	if err != nil {
@@ -125,11 +139,15 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 	var cache []*device.Array
 	for i, weights := range w.Layers {
 		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
+		var donate []int // the layer's prefix, so that there is no second one
 		if !open {
 			mine, _ := f.arraysOf(i)
+			for k := range n.Layers[i].Cache() {
+				donate = append(donate, len(all)+k)
+			}
 			all = append(append(all, mine...), in[len(in)-4:]...)
 		}
-		out, err := n.appendLayer(i, open, f.Slots).Run(all)
+		out, err := n.appendLayer(i, open, f.Slots).Run(all, donate...)
 		if err != nil {
 			device.FreeAll(cache...)
 			return nil, err
@@ -137,6 +155,13 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 		x.Free()
 		x, cache = out[0], append(cache, out[1:]...)
 		own.Own(x)
+		if i < len(deep) {
+			if out, err = n.AddRows().Run([]*device.Array{x, deep[i], imageRow}); err != nil {
+				device.FreeAll(cache...)
+				return nil, err
+			}
+			x = own.Own(out...)[0]
+		}
 	}
 	out, err = n.sampleAt(f.call.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
 	if err != nil {
