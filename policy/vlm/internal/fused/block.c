@@ -181,6 +181,15 @@ SIMD static float hide(const block *b, const stretch *c, int64_t row, float *sco
 	return top;
 }
 
+// used is how many slots of a stretch there are up to the last one that the row may see. Scores of others are not read.
+static int64_t used(const stretch *c, int64_t row) {
+	const uint8_t *allow = c->allow + row * c->length;
+	int64_t n = c->length;
+	while (n > 0 && !allow[n - 1])
+		n--;
+	return n;
+}
+
 // blend adds the values of a stretch by their weights to VECTORS·8 numbers.
 #define BLEND(NAME, VECTORS)                                                                    \
 	SIMD static void NAME(const float *v, int64_t dim, const float *weight, int64_t n, float *y) { \
@@ -225,8 +234,8 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 		int64_t row = i * n / b->heads, head = i * n % b->heads, kv = row * b->kv + head / (b->heads / b->kv);
 		const float *q = s->qkv + row * s->wide + head * dim;
 		float *y = s->attn + i * n * dim, *weight = scores;
-		dot_rows(b->past.k + kv * past * dim, dim, 0, past, q, n, weight, slots);
-		dot_rows(b->recent.k + kv * recent * dim, dim, 0, recent, q, n, weight + past, slots);
+		dot_rows(b->past.k + kv * past * dim, dim, 0, used(&b->past, row), q, n, weight, slots);
+		dot_rows(b->recent.k + kv * recent * dim, dim, 0, used(&b->recent, row), q, n, weight + past, slots);
 		memset(y, 0, n * dim * sizeof *y);
 		for (int64_t h = 0; h < n; h++, weight += slots, y += dim) {
 			float top = hide(b, &b->past, row, weight, -INFINITY);
