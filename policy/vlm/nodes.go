@@ -173,6 +173,7 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 		{Name: "number of parts", Value: strconv.Itoa(m.opened.Parts)},
 		{Name: "BFloat16", Value: strconv.FormatBool(o.BFloat16)},
 		{Name: "RolloutDType", Value: string(o.RolloutDType)},
+		{Name: "SharePrefix", Value: strconv.FormatBool(o.SharePrefix)},
 		{Name: "Recompute", Value: string(o.Recompute)},
 		{Name: "MicroTokens", Value: strconv.Itoa(o.MicroTokens)},
 		{Name: "MicroRows", Value: strconv.Itoa(o.MicroRows)},
