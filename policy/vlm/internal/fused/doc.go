@@ -1,10 +1,14 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32.
+// decoder block, that of a gated delta rule, the product of a few rows with a matrix, and log-probs and entropies of a
+// head, in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
 // operations per block. These functions read weights sequentially at full memory
 // bandwidth and do all other arithmetic between two products at once.
+//
+// A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes them
+// some thousand tokens at a time, and keeps only sums.
 //
 // They are written in C, compiled by cgo with the vector extensions that GCC and
 // Clang share, and registered with a plugin through PJRT's FFI extension; programs
@@ -19,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 )
 
@@ -30,7 +35,11 @@ const (
 	Block     = "vagen_decoder_block"
 	DeltaStep = "vagen_delta_step"
 	Product   = "vagen_product"
+	Scores    = "vagen_scores"
 )
+
+// names are those of the functions in the order in which C has them.
+var names = []string{Block, DeltaStep, Product, Scores}
 
 // MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
 // products improve with the number of rows; at 32 rows XLA takes as long.
@@ -43,6 +52,17 @@ const (
 	HasOutBias
 	HasMLPBias
 )
+
+// ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
+// than it saves.
+const ScoreRows = 64
+
+// narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
+func narrow() bool {
+	_, isa, _ := strings.Cut(os.Getenv("XLA_FLAGS"), "--xla_cpu_max_isa=")
+	isa, _, _ = strings.Cut(isa, " ")
+	return isa != "" && !strings.HasPrefix(strings.ToUpper(isa), "AVX512")
+}
 
 // Able reports whether this build and this processor can run the functions and
 // they are not disabled.

@@ -20,12 +20,18 @@ func register(path string) error {
 	if !able() {
 		return errors.New("the processor has no AVX2 and FMA")
 	}
-	p, block, delta, product := C.CString(path), C.CString(Block), C.CString(DeltaStep), C.CString(Product)
+	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
-	defer C.free(unsafe.Pointer(block))
-	defer C.free(unsafe.Pointer(delta))
-	defer C.free(unsafe.Pointer(product))
-	if why := C.fused_register(p, block, delta, product, C.int(runtime.GOMAXPROCS(0))); why != nil {
+	all := make([]*C.char, len(names))
+	for i, name := range names {
+		all[i] = C.CString(name)
+		defer C.free(unsafe.Pointer(all[i]))
+	}
+	wide := C.int(1)
+	if narrow() {
+		wide = 0
+	}
+	if why := C.fused_register(p, &all[0], C.int(runtime.GOMAXPROCS(0)), wide); why != nil {
 		return errors.New(C.GoString(why))
 	}
 	return nil
