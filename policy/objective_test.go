@@ -72,7 +72,11 @@ func TestEvalOfImitationIsTheWeightedLogProb(t *testing.T) {
 func scoredRows() (*policy.Batch, *policy.Scores) {
 	b, logProbs := twoRows()
 	b.ValueWeight, b.Returns, b.OldValues = []float32{0, 0.5, 0.25, 0, 0.25}, []float32{0, 1, 3, 0, 3}, []float32{0, 0.5, 0.5, 0, 0.25}
-	return b, &policy.Scores{LogProbs: logProbs, Entropy: []float32{9, 1, 2, 9, 0.5}, Values: []float32{9, 0.75, 1.5, 9, 0.25}}
+	b.Teacher = []float32{0, 0, -1, -2, -0.5, -3, 0, 0, -0.7, -0.8}
+	return b, &policy.Scores{
+		LogProbs: logProbs, Entropy: []float32{9, 1, 2, 9, 0.5}, Values: []float32{9, 0.75, 1.5, 9, 0.25},
+		ChosenLogProbs: []float32{0, 0, -0.5, -1, -1.9, -0.4, 0, 0, -1.4, -0.9},
+	}
 }
 
 // objectives are one for each loss of package loss, with all other terms; what it has no derivative at is not near.
@@ -81,9 +85,6 @@ func objectives(t *testing.T) map[string]policy.Objective {
 	options := loss.DefaultOptions()
 	options.DualClip, options.ClipCovRatio, options.ClipCovLow = 3, 0.5, -5
 	for _, name := range loss.Builtin().Names() {
-		if name == "sdft" { // compares tokens of the vocabulary, which these batches do not have
-			continue
-		}
 		p, err := loss.Builtin().New(name, options)
 		require.NoError(t, err)
 		out[name] = policy.Objective{Policy: p, KL: loss.K3, KLCoef: 0.5, EntropyCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.3}
@@ -149,8 +150,12 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 				Rows: policy.Rows{Offsets: []int{0, 1}, Tokens: b.Tokens[i : i+1]}, Weight: one(b.Weight), AuxWeight: one(b.AuxWeight),
 				ValueWeight: one(b.ValueWeight), OldLogProbs: one(b.OldLogProbs), Reference: one(b.Reference), Advantages: one(b.Advantages),
 				RolloutWeight: one(b.RolloutWeight), Returns: one(b.Returns), OldValues: one(b.OldValues),
-			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values)})
+				Teacher: b.Teacher[2*i:][:2],
+			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values), ChosenLogProbs: s.ChosenLogProbs[2*i:][:2]})
 			require.NoError(t, err)
+			if n := len(whole.Slopes.Chosen); n > 0 {
+				require.Equal(t, whole.Slopes.Chosen[2*i:][:2], part.Slopes.Chosen, name)
+			}
 			for _, x := range [][2][]float64{{whole.Slopes.LogProbs, part.Slopes.LogProbs}, {whole.Slopes.Entropy, part.Slopes.Entropy}, {whole.Slopes.Values, part.Slopes.Values}} {
 				if x[0] != nil {
 					require.Equal(t, x[0][i], x[1][0], name)
@@ -158,13 +163,14 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 16, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, "+
-		"dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, opd, ref_kl")
+	require.Equal(t, 17, local, "vanilla and ppo, cispo, sapo, reinforce and gpg, imitation, the critic alone, "+
+		"dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, opd, ref_kl, sdft")
 }
 
 // TestTermsAreLeftOutWithoutTheirScores, and what is not read may hold anything.
 func TestTermsAreLeftOutWithoutTheirScores(t *testing.T) {
 	b, s := scoredRows()
+	b.Teacher, s.ChosenLogProbs = nil, nil
 	o := objectives(t)["ppo"]
 	all, err := o.Eval(b, s)
 	require.NoError(t, err)

@@ -26,38 +26,36 @@ func twoTurns(t *testing.T) *rollout.Trajectory {
 	return tr
 }
 
+// rewrite gives an episode other tokens: contexts and responses in turn.
+func rewrite(t *testing.T, o *rollout.Trajectory, pieces ...[]int32) {
+	r := rollout.Row{Images: o.Rows[0].Images}
+	for i, piece := range pieces {
+		if i%2 == 0 {
+			require.NoError(t, r.AppendContext(1, piece...))
+		} else {
+			require.NoError(t, r.AppendResponse(piece...))
+		}
+	}
+	r.LogProbs = o.Rows[0].LogProbs[:r.Len()]
+	o.Rows[0] = r
+}
+
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
 	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), twoTurns(t)}))
 	for want, spoil := range map[string]func(*rollout.Trajectory){
 		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(o *rollout.Trajectory) { o.Rows[0].LogProbs[6] = -4 },
 		"episode 1 (group 2, index 1), turn 0, conversation 0, position 2: token was 5, is 9": func(o *rollout.Trajectory) {
-			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
-			require.NoError(t, r.AppendContext(1, 1, 2))
-			require.NoError(t, r.AppendResponse(9, 6))
-			require.NoError(t, r.AppendContext(1, 1, 2))
-			require.NoError(t, r.AppendResponse(7))
-			o.Rows[0] = r
+			rewrite(t, o, []int32{1, 2}, []int32{9, 6}, []int32{1, 2}, []int32{7})
 		},
 		"turn 1, conversation 0, position 5: token was 2, is 3": func(o *rollout.Trajectory) {
-			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
-			require.NoError(t, r.AppendContext(1, 1, 2))
-			require.NoError(t, r.AppendResponse(5, 6))
-			require.NoError(t, r.AppendContext(1, 1, 3))
-			require.NoError(t, r.AppendResponse(7))
-			o.Rows[0] = r
+			rewrite(t, o, []int32{1, 2}, []int32{5, 6}, []int32{1, 3}, []int32{7})
 		},
 		"number of tokens was 7, is 4": func(o *rollout.Trajectory) {
-			r := rollout.Row{LogProbs: o.Rows[0].LogProbs[:4], Images: o.Rows[0].Images}
-			require.NoError(t, r.AppendContext(1, 1, 2))
-			require.NoError(t, r.AppendResponse(5, 6))
-			o.Rows[0] = r
+			rewrite(t, o, []int32{1, 2}, []int32{5, 6})
 		},
 		"who wrote which tokens": func(o *rollout.Trajectory) {
-			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
-			require.NoError(t, r.AppendContext(1, 1, 2))
-			require.NoError(t, r.AppendResponse(5, 6, 1, 2, 7))
-			o.Rows[0] = r
+			rewrite(t, o, []int32{1, 2}, []int32{5, 6, 1, 2, 7})
 		},
 		"picture 0 was 010000000000, is 030000000000": func(o *rollout.Trajectory) { o.Rows[0].Images[0].Hash[0] = 3 },
 		"number of pictures was 1, is 0":              func(o *rollout.Trajectory) { o.Rows[0].Images = nil },

@@ -9,7 +9,7 @@ import (
 )
 
 // measureMismatch compares the log-probs of sampling with those of the learner, at the
-// tokens of the policy loss that were sampled, if another program sampled them. With
+// tokens of the policy loss that were sampled, if another program sampled them, or this one with rounded weights. With
 // d = learner − sampling:
 //
 //	rollout/logprob_diff_mean, _max   mean and maximum of |d|
@@ -20,7 +20,8 @@ import (
 //
 // With bypass_mode the learner computes no log-probs before the update.
 func (b *batch) measureMismatch(learner policy.Learner, c *config.Config, m track.Metrics) {
-	if _, ok := policy.As[policy.EngineSampler](learner); !ok || c.Algorithm.Correction.Bypass {
+	_, engine := policy.As[policy.EngineSampler](learner)
+	if !engine && c.Model.RolloutDType == config.Default().Model.RolloutDType || c.Algorithm.Correction.Bypass {
 		return
 	}
 	var n, mean, most, prob, kl, k3, ratio float64

@@ -16,7 +16,7 @@ import (
 // succeeded when it was played last. The test repeats what the trainer knows from the episodes.
 func TestHardStartStatesArePlayedAgain(t *testing.T) {
 	c := traintest.Grouped()
-	c.Data.Pools = config.PoolsConfig{Share: 0.5, Limits: []float64{0.5}, Weights: []float64{1, 0}}
+	c.Data.Pools = config.PoolsConfig{Share: 0.5, Limits: []float64{0.5}, Weights: []float64{1, 0}, Gate: config.GateNone}
 	c.Trainer.Steps, c.Env.Seed = 6, 1000
 	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 	last, repeated := map[int64]float64{}, 0
@@ -96,6 +96,44 @@ func TestDrawsResumeFromTheState(t *testing.T) {
 	require.ErrorContains(t, second.Restore(stored), "the rate of start state 3 is 1.5, must be in [0, 1]")
 }
 
+// TestTheGateLeavesGroupsWithoutAdvantagesOut of the update, whatever else is in it.
+func TestTheGateLeavesGroupsWithoutAdvantagesOut(t *testing.T) {
+	c := traintest.Grouped()
+	c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = "trajectory_grpo", "none", 1
+	plain := traintest.Guesser()
+	traintest.Run(t, c, plain)
+	all := plain.Updates[0].Batch
+	const low, high = -1.2, 1.5 // one good episode of three: 1.41, -0.71, -0.71; two good ones: -1.41, 0.71, 0.71
+	var want [][]int32
+	n := c.Rollout.Trajectories
+	for first := 0; first < all.Len(); first += n {
+		out := false
+		for i := all.Offsets[first]; i < all.Offsets[first+n]; i++ {
+			out = out || all.Weight[i] != 0 && (all.Advantages[i] < low || all.Advantages[i] > high)
+		}
+		for row := first; out && row < first+n; row++ {
+			want = append(want, all.Tokens[all.Offsets[row]:all.Offsets[row+1]])
+		}
+	}
+	c.Data.Pools.Gate, c.Data.Pools.RejectMin, c.Data.Pools.RejectMax = config.GateAdvantageRange, low, high
+	b := traintest.Guesser()
+	m := traintest.Run(t, c, b)[0].Metrics
+	batch := b.Updates[0].Batch
+	var got [][]int32
+	for row := range batch.Len() {
+		got = append(got, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
+	}
+	require.Equal(t, want, got)
+	require.Equal(t, float64(all.Len()-len(want))/float64(n), m["gate/rejected"])
+	require.NotZero(t, m["gate/rejected"])
+	require.NotEmpty(t, want)
+
+	c.Data.Pools.RejectMin, c.Data.Pools.RejectMax = -100, 100
+	b = traintest.Guesser()
+	traintest.Run(t, c, b)
+	require.Empty(t, b.Updates, "a step without groups has no update")
+}
+
 func TestBadPoolsAreRefused(t *testing.T) {
 	for want, override := range map[string]string{
 		"data.pools.share is 1.5": "data.pools.share=1.5",
@@ -107,7 +145,11 @@ func TestBadPoolsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, config.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := config.Load("", "env=guess", "data.pools.share=0.5", "data.pools.weights=[0,0,0]", "data.pools.unseen=0")
+	_, err := config.Load("", "env=guess", "data.pools.gate=advantage_range", "data.pools.reject_min=1")
+	require.ErrorContains(t, err, "data.pools.reject_min is 1, must be at most data.pools.reject_max, 0")
+	_, err = config.Load("", "env=guess", "data.pools.gate=zero")
+	require.ErrorContains(t, err, "data.pools.gate")
+	_, err = config.Load("", "env=guess", "data.pools.share=0.5", "data.pools.weights=[0,0,0]", "data.pools.unseen=0")
 	require.ErrorContains(t, err, "data.pools.weights and data.pools.unseen are all 0, at least one must be positive")
 	_, err = config.Load("", "env=guess", "data.pools.unseen=0")
 	require.ErrorContains(t, err, "data.pools.unseen")

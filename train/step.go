@@ -103,9 +103,11 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 		return nil, err
 	}
 	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
+	rejected := b.rejected(&t.Config.Data.Pools, m)
 	if err := t.methods.applyFilter(b, t.Config.Filter.Name, m, t.Log); err != nil {
 		return nil, err
 	}
+	b.leaveOut(rejected, t.Log)
 	p := &t.progress
 	if err := p.adapt(b, &t.Config, m); err != nil {
 		return nil, err

@@ -82,6 +82,10 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	f.StringVar(&o.Autotune, "autotune", "", "`file` with the kernels of matrix products on a GPU; if it does not exist, they are measured and it is written")
 	f.BoolVar(&o.ShardWeights, "shard-weights", false, "keep each weight on one of several devices instead of on all")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
+	f.Func("rollout-dtype", "weights that decoding reads: float32, bfloat16 or int8", func(s string) error {
+		o.RolloutDType = vlm.RolloutDType(s)
+		return nil
+	})
 	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0, "tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/usage"
+	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/queue/embedded"
 	"vagen/train/run"
@@ -110,10 +111,10 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 		return asUsage(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if m, ok := r.Learner.(interface {
+	if m, ok := policy.As[interface {
 		Parameters() (policyCount, criticCount int)
 		Backend() string
-	}); ok {
+	}](r.Learner); ok {
 		params, _ := m.Parameters()
 		fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, m.Backend(), r.Folder.Path)
 	}

@@ -22,6 +22,7 @@ var responses = []string{
 	"<think>c</think><action>move_forward|turn_left</action>",
 	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>moveahead,lookdown</answer>",
 	"<observation>o</observation><think>t</think><answer>push(-100,0,20,100,0,20)</answer><prediction>p</prediction>",
+	"<observation>o</observation><think>t</think><answer>pick(0,0,20)|place(0,0,20)</answer><prediction>p</prediction>",
 	`<think>d</think><answer><svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg></answer>`,
 }
 
@@ -35,8 +36,14 @@ var (
 		{"state_reward": block(nil), "resolution": 64, "prompt_format": "wm"}, {"rules": "next", "render_mode": "text"}}
 
 	configs = map[string][]map[string]any{
-		"blackjack": twoModes, "frozenlake": twoRules, "sokoban": twoRules, "navigation": small, "primitive_skill": small,
-		"svg": {nil, {"rules": "service"}},
+		"blackjack": twoModes, "frozenlake": twoRules, "sokoban": twoRules,
+		"navigation": append(small[:6:6], map[string]any{
+			"eval_set": "long_horizon_train", "render_mode": "text", "down_sample_ratio": 0.1,
+		}),
+		"primitive_skill": append(small[:6:6], map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text"},
+			map[string]any{"env_id": "StackThreeCube", "render_mode": "text", "mask_success": false},
+			map[string]any{"env_id": "PutAppleInDrawer", "render_mode": "text"}),
+		"svg": {nil, {"rules": "service"}, {"structural_weight": 1, "perceptual_weight": 1}},
 	}
 )
 

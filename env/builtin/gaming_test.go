@@ -270,21 +270,28 @@ func payable(t *testing.T, j env.Judge, claims ...reward.Claim) []bool {
 	return can
 }
 
+var (
+	moves = []string{"Left", "Right", "Up", "Down"}
+	// walks are levels of environments whose states are directions.
+	walks = []walk{
+		{"frozenlake", map[string]any{"render_mode": "text"}, moves},
+		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, moves},
+		{"sokoban", map[string]any{"render_mode": "text"}, moves},
+		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, moves},
+		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
+	}
+)
+
+type walk struct {
+	env     string
+	config  map[string]any
+	actions []string
+}
+
 // No agent that does not know the state earns more than chance by a way of writing; one that
 // does earns everything.
 func TestStatementsWithoutKnowledgeEarnNoMoreThanChance(t *testing.T) {
-	walk := []string{"Left", "Right", "Up", "Down"}
-	for _, w := range []struct {
-		env     string
-		config  map[string]any
-		actions []string
-	}{
-		{"frozenlake", map[string]any{"render_mode": "text"}, walk},
-		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, walk},
-		{"sokoban", map[string]any{"render_mode": "text"}, walk},
-		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, walk},
-		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
-	} {
+	for _, w := range walks {
 		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
 		mean := func(says func(*scene) (string, string)) float64 {
 			return paidMean(t, w.env, w.config, w.actions, j, says)

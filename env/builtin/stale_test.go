@@ -99,20 +99,11 @@ func copier() func(*scene) (string, string) {
 // with the guard, and much without it. An honest agent that reads part of the state right is paid
 // more than a copier, and more the more it reads right.
 func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
-	walk := []string{"Left", "Right", "Up", "Down"}
-	for _, w := range []struct {
-		env     string
-		config  map[string]any
-		actions []string
-	}{
-		{"frozenlake", map[string]any{"render_mode": "text"}, walk},
-		{"frozenlake", map[string]any{"render_mode": "text", "size": 8}, walk},
-		{"sokoban", map[string]any{"render_mode": "text"}, walk},
-		{"sokoban", map[string]any{"render_mode": "text", "num_boxes": 3, "dim_room": []any{8, 8}}, walk},
-		{"navigation", map[string]any{"render_mode": "text"}, []string{"turn_right", "turn_left"}},
-		{"primitive_skill", map[string]any{"render_mode": "text"}, []string{"pick(100,-100,20)", "place(120,50,30)", "push(-100,-200,20,150,200,20)"}},
-		{"blackjack", map[string]any{"render_mode": "text", "prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
-	} {
+	for _, w := range append(walks[:len(walks):len(walks)],
+		walk{"primitive_skill", map[string]any{"render_mode": "text"},
+			[]string{"pick(100,-100,20)", "place(120,50,30)", "push(-100,-200,20,150,200,20)"}},
+		walk{"blackjack", map[string]any{"render_mode": "text", "prompt_format": "grounding_worldmodeling"}, []string{"Hit"}},
+	) {
 		on := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
 		mean := func(agent string, says func() func(*scene) (string, string)) float64 {
 			paid, share := paidShare(t, 36, w.env, w.config, w.actions, on, says())
@@ -126,7 +117,6 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 		good, fair, poor := mean("reads 90 % right", of(reader(0.9))), mean("reads 70 % right", of(reader(0.7))), mean("reads 50 % right", of(reader(0.5)))
 		chance := mean("random", of(reader(1.0/3)))
 		old, own := mean("one turn old", of(stale(1))), mean("own reading, one turn old", copier)
-		mean("two turns old", of(stale(2))) // in part exactly true, where a walk returns
 		// Each mean is of about 60 scores or more whose standard deviation is at most 0.4.
 		require.LessOrEqual(t, old, chance+0.05, w.env)
 		require.LessOrEqual(t, own, chance+0.1, w.env)

@@ -3,7 +3,7 @@
 //
 //	form             file                     read by
 //	list of entries  YAML with a list envs    ReadSpecs
-//	legacy           YAML, entries by name    ReadLegacy
+//	legacy           YAML, entries by name    Load
 //	episodes         parquet                  ReadParquet
 //
 // Load reads all three. The YAML forms are those of the original systems and expand

@@ -35,8 +35,10 @@ func FuzzYAML(f *testing.F) {
 		} else {
 			require.ErrorIs(t, err, ErrFile)
 		}
-		if _, err := ReadLegacy(data, o); err != nil {
-			require.ErrorIs(t, err, ErrFile)
+		if doc, err := parse(data); err == nil {
+			if _, err := readLegacy(doc, o); err != nil {
+				require.ErrorIs(t, err, ErrFile)
+			}
 		}
 	})
 }

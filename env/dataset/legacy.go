@@ -25,9 +25,9 @@ type LegacyOptions struct {
 // Seeder selects n different seeds for a legacy entry with the given options.
 type Seeder func(ctx context.Context, config map[string]any, n int) ([]int64, error)
 
-// LegacyEntry is an entry of a legacy file: an environment and the number of its episodes
+// legacyEntry is an entry of a legacy file: an environment and the number of its episodes
 // in each split. The struct tags are the keys in files.
-type LegacyEntry struct {
+type legacyEntry struct {
 	Name   string         // of the entry, for instance env1
 	Env    string         `yaml:"env_name"`
 	Config map[string]any `yaml:"env_config"`
@@ -38,13 +38,13 @@ type LegacyEntry struct {
 	line       string // prefix of messages
 }
 
-// LegacyFile is the env_config.yaml of the legacy system.
-type LegacyFile struct {
-	Entries []LegacyEntry // in the order of the file
+// legacyFile is the env_config.yaml of the legacy system.
+type legacyFile struct {
+	Entries []legacyEntry // in the order of the file
 	options LegacyOptions
 }
 
-// ReadLegacy reads a legacy file:
+// readLegacy reads a legacy file:
 //
 //	env1:
 //	    env_name: sokoban
@@ -54,28 +54,17 @@ type LegacyFile struct {
 //
 // All errors are reported at once, each with the line of its entry; the error wraps
 // ErrFile.
-func ReadLegacy(data []byte, o Options) (*LegacyFile, error) {
-	doc, err := parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
-	}
-	return readLegacy(doc, o)
-}
-
-func readLegacy(doc *document, o Options) (*LegacyFile, error) {
-	f := &LegacyFile{options: o.Legacy}
+func readLegacy(doc *document, o Options) (*legacyFile, error) {
+	f := &legacyFile{options: o.Legacy}
 	var faults []error
 	total := 0
 	for _, name := range doc.keys {
-		e := LegacyEntry{Name: name, Train: 100, Test: 100, line: doc.at(name)}
+		e := legacyEntry{Name: name, Train: 100, Test: 100, line: doc.at(name)}
 		for _, err := range e.read(doc.values[name], o) {
 			faults = append(faults, fmt.Errorf("%s%s: %w", e.line, name, err))
 		}
 		total += min(max(e.Train, 0), maxEpisodes) + min(max(e.Test, 0), maxEpisodes)
 		f.Entries = append(f.Entries, e)
-	}
-	if len(f.Entries) == 0 {
-		faults = append(faults, errors.New("it has no entries"))
 	}
 	if total > maxEpisodes {
 		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, the maximum", maxEpisodes))
@@ -90,7 +79,7 @@ func readLegacy(doc *document, o Options) (*LegacyFile, error) {
 }
 
 // read decodes an entry and returns its errors.
-func (e *LegacyEntry) read(v any, o Options) []error {
+func (e *legacyEntry) read(v any, o Options) []error {
 	entry, ok := v.(map[string]any)
 	if !ok {
 		return []error{fmt.Errorf("it is %v, must be a mapping with env_name", v)}
@@ -121,7 +110,7 @@ func (e *LegacyEntry) read(v any, o Options) []error {
 }
 
 // Episodes expands the split that LegacyOptions selects.
-func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
+func (f *legacyFile) Episodes(ctx context.Context) ([]Episode, error) {
 	split := f.options.Split
 	if split == "" {
 		split = Train
@@ -150,7 +139,7 @@ func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
 }
 
 // seeds returns the seeds of one split.
-func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separate bool) ([]int64, error) {
+func (e *legacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separate bool) ([]int64, error) {
 	n, skip := e.Train, 0
 	if split == Test {
 		n = e.Test

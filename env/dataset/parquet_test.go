@@ -30,9 +30,7 @@ func episodes(t testing.TB) []Episode {
 	require.NoError(t, err)
 	out, err := f.Episodes()
 	require.NoError(t, err)
-	l, err := ReadLegacy([]byte(legacy), Options{Known: known})
-	require.NoError(t, err)
-	more, err := l.Episodes(t.Context())
+	more, err := expand(t.Context(), []byte(legacy), 0, Options{Known: known})
 	require.NoError(t, err)
 	out = append(out, more...)
 	for i := range out {

@@ -89,10 +89,6 @@ func solved(ctx context.Context, e env.Env, seed int64, most int) (bool, error) 
 	return ok && len(moves) > 0, nil
 }
 
-// Buckets is the usual number of buckets for MapBucket: bucket 0 is for evaluation, the
-// others are for training.
-const Buckets = 4
-
 // MapBucket returns the bucket, in 0..n−1, of a Sokoban room. It depends only on the map:
 // the first 8 bytes, big-endian, of the SHA-256 hash of both arrays as little-endian
 // int64, row by row, mod n.

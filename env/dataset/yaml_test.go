@@ -170,9 +170,7 @@ env0:
 
 func TestLegacyFilesGiveTheOriginalSeeds(t *testing.T) {
 	read := func(o LegacyOptions) []Episode {
-		f, err := ReadLegacy([]byte(legacy), Options{Known: known, Legacy: o})
-		require.NoError(t, err)
-		episodes, err := f.Episodes(t.Context())
+		episodes, err := expand(t.Context(), []byte(legacy), 0, Options{Known: known, Legacy: o})
 		require.NoError(t, err)
 		return episodes
 	}
@@ -190,26 +188,31 @@ func TestLegacyFilesGiveTheOriginalSeeds(t *testing.T) {
 	require.NoError(t, Disjoint(read(LegacyOptions{Separate: true}), read(LegacyOptions{Separate: true, Split: Test})))
 }
 
+func legacyOf(t *testing.T, text string, o Options) (*legacyFile, error) {
+	doc, err := parse([]byte(text))
+	require.NoError(t, err, text)
+	return readLegacy(doc, o)
+}
+
 func TestBadLegacyFilesAreReported(t *testing.T) {
 	for text, want := range map[string]string{
-		"{}":                          "no entries",
-		"a: 3\n":                      "line 1: a: it is 3",
-		"a: {env_nam: sokoban}\n":     `did you mean "env_name"?`,
-		"a: {env_config: {}}\n":       "env_name: it is empty",
-		"a: {env_name: ../x}\n":       "env_name: ",
-		"../a: {env_name: sokoban}\n": "name of the entry: ",
-		"a: {env_name: sokobun}\n":    `did you mean "sokoban"?`,
-		"a: {env_name: sokoban, train_size: -1}\n":                        "train_size is -1",
-		"a: {env_name: sokoban, test_size: 1e9}\n":                        "test_size",
+		"a: 3\n":                                   "line 1: a: it is 3",
+		"a: {env_nam: sokoban}\n":                  `did you mean "env_name"?`,
+		"a: {env_config: {}}\n":                    "env_name: it is empty",
+		"a: {env_name: ../x}\n":                    "env_name: ",
+		"../a: {env_name: sokoban}\n":              "name of the entry: ",
+		"a: {env_name: sokobun}\n":                 `did you mean "sokoban"?`,
+		"a: {env_name: sokoban, train_size: -1}\n": "train_size is -1",
+		"a: {env_name: sokoban, test_size: 1e9}\n": "test_size",
 		"a: {env_name: sokoban, train_size: 4000000, test_size: 1000000}": "more than 4194304 episodes",
 	} {
-		_, err := ReadLegacy([]byte(text), Options{Known: known})
+		_, err := legacyOf(t, text, Options{Known: known})
 		require.ErrorIs(t, err, ErrFile, text)
 		require.ErrorContains(t, err, want, text)
 	}
-	_, err := ReadLegacy([]byte(legacy), Options{Legacy: LegacyOptions{Split: "val"}})
+	_, err := legacyOf(t, legacy, Options{Legacy: LegacyOptions{Split: "val"}})
 	require.ErrorContains(t, err, `split is "val", must be train or test`)
-	f, err := ReadLegacy([]byte("a: {env_name: x, train_size: 3}"), Options{Legacy: LegacyOptions{Seeders: map[string]Seeder{}}})
+	f, err := legacyOf(t, "a: {env_name: x, train_size: 3}", Options{Legacy: LegacyOptions{Seeders: map[string]Seeder{}}})
 	require.NoError(t, err)
 	f.options.Seeders["x"] = sokobanSeeds
 	f.Entries[0].Config["boxes"] = 3

@@ -1,12 +1,9 @@
 package frozenlake
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,60 +108,6 @@ func TestFallingCostsOnce(t *testing.T) {
 	require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, play(t, e, "<answer>Left</answer>").Reward)
 }
 
-func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.Lite) {
-			o := DefaultOptions(rules)
-			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, env.Text, true
-			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
-			e, err := New(o)
-			require.NoError(t, err)
-			r := rand.New(rand.NewPCG(1, 2))
-			for seed := range int64(20) {
-				_, err := e.Reset(t.Context(), seed)
-				require.NoError(t, err)
-				for done := false; !done; {
-					out := play(t, e, e.Script(r, Noisy(0.3, ShortestPath), 2))
-					what := fmt.Sprintf("%s %s seed %d: %q", rules, format, seed, out.Response.Raw)
-					require.True(t, out.Response.FormatCorrect, what)
-					require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
-					for _, part := range []string{partObservation, partPrediction} {
-						if strings.Contains(out.Response.Raw, "<"+part+">") {
-							require.Equal(t, 1.0, out.Reward.Of(part), what)
-						}
-					}
-					done = out.Done
-				}
-			}
-		}
-	}
-}
-
-func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.Lite) {
-			for _, mode := range []string{env.Text, env.Vision} {
-				o := DefaultOptions(rules)
-				o.PromptFormat, o.RenderMode = format, mode
-				e, err := New(o)
-				require.NoError(t, err)
-				system, err := e.System(t.Context())
-				require.NoError(t, err)
-				_, example, found := strings.Cut(system.Text, "For example:\n")
-				require.True(t, found)
-				r := e.Parser().Parse(example)
-				require.True(t, r.FormatCorrect, "%s %s: %s", rules, format, example)
-				require.Len(t, r.Actions, 2)
-				require.NotContains(t, system.Text, env.ImageMark)
-				first, err := e.Reset(t.Context(), 3)
-				require.NoError(t, err)
-				require.Equal(t, mode == env.Vision, strings.Contains(first.Text, env.ImageMark))
-				require.Equal(t, rules == env.Legacy, strings.Contains(first.Text, "Answer in this form"))
-			}
-		}
-	}
-}
-
 func TestMapSeedKeepsOneMap(t *testing.T) {
 	seed := int64(5)
 	o := DefaultOptions(env.Legacy)
@@ -221,18 +164,9 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "size"?`:                   {"siez": 4},
 		`"size"`:                                 {"size": 1},
-		`"rules"`:                                {"rules": "liet"},
-		`"render_mode"`:                          {"render_mode": "ascii"},
-		`did you mean "free_think"?`:             {"prompt_format": "freethink"},
 		`"grounding", must be one of`:            {"prompt_format": "grounding"},
 		`"p"`:                                    {"p": 1.5},
-		`"max_actions_per_step"`:                 {"max_actions_per_step": 0},
-		`"action_sep"`:                           {"action_sep": ""},
-		`"tile_size"`:                            {"tile_size": 4},
 		`"slip_prob"`:                            {"rules": "legacy", "slip_prob": 0.1},
-		`"use_state_reward"`:                     {"use_state_reward": true},
-		`"image_placeholder"`:                    {"image_placeholder": "[img]"},
-		`"prompt"`:                               {"prompt": "short"},
 		`desc row 1, "FF"`:                       {"desc": []any{"SFG", "FF", "FFF"}},
 		`desc row 0 column 1 is 'X'`:             {"desc": []any{"SX", "FG"}},
 		`2 goals and 0 starts`:                   {"desc": []any{"GF", "FG"}},
@@ -244,64 +178,18 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	}
 }
 
-func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(env.Lite))
-	require.NoError(t, err)
-	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, env.ErrNotReset)
-	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, ErrLevel)
-	require.Empty(t, e.Describe())
-	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
-	cause := fmt.Errorf("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err = e.Reset(ctx, 1)
-	require.ErrorIs(t, err, cause)
-	require.NoError(t, e.Close())
-	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, env.ErrClosed)
-}
-
 func TestUnsolvableLevelsAreRefused(t *testing.T) {
 	_, err := Generate(env.Lite, 1, 65, 0.8)
 	require.ErrorIs(t, err, ErrLevel)
 	_, err = Generate(env.Lite, -1, 4, 0.8)
+	require.ErrorIs(t, err, ErrLevel)
+	_, err = start(t, tiny).Reset(t.Context(), -1)
 	require.ErrorIs(t, err, ErrLevel)
 	_, err = Generate(env.Lite, 1, 4, -0.1)
 	require.ErrorIs(t, err, ErrLevel)
 	m, err := Generate(env.Lite, 1, 3, 0) // start and goal side by side among holes
 	require.NoError(t, err)
 	require.Equal(t, 1, m.Distance(m.Start()))
-}
-
-func FuzzStep(f *testing.F) {
-	f.Add("<think>a</think><answer>Up,Down</answer>", uint8(0))
-	f.Add("<think><observation>goal up left</observation><prediction>goal up left</prediction></think><answer>Left</answer>", uint8(2))
-	f.Add("<answer>\xff,<image></answer>", uint8(7))
-	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
-		o := DefaultOptions(rules)
-		formats := options.Formats(rules, reward.Lite)
-		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], env.Text, 1
-		e, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Reset(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
-		out, err := e.Step(t.Context(), response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
-			t.Errorf("the response got into the observation: %q", out.Observation.Text)
-		}
-		if len(out.Response.Actions) > o.MaxActions {
-			t.Errorf("%d actions, allowed are %d", len(out.Response.Actions), o.MaxActions)
-		}
-	})
 }
 
 func TestOptionsThatNothingReadsAreRefused(t *testing.T) {

@@ -6,12 +6,10 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
-	"vagen/env/internal/options"
 	"vagen/env/internal/rays"
 	"vagen/reward"
 )
@@ -257,6 +255,11 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 		first, err := e.Reset(t.Context(), 2)
 		require.NoError(t, err)
 		require.Contains(t, first.Text, "Go to mug 2.")
+		system, err := e.System(t.Context())
+		require.NoError(t, err)
+		for _, word := range actionWords[rules] {
+			require.Contains(t, system.Text, word)
+		}
 		require.Contains(t, first.Text, "Answer in this form")
 		require.Equal(t, Heading(2), e.Agent().Look)
 		require.Equal(t, 255, first.Images[0].Bounds().Dx())
@@ -274,39 +277,6 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 	require.Contains(t, play(t, text, act(env.Lite, "move_right|move_right|turn_left")).Observation.Text, "A step is free: ahead right left\n")
 }
 
-func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.LiteNavigation, "_symbolic", "_structured") {
-			for _, mode := range []string{env.Text, env.Vision} {
-				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode, o.ExampleCount = format, mode, 1 })
-				system, err := e.System(t.Context())
-				require.NoError(t, err)
-				_, example, found := strings.Cut(system.Text, "For example:\n")
-				require.True(t, found)
-				out := play(t, e, example)
-				require.True(t, out.Response.FormatCorrect, "%s %s: %s", rules, format, example)
-				require.Equal(t, 2.0, out.Turn["env_step"])
-				for _, word := range actionWords[rules] {
-					require.Contains(t, system.Text, word)
-				}
-			}
-		}
-	}
-}
-
-func TestEnvironmentKeepsTheContract(t *testing.T) {
-	for _, config := range []map[string]any{
-		{"render_mode": "text"}, {"resolution": 64}, {"rules": "legacy", "resolution": 48, "use_state_reward": true},
-		{"eval_set": "long_horizon_train", "render_mode": "text", "down_sample_ratio": 0.1},
-	} {
-		report, err := env.Check(t.Context(), FromConfig, env.CheckOptions{Config: config, Turns: 5, Seeds: []int64{0, 61}, Responses: []string{
-			act(env.Lite, "move_forward|turn_left"), act(env.Legacy, "moveahead,rotateleft"), "",
-			"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>moveahead</answer>"}})
-		require.NoError(t, err, "%v", config)
-		require.NoError(t, report.Err(), "%v", config)
-	}
-}
-
 func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "step_length"?`:  {"step_lenght": 4},
@@ -321,7 +291,6 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`"max_steps"`:                  {"max_steps": 0},
 		`"example_count"`:              {"example_count": 2},
 		`"max_objects_in_state"`:       {"max_objects_in_state": -1},
-		`"use_state_reward"`:           {"use_state_reward": true},
 		`no such file`:                 {"task_dir": "/nowhere/at/all"},
 	} {
 		_, err := FromConfig(config)
@@ -331,33 +300,4 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = NewFrom(DefaultOptions(env.Lite), nil)
 	require.ErrorIs(t, err, ErrTask)
-}
-
-func FuzzStep(f *testing.F) {
-	f.Add(act(env.Lite, "move_forward|look_up"), uint8(0))
-	f.Add(act(env.Legacy, "moveahead,rotateleft,\u212aeep"), uint8(1))
-	f.Add("<action>\xff,<image></action>", uint8(6))
-	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
-		o := DefaultOptions(rules)
-		formats := options.Formats(rules, reward.LiteNavigation, "_symbolic", "_structured")
-		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], env.Text
-		e, err := NewFrom(o, hall{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Reset(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		out, err := e.Step(t.Context(), response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
-			t.Errorf("the response got into the observation: %q", out.Observation.Text)
-		}
-		if x, z := e.Agent().Position(); !e.Scene().Free(x, z) {
-			t.Errorf("the agent stands in an obstacle at %v, %v", x, z)
-		}
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -231,25 +230,6 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 	}
 }
 
-func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.LitePrimitiveSkill, "_symbolic") {
-			for _, mode := range []string{env.Text, env.Vision} {
-				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
-				system, err := e.System(t.Context())
-				require.NoError(t, err)
-				_, example, found := strings.Cut(system.Text, "(-30,80,20):\n")
-				require.True(t, found)
-				out, err := e.Step(t.Context(), example)
-				require.NoError(t, err)
-				require.True(t, out.Response.FormatCorrect, "%s %s: %s", rules, format, example)
-				require.Equal(t, 2.0, out.Turn["env_step"])
-				require.Equal(t, mode == env.Text, strings.Contains(system.Text, "red cube, green cube"))
-			}
-		}
-	}
-}
-
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	e := start(t, env.Lite, nil)
 	for _, p := range []Point{{0, 0, 0.02}, {0.1, -0.15, 0.02}, {-0.1, 0.15, 0.02}, {0.15, 0.2, 0.06}} {
@@ -282,22 +262,6 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestEnvironmentKeepsTheContract(t *testing.T) {
-	for _, task := range Tasks() {
-		for _, config := range []map[string]any{
-			{"env_id": task, "render_mode": "text"}, {"env_id": task, "resolution": 64, "prompt_format": "free_think"},
-			{"env_id": task, "rules": "legacy", "resolution": 64, "use_state_reward": true, "mask_success": false},
-		} {
-			report, err := env.Check(t.Context(), FromConfig, env.CheckOptions{Config: config, Turns: 4, Seeds: []int64{0, 5}, Responses: []string{
-				"<observation>o</observation><think>t</think><answer>pick(0,0,20)|place(0,0,20)</answer><prediction>p</prediction>",
-				"<think>t</think><answer>push(-100,0,20,100,0,20)</answer>",
-				"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>pick(0,0,<image>20)</answer>"}})
-			require.NoError(t, err, "%v", config)
-			require.NoError(t, report.Err(), "%v", config)
-		}
-	}
-}
-
 func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "max_steps"?`:            {"max_step": 4},
@@ -306,38 +270,12 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`"grounding_symbolic", must be one of`: {"rules": "legacy", "prompt_format": "grounding_symbolic"},
 		`"resolution"`:                         {"resolution": 8},
 		`"max_steps"`:                          {"max_steps": 0},
-		`"use_state_reward"`:                   {"use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
 	require.NoError(t, err)
-}
-
-func FuzzStep(f *testing.F) {
-	f.Add("<think>a</think><answer>pick(1,2,3)|place(1,2,3)</answer>", uint8(0))
-	f.Add("<think>\xff</think><answer>pick(<image>1,2,\u00a03)(</answer>", uint8(9))
-	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
-		o := DefaultOptions(rules)
-		formats := options.Formats(rules, reward.LitePrimitiveSkill, "_symbolic")
-		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], env.Text, Tasks()[int(pick/16)%4]
-		e, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Reset(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
-		out, err := e.Step(t.Context(), response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
-			t.Errorf("the response got into the observation: %q", out.Observation.Text)
-		}
-	})
 }
 
 // clumsy picks objects at random and puts them anywhere in the workspace.

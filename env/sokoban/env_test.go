@@ -1,13 +1,8 @@
 package sokoban
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,55 +91,6 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 	require.Equal(t, "target up left box up same free stuck wall Left wall", stuck.describe(true))
 }
 
-func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.Lite) {
-			o := DefaultOptions(rules)
-			o.PromptFormat, o.RenderMode, o.DescribeMoves = format, env.Text, true
-			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
-			e, err := New(o)
-			require.NoError(t, err)
-			r := rand.New(rand.NewPCG(1, 2))
-			for seed := range int64(4) {
-				_, err := e.Reset(t.Context(), seed)
-				require.NoError(t, err)
-				for range 4 {
-					out := play(t, e, e.Script(r, Noisy(0.3, ShortestPath), 2))
-					what := fmt.Sprintf("%s %s seed %d: %q", rules, format, seed, out.Response.Raw)
-					require.True(t, out.Response.FormatCorrect, what)
-					require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
-					for _, part := range []string{partObservation, partPrediction} {
-						if strings.Contains(out.Response.Raw, "<"+part+">") {
-							require.Equal(t, 1.0, out.Reward.Of(part), what)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
-		for _, format := range options.Formats(rules, reward.Lite) {
-			for _, mode := range []string{env.Text, env.Vision} {
-				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
-				system, err := e.System(t.Context())
-				require.NoError(t, err)
-				_, example, found := strings.Cut(system.Text, "For example:\n")
-				require.True(t, found)
-				r := e.Parser().Parse(example)
-				require.True(t, r.FormatCorrect, "%s %s: %s", rules, format, example)
-				require.Len(t, r.Actions, 2)
-				first, err := e.Reset(t.Context(), 3)
-				require.NoError(t, err)
-				require.Equal(t, mode == env.Vision, strings.Contains(first.Text, env.ImageMark))
-				require.Equal(t, rules == env.Legacy, strings.Contains(first.Text, "Answer in this form"))
-			}
-		}
-	}
-}
-
 func TestEverySeedGivesASolvableRoom(t *testing.T) {
 	rate, err := SuccessRate(DefaultOptions(env.Lite), ShortestPath, 0, 60, 40, 3, 1)
 	require.NoError(t, err)
@@ -230,18 +176,10 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`"dim_room"`:                       {"dim_room": []any{2, 6}},
 		`must be a list of 2`:              {"dim_room": []any{6}},
 		`"num_boxes"`:                      {"num_boxes": 10},
-		`"rules"`:                          {"rules": "liet"},
 		`"retry"`:                          {"retry": "random"},
-		`"render_mode"`:                    {"render_mode": "ascii"},
-		`"prompt"`:                         {"prompt": "short"},
 		`"grounding", must be one of`:      {"prompt_format": "grounding"},
 		`"min_solution_steps"`:             {"min_solution_steps": []any{5, 1}},
 		`the legacy rules accept`:          {"rules": "legacy", "min_solution_steps": []any{1, 5}},
-		`"max_actions_per_step"`:           {"max_actions_per_step": 0},
-		`"action_sep"`:                     {"action_sep": ""},
-		`"tile_size"`:                      {"tile_size": 500},
-		`"use_state_reward"`:               {"use_state_reward": true},
-		`"image_placeholder"`:              {"image_placeholder": "[img]"},
 		`row 1 column 0 is '_'`:            {"desc": []any{"###", "_P#", "###"}},
 		`row 1, "#P", has 2 cells`:         {"desc": []any{"###", "#P", "###"}},
 		`row 1 column 1 is '?'`:            {"desc": []any{"###", "#?#", "###"}},
@@ -260,52 +198,6 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := bad()
 		require.ErrorIs(t, err, ErrRoom)
 	}
-}
-
-func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(env.Lite))
-	require.NoError(t, err)
-	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, env.ErrNotReset)
-	require.Nil(t, e.Room())
-	require.Empty(t, e.Describe())
-	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
-	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, ErrRoom)
-	cause := errors.New("time is up")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(cause)
-	_, err = e.Reset(ctx, 1)
-	require.ErrorIs(t, err, cause)
-	require.NoError(t, e.Close())
-	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, env.ErrClosed)
-}
-
-func FuzzStep(f *testing.F) {
-	f.Add("<think>a</think><answer>Up,Down</answer>", uint8(0))
-	f.Add("<observation>o</observation><think>t</think><answer>right</answer><prediction>p</prediction>", uint8(6))
-	f.Add("<answer>\xff,<image></answer>", uint8(7))
-	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
-		o := DefaultOptions(rules)
-		formats := options.Formats(rules, reward.Lite)
-		o.PromptFormat, o.RenderMode, o.ObservationReward, o.Desc = formats[int(pick/2)%len(formats)], env.Text, 1, alley
-		e, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Reset(t.Context(), 3); err != nil {
-			t.Fatal(err)
-		}
-		out, err := e.Step(t.Context(), response)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
-			t.Errorf("the response got into the observation: %q", out.Observation.Text)
-		}
-	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -32,7 +32,18 @@ type wanted struct {
 		Seed        int64   `json:"seed"`
 		Other       int64   `json:"sampling_seed"`
 		Stop        []int32 `json:"stop_token_ids"`
+		Score       *int    `json:"prompt_logprobs"`
 	} `json:"sampling_params"`
+	From *int `json:"logprob_start_len"`
+	Top  int  `json:"top_logprobs_num"`
+}
+
+// scores reports whether log-probs of the prompt are wanted, and how many likeliest tokens.
+func (q *wanted) scores() (top int, ok bool) {
+	if q.Sampling.Score != nil {
+		return *q.Sampling.Score, true
+	}
+	return q.Top, q.From != nil && *q.From == 0
 }
 
 // job reads a request; the error is one for the client.
@@ -107,7 +118,20 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]
 	s.most = max(s.most, s.busy)
 	version := s.version
 	s.mu.Unlock()
-	tokens, logProbs, err := s.Model.Generate(j)
+	var tokens []int32
+	var logProbs []float32
+	var scores *Scores
+	if top, ok := q.scores(); !ok {
+		tokens, logProbs, err = s.Model.Generate(j)
+	} else { // after a row that ends a turn there is nothing to generate
+		tokens, logProbs = []int32{0}, []float32{-1}
+		if s.MaxTop > 0 && top > s.MaxTop {
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("Requested prompt logprobs of %d, which is greater than max allowed: %d", top, s.MaxTop))
+			return
+		}
+		scores = new(Scores)
+		*scores, err = s.Model.(Scorer).Score(j, top)
+	}
 	s.mu.Lock()
 	s.busy--
 	s.mu.Unlock()
@@ -126,7 +150,7 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]
 	if x, f := s.draw(); x < f.Abort {
 		finish = "abort"
 	}
-	s.respond(w, &q, &j, places, tokens, logProbs, finish, version, half)
+	s.respond(w, &q, &j, places, reply{tokens, logProbs, scores, finish, version, half})
 }
 
 // fault injects a fault instead of a response, and reports whether it did.
@@ -159,8 +183,18 @@ func (s *Stub) fault(w http.ResponseWriter, r *http.Request, id string) bool {
 	return true
 }
 
+// reply is what a response says.
+type reply struct {
+	tokens          []int32
+	logProbs        []float32
+	scores          *Scores // nil for none
+	finish, version string
+	half            int // tokens of the version; the others have another one
+}
+
 // respond writes a response in the protocol of the stub.
-func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int, tokens []int32, logProbs []float32, finish, version string, half int) {
+func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int, a reply) {
+	tokens, logProbs, finish, version, half := a.tokens, a.logProbs, a.finish, a.version, a.half
 	spans := [][3]any{{version, 0, half}}
 	if half < len(tokens) {
 		spans = append(spans, [3]any{"other", half, len(tokens)})
@@ -173,6 +207,9 @@ func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int
 		meta := map[string]any{"finish_reason": map[string]any{"type": finish}, "prompt_tokens": len(j.Tokens), "weight_version": version, "output_token_logprobs": content}
 		if half < len(tokens) {
 			meta["weight_versions"] = spans
+		}
+		if a.scores != nil {
+			meta["input_token_logprobs"], meta["input_top_logprobs"] = a.scores.sglang(j.Tokens)
 		}
 		answer(w, map[string]any{"text": s.Model.Decode(tokens), "output_ids": tokens, "meta_info": meta})
 		return
@@ -195,7 +232,43 @@ func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int
 		}
 		out["mm_placeholders"] = map[string]any{"image": list}
 	}
+	if a.scores != nil {
+		out["prompt_logprobs"] = a.scores.vllm(j.Tokens)
+	}
 	answer(w, out)
+}
+
+// vllm returns the scores as vLLM does: by token, with the prompt's own.
+func (x *Scores) vllm(prompt []int32) []map[int32]any {
+	out := make([]map[int32]any, len(prompt))
+	for i := 1; i < len(prompt); i++ {
+		out[i] = map[int32]any{prompt[i]: map[string]any{"logprob": x.LogProbs[i], "rank": 1, "decoded_token": ""}}
+		for k, id := range at(x.Top, i) {
+			out[i][id] = map[string]any{"logprob": x.TopLogProbs[i][k], "rank": k + 1, "decoded_token": ""}
+		}
+	}
+	return out
+}
+
+// sglang returns the scores as SGLang does: lists of log-prob, token and text.
+func (x *Scores) sglang(prompt []int32) (own [][3]any, top [][][3]any) {
+	own, top = make([][3]any, len(prompt)), make([][][3]any, len(prompt))
+	own[0] = [3]any{nil, prompt[0], nil}
+	for i := 1; i < len(prompt); i++ {
+		own[i] = [3]any{x.LogProbs[i], prompt[i], nil}
+		for k, id := range at(x.Top, i) {
+			top[i] = append(top[i], [3]any{x.TopLogProbs[i][k], id, nil})
+		}
+	}
+	return own, top
+}
+
+// at returns the list of a token; nil if there is none.
+func at(x [][]int32, i int) []int32 {
+	if i >= len(x) {
+		return nil
+	}
+	return x[i]
 }
 
 // says returns an error with the words of the recorded server.

@@ -42,6 +42,20 @@ type Model interface {
 	Decode(tokens []int32) string
 }
 
+// Scorer is a Model that can score prompts.
+type Scorer interface {
+	// Score returns the log-probs of a job's tokens, and with top above 0 the likeliest tokens in the place of each,
+	// at temperature 1. Those of the first token are not read.
+	Score(j Job, top int) (Scores, error)
+}
+
+// Scores are the log-probs of a prompt: of its tokens, and of the likeliest ones in the place of each.
+type Scores struct {
+	LogProbs    []float32
+	Top         [][]int32
+	TopLogProbs [][]float32
+}
+
 // Faults are the probabilities of faults of a request for a response.
 type Faults struct {
 	Error, Reset, Abort, Hang, Garbage float64
@@ -61,6 +75,7 @@ type Stub struct {
 	Name   string // of the base model
 	Vocab  int
 	Length int // longest context
+	MaxTop int // likeliest tokens that may be asked for, as --max-logprobs; 0 is no limit
 	Key    string
 	Seed   uint64 // of the faults
 

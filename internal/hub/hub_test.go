@@ -297,22 +297,6 @@ func TestTokenAndEndpointComeFromTheEnvironment(t *testing.T) {
 	require.ErrorContains(t, err, "HF_ENDPOINT")
 }
 
-func TestTokenStaysWithTheEndpointsSchemeHostAndPort(t *testing.T) {
-	seen := make(chan string, 1)
-	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen <- r.Header.Get("Authorization")
-		fmt.Fprint(w, "{}")
-	}))
-	defer other.Close()
-	f := newFake(t)
-	f.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		assert.Equal(t, "Bearer secret", r.Header.Get("Authorization"))
-		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
-	})
-	require.NoError(t, f.client().Create(t.Context(), "o/n", true))
-	require.Empty(t, <-seen, "another port of the same host")
-}
-
 func TestStalledUploadsEnd(t *testing.T) {
 	f := newFake(t)
 	release := make(chan struct{})

@@ -336,14 +336,3 @@ func TestIncompleteAnswersAreLost(t *testing.T) {
 	require.ErrorIs(t, one(t, newModel(t, o), prompt(1, user("hi"))).Err, ErrLost)
 	require.Equal(t, "ok", one(t, newModel(t, o), prompt(1, user("hi"))).Text)
 }
-
-func TestRedirectsAreNotFollowed(t *testing.T) {
-	thief := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, fine(Anthropic, "mine")) })
-	server := record(t, func(_ int, w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, thief.URL+r.URL.Path, http.StatusTemporaryRedirect)
-	})
-	m := newModel(t, options(t, Anthropic, server.URL))
-	_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
-	require.ErrorIs(t, err, ErrUnreachable)
-	require.Empty(t, thief.all())
-}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -52,6 +51,8 @@ type request struct {
 	prompt []int32       // tokens with all placeholders
 	places []placeholder // of the images in prompt
 	vocab  int
+
+	scoring *scoring // log-probs of the prompt, for Fleet.Score; nil asks for none
 }
 
 // response is an answer in the terms of this package.
@@ -67,6 +68,7 @@ type response struct {
 	read    int           // number of tokens that the server read
 	places  []placeholder // of images; nil if the server does not return them
 	aborted bool
+	scored  *scored // of request.scoring
 }
 
 // span is a part of a response that one version of the weights wrote.
@@ -116,7 +118,7 @@ func (r *request) check(a *response) error {
 		if id < 0 || int(id) >= r.vocab {
 			return fmt.Errorf("token %d is %d, must be in [0, %d)", i, id, r.vocab)
 		}
-		if x := a.logProbs[i]; !(x <= 1e-3 && x >= -math.MaxFloat32) {
+		if x := a.logProbs[i]; !logProb(float64(x)) {
 			return fmt.Errorf("the log-prob of token %d is %v, must be finite and not positive", i, x)
 		}
 	}

@@ -50,6 +50,9 @@ func newSGLangRequest(r *request) *sglangRequest {
 	if r.lora {
 		b.LoRA = r.model
 	}
+	if r.scoring != nil {
+		b.From, b.Top = 0, r.scoring.top
+	}
 	topP, topK := 1.0, -1
 	if r.TopP > 0 {
 		topP = r.TopP
@@ -79,6 +82,8 @@ type sglangAnswer struct {
 		Version  *string              `json:"weight_version"`
 		Versions [][3]json.RawMessage `json:"weight_versions"`
 		LogProbs [][]*json.RawMessage `json:"output_token_logprobs"`
+		Scores   []sglangLogProb      `json:"input_token_logprobs"`
+		Top      [][]sglangLogProb    `json:"input_top_logprobs"`
 	} `json:"meta_info"`
 }
 
@@ -123,7 +128,46 @@ func (g *sglang) generate(ctx context.Context, base string, r *request) (*respon
 	if len(out.versions) == 0 && a.Meta.Version != nil {
 		out.versions = []span{{*a.Meta.Version, 0, len(a.Tokens)}}
 	}
+	if r.scoring != nil {
+		var err error
+		if out.scored, err = a.scored(r); err != nil {
+			return fail(ErrProtocol, "%v", err)
+		}
+	}
 	return out, nil
+}
+
+// sglangLogProb is a token with its log-prob: the first two elements of a list.
+type sglangLogProb struct {
+	LogProb *float64
+	Token   *int32
+}
+
+func (p *sglangLogProb) UnmarshalJSON(raw []byte) error {
+	return json.Unmarshal(raw, &[]any{&p.LogProb, &p.Token})
+}
+
+// scored reads the log-probs of the prompt.
+func (a *sglangAnswer) scored(r *request) (*scored, error) {
+	m := &a.Meta
+	if len(m.Scores) != len(r.prompt) || r.scoring.top > 0 && len(m.Top) != len(r.prompt) {
+		return nil, fmt.Errorf("input_token_logprobs and input_top_logprobs have %d and %d entries for %d tokens",
+			len(m.Scores), len(m.Top), len(r.prompt))
+	}
+	return r.scored(func(i int) (own *float64, list []candidate, err error) {
+		if t := m.Scores[i].Token; t == nil || *t != r.prompt[i] {
+			return nil, nil, fmt.Errorf("input_token_logprobs: entry %d is not that of token %d", i, r.prompt[i])
+		}
+		if r.scoring.top == 0 {
+			return m.Scores[i].LogProb, nil, nil
+		}
+		for _, c := range m.Top[i] {
+			if c.Token != nil && c.LogProb != nil {
+				list = append(list, candidate{*c.Token, *c.LogProb})
+			}
+		}
+		return m.Scores[i].LogProb, list, nil
+	})
 }
 
 func (g *sglang) abort(ctx context.Context, base, id string) error {

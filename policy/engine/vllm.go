@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"vagen/policy"
 )
@@ -110,6 +111,9 @@ func newVLLMRequest(r *request) *vllmRequest {
 	if r.MinP > 0 {
 		b.Sampling["min_p"] = r.MinP
 	}
+	if r.scoring != nil {
+		b.Sampling["prompt_logprobs"] = r.scoring.top
+	}
 	return b
 }
 
@@ -117,6 +121,9 @@ func newVLLMRequest(r *request) *vllmRequest {
 type vllmAnswer struct {
 	Model  string  `json:"model"`
 	Prompt []int32 `json:"prompt_token_ids"`
+	Scores []map[int32]struct {
+		LogProb *float64 `json:"logprob"`
+	} `json:"prompt_logprobs"`
 	Places map[string][]struct {
 		Offset int `json:"offset"`
 		Length int `json:"length"`
@@ -148,6 +155,9 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 		var s *serverError
 		if errors.As(err, &s) && s.status == http.StatusBadRequest && noRoom(s.detail) {
 			s.cause = policy.ErrNoRoom
+		}
+		if errors.As(err, &s) && s.status == http.StatusBadRequest && r.scoring != nil && strings.Contains(s.detail, "logprobs") {
+			s.detail = fmt.Sprintf("start vLLM with --max-logprobs %d: %s", r.scoring.top, s.detail)
 		}
 		if errors.As(err, &s) && s.status == http.StatusForbidden {
 			s.detail = "start vLLM with --enable-scale-out: " + s.detail
@@ -188,7 +198,31 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 	for _, p := range a.Places["image"] {
 		out.places = append(out.places, placeholder{p.Offset, p.Length})
 	}
+	if r.scoring != nil {
+		var err error
+		if out.scored, err = a.scored(r); err != nil {
+			return fail("prompt_logprobs: %v", err)
+		}
+	}
 	return out, nil
+}
+
+// scored reads the log-probs of the prompt.
+func (a *vllmAnswer) scored(r *request) (*scored, error) {
+	if len(a.Scores) != len(r.prompt) {
+		return nil, fmt.Errorf("%d entries for %d tokens", len(a.Scores), len(r.prompt))
+	}
+	return r.scored(func(i int) (own *float64, list []candidate, err error) {
+		for id, x := range a.Scores[i] {
+			if id == r.prompt[i] {
+				own = x.LogProb
+			}
+			if x.LogProb != nil {
+				list = append(list, candidate{id, *x.LogProb})
+			}
+		}
+		return own, list, nil
+	})
 }
 
 func (v *vllm) abort(ctx context.Context, base, id string) error {

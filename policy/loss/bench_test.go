@@ -1,7 +1,10 @@
 package loss
 
 import (
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"vagen/internal/rng"
 )
@@ -21,23 +24,66 @@ func benchBatch() *Batch[float32] {
 	return narrow(b)
 }
 
+// eachPolicy runs a benchmark for every loss, on a batch with the columns that it reads.
+func eachPolicy(b *testing.B, run func(b *testing.B, p Policy, batch *Batch[float32])) {
+	all, compared := everyPolicy(), benchBatch()
+	plain := *compared
+	plain.Chosen, plain.Teacher = nil, nil
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		batch := &plain
+		if ChoiceOf(all[name]) != (Choice{}) {
+			batch = compared
+		}
+		b.Run(name, func(b *testing.B) { run(b, all[name], batch) })
+	}
+}
+
 func BenchmarkEval(b *testing.B) {
-	batch := benchBatch()
-	for name, p := range everyPolicy() {
-		b.Run(name, func(b *testing.B) {
-			var r Result
-			if err := Eval(&r, p, Aggregation{}, batch); err != nil { // sizes the result
+	eachPolicy(b, func(b *testing.B, p Policy, batch *Batch[float32]) {
+		var r Result
+		if err := Eval(&r, p, Aggregation{}, batch); err != nil { // sizes the result
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := Eval(&r, p, Aggregation{}, batch); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := Eval(&r, p, Aggregation{}, batch); err != nil {
-					b.Fatal(err)
-				}
+		}
+		b.ReportMetric(float64(len(batch.Mask))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
+	})
+}
+
+// BenchmarkBeside alternates between each loss and a pass over the columns that all losses read and write, and
+// reports the shortest time of each and their quotient: other load slows down both alike.
+func BenchmarkBeside(b *testing.B) {
+	var pass []float64
+	touch := func(batch *Batch[float32]) {
+		pass = zeros(pass, len(batch.Mask))
+		for i, m := range batch.Mask {
+			if m {
+				d := float64(batch.LogProb[i]) - float64(batch.OldLogProb[i])
+				pass[i] = d * float64(batch.Advantage[i]) * float64(batch.Weight[i])
 			}
-			b.ReportMetric(float64(len(batch.Mask))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
-		})
+		}
 	}
+	eachPolicy(b, func(b *testing.B, p Policy, batch *Batch[float32]) {
+		var r Result
+		best := [2]time.Duration{time.Hour, time.Hour}
+		for b.Loop() {
+			start := time.Now()
+			touch(batch)
+			middle := time.Now()
+			if err := Eval(&r, p, Aggregation{}, batch); err != nil {
+				b.Fatal(err)
+			}
+			best[0] = min(best[0], middle.Sub(start))
+			best[1] = min(best[1], time.Since(middle))
+		}
+		b.ReportMetric(float64(best[0]), "pass-ns")
+		b.ReportMetric(float64(best[1]), "loss-ns")
+		b.ReportMetric(float64(best[1])/float64(best[0]), "passes")
+	})
 }
 
 func BenchmarkEvalActor(b *testing.B) {

@@ -26,6 +26,7 @@ func everyDivergence() (out []Divergence) {
 // or half of the probability.
 func comparedBatch(seed uint64, d Divergence) *Batch[float64] {
 	b := randomBatch(seed)
+	b.Chosen, b.Teacher = nil, nil
 	r := rng.New(seed, rng.Script)
 	for _, m := range b.Mask {
 		for _, column := range []*[]float64{&b.Chosen, &b.Teacher} {

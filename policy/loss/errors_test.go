@@ -85,7 +85,7 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 	b := randomBatch(1)
 	b.Weight[indexOf(b.Mask)] = -1
 	var r Result
-	if err := Eval(&r, DefaultGMPO(), Aggregation{}, b); !errors.Is(err, ErrSetting) {
+	if err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b); !errors.Is(err, ErrSetting) {
 		t.Errorf("a negative weight has no geometric mean: got %v", err)
 	}
 }

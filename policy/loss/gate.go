@@ -113,9 +113,6 @@ type GMPO struct {
 	Low, High float64 // how far the log-ratio may move below and above 0, ≥ 0
 }
 
-// DefaultGMPO holds the published range.
-func DefaultGMPO() GMPO { return GMPO{Low: 0.4, High: 0.4} }
-
 func (p GMPO) check() error {
 	if !(p.Low >= 0) || !(p.High >= 0) || !floats.Finite(p.Low+p.High) {
 		return setting("gmpo: Low, High = %v, %v, want 0 or more", p.Low, p.High)

@@ -63,6 +63,14 @@ func verl2026[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Polic
 	if _, ok := c.Inputs["rollout_is_weights"]; ok {
 		b.Weight = column[T](t, c, "rollout_is_weights")
 	}
+	got := verlEval(t, tally, c, p, b)
+	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
+	return got
+}
+
+// verlEval evaluates a loss in verl's aggregation, and compares loss and gradient.
+func verlEval[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy, b *Batch[T]) *Result {
+	t.Helper()
 	a := verlAggregation(t, c, b.Offsets, b.Mask)
 	weights, factor, err := a.weights(b.Offsets, b.Mask)
 	if err != nil {
@@ -80,7 +88,6 @@ func verl2026[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Polic
 		c.Tolerance.Abs += 1e-8 // verl adds 1e-8 to a row's count
 	}
 	compare2026(t, tally, c, &got, 1/factor)
-	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
 	return &got
 }
 

@@ -3,6 +3,7 @@ package loss
 import (
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"vagen/internal/rng"
@@ -55,6 +56,8 @@ func (b *Batch[T]) add(mask bool, logp, old, adv, weight, ref, entropy T, turn i
 	b.Weight = append(b.Weight, weight)
 	b.Ref, b.Sampled = append(b.Ref, ref), append(b.Sampled, ref)
 	b.Entropy = append(b.Entropy, entropy)
+	b.Chosen = append(b.Chosen, logp/2-1.5, -2.5, old-2) // of three tokens, which have about half of the probability
+	b.Teacher = append(b.Teacher, ref/2-1.6, -2, old/2-2)
 	b.Turn = append(b.Turn, turn)
 }
 
@@ -74,42 +77,61 @@ func narrow(b *Batch[float64]) *Batch[float32] {
 		Offsets: b.Offsets, Mask: b.Mask, Turn: b.Turn, Seed: b.Seed,
 		LogProb: to(b.LogProb), OldLogProb: to(b.OldLogProb), Advantage: to(b.Advantage),
 		Weight: to(b.Weight), Ref: to(b.Ref), Sampled: to(b.Sampled), Entropy: to(b.Entropy),
+		Chosen: to(b.Chosen), Teacher: to(b.Teacher),
 	}
 }
 
-// everyPolicy are the losses of the package with ranges that the random batches
-// actually leave, and covariance shares that select several tokens.
+// tight are settings of losses whose defaults the random batches never leave: ranges that clip some tokens, and
+// shares that select several.
+var tight = map[string]func(o *Options){
+	"vanilla":    func(o *Options) { o.ClipHigh, o.DualClip = 0.28, 1.6 },
+	"gspo":       func(o *Options) { o.ClipLow, o.ClipHigh = 0.05, 0.1 },
+	"turn_gspo":  func(o *Options) { o.ClipLow, o.ClipHigh = 0.05, 0.1 },
+	"turn_ppo":   func(o *Options) { o.ClipHigh = 0.4 },
+	"cispo":      func(o *Options) { o.ClipHigh = 0.28 },
+	"gmpo":       func(o *Options) { o.ClipHigh = 0.3 },
+	"clip_cov":   func(o *Options) { o.ClipCovRatio, o.ClipCovLow = 0.2, 0.1 },
+	"kl_cov":     func(o *Options) { o.KLCovRatio, o.KLCovCoef = 0.2, 0.7 },
+	"dppo_tv":    func(o *Options) { o.ClipLow, o.ClipHigh, o.DualClip = 0.05, 0.05, 1.5 },
+	"dppo_kl":    func(o *Options) { o.ClipLow, o.ClipHigh, o.DualClip = 0.01, 0.01, 0 },
+	"dppo_prime": func(o *Options) { o.MaskLow, o.MaskHigh, o.AdvTau, o.KLTau = 0.05, 0.08, 0.9, 0.1 },
+	"ipo":        func(o *Options) { o.IPOThreshold, o.KLTau = 0.06, 0.1 },
+	"dro":        func(o *Options) { o.DROBeta = 0.3 },
+	"luspo":      func(o *Options) { o.ClipLow, o.ClipHigh, o.LUSPODelta = 0.05, 0.1, 1.05 },
+	"dppo_skyrl": func(o *Options) { o.DeltaLow, o.DeltaHigh = 0.05, 0.08 },
+	"m2po":       func(o *Options) { o.ClipHigh, o.M2Threshold = 0.3, 0.05 },
+	"opd":        func(o *Options) { o.DistillClamp = 0.5 },
+	"ref_kl":     func(o *Options) { o.MaskLow, o.KLTau = 0.03, 0.1 },
+	"sdft":       func(o *Options) { o.SDFTCap = 1.1 },
+}
+
+// everyPolicy are all losses of the registry, and other modes of some.
 func everyPolicy() map[string]Policy {
-	return map[string]Policy{
-		"ppo":        PPO{Low: 0.2, High: 0.28, Dual: 1.6, Clamp: true},
-		"ppo legacy": LegacyPPO(),
-		"gspo":       GSPO{Low: 0.05, High: 0.1},
-		"turn_gspo":  TurnGSPO{Low: 0.05, High: 0.1},
-		"turn_ppo":   TurnPPO{Low: 0.2, High: 0.4},
-		"cispo":      CISPO{Low: 0.2, High: 0.28},
-		"sapo":       DefaultSAPO(),
-		"gmpo":       GMPO{Low: 0.2, High: 0.3},
-		"clip_cov":   ClipCov{Low: 0.2, High: 0.2, Ratio: 0.2, CovLow: 0.1, CovHigh: 5},
-		"kl_cov":     KLCov{Ratio: 0.2, Coef: 0.7},
-		"reinforce":  Reinforce{},
-		"dppo_tv":    DPPO{Low: 0.05, High: 0.05, Cap: 1.5},
-		"dppo_kl":    DPPO{Low: 0.01, High: 0.01, KL: true},
-		"dppo_prime": PrimeDPPO{Low: 0.05, High: 0.08, AdvTau: 0.9, KLTau: 0.1},
-		"ipo":        PrimeDPPO{High: 0.06, AdvTau: 1, KLTau: 0.1, Symmetric: true},
-		"dro":        DRO{Beta: 0.3},
-		"vespo":      DefaultVESPO(),
-		"luspo":      LUSPO{Low: 0.05, High: 0.1, Delta: 1.05},
-		"dppo_skyrl": DPPO{Low: 0.05, High: 0.08, Surrogate: true},
-		"m2po":       M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}, Threshold: 0.05},
-
-		"opd":        Distill{KL: K3, Clamp: 0.5, Policy: LegacyPPO()},
-		"opd direct": Distill{KL: K2, Clamp: 3},
-		"ref_kl":     Distill{KL: K1, Policy: PrimeDPPO{Low: 0.03, AdvTau: 1, KLTau: 0.1, Falling: true}},
-
+	raised := Divergence{Form: Raised, Choice: Choice{ByTeacher, 3}, Floor: -2.2}
+	all := map[string]Policy{
+		"ppo legacy":        LegacyPPO(),
+		"opd direct":        Distill{KL: K2, Clamp: 3},
+		"opd top-k":         Distill{Over: raised, Clamp: 0.5, Policy: LegacyPPO()},
+		"sdft of a token":   Distill{KL: K1, Policy: Reinforce{}, Cap: 1.1},
 		"m2po of one token": M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}},
 		"off-policy mask":   OffPolicyMask{Policy: LegacyPPO(), Delta: 0.01},
 		"from sampling":     OffPolicyMask{Policy: Reinforce{}, Delta: 0.01, FromSampling: true},
 	}
+	for _, d := range everyDivergence() {
+		all["sdft "+string(d.Form)+" "+strconv.FormatFloat(d.Alpha, 'g', -1, 64)] = Distill{Over: d, Cap: 1.1}
+	}
+	for _, name := range Builtin().Names() {
+		o := DefaultOptions()
+		if set := tight[name]; set != nil {
+			set(&o)
+		}
+		p, err := Builtin().New(name, o)
+		if err != nil {
+			panic(err)
+		}
+		all[name] = p
+	}
+	return all
 }
 
 func mustEval[T Float](t testing.TB, p Policy, a Aggregation, b *Batch[T]) *Result {

@@ -3,6 +3,7 @@ package vlm
 import (
 	"fmt"
 
+	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/plan"
 )
@@ -13,7 +14,8 @@ func (m *Model) Cost(step Step, rows, tokens int) (Cost, error) {
 	if rows < 1 || tokens < 1 {
 		return Cost{}, fmt.Errorf("vlm: cost: rows is %d and tokens is %d, both must be at least 1", rows, tokens)
 	}
-	r := plan.CostRule{Spec: m.net.Spec, Compute: m.net.Compute, Narrow: m.gen.Narrows(), Keep: m.net.Keep, Micro: m.microBatches(rows, tokens)}
+	r := plan.CostRule{Spec: m.net.Spec, Compute: m.net.Compute, Narrow: m.gen.Narrows(),
+		Packed: generate.PackedBytes(m.net, m.gen.Packed), Keep: m.net.Keep, Micro: m.microBatches(rows, tokens)}
 	return r.Cost(step, rows, tokens)
 }
 

@@ -14,6 +14,7 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/processor"
 )
 
 // load puts the weights on the devices.
@@ -30,6 +31,9 @@ func (m *Model) load() error {
 	spec.Value = o.Critic == SharedCritic
 	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep), &spec)
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
+		return err
+	}
+	if err := m.checkRolloutDType(); err != nil {
 		return err
 	}
 	teacher, err := m.teacher()
@@ -78,13 +82,26 @@ func (m *Model) teacher() (*model.Config, error) {
 	if !bytes.Equal(files[0], files[1]) {
 		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: its tokenizer.json differs from the policy's, so that tokens would mean other texts", ErrOption, dir)
 	}
+	if t.Vision == nil {
+		return t, nil
+	}
+	if own, its := m.cfg.Vision, t.Vision; own == nil || own.Patch != its.Patch || own.Merge != its.Merge || own.Temporal != its.Temporal {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it divides pictures into other patches than the policy", ErrOption, dir)
+	}
+	proc, err := processor.Load(dir)
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath: %w", ErrOption, err)
+	}
+	c := proc.Config()
+	t.Rescale, t.NormMean, t.NormStd = c.Rescale, c.Mean, c.Std
 	return t, nil
 }
 
 // newGenerator returns a generator with the policy's weights.
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
-		Leaves: m.parts, Sharded: m.sets.Sharded}
+		Leaves: m.parts, Sharded: m.sets.Sharded,
+		Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

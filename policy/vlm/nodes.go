@@ -172,6 +172,7 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 		{Name: "Devices", Value: strconv.Itoa(len(m.devices))},
 		{Name: "number of parts", Value: strconv.Itoa(m.opened.Parts)},
 		{Name: "BFloat16", Value: strconv.FormatBool(o.BFloat16)},
+		{Name: "RolloutDType", Value: string(o.RolloutDType)},
 		{Name: "Recompute", Value: string(o.Recompute)},
 		{Name: "MicroTokens", Value: strconv.Itoa(o.MicroTokens)},
 		{Name: "MicroRows", Value: strconv.Itoa(o.MicroRows)},

@@ -83,6 +83,11 @@ type Options struct {
 	// BFloat16 computes activations and products in bfloat16. Weights stay
 	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
+	// RolloutDType is the type of the weights that decoding reads; "" is RolloutFloat32. With the others it reads
+	// copies of the decoder's matrices, which exist from the first response to the next update: decoding few rows takes
+	// about as long as reading them. Log-probs of responses are those of the rounded weights; contexts are read, scored
+	// and trained in float32. It needs a CPU and computation in float32. Without kernels it is slow.
+	RolloutDType RolloutDType
 	// Autotune is a file with XLA's choice of a kernel for each matrix product on a GPU, by
 	// measured times. If it does not exist, products are measured when they are compiled, and
 	// Close writes it; such a run cannot be repeated byte for byte, but those that read
@@ -177,6 +182,7 @@ func (o *Options) fill() error {
 	}
 	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
 	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
+	bad = append(bad, o.fillRolloutDType())
 	for _, f := range []struct {
 		name      string
 		value     *int

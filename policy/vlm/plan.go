@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/plan"
@@ -26,6 +27,7 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	}{
 		{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0},
 		{"ReadTokens", w.ReadTokens, 0}, {"ReadImages", w.ReadImages, 0}, {"Snapshots", w.Snapshots, 0},
+		{"Compared.K", w.Compared.K, 0}, {"UpdateRows", w.UpdateRows, 0},
 	} {
 		if f.value < f.least {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
@@ -87,6 +89,11 @@ func (m *Model) logPlan(b *policy.Batch) {
 		}
 	}
 	w.Patches = patches / max(1, images)
+	if k := len(b.Teacher) / max(1, len(b.Tokens)); k > 0 && b.Chosen == nil {
+		w.Compared.By = loss.WholeVocabulary
+	} else if k > 0 {
+		w.Compared = loss.Choice{By: loss.ByTeacher, K: k}
+	}
 	p := m.planSetup().Memory(w)
 	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", p)
 	m.warnMemory("a training step", p)
@@ -94,8 +101,8 @@ func (m *Model) logPlan(b *policy.Batch) {
 
 // warnMemory logs a warning if a plan exceeds the limit of the process.
 func (m *Model) warnMemory(what string, p MemoryPlan) {
-	if limit, says := m.memoryLimit(); limit > 0 && p.Peak() > limit && !m.dev.Accelerator() {
+	if limit, says := m.memoryLimit(); limit > 0 && p.Host() > limit && (p.Compared > 0 || !m.dev.Accelerator()) {
 		m.opts.Log.Warn(what+" may need more memory than available; MicroTokens, Recompute and LoRA reduce it",
-			"plan", plan.Megabytes(p.Peak()), "limit", plan.Megabytes(limit), "says", says)
+			"plan", plan.Megabytes(p.Host()), "limit", plan.Megabytes(limit), "says", says)
 	}
 }

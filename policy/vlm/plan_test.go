@@ -331,3 +331,32 @@ func TestAPartForEachDeviceTakesFewerSums(t *testing.T) {
 	two := planOf(t, openTiny(t, dir, Options{Critic: SeparateCritic, Devices: 2, PartPerDevice: true}), w)
 	require.Less(t, two.Gradients, eight.Gradients, "one sum of gradients on a device, not three")
 }
+
+// TestComparedTokensAreInThePlan: of all of the vocabulary for every token of the rows, and a plan that the process
+// cannot hold is a warning.
+func TestComparedTokensAreInThePlan(t *testing.T) {
+	var log strings.Builder
+	m := newTiny(t, model.Qwen2, Options{Reference: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	w := Workload{Score: true, Train: true, Rows: 8, Tokens: 16}
+	plain := planOf(t, m, w)
+	require.Zero(t, plain.Compared)
+	n := int64(8 * 16)
+	vocab := int64(m.cfg.Text.Vocab)
+	w.Compared.By = loss.WholeVocabulary
+	require.Equal(t, n*vocab*(4+4+8+plan.EvalBytes), planOf(t, m, w).Compared)
+	w.UpdateRows = 2
+	p := planOf(t, m, w)
+	require.Equal(t, n*vocab*4+n/4*vocab*(4+8+plan.EvalBytes), p.Compared)
+	without := p
+	without.Compared = 0
+	require.Equal(t, p.Peak()-p.Compared, without.Peak())
+	w.Compared = loss.Choice{By: loss.ByTeacher, K: 5}
+	require.Equal(t, n*5*8+n/4*5*(8+8+plan.EvalBytes), planOf(t, m, w).Compared)
+	w.Train = false
+	require.Equal(t, n*5*8, planOf(t, m, w).Compared)
+	require.NotContains(t, log.String(), "more memory than available")
+	m.memoryLimit = func() (int64, string) { return 1 << 31, "test" }
+	w.Train, w.Rows, w.UpdateRows, w.Compared = true, 1<<16, 0, loss.Choice{By: loss.WholeVocabulary}
+	planOf(t, m, w)
+	require.Contains(t, log.String(), "more memory than available")
+}

@@ -25,7 +25,6 @@ type Gallery struct {
 	o       GalleryOptions
 	images  *folder
 	omitted int
-	warned  bool
 }
 
 // GalleryOptions define which images are stored, and how. The zero value stores all
@@ -122,15 +121,9 @@ func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
 	return errors.Join(w.Write(step, ts...), w.Close())
 }
 
-// Omitted returns how many images were not stored, for lack of room or because
-// writing failed.
-func (g *Gallery) Omitted() int { return g.omitted }
-
 // omit counts an image that is not stored, and logs the reason for the first one.
 func (g *Gallery) omit(why string, args ...any) {
-	g.omitted++
-	if !g.warned {
-		g.warned = true
+	if g.omitted++; g.omitted == 1 {
 		g.o.Log.Warn(why, append([]any{"folder", g.images.dir}, args...)...)
 	}
 }

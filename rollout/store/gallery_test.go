@@ -35,7 +35,7 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 		g, err := OpenGallery(dir, o)
 		require.NoError(t, err)
 		require.NoError(t, g.Save("step_1.parquet", 1, ts))
-		require.Zero(t, g.Omitted())
+		require.Zero(t, g.omitted)
 		for _, file := range tree(t, dir) {
 			sizes[name] += len(file)
 		}
@@ -94,7 +94,7 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 	var log bytes.Buffer
 	whole := t.TempDir()
 	g := save(whole, &log, 0, len(ts))
-	require.Positive(t, g.Omitted())
+	require.Positive(t, g.omitted)
 	require.Equal(t, 1, strings.Count(log.String(), "the folder of images is full"), "logged once")
 	sum, err := pictureBytes(filepath.Join(whole, imageFolder))
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644))
 	require.NoError(t, g.Save("a.parquet", 1, trajectories(t)))
-	require.Positive(t, g.Omitted())
+	require.Positive(t, g.omitted)
 	require.Equal(t, 1, strings.Count(log.String(), "an image cannot be written"))
 	require.FileExists(t, filepath.Join(dir, "a.parquet"))
 	for _, name := range []string{"../a.parquet", "x/a.parquet", "/a.parquet"} {

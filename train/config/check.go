@@ -32,6 +32,7 @@ func (c *Config) problems(r Registries) []error {
 		v.losses(c, r)
 		v.playing(c, r)
 		v.engine(c)
+		v.rounded(c)
 		v.queue(c)
 	}
 	v.logging(c)
@@ -150,29 +151,6 @@ func (v *validator) levels(c *Config) {
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
 		v.Say("{data.val_batch_size} is null, but {data.val_files} is empty: set a number of validation episodes")
-	}
-}
-
-// pools checks the pools of start states.
-func (v *validator) pools(p *PoolsConfig) {
-	if len(p.Weights) != len(p.Limits)+1 {
-		v.Say("{data.pools.weights} has %d numbers, must have one more than the %d of {data.pools.solve_rates}", len(p.Weights), len(p.Limits))
-	}
-	for i, x := range p.Limits {
-		if !(x >= 0 && x < 1) || i > 0 && x <= p.Limits[i-1] {
-			v.Say("{data.pools.solve_rates} is %v, must be increasing numbers in [0, 1)", p.Limits)
-			break
-		}
-	}
-	total := p.Unseen
-	for _, x := range p.Weights {
-		if total += x; !(x >= 0 && x <= 1e6) {
-			v.Say("{data.pools.weights} is %v, must be numbers in [0, 1e6]", p.Weights)
-			return
-		}
-	}
-	if total == 0 {
-		v.Say("{data.pools.weights} and {data.pools.unseen} are all 0, at least one must be positive")
 	}
 }
 

@@ -89,6 +89,7 @@ type ModelConfig struct {
 	PerDevice    bool   `yaml:"part_per_device" doc:"with several devices, divide work into one part for each device instead of always eight: larger batches and fewer sums of gradients, so less time and memory, but bytes that depend on the number of devices"`
 	Shard        bool   `yaml:"shard_weights" resume:"free" doc:"keep each weight on one of several devices instead of on all of them; a layer's weights are copied to the others while they compute with it, and the decoder's while episodes are played. It saves a GPU most of the 4 bytes for each weight during updates, costs time for copying, and changes no result"`
 	BFloat16     bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	RolloutDType string `yaml:"rollout_dtype" oneof:"float32 bfloat16 int8" doc:"type of the decoder's weights when responses are written, on a CPU: bfloat16 and int8 (with a scale for each row of a matrix) are faster, because a token takes about as long as reading them, and need memory for copies. Log-probs of responses are those of the rounded weights, those of training of float32: set algorithm.rollout_correction.rollout_is. Validation writes with the same weights"`
 	Autotune     string `yaml:"autotune" doc:"file with XLA's choice of a kernel for each matrix product on a GPU. If it does not exist, products are measured and the file is written at the end; that run cannot be repeated byte for byte, later runs with the file can. Needs backend cuda"`
 	AutotuneSum  string `yaml:"autotune_sha256" doc:"SHA-256 that the file of model.autotune must have; a run sets it to that of the file it begins with, so that it resumes with the same one"`
 	Recompute    string `yaml:"recompute" oneof:"nothing attention blocks" doc:"what the backward pass recomputes to save memory: nothing, attention or blocks"`
@@ -158,14 +159,6 @@ type DataConfig struct {
 	MaxPrompt   int            `yaml:"max_prompt_length" count:"0" doc:"maximum length of a conversation's initial prompt (instructions and first observation) in tokens; 0 is no limit"`
 	Pools       PoolsConfig    `yaml:"pools"`
 	GenBatch    int            `yaml:"gen_batch_size" null:"0" count:"0" doc:"start states played in the first round of a step; further rounds replace those that cannot be used. 0 plays train_batch_size and replaces none"`
-}
-
-// PoolsConfig plays start states again by how often they were solved.
-type PoolsConfig struct {
-	Share   float64   `yaml:"share" range:"0,1" doc:"share of the start states that are drawn by difficulty, with replacement, in the place of the next ones: from those of train_files (of an entry with weight: from those of the entry), or with env.name from those that were played. A start state counts with the weight of its pool, which is that of its solve rate: the share of successful episodes when it was played last. Where all weights are 0 the next one is played. 0 draws none"`
-	Limits  []float64 `yaml:"solve_rates" idle:"data.pools.share is 0" doc:"largest solve rates of the pools, increasing, from the hardest; the last pool has all above"`
-	Weights []float64 `yaml:"weights" idle:"data.pools.share is 0" doc:"weight of a start state in each pool, one more than solve_rates; [1, 0, 0] repeats hard start states only"`
-	Unseen  float64   `yaml:"unseen" range:"0,1e6" must:"be in [0, 1e6]" idle:"data.pools.share is 0" doc:"weight of a start state of train_files that has not been played; 0 draws only from those that were"`
 }
 
 // RolloutConfig sets how episodes are played and rewarded.
@@ -258,7 +251,8 @@ type ReferenceConfig struct {
 	Model struct {
 		Path string `yaml:"path" null:"" resume:"" doc:"folder of another model as the reference policy: a teacher. It has the tokenizer and the family of the policy; empty is the policy before training"`
 	} `yaml:"model"`
-	FSDP struct {
+	Engine RefEngineConfig `yaml:"engine" idle:"actor_rollout_ref.ref.engine.addresses is empty"`
+	FSDP   struct {
 		ParamOffload bool `yaml:"param_offload" doc:"keep the weights of the reference policy in host memory and copy them to the devices whenever it scores. It saves a GPU 4 bytes for each weight while episodes are played and the policy is updated, and changes no result"`
 	} `yaml:"fsdp_config"`
 }
@@ -356,7 +350,7 @@ func Default() Config {
 	return Config{
 		Run:   RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
 		Env:   EnvConfig{Seed: 1_000_000},
-		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto"},
+		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto", RolloutDType: "float32"},
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},
@@ -365,7 +359,7 @@ func Default() Config {
 		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter: FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data: DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512,
-			Pools: PoolsConfig{Limits: []float64{0.25, 0.75}, Weights: []float64{0.2, 1, 0.2}, Unseen: 1}},
+			Pools: PoolsConfig{Limits: []float64{0.25, 0.75}, Weights: []float64{0.2, 1, 0.2}, Unseen: 1, Gate: GateNone}},
 		Rollout: RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
@@ -375,6 +369,7 @@ func Default() Config {
 				Loss: PolicyLossConfig{"vanilla", own.Single}, TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
+			Ref:     ReferenceConfig{Engine: RefEngineConfig{Name: "vllm", ServersConfig: defaultServers()}},
 			Rollout: SamplingConfig{Name: "xla", Engine: defaultEngine(), Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: defaultOptim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},

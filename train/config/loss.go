@@ -55,6 +55,31 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
+// roundedNote says that nothing corrects for the difference between rounded weights and those that are trained.
+func (c *Config) roundedNote() *Note {
+	r := &c.Algorithm.Correction
+	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass || c.Trainer.Stage == StageSFT {
+		return nil
+	}
+	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf("responses are written with weights "+
+		"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics "+
+		"rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
+}
+
+// rounded refuses rounded weights where they are not used.
+func (v *validator) rounded(c *Config) {
+	const otherwise = ": set it to float32"
+	switch t := c.Model.RolloutDType; {
+	case t == "float32":
+	case c.UsesEngine():
+		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t, engineKey)
+	case c.Model.BFloat16:
+		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, which computes with rounded weights anyway"+otherwise, t)
+	case c.Model.Backend == "cuda":
+		v.Say("{model.rollout_dtype} is %s, but {model.backend} is cuda, which has no kernels for it"+otherwise, t)
+	}
+}
+
 // lossOptions are the settings of the policy loss.
 func (a *ActorConfig) lossOptions() loss.Options {
 	o := loss.Options{
@@ -136,6 +161,9 @@ func (v *validator) losses(c *Config, r Registries) {
 	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
 		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
+	if p, err := r.policyLoss(a, 1); err == nil {
+		v.refEngine(c, p)
+	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
@@ -169,8 +197,8 @@ func (v *validator) teacher(c *Config) {
 		}
 		return
 	}
-	if c.Agent.Ref.Model.Path == "" {
-		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} is empty, so that the reference is the policy itself before training")
+	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 {
+		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} and {actor_rollout_ref.ref.engine.addresses} are empty, so that the reference is the policy itself before training")
 	}
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")

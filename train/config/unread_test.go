@@ -121,7 +121,7 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		want, known := read[name]
 		require.True(t, known, mode)
 		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
-		if mode == "opd" || mode == "ref_kl" || mode == "sdft" {
+		if p, err := loss.Builtin().New(mode, loss.DefaultOptions()); err == nil && loss.Teacher(p) {
 			base = append(base, "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T")
 		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)

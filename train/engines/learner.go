@@ -47,10 +47,26 @@ var (
 	_ policy.StepTracker       = (*Learner)(nil)
 )
 
-// Wrap returns a learner that samples on the servers of a configuration, or the model itself
-// if the configuration has none. dir is the run's folder. On success
+// Wrap returns a learner that samples on the servers of a configuration, and has the log-probs of a reference policy
+// from others, or the model itself if the configuration has none of them. dir is the run's folder. On success
 // the learner's Close closes the model.
 func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *slog.Logger) (policy.Learner, error) {
+	l, err := wrap(ctx, m, c, dir, log)
+	if err != nil || !c.ServesReference() {
+		return l, err
+	}
+	fleet, err := openReference(ctx, c, log)
+	if own, ok := l.(*Learner); ok && err != nil {
+		err = errors.Join(err, own.closeServers())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &taught{Learner: l, fleet: fleet}, nil
+}
+
+// wrap is Wrap without the servers of a reference policy.
+func wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *slog.Logger) (policy.Learner, error) {
 	if !c.UsesEngine() {
 		return m, nil
 	}
@@ -74,47 +90,84 @@ func Wrap(ctx context.Context, m *vlm.Model, c *config.Config, dir string, log *
 // same model and have its tokenizer. Without servers it does nothing. Errors wrap
 // config.ErrConfig.
 func Check(ctx context.Context, c *config.Config) error {
-	if !c.UsesEngine() {
-		return nil
+	var errs []error
+	for _, of := range []struct {
+		used bool
+		open func(context.Context, *config.Config, *slog.Logger) (*engine.Fleet, error)
+	}{{c.UsesEngine(), open}, {c.ServesReference(), openReference}} {
+		if !of.used {
+			continue
+		}
+		fleet, err := of.open(ctx, c, nil)
+		if err == nil {
+			err = fleet.Close()
+		}
+		errs = append(errs, err)
 	}
-	fleet, err := open(ctx, c, nil)
-	if err != nil {
-		return err
-	}
-	return fleet.Close()
+	return errors.Join(errs...)
 }
 
 // open connects to the servers of a configuration.
 func open(ctx context.Context, c *config.Config, log *slog.Logger) (*engine.Fleet, error) {
-	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
-	if err != nil {
-		return nil, fmt.Errorf("%w: actor_rollout_ref.model.path: %w", config.ErrConfig, err)
-	}
 	o, err := options(c)
 	if err != nil {
 		return nil, err
 	}
+	return openFleet(ctx, c, engineKey, o, log)
+}
+
+// openReference connects to the servers of a reference policy.
+func openReference(ctx context.Context, c *config.Config, log *slog.Logger) (*engine.Fleet, error) {
+	e := &c.Agent.Ref.Engine
+	o, err := serverOptions(refKey, e.Name, &e.ServersConfig)
+	if err != nil {
+		return nil, err
+	}
+	return openFleet(ctx, c, refKey, o, log)
+}
+
+// The settings of servers.
+const (
+	engineKey = "actor_rollout_ref.rollout.engine"
+	refKey    = "actor_rollout_ref.ref.engine"
+)
+
+// openFleet connects to servers whose model has the tokenizer of the policy.
+func openFleet(ctx context.Context, c *config.Config, key string, o engine.Options, log *slog.Logger) (*engine.Fleet, error) {
+	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
+	if err != nil {
+		return nil, fmt.Errorf("%w: actor_rollout_ref.model.path: %w", config.ErrConfig, err)
+	}
 	o.Log = log
 	fleet, err := engine.Open(ctx, codec, o)
 	if err != nil {
-		return nil, fmt.Errorf("%w: actor_rollout_ref.rollout.engine: %w", config.ErrConfig, err)
+		return nil, fmt.Errorf("%w: %s: %w", config.ErrConfig, key, err)
 	}
 	return fleet, nil
 }
 
+// seconds converts a setting.
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
 // options converts a configuration's settings.
 func options(c *config.Config) (engine.Options, error) {
 	e := &c.Agent.Rollout.Engine
-	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+	o, err := serverOptions(engineKey, c.Agent.Rollout.Name, &e.ServersConfig)
+	o.SyncTimeout, o.Mixed = seconds(e.SyncTimeout), engine.Mixed(e.Mixed)
+	return o, err
+}
+
+// serverOptions converts the settings of any servers.
+func serverOptions(key, kind string, s *config.ServersConfig) (engine.Options, error) {
 	o := engine.DefaultOptions()
-	o.Kind, o.Addresses, o.Model = engine.Kind(c.Agent.Rollout.Name), e.Addresses, e.Model
-	o.Timeout, o.SyncTimeout, o.Startup, o.Outage = seconds(e.Timeout), seconds(e.SyncTimeout), seconds(e.Startup), seconds(e.Outage)
-	o.Attempts, o.InFlight, o.EjectAfter, o.Mixed = e.Attempts, e.InFlight, e.EjectAfter, engine.Mixed(e.Mixed)
-	if e.KeyEnv == "" {
+	o.Kind, o.Addresses, o.Model = engine.Kind(kind), s.Addresses, s.Model
+	o.Timeout, o.Startup, o.Outage = seconds(s.Timeout), seconds(s.Startup), seconds(s.Outage)
+	o.Attempts, o.InFlight, o.EjectAfter = s.Attempts, s.InFlight, s.EjectAfter
+	if s.KeyEnv == "" {
 		return o, nil
 	}
-	if o.Key = os.Getenv(e.KeyEnv); o.Key == "" {
-		return o, fmt.Errorf("%w: actor_rollout_ref.rollout.engine.api_key_env: the environment variable %s is not set", config.ErrConfig, e.KeyEnv)
+	if o.Key = os.Getenv(s.KeyEnv); o.Key == "" {
+		return o, fmt.Errorf("%w: %s.api_key_env: the environment variable %s is not set", config.ErrConfig, key, s.KeyEnv)
 	}
 	return o, nil
 }
@@ -227,7 +280,10 @@ func (l *Learner) Plan(w vlm.Workload) (vlm.MemoryPlan, error) {
 }
 
 // Close closes the connections and the model, and removes the folders of weights.
-func (l *Learner) Close() error {
+func (l *Learner) Close() error { return errors.Join(l.closeServers(), l.Model.Close()) }
+
+// closeServers is Close without the model.
+func (l *Learner) closeServers() error {
 	errs := []error{l.fleet.Close()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,5 +291,5 @@ func (l *Learner) Close() error {
 		errs = append(errs, os.RemoveAll(filepath.Join(l.dir, f)))
 	}
 	l.folders = nil
-	return errors.Join(append(errs, l.Model.Close())...)
+	return errors.Join(errs...)
 }

@@ -17,30 +17,45 @@ import (
 	"vagen/env/remote"
 	"vagen/policy/vlm"
 	"vagen/rollout"
+	"vagen/train"
 	"vagen/train/config"
 	environments "vagen/train/envs"
 )
 
-func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
+// hosted serves FrozenLake under a name, and returns the service and a file with levels of it.
+func hosted(t *testing.T, name string) (*httptest.Server, string) {
 	var legacy env.Registry
-	require.NoError(t, legacy.Register("frozenlake", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))
+	lake := remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})
+	require.NoError(t, legacy.Register(name, lake))
 	o := remote.DefaultServerOptions()
 	o.Legacy = &legacy
 	server, err := remote.NewServer(o)
 	require.NoError(t, err)
 	h := httptest.NewServer(server)
 	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
-
 	path := filepath.Join(t.TempDir(), "env_config.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("env1:\n  env_name: frozenlake\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"), 0o644))
+	text := "env1:\n  env_name: " + name + "\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return h, path
+}
+
+// checked opens the environments and levels of a configuration, and makes one environment.
+func checked(t *testing.T, c *config.Config) (envs *env.Registry, l *train.Levels, err error) {
+	if envs, err = environments.Open(c, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, nil, err
+	}
+	if l, err = openLevels(t.Context(), c, envs, slog.New(slog.DiscardHandler)); err == nil {
+		_, err = preflightEnvs(t.Context(), c, l, envs, nil)
+	}
+	return envs, l, err
+}
+
+func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
+	h, path := hosted(t, "frozenlake")
 	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
 		"rollout_manager.use_service=True", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 	require.NoError(t, err)
-	envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
+	envs, levels, err := checked(t, &c)
 	require.NoError(t, err)
 	first := levels.First()
 	require.Equal(t, "legacy", first.Config["rules"], "the option is not sent to the service")
@@ -54,17 +69,7 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 // TestAServiceMayHostEnvironmentsOfAnyName: an environment that this library does not
 // have is requested under the name in the file or in env.name.
 func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
-	var legacy env.Registry
-	require.NoError(t, legacy.Register("alfWorld", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))
-	o := remote.DefaultServerOptions()
-	o.Legacy = &legacy
-	server, err := remote.NewServer(o)
-	require.NoError(t, err)
-	h := httptest.NewServer(server)
-	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
-
-	path := filepath.Join(t.TempDir(), "env_config.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("env1:\n  env_name: alfWorld\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"), 0o644))
+	h, path := hosted(t, "alfWorld")
 	for _, from := range [][]string{
 		{"data.train_files=" + path, "data.val_files=" + path},
 		{"env.name=alfWorld", "env.config={render_mode: text}"},
@@ -72,19 +77,11 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 		c, err := config.Load("", append(args, "rollout_manager.use_service=True")...)
 		require.NoError(t, err)
-		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
-		require.NoError(t, err)
-		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
-		require.NoError(t, err)
-		_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
+		_, _, err = checked(t, &c)
 		require.NoError(t, err)
 
 		c.Rollout.UseService = false
-		if envs, err = environments.Open(&c, slog.New(slog.DiscardHandler)); err == nil {
-			if levels, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
-				_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
-			}
-		}
+		_, _, err = checked(t, &c)
 		require.ErrorContains(t, err, "alfWorld", "without a service it is unknown")
 	}
 }
@@ -118,11 +115,7 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		path := file(scorer)
 		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
 		require.NoError(t, err)
-		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
-		require.NoError(t, err)
-		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
-		require.NoError(t, err)
-		_, err = preflightEnvs(t.Context(), &c, levels, envs, nil)
+		envs, _, err := checked(t, &c)
 		require.NoError(t, err)
 		c.Rollout.UseService = true
 		_, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))

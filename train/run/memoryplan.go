@@ -6,6 +6,7 @@ import (
 
 	"vagen/env"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
@@ -22,7 +23,9 @@ type planner interface {
 // turns, each with an observation like the first one and a response of the full length, as far as
 // the limits on conversations and the model's positions allow. A cache grows with its
 // conversation, so that without limits it may become as long as that.
-func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
+func planMemory(
+	ctx context.Context, c *config.Config, names config.Registries, m planner, envs *env.Registry, levels *train.Levels,
+) (vlm.MemoryPlan, error) {
 	system, first, err := try(ctx, c, envs, levels.First(), nil)
 	if err != nil {
 		return vlm.MemoryPlan{}, err
@@ -40,7 +43,15 @@ func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Regi
 	if err != nil {
 		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
 	}
-	p, err := m.Plan(workload(c, begin, later, m.MaxPositions()))
+	w := workload(c, begin, later, m.MaxPositions())
+	aim, err := names.Objective(c, 1, 1)
+	if err != nil {
+		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
+	}
+	if w.Compared = loss.ChoiceOf(aim.PolicyLoss()); w.Compared.By != "" {
+		w.UpdateRows = c.Agent.Actor.MiniBatch
+	}
+	p, err := m.Plan(w)
 	if err != nil {
 		return p, fmt.Errorf("memory plan: %w", err)
 	}
@@ -101,7 +112,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if !ok || r.examples != nil { // the learner logs a plan for the first batch
 		return nil
 	}
-	p, err := planMemory(ctx, &r.Config, m, r.Envs, r.levels)
+	p, err := planMemory(ctx, &r.Config, r.names, m, r.Envs, r.levels)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

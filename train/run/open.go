@@ -271,7 +271,7 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 	if _, err := t.Player(ctx); err != nil { // all checks but the first episode, whose programs are not in the plan
 		return nil, err
 	}
-	plan, err := planMemory(ctx, &c, model, p.envs, p.levels)
+	plan, err := planMemory(ctx, &c, o.Registries, model, p.envs, p.levels)
 	if err != nil {
 		return nil, err
 	}

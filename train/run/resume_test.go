@@ -192,7 +192,7 @@ func outcome(t *testing.T, dir string) map[string]string {
 // byte.
 func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 	t.Parallel()
-	for staleness := range 4 {
+	for _, staleness := range []int{0, 3} { // without episodes that wait, and with several of them
 		t.Run(fmt.Sprint("staleness ", staleness), func(t *testing.T) { killRuns(t, staleness) })
 	}
 }

@@ -26,11 +26,12 @@ import (
 // ModelOptions returns the options of a configuration's model.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
-		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
+		Backend: c.Model.Backend, CompileCache: c.Model.CompileCache, BFloat16: c.Model.BFloat16,
+		RolloutDType: vlm.RolloutDType(c.Model.RolloutDType), Recompute: vlm.Recompute(c.Model.Recompute),
 		Critic: vlm.Critic(
 			c.Critic.Kind,
 		), CriticPath: c.CriticPath(), ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,
-		Reference: c.UsesReference(), ReferencePath: c.Agent.Ref.Model.Path, MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+		Reference: c.UsesReference() && !c.ServesReference(), ReferencePath: c.Agent.Ref.Model.Path, MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
 	}
 	if m := &c.Model; m.Nodes > 1 {

@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -24,13 +22,13 @@ type session struct {
 	conn *websocket.Conn // nil over HTTP
 	env  env.Env
 
-	// idle is the context of reading, call the one of calls and of writing. Each has a timer that
+	// idle is the context of reading, call the one of calls and of writing. Each has a time limit that
 	// ends it, which costs less than a context with a time limit for each of them. The connection
 	// is read and written without a context, whose watch costs as much as a request's JSON: the
 	// end of a context closes the connection if phase says that it waits.
 	idle, call             context.Context
 	cancelIdle, cancelCall context.CancelFunc
-	idleLimit, callLimit   *time.Timer
+	idleLimit, callLimit   *timeLimit
 	phase                  atomic.Int32
 
 	episode any // its id; nil before the first reset
@@ -52,15 +50,18 @@ const keepBuffer = 16 << 10
 // limits prepares the contexts.
 func (one *session) limits() {
 	one.idle, one.cancelIdle = context.WithCancel(one.s.idle)
-	one.idleLimit = time.AfterFunc(math.MaxInt64, one.cancelIdle)
+	one.idleLimit = &timeLimit{end: one.cancelIdle}
 	one.closeAt(one.idle, reading)
 	one.limitCalls()
 }
 
 // limitCalls prepares the context of calls and of writing.
 func (one *session) limitCalls() {
+	if one.callLimit != nil {
+		one.callLimit.free()
+	}
 	one.call, one.cancelCall = context.WithCancel(one.s.base)
-	one.callLimit = time.AfterFunc(math.MaxInt64, one.cancelCall)
+	one.callLimit = &timeLimit{end: one.cancelCall}
 	one.closeAt(one.call, writing)
 }
 
@@ -84,8 +85,8 @@ func (one *session) wait(ctx context.Context, phase int32, f func() error) error
 }
 
 func (one *session) free() {
-	one.idleLimit.Stop()
-	one.callLimit.Stop()
+	one.idleLimit.free()
+	one.callLimit.free()
 	one.cancelIdle()
 	one.cancelCall()
 	if one.env == nil {
@@ -101,7 +102,7 @@ func (one *session) free() {
 func (one *session) loop() {
 	for {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
-			one.idleLimit.Reset(limit)
+			one.idleLimit.set(limit)
 		}
 		err := one.wait(one.idle, reading, one.receive)
 		if errors.Is(err, errBinary) {
@@ -112,7 +113,7 @@ func (one *session) loop() {
 			one.s.log.Debug("session ended", "err", err)
 			return
 		}
-		one.idleLimit.Stop()
+		one.idleLimit.clear()
 		answer, end := one.answer(one.in.Bytes())
 		if answer != nil && !one.send(answer) || end {
 			_ = one.conn.Close(websocket.StatusNormalClosure, "")
@@ -172,8 +173,8 @@ func (one *session) send(f *frame) bool {
 		one.s.log.Error("answer not encoded", "err", err)
 		return false
 	}
-	one.callLimit.Reset(one.s.o.WriteTimeout)
-	defer one.callLimit.Stop()
+	one.callLimit.set(one.s.o.WriteTimeout)
+	defer one.callLimit.clear()
 	err = one.wait(one.call, writing, func() error {
 		return one.conn.Write(context.Background(), websocket.MessageText, one.out)
 	})
@@ -261,8 +262,8 @@ func (one *session) step(response string) (*observed, error) {
 
 // guarded makes a call of the environment with its time limit; a panic is an error.
 func guarded[T any](one *session, f func() (T, error)) (v T, err error) {
-	one.callLimit.Reset(one.s.o.CallTimeout)
-	defer one.callLimit.Stop()
+	one.callLimit.set(one.s.o.CallTimeout)
+	defer one.callLimit.clear()
 	defer func() {
 		if p := recover(); p != nil {
 			one.s.log.Error("environment panicked", "panic", p, "stack", string(debug.Stack()))

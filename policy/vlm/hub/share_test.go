@@ -14,27 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTokenStaysWithTheEndpointsSchemeHostAndPort(t *testing.T) {
-	h := serve(t)
-	var mu sync.Mutex
-	var at []string
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		at = append(at, r.Header.Get("Authorization"))
-		mu.Unlock()
-		http.Redirect(w, r, h.URL+r.URL.RequestURI(), http.StatusFound)
-	}))
-	defer front.Close()
-	_, err := Fetch(t.Context(), "who/what", Options{Endpoint: front.URL, Cache: t.TempDir(), Token: "secret"})
-	require.NoError(t, err)
-	for _, token := range at {
-		require.Equal(t, "Bearer secret", token)
-	}
-	for _, token := range h.auth {
-		require.Empty(t, token, "another port of the same host")
-	}
-}
-
 func TestOneModelIsFetchedByOneCallAtATime(t *testing.T) {
 	h := serve(t)
 	cache := t.TempDir()

@@ -63,9 +63,6 @@ func (t turn) wrap(s string) string {
 // EndOfTurn returns the token with which the model ends a response.
 func (c *Chat) EndOfTurn() (text string, id int32) { return c.end, c.endID }
 
-// TakesImages reports whether messages may have images.
-func (c *Chat) TakesImages() bool { return c.image != "" }
-
 // RewritesHistory reports that the template does not reproduce earlier responses as
 // they were written: it drops their reasoning or the white space around them, or
 // starts a response differently than it shows one. Rendering piece by piece keeps

@@ -51,7 +51,7 @@ func TestTinyChatIsThatOfQwen25VL(t *testing.T) {
 	text, id := c.EndOfTurn()
 	require.Equal(t, "<|im_end|>", text)
 	require.Equal(t, int32(258), id)
-	require.True(t, c.TakesImages())
+	require.NotEmpty(t, c.image)
 	require.False(t, c.RewritesHistory())
 }
 
@@ -74,7 +74,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "<|start|>[user]a<|stop|>[assistant]b<|stop|>[user]c<|stop|>[assistant]", got)
 	require.True(t, c.RewritesHistory(), "responses are trimmed")
-	require.False(t, c.TakesImages())
+	require.Empty(t, c.image)
 	_, err = c.Open([]Message{withImage(RoleUser, "a", "b")})
 	require.ErrorIs(t, err, ErrText)
 
@@ -150,7 +150,7 @@ func TestPiecewiseRenderingIsTheWhole(t *testing.T) {
 			}
 			for turn := range 1 + rng.IntN(4) {
 				user := Text(RoleUser, word()+word())
-				if c.TakesImages() && rng.IntN(2) == 0 {
+				if c.image != "" && rng.IntN(2) == 0 {
 					user = withImage(RoleUser, word(), word())
 				}
 				fresh := []Message{user}

@@ -12,7 +12,7 @@ const (
 	RoleSystem    = "system"
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
-	RoleTool      = "tool" // the result of a call; see Chat.TakesTools
+	RoleTool      = "tool" // the result of a call, if the template shows it
 )
 
 // Message is one entry of a conversation: texts and images in the order in

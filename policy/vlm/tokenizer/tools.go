@@ -9,10 +9,6 @@ import (
 	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
-// TakesTools reports whether messages may have RoleTool. A template that writes the name of any
-// role knows no tools.
-func (c *Chat) TakesTools() bool { return c.hasTool }
-
 // result is the text around the result of a tool, messages[i]. Some templates put results in
 // a row into one turn.
 func (c *Chat) result(messages []Message, i int) turn {

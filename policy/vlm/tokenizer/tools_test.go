@@ -31,7 +31,7 @@ func TestToolsAreShownAsByTheTemplate(t *testing.T) {
 		}
 		c, err := withTemplate(t, r.Template, vars)
 		require.NoError(t, err)
-		require.True(t, c.TakesTools())
+		require.True(t, c.hasTool)
 		var messages []Message
 		for _, m := range r.Messages {
 			if m.Calls != nil {
@@ -74,7 +74,7 @@ func TestToolsAreShownAsByTheTemplate(t *testing.T) {
 func TestTemplatesWithoutToolsRefuseThem(t *testing.T) {
 	for _, template := range []string{tinyTemplate, trimming, alternating, thinking} {
 		c := chatOf(t, template)
-		require.False(t, c.TakesTools())
+		require.False(t, c.hasTool)
 		_, err := c.Open([]Message{Text(RoleUser, "a"), Text(RoleAssistant, "b"), Text(RoleTool, "c")})
 		require.ErrorIs(t, err, ErrText)
 		require.ErrorContains(

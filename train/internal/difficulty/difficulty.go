@@ -1,5 +1,5 @@
 // Package difficulty draws tasks by how often they were solved, as DifficultyPoolSampler of
-// prime-rl does: pools of tasks with similar solve rates have weights.
+// prime-rl does: pools of tasks with similar solve rates have weights. A [Gate] leaves groups out that teach nothing.
 package difficulty
 
 import "sort"
@@ -40,4 +40,18 @@ func (t Table) Draw(u float64) (task int, ok bool) {
 	}
 	u *= t[len(t)-1]
 	return min(sort.Search(len(t), func(i int) bool { return t[i] > u }), len(t)-1), true
+}
+
+// Gate leaves out groups of episodes by their advantages, as AdvRangeGate of prime-rl.
+type Gate struct{ Min, Max float64 }
+
+// Admits reports whether a group counts: one of its tokens' advantages is outside [Min, Max], or it has none.
+func (g Gate) Admits(advantages []float32) bool {
+	low, high := float32(g.Min), float32(g.Max) // a limit of 0.1 includes an advantage of 0.1
+	for _, a := range advantages {
+		if !(a >= low && a <= high) {
+			return true
+		}
+	}
+	return len(advantages) == 0
 }

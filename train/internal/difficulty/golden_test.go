@@ -24,8 +24,8 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 	const file = "algorithms_2026/difficulty_pool.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
-		if c.HasTag("gate") { // rejects groups by their advantages, which draws do not depend on
-			continue
+		if c.HasTag("gate") {
+			continue // see below
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			tally.Case()
@@ -85,6 +85,28 @@ func TestDrawsAreThoseOfTheOriginal(t *testing.T) {
 			require.Equal(t, counts, got)
 		})
 	}
+}
+
+func TestGatesAdmitTheGroupsOfTheOriginal(t *testing.T) {
+	const file = "algorithms_2026/difficulty_pool.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		if !c.HasTag("gate") {
+			continue
+		}
+		tally.Case()
+		var g Gate
+		var advantages []float32
+		var want int
+		golden.Need(t, c.Params, "reject_min", &g.Min)
+		golden.Need(t, c.Params, "reject_max", &g.Max)
+		golden.Need(t, c.Inputs, "group_advantages", &advantages)
+		golden.Need(t, c.Expected, "admit", &want)
+		require.Equal(t, want == 1, g.Admits(advantages), c.Name)
+		tally.Add(1)
+	}
+	require.True(t, Gate{}.Admits([]float32{0, -1e-3, 0}), "one token outside is enough")
+	require.True(t, Gate{Min: -1, Max: 1}.Admits([]float32{0, 1.5}))
 }
 
 func TestTasksWithoutWeightAreNotDrawn(t *testing.T) {

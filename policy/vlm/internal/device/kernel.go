@@ -61,6 +61,19 @@ func (k *Kernel) attributes() map[string]any {
 	}
 }
 
+// packedForms are the packed forms of matrices, which kernels read instead.
+type packedForms map[*stablehlo.Value]*stablehlo.Value
+
+func packedIn(kernels []Kernel) packedForms {
+	packed := packedForms{}
+	for _, k := range kernels {
+		if k.Name == fused.Unpack {
+			packed[values(k.Out)[0]] = values(k.In)[0]
+		}
+	}
+	return packed
+}
+
 // useKernels inserts calls of kernels into the function that a graph is built into,
 // also for products of few rows, and removes statements on which none of the nodes out
 // depends. It reports whether there are any calls. If a kernel does not match the graph, it
@@ -69,26 +82,32 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 	if !fused.Registered() || d.Accelerator() {
 		return false
 	}
-	all := f.Statements
+	all, packed := f.Statements, packedIn(kernels)
 	for _, k := range kernels {
-		if all = k.insert(f, all); all == nil {
+		if k.Name == fused.Unpack {
+			continue
+		}
+		if all = k.insert(f, all, packed); all == nil {
 			return false
 		}
 	}
+	all, found := replaceProducts(all, packed)
 	if all = removeUnused(all, values(out)); !definedBeforeUse(f, all) {
 		return false
 	}
-	all, found := replaceProducts(all)
 	f.Statements = all
 	return found || len(kernels) > 0
 }
 
-// replaceProducts replaces products of few rows by calls of the kernel, and reports
+// replaceProducts replaces products of few rows, and those with packed weights, by calls of the kernel, and reports
 // whether there are any.
-func replaceProducts(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
+func replaceProducts(
+	all []*stablehlo.Statement, packed packedForms,
+) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
-		if plainProduct(s) {
-			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: s.Inputs, Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
+		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil) {
+			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
+				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
 			setOp(call, "CustomCall")
 			s, found = call, true
 		}
@@ -97,7 +116,18 @@ func replaceProducts(all []*stablehlo.Statement) (out []*stablehlo.Statement, fo
 	return out, found
 }
 
-// plainProduct reports whether a statement is x·wᵀ in float32 for few rows of x.
+// replace returns the values with the packed forms of those that have one.
+func (p packedForms) replace(in []*stablehlo.Value) []*stablehlo.Value {
+	out := slices.Clone(in)
+	for i, v := range in {
+		if p := p[v]; p != nil {
+			out[i] = p
+		}
+	}
+	return out
+}
+
+// plainProduct reports whether a statement is x·wᵀ in float32.
 func plainProduct(s *stablehlo.Statement) bool {
 	axes, ok := s.Attributes["dot_dimension_numbers"].(interface{ ToStableHLO() string })
 	if !ok || s.OpType.String() != "DotGeneral" {
@@ -107,9 +137,6 @@ func plainProduct(s *stablehlo.Statement) bool {
 		if shape := v.Shape(); shape.Rank() != 2 || shape.DType != dtypes.Float32 {
 			return false
 		}
-	}
-	if s.Inputs[0].Shape().Dimensions[0] > fused.MaxRows {
-		return false
 	}
 	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
 	for _, want := range []string{"lhs_batching_dimensions=[]", "rhs_batching_dimensions=[]", "lhs_contracting_dimensions=[1]", "rhs_contracting_dimensions=[1]"} {
@@ -122,9 +149,10 @@ func plainProduct(s *stablehlo.Statement) bool {
 
 // insert returns a function's statements with the kernel call in place of the last
 // statement that computes one of its outputs, and without the others; nil if the
-// kernel does not match.
-func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*stablehlo.Statement {
-	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: values(k.In), Outputs: values(k.Out), Attributes: k.attributes()}
+// kernel does not match. Its inputs are replaced by their packed forms.
+func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packed packedForms) []*stablehlo.Statement {
+	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: packed.replace(values(k.In)), Outputs: values(k.Out),
+		Attributes: k.attributes()}
 	setOp(call, "CustomCall")
 	out := make([]*stablehlo.Statement, 0, len(all))
 	at, made := 0, 0

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "abi.h"
 #include "dot.h"
 #include "team.h"
 
@@ -15,6 +16,28 @@ enum { GRAIN = 8192 };
 enum { MANY = 8 };
 
 static int64_t grain(int64_t in) { return in < GRAIN ? GRAIN / in : 1; }
+
+// multiply is dot_rows for a weight.
+static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
+	if (w->type == TYPE_F32)
+		dot_rows(w->data, w->in, from, to, x, n, y, ld);
+	else
+		dot_narrow(w, from, to, x, n, y, ld);
+}
+
+// outputs_loop runs a loop over the outputs of a weight. Places of packed ones are units.
+static void outputs_loop(int taken, work *f, void *of, const weight *w, int64_t n, int64_t grain) {
+	int64_t unit = w->type == TYPE_F32 ? 1 : UNIT;
+	team_loop(taken, f, of, (n + unit - 1) / unit, (grain + unit - 1) / unit);
+}
+
+// outputs turns the places of an outputs_loop into outputs.
+static void outputs(const weight *w, int64_t n, int64_t *from, int64_t *to) {
+	if (w->type == TYPE_F32)
+		return;
+	*from *= UNIT;
+	*to = *to * UNIT < n ? *to * UNIT : n;
+}
 
 // state is what the loops of one run share.
 typedef struct {
@@ -97,7 +120,8 @@ SIMD static void silu_times(const float *gate, const float *up, int64_t n, float
 
 static void project_qkv(void *of, int64_t from, int64_t to) {
 	state *s = of;
-	dot_rows(s->b->qkv, s->b->hidden, from, to, s->n, s->b->rows, s->qkv, s->wide);
+	outputs(&s->b->qkv, s->wide, &from, &to);
+	multiply(&s->b->qkv, from, to, s->n, s->b->rows, s->qkv, s->wide);
 }
 
 // place finishes the row's q, k and v, and puts k and v into the cache.
@@ -199,8 +223,10 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 
 // residual is a product with places [from, to) of each row's output, to which bias and
 // x are added.
-SIMD static void residual(const block *b, const float *w, const float *bias, const float *in, int64_t width, const float *x, float *y, int64_t from, int64_t to) {
-	dot_rows(w, width, from, to, in, b->rows, y, b->hidden);
+SIMD static void residual(const block *b, const weight *w, const float *bias, const float *in, const float *x, float *y,
+                          int64_t from, int64_t to) {
+	outputs(w, b->hidden, &from, &to);
+	multiply(w, from, to, in, b->rows, y, b->hidden);
 	for (int64_t row = 0; row < b->rows; row++) {
 		if (bias)
 			add(y + row * b->hidden + from, bias + from, to - from);
@@ -211,13 +237,13 @@ SIMD static void residual(const block *b, const float *w, const float *bias, con
 static void project_out(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(b, b->out, b->out_b, s->attn, b->heads * b->dim, b->x, s->mid, from, to);
+	residual(b, &b->out, b->out_b, s->attn, b->x, s->mid, from, to);
 }
 
 static void project_down(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(b, b->down, b->down_b, s->act, b->ff, s->mid, b->y, from, to);
+	residual(b, &b->down, b->down_b, s->act, s->mid, b->y, from, to);
 }
 
 // project_up is silu(gate)·up: the rows of the gate stand before those of up.
@@ -225,8 +251,9 @@ SIMD static void project_up(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
 	int64_t ff = b->ff;
-	dot_rows(b->up, b->hidden, from, to, s->n, b->rows, s->up, 2 * ff);
-	dot_rows(b->up, b->hidden, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff);
+	outputs(&b->up, ff, &from, &to);
+	multiply(&b->up, from, to, s->n, b->rows, s->up, 2 * ff);
+	multiply(&b->up, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff);
 	for (int64_t row = 0; row < b->rows; row++) {
 		float *gate = s->up + row * 2 * ff, *up = gate + ff;
 		if (b->up_b) {
@@ -264,14 +291,14 @@ const char *block_run(const block *b) {
 	uint64_t mode = flush_denormals();
 	int taken = team_take();
 	norms(b, b->x, b->norm1, s.n);
-	team_loop(taken, project_qkv, &s, s.wide, grain(b->hidden));
+	outputs_loop(taken, project_qkv, &s, &b->qkv, s.wide, grain(b->hidden));
 	for (int64_t row = 0; row < b->rows; row++)
 		place(&s, row);
 	team_loop(taken, attend, &s, b->rows * b->heads / s.together, 1);
-	team_loop(taken, project_out, &s, b->hidden, grain(b->heads * b->dim));
+	outputs_loop(taken, project_out, &s, &b->out, b->hidden, grain(b->heads * b->dim));
 	norms(b, s.mid, b->norm2, s.n);
-	team_loop(taken, project_up, &s, b->ff, grain(2 * b->hidden));
-	team_loop(taken, project_down, &s, b->hidden, grain(b->ff));
+	outputs_loop(taken, project_up, &s, &b->up, b->ff, grain(2 * b->hidden));
+	outputs_loop(taken, project_down, &s, &b->down, b->hidden, grain(b->ff));
 	team_leave(taken);
 	restore_denormals(mode);
 	free(memory);
@@ -279,21 +306,23 @@ const char *block_run(const block *b) {
 }
 
 typedef struct {
-	const float *x, *w;
+	const float *x;
+	const weight *w;
 	float *y;
-	int64_t rows, in, out;
+	int64_t rows, out;
 } product_job;
 
 static void product_share(void *of, int64_t from, int64_t to) {
 	product_job *p = of;
-	dot_rows(p->w, p->in, from, to, p->x, p->rows, p->y, p->out);
+	outputs(p->w, p->out, &from, &to);
+	multiply(p->w, from, to, p->x, p->rows, p->y, p->out);
 }
 
-void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out) {
-	product_job p = {x, w, y, rows, in, out};
+void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out) {
+	product_job p = {x, w, y, rows, out};
 	uint64_t mode = flush_denormals();
 	int taken = team_take();
-	team_loop(taken, product_share, &p, out, grain(in));
+	outputs_loop(taken, product_share, &p, w, out, grain(w->in));
 	team_leave(taken);
 	restore_denormals(mode);
 }

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "narrow.h"
+
 // stretch is a part of the cache: keys and values [rows, kv, length, dim], and which
 // slots hold a token of the row, [rows, length].
 typedef struct {
@@ -20,7 +22,8 @@ typedef struct {
 	const float *cos, *sin; // [rows, dim/2]
 	stretch past, recent;
 	int64_t at; // slot of recent that the token's key and value go to
-	const float *norm1, *qkv, *qkv_b, *q_norm, *k_norm, *out, *out_b, *norm2, *up, *up_b, *down, *down_b;
+	weight qkv, out, up, down;
+	const float *norm1, *qkv_b, *q_norm, *k_norm, *out_b, *norm2, *up_b, *down_b;
 	float *y; // [rows, hidden]
 } block;
 
@@ -40,6 +43,6 @@ typedef struct {
 void delta_run(const delta *d);
 
 // product sets y [rows, out] to x [rows, in] times w [out, in] transposed.
-void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out);
+void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out);
 
 #endif

@@ -1,6 +1,6 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, the product of a few rows with a matrix, and log-probs and entropies of a
-// head, in float32.
+// decoder block, that of a gated delta rule, the product of a few rows with a matrix, with weights in float32, bfloat16
+// or int8, and log-probs and entropies of a head; all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 )
 
@@ -38,8 +37,16 @@ const (
 	Scores    = "vagen_scores"
 )
 
-// names are those of the functions in the order in which C has them.
-var names = []string{Block, DeltaStep, Product, Scores}
+// Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
+// other functions read instead.
+const Unpack = "unpack"
+
+// The layout of packed matrices: outputs side by side in a panel, and rows of bytes that hold the scales of a panel's
+// outputs in int8.
+const (
+	Panel  = 64
+	Scales = 4
+)
 
 // MaxRows is the largest number of rows for which products and blocks use the functions. XLA's
 // products improve with the number of rows; at 32 rows XLA takes as long.
@@ -57,16 +64,13 @@ const (
 // than it saves.
 const ScoreRows = 64
 
-// narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
-func narrow() bool {
-	_, isa, _ := strings.Cut(os.Getenv("XLA_FLAGS"), "--xla_cpu_max_isa=")
-	isa, _, _ = strings.Cut(isa, " ")
-	return isa != "" && !strings.HasPrefix(strings.ToUpper(isa), "AVX512")
-}
-
 // Able reports whether this build and this processor can run the functions and
 // they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }
+
+// AllowAVX512 sets whether products with packed matrices use AVX-512 where the processor has it, and returns whether
+// they did. Results have the same bits without: tests compare them.
+func AllowAVX512(allow bool) bool { return allowAVX512(allow) }
 
 var registered atomic.Bool
 

@@ -5,16 +5,37 @@ package fused
 // #cgo CFLAGS: -O3
 // #cgo linux LDFLAGS: -ldl -lm
 // #include <stdlib.h>
+// #include "narrow.h"
 // #include "register.h"
 import "C"
 
 import (
 	"errors"
+	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 )
 
+// names are those of the functions in the order in which C has them.
+var names = []string{Block, DeltaStep, Product, Scores}
+
+// narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
+func narrow() bool {
+	_, isa, _ := strings.Cut(os.Getenv("XLA_FLAGS"), "--xla_cpu_max_isa=")
+	isa, _, _ = strings.Cut(isa, " ")
+	return isa != "" && !strings.HasPrefix(strings.ToUpper(isa), "AVX512")
+}
+
 func able() bool { return C.fused_able() != 0 }
+
+func allowAVX512(allow bool) bool {
+	n := C.int(0)
+	if allow {
+		n = 1
+	}
+	return C.allow_avx512(n) != 0
+}
 
 func register(path string) error {
 	if !able() {

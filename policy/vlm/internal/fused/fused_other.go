@@ -6,6 +6,8 @@ import "errors"
 
 func able() bool { return false }
 
+func allowAVX512(bool) bool { return false }
+
 func register(string) error {
 	return errors.New("fused: not supported by this build; needs cgo on Linux or macOS")
 }

@@ -55,6 +55,18 @@ static buffer *next(reader *r, int32_t type, int64_t rank) {
 
 static const float *floats(reader *r, int64_t rank) { return next(r, TYPE_F32, rank)->data; }
 
+// weights is a matrix in any of the types.
+static weight weights(reader *r) {
+	int32_t type = r->at < r->of->n ? r->of->of[r->at]->type : TYPE_F32;
+	if (type == TYPE_F32) {
+		buffer *b = next(r, type, 2);
+		return (weight){b->data, type, b->dims[1]};
+	}
+	buffer *b = next(r, type, 3);
+	r->bad |= (type != TYPE_BF16 && type != TYPE_S8) || b->dims[2] != PANEL;
+	return (weight){b->data, type, type == TYPE_S8 ? b->dims[1] - SCALES : b->dims[1]};
+}
+
 static stretch cache(reader *r) {
 	buffer *k = next(r, TYPE_F32, 4), *v = next(r, TYPE_F32, 4), *allow = next(r, TYPE_PRED, 2);
 	return (stretch){k->data, v->data, allow->data, k->dims[2]};
@@ -89,23 +101,21 @@ static failure *on_block(call *c) {
 	b.recent = cache(&in);
 	const int32_t *at = next(&in, TYPE_S32, 0)->data;
 	b.norm1 = floats(&in, 1);
-	b.qkv = floats(&in, 2);
+	b.qkv = weights(&in);
 	if (*has & HAS_QKV_BIAS)
 		b.qkv_b = floats(&in, 1);
 	if (*has & HAS_QK_NORM) {
 		b.q_norm = floats(&in, 1);
 		b.k_norm = floats(&in, 1);
 	}
-	buffer *project = next(&in, TYPE_F32, 2);
-	b.out = project->data;
+	b.out = weights(&in);
 	if (*has & HAS_OUT_BIAS)
 		b.out_b = floats(&in, 1);
 	b.norm2 = floats(&in, 1);
-	buffer *up = next(&in, TYPE_F32, 2);
-	b.up = up->data;
+	b.up = weights(&in);
 	if (*has & HAS_MLP_BIAS)
 		b.up_b = floats(&in, 1);
-	b.down = floats(&in, 2);
+	b.down = weights(&in);
 	if (*has & HAS_MLP_BIAS)
 		b.down_b = floats(&in, 1);
 	b.y = next(&out, TYPE_F32, 2)->data;
@@ -113,8 +123,8 @@ static failure *on_block(call *c) {
 		return fail(c, "vagen: a block's arguments are not what they should be");
 	b.kv = keys->dims[1];
 	b.dim = keys->dims[3];
-	b.heads = project->dims[1] / b.dim;
-	b.ff = up->dims[0] / 2;
+	b.heads = b.out.in / b.dim;
+	b.ff = b.down.in;
 	returned(&out, &b.recent, b.rows * b.kv * b.recent.length * b.dim);
 	if (out.bad)
 		return fail(c, "vagen: a block's results are not what they should be");
@@ -153,10 +163,12 @@ static failure *on_product(call *c) {
 	if (asked(c))
 		return NULL;
 	reader in = {.of = &c->args}, out = {.of = &c->results};
-	buffer *x = next(&in, TYPE_F32, 2), *w = next(&in, TYPE_F32, 2), *y = next(&out, TYPE_F32, 2);
-	if (in.bad || out.bad)
+	buffer *x = next(&in, TYPE_F32, 2);
+	weight w = weights(&in);
+	buffer *y = next(&out, TYPE_F32, 2);
+	if (in.bad || out.bad || w.in != x->dims[1])
 		return fail(c, "vagen: a product's arguments are not what they should be");
-	product(x->data, w->data, y->data, x->dims[0], x->dims[1], w->dims[0]);
+	product(x->data, &w, y->data, x->dims[0], y->dims[1]);
 	return NULL;
 }
 

@@ -14,7 +14,7 @@
 // takes to wake a thread. So helpers look out for the next loop for some tens of
 // microseconds before they sleep, and so does whoever waits for helpers: those may wait
 // for a processor that other work has.
-enum { LOOKS = 4000, PATIENCE = 2000 };
+enum { LOOKS = 4000, PATIENCE = 20000 };
 
 // A loop's state is one number, so that a helper that comes late cannot take a share
 // of a loop for one of the next: its serial number, and how many places are left.

@@ -36,7 +36,8 @@ func (g *Generator) openRows(leaf int, fresh []uint64) {
 	most := g.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &Session{Net: Programs{g.of(leaf).Net}, leaf: leaf, Rows: make([]*RowState, RowBucket(n)), minSlots: g.CacheTokens}
+		s := &Session{Net: g.programs(g.of(leaf)), leaf: leaf, Rows: make([]*RowState, RowBucket(n)),
+			minSlots: g.CacheTokens}
 		for row, key := range fresh[:n] {
 			s.Rows[row] = &RowState{Pending: -1}
 			g.Chats[key] = &Conversation{Batch: s, Row: row}

@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -17,12 +18,22 @@ import (
 // compile time does not depend on the depth.
 func (n Programs) byLayer() bool { return len(n.states()) > 0 }
 
+// appendsByLayer reports whether contexts are read layer by layer: also where launching a program takes little of the
+// time. Then each number of pictures needs another embedding only, and the cache is extended in place.
+func (n Programs) appendsByLayer() bool { return n.byLayer() || !n.Dev.Accelerator() }
+
+// stepsByLayer reports whether a program of so many tokens runs layer by layer: also steps of more rows than kernels
+// support, whose graphs take as long to compile as contexts'.
+func (n Programs) stepsByLayer(rows, tokens int) bool {
+	return n.byLayer() || !n.Dev.Accelerator() && rows > fused.MaxRows && tokens == 1
+}
+
 // only returns the programs of a model with one of the layers.
 func (n Programs) only(i int) Programs {
 	one, k := *n.Net, *n.Kernels
 	k.Layers, k.Cache = n.Layers[i:i+1], n.Layers[i].Cache()
 	one.Kernels = &k
-	return Programs{&one}
+	return Programs{&one, n.Packed}
 }
 
 // appendLayer: a layer's weights, x, cos, sin, fresh, then, unless open, its arrays of the cache and what follows them
@@ -41,7 +52,7 @@ func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
 // stepLayer: a layer's weights, x, cos, sin, now, its arrays of the cache, allow, recentAllow → x, the layer's
 // recent segments and states.
 func (n Programs) stepLayer(i int) *device.Program {
-	return n.Fused(fmt.Sprintf("step layer %d", n.First(i)), func(in []*Node) ([]*Node, []device.Kernel) {
+	return n.Fused(n.stepName(fmt.Sprintf("step layer %d", n.First(i))), func(in []*Node) ([]*Node, []device.Kernel) {
 		a, one := net.Args{In: in}, n.only(i)
 		w, x, cos, sin := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One()
 		p := &stepIn{net: one, now: a.One()}
@@ -49,6 +60,7 @@ func (n Programs) stepLayer(i int) *device.Program {
 		past := p.cache.past(0)
 		past.Live = p.live()
 		var kernels model.StepKernels
+		w = unpack(w, n.Groups.Layers[i].Params, &kernels)
 		y, after := one.Layers[0].Step(w, x, cos, sin, past, &kernels)
 		return append([]*Node{y}, after...), kernels
 	})
@@ -66,9 +78,14 @@ func (n Programs) stepEmbed() *device.Program {
 // sampleAt: the head's weights, x, last, sampling inputs → id, log-prob. In a decoding step, where the rows of x are
 // those of the batch, now takes the place of last and of the number of tokens.
 func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
-	return n.Fused(fmt.Sprintf("sample step=%v %+v", step, s), func(in []*Node) ([]*Node, []device.Kernel) {
+	name, tied := fmt.Sprintf("sample step=%v %+v", step, s), n.Spec.Tied
+	if step {
+		name, tied = n.stepName(name), n.tied()
+	}
+	return n.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
 		a := net.Args{In: in}
-		w := n.headWeights(&a, a.One())
+		var kernels model.StepKernels
+		w := n.unpackHead(n.headWeights(&a, a.One(), tied), &kernels)
 		x, at, seeds := a.One(), a.One(), a.One()
 		var forced, count *Node
 		if step {
@@ -78,7 +95,7 @@ func (n Programs) sampleAt(s model.Sampler, step bool) *device.Program {
 			x, count = model.TakeRows(x, at), a.One()
 		}
 		id, logProb := n.sampleTokens(w, x, s, seeds, count, a.One(), forced)
-		return []*Node{id, logProb}, nil
+		return []*Node{id, logProb}, kernels
 	})
 }
 
@@ -103,12 +120,15 @@ func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Arr
 	return arrays, at
 }
 
-// appendByLayer is appendTokens layer by layer: in are its inputs after the weights.
+// appendByLayer is appendTokens layer by layer: in are its inputs after the weights. It consumes the prefix.
 func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
 	n, w := f.Net, f.call.w
 	embed, fresh, sampling := in[:2], in[2], in[3:7]
+	var imageRow *device.Array
+	var deep []*device.Array
 	if images {
-		embed = append(slices.Clone(embed), in[7:9]...)
+		imageRow, deep = in[8], in[9:9+len(n.Cfg.Vision.Deepstack)]
+		embed = append(slices.Clone(embed), in[7], imageRow)
 	}
 	out, err := n.Embed().Run(append(slices.Clone(w.Embed), embed...))
 	if err != nil {
@@ -119,11 +139,15 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 	var cache []*device.Array
 	for i, weights := range w.Layers {
 		all := append(slices.Clone(weights), x, angles[0], angles[1], fresh)
+		var donate []int // the layer's prefix, so that there is no second one
 		if !open {
 			mine, _ := f.arraysOf(i)
+			for k := range n.Layers[i].Cache() {
+				donate = append(donate, len(all)+k)
+			}
 			all = append(append(all, mine...), in[len(in)-4:]...)
 		}
-		out, err := n.appendLayer(i, open, f.Slots).Run(all)
+		out, err := n.appendLayer(i, open, f.Slots).Run(all, donate...)
 		if err != nil {
 			device.FreeAll(cache...)
 			return nil, err
@@ -131,6 +155,13 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 		x.Free()
 		x, cache = out[0], append(cache, out[1:]...)
 		own.Own(x)
+		if i < len(deep) {
+			if out, err = n.AddRows().Run([]*device.Array{x, deep[i], imageRow}); err != nil {
+				device.FreeAll(cache...)
+				return nil, err
+			}
+			x = own.Own(out...)[0]
+		}
 	}
 	out, err = n.sampleAt(f.call.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
 	if err != nil {
@@ -142,7 +173,7 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 
 // stepByLayer is step layer by layer: in are its inputs after the weights. It replaces the cache's arrays.
 func (f *DecodeBatch) stepByLayer(own *net.Scope, in []*device.Array, s model.Sampler) ([]*device.Array, error) {
-	n, w := f.Net, f.call.w
+	n, w := f.Net, f.call.decoding
 	now, seeds, params, masks := in[0], in[1], in[2], in[len(in)-2:]
 	out, err := n.stepEmbed().Run([]*device.Array{w.Embed[0], now})
 	if err != nil {

@@ -25,7 +25,8 @@ type Call struct {
 	leaf          int            // of its sessions
 	waiting       []*DecodeBatch // the sessions with requests
 	net           Programs
-	w             *net.Parts
+	w             *net.Parts // with which contexts are read
+	decoding      *net.Parts // with which tokens are decoded
 	sampler       model.Sampler
 	params        *device.Array
 	end           []int32 // tokens that end a response
@@ -37,7 +38,8 @@ type Call struct {
 
 // NewCall starts a call; free ends it.
 func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Call, error) {
-	c := &Call{net: n, w: w, end: end, RecentTokens: 32, tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
+	c := &Call{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
+		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
@@ -68,7 +70,7 @@ const maxTokensPerCall = 8
 
 // CheckStates refuses several tokens per program where the cache has states.
 func CheckStates(tokensPerCall int, n *net.Net) error {
-	if tokensPerCall > 1 && len(Programs{n}.states()) > 0 {
+	if tokensPerCall > 1 && len(Programs{Net: n}.states()) > 0 {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", backend.ErrOption, tokensPerCall)
 	}
 	return nil

@@ -107,11 +107,15 @@ func (g *Generator) callOf(calls *[]*Call, leaf int, s policy.Sampling) (*Call, 
 	if err != nil {
 		return nil, err
 	}
-	c, err := NewCall(Programs{r.Net}, w, s, g.Cfg.EndOfTurn, &g.Settings)
+	decoding, err := g.decodingWeights(r, w)
 	if err != nil {
 		return nil, err
 	}
-	c.leaf = leaf
+	c, err := NewCall(g.programs(r), w, s, g.Cfg.EndOfTurn, &g.Settings)
+	if err != nil {
+		return nil, err
+	}
+	c.leaf, c.decoding = leaf, decoding
 	*calls = append(*calls, c)
 	return c, nil
 }

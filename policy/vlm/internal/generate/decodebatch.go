@@ -214,7 +214,7 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 
 // append runs the append program on its inputs.
 func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
-	if f.Net.byLayer() {
+	if f.Net.appendsByLayer() {
 		return f.appendByLayer(own, in[len(f.Net.genArrays(f.call.w)):], open, images)
 	}
 	return f.Net.appendTokens(open, images, f.Slots, f.call.sampler).Run(in)
@@ -223,8 +223,8 @@ func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bo
 // run runs the program of n decoding steps on its inputs, and returns ids and log-probs. It replaces the cache's
 // recent segments and states.
 func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
-	if f.Net.byLayer() {
-		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.w)):], s)
+	if f.Net.stepsByLayer(len(f.Rows), n) {
+		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.decoding)):], s)
 	}
 	program := f.Net.step(s)
 	if n > 1 {
@@ -302,7 +302,7 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	if stay.Err != nil {
 		return nil, sampler, stay.Err
 	}
-	in := append(f.Net.genArrays(f.call.w), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in := append(f.Net.genArrays(f.call.decoding), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
 	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.RecentLen))
 	return in, sampler, own.Err

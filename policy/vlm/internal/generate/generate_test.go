@@ -4,6 +4,7 @@ import (
 	"image"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -224,4 +225,37 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 	_, err := m.Generate(t.Context(), twice, policy.Sampling{MaxTokens: 1})
 	require.ErrorContains(t, err, "prompts 0 and 2 continue the same conversation, 1")
 	require.Empty(t, m.Gen.Chats)
+}
+
+// On a CPU layers share the program that reads contexts, which does not depend on the number of pictures, and the
+// cache is extended in place.
+func TestPicturesAddNoProgramsOfLayers(t *testing.T) {
+	t.Parallel()
+	m := Open(t, Folder(t, model.Qwen3VL, nil), Options{})
+	layers := func() (n int) {
+		for name, p := range m.Net.Programs {
+			require.False(t, strings.HasPrefix(name, "append open="), name)
+			if strings.HasPrefix(name, "append layer") {
+				n += p.Executables()
+			}
+		}
+		return n
+	}
+	var before int
+	for i, pictures := range []int{1, 2, 3} {
+		var prompts []policy.Prompt
+		for k := range uint64(4) {
+			p := policy.Prompt{Conversation: 4*uint64(i) + k, Messages: Say("go left and then " + Words[k])}
+			if int(k) < pictures {
+				p.Messages = Say("<image>", Drawing(k, 8, 8))
+			}
+			prompts = append(prompts, p)
+		}
+		Ask(t, m, policy.Sampling{MaxTokens: 2}, prompts)
+		if i == 0 {
+			before = layers()
+		}
+		require.Equal(t, before, layers(), "%d pictures", pictures)
+	}
+	require.Positive(t, before)
 }

@@ -3,6 +3,8 @@
 package generate
 
 import (
+	"github.com/gomlx/compute/dtypes"
+
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/tree"
@@ -15,6 +17,9 @@ type Settings struct {
 	TokensPerCall int  // that a program makes; 0 chooses
 	Leaves        int  // parts into which work is divided; 0 if it is not
 	Sharded       bool // weights are divided over the devices
+	// Packed is the type in which decoding reads the decoder's matrices: BFloat16 or Int8; InvalidDType reads the
+	// weights.
+	Packed dtypes.DType
 }
 
 // Weights are a policy's weights for the programs on a device.
@@ -34,12 +39,18 @@ type Generator struct {
 	Resumed  map[uint64]*resumed // recorded conversations, until they are continued
 	Batches  []*Session
 	Narrow   map[*Weights]*net.Parts // results of generationWeights that have copies
-	Narrowed []*device.Array         // the copies, on several devices
+	Narrowed []*device.Array         // these and other copies, on several devices
+	packed   map[*Weights]*net.Parts // results of decodingWeights
 }
 
 // New returns a generator without conversations.
 func New(x *Text, s Settings, w []*Weights) *Generator {
 	return &Generator{Text: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{}}
+}
+
+// programs returns the programs for some weights.
+func (g *Generator) programs(r *Weights) Programs {
+	return Programs{r.Net, g.Packed != dtypes.InvalidDType}
 }
 
 // dev is the first device.

@@ -3,7 +3,14 @@ package generate_test
 import (
 	"testing"
 
+	"vagen/policy/vlm/internal/devicetest"
 	"vagen/policy/vlm/internal/vlmtest"
 )
 
-func TestMain(m *testing.M) { vlmtest.Main(m) }
+// Where XLA is required, bits are compared between optimised programs, as runs compile them.
+func TestMain(m *testing.M) {
+	if !devicetest.Required() {
+		devicetest.WithoutLLVM()
+	}
+	vlmtest.Main(m)
+}

@@ -81,17 +81,18 @@ func (g *Generator) keep(s *net.Scope, want func(*device.Array) bool) {
 	s.Arrays = rest
 }
 
-// dropNarrow frees the copies that generationWeights made.
+// dropNarrow frees the copies of weights.
 func (g *Generator) dropNarrow() {
 	device.FreeAll(g.Narrowed...)
-	g.Narrow, g.Narrowed = nil, nil
+	g.Narrow, g.Narrowed, g.packed = nil, nil, nil
 }
 
-// NarrowBytes is the size of generationWeights' copies on a device. Of divided weights, it counts
+// NarrowBytes is the size of generationWeights' and packed copies on a device. Of divided weights, it counts
 // all, although some are on the device anyway.
-func (g *Generator) NarrowBytes() (sum int64) {
+func (g *Generator) NarrowBytes() int64 {
+	sum := PackedBytes(g.Weights[0].Net, g.Packed)
 	if !g.Narrows() && !g.Sharded {
-		return 0
+		return sum
 	}
 	p := g.Weights[0].Parts
 	for _, group := range append([][]*device.Array{p.Embed, p.Head}, p.Layers...) {

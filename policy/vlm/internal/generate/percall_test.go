@@ -129,7 +129,7 @@ func perCallCases() []perCallCase {
 			turns: turnsOf(questions(2, false), 1, 31),
 		},
 		{
-			name: "more rows than kernels support", family: model.Qwen2, changes: shallow,
+			name: "more rows than kernels support", family: model.Qwen2, // by layer, the others in one program
 			sampling: policy.Sampling{Temperature: 1, MaxTokens: 13}, turns: turnsOf(questions(20, false), 1, 13),
 		},
 		{

@@ -14,7 +14,10 @@ import (
 )
 
 // Programs are the programs of generation of a net.
-type Programs struct{ *net.Net }
+type Programs struct {
+	*net.Net
+	Packed bool // decoding steps read packed weights
+}
 
 // genWeights are the weights of a whole model as inputs of one program.
 type genWeights struct {
@@ -34,28 +37,24 @@ func (n Programs) genArrays(w *net.Parts) []*device.Array {
 
 // headArrays returns the arrays that the head reads, the table of tokens first.
 func (n Programs) headArrays(w *net.Parts) []*device.Array {
-	in := []*device.Array{w.Embed[0], w.Head[0]}
-	if !n.Spec.Tied {
-		in = append(in, w.Head[1])
-	}
-	return in
+	return append([]*device.Array{w.Embed[0]}, w.Head...)
 }
 
-// headWeights are headArrays as nodes, of which the table has been read.
-func (n Programs) headWeights(a *net.Args, table *Node) model.HeadWeights {
+// headWeights are headArrays as nodes, of which the table has been read, which a tied head shares.
+func (n Programs) headWeights(a *net.Args, table *Node, tied bool) model.HeadWeights {
 	w := model.HeadWeights{Norm: a.One(), Table: table}
-	if !n.Spec.Tied {
+	if !tied {
 		w.Table = a.One()
 	}
 	return w
 }
 
-func (n Programs) genWeights(a *net.Args) genWeights {
+func (n Programs) genWeights(a *net.Args, tied bool) genWeights {
 	w := genWeights{table: a.One()}
 	for _, g := range n.Groups.Layers {
 		w.layers = append(w.layers, a.Next(len(g.Params)))
 	}
-	w.head = n.headWeights(a, w.table)
+	w.head = n.headWeights(a, w.table, tied)
 	return w
 }
 
@@ -75,7 +74,7 @@ func (n Programs) appendTokens(open, images bool, slots int, s model.Sampler) *d
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
 	return n.Program(name, func(in []*Node) []*Node {
 		a := net.Args{In: in}
-		w := n.genWeights(&a)
+		w := n.genWeights(&a, n.Spec.Tied)
 		tokens, pos, fresh, last := a.One(), a.One(), a.One(), a.One()
 		seeds, count, params := a.One(), a.One(), a.One()
 		rows := fresh.Shape().Dimensions[0]
@@ -194,7 +193,7 @@ const (
 // step: weights, now, seeds, sampling parameters, the prefix's and the recent arrays of the
 // cache, allow, recentAllow → id, log-prob, the cache's arrays: recent segments and states.
 func (n Programs) step(s model.Sampler) *device.Program {
-	return n.Fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
+	return n.Fused(n.stepName(fmt.Sprintf("step %+v", s)), func(in []*Node) ([]*Node, []device.Kernel) {
 		p := n.stepInputs(in)
 		id, logProb, cache, kernels := p.next(s, p.column(nowToken), nil)
 		return append([]*Node{id, logProb}, cache...), kernels
@@ -205,7 +204,8 @@ func (n Programs) step(s model.Sampler) *device.Program {
 // to the next iteration: ids and log-probs [rows, tokens]. The slots from nowSlot on must
 // be free. No token is forced. The cache must not have states: a row ends between tokens.
 func (n Programs) steps(s model.Sampler, tokens int) *device.Program {
-	return n.Looped(fmt.Sprintf("%d steps %+v", tokens, s), func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
+	name := n.stepName(fmt.Sprintf("%d steps %+v", tokens, s))
+	return n.Looped(name, func(in []*Node) ([]*Node, []device.Kernel, *device.Loop) {
 		p := n.stepInputs(in)
 		g, rows := in[0].Graph(), p.rows()
 		l := device.NewLoop(g, tokens)
@@ -243,7 +243,7 @@ type stepIn struct {
 
 func (n Programs) stepInputs(in []*Node) *stepIn {
 	a := net.Args{In: in}
-	p := &stepIn{net: n, w: n.genWeights(&a)}
+	p := &stepIn{net: n, w: n.genWeights(&a, n.tied())}
 	p.now, p.seeds, p.params = a.One(), a.One(), a.One()
 	p.readCache(&a)
 	return p
@@ -270,6 +270,7 @@ func (p *stepIn) positions() *Node {
 // fed since now was made; nil is 0.
 func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
+	p.unpack(&kernels)
 	pos, count, forced := p.positions(), p.column(nowCount), p.column(nowForced)
 	if index != nil {
 		pos, count = Add(pos, index), Add(count, index)

@@ -13,9 +13,9 @@ import (
 // StepKernels collects kernel calls for the blocks of a decoding step, or for a head.
 type StepKernels []device.Kernel
 
-// fusible reports whether kernels can compute these rows: few enough, and float32.
-func fusible(x *Node, weights ...*Node) bool {
-	if x.Shape().Dimensions[0] > fused.MaxRows {
+// fusible reports whether kernels can compute these rows: few enough, unless weights are packed, and float32.
+func (s StepKernels) fusible(x *Node, weights ...*Node) bool {
+	if x.Shape().Dimensions[0] > fused.MaxRows && !slices.ContainsFunc(weights, s.unpacked) {
 		return false
 	}
 	for _, n := range slices.Concat(weights, []*Node{x}) {
@@ -46,7 +46,7 @@ func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOut
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
-	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
+	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
 	has := int64(0)

@@ -43,6 +43,7 @@ type blockStep struct {
 	operands []operand // parameters, x, cos, sin, past keys and values, recent ones
 	allow    [2][]bool
 	rows     int
+	packed   dtypes.DType // of matrices; InvalidDType does not pack them
 }
 
 func newBlockStep(b *Block, rows int) *blockStep {
@@ -69,9 +70,16 @@ func (s *blockStep) build(t *testing.T, n []*Node) (out []*Node, use StepKernels
 	w, n := n[:weights], n[weights:]
 	x, cos, sin, at := n[0], n[1], n[2], n[9]
 	p, q := CacheSegment{K: n[3], V: n[4], Allow: n[7]}, CacheSegment{K: n[5], V: n[6], Allow: n[8]}
+	packed := 0
+	for i, m := range w {
+		if s.packed != dtypes.InvalidDType && m.Rank() == 2 {
+			w[i] = use.Unpack(Pack(m, s.packed), dim(m, 0))
+			packed++
+		}
+	}
 	y, k, v := s.block.Step(w, x, cos, sin, p, q, at, false)
 	use.Block(s.block, w, x, cos, sin, p, q, at, y, k, v)
-	require.Len(t, use, 1)
+	require.Len(t, use, 1+packed)
 	return []*Node{y, k, v}, use
 }
 

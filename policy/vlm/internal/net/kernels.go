@@ -300,8 +300,8 @@ func (k *Kernels) ZeroLike() *device.Program {
 	return k.Program("zero", func(in []*Node) []*Node { return []*Node{ZerosLike(ConvertDType(in[0], dtypes.Float32))} })
 }
 
-// addRows: x, y, row → x with y[row[i]] added to x[i] where row[i] ≥ 0 (deepstack).
-func (k *Kernels) addRows() *device.Program {
+// AddRows: x, y, row → x with y[row[i]] added to x[i] where row[i] ≥ 0 (deepstack).
+func (k *Kernels) AddRows() *device.Program {
 	return k.Program("add rows", func(in []*Node) []*Node {
 		return []*Node{model.AddRows(in[0], in[1], in[2])}
 	})

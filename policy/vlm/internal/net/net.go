@@ -185,7 +185,7 @@ func (n *Net) forwardLayer(t *Trace, lw []*device.Array, i int, train bool) erro
 	}
 	t.X = out[0]
 	if i < len(t.Deep) {
-		out, err := n.addRows().Run([]*device.Array{t.X, t.Deep[i], t.imageRow})
+		out, err := n.AddRows().Run([]*device.Array{t.X, t.Deep[i], t.imageRow})
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,8 @@ type Cost struct {
 type CostRule struct {
 	Spec    *model.Config
 	Compute dtypes.DType
-	Narrow  bool // generation reads matrices in the type of computation
+	Narrow  bool  // generation reads matrices in the type of computation
+	Packed  int64 // bytes of the matrices' copies that decoding reads; 0 without
 	Keep    net.KeepMode
 	Micro   int // micro-batches of scoring and training
 }
@@ -55,6 +56,9 @@ func (r CostRule) Cost(step Step, rows, tokens int) (Cost, error) {
 	switch step {
 	case StepDecode:
 		pass.Tokens, pass.Past, pass.Logits = 1, tokens, 1
+		if r.Packed > 0 {
+			generated = r.Packed + float*vectors
+		}
 		bytes = generated + token*int64(tokens) + token + 2*state
 	case StepPrefill:
 		pass.Logits = 1

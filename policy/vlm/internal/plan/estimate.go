@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"vagen/internal/usage"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -32,6 +33,11 @@ type Workload struct {
 	// Snapshots is the number of copies of the policy (SnapshotPolicy) that generate Rows
 	// conversations each during all other work.
 	Snapshots int
+
+	// Compared are the tokens whose log-probs the loss compares with a teacher's at every token of the rows, and
+	// UpdateRows the rows of an optimiser step; 0 is all.
+	Compared   loss.Choice
+	UpdateRows int
 }
 
 // MemoryPlan is an estimate of the peak memory of a workload in bytes: of the process, with
@@ -54,17 +60,32 @@ type Memory struct {
 	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
 	// 0 on accelerators.
 	Heap int64
+	// Compared is the Go memory of Workload.Compared. On accelerators it is not part of the peak, which is theirs.
+	Compared int64
+	apart    bool // it is not
+}
+
+// Host returns what the process needs: the peak, or on accelerators Compared, as nothing else of it grows with the work.
+func (p Memory) Host() int64 {
+	if p.apart {
+		return p.Compared
+	}
+	return p.Peak()
 }
 
 // Peak returns the largest amount of memory in use at one time.
 func (p Memory) Peak() int64 {
-	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + max(p.Caches, p.Gradients+p.Activations+p.Logits)
+	compared := p.Compared
+	if p.apart {
+		compared = 0
+	}
+	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + compared + max(p.Caches, p.Gradients+p.Activations+p.Logits)
 }
 
 // String returns the peak and its parts in megabytes.
 func (p Memory) String() string {
-	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
-		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program), Megabytes(p.Heap), Megabytes(p.Caches),
+	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, compared log-probs %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
+		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program), Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches),
 		Megabytes(p.Gradients), Megabytes(p.Activations), Megabytes(p.Logits))
 }
 
@@ -74,7 +95,7 @@ var _ slog.LogValuer = Memory{}
 func (p Memory) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, Megabytes(n)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots), mb("moments", p.Moments), mb("gradients", p.Gradients),
-		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap))
+		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
 }
 
 func Megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }
@@ -129,6 +150,7 @@ func (s *Setup) Memory(w Workload) Memory {
 	if w.Train {
 		p.Heap += max(2*s.Pictures, s.pictureBytes(w, layout)) // half of it garbage
 	}
+	p.Compared, p.apart = s.comparedBytes(w), s.Net.Dev.Accelerator()
 	for _, set := range s.Sets {
 		p.Weights += set.Held
 		if w.Score || w.Train && set.Moments != nil {
@@ -167,6 +189,31 @@ func (s *Setup) Memory(w Workload) Memory {
 	}
 	return p
 }
+
+// comparedBytes is the memory of the log-probs that a loss compares. A number of the teacher is a float32, which an
+// optimiser step copies; the step has a float32 of the policy, one of the slope, and float64s of all while the loss is
+// evaluated: EvalBytes. Tokens that are not the whole vocabulary have ids, too.
+func (s *Setup) comparedBytes(w Workload) int64 {
+	if w.Compared.By == "" {
+		return 0
+	}
+	k, teacher := int64(w.Compared.K), int64(8)
+	if w.Compared.By == loss.WholeVocabulary {
+		k, teacher = int64(s.Net.Cfg.Text.Vocab), 4
+	}
+	update := w.Rows
+	if w.UpdateRows > 0 {
+		update = min(update, w.UpdateRows)
+	}
+	n := int64(w.Rows) * teacher
+	if w.Train {
+		n += int64(update) * (teacher + 4 + 4 + EvalBytes)
+	}
+	return n * int64(w.Tokens) * k
+}
+
+// EvalBytes is the memory that the evaluation of a policy.Objective allocates for each log-prob that it compares.
+const EvalBytes = 32
 
 // microBatchPlan is the expected layout of a micro-batch.
 type microBatchPlan struct {

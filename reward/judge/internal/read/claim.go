@@ -71,7 +71,7 @@ func Relations(c reward.Claim) []reward.Relation {
 	return english.Read(text, names, c.Truth)
 }
 
-// Literal returns the relations that a claim states, those of words as Phrases reads them.
+// Literal returns the relations that a claim states, those of words as read reads them.
 func Literal(c reward.Claim) []reward.Relation {
 	names := map[string]string{"target": "target"}
 	switch c.Env {

@@ -29,11 +29,7 @@ var directions = []phrase{
 	{"left", reward.Same, reward.Left}, {"right", reward.Same, reward.Right},
 }
 
-// Phrases reads sentences literally, as judge.Read describes.
-func Phrases(text string, names map[string]string) []reward.Relation {
-	return read(text, names, positions)
-}
-
+// read reads sentences literally, as judge.Rules describes.
 func read(text string, names map[string]string, vocabulary []phrase) []reward.Relation {
 	text = strings.ToLower(strings.Join(strings.FieldsFunc(text, pythonSpace), " "))
 	var list []reward.Relation

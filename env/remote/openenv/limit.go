@@ -1,0 +1,66 @@
+package openenv
+
+import (
+	"sync"
+	"time"
+)
+
+// timeLimit calls end when a time limit that was set passes before it is cleared. Setting and clearing change
+// the runtime's timer only if it would ring too late, because a change wakes a thread that waits for the network,
+// which takes longer than a request. A timer that rings too early is set again.
+type timeLimit struct {
+	end func()
+
+	mu     sync.Mutex
+	timer  *time.Timer
+	passes time.Time // when the limit passes; zero without one
+	rings  time.Time // when the timer rings; zero if it is not running
+}
+
+func (l *timeLimit) set(limit time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passes = time.Now().Add(limit)
+	if l.rings.IsZero() || l.passes.Before(l.rings) {
+		l.ringAfter(limit)
+	}
+}
+
+func (l *timeLimit) ringAfter(d time.Duration) {
+	l.rings = l.passes
+	if l.timer == nil {
+		l.timer = time.AfterFunc(d, l.ring)
+	} else {
+		l.timer.Reset(d)
+	}
+}
+
+func (l *timeLimit) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passes = time.Time{}
+}
+
+func (l *timeLimit) ring() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rings = time.Time{}
+	if l.passes.IsZero() {
+		return
+	}
+	if left := time.Until(l.passes); left > 0 {
+		l.ringAfter(left)
+		return
+	}
+	l.end()
+}
+
+// free stops the timer.
+func (l *timeLimit) free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passes = time.Time{}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}

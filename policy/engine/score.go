@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"vagen/policy"
+)
+
+// scoring asks for log-probs of a prompt's tokens.
+type scoring struct {
+	want []bool // tokens of the prompt
+	top  int    // likeliest tokens at each of them
+}
+
+// candidate is a token with its log-prob.
+type candidate struct {
+	id      int32
+	logProb float64
+}
+
+// scored are the log-probs that were asked for; 0 at other tokens.
+type scored struct {
+	logProbs []float32
+	ids      []int32 // scoring.top for each token of the prompt, the likeliest first
+	top      []float32
+}
+
+// scored reads the log-probs of a prompt. at returns those of the token i: of the token itself, and of the likeliest
+// ones, in any order and possibly with the token itself in addition.
+func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, err error)) (*scored, error) {
+	n, k := len(r.prompt), r.scoring.top
+	out := &scored{logProbs: make([]float32, n), ids: make([]int32, n*k), top: make([]float32, n*k)}
+	for i, on := range r.scoring.want {
+		if !on {
+			continue
+		}
+		own, list, err := at(i)
+		switch {
+		case err != nil:
+			return nil, err
+		case own == nil || !logProb(*own):
+			return nil, fmt.Errorf("the log-prob of token %d of the row is missing, or not finite and negative", i)
+		case len(list) < k:
+			return nil, fmt.Errorf("%d likeliest tokens instead of token %d, %d were requested", len(list), i, k)
+		}
+		out.logProbs[i] = float32(*own)
+		slices.SortFunc(list, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(b.logProb, a.logProb), cmp.Compare(a.id, b.id))
+		})
+		for j, c := range list[:k] {
+			if c.id < 0 || int(c.id) >= r.vocab || !logProb(c.logProb) {
+				return nil, fmt.Errorf("a likeliest token instead of token %d is %d with log-prob %v, must be in [0, %d) and finite",
+					i, c.id, c.logProb, r.vocab)
+			}
+			out.ids[i*k+j], out.top[i*k+j] = c.id, float32(c.logProb)
+		}
+	}
+	return out, nil
+}
+
+// logProb reports whether a number can be a log-prob, up to rounding.
+func logProb(x float64) bool { return x <= 1e-3 && x >= -math.MaxFloat32 }
+
+// Score returns what the model on the servers says about rows, as it was when the fleet was opened or last published to:
+// log-probs of the tokens where want is set, as Scores.Reference, and with top above 0 the likeliest tokens in the place
+// of each with their log-probs, as Scores.Chosen and Scores.Teacher, top for each token of the rows and the likeliest
+// first. Other entries, and those of a row's first token, are 0. Servers score at temperature 1.
+//
+// Rows are sent concurrently, and again as responses are if a server fails. If a row fails on every attempt, the call does.
+func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top int) (*policy.Scores, error) {
+	n := len(rows.Tokens)
+	if len(want) != n || top < 0 {
+		return nil, fmt.Errorf("engine: score: %w: %d marks for %d tokens and %d likeliest tokens", ErrOption, len(want), n, top)
+	}
+	f.use.RLock()
+	defer f.use.RUnlock()
+	out := &policy.Scores{Reference: make([]float32, n)}
+	if top > 0 {
+		out.Chosen, out.Teacher = make([]int32, n*top), make([]float32, n*top)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, f.opts.InFlight*len(f.servers))
+	for row := range rows.Len() {
+		from, to := rows.Offsets[row], rows.Offsets[row+1]
+		if from == to || !slices.Contains(want[from+1:to], true) {
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			got, err := f.scoreRow(ctx, rows, row, want[from:to], top)
+			if err != nil {
+				cancel(fmt.Errorf("engine: score: row %d: %w", row, err))
+				return
+			}
+			copy(out.Reference[from:to], got.logProbs)
+			if top > 0 {
+				copy(out.Chosen[from*top:], got.ids)
+				copy(out.Teacher[from*top:], got.top)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// scoreRow scores one row.
+func (f *Fleet) scoreRow(ctx context.Context, rows *policy.Rows, row int, want []bool, top int) (*scored, error) {
+	tokens := rows.Tokens[rows.Offsets[row]:rows.Offsets[row+1]]
+	var pics []picture
+	if rows.Images != nil {
+		for i, im := range rows.Images[row] {
+			pic, err := f.codec.picture(im)
+			if err != nil {
+				return nil, fmt.Errorf("image %d: %w", i, err)
+			}
+			pics = append(pics, pic)
+		}
+	}
+	short, places, err := f.codec.collapse(tokens, pics)
+	if err != nil {
+		return nil, err
+	}
+	want = slices.Clone(want)
+	want[0] = false // follows nothing
+	r := &request{
+		model: f.model, tokens: short, prompt: tokens, places: places, vocab: f.codec.vocab, stop: f.codec.stops(),
+		max: 1, Sampling: policy.Sampling{Temperature: 1}, scoring: &scoring{want, top},
+	}
+	if f.current != nil && f.current.Adapter {
+		r.model, r.lora = f.current.Name, true
+	}
+	for _, pic := range pics {
+		r.urls = append(r.urls, pic.url)
+	}
+	a, _, err := f.send(ctx, r, nil, uint64(row))
+	switch {
+	case err != nil:
+		return nil, err
+	case a.scored == nil:
+		return nil, errors.New("the answer has no log-probs of the prompt")
+	}
+	return a.scored, nil
+}

@@ -1,0 +1,60 @@
+package model
+
+import (
+	"github.com/gomlx/compute/dtypes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
+)
+
+// Pack returns a matrix [out, in] in bfloat16 or int8, in the layout that kernels read: panels of fused.Panel outputs,
+// of which the last one is filled up with zeros. In bfloat16 it is [panels, in, 64]. In int8 every output has a scale,
+// its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64], the last four
+// rows of bytes being a panel's scales in float32.
+func Pack(w *Node, to dtypes.DType) *Node {
+	w = f32(w)
+	out, in := dim(w, 0), dim(w, 1)
+	panels := (out + fused.Panel - 1) / fused.Panel
+	if missing := panels*fused.Panel - out; missing > 0 {
+		w = Concatenate([]*Node{w, Zeros(w.Graph(), shape(dtypes.Float32, missing, in))}, 0)
+	}
+	if to == dtypes.BFloat16 {
+		return cast(TransposeAllDims(Reshape(w, panels, fused.Panel, in), 0, 2, 1), to)
+	}
+	scale := DivScalar(ReduceAndKeep(Abs(w), ReduceMax, -1), 127)
+	zero := Equal(scale, ZerosLike(scale))
+	q := Round(Div(w, Where(zero, OnesLike(scale), scale)))
+	q = ConvertDType(TransposeAllDims(Reshape(q, panels, fused.Panel, in), 0, 2, 1), to)
+	scales := Reshape(Bitcast(Reshape(scale, panels, fused.Panel), to), panels, fused.Scales, fused.Panel)
+	return Concatenate([]*Node{q, scales}, 1)
+}
+
+// Unpack returns the matrix with so many outputs that a packed one stands for, in float32. Kernels that read the
+// matrix read the packed one instead.
+func (s *StepKernels) Unpack(w *Node, out int) *Node {
+	p, in := w, dim(w, 1)
+	if w.DType() == dtypes.Int8 {
+		in -= fused.Scales
+		p = Slice(w, AxisRange(), AxisRange(0, in))
+	}
+	p = f32(p)
+	panels := dim(p, 0)
+	if w.DType() == dtypes.Int8 {
+		scales := Reshape(Slice(w, AxisRange(), AxisRange(in)), panels, fused.Panel, fused.Scales)
+		p = Mul(p, Reshape(Bitcast(scales, dtypes.Float32), panels, 1, fused.Panel))
+	}
+	m := Slice(Reshape(TransposeAllDims(p, 0, 2, 1), panels*fused.Panel, in), AxisRange(0, out))
+	*s = append(*s, device.Kernel{Name: fused.Unpack, In: []*Node{w}, Out: []*Node{m}})
+	return m
+}
+
+// unpacked reports whether Unpack made a weight.
+func (s StepKernels) unpacked(w *Node) bool {
+	for _, k := range s {
+		if k.Name == fused.Unpack && k.Out[0] == w {
+			return true
+		}
+	}
+	return false
+}

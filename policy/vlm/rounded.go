@@ -1,0 +1,54 @@
+package vlm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+
+	"vagen/policy/vlm/internal/fused"
+)
+
+// RolloutDType is a type of weights in decoding.
+type RolloutDType string
+
+// The types. Int8 has a scale for each row of a matrix.
+const (
+	RolloutFloat32  RolloutDType = "float32"
+	RolloutBFloat16 RolloutDType = "bfloat16"
+	RolloutInt8     RolloutDType = "int8"
+)
+
+// fillRolloutDType sets the default and refuses types that do not exist or have no effect.
+func (o *Options) fillRolloutDType() error {
+	if o.RolloutDType == "" {
+		o.RolloutDType = RolloutFloat32
+	}
+	allowed := []RolloutDType{RolloutFloat32, RolloutBFloat16, RolloutInt8}
+	switch {
+	case !slices.Contains(allowed, o.RolloutDType):
+		return fmt.Errorf("RolloutDType is %q, must be one of %q", o.RolloutDType, allowed)
+	case o.BFloat16 && o.RolloutDType != RolloutFloat32:
+		return fmt.Errorf("RolloutDType is %q, must be %q with BFloat16, which computes with rounded weights anyway",
+			o.RolloutDType, RolloutFloat32)
+	}
+	return nil
+}
+
+// packedTypes are those of packed weights; others are not packed.
+var packedTypes = map[RolloutDType]dtypes.DType{RolloutBFloat16: dtypes.BFloat16, RolloutInt8: dtypes.Int8}
+
+// checkRolloutDType refuses rounded weights for decoding on accelerators, and warns where decoding with them is slow.
+func (m *Model) checkRolloutDType() error {
+	switch t := m.opts.RolloutDType; {
+	case t == RolloutFloat32:
+	case m.dev.Accelerator():
+		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights "+
+			"(BFloat16 rounds them on a GPU)",
+			ErrOption, t, RolloutFloat32, m.dev.Name())
+	case !fused.Registered():
+		m.opts.Log.Warn("decoding without kernels unpacks all weights for every token and is slower than with float32",
+			"rollout_dtype", t, "backend", m.dev.Name())
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/train/config"
+)
+
+// Rounded weights without a correction are a warning, and an error where nothing would use them. What VAGEN's scripts
+// set for their engines loads as before.
+func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
+	load := func(overrides ...string) (config.Config, error) {
+		return config.Load("", append([]string{"env.name=frozenlake"}, overrides...)...)
+	}
+	c, err := load("model.rollout_dtype=int8")
+	require.NoError(t, err)
+	require.Len(t, c.Notes, 1)
+	require.True(t, c.Notes[0].Warn)
+	require.Contains(t, c.Notes[0].String(),
+		"weights in int8 and learned from as if in float32: set algorithm.rollout_correction.rollout_is")
+	for _, corrected := range []string{
+		"algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.bypass_mode=true", "model.rollout_dtype=float32",
+	} {
+		c, err := load("model.rollout_dtype=bfloat16", corrected)
+		require.NoError(t, err)
+		require.Empty(t, c.Notes, corrected)
+	}
+	for override, want := range map[string]string{
+		"model.backend=cuda":        "model.rollout_dtype is int8, but model.backend is cuda",
+		"model.bfloat16=true":       "model.rollout_dtype is int8, but model.bfloat16 is true",
+		"model.rollout_dtype=int4":  `model.rollout_dtype is "int4", must be one of ["float32" "bfloat16" "int8"]`,
+		"trainer.project_name=some": "",
+	} {
+		_, err := load("model.rollout_dtype=int8", override)
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+	_, err = load("model.rollout_dtype=int8", "actor_rollout_ref.rollout.name=vllm",
+		"actor_rollout_ref.rollout.engine.addresses=[http://h:1]")
+	require.ErrorContains(t, err, "has servers, which have their own weights")
+
+	c, err = load("actor_rollout_ref.rollout.dtype=bfloat16")
+	require.NoError(t, err)
+	require.Equal(t, "float32", c.Model.RolloutDType)
+	_, err = load("actor_rollout_ref.rollout.quantization=fp8")
+	require.ErrorContains(t, err, "model.rollout_dtype")
+}

@@ -1,0 +1,97 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"vagen/policy"
+	"vagen/policy/engine"
+	"vagen/policy/loss"
+)
+
+// taught is a learner with the log-probs of a reference policy from servers.
+type taught struct {
+	policy.Learner
+	fleet *engine.Fleet
+}
+
+var (
+	_ policy.Unwrapper       = (*taught)(nil)
+	_ policy.MetricsReporter = (*taught)(nil)
+)
+
+// Unwrap implements policy.Unwrapper.
+func (t *taught) Unwrap() policy.Policy { return t.Learner }
+
+// Score implements policy.Learner: the servers and the model score at the same time.
+func (t *taught) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
+	own := what
+	own.Reference, own.Choice = false, loss.Choice{}
+	if by := what.Choice.By; by != "" && by != loss.ByTeacher || temperature != 1 && own != what {
+		return nil, fmt.Errorf("%s: servers score at temperature 1, not %v, and tokens that the teacher chooses, not the %s",
+			refKey, temperature, by)
+	}
+	if own == what {
+		return t.Learner.Score(ctx, rows, want, what, temperature)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var theirs *policy.Scores
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if theirs, err = t.fleet.Score(ctx, rows, want, what.Choice.K); err != nil {
+			err = fmt.Errorf("%s: %w", refKey, err)
+			cancel()
+		}
+	}()
+	out, failed := &policy.Scores{}, error(nil)
+	if own != (policy.ScoreRequest{}) {
+		if out, failed = t.Learner.Score(ctx, rows, want, own, temperature); failed != nil {
+			cancel()
+		}
+	}
+	<-done
+	if err != nil && !(failed != nil && errors.Is(err, context.Canceled)) {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if what.Reference {
+		out.Reference = theirs.Reference
+	}
+	out.Chosen, out.Teacher = theirs.Chosen, theirs.Teacher
+	return out, nil
+}
+
+// Gauges implements policy.MetricsReporter: those of the learner, and of the servers under names with teacher.
+func (t *taught) Gauges() map[string]float64 {
+	out := map[string]float64{}
+	if r, ok := policy.As[policy.MetricsReporter](t.Learner); ok {
+		maps.Copy(out, r.Gauges())
+	}
+	for name, x := range t.fleet.Gauges() {
+		switch own := strings.TrimPrefix(name, "engine_"); own {
+		case "servers", "requests", "failures", "retries", "ejections":
+			out["teacher_"+own] = x
+		}
+	}
+	return out
+}
+
+// Close closes the connections and the learner.
+func (t *taught) Close() error {
+	errs := []error{t.fleet.Close()}
+	if c, ok := policy.As[io.Closer](t.Learner); ok {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
