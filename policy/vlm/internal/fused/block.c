@@ -80,26 +80,6 @@ SIMD static void rotate(float *x, const float *cos, const float *sin, int64_t ha
 	}
 }
 
-// exponent is eˣ to within two units in the last place: 2ⁿ·eᶠ with n the nearest whole
-// number to x/ln 2, so that |f| ≤ ln 2/2, where six terms of the series are enough.
-SIMD static v8 exponent(v8 x) {
-	const v8 zero = {0}, shift = zero + 12582912.0f; // adding 1.5·2²³ rounds to whole numbers
-	const v8 low = zero - 87, high = zero + 88;
-	i8 tiny = x < low, huge = x > high;
-	v8 z = (v8)(((i8)x & ~huge) | ((i8)high & huge));
-	v8 n = z * 1.44269504f + shift;
-	i8 power = (i8)n - (i8)shift;
-	n -= shift;
-	v8 f = z - n * 0.693359375f + n * 2.12194440e-4f;
-	v8 p = f * 1.9875691500e-4f + 1.3981999507e-3f;
-	p = p * f + 8.3334519073e-3f;
-	p = p * f + 4.1665795894e-2f;
-	p = p * f + 1.6666665459e-1f;
-	p = p * f + 5.0000001201e-1f;
-	p = p * f * f + f + 1;
-	return (v8)((i8)(p * (v8)((power + 127) << 23)) & ~tiny);
-}
-
 // exp_all sets x to exp(x − top), and returns the sum of that.
 SIMD static float exp_all(float *x, int64_t n, float top) {
 	v8 total = {0};

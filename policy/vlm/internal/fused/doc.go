@@ -1,11 +1,14 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, and the product of a few rows with a matrix, in float32 with
-// weights in float32, bfloat16 or int8.
+// decoder block, that of a gated delta rule, the product of a few rows with a matrix, with weights in float32, bfloat16
+// or int8, and log-probs and entropies of a head; all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
 // operations per block. These functions read weights sequentially at full memory
 // bandwidth and do all other arithmetic between two products at once.
+//
+// A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes them
+// some thousand tokens at a time, and keeps only sums.
 //
 // They are written in C, compiled by cgo with the vector extensions that GCC and
 // Clang share, and registered with a plugin through PJRT's FFI extension; programs
@@ -31,6 +34,7 @@ const (
 	Block     = "vagen_decoder_block"
 	DeltaStep = "vagen_delta_step"
 	Product   = "vagen_product"
+	Scores    = "vagen_scores"
 )
 
 // Unpack is the name of a kernel that is never called: its input is a packed form of its output, a matrix, which the
@@ -55,6 +59,10 @@ const (
 	HasOutBias
 	HasMLPBias
 )
+
+// ScoreRows is the least number of rows for which Scores is used: with fewer, packing the output head takes longer
+// than it saves.
+const ScoreRows = 64
 
 // Able reports whether this build and this processor can run the functions and
 // they are not disabled.

@@ -11,9 +11,21 @@ import "C"
 
 import (
 	"errors"
+	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 )
+
+// names are those of the functions in the order in which C has them.
+var names = []string{Block, DeltaStep, Product, Scores}
+
+// narrow reports whether XLA's flags forbid it AVX-512, which then holds here, too.
+func narrow() bool {
+	_, isa, _ := strings.Cut(os.Getenv("XLA_FLAGS"), "--xla_cpu_max_isa=")
+	isa, _, _ = strings.Cut(isa, " ")
+	return isa != "" && !strings.HasPrefix(strings.ToUpper(isa), "AVX512")
+}
 
 func able() bool { return C.fused_able() != 0 }
 
@@ -29,12 +41,18 @@ func register(path string) error {
 	if !able() {
 		return errors.New("the processor has no AVX2 and FMA")
 	}
-	p, block, delta, product := C.CString(path), C.CString(Block), C.CString(DeltaStep), C.CString(Product)
+	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
-	defer C.free(unsafe.Pointer(block))
-	defer C.free(unsafe.Pointer(delta))
-	defer C.free(unsafe.Pointer(product))
-	if why := C.fused_register(p, block, delta, product, C.int(runtime.GOMAXPROCS(0))); why != nil {
+	all := make([]*C.char, len(names))
+	for i, name := range names {
+		all[i] = C.CString(name)
+		defer C.free(unsafe.Pointer(all[i]))
+	}
+	wide := C.int(1)
+	if narrow() {
+		wide = 0
+	}
+	if why := C.fused_register(p, &all[0], C.int(runtime.GOMAXPROCS(0)), wide); why != nil {
 		return errors.New(C.GoString(why))
 	}
 	return nil

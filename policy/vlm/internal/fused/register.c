@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "block.h"
+#include "scores.h"
 #include "team.h"
 
 static failure *fail(const call *c, const char *why) {
@@ -171,12 +172,39 @@ static failure *on_product(call *c) {
 	return NULL;
 }
 
+// broad is whether products with many rows use AVX-512.
+static int broad;
+
+static failure *on_scores(call *c) {
+	if (asked(c))
+		return NULL;
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2), *table = next(&in, TYPE_F32, 2);
+	scores s = {.n = x->dims[0], .hidden = x->dims[1], .vocabulary = table->dims[0], .x = x->data, .table = table->data};
+	s.target = next(&in, TYPE_S32, 1)->data;
+	const float *temperature = floats(&in, 0);
+	s.log_prob = next(&out, TYPE_F32, 1)->data;
+	s.entropy = next(&out, TYPE_F32, 1)->data;
+	if (in.bad || out.bad)
+		return fail(c, "vagen: a head's arguments are not what they should be");
+	s.temperature = *temperature;
+	return scores_run(&s, broad) ? NULL : fail(c, "vagen: a head finds no memory");
+}
+
 int fused_able(void) {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
 	return 1;
+#endif
+}
+
+static int has_avx512(void) {
+#if defined(__x86_64__)
+	return __builtin_cpu_supports("avx512f");
+#else
+	return 0;
 #endif
 }
 
@@ -211,7 +239,7 @@ static int add(const pjrt_api *api, const ffi_extension *ffi, const char *name, 
 	return !e;
 }
 
-const char *fused_register(const char *path, const char *block, const char *delta_step, const char *product, int threads) {
+const char *fused_register(const char *path, const char *const *names, int threads, int wide) {
 	void *plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 	if (!plugin)
 		return "the plugin is not loaded";
@@ -223,8 +251,11 @@ const char *fused_register(const char *path, const char *block, const char *delt
 		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
-		if (!add(api, ffi, block, on_block) || !add(api, ffi, delta_step, on_delta) || !add(api, ffi, product, on_product))
-			return "the plugin refuses functions";
+		failure *(*functions[])(call *) = {on_block, on_delta, on_product, on_scores};
+		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+			if (!add(api, ffi, names[i], functions[i]))
+				return "the plugin refuses functions";
+		broad = wide && has_avx512();
 		team_start(threads);
 		return NULL;
 	}

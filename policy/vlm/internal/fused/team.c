@@ -1,7 +1,6 @@
 #include "team.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 
@@ -13,7 +12,8 @@
 
 // The loops of a team follow each other within microseconds, which is less than it
 // takes to wake a thread. So helpers look out for the next loop for some tens of
-// microseconds before they sleep, and whoever waits for helpers does not sleep at all.
+// microseconds before they sleep, and so does whoever waits for helpers: those may wait
+// for a processor that other work has.
 enum { LOOKS = 4000, PATIENCE = 20000 };
 
 // A loop's state is one number, so that a helper that comes late cannot take a share
@@ -33,9 +33,9 @@ static struct {
 	int64_t n;
 
 	pthread_mutex_t sleep;
-	pthread_cond_t wake;
-	_Atomic int asleep;
-} team = {.taken = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+	pthread_cond_t wake, end;
+	_Atomic int asleep, waits; // helpers; the caller
+} team = {.taken = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 
 static int open_shares(void) { return LEFT(atomic_load(&team.state)) > 0; }
 
@@ -54,9 +54,13 @@ static void help(void) {
 		if (!atomic_compare_exchange_weak(&team.state, &s, s - (uint64_t)take))
 			continue;
 		// The loop cannot end before this share has, so what describes it stays.
-		int64_t from = team.n - left;
+		int64_t n = team.n, from = n - left;
 		team.f(team.of, from, from + take);
-		atomic_fetch_add(&team.done, take);
+		if (atomic_fetch_add(&team.done, take) + take == n && atomic_load(&team.waits)) {
+			pthread_mutex_lock(&team.sleep);
+			pthread_cond_signal(&team.end);
+			pthread_mutex_unlock(&team.sleep);
+		}
 		s = atomic_load(&team.state);
 	}
 }
@@ -149,9 +153,14 @@ void team_loop(int taken, work *f, void *of, int64_t n, int64_t grain) {
 		pthread_mutex_unlock(&team.sleep);
 	}
 	help();
-	for (int looks = 0; atomic_load(&team.done) < n; looks++) {
-		if (looks > PATIENCE)
-			sched_yield(); // the helper may need this processor
+	for (int looks = 0; looks < PATIENCE && atomic_load(&team.done) < n; looks++)
 		PAUSE();
-	}
+	if (atomic_load(&team.done) == n)
+		return;
+	pthread_mutex_lock(&team.sleep);
+	atomic_store(&team.waits, 1);
+	while (atomic_load(&team.done) < n)
+		pthread_cond_wait(&team.end, &team.sleep);
+	atomic_store(&team.waits, 0);
+	pthread_mutex_unlock(&team.sleep);
 }

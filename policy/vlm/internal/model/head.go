@@ -57,6 +57,9 @@ type HeadOutput struct {
 	// What Backward needs besides: logits [n, vocab], not divided by the temperature, in the type of
 	// computation, and the logarithm of their exponentials' sum at the temperature [n] float32.
 	Logits, LogSum *Node
+
+	// Kernels replace what computes LogProb and Entropy where nothing reads Logits and LogSum.
+	Kernels StepKernels
 }
 
 // Scores returns the results that the head has, in order.
@@ -95,6 +98,9 @@ func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) HeadOutp
 		own := ReduceSum(where(hot(label, logits), logits), -1)
 		mean := Reshape(Div(ReduceAndKeep(Mul(e, logits), ReduceSum, -1), sum), n)
 		o.LogProb, o.Entropy = Sub(own, o.LogSum), Sub(o.LogSum, mean)
+		if !h.Squares && max(h.Top, h.Chosen) == 0 {
+			o.Kernels.scores(normed, w.Table, label, temperature, &o)
+		}
 		if h.Squares {
 			o.Squares = Reshape(Div(ReduceAndKeep(Mul(e, e), ReduceSum, -1), Mul(sum, sum)), n)
 		}

@@ -10,7 +10,7 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// StepKernels collects kernel calls for the blocks of a decoding step.
+// StepKernels collects kernel calls for the blocks of a decoding step, or for a head.
 type StepKernels []device.Kernel
 
 // fusible reports whether kernels can compute these rows: few enough, unless weights are packed, and float32.
@@ -33,6 +33,14 @@ func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
 	}
 	*s = append(*s, device.Kernel{Name: fused.DeltaStep, In: []*Node{in.q, in.k, in.v, in.beta, in.g, live, state},
 		Out: []*Node{o, after}, Aliases: map[int]int{1: 6}})
+}
+
+// scores adds the log-probs and entropies of a head, whose logits need not be stored then.
+func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOutput) {
+	if dim(normed, 0) < fused.ScoreRows || normed.DType() != dtypes.Float32 || table.DType() != dtypes.Float32 {
+		return
+	}
+	*s = append(*s, device.Kernel{Name: fused.Scores, In: []*Node{normed, table, label, temperature}, Out: []*Node{o.LogProb, o.Entropy}})
 }
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in

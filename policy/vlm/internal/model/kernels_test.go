@@ -207,3 +207,56 @@ func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
 		require.Equal(t, want, g)
 	}
 }
+
+// A head's kernel gives the log-probs and entropies of the graph: for vocabularies of several slabs and those that vectors
+// do not divide, at any temperature. The same bits come again.
+func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
+	t.Parallel()
+	d := devicetest.Kernels(t)
+	h := &Head{Eps: 1e-6, Tokens: true}
+	for _, c := range []struct {
+		rows, hidden, vocab int
+		temperature         float64
+	}{{fused.ScoreRows, 40, 3, 1}, {75, 24, 1543, 0.3}, {64, 300, 5000, 1e6}} {
+		r := newSource(uint64(c.vocab))
+		at, target := make([]int32, c.rows), make([]int32, c.rows)
+		for i := range at {
+			at[i], target[i] = int32(i/2), int32(r.IntN(c.vocab))
+		}
+		in := []*device.Array{
+			r.normal(1, 0.3, c.hidden).put(t, d), r.normal(0, 1, c.vocab, c.hidden).put(t, d), r.normal(0, 1, c.rows, c.hidden).put(t, d),
+			ints(at).put(t, d), ints(target).put(t, d), floats([]float64{c.temperature}, 1).put(t, d),
+		}
+		build := func(n []*Node) (out []*Node, use StepKernels) {
+			o := h.Forward(h.Weights(n[:2]), n[2], n[3], n[4], Reshape(n[5]))
+			return o.Scores(), o.Kernels
+		}
+		own := d.Fused("own", func(n []*Node) ([]*Node, []device.Kernel) {
+			out, use := build(n)
+			return out, use
+		})
+		graph := d.Program("graph", func(n []*Node) []*Node {
+			out, _ := build(n)
+			return out
+		})
+		want, got, again := runAll(t, graph, in), runAll(t, own, in), runAll(t, own, in)
+		require.True(t, own.UsesKernels())
+		require.Equal(t, got, again)
+		for i := range want {
+			require.InDeltaSlice(t, want[i], got[i], 2e-4, "%+v: output %d", c, i)
+		}
+		device.FreeAll(in...)
+	}
+}
+
+func runAll(t *testing.T, p *device.Program, in []*device.Array) (all [][]float32) {
+	out, err := p.Run(in)
+	require.NoError(t, err)
+	for _, a := range out {
+		x, err := device.ReadNew[float32](a)
+		require.NoError(t, err)
+		all = append(all, x)
+	}
+	device.FreeAll(out...)
+	return all
+}

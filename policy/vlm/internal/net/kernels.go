@@ -229,15 +229,15 @@ func (k *Kernels) runBackward(l model.Layer, group *model.Group, in []*Node, acc
 // Score: head weights, x, at [c], target (see Head.Forward), temperature [1] → the scores that the head has,
 // and with train what headBack reads besides.
 func (k *Kernels) Score(h *model.Head, train bool) *device.Program {
-	return k.Program(fmt.Sprintf("score %+v train=%v", *h, train), func(in []*Node) []*Node {
+	return k.Fused(fmt.Sprintf("score %+v train=%v", *h, train), func(in []*Node) ([]*Node, []device.Kernel) {
 		a := Args{in}
 		w := h.Weights(a.Next(headParams(h)))
 		o := h.Forward(w, a.One(), a.One(), a.One(), Reshape(a.One()))
 		out := o.Scores()
 		if train && h.Tokens {
-			out = append(out, o.Logits, o.LogSum)
+			return append(out, o.Logits, o.LogSum), nil
 		}
-		return out
+		return out, o.Kernels
 	})
 }
 

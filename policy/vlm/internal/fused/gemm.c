@@ -1,0 +1,168 @@
+#include "gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "dot.h"
+#include "team.h"
+
+// A product is cut into slabs of at most DEPTH terms of its sums, and at most SIDE rows and columns. Both sides of a slab
+// are packed into panels, in the order in which tiles read them. A tile is HEIGHT rows against WIDTH columns: its sums are
+// registers, the panel of columns stays in the first cache and BLOCK panels of rows in the second one.
+enum { DEPTH = 288, SIDE = 3072, BLOCK = 16, ALIGN = 64 };
+
+#define AVX512 __attribute__((target("avx512f,fma")))
+
+typedef float v16 __attribute__((vector_size(64)));
+
+// tile sets, or adds to, y [HEIGHT, WIDTH] the product of two panels of depth k.
+typedef void tile(const float *a, const float *b, int64_t k, float *y, int64_t ld, int more);
+
+#define TILE(NAME, TARGET, V, HEIGHT, VECTORS)                                                \
+	TARGET static void NAME(const float *a, const float *b, int64_t k, float *y, int64_t ld, int more) { \
+		enum { LANES = sizeof(V) / sizeof(float) };                                           \
+		for (int r = 0; r < HEIGHT; r++)                                                      \
+			__builtin_prefetch(y + r * ld, 1);                                                \
+		V s[HEIGHT][VECTORS] = {{{0}}};                                                       \
+		for (; k > 0; k--, a += HEIGHT, b += VECTORS * LANES) {                               \
+			V x[VECTORS];                                                                     \
+			for (int j = 0; j < VECTORS; j++)                                                 \
+				memcpy(&x[j], b + j * LANES, sizeof(V));                                      \
+			for (int r = 0; r < HEIGHT; r++)                                                  \
+				for (int j = 0; j < VECTORS; j++)                                             \
+					s[r][j] += a[r] * x[j];                                                   \
+		}                                                                                     \
+		for (int r = 0; r < HEIGHT; r++)                                                      \
+			for (int j = 0; j < VECTORS; j++) {                                               \
+				float *to = y + r * ld + j * LANES;                                           \
+				V old = {0};                                                                  \
+				if (more)                                                                     \
+					memcpy(&old, to, sizeof old);                                             \
+				s[r][j] += old;                                                               \
+				memcpy(to, &s[r][j], sizeof old);                                             \
+			}                                                                                 \
+	}
+
+TILE(narrow, SIMD, v8, 6, 2)
+#if defined(__x86_64__)
+TILE(wide, AVX512, v16, 8, 3)
+#endif
+
+enum { HIGHEST = 8, WIDEST = 48 };
+
+// job is a slab.
+typedef struct {
+	tile *tile;
+	int64_t height, width;
+	matrix a, b;
+	int64_t m, n, k;
+	int64_t above, beside; // panels of a and of b
+	float *left, *right;   // packed: [above, k, height] and [beside, k, width]
+	float *y;
+	int64_t ld;
+	int more; // add to y
+} job;
+
+// pack copies a panel of lines [count, k], of which entry (i, t) is at i·line + t·term, as [k, size]; what is missing is 0.
+static void pack(const float *from, int64_t line, int64_t term, int64_t count, int64_t k, int64_t size, float *to) {
+	if (count < size)
+		memset(to, 0, k * size * sizeof *to);
+	if (line == 1) {
+		for (int64_t t = 0; t < k; t++, from += term, to += size)
+			memcpy(to, from, count * sizeof *to);
+		return;
+	}
+	for (int64_t t = 0; t < k; t++, to += size)
+		for (int64_t i = 0; i < count; i++)
+			to[i] = from[i * line + t * term];
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void pack_share(void *of, int64_t from, int64_t to) {
+	job *j = of;
+	for (int64_t i = from; i < to; i++) {
+		if (i < j->above) {
+			int64_t at = i * j->height;
+			pack(j->a.at + at * j->a.row, j->a.row, j->a.column, least(j->height, j->m - at), j->k, j->height, j->left + at * j->k);
+			continue;
+		}
+		int64_t at = (i - j->above) * j->width;
+		pack(j->b.at + at * j->b.column, j->b.column, j->b.row, least(j->width, j->n - at), j->k, j->width, j->right + at * j->k);
+	}
+}
+
+// edge is a tile of which only a part is in y.
+static void edge(const job *j, const float *a, const float *b, float *y, int64_t m, int64_t n) {
+	float whole[HIGHEST * WIDEST];
+	j->tile(a, b, j->k, whole, j->width, 0);
+	for (int64_t r = 0; r < m; r++)
+		for (int64_t c = 0; c < n; c++)
+			y[r * j->ld + c] = whole[r * j->width + c] + (j->more ? y[r * j->ld + c] : 0);
+}
+
+static void block(const job *j, int64_t top, int64_t left) {
+	int64_t bottom = least(top + BLOCK, j->above), right = least(left + BLOCK, j->beside);
+	for (int64_t q = left; q < right; q++)
+		for (int64_t p = top; p < bottom; p++) {
+			int64_t row = p * j->height, column = q * j->width;
+			const float *a = j->left + row * j->k, *b = j->right + column * j->k;
+			float *y = j->y + row * j->ld + column;
+			int64_t m = j->m - row, n = j->n - column;
+			if (m < j->height || n < j->width)
+				edge(j, a, b, y, least(m, j->height), least(n, j->width));
+			else
+				j->tile(a, b, j->k, y, j->ld, j->more);
+		}
+}
+
+static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static void multiply_share(void *of, int64_t from, int64_t to) {
+	job *j = of;
+	int64_t down = parts(j->above, BLOCK);
+	for (int64_t i = from; i < to; i++)
+		block(j, i % down * BLOCK, i / down * BLOCK);
+}
+
+static void slab(int taken, job *j) {
+	j->above = parts(j->m, j->height);
+	j->beside = parts(j->n, j->width);
+	team_loop(taken, pack_share, j, j->above + j->beside, 1);
+	team_loop(taken, multiply_share, j, parts(j->above, BLOCK) * parts(j->beside, BLOCK), 1);
+}
+
+static void slabs(int taken, job j, matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {
+	int64_t depth = parts(k, parts(k, DEPTH));
+	for (int64_t column = 0; column < n; column += SIDE)
+		for (int64_t row = 0; row < m; row += SIDE)
+			for (int64_t at = 0; at < k; at += depth) {
+				j.m = least(SIDE, m - row), j.n = least(SIDE, n - column), j.k = least(depth, k - at);
+				j.a = a, j.b = b;
+				j.a.at += row * a.row + at * a.column;
+				j.b.at += at * b.row + column * b.column;
+				j.y = y + row * n + column, j.ld = n, j.more = at > 0;
+				slab(taken, &j);
+			}
+}
+
+int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k, int broad) {
+	job j = {.tile = narrow, .height = 6, .width = 16};
+#if defined(__x86_64__)
+	if (broad)
+		j = (job){.tile = wide, .height = 8, .width = 48};
+#endif
+	int64_t lines = least(m, SIDE) + HIGHEST;
+	float *memory;
+	lines = parts(lines, ALIGN) * ALIGN;
+	if (posix_memalign((void **)&memory, ALIGN, (lines + least(n, SIDE) + WIDEST) * DEPTH * sizeof *memory))
+		return 0;
+	j.left = memory, j.right = memory + lines * DEPTH;
+	uint64_t mode = flush_denormals();
+	int taken = team_take();
+	slabs(taken, j, a, b, y, m, n, k);
+	team_leave(taken);
+	restore_denormals(mode);
+	free(memory);
+	return 1;
+}
