@@ -33,6 +33,7 @@ var otherValues = map[string]string{
 	"model.cache_tokens":         "64",
 	"model.compile_cache":        "off",
 	"model.tokens_per_call":      "4",
+	"model.share_prefix":         "true",
 	"critic.model.path":          "/m",
 	"critic.zero_head":           "true",
 	"critic.use_dynamic_bsz":     "true",
