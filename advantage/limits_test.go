@@ -11,7 +11,8 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 	for wrong := range 4 {
 		n := []int{3, 3, 3, 3}
 		n[wrong] = 2
-		_, err := Distill(make([]float32, n[0]), make([]float32, n[1]), make([]float32, n[2]), make([]bool, n[3]), []int{0, 3}, 1, 0)
+		_, err := Distill(make([]float32, n[0]), make([]float32, n[1]), make([]float32, n[2]), make([]bool, n[3]),
+			[]int{0, 3}, 1, 0)
 		if !errors.Is(err, ErrLength) {
 			t.Errorf("list %d: %v", wrong, err)
 		}
@@ -21,11 +22,13 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 // TestHGPOAddsEpsilonToTheDeviation: of two turns whose rewards differ by 4e-6, half the difference is the deviation.
 func TestHGPOAddsEpsilonToTheDeviation(t *testing.T) {
 	b := &Batch{
-		Offsets: []int{0, 1, 2}, Rewards: []float32{4e-6, 0}, Attention: []bool{true, true}, Loss: []bool{true, true}, TurnEnd: []bool{true, true},
+		Offsets: []int{0, 1, 2}, Rewards: []float32{4e-6, 0}, Attention: []bool{true, true},
+		Loss: []bool{true, true}, TurnEnd: []bool{true, true},
 		Group: []int{1, 1}, Trajectory: []int{1, 2}, Turn: []int{0, 0}, States: []uint64{7, 7}, Next: []uint64{8, 8},
 	}
 	out := run(t, HGPO{Gamma: 1, NormByStd: true, Epsilon: 1e-6}, b)
-	if want := 2.0 / 3; math.Abs(float64(out.Advantages[0])-want) > 1e-5 || math.Abs(float64(out.Advantages[1])+want) > 1e-5 {
+	if want := 2.0 / 3; math.Abs(float64(out.Advantages[0])-want) > 1e-5 ||
+		math.Abs(float64(out.Advantages[1])+want) > 1e-5 {
 		t.Errorf("advantages %v, want ±%v", out.Advantages, want)
 	}
 }

@@ -151,7 +151,8 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 				ValueWeight: one(b.ValueWeight), OldLogProbs: one(b.OldLogProbs), Reference: one(b.Reference), Advantages: one(b.Advantages),
 				RolloutWeight: one(b.RolloutWeight), Returns: one(b.Returns), OldValues: one(b.OldValues),
 				Teacher: b.Teacher[2*i:][:2],
-			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values), ChosenLogProbs: s.ChosenLogProbs[2*i:][:2]})
+			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values),
+				ChosenLogProbs: s.ChosenLogProbs[2*i:][:2]})
 			require.NoError(t, err)
 			if n := len(whole.Slopes.Chosen); n > 0 {
 				require.Equal(t, whole.Slopes.Chosen[2*i:][:2], part.Slopes.Chosen, name)

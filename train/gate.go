@@ -40,6 +40,7 @@ func (b *batch) leaveOut(groups map[int]bool, log *slog.Logger) {
 	}
 	b.kept = slices.DeleteFunc(b.kept, func(i int) bool { return groups[b.used[i].Group] })
 	if len(b.kept) == 0 {
-		log.Warn("the gate rejected all groups that the filter kept: this step has no update", "gate", config.GateAdvantageRange)
+		log.Warn("the gate rejected all groups that the filter kept: this step has no update",
+			"gate", config.GateAdvantageRange)
 	}
 }

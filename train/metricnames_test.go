@@ -31,7 +31,8 @@ var unmet = []string{
 	"rollout/partial_share", "rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean", "rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
 	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries", "perf/engine_aborts",
 	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens", "perf/engine_publishes",
-	"perf/engine_publish_s", "perf/engine_export_s", "perf/teacher_servers", "perf/teacher_requests", "perf/teacher_failures",
+	"perf/engine_publish_s", "perf/engine_export_s", "perf/teacher_servers",
+	"perf/teacher_requests", "perf/teacher_failures",
 	"perf/teacher_retries", "perf/teacher_ejections",
 	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died", "perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused", "perf/queue_undelivered",
 }

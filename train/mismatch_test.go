@@ -23,7 +23,8 @@ type shifted struct{ rounded }
 
 func (shifted) SampledByEngine() {}
 
-func (s rounded) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (s rounded) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest,
+	temperature float64) (*policy.Scores, error) {
 	out, err := s.Bandit.Score(ctx, rows, want, what, temperature)
 	if err == nil && what.LogProbs {
 		for i := range out.LogProbs {

@@ -126,7 +126,8 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]
 	} else { // after a row that ends a turn there is nothing to generate
 		tokens, logProbs = []int32{0}, []float32{-1}
 		if s.MaxTop > 0 && top > s.MaxTop {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("Requested prompt logprobs of %d, which is greater than max allowed: %d", top, s.MaxTop))
+			refuse(w, http.StatusBadRequest,
+				fmt.Sprintf("Requested prompt logprobs of %d, which is greater than max allowed: %d", top, s.MaxTop))
 			return
 		}
 		scores = new(Scores)

@@ -55,8 +55,8 @@ func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, er
 		})
 		for j, c := range list[:k] {
 			if c.id < 0 || int(c.id) >= r.vocab || !logProb(c.logProb) {
-				return nil, fmt.Errorf("a likeliest token instead of token %d is %d with log-prob %v, must be in [0, %d) and finite",
-					i, c.id, c.logProb, r.vocab)
+				const text = "a likeliest token instead of token %d is %d with log-prob %v, must be in [0, %d) and finite"
+				return nil, fmt.Errorf(text, i, c.id, c.logProb, r.vocab)
 			}
 			out.ids[i*k+j], out.top[i*k+j] = c.id, float32(c.logProb)
 		}
@@ -67,16 +67,18 @@ func (r *request) scored(at func(i int) (own *float64, likeliest []candidate, er
 // logProb reports whether a number can be a log-prob, up to rounding.
 func logProb(x float64) bool { return x <= 1e-3 && x >= -math.MaxFloat32 }
 
-// Score returns what the model on the servers says about rows, as it was when the fleet was opened or last published to:
-// log-probs of the tokens where want is set, as Scores.Reference, and with top above 0 the likeliest tokens in the place
-// of each with their log-probs, as Scores.Chosen and Scores.Teacher, top for each token of the rows and the likeliest
-// first. Other entries, and those of a row's first token, are 0. Servers score at temperature 1.
+// Score returns what the model on the servers says about rows, as it was when the fleet was opened or last published
+// to: log-probs of the tokens where want is set, as Scores.Reference, and with top above 0 the likeliest tokens in the
+// place of each with their log-probs, as Scores.Chosen and Scores.Teacher, top for each token of the rows and the
+// likeliest first. Other entries, and those of a row's first token, are 0. Servers score at temperature 1.
 //
-// Rows are sent concurrently, and again as responses are if a server fails. If a row fails on every attempt, the call does.
+// Rows are sent concurrently, and again as responses are if a server fails. If a row fails on every attempt, the call
+// does.
 func (f *Fleet) Score(ctx context.Context, rows *policy.Rows, want []bool, top int) (*policy.Scores, error) {
 	n := len(rows.Tokens)
 	if len(want) != n || top < 0 {
-		return nil, fmt.Errorf("engine: score: %w: %d marks for %d tokens and %d likeliest tokens", ErrOption, len(want), n, top)
+		return nil, fmt.Errorf("engine: score: %w: %d marks for %d tokens and %d likeliest tokens", ErrOption, len(want), n,
+			top)
 	}
 	f.use.RLock()
 	defer f.use.RUnlock()

@@ -156,7 +156,8 @@ func (v *vllm) generate(ctx context.Context, base string, r *request) (*response
 		if errors.As(err, &s) && s.status == http.StatusBadRequest && noRoom(s.detail) {
 			s.cause = policy.ErrNoRoom
 		}
-		if errors.As(err, &s) && s.status == http.StatusBadRequest && r.scoring != nil && strings.Contains(s.detail, "logprobs") {
+		if errors.As(err, &s) && s.status == http.StatusBadRequest && r.scoring != nil &&
+			strings.Contains(s.detail, "logprobs") {
 			s.detail = fmt.Sprintf("start vLLM with --max-logprobs %d: %s", r.scoring.top, s.detail)
 		}
 		if errors.As(err, &s) && s.status == http.StatusForbidden {

@@ -19,7 +19,8 @@ func slopeOf(f func(x float64) float64, x float64) float64 {
 // where the per-token gradient of GSPO is that of its objective.
 func TestGradientIsTheSlopeOfTheLoss(t *testing.T) {
 	for name, p := range everyPolicy() {
-		if slices.Contains([]string{"cispo", "dppo_tv", "dppo_kl", "vespo", "opd", "opd top-k", "ref_kl", "sdft of a token"}, name) {
+		if slices.Contains([]string{"cispo", "dppo_tv", "dppo_kl", "vespo", "opd", "opd top-k", "ref_kl",
+			"sdft of a token"}, name) {
 			continue // their values depend on the weight, their gradients do not: see below, and the recorded numbers
 		}
 		if ChoiceOf(p) != (Choice{}) {

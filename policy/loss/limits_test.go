@@ -81,7 +81,10 @@ func TestDistillationIsLocalIfItsLossIs(t *testing.T) {
 	for _, c := range []struct {
 		loss  Policy
 		local bool
-	}{{Distill{KL: K2}, true}, {Distill{KL: K1, Policy: LegacyPPO()}, true}, {Distill{KL: K1, Policy: GSPO{Low: 0.1, High: 0.1}}, false}} {
+	}{
+		{Distill{KL: K2}, true}, {Distill{KL: K1, Policy: LegacyPPO()}, true},
+		{Distill{KL: K1, Policy: GSPO{Low: 0.1, High: 0.1}}, false},
+	} {
 		if Local(c.loss) != c.local {
 			t.Errorf("%+v: local: %v", c.loss, !c.local)
 		}

@@ -85,8 +85,10 @@ func (m *Model) teacher() (*model.Config, error) {
 	if t.Vision == nil {
 		return t, nil
 	}
-	if own, its := m.cfg.Vision, t.Vision; own == nil || own.Patch != its.Patch || own.Merge != its.Merge || own.Temporal != its.Temporal {
-		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it divides pictures into other patches than the policy", ErrOption, dir)
+	if own, its := m.cfg.Vision, t.Vision; own == nil || own.Patch != its.Patch || own.Merge != its.Merge ||
+		own.Temporal != its.Temporal {
+		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: it divides pictures into other patches than the policy",
+			ErrOption, dir)
 	}
 	proc, err := processor.Load(dir)
 	if err != nil {

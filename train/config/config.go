@@ -349,9 +349,10 @@ func Default() Config {
 	adam := policy.DefaultOptimizer()
 	own := loss.DefaultOptions()
 	return Config{
-		Run:   RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
-		Env:   EnvConfig{Seed: 1_000_000},
-		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto", RolloutDType: "float32"},
+		Run: RunConfig{Waves: 1, MaxStaleness: 1, QueueOptions: defaultQueue()},
+		Env: EnvConfig{Seed: 1_000_000},
+		Model: ModelConfig{Backend: "auto", Nodes: 1, NodeTimeout: 600, Recompute: "nothing", CompileCache: "auto",
+			RolloutDType: "float32"},
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},

@@ -263,7 +263,8 @@ func random(r *rand.Rand) config.Config {
 	c.Env = config.EnvConfig{Name: "lake", Seed: 1 << 40, ValSeed: r.Int64N(1 << 30), Config: map[string]any{
 		"size": r.Uint64N(9), "p": r.Float64(), "desc": []any{"SF", "FG"}, "mode": []string{"on", "text", "1e5", "a: b"}[r.IntN(4)], "nested": map[string]any{"x": flip(), "none": nil},
 	}}
-	c.Model = config.ModelConfig{Backend: "go", Nodes: 1, NodeTimeout: 1 + r.IntN(99), BFloat16: flip(), RolloutDType: "float32", Recompute: "blocks", MicroTokens: r.IntN(9999), CacheTokens: r.IntN(9999)}
+	c.Model = config.ModelConfig{Backend: "go", Nodes: 1, NodeTimeout: 1 + r.IntN(99), BFloat16: flip(),
+		RolloutDType: "float32", Recompute: "blocks", MicroTokens: r.IntN(9999), CacheTokens: r.IntN(9999)}
 	c.Algorithm.Gamma, c.Algorithm.Lambda, c.Algorithm.TurnGamma = r.Float64(), r.Float64(), r.Float64()
 	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: r.ExpFloat64() * 1e-9, Target: r.ExpFloat64() + 1e-3, Horizon: 1e4}
 	c.Agent.Model.Path = fmt.Sprintf("/models/%d é \"x\"", r.IntN(9))

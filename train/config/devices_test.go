@@ -72,7 +72,8 @@ func TestOneNodeComputesTheSame(t *testing.T) {
 	one := c.OneNode()
 	require.NoError(t, one.Validate())
 	require.Empty(t, config.Differences(&c, &one))
-	require.Equal(t, config.ModelConfig{Backend: "auto", Recompute: "nothing", CompileCache: "auto", RolloutDType: "float32", Devices: 2, SameBytes: true, Nodes: 1, NodeTimeout: 600}, one.Model)
+	require.Equal(t, config.ModelConfig{Backend: "auto", Recompute: "nothing", CompileCache: "auto",
+		RolloutDType: "float32", Devices: 2, SameBytes: true, Nodes: 1, NodeTimeout: 600}, one.Model)
 	require.NoError(t, c.Override("model.part_per_device=true"))
 	one = c.OneNode()
 	require.Equal(t, []any{4, false}, []any{one.Model.Devices, one.Model.SameBytes}, "as many parts")

@@ -76,8 +76,10 @@ const (
 func (v *validator) addresses(key string, s *ServersConfig) {
 	for _, a := range s.Addresses {
 		u, err := url.Parse(a)
-		if err != nil || u.User != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
-			v.Say("{%s.addresses} has an entry that is not a URL such as http://host:8000 without credentials and query", key) // it may contain a secret
+		if err != nil || u.User != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+			u.RawQuery != "" || u.Fragment != "" {
+			v.Say("{%s.addresses} has an entry that is not a URL such as http://host:8000 without credentials and query",
+				key) // it may contain a secret
 		}
 	}
 }
@@ -92,11 +94,13 @@ func (v *validator) refEngine(c *Config, p loss.Policy) {
 		v.Say("{%s.addresses} has servers, but {actor_rollout_ref.ref.model.path} is %s: name only one of them", refKey, path)
 	}
 	if x := c.Agent.Rollout.Temperature; x != 1 {
-		v.Say("{%s.addresses} has servers, which score at temperature 1, but {actor_rollout_ref.rollout.temperature} is %v", refKey, x)
+		v.Say("{%s.addresses} has servers, which score at temperature 1, but {actor_rollout_ref.rollout.temperature} is %v",
+			refKey, x)
 	}
 	if by := loss.ChoiceOf(p).By; by != "" && by != loss.ByTeacher {
-		v.Say("{actor_rollout_ref.actor.policy_loss.distillation_mode} %s needs log-probs that the servers in {%s.addresses} "+
-			"do not return, must be sampled_token, forward_cross_entropy or reverse_kl", c.Agent.Actor.Loss.SDFTMode, refKey)
+		v.Say("{actor_rollout_ref.actor.policy_loss.distillation_mode} %s needs log-probs that the servers in "+
+			"{%s.addresses} do not return, must be sampled_token, forward_cross_entropy or reverse_kl",
+			c.Agent.Actor.Loss.SDFTMode, refKey)
 	}
 }
 

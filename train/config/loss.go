@@ -61,9 +61,10 @@ func (c *Config) roundedNote() *Note {
 	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass || c.Trainer.Stage == StageSFT {
 		return nil
 	}
-	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true, About: fmt.Sprintf("responses are written with weights "+
-		"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see the metrics "+
-		"rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
+	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true,
+		About: fmt.Sprintf("responses are written with weights "+
+			"in %s and learned from as if in float32: set algorithm.rollout_correction.rollout_is to token, and see "+
+			"the metrics rollout/kl and rollout/ratio_max", c.Model.RolloutDType)}
 }
 
 // rounded refuses rounded weights where they are not used.
@@ -72,9 +73,11 @@ func (v *validator) rounded(c *Config) {
 	switch t := c.Model.RolloutDType; {
 	case t == "float32":
 	case c.UsesEngine():
-		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t, engineKey)
+		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t,
+			engineKey)
 	case c.Model.BFloat16:
-		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, which computes with rounded weights anyway"+otherwise, t)
+		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, "+
+			"which computes with rounded weights anyway"+otherwise, t)
 	case c.Model.Backend == "cuda":
 		v.Say("{model.rollout_dtype} is %s, but {model.backend} is cuda, which has no kernels for it"+otherwise, t)
 	}

@@ -21,7 +21,8 @@ type PoolsConfig struct {
 // pools checks the pools of start states.
 func (v *validator) pools(p *PoolsConfig) {
 	if len(p.Weights) != len(p.Limits)+1 {
-		v.Say("{data.pools.weights} has %d numbers, must have one more than the %d of {data.pools.solve_rates}", len(p.Weights), len(p.Limits))
+		v.Say("{data.pools.weights} has %d numbers, must have one more than the %d of {data.pools.solve_rates}",
+			len(p.Weights), len(p.Limits))
 	}
 	for i, x := range p.Limits {
 		if !(x >= 0 && x < 1) || i > 0 && x <= p.Limits[i-1] {

@@ -21,7 +21,8 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 	require.Contains(t, c.Notes[0].String(),
 		"weights in int8 and learned from as if in float32: set algorithm.rollout_correction.rollout_is")
 	for _, corrected := range []string{
-		"algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.bypass_mode=true", "model.rollout_dtype=float32",
+		"algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.bypass_mode=true",
+		"model.rollout_dtype=float32",
 	} {
 		c, err := load("model.rollout_dtype=bfloat16", corrected)
 		require.NoError(t, err)

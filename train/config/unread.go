@@ -47,8 +47,10 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
 
 	noted = true
-	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy", "actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", refKey+".addresses")
-	when(c.ServesReference(), refKey+".addresses", "has servers, so that there is no reference policy in this process", "actor_rollout_ref.ref.fsdp_config.param_offload")
+	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy",
+		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", refKey+".addresses")
+	when(c.ServesReference(), refKey+".addresses", "has servers, so that there is no reference policy in this process",
+		"actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
 	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")

@@ -133,7 +133,8 @@ const (
 )
 
 // openFleet connects to servers whose model has the tokenizer of the policy.
-func openFleet(ctx context.Context, c *config.Config, key string, o engine.Options, log *slog.Logger) (*engine.Fleet, error) {
+func openFleet(ctx context.Context, c *config.Config, key string, o engine.Options,
+	log *slog.Logger) (*engine.Fleet, error) {
 	codec, err := engine.LoadCodec(c.Agent.Model.Path, c.Data.Template)
 	if err != nil {
 		return nil, fmt.Errorf("%w: actor_rollout_ref.model.path: %w", config.ErrConfig, err)

@@ -49,7 +49,8 @@ func (s *served) Score(j enginestub.Job, top int) (out enginestub.Scores, err er
 	}
 	out.LogProbs = got.Reference
 	for i := range n {
-		out.Top, out.TopLogProbs = append(out.Top, got.Chosen[i*top:][:top]), append(out.TopLogProbs, got.Teacher[i*top:][:top])
+		out.Top = append(out.Top, got.Chosen[i*top:][:top])
+		out.TopLogProbs = append(out.TopLogProbs, got.Teacher[i*top:][:top])
 	}
 	return out, nil
 }
@@ -138,15 +139,18 @@ func TestSettingsThatServersCannotTeachAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, run.ModelOptions(&c, nil).Reference, "there is none in this process")
 	for set, says := range map[string]string{
-		actor + "policy_loss.distillation_mode=topk_logits": "distillation_mode topk_logits needs log-probs that the servers in " + ref +
+		actor + "policy_loss.distillation_mode=topk_logits": "distillation_mode topk_logits needs log-probs that " +
+			"the servers in " + ref +
 			"engine.addresses do not return, must be sampled_token, forward_cross_entropy or reverse_kl",
 		actor + "policy_loss.distillation_mode=full_logits": "distillation_mode full_logits needs",
 		"actor_rollout_ref.rollout.temperature=0.7":         "score at temperature 1, but actor_rollout_ref.rollout.",
-		ref + "model.path=T":                                "engine.addresses has servers, but actor_rollout_ref.ref.model.path is T: name only one",
-		ref + "engine.name=xla":                             ref + "engine.name is \"xla\", must be one of",
-		ref + "engine.addresses=[h]":                        ref + "engine.addresses has an entry that is not a URL",
-		ref + "engine.attempts=0":                           ref + "engine.attempts is 0",
-		ref + "engine.addresses=[]":                         ref + "model.path is empty, so that the reference is the policy itself",
+		ref + "model.path=T": "engine.addresses has servers, " +
+			"but actor_rollout_ref.ref.model.path is T: name only one",
+		ref + "engine.name=xla":      ref + "engine.name is \"xla\", must be one of",
+		ref + "engine.addresses=[h]": ref + "engine.addresses has an entry that is not a URL",
+		ref + "engine.attempts=0":    ref + "engine.attempts is 0",
+		ref + "engine.addresses=[]": ref + "model.path is empty, " +
+			"so that the reference is the policy itself",
 	} {
 		_, err := config.Load("", append(base, set)...)
 		require.ErrorIs(t, err, config.ErrConfig, set)

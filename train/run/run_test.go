@@ -24,7 +24,8 @@ import (
 
 func TestModelsFollowTheConfiguration(t *testing.T) {
 	c := config.Default()
-	require.Equal(t, vlm.Options{Backend: "auto", Devices: vlm.AllDevices, Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic, CompileCache: vlm.CompileCacheAuto,
+	require.Equal(t, vlm.Options{Backend: "auto", Devices: vlm.AllDevices, Recompute: vlm.RecomputeNothing,
+		Critic: vlm.SeparateCritic, CompileCache: vlm.CompileCacheAuto,
 		RolloutDType: vlm.RolloutFloat32}, ModelOptions(&c, nil))
 	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
 		c = config.Default()

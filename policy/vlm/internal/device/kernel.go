@@ -151,8 +151,8 @@ func plainProduct(s *stablehlo.Statement) bool {
 // statement that computes one of its outputs, and without the others; nil if the
 // kernel does not match. Its inputs are replaced by their packed forms.
 func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packed packedForms) []*stablehlo.Statement {
-	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: packed.replace(values(k.In)), Outputs: values(k.Out),
-		Attributes: k.attributes()}
+	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: packed.replace(values(k.In)),
+		Outputs: values(k.Out), Attributes: k.attributes()}
 	setOp(call, "CustomCall")
 	out := make([]*stablehlo.Statement, 0, len(all))
 	at, made := 0, 0

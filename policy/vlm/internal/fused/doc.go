@@ -7,8 +7,8 @@
 // operations per block. These functions read weights sequentially at full memory
 // bandwidth and do all other arithmetic between two products at once.
 //
-// A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes them
-// some thousand tokens at a time, and keeps only sums.
+// A head's logits of 512 rows and 50,000 tokens are 100 MB, whose pages the system clears each time. Scores computes
+// them some thousand tokens at a time, and keeps only sums.
 //
 // They are written in C, compiled by cgo with the vector extensions that GCC and
 // Clang share, and registered with a plugin through PJRT's FFI extension; programs

@@ -6,9 +6,9 @@
 #include "dot.h"
 #include "team.h"
 
-// A product is cut into slabs of at most DEPTH terms of its sums, and at most SIDE rows and columns. Both sides of a slab
-// are packed into panels, in the order in which tiles read them. A tile is HEIGHT rows against WIDTH columns: its sums are
-// registers, the panel of columns stays in the first cache and BLOCK panels of rows in the second one.
+// A product is cut into slabs of at most DEPTH terms of its sums, and at most SIDE rows and columns. Both sides of a
+// slab are packed into panels, in the order in which tiles read them. A tile is HEIGHT rows against WIDTH columns: its
+// sums are registers, the panel of columns stays in the first cache and BLOCK panels of rows in the second one.
 enum { DEPTH = 288, SIDE = 3072, BLOCK = 16, ALIGN = 64 };
 
 #define AVX512 __attribute__((target("avx512f,fma")))
@@ -63,7 +63,8 @@ typedef struct {
 	int more; // add to y
 } job;
 
-// pack copies a panel of lines [count, k], of which entry (i, t) is at i·line + t·term, as [k, size]; what is missing is 0.
+// pack copies a panel of lines [count, k], of which entry (i, t) is at i·line + t·term, as [k, size]; what is missing
+// is 0.
 static void pack(const float *from, int64_t line, int64_t term, int64_t count, int64_t k, int64_t size, float *to) {
 	if (count < size)
 		memset(to, 0, k * size * sizeof *to);
@@ -84,11 +85,13 @@ static void pack_share(void *of, int64_t from, int64_t to) {
 	for (int64_t i = from; i < to; i++) {
 		if (i < j->above) {
 			int64_t at = i * j->height;
-			pack(j->a.at + at * j->a.row, j->a.row, j->a.column, least(j->height, j->m - at), j->k, j->height, j->left + at * j->k);
+			pack(j->a.at + at * j->a.row, j->a.row, j->a.column, least(j->height, j->m - at), j->k, j->height,
+				 j->left + at * j->k);
 			continue;
 		}
 		int64_t at = (i - j->above) * j->width;
-		pack(j->b.at + at * j->b.column, j->b.column, j->b.row, least(j->width, j->n - at), j->k, j->width, j->right + at * j->k);
+		pack(j->b.at + at * j->b.column, j->b.column, j->b.row, least(j->width, j->n - at), j->k, j->width,
+			 j->right + at * j->k);
 	}
 }
 

@@ -7,7 +7,8 @@
 #include "gemm.h"
 #include "team.h"
 
-// TOGETHER is how many tokens of the vocabulary have their logits computed at a time. It divides into the tiles of gemm.
+// TOGETHER is how many tokens of the vocabulary have their logits computed at a time. It divides into the tiles of
+// gemm.
 enum { TOGETHER = 1536 };
 
 // row is what is known of a row's logits so far: the greatest one, the sum of e^(z − top), that of z·e^(z − top), and

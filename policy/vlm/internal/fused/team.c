@@ -35,7 +35,8 @@ static struct {
 	pthread_mutex_t sleep;
 	pthread_cond_t wake, end;
 	_Atomic int asleep, waits; // helpers; the caller
-} team = {.taken = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
+} team = {.taken = PTHREAD_MUTEX_INITIALIZER, .sleep = PTHREAD_MUTEX_INITIALIZER,
+		 .wake = PTHREAD_COND_INITIALIZER, .end = PTHREAD_COND_INITIALIZER};
 
 static int open_shares(void) { return LEFT(atomic_load(&team.state)) > 0; }
 

@@ -18,8 +18,8 @@ import (
 func (n Programs) byLayer() bool { return len(n.states()) > 0 }
 
 // appendsByLayer reports whether contexts are read layer by layer: also where launching a program takes little of the
-// time. Then each number of pictures needs another embedding only, and the cache is extended in place. Decoding steps of
-// a small model would take a tenth longer.
+// time. Then each number of pictures needs another embedding only, and the cache is extended in place. Decoding steps
+// of a small model would take a tenth longer.
 func (n Programs) appendsByLayer() bool { return n.byLayer() || !n.Dev.Accelerator() }
 
 // only returns the programs of a model with one of the layers.

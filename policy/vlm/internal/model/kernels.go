@@ -40,13 +40,15 @@ func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOut
 	if dim(normed, 0) < fused.ScoreRows || normed.DType() != dtypes.Float32 || table.DType() != dtypes.Float32 {
 		return
 	}
-	*s = append(*s, device.Kernel{Name: fused.Scores, In: []*Node{normed, table, label, temperature}, Out: []*Node{o.LogProb, o.Entropy}})
+	*s = append(*s, device.Kernel{Name: fused.Scores, In: []*Node{normed, table, label, temperature},
+		Out: []*Node{o.LogProb, o.Entropy}})
 }
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
-	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
+	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil ||
+		!s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
 	has := int64(0)

@@ -208,8 +208,8 @@ func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
 	}
 }
 
-// A head's kernel gives the log-probs and entropies of the graph: for vocabularies of several slabs and those that vectors
-// do not divide, at any temperature. The same bits come again.
+// A head's kernel gives the log-probs and entropies of the graph: for vocabularies of several slabs and those that
+// vectors do not divide, at any temperature. The same bits come again.
 func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 	t.Parallel()
 	d := devicetest.Kernels(t)
@@ -224,7 +224,8 @@ func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 			at[i], target[i] = int32(i/2), int32(r.IntN(c.vocab))
 		}
 		in := []*device.Array{
-			r.normal(1, 0.3, c.hidden).put(t, d), r.normal(0, 1, c.vocab, c.hidden).put(t, d), r.normal(0, 1, c.rows, c.hidden).put(t, d),
+			r.normal(1, 0.3, c.hidden).put(t, d), r.normal(0, 1, c.vocab, c.hidden).put(t, d), r.normal(0, 1, c.rows,
+				c.hidden).put(t, d),
 			ints(at).put(t, d), ints(target).put(t, d), floats([]float64{c.temperature}, 1).put(t, d),
 		}
 		build := func(n []*Node) (out []*Node, use StepKernels) {

@@ -125,7 +125,8 @@ func TestPackedProductsMultiply(t *testing.T) {
 // Sizes are not those of panels and units.
 func TestPackedBlocksDoWhatTheGraphDoes(t *testing.T) {
 	d := devicetest.Kernels(t)
-	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 137, Eps: 1e-6, QKNorm: true, MLPBias: true, Causal: true,
+	b := &Block{Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 137, Eps: 1e-6, QKNorm: true, MLPBias: true,
+		Causal:  true,
 		Compute: dtypes.Float32}
 	for _, to := range []dtypes.DType{dtypes.BFloat16, dtypes.Int8} {
 		for _, rows := range []int{1, 3, 20} {

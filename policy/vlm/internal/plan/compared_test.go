@@ -15,7 +15,8 @@ import (
 // TestEvaluationAllocatesWhatThePlanSays, for the whole vocabulary; the other columns are a hundredth.
 func TestEvaluationAllocatesWhatThePlanSays(t *testing.T) {
 	const n, k = 64, 4096
-	o := policy.Objective{Policy: loss.Distill{Over: loss.Divergence{Form: loss.Whole, Choice: loss.Choice{By: loss.WholeVocabulary}}}}
+	o := policy.Objective{Policy: loss.Distill{Over: loss.Divergence{Form: loss.Whole,
+		Choice: loss.Choice{By: loss.WholeVocabulary}}}}
 	column := func(n int) []float32 { return slices.Repeat([]float32{-8}, n) }
 	b := &policy.Batch{
 		Rows: policy.Rows{Offsets: []int{0, n}, Tokens: make([]int32, n)}, Weight: column(n), OldLogProbs: column(n),

@@ -65,7 +65,8 @@ type Memory struct {
 	apart    bool // it is not
 }
 
-// Host returns what the process needs: the peak, or on accelerators Compared, as nothing else of it grows with the work.
+// Host returns what the process needs: the peak, or on accelerators Compared, as nothing else of it grows with the
+// work.
 func (p Memory) Host() int64 {
 	if p.apart {
 		return p.Compared
@@ -79,13 +80,16 @@ func (p Memory) Peak() int64 {
 	if p.apart {
 		compared = 0
 	}
-	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + compared + max(p.Caches, p.Gradients+p.Activations+p.Logits)
+	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + compared +
+		max(p.Caches, p.Gradients+p.Activations+p.Logits)
 }
 
 // String returns the peak and its parts in megabytes.
 func (p Memory) String() string {
-	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, compared log-probs %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
-		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program), Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches),
+	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, "+
+		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
+		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments),
+		Megabytes(p.Program), Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches),
 		Megabytes(p.Gradients), Megabytes(p.Activations), Megabytes(p.Logits))
 }
 
@@ -95,7 +99,8 @@ var _ slog.LogValuer = Memory{}
 func (p Memory) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, Megabytes(n)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots), mb("moments", p.Moments), mb("gradients", p.Gradients),
-		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
+		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches),
+		mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
 }
 
 func Megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }

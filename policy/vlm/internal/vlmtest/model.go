@@ -159,7 +159,8 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	if err != nil {
 		return err
 	}
-	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall, SharePrefix: o.SharePrefix, Leaves: parts,
+	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall,
+		SharePrefix: o.SharePrefix, Leaves: parts,
 		Sharded: m.Sets.Sharded}
 	var w []*generate.Weights
 	for _, r := range m.Sets.Actor.Replicas {
