@@ -46,7 +46,7 @@ func (m *Model) checkRolloutDType() error {
 		return fmt.Errorf("vlm: %w: RolloutDType is %q, must be %q on %s: only a CPU has kernels for packed weights "+
 			"(BFloat16 rounds them on a GPU)",
 			ErrOption, t, RolloutFloat32, m.dev.Name())
-	case !fused.Registered():
+	case m.dev.PureGo() || !fused.Registered():
 		m.opts.Log.Warn("decoding without kernels unpacks all weights for every token and is slower than with float32",
 			"rollout_dtype", t, "backend", m.dev.Name())
 	}
