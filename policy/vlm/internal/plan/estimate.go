@@ -60,13 +60,11 @@ type Memory struct {
 	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
 	// 0 on accelerators.
 	Heap int64
-	// Compared is the Go memory of Workload.Compared. On accelerators it is not part of the peak, which is theirs.
-	Compared int64
-	apart    bool // it is not
+	Compared int64 // Go memory of Workload.Compared; on accelerators not part of the peak, which is theirs
+	apart    bool  // it is not
 }
 
-// Host returns what the process needs: the peak, or on accelerators Compared, as nothing else of it grows with the
-// work.
+// Host returns what the process needs: the peak, or on accelerators Compared: nothing else grows with the work.
 func (p Memory) Host() int64 {
 	if p.apart {
 		return p.Compared
@@ -88,9 +86,9 @@ func (p Memory) Peak() int64 {
 func (p Memory) String() string {
 	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, "+
 		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
-		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments),
-		Megabytes(p.Program), Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches),
-		Megabytes(p.Gradients), Megabytes(p.Activations), Megabytes(p.Logits))
+		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program),
+		Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches), Megabytes(p.Gradients), Megabytes(p.Activations),
+		Megabytes(p.Logits))
 }
 
 var _ slog.LogValuer = Memory{}
@@ -98,9 +96,9 @@ var _ slog.LogValuer = Memory{}
 // LogValue implements slog.LogValuer: megabytes.
 func (p Memory) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, Megabytes(n)) }
-	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots), mb("moments", p.Moments), mb("gradients", p.Gradients),
-		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches),
-		mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
+	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots),
+		mb("moments", p.Moments), mb("gradients", p.Gradients), mb("activations", p.Activations), mb("logits", p.Logits),
+		mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
 }
 
 func Megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }
