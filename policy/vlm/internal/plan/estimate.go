@@ -59,7 +59,7 @@ type Memory struct {
 	Program   int64 // code, compiler, executables, gaps between buffers; 0 on accelerators
 	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
 	// 0 on accelerators.
-	Heap int64
+	Heap     int64
 	Compared int64 // Go memory of Workload.Compared; on accelerators not part of the peak, which is theirs
 	apart    bool  // it is not
 }
