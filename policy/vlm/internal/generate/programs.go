@@ -179,7 +179,8 @@ func byRow(condition, x *Node) *Node {
 
 // Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
 // its position, the number of tokens of the response, the forced next token or −1, the
-// recent slot to write, which is the same for all rows, and 1 for unfinished rows, else 0.
+// recent slot to write, which is the same for all rows, unless they are several positions of each row of the cache, and 1
+// for unfinished rows, else 0.
 const (
 	nowToken = iota
 	nowPosition
@@ -252,10 +253,17 @@ func (n Programs) stepInputs(in []*Node) *stepIn {
 func (p *stepIn) readCache(a *net.Args) {
 	p.cache = &cacheIn{net: p.net}
 	p.cache.readCache(a)
+	if p.rows() > p.lines() {
+		p.cache.at = p.column(nowSlot)
+		return
+	}
 	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
 }
 
 func (p *stepIn) rows() int { return p.now.Shape().Dimensions[0] }
+
+// lines is the number of rows of the cache. If it is smaller than rows, these are several positions of each of them.
+func (p *stepIn) lines() int { return p.cache.prefix[0].Shape().Dimensions[0] }
 
 func (p *stepIn) column(k int) *Node {
 	return Reshape(Slice(p.now, AxisRange(), AxisRange(k, k+1)), p.rows())
@@ -271,6 +279,9 @@ func (p *stepIn) positions() *Node {
 func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
 	p.unpack(&kernels)
+	if p.rows() > p.lines() {
+		kernels.Like(p.lines())
+	}
 	pos, count, forced := p.positions(), p.column(nowCount), p.column(nowForced)
 	if index != nil {
 		pos, count = Add(pos, index), Add(count, index)
