@@ -134,7 +134,8 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
-// at most, with drafts the tokens of a conversation that a pass of decoding made on average, and, with several devices or nodes, the part of the last update's time that they spent on
+// at most, with drafts the mean number of tokens that a pass of decoding made of a conversation, and,
+// with several devices or nodes, the part of the last update's time that they spent on
 // exchanging gradients and weights. Nodes also report what this one sent for the last update, and the
 // part of its time in which this one waited until others had computed their parts.
 func (m *Model) Gauges() map[string]float64 {

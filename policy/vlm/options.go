@@ -167,10 +167,10 @@ type Options struct {
 	// and copies their keys, values and states. Pictures and what follows them are not shared. Last bits of log-probs
 	// may differ from those without it; the same calls give the same bytes.
 	SharePrefix bool
-	// DraftTokens is the number of tokens, up to 7, that are guessed after the next one of each conversation, where up to
-	// four decode together: those that followed the last tokens before, in the conversation or in other responses.
-	// One pass computes them all, and right guesses save passes. Results have the same bytes. It needs a CPU
-	// with kernels, float32, and a model without states.
+	// DraftTokens is the number of tokens, up to 3, that are guessed after the next one of a conversation that decodes
+	// alone, and of which two that decode together have one: those that followed the last tokens before, in the
+	// conversation or in other responses. One pass computes them all, and right guesses save passes. Results have the
+	// same bytes. It needs a CPU with kernels, float32, and a model without states.
 	DraftTokens int
 	// Seed is the random seed of new weights.
 	Seed uint64

@@ -18,7 +18,8 @@ enum { MANY = 8 };
 static int64_t grain(int64_t in) { return in < GRAIN ? GRAIN / in : 1; }
 
 // multiply is dot_rows for a weight.
-static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld, int64_t as) {
+static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+                     int64_t as) {
 	if (w->type == TYPE_F32)
 		dot_rows(w->data, w->in, from, to, x, n, y, ld, as);
 	else

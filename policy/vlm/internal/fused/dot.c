@@ -47,8 +47,8 @@ TILE(many2x4, 2, 4, 1)
 enum { AHEAD = 4 };
 
 // few is for up to two rows of x, or what has their bits. Nothing is called for: one stream of w after the
-// other is what the processor foresees by itself. Where vectors do not fill a sum, the compiler may round its end otherwise
-// in another tile.
+// other is what the processor foresees by itself. Where vectors do not fill a sum, the compiler may round its end
+// otherwise in another tile.
 SIMD static void few(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
                      int64_t as) {
 	int64_t most = in % 32 ? as : 3;

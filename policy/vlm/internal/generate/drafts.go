@@ -23,7 +23,7 @@ import (
 
 // Limits of drafts.
 const (
-	maxPositions = 8    // of all rows in a pass: more take as much longer as they can gain
+	maxPositions = 4    // of all rows in a pass: more take as much longer as they can gain
 	longestGram  = 4    // tokens that are compared before a guess
 	shortestGram = 2    // that must be equal
 	maxHeard     = 4096 // tokens of other conversations that are searched
@@ -43,8 +43,8 @@ func CheckDraftTokens(n int) error {
 	return nil
 }
 
-// CheckDrafts refuses drafts where a pass of several positions may have other bits than one position, or where it cannot be
-// cut back.
+// CheckDrafts refuses drafts where a pass of several positions may have other bits than one position, or where it cannot
+// be cut back.
 func CheckDrafts(tokens int, n *net.Net) error {
 	refuse := func(why string) error {
 		return fmt.Errorf("vlm: %w: DraftTokens is %d, must be 0 %s", backend.ErrOption, tokens, why)
@@ -85,9 +85,9 @@ func (g *Generator) learnFrom(calls []*Call) {
 	}
 }
 
-// Guess returns up to most tokens that follow the longest of the last tokens of text, at its last place in text itself or
-// else in others.
-func Guess(text, others []int32, most int) []int32 {
+// guess returns up to most tokens that follow the longest of the last tokens of text, at its last place in text itself
+// or else in others.
+func guess(text, others []int32, most int) []int32 {
 	if most < 1 {
 		return nil
 	}
@@ -117,7 +117,8 @@ func (f *DecodeBatch) positions() int {
 // ready reports whether all unfinished rows have tokens ahead.
 func (f *DecodeBatch) ready() bool {
 	rows := f.unfinished()
-	return f.ahead != nil && len(rows) > 0 && !slices.ContainsFunc(rows, func(row int) bool { return len(f.ahead[row]) == 0 })
+	behind := func(row int) bool { return len(f.ahead[row]) == 0 }
+	return f.ahead != nil && len(rows) > 0 && !slices.ContainsFunc(rows, behind)
 }
 
 // drafts returns the guesses of the next pass by row, nil for rows that it does not compute, or nil if it should have
@@ -139,7 +140,7 @@ func (f *DecodeBatch) drafts() [][]int32 {
 			for _, s := range f.ahead[row] {
 				text = append(text[:len(text):len(text)], s.id)
 			}
-			out[row] = append([]int32{}, Guess(text, f.call.heard, n-1)...)
+			out[row] = append([]int32{}, guess(text, f.call.heard, n-1)...)
 			guessed += min(1, len(out[row]))
 		}
 	}
@@ -216,8 +217,8 @@ func (f *DecodeBatch) addAhead(done func() bool) {
 	}
 }
 
-// draftInputs are the inputs of a pass with each positions of a row, one behind the other. Those without a token write no
-// slot.
+// draftInputs are the inputs of a pass with each positions of a row, one behind the other. Those without a token write
+// no slot.
 func (f *DecodeBatch) draftInputs(own *net.Scope, drafts [][]int32, each int) ([]*device.Array, error) {
 	n := each * len(f.Rows)
 	now, allow := make([]int32, n*nowColumns), make([]bool, 0, n*f.RecentLen)

@@ -239,7 +239,8 @@ func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 			one.at = []int32{int32(7 + i)}
 			out := one.run(t, d, one.kernel(t, d), 1)[0]
 			for row := range rows {
-				require.Equal(t, out[0][row*b.Hidden:(row+1)*b.Hidden], got[0][(row*each+i)*b.Hidden:][:b.Hidden], "%d rows, token %d", rows, i)
+				want := out[0][row*b.Hidden : (row+1)*b.Hidden]
+				require.Equal(t, want, got[0][(row*each+i)*b.Hidden:][:b.Hidden], "%d rows, token %d", rows, i)
 			}
 			for k := range 2 {
 				for j, x := range out[1+k] {
