@@ -2,7 +2,6 @@ package loss
 
 import (
 	"encoding/json"
-	"math"
 	"testing"
 
 	"vagen/internal/golden"
@@ -181,48 +180,4 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var grad padded
 	golden.Need(t, c.Expected, "grad_log_prob", &grad)
 	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
-}
-
-// The presets record whole steps; here only their losses are checked, with the
-// recorded advantages, returns and masks as inputs.
-func TestLossesOfThePresetsAgreeWithVAGEN(t *testing.T) {
-	eachCase(t, "algorithms/presets.json", presetCase[float64], presetCase[float32])
-}
-
-func presetCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	expected := func(name string) padded {
-		var p padded
-		golden.Need(t, c.Expected, name, &p)
-		return p
-	}
-	clip := number(t, c.Params, "clip_ratio")
-	mask := expected("actor_mask")
-	var got Result
-	err := Eval(&got, PPO{Low: clip, High: clip}, Aggregation{}, &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb:    column[T](t, c, "log_prob"),
-		OldLogProb: column[T](t, c, "old_log_probs"),
-		Advantage:  flat[T](expected("advantages")),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "pg_loss", got.Loss, number(t, c.Expected, "pg_loss"), c.Tolerance)
-	tally.Float(t, "pg_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "pg_clipfrac"), c.Tolerance)
-	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
-
-	if want := optional(t, c.Expected, "vf_loss", math.NaN()); !math.IsNaN(want) {
-		mask := expected("critic_mask")
-		var v ValueResult
-		err := EvalValue(&v, Value{Clip: number(t, c.Params, "cliprange_value")}, Aggregation{}, &ValueBatch[T]{
-			Offsets: mask.offsets(), Mask: mask.mask(),
-			Value: column[T](t, c, "vpreds"), OldValue: column[T](t, c, "values"),
-			Return: flat[T](expected("returns")),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tally.Float(t, "vf_loss", v.Loss, want, c.Tolerance)
-		tally.Float(t, "vf_clipfrac", v.Metrics.ClipFraction, number(t, c.Expected, "vf_clipfrac"), c.Tolerance)
-	}
 }
