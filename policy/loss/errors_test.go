@@ -124,26 +124,6 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnActorNamesTheColumnsItsTermsNeed(t *testing.T) {
-	for name, c := range map[string]struct {
-		actor Actor
-		want  error
-	}{
-		"no policy":       {Actor{}, ErrSetting},
-		"no reference":    {Actor{Policy: LegacyPPO(), KL: K1, KLCoef: 1}, ErrMissing},
-		"no entropy":      {Actor{Policy: LegacyPPO(), EntropyCoef: 0.1}, ErrMissing},
-		"unknown KL":      {Actor{Policy: LegacyPPO(), KL: "full"}, ErrUnknown},
-		"negative KL":     {Actor{Policy: LegacyPPO(), KLCoef: -1}, ErrSetting},
-		"NaN entropy":     {Actor{Policy: LegacyPPO(), EntropyCoef: math.NaN()}, ErrSetting},
-		"nothing missing": {Actor{Policy: LegacyPPO()}, nil},
-	} {
-		var r ActorResult
-		if err := EvalActor(&r, c.actor, valid()); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
-	}
-}
-
 func TestBadLogitsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		l    Logits[float32]
@@ -164,43 +144,5 @@ func TestBadLogitsAreRefused(t *testing.T) {
 	ok := Logits[float32]{Values: make([]float32, 2), Vocab: 2, Labels: []int32{0}, Temperature: 1}
 	if _, err := ok.Backward(nil, &Softmax{}, nil, nil); !errors.Is(err, ErrLength) {
 		t.Errorf("backward before forward: got %v", err)
-	}
-}
-
-func TestValueLossChecksWhatItReads(t *testing.T) {
-	batch := func() *ValueBatch[float32] {
-		return &ValueBatch[float32]{
-			Offsets: []int{0, 2}, Mask: []bool{true, true}, ValueMask: []bool{true, false},
-			Value: []float32{1, 2}, OldValue: []float32{1, 2}, Return: []float32{0.5, float32(math.NaN())},
-		}
-	}
-	var r ValueResult
-	if err := EvalValue(&r, DefaultValue(), Aggregation{}, batch()); err != nil {
-		t.Fatalf("the value mask hides the NaN, but got %v", err)
-	}
-	near(t, "loss", r.Loss, 0.125, 1e-12)
-	if r.Grad[1] != 0 || r.Metrics.Tokens != 1 {
-		t.Errorf("masked position has gradient %v; %d tokens counted", r.Grad[1], r.Metrics.Tokens)
-	}
-	for name, c := range map[string]struct {
-		spoil func(*ValueBatch[float32]) Value
-		want  error
-	}{
-		"NaN return": {func(b *ValueBatch[float32]) Value { b.ValueMask = nil; return DefaultValue() }, ErrNotFinite},
-		"no old":     {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return DefaultValue() }, ErrMissing},
-		"mask":       {func(b *ValueBatch[float32]) Value { b.ValueMask = b.ValueMask[:1]; return DefaultValue() }, ErrLength},
-		"clip":       {func(*ValueBatch[float32]) Value { return Value{Clip: -1} }, ErrSetting},
-		"free clip":  {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return Value{Clip: math.Inf(1)} }, nil},
-	} {
-		b := batch()
-		v := c.spoil(b)
-		if err := EvalValue(&r, v, Aggregation{}, b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
-	}
-	b := batch()
-	clear(b.ValueMask)
-	if err := EvalValue(&r, DefaultValue(), Aggregation{}, b); err != nil || !r.Empty || r.Loss != 0 || r.Metrics != (ValueMetrics{}) {
-		t.Errorf("no counted position: %v, %+v", err, r)
 	}
 }

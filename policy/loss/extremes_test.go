@@ -79,37 +79,12 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 
 func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 	// v = 1 and its clipped value 0 are equally far from the return ½.
-	b := &ValueBatch[float64]{Offsets: []int{0, 1}, Mask: []bool{true}, Value: []float64{1}, OldValue: []float64{0}, Return: []float64{0.5}}
-	var r ValueResult
-	if err := EvalValue(&r, Value{Clip: 0}, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "gradient", r.Grad[0], 0.25, 0) // ½·(0.5 + 0)
+	_, slope, _ := Value{Clip: 0}.Of(1, 0, 0.5)
+	near(t, "gradient", slope, 0.25, 0) // ½·(0.5 + 0)
 	// The dual clip meets the ratio at exactly 2.
 	d := one(math.Log(2), -1)
 	if ratio := math.Exp(d.LogProb[0] - d.OldLogProb[0]); ratio == 2 {
 		near(t, "gradient", mustEval(t, PPO{Low: 0.2, High: 0.2, Dual: 2}, Aggregation{}, d).Grad[0], 1, 1e-12)
-	}
-}
-
-func TestPlainValueLossIsTwiceTheHalvedOne(t *testing.T) {
-	b := &ValueBatch[float64]{
-		Offsets: []int{0, 2}, Mask: []bool{true, true},
-		Value: []float64{1, -2}, OldValue: []float64{1, -2}, Return: []float64{0, 1},
-	}
-	var half, plain ValueResult
-	if err := EvalValue(&half, DefaultValue(), Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	if err := EvalValue(&plain, Value{Clip: math.Inf(1), Plain: true}, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "plain", plain.Loss, (1.0+9)/2, 1e-12)
-	near(t, "halved", half.Loss, plain.Loss/2, 1e-12)
-	near(t, "gradient", plain.Grad[1], -3, 1e-12)
-	want := ValueMetrics{Tokens: 2, ValueMean: -0.5, ReturnMean: 0.5, AbsError: 2}
-	if plain.Metrics != want {
-		t.Errorf("metrics %+v, want %+v", plain.Metrics, want)
 	}
 }
 
@@ -137,7 +112,7 @@ func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
 	b := &Batch[float64]{Offsets: []int{0, 600}}
 	for i := range 600 {
 		x := float64(i*7%3) - 1 // −1, 0, 1: covariances 1, 0, 1, with 400 equal ones
-		b.add(true, x-3, x-3.5, x, 1, 0, 0, 0)
+		b.add(true, x-3, x-3.5, x, 1, 0, 0)
 	}
 	got := mustEval(t, KLCov{Ratio: 0.25, Coef: 1}, Aggregation{}, b)
 	free := mustEval(t, KLCov{Ratio: 0.25, Coef: 0}, Aggregation{}, b)

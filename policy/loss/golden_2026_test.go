@@ -6,8 +6,8 @@ import (
 	"vagen/internal/golden"
 )
 
-// batch2026 reads a case of the files of 2026: one advantage per token, or one per row.
-func batch2026[T Float](t *testing.T, c golden.Case, old string) *Batch[T] {
+// responses reads the batch of a case: with one advantage per token, one per row, or none.
+func responses[T Float](t *testing.T, c golden.Case, old string) *Batch[T] {
 	t.Helper()
 	mask := input(t, c, "response_mask")
 	b := &Batch[T]{
@@ -15,7 +15,7 @@ func batch2026[T Float](t *testing.T, c golden.Case, old string) *Batch[T] {
 		LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, old),
 	}
 	if _, ok := c.Inputs["row_advantages"]; !ok {
-		b.Advantage = column[T](t, c, "advantages")
+		b.Advantage = sampled[T](t, c, "advantages")
 		return b
 	}
 	var rows []float64
@@ -59,10 +59,8 @@ func sumOf[T Float](t *testing.T, p Policy, b *Batch[T]) *Result {
 // verl2026 compares a loss in verl's aggregation.
 func verl2026[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy) *Result {
 	t.Helper()
-	b := batch2026[T](t, c, "old_log_prob")
-	if _, ok := c.Inputs["rollout_is_weights"]; ok {
-		b.Weight = column[T](t, c, "rollout_is_weights")
-	}
+	b := responses[T](t, c, "old_log_prob")
+	b.Weight = sampled[T](t, c, "rollout_is_weights")
 	got := verlEval(t, tally, c, p, b)
 	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
 	return got
@@ -136,10 +134,6 @@ func (a verlSum) weights(offsets []int, mask []bool) ([]float64, float64, error)
 	return w, factor * a.scale, err
 }
 
-func TestDPPOAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms_2026/dppo_verl.json", verlDPPO[float64], verlDPPO[float32])
-}
-
 func verlDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var mode string
 	golden.Need(t, c.Params, "loss_mode", &mode)
@@ -155,16 +149,8 @@ func verlDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	tally.Float(t, "pg_clipfrac_lower", got.Metrics.ClipFractionLower, number(t, c.Expected, "pg_clipfrac_lower"), c.Tolerance)
 }
 
-func TestDROAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms_2026/dro.json", verlDRO[float64], verlDRO[float32])
-}
-
 func verlDRO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	verl2026[T](t, tally, c, DRO{number(t, c.Params, "dro_beta")})
-}
-
-func TestDPPOAgreesWithPrimeRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/dppo_prime.json", primeDPPO[float64], primeDPPO[float32])
 }
 
 func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -176,7 +162,7 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	} else {
 		p.Low, p.High = number(t, c.Params, "dppo_mask_low"), number(t, c.Params, "dppo_mask_high")
 	}
-	b := batch2026[T](t, c, "inference_log_prob")
+	b := responses[T](t, c, "inference_log_prob")
 	if _, ok := c.Inputs["rl_weights"]; ok {
 		b.Weight = column[T](t, c, "rl_weights")
 		for i, w := range b.Weight {
@@ -186,16 +172,12 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "rl_scale"))
 }
 
-func TestVESPOAgreesWithTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/vespo.json", trlVESPO[float64], trlVESPO[float32])
-}
-
 func trlVESPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p := VESPO{
 		KPos: number(t, c.Params, "vespo_k_pos"), LambdaPos: number(t, c.Params, "vespo_lambda_pos"),
 		KNeg: number(t, c.Params, "vespo_k_neg"), LambdaNeg: number(t, c.Params, "vespo_lambda_neg"),
 	}
-	b := batch2026[T](t, c, "old_log_prob")
+	b := responses[T](t, c, "old_log_prob")
 	if _, ok := c.Inputs["importance_sampling_ratio"]; ok {
 		b.Weight = rowWeights[T](b, input(t, c, "importance_sampling_ratio"))
 	}
@@ -226,17 +208,12 @@ func rowWeights[T Float](b *Batch[T], recorded padded) []T {
 	return out
 }
 
-func TestLUSPOAgreesWithTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/luspo.json", trlLUSPO[float64], trlLUSPO[float32])
-}
-
 func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var level string
 	golden.Need(t, c.Params, "importance_sampling_level", &level)
-	a := Actor{Aggregation: Aggregation{Mode: SeqMeanTokenSum}, KLCoef: number(t, c.Params, "beta")}
+	a, coef := Aggregation{Mode: SeqMeanTokenSum}, number(t, c.Params, "beta")
 	low, high, delta := number(t, c.Params, "epsilon"), number(t, c.Params, "epsilon_high"), optional(t, c.Params, "delta", 0)
-	b := batch2026[T](t, c, "old_log_prob")
-	a.Policy = LUSPO{Low: low, High: high, Delta: delta}
+	b := responses[T](t, c, "old_log_prob")
 	rows := b.Rows()
 	if level == "token" { // as if each token were a row
 		b.Offsets = nil
@@ -244,18 +221,18 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 			b.Offsets = append(b.Offsets, i)
 		}
 	}
-	if a.KLCoef != 0 {
+	var got Result
+	if err := Eval(&got, LUSPO{Low: low, High: high, Delta: delta}, a, b); err != nil {
+		t.Fatal(err)
+	}
+	if coef != 0 {
 		corrected := true
 		if golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected); corrected {
 			t.Fatalf("%s: use_bias_correction_kl: a KL term that is multiplied by the ratio is not offered", c.Name)
 		}
-		a.KL, b.Ref = K3, column[T](t, c, "ref_log_prob")
-	}
-	var r ActorResult
-	if err := EvalActor(&r, a, b); err != nil {
-		t.Fatal(err)
+		b.Ref = column[T](t, c, "ref_log_prob")
+		addKL(t, &got, K3, coef, a, b)
 	}
 	_, full := count(b.Offsets, b.Mask)
-	got := &Result{Loss: r.Loss, Grad: r.GradLogProb}
-	compare2026(t, tally, c, got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
+	compare2026(t, tally, c, &got, float64(rows)/max(1, float64(full))*number(t, c.Params, "gradient_accumulation_steps"))
 }

@@ -115,10 +115,6 @@ func (x *compared) compare(t *testing.T, tally *golden.Tally, c golden.Case, p P
 // equalWeights gives all tokens a weight.
 func equalWeights(n int, w float64) []float64 { return slices.Repeat([]float64{w}, n) }
 
-func TestTopKDistillationAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms_2026/opd_topk_verl.json", verlTopK, verlTopK)
-}
-
 func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 	x := logitsOf(t, c, 1)
 	var ids [][][]int
@@ -185,10 +181,6 @@ func expected(t *testing.T, c golden.Case, name string) (out padded) {
 	return out
 }
 
-func TestVocabularyDistillationAgreesWithTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/distillation_trl.json", gkd, gkd)
-}
-
 func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
 	temperature := optional(t, c.Params, "temperature", 1)
 	x := logitsOf(t, c, temperature)
@@ -205,10 +197,6 @@ func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
 		}
 	}
 	tally.Float(t, "entropy_sum", entropy, number(t, c.Expected, "entropy_sum"), c.Tolerance)
-}
-
-func TestSelfDistillationAgreesWithTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/sdft_trl.json", sdftTRL, sdftTRL)
 }
 
 func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -259,10 +247,6 @@ func sdftTRL(t *testing.T, tally *golden.Tally, c golden.Case) {
 		return
 	}
 	got.compare(t, tally, c, p, weights, 1)
-}
-
-func TestSelfDistillationAgreesWithTinker(t *testing.T) {
-	eachCase(t, "algorithms_2026/sdft_tinker.json", sdftTinker, sdftTinker)
 }
 
 func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {

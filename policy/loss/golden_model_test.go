@@ -44,10 +44,6 @@ func wantCube(t *testing.T, c golden.Case, name string) []float64 {
 	return values
 }
 
-func TestEntropyAndLogProbAgreeWithTheForkOfVerl(t *testing.T) {
-	eachCase(t, "algorithms/entropy_logprob.json", entropyCase[float64], entropyCase[float32])
-}
-
 func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	l := logits[T](t, c)
 	mask := input(t, c, "eos_mask")
@@ -78,10 +74,6 @@ func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Floats(t, tally, "grad_sum_masked_log_probs_logits", grad, wantCube(t, c, "grad_sum_masked_log_probs_logits"), c.Tolerance)
 }
 
-func TestActorLossAgreesWithTheForkOfVerl(t *testing.T) {
-	eachCase(t, "algorithms/actor_loss.json", actorCase[float64], actorCase[float32])
-}
-
 func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var useKL bool
 	var kind string
@@ -89,53 +81,72 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Need(t, c.Params, "use_kl_loss", &useKL)
 	golden.Need(t, c.Params, "kl_loss_type", &kind)
 	golden.Need(t, c.Params, "gradient_accumulation", &accumulation)
-	clip := number(t, c.Params, "clip_ratio")
-	actor := Actor{
-		Policy:      PPO{Low: clip, High: clip},
-		Aggregation: Aggregation{Norm: Norm{Accumulation: accumulation}},
-		EntropyCoef: number(t, c.Params, "entropy_coeff"),
-		KLCoef:      number(t, c.Params, "kl_loss_coef"),
-	}
-	if useKL {
-		actor.KL = KL(kind)
-	}
-
 	l := logits[T](t, c)
 	var s Softmax
 	if err := l.Forward(&s); err != nil {
 		t.Fatal(err)
 	}
 	mask := input(t, c, "response_mask")
-	var got ActorResult
-	err := EvalActor(&got, actor, &Batch[float64]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb: s.LogProb, Entropy: s.Entropy,
+	b := &Batch[float64]{
+		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: s.LogProb,
 		OldLogProb: column[float64](t, c, "old_log_prob"),
 		Ref:        column[float64](t, c, "ref_log_prob"),
 		Advantage:  column[float64](t, c, "advantages"),
-	})
+	}
+	a, clip := Aggregation{Norm: Norm{Accumulation: accumulation}}, number(t, c.Params, "clip_ratio")
+	var got Result
+	if err := Eval(&got, PPO{Low: clip, High: clip}, a, b); err != nil {
+		t.Fatal(err)
+	}
+	parts, want := float64(accumulation), func(name string) float64 { return number(t, c.Expected, name) }
+	if useKL {
+		kl := addKL(t, &got, KL(kind), number(t, c.Params, "kl_loss_coef"), a, b)
+		tally.Float(t, "kl_loss", kl*parts, want("kl_loss"), c.Tolerance)
+	}
+	entropy, gradEntropy, err := Aggregate(nil, a, b.Offsets, b.Mask, s.Entropy)
 	if err != nil {
 		t.Fatal(err)
 	}
+	coef := number(t, c.Params, "entropy_coeff")
+	for i := range gradEntropy {
+		gradEntropy[i] *= -coef
+	}
+	whole := got.Loss - coef*entropy
 	for name, v := range map[string]float64{
-		"pg_loss": got.Policy, "entropy_loss": got.Entropy, "kl_loss": got.KL,
-		"policy_loss": got.Term, "loss": got.Loss,
+		"pg_loss": got.Term, "entropy_loss": entropy * parts, "policy_loss": whole * parts, "loss": whole,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
-		if name == "kl_loss" && !useKL {
-			continue
-		}
-		tally.Float(t, name, v, number(t, c.Expected, name), c.Tolerance)
+		tally.Float(t, name, v, want(name), c.Tolerance)
 	}
-	grad, err := l.Backward(nil, &s, got.GradLogProb, got.GradEntropy)
+	grad, err := l.Backward(nil, &s, got.Grad, gradEntropy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden.Floats(t, tally, "grad_logits", grad, wantCube(t, c, "grad_logits"), c.Tolerance)
 }
 
-func TestTurnLossesAgreeWithVAGEN(t *testing.T) {
-	eachCase(t, "algorithms_next/turn_losses.json", turnCase[float64], turnCase[float32])
+// addKL adds a KL term to a policy loss and returns it without its coefficient.
+func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation, b *Batch[T]) float64 {
+	t.Helper()
+	value, slope := make([]float64, len(b.Mask)), make([]float64, len(b.Mask))
+	for i, m := range b.Mask {
+		var err error
+		if !m {
+			continue
+		}
+		if value[i], slope[i], err = kl.Of(float64(b.LogProb[i]), float64(b.Ref[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, grad, err := Aggregate(nil, a, b.Offsets, b.Mask, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Loss += coef * sum
+	for i, g := range grad {
+		r.Grad[i] += coef * g * slope[i]
+	}
+	return sum
 }
 
 func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -153,19 +164,11 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		Rows:    int(optional(t, c.Params, "global_batch_size", 0)),
 		Workers: int(optional(t, c.Params, "dp_size", 0)),
 	}}
-	mask := input(t, c, "response_mask")
-	b := &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb:    column[T](t, c, "log_prob"),
-		OldLogProb: column[T](t, c, "old_log_prob"),
-		Advantage:  column[T](t, c, "advantages"),
-	}
+	b := responses[T](t, c, "old_log_prob")
 	for _, id := range column[float64](t, c, "turn_id") {
 		b.Turn = append(b.Turn, int32(id))
 	}
-	if _, ok := c.Inputs["rollout_is_weights"]; ok {
-		b.Weight = column[T](t, c, "rollout_is_weights")
-	}
+	b.Weight = sampled[T](t, c, "rollout_is_weights")
 	var got Result
 	if err := Eval(&got, p, a, b); err != nil {
 		t.Fatal(err)

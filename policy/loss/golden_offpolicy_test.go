@@ -7,7 +7,7 @@ import (
 	"vagen/internal/golden"
 )
 
-// sampled reads the log-probs at sampling if a case has them.
+// sampled reads a column if a case has it, such as the log-probs at sampling.
 func sampled[T Float](t *testing.T, c golden.Case, name string) []T {
 	t.Helper()
 	if _, ok := c.Inputs[name]; !ok {
@@ -16,14 +16,10 @@ func sampled[T Float](t *testing.T, c golden.Case, name string) []T {
 	return column[T](t, c, name)
 }
 
-func TestDPPOAgreesWithSkyRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/dppo_skyrl.json", skyrl[float64], skyrl[float32])
-}
-
 func skyrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var kind string
 	golden.Need(t, c.Params, "policy_loss_type", &kind)
-	b := batch2026[T](t, c, "old_log_prob")
+	b := responses[T](t, c, "old_log_prob")
 	b.Sampled = sampled[T](t, c, "rollout_log_prob")
 	var p Policy = PPO{Low: 1, High: 1e300} // of which nothing is clipped
 	if kind == "dppo" {
@@ -94,13 +90,9 @@ func skyrlWeights(t *testing.T, c golden.Case, offsets []int, mask []bool) []flo
 	return out
 }
 
-func TestM2POAgreesWithAReaL(t *testing.T) {
-	eachCase(t, "algorithms_2026/m2po.json", areal[float64], areal[float32])
-}
-
 func areal[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p := M2PO{Threshold: number(t, c.Params, "m2_threshold"), PPO: arealPPO(t, c)}
-	b := batch2026[T](t, c, "prox_log_prob")
+	b := responses[T](t, c, "prox_log_prob")
 	b.Sampled = column[T](t, c, "old_log_prob")
 	var got Result
 	if err := Eval(&got, p, Aggregation{}, b); err != nil {
@@ -121,17 +113,13 @@ func arealPPO(t *testing.T, c golden.Case) PPO {
 	return PPO{Low: clip, High: optional(t, c.Params, "eps_clip_higher", clip), Dual: optional(t, c.Params, "c_clip", 0)}
 }
 
-func TestOffPolicyMaskAgreesWithTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/opsm_trl.json", trlMask[float64], trlMask[float32])
-}
-
 func trlMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p := OffPolicyMask{
 		Policy:       PPO{Low: number(t, c.Params, "epsilon"), High: number(t, c.Params, "epsilon_high")},
 		Delta:        number(t, c.Params, "off_policy_mask_threshold"),
 		FromSampling: true,
 	}
-	b := batch2026[T](t, c, "old_log_prob")
+	b := responses[T](t, c, "old_log_prob")
 	b.Sampled = sampled[T](t, c, "sampling_log_prob")
 	var kind string
 	golden.Need(t, c.Params, "loss_type", &kind)
@@ -160,13 +148,9 @@ func trlMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 }
 
-func TestOffPolicyMaskAgreesWithSlime(t *testing.T) {
-	eachCase(t, "algorithms_2026/opsm_slime.json", slimeMask[float64], slimeMask[float32])
-}
-
 func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	clip := PPO{Low: number(t, c.Params, "eps_clip"), High: number(t, c.Params, "eps_clip_high"), Dual: optional(t, c.Params, "eps_clip_c", 0)}
-	b := batch2026[T](t, c, "old_log_prob")
+	b := responses[T](t, c, "old_log_prob")
 	got := sumOf(t, OffPolicyMask{Policy: clip, Delta: number(t, c.Params, "opsm_delta")}, b)
 	var grad, token padded
 	golden.Need(t, c.Expected, "grad_log_prob", &grad)
@@ -179,10 +163,6 @@ func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		}
 	}
 	golden.Floats(t, tally, "token_loss", got.terms.Loss, want, c.Tolerance)
-}
-
-func TestSupervisedLossesAgreeWithPrimeRLAndSkyRLAndTRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/sft.json", supervised, supervised)
 }
 
 func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -210,10 +190,6 @@ func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
 }
 
-func TestDistillationAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms_2026/opd_verl.json", verlDistill[float64], verlDistill[float32])
-}
-
 func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o := DefaultOptions()
 	golden.Need(t, c.Params, "loss_mode", &o.DistillKL)
@@ -225,17 +201,10 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mask := input(t, c, "response_mask")
-	b := &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, "old_log_prob"),
-		Ref: column[T](t, c, "teacher_log_prob"),
-	}
+	b := responses[T](t, c, "old_log_prob")
+	b.Ref = column[T](t, c, "teacher_log_prob")
 	b.Advantage = b.Ref
 	verlEval(t, tally, c, p, b)
-}
-
-func TestDistillationAgreesWithPrimeRL(t *testing.T) {
-	eachCase(t, "algorithms_2026/ref_kl_prime.json", primeDistill[float64], primeDistill[float32])
 }
 
 func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -243,11 +212,8 @@ func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mask := input(t, c, "response_mask")
-	b := &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: column[T](t, c, "log_prob"), OldLogProb: column[T](t, c, "inference_log_prob"),
-		Ref: column[T](t, c, "ref_log_prob"), Weight: column[T](t, c, "ref_kl_weights"),
-	}
+	b := responses[T](t, c, "inference_log_prob")
+	b.Ref, b.Weight = column[T](t, c, "ref_log_prob"), column[T](t, c, "ref_kl_weights")
 	b.Advantage = b.Ref
 	for i, w := range b.Weight {
 		b.Mask[i] = b.Mask[i] && w != 0 // weight 0 removes a token
@@ -255,22 +221,22 @@ func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "ref_kl_scale"))
 }
 
-func TestDistillationAgreesWithAReaL(t *testing.T) {
-	eachCase(t, "algorithms_2026/kdrl_areal.json", kdrl[float64], kdrl[float32])
-}
-
 func kdrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	rl, distill := number(t, c.Params, "rl_loss_weight"), number(t, c.Params, "distill_loss_weight")
-	b := batch2026[T](t, c, "prox_log_prob")
+	b := responses[T](t, c, "prox_log_prob")
 	b.Ref = column[T](t, c, "teacher_log_prob")
-	var r ActorResult
-	a := Actor{Policy: arealPPO(t, c), KL: K1, KLCoef: distill / max(rl, 1e-300)}
+	var p Policy = arealPPO(t, c)
+	scale := rl
 	if rl == 0 { // the teacher's log-ratio as an unclipped advantage, against the sampler
 		b.OldLogProb = column[T](t, c, "old_log_prob")
-		a, rl = Actor{Policy: Distill{KL: K1, Policy: PPO{Low: 1, High: 1e300}}}, distill
+		p, scale = Distill{KL: K1, Policy: PPO{Low: 1, High: 1e300}}, distill
 	}
-	if err := EvalActor(&r, a, b); err != nil {
+	var r Result
+	if err := Eval(&r, p, Aggregation{}, b); err != nil {
 		t.Fatal(err)
 	}
-	compare2026(t, tally, c, &Result{Loss: r.Loss, Grad: r.GradLogProb}, 1/rl)
+	if rl != 0 {
+		addKL(t, &r, K1, distill/rl, Aggregation{}, b)
+	}
+	compare2026(t, tally, c, &r, 1/scale)
 }

@@ -1,7 +1,6 @@
 package loss
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -204,21 +203,17 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	var a ActorResult
-	var v ValueResult
 	var c Corrected
-	actor := Actor{Policy: LitePPO(), KL: "k3+", KLCoef: 0.1, EntropyCoef: 0.1}
-	vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, ValueMask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Ref}
 	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
 	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true, Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}
-	all := func() {
-		if err := errors.Join(EvalActor(&a, actor, b), EvalValue(&v, DefaultValue(), Aggregation{}, vb), Correct(&c, corr, cb)); err != nil {
+	correct := func() {
+		if err := Correct(&c, corr, cb); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all()
-	if n := testing.AllocsPerRun(20, all); n != 0 {
-		t.Errorf("actor, value and correction: %v allocations", n)
+	correct()
+	if n := testing.AllocsPerRun(20, correct); n != 0 {
+		t.Errorf("correction: %v allocations", n)
 	}
 }
 
