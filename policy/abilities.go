@@ -176,7 +176,7 @@ type Snapshot interface {
 }
 
 // Restorer is a Learner that can be restored from what Save wrote, so that runs can resume and
-// roll back.
+// roll back. Accumulated gradients are dropped.
 type Restorer interface {
 	Restore(ctx context.Context, dir string) error
 }

@@ -104,6 +104,12 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	require.True(t, stats.Skipped, "there is no gradient left")
 	after, _ := parts.Dev.Live()
 	require.Equal(t, before, after)
+	_, err = parts.Accumulate(t.Context(), b, o)
+	require.NoError(t, err)
+	require.NoError(t, parts.Restore(t.Context(), parts.Saved(t)))
+	stats, err = parts.Step(t.Context(), Still)
+	require.NoError(t, err)
+	require.True(t, stats.Skipped, "gradients of the weights before are not applied to restored ones")
 }
 
 // A shared critic's step is the sum of the policy's and ValueCoef times the
