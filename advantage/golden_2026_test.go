@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -38,9 +40,7 @@ func scalars(t *testing.T, c golden.Case, rewards string) *recorded {
 	}
 	r.batch.Offsets = append(r.batch.Offsets, len(scores))
 	raw, err := json.Marshal(matrix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected = map[string]json.RawMessage{"advantages": raw}
 	return r
 }
@@ -132,9 +132,7 @@ func lengthened(t *testing.T, r *recorded) *recorded {
 	}
 	r.batch = b
 	raw, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected["advantages"] = raw
 	return r
 }
@@ -242,9 +240,7 @@ func stepRows(t *testing.T, c golden.Case) *recorded {
 	}
 	r.batch = b
 	raw, err := json.Marshal(matrix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected = map[string]json.RawMessage{"advantages": raw}
 	return r
 }
@@ -371,12 +367,8 @@ func TestRAEContinuesWhereABatchEnded(t *testing.T) {
 	whole := part(0, 5, []float64{0, 0})
 	first := part(0, 2, []float64{0, 0})
 	second := part(2, 5, first.Running)
-	if got := append(slices.Clone(first.Advantages), second.Advantages...); !slices.Equal(got, whole.Advantages) {
-		t.Errorf("got %v, want %v", got, whole.Advantages)
-	}
-	if !slices.Equal(second.Running, whole.Running) {
-		t.Errorf("baselines %v, want %v", second.Running, whole.Running)
-	}
+	require.Equal(t, whole.Advantages, append(slices.Clone(first.Advantages), second.Advantages...))
+	require.Equal(t, whole.Running, second.Running, "baselines")
 	var out Result
 	b := &Batch{Offsets: []int{0, 1}, Rewards: []float32{1}, Agent: []int{2}, Running: []float64{0, 0}}
 	refuse(t, "an agent without a baseline", RAE{0.5}.Estimate(&out, b), ErrLength, "agent: row 0: 2, but running has 2")
@@ -407,9 +399,7 @@ func TestGoldenDistill(t *testing.T) {
 		discount := 0.0
 		golden.Decode(t, c.Params, "kl_discount_factor", &discount)
 		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, r.param("coef"), discount)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want, _ := flat(t, c.Expected, "advantages")
 		tol := golden.Tolerance{Abs: max(c.Tolerance.Abs, 1e-5), Rel: max(c.Tolerance.Rel, 1e-6)} // of float32
 		golden.Floats(t, tally, "advantages", convert[float64](adv), want, tol)

@@ -3,6 +3,8 @@ package advantage
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -44,9 +46,7 @@ func TestGoldenEstimators(t *testing.T) {
 		"algorithms/no_concat_gae.json": func(r *recorded, whiten bool) Estimator {
 			var variant string
 			golden.Need(t, r.Params, "variant", &variant)
-			if ignore := r.param("ignore_value"); ignore != IgnoreReturn {
-				t.Fatalf("%s: ignore_value %v, want %v", r.Name, ignore, IgnoreReturn)
-			}
+			require.EqualValues(t, IgnoreReturn, r.param("ignore_value"), "%s: ignore_value", r.Name)
 			last := variant == "no_concat_gae_last"
 			if !last && variant != "no_concat_gae" {
 				t.Fatalf("%s: variant %q", r.Name, variant)

@@ -3,6 +3,8 @@ package advantage
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -45,9 +47,8 @@ func TestGoldenWhitening(t *testing.T) {
 			want, _ := flat(t, c.Expected, name)
 			w.KeepMean = keep
 			got := make([]float32, len(x))
-			if _, err := w.Apply(got, x, in); err != nil {
-				t.Fatalf("%s: %v", c.Name, err)
-			}
+			_, err := w.Apply(got, x, in)
+			require.NoError(t, err, c.Name)
 			golden.Floats(t, tally, c.Name+" "+name, got, want, tol)
 		}
 	}

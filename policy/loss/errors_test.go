@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func valid() *Batch[float32] {
@@ -60,9 +62,7 @@ func TestTurnLossesRefuseTurnIdsTheyCannotUse(t *testing.T) {
 			LogProb: make([]float64, 3), OldLogProb: make([]float64, 3), Advantage: make([]float64, 3), Turn: c.turn,
 		}
 		var r Result
-		if err := Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b), c.want, name)
 	}
 }
 
@@ -78,16 +78,13 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		nil,
 	} {
 		var r Result
-		if err := Eval(&r, p, Aggregation{}, randomBatch(1)); !errors.Is(err, ErrSetting) {
-			t.Errorf("%+v: got %v, want ErrSetting", p, err)
-		}
+		require.ErrorIs(t, Eval(&r, p, Aggregation{}, randomBatch(1)), ErrSetting, "%+v", p)
 	}
 	b := randomBatch(1)
 	b.Weight[indexOf(b.Mask)] = -1
 	var r Result
-	if err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b); !errors.Is(err, ErrSetting) {
-		t.Errorf("a negative weight has no geometric mean: got %v", err)
-	}
+	err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b)
+	require.ErrorIs(t, err, ErrSetting, "a negative weight has no geometric mean")
 }
 
 func indexOf(mask []bool) int {
@@ -113,15 +110,11 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 		"fewer than there are": {Aggregation{Norm: Norm{Tokens: 1}}, ErrSetting},
 	} {
 		var r Result
-		if err := Eval(&r, LegacyPPO(), c.a, randomBatch(1)); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, Eval(&r, LegacyPPO(), c.a, randomBatch(1)), c.want, name)
 	}
 	var r Result
 	err := Eval(&r, LegacyPPO(), Aggregation{Mode: "tokenmean"}, randomBatch(1))
-	if err == nil || !strings.Contains(err.Error(), `did you mean "token-mean"?`) {
-		t.Errorf("got %v, want a hint", err)
-	}
+	require.ErrorContains(t, err, `did you mean "token-mean"?`)
 }
 
 func TestBadLogitsAreRefused(t *testing.T) {
@@ -137,9 +130,7 @@ func TestBadLogitsAreRefused(t *testing.T) {
 		"infinity":    {Logits[float32]{Values: []float32{0, float32(math.Inf(1))}, Vocab: 2, Labels: []int32{0}, Temperature: 1}, ErrNotFinite},
 	} {
 		var s Softmax
-		if err := c.l.Forward(&s); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, c.l.Forward(&s), c.want, name)
 	}
 	ok := Logits[float32]{Values: make([]float32, 2), Vocab: 2, Labels: []int32{0}, Temperature: 1}
 	if _, err := ok.Backward(nil, &Softmax{}, nil, nil); !errors.Is(err, ErrLength) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/floats"
 )
 
@@ -72,9 +74,7 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	if len(seen) != 10 {
-		t.Errorf("%d metrics, want 10 without the three of turn losses", len(seen))
-	}
+	require.Len(t, seen, 10, "without the three of turn losses")
 }
 
 func TestATieTakesTheMeanOfBothSides(t *testing.T) {
@@ -91,16 +91,12 @@ func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 func TestLargeLogitsDoNotOverflow(t *testing.T) {
 	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1}, Temperature: 1}
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Forward(&s))
 	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)
 	near(t, "log-prob of the impossible", s.LogProb[1]/-6e38, 1, 1e-6)
 	near(t, "entropy of the certain", s.Entropy[1], 0, 1e-12)
 	grad, err := l.Backward(nil, &s, []float64{1, 1}, []float64{1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for j, g := range grad {
 		if !floats.Finite(g) {
 			t.Errorf("gradient[%d] = %v", j, g)
@@ -122,8 +118,6 @@ func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
 		if want {
 			left--
 		}
-		if hit := got.Grad[i] != free.Grad[i]; hit != want {
-			t.Fatalf("token %d penalised: %v, want %v", i, hit, want)
-		}
+		require.Equal(t, want, got.Grad[i] != free.Grad[i], "token %d penalised", i)
 	}
 }

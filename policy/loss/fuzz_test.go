@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/floats"
 )
 
@@ -93,9 +95,7 @@ func FuzzCorrect(f *testing.F) {
 		b := fuzzBatch(data)
 		names := rejectionNames()
 		rules, err := ParseRejections(names[int(choice)%len(names)], "1.5")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Lower: []float64{0, 0.5}[choice/3%2], Normalize: choice%2 == 0, Reject: rules}
 		var r Corrected
 		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}) != nil {
@@ -131,9 +131,7 @@ func FuzzParseRejections(f *testing.F) {
 			return
 		}
 		for _, r := range rules {
-			if err := r.check(); err != nil {
-				t.Fatalf("accepted %+v: %v", r, err)
-			}
+			require.NoError(t, r.check(), "%+v", r)
 		}
 	})
 }
@@ -153,9 +151,7 @@ func FuzzLogits(f *testing.F) {
 			return
 		}
 		grad, err := l.Backward(nil, &s, s.Entropy, s.Entropy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, p := range s.LogProb {
 			if !(p <= 1e-9) || !(s.Entropy[i] >= -1e-9) || s.Entropy[i] > math.Log(float64(l.Vocab))+1e-9 {
 				t.Fatalf("position %d: log-prob %v, entropy %v of %d tokens", i, p, s.Entropy[i], l.Vocab)

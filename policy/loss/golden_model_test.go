@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -36,42 +38,34 @@ func logits[T Float](t *testing.T, c golden.Case) *Logits[T] {
 	return &Logits[T]{Values: values, Vocab: vocab, Labels: labels, Temperature: number(t, c.Params, "temperature")}
 }
 
-func wantCube(t *testing.T, c golden.Case, name string) []float64 {
+// cubes compares numbers of a vocabulary with the recorded ones.
+func cubes(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []float64) {
 	t.Helper()
 	var z cube
 	golden.Need(t, c.Expected, name, &z)
-	values, _ := flatCube[float64](z)
-	return values
+	want, _ := flatCube[float64](z)
+	golden.Floats(t, tally, name, got, want, c.Tolerance)
 }
 
 func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	l := logits[T](t, c)
 	mask := input(t, c, "eos_mask")
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
-	var entropy, logProbs padded
-	golden.Need(t, c.Expected, "entropy", &entropy)
-	golden.Need(t, c.Expected, "log_probs", &logProbs)
-	golden.Floats(t, tally, "entropy", s.Entropy, flat[float64](entropy), c.Tolerance)
-	golden.Floats(t, tally, "log_probs", s.LogProb, flat[float64](logProbs), c.Tolerance)
+	require.NoError(t, l.Forward(&s))
+	perToken(t, tally, c, "entropy", s.Entropy)
+	perToken(t, tally, c, "log_probs", s.LogProb)
 
 	mean, gradEntropy, err := Aggregate(nil, Aggregation{}, mask.offsets(), mask.mask(), s.Entropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "entropy_loss", mean, number(t, c.Expected, "entropy_loss"), c.Tolerance)
+	require.NoError(t, err)
+	scalar(t, tally, c, "entropy_loss", mean)
 	grad, err := l.Backward(nil, &s, nil, gradEntropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Floats(t, tally, "grad_entropy_loss_logits", grad, wantCube(t, c, "grad_entropy_loss_logits"), c.Tolerance)
+	require.NoError(t, err)
+	cubes(t, tally, c, "grad_entropy_loss_logits", grad)
 
 	if grad, err = l.Backward(grad, &s, flat[float64](mask), nil); err != nil {
 		t.Fatal(err)
 	}
-	golden.Floats(t, tally, "grad_sum_masked_log_probs_logits", grad, wantCube(t, c, "grad_sum_masked_log_probs_logits"), c.Tolerance)
+	cubes(t, tally, c, "grad_sum_masked_log_probs_logits", grad)
 }
 
 func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -83,9 +77,7 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Need(t, c.Params, "gradient_accumulation", &accumulation)
 	l := logits[T](t, c)
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Forward(&s))
 	mask := input(t, c, "response_mask")
 	b := &Batch[float64]{
 		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: s.LogProb,
@@ -95,18 +87,14 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	a, clip := Aggregation{Norm: Norm{Accumulation: accumulation}}, number(t, c.Params, "clip_ratio")
 	var got Result
-	if err := Eval(&got, PPO{Low: clip, High: clip}, a, b); err != nil {
-		t.Fatal(err)
-	}
-	parts, want := float64(accumulation), func(name string) float64 { return number(t, c.Expected, name) }
+	require.NoError(t, Eval(&got, PPO{Low: clip, High: clip}, a, b))
+	parts := float64(accumulation)
 	if useKL {
 		kl := addKL(t, &got, KL(kind), number(t, c.Params, "kl_loss_coef"), a, b)
-		tally.Float(t, "kl_loss", kl*parts, want("kl_loss"), c.Tolerance)
+		scalar(t, tally, c, "kl_loss", kl*parts)
 	}
 	entropy, gradEntropy, err := Aggregate(nil, a, b.Offsets, b.Mask, s.Entropy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	coef := number(t, c.Params, "entropy_coeff")
 	for i := range gradEntropy {
 		gradEntropy[i] *= -coef
@@ -116,13 +104,11 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		"pg_loss": got.Term, "entropy_loss": entropy * parts, "policy_loss": whole * parts, "loss": whole,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
-		tally.Float(t, name, v, want(name), c.Tolerance)
+		scalar(t, tally, c, name, v)
 	}
 	grad, err := l.Backward(nil, &s, got.Grad, gradEntropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Floats(t, tally, "grad_logits", grad, wantCube(t, c, "grad_logits"), c.Tolerance)
+	require.NoError(t, err)
+	cubes(t, tally, c, "grad_logits", grad)
 }
 
 // addKL adds a KL term to a policy loss and returns it without its coefficient.
@@ -139,9 +125,7 @@ func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation,
 		}
 	}
 	sum, grad, err := Aggregate(nil, a, b.Offsets, b.Mask, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Loss += coef * sum
 	for i, g := range grad {
 		r.Grad[i] += coef * g * slope[i]
@@ -157,9 +141,7 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.ClipLow = optional(t, c.Params, "clip_ratio_low", clip)
 	o.ClipHigh = optional(t, c.Params, "clip_ratio_high", clip)
 	p, err := Builtin().New(name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := Aggregation{Norm: Norm{
 		Rows:    int(optional(t, c.Params, "global_batch_size", 0)),
 		Workers: int(optional(t, c.Params, "dp_size", 0)),
@@ -170,17 +152,13 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	b.Weight = sampled[T](t, c, "rollout_is_weights")
 	var got Result
-	if err := Eval(&got, p, a, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&got, p, a, b))
 	for field, v := range map[string]float64{
 		"loss": got.Loss, "pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 		"turns_per_row": got.Metrics.TurnsPerRow, "turn_len_mean": got.Metrics.TurnLength,
 		"turn_log_ratio_std": got.Metrics.TurnLogRatioStd,
 	} {
-		tally.Float(t, field, v, number(t, c.Expected, field), c.Tolerance)
+		scalar(t, tally, c, field, v)
 	}
-	var grad padded
-	golden.Need(t, c.Expected, "grad_log_prob", &grad)
-	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
+	perToken(t, tally, c, "grad_log_prob", got.Grad)
 }

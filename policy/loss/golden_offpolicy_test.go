@@ -1,8 +1,9 @@
 package loss
 
 import (
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 )
@@ -38,16 +39,12 @@ func skyrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	for i, w := range weights {
 		narrowed[i], scaled[i] = T(w), w*float64(b.Advantage[i])
 	}
-	var want padded
-	golden.Need(t, c.Expected, "scaled_advantages", &want)
-	golden.Floats(t, tally, "scaled_advantages", scaled, flat[float64](want), c.Tolerance)
+	perToken(t, tally, c, "scaled_advantages", scaled)
 	var got Result
-	if err := EvalWeighted(&got, p, narrowed, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, EvalWeighted(&got, p, narrowed, b))
 	compare2026(t, tally, c, &got, 1)
 	if kind == "dppo" {
-		tally.Float(t, "clip_ratio", got.Metrics.ClipFraction, number(t, c.Expected, "clip_ratio"), c.Tolerance)
+		scalar(t, tally, c, "clip_ratio", got.Metrics.ClipFraction)
 	}
 }
 
@@ -95,15 +92,10 @@ func areal[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	b := responses[T](t, c, "prox_log_prob")
 	b.Sampled = column[T](t, c, "old_log_prob")
 	var got Result
-	if err := Eval(&got, p, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&got, p, Aggregation{}, b))
 	compare2026(t, tally, c, &got, 1)
-	var want padded
-	golden.Need(t, c.Expected, "mask", &want)
-	if !slices.Equal(got.terms.kept, want.mask()) {
-		t.Errorf("%s: remaining tokens %v, want %v", c.Name, got.terms.kept, want.mask())
-	}
+	want := expected(t, c, "mask")
+	require.Equal(t, want.mask(), got.terms.kept, "%s: remaining tokens", c.Name)
 }
 
 // arealPPO returns the clipped loss of a case of AReaL.
@@ -133,9 +125,7 @@ func trlMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		divisor = max(number(t, c.Params, "num_items_in_batch"), 1) / float64(tokens)
 	}
 	var got Result
-	if err := Eval(&got, p, a, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&got, p, a, b))
 	compare2026(t, tally, c, &got, divisor)
 	var keep []float64
 	golden.Need(t, c.Expected, "keep", &keep)
@@ -152,11 +142,8 @@ func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	clip := PPO{Low: number(t, c.Params, "eps_clip"), High: number(t, c.Params, "eps_clip_high"), Dual: optional(t, c.Params, "eps_clip_c", 0)}
 	b := responses[T](t, c, "old_log_prob")
 	got := sumOf(t, OffPolicyMask{Policy: clip, Delta: number(t, c.Params, "opsm_delta")}, b)
-	var grad, token padded
-	golden.Need(t, c.Expected, "grad_log_prob", &grad)
-	golden.Need(t, c.Expected, "token_loss", &token)
-	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
-	want := flat[float64](token)
+	perToken(t, tally, c, "grad_log_prob", got.Grad)
+	want := flat[float64](expected(t, c, "token_loss"))
 	for i, m := range b.Mask {
 		if !m {
 			want[i] = 0 // the original computes it there, too
@@ -184,10 +171,8 @@ func supervised(t *testing.T, tally *golden.Tally, c golden.Case) {
 			grad[i] = weights[i] * slope / max(divisor, 1)
 		}
 	}
-	tally.Float(t, "loss", sum, number(t, c.Expected, "loss"), c.Tolerance)
-	var want padded
-	golden.Need(t, c.Expected, "grad_log_prob", &want)
-	golden.Floats(t, tally, "grad_log_prob", grad, flat[float64](want), c.Tolerance)
+	scalar(t, tally, c, "loss", sum)
+	perToken(t, tally, c, "grad_log_prob", grad)
 }
 
 func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -198,9 +183,7 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.ClipLow, o.ClipHigh = optional(t, c.Params, "clip_ratio_low", 0.2), optional(t, c.Params, "clip_ratio_high", 0.2)
 	o.DualClip = optional(t, c.Params, "clip_ratio_c", 3)
 	p, err := Builtin().New("opd", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := responses[T](t, c, "old_log_prob")
 	b.Ref = column[T](t, c, "teacher_log_prob")
 	b.Advantage = b.Ref
@@ -209,9 +192,7 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 
 func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p, err := Builtin().New("ref_kl", DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := responses[T](t, c, "inference_log_prob")
 	b.Ref, b.Weight = column[T](t, c, "ref_log_prob"), column[T](t, c, "ref_kl_weights")
 	b.Advantage = b.Ref
@@ -232,9 +213,7 @@ func kdrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		p, scale = Distill{KL: K1, Policy: PPO{Low: 1, High: 1e300}}, distill
 	}
 	var r Result
-	if err := Eval(&r, p, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&r, p, Aggregation{}, b))
 	if rl != 0 {
 		addKL(t, &r, K1, distill/rl, Aggregation{}, b)
 	}

@@ -3,6 +3,8 @@ package loss
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -65,6 +67,24 @@ func optional(t *testing.T, fields map[string]rawMessage, name string, fallback 
 		return *v
 	}
 	return fallback
+}
+
+func expected(t *testing.T, c golden.Case, name string) (out padded) {
+	t.Helper()
+	golden.Need(t, c.Expected, name, &out)
+	return out
+}
+
+// scalar compares a number with the recorded one.
+func scalar(t *testing.T, tally *golden.Tally, c golden.Case, name string, got float64) {
+	t.Helper()
+	tally.Float(t, name, got, number(t, c.Expected, name), c.Tolerance)
+}
+
+// perToken compares numbers of tokens with the recorded ones.
+func perToken(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []float64) {
+	t.Helper()
+	golden.Floats(t, tally, name, got, flat[float64](expected(t, c, name)), c.Tolerance)
 }
 
 func aggregation(t *testing.T, c golden.Case, width float64) Aggregation {
@@ -132,7 +152,7 @@ func litePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p.High = optional(t, c.Params, "clip_ratio_high", clip)
 	p.Dual = number(t, c.Params, "clip_ratio_c")
 	got := comparePolicy[T](t, tally, c, p, "response_mask")
-	tally.Float(t, "pg_clipfrac_lower", got.Metrics.ClipFractionLower, number(t, c.Expected, "pg_clipfrac_lower"), c.Tolerance)
+	scalar(t, tally, c, "pg_clipfrac_lower", got.Metrics.ClipFractionLower)
 }
 
 func comparePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy, maskName string) *Result {
@@ -145,15 +165,11 @@ func comparePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p 
 		OldLogProb: column[T](t, c, "old_log_prob"),
 		Advantage:  column[T](t, c, "advantages"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "pg_loss", got.Loss, number(t, c.Expected, "pg_loss"), c.Tolerance)
-	tally.Float(t, "pg_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "pg_clipfrac"), c.Tolerance)
-	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
-	var grad padded
-	golden.Need(t, c.Expected, "grad_log_prob", &grad)
-	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
+	require.NoError(t, err)
+	scalar(t, tally, c, "pg_loss", got.Loss)
+	scalar(t, tally, c, "pg_clipfrac", got.Metrics.ClipFraction)
+	scalar(t, tally, c, "ppo_kl", got.Metrics.KL)
+	perToken(t, tally, c, "grad_log_prob", got.Grad)
 	return &got
 }
 
@@ -172,27 +188,21 @@ func valueCase[T Float](maskName string) func(*testing.T, *golden.Tally, golden.
 			}
 		}
 		got, grad, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), in, value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i := range grad {
 			grad[i] *= slope[i]
 		}
-		tally.Float(t, "vf_loss", got, number(t, c.Expected, "vf_loss"), c.Tolerance)
-		tally.Float(t, "vf_clipfrac", clipped/float64(countTrue(in)), number(t, c.Expected, "vf_clipfrac"), c.Tolerance)
-		var want padded
-		golden.Need(t, c.Expected, "grad_vpreds", &want)
-		golden.Floats(t, tally, "grad_vpreds", grad, flat[float64](want), c.Tolerance)
+		scalar(t, tally, c, "vf_loss", got)
+		scalar(t, tally, c, "vf_clipfrac", clipped/float64(countTrue(in)))
+		perToken(t, tally, c, "grad_vpreds", grad)
 	}
 }
 
 func aggregateCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	mask := input(t, c, "loss_mask")
 	got, _, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(), column[T](t, c, "loss_mat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "loss", got, number(t, c.Expected, "loss"), c.Tolerance)
+	require.NoError(t, err)
+	scalar(t, tally, c, "loss", got)
 }
 
 func klCase(t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -206,9 +216,6 @@ func klCase(t *testing.T, tally *golden.Tally, c golden.Case) {
 			t.Fatal(err)
 		}
 	}
-	var kl, grad padded
-	golden.Need(t, c.Expected, "kl", &kl)
-	golden.Need(t, c.Expected, "grad_logprob", &grad)
-	golden.Floats(t, tally, "kl", value, flat[float64](kl), c.Tolerance)
-	golden.Floats(t, tally, "grad_logprob", slope, flat[float64](grad), c.Tolerance)
+	perToken(t, tally, c, "kl", value)
+	perToken(t, tally, c, "grad_logprob", slope)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A central difference with this step is exact to about 1e-9 for functions of
@@ -38,9 +40,7 @@ func TestGradientIsTheSlopeOfTheLoss(t *testing.T) {
 			checked := 0
 			for i, m := range b.Mask {
 				if !m {
-					if got.Grad[i] != 0 {
-						t.Errorf("token %d does not count but has gradient %v", i, got.Grad[i])
-					}
+					require.Zero(t, got.Grad[i], "token %d does not count", i)
 					continue
 				}
 				left, right := oneSided(t, p, b, i)
@@ -133,9 +133,7 @@ func TestKLTermHasTheSlopeOfItsValue(t *testing.T) {
 		for _, d := range []float64{-3, -0.4, 0.3, 2.5, -30, 30} {
 			want := slopeOf(func(x float64) float64 { v, _, _ := KL(name).Of(x, -1); return v }, d-1)
 			v, got, err := KL(name).Of(d-1, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			near(t, name, got, want, 1e-6)
 			plusV, plus, err := KL(name+"+").Of(d-1, -1)
 			if err != nil || plusV != v || math.Abs(plus-d) > 1e-12 {
@@ -174,9 +172,7 @@ func TestLogitsGradientIsTheSlopeOfLogProbAndEntropy(t *testing.T) {
 	gl, ge := []float64{0.3, 9, -1.2}, []float64{-0.7, 9, 0.4}
 	value := func() float64 {
 		var s Softmax
-		if err := l.Forward(&s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Forward(&s))
 		var sum float64
 		for i := range gl {
 			sum += gl[i]*s.LogProb[i] + ge[i]*s.Entropy[i]
@@ -184,13 +180,9 @@ func TestLogitsGradientIsTheSlopeOfLogProbAndEntropy(t *testing.T) {
 		return sum
 	}
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Forward(&s))
 	got, err := l.Backward(nil, &s, gl, ge)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for j := range l.Values {
 		want := slopeOf(func(x float64) float64 {
 			keep := l.Values[j]

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/rng"
 )
 
@@ -136,9 +138,7 @@ func everyPolicy() map[string]Policy {
 func mustEval[T Float](t testing.TB, p Policy, a Aggregation, b *Batch[T]) *Result {
 	t.Helper()
 	var r Result
-	if err := Eval(&r, p, a, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&r, p, a, b))
 	return &r
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestTokensThatDoNotCountAreNotRead(t *testing.T) {
@@ -150,9 +152,7 @@ func TestPaddingRowsChangeNeitherLossNorGradient(t *testing.T) {
 		b.Offsets = append(b.Offsets, n+2, n+4)
 		got := mustEval(t, p, Aggregation{}, b)
 		near(t, name, got.Loss, want.Loss, 0)
-		if !slices.Equal(got.Grad[:n], want.Grad) {
-			t.Errorf("%s: padding changed the gradient", name)
-		}
+		require.Equal(t, want.Grad, got.Grad[:n], "%s: padding changed the gradient", name)
 	}
 }
 
@@ -222,9 +222,7 @@ func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	for name, p := range everyPolicy() {
 		for seed := range uint64(3) {
 			b := randomBatch(seed)
-			if err := Eval(&used, p, Aggregation{}, b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Eval(&used, p, Aggregation{}, b))
 			fresh := mustEval(t, p, Aggregation{}, b)
 			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics {
 				t.Errorf("%s: a used result gives %v, a fresh one %v", name, used.Loss, fresh.Loss)
