@@ -111,6 +111,8 @@ type AlgorithmConfig struct {
 	Echo    EchoConfig    `yaml:"echo"`
 	Distill DistillConfig `yaml:"distillation"`
 
+	SelfDistill SelfDistillConfig `yaml:"self_distillation"`
+
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
 	KLMask     string           `yaml:"kl_mask" oneof:"response attention" idle:"algorithm.use_kl_in_reward is false" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
@@ -128,6 +130,20 @@ type DistillConfig struct {
 	Coef     float64 `yaml:"kl_penalty_coef" range:"0,1e+12" doc:"weight of the reverse KL to the teacher in actor_rollout_ref.ref.model.path, which is subtracted from the advantage of each token; the tinker cookbook has 1. 0 is off"`
 	Discount float64 `yaml:"kl_discount_factor" range:"0,1" idle:"algorithm.distillation.kl_penalty_coef is 0" doc:"above 0 a token also gets the KL of the later tokens of its row, with this discount per token"`
 	Task     bool    `yaml:"use_task_rewards" doc:"false leaves out the estimator's advantages, so that only the teacher is learned from"`
+}
+
+// SelfDistillConfig makes the policy its own teacher, which reads a demonstration in front of each row.
+type SelfDistillConfig struct {
+	Teacher  string `yaml:"teacher" null:"" doc:"script of the environment, such as shortest_path of frozenlake, sokoban and navigation, that plays the start state of each episode as a demonstration: the policy before the update, which reads it in a system message in front of a row, takes the place of the reference policy (prime-rl's opsd). Empty is none"`
+	Template string `yaml:"template" idle:"algorithm.self_distillation.teacher is empty" doc:"text of that message, in which {demonstration} stands for the script's responses, one per line"`
+}
+
+// Demonstration is what stands for the script's responses in SelfDistillConfig.Template.
+const Demonstration = "{demonstration}"
+
+// TeachesItself reports whether the policy with demonstrations takes the place of the reference policy.
+func (c *Config) TeachesItself() bool {
+	return c.UsesReference() && c.Algorithm.SelfDistill.Teacher != "" && c.Trainer.Stage != StageSFT
 }
 
 // UsesReference reports whether a run scores tokens with a reference policy.
@@ -356,6 +372,8 @@ func Default() Config {
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},
+			SelfDistill: SelfDistillConfig{Template: "Here is an example of an expert response:\n<demonstration>\n" +
+				Demonstration + "\n</demonstration>"},
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
 		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},

@@ -38,6 +38,8 @@ type Workload struct {
 	// UpdateRows the rows of an optimiser step; 0 is all.
 	Compared   loss.Choice
 	UpdateRows int
+
+	Hint int // tokens that a second score of the rows has in front of each of them; 0 is no second score
 }
 
 // MemoryPlan is an estimate of the peak memory of a workload in bytes: of the process, with
@@ -172,6 +174,9 @@ func (s *Setup) Memory(w Workload) Memory {
 		p.Activations = layout.forwardBytes(s.Net)
 		p.Logits = 4 * layout.logitBytes(s.Net.Spec)
 	}
+	if w.Hint > 0 {
+		s.planHinted(&p, w)
+	}
 	s.planDevices(&p, part)
 	p.Snapshots = int64(w.Snapshots) * (s.CopiedBytes() + p.Caches)
 	if !w.Generate {
@@ -193,6 +198,16 @@ func (s *Setup) Memory(w Workload) Memory {
 	return p
 }
 
+// planHinted raises the plan to what a score of the rows with hints needs.
+func (s *Setup) planHinted(p *Memory, w Workload) {
+	w.Tokens += w.Hint
+	at := s.planLayout(s.plannedPart(w))
+	activations, logits := at.forwardBytes(s.Net), 4*at.logitBytes(s.Net.Spec)
+	if activations+logits > p.Gradients+p.Activations+p.Logits {
+		p.Gradients, p.Activations, p.Logits = 0, activations, logits
+	}
+}
+
 // comparedBytes is the memory of the log-probs that a loss compares. A number of the teacher is a float32, which an
 // optimiser step copies; the step has a float32 of the policy, one of the slope, and float64s of all while the loss is
 // evaluated: EvalBytes. Tokens that are not the whole vocabulary have ids, too.
@@ -212,7 +227,11 @@ func (s *Setup) comparedBytes(w Workload) int64 {
 	if w.Train {
 		n += int64(update) * (teacher + 4 + 4 + EvalBytes)
 	}
-	return n * int64(w.Tokens) * k
+	n *= int64(w.Tokens)
+	if w.Hint > 0 { // there is a copy without hints
+		n += int64(w.Rows) * teacher * int64(w.Tokens+w.Hint)
+	}
+	return n * k
 }
 
 // EvalBytes is the memory that the evaluation of a policy.Objective allocates for each log-prob that it compares.
