@@ -107,23 +107,13 @@ func TestTokenSumsAreDividedByAConstant(t *testing.T) {
 
 func TestLossSettingsAreChecked(t *testing.T) {
 	const actor, corr = "actor_rollout_ref.actor.", "algorithm.rollout_correction"
-	const own, taught = "algorithm.self_distillation.teacher=", "algorithm.adv_estimator=reinforce_plus_plus critic.kind=none " +
-		"actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl "
 	for set, want := range map[string]string{
 		"algorithm.distillation.use_task_rewards=false":                                                                             "there is nothing to learn from",
 		"algorithm.distillation.kl_penalty_coef=1":                                                                                  "ref.model.path is empty, so that the reference is the policy itself",
 		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.use_kl_in_reward=true":               "would add a second time",
 		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.distillation.use_task_rewards=false": "critic.kind is separate",
 		"actor_rollout_ref.ref.model.path=T actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl":                                   "ref_kl is all that is learned from",
-		own + "swim": "teacher is swim, but actor_rollout_ref.actor.policy_loss.loss_mode is vanilla, and nothing else learns from a teacher",
-		own + "swim " + taught + "critic.kind=separate":                                                                                   "ref_kl is all that is learned from, but critic.kind is separate",
-		own + "swim " + taught + "actor_rollout_ref.ref.model.path=T":                                                                     "teacher is swim, but actor_rollout_ref.ref.model.path is T: name only one teacher",
-		own + "swim " + taught + "actor_rollout_ref.ref.engine.addresses=[http://h:1]":                                                    "but actor_rollout_ref.ref.engine.addresses has 1 servers",
-		own + "swim " + taught + "rollout_manager.use_service=true":                                                                       "rollout_manager.use_service is true: a service has no scripts",
-		own + "swim " + taught + "algorithm.self_distillation.template=look":                                                              `algorithm.self_distillation.template is "look", must contain {demonstration}`,
-		own + "swim " + taught + "actor_rollout_ref.actor.policy_loss.loss_mode=sdft":                                                     "distillation_mode topk_logits compares tokens that it does not choose, must be sampled_token",
-		own + "swim " + taught + "algorithm.use_kl_in_reward=true":                                                                        "would add a second time",
-		actor + "policy_loss.loss_mode=turn_gsop":                                                                                         `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
+		actor + "policy_loss.loss_mode=turn_gsop":                                                                                   `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
 		actor + "clip_ratio_c=0.5":                                                                                                        "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
 		actor + "policy_loss.loss_mode=sapo " + actor + "tau_neg=0":                                                                       "sapo: TauNeg = 0",
 		actor + "policy_loss.loss_mode=kl_cov " + actor + "policy_loss.kl_cov_ratio=2":                                                    "kl_cov: Ratio = 2",
@@ -160,12 +150,6 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Algorithm, again.Algorithm)
 	require.Equal(t, got.Agent, again.Agent)
-	for _, reads := range []string{"", "actor_rollout_ref.actor.policy_loss.loss_mode=sdft " +
-		"actor_rollout_ref.actor.policy_loss.distillation_mode=reverse_kl"} {
-		c, err := config.Load("", strings.Fields("env.name=x "+own+"swim "+taught+reads)...)
-		require.NoError(t, err)
-		require.True(t, c.TeachesItself())
-	}
 	_, err = config.Load("", "env.name=x", corr+".rollout_is=null", corr+".rollout_rs=null", corr+".rollout_rs_threshold=null")
 	require.NoError(t, err)
 }

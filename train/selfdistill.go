@@ -62,8 +62,8 @@ func (t *Trainer) checkSelfDistillation() error {
 	}
 	encode, ok := policy.As[policy.SystemEncoder](t.Learner)
 	if !ok {
-		return fmt.Errorf("%w: algorithm.self_distillation.teacher is %s, but the learner (%T) does not implement policy.SystemEncoder",
-			config.ErrConfig, d.Teacher, t.Learner)
+		return fmt.Errorf("%w: algorithm.self_distillation.teacher is %s, but the learner (%T) does not implement "+
+			"policy.SystemEncoder", config.ErrConfig, d.Teacher, t.Learner)
 	}
 	if _, err := encode.EncodeSystem(d.Template); err != nil {
 		return fmt.Errorf("%w: algorithm.self_distillation.template: %w", config.ErrConfig, err)

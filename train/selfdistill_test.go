@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +43,9 @@ func (p pupil) Score(
 	return s, err
 }
 
-func (p pupil) Update(_ context.Context, b *policy.Batch, _ policy.Objective, _ policy.Optimizer) (policy.Stats, error) {
+func (p pupil) Update(
+	_ context.Context, b *policy.Batch, _ policy.Objective, _ policy.Optimizer,
+) (policy.Stats, error) {
 	p.Updates = append(p.Updates, traintest.Update{Batch: b})
 	return policy.Stats{Tokens: len(b.Tokens)}, nil
 }
@@ -80,7 +83,7 @@ func demonstrated(t *testing.T, envs *env.Registry, c *config.Config, of rollout
 // TestRowsAreScoredBehindTheirDemonstrations: each behind that of its own start state, at its own tokens, and without
 // one if the model reads no more.
 func TestRowsAreScoredBehindTheirDemonstrations(t *testing.T) {
-	for _, limit := range []int{0, 14} {
+	for _, limit := range []int{0, 19} {
 		c := walks()
 		c.Agent.Actor.Loss.Mode, c.Agent.Actor.Loss.SDFTMode, c.Agent.Actor.Loss.SDFTTopK = "sdft", "reverse_kl", 2
 		b := traintest.Walker()
@@ -124,9 +127,7 @@ func TestRowsAreScoredBehindTheirDemonstrations(t *testing.T) {
 // TestAPolicyWithoutItsOwnTeacherIsRefused before the first step.
 func TestAPolicyWithoutItsOwnTeacherIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*train.Trainer, *traintest.Bandit){
-		"algorithm.self_distillation.teacher is shortest_path, but the learner (*traintest.Bandit) does not implement policy.SystemEncoder": func(
-			tr *train.Trainer, b *traintest.Bandit,
-		) {
+		"shortest_path, but the learner (*traintest.Bandit) does not implement": func(tr *train.Trainer, b *traintest.Bandit) {
 			tr.Learner = b
 		},
 		"algorithm.self_distillation.template: broken": func(tr *train.Trainer, b *traintest.Bandit) {
@@ -142,5 +143,35 @@ func TestAPolicyWithoutItsOwnTeacherIsRefused(t *testing.T) {
 		change(tr, b)
 		require.ErrorContains(t, tr.Run(t.Context()), want)
 		require.Empty(t, b.Updates)
+	}
+}
+
+// TestContradictionsOfSelfDistillationAreRefused with the keys, the values and what is allowed.
+func TestContradictionsOfSelfDistillationAreRefused(t *testing.T) {
+	const lossKey, ref = "actor_rollout_ref.actor.policy_loss.", "actor_rollout_ref.ref."
+	base := []string{
+		"env.name=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", lossKey + "loss_mode=ref_kl",
+		"algorithm.self_distillation.teacher=swim",
+	}
+	for set, want := range map[string]string{
+		lossKey + "loss_mode=vanilla":                                          "teacher is swim, but " + lossKey + "loss_mode is vanilla, and nothing else learns",
+		"critic.kind=separate":                                                 "ref_kl is all that is learned from, but critic.kind is separate",
+		ref + "model.path=T":                                                   "teacher is swim, but actor_rollout_ref.ref.model.path is T: name only one teacher",
+		ref + "engine.addresses=[http://h:1]":                                  "but actor_rollout_ref.ref.engine.addresses has 1 servers: name only one teacher",
+		"rollout_manager.use_service=true":                                     "rollout_manager.use_service is true: a service has no scripts",
+		"algorithm.use_kl_in_reward=true":                                      "would add a second time",
+		"algorithm.self_distillation.template=look":                            `template is "look", must contain {demonstration}`,
+		lossKey + "loss_mode=sdft":                                             "distillation_mode topk_logits compares tokens that it does not choose, must be sampled_token",
+		lossKey + "loss_mode=sdft " + lossKey + "distillation_mode=reverse_kl": "",
+		lossKey + "loss_mode=vanilla algorithm.distillation.kl_penalty_coef=1": "",
+	} {
+		c, err := config.Load("", append(slices.Clone(base), strings.Fields(set)...)...)
+		if want == "" {
+			require.NoError(t, err, set)
+			require.True(t, c.TeachesItself(), set)
+			continue
+		}
+		require.ErrorIs(t, err, config.ErrConfig, set)
+		require.ErrorContains(t, err, want, set)
 	}
 }

@@ -26,6 +26,7 @@ func selfTaught(t *testing.T) config.Config {
 	c.Algorithm.Estimator, c.Critic.Kind, c.Agent.Actor.Entropy = "reinforce_plus_plus", "none", 0
 	c.Agent.Actor.Loss.Mode, c.Algorithm.SelfDistill.Teacher = "ref_kl", "shortest_path"
 	c.Data.TrainBatch, c.Trainer.TestFreq, c.Trainer.ValBefore, c.Trainer.SaveFreq = 1, -1, false, 1
+	c.Rollout.MaxTurns = 2
 	c.Agent.Model.Path = filepath.Join(t.TempDir(), "model")
 	require.NoError(t, vlm.Create(c.Agent.Model.Path, tinyShape(), lakeWords, 3))
 	return c
@@ -60,10 +61,11 @@ func (p *pupil) Update(
 // learnAs trains a pupil in a folder.
 func learnAs(t *testing.T, p *pupil, c config.Config, dir string) error {
 	t.Helper()
-	r, err := Open(t.Context(), c, Options{Dir: dir, Learner: func(ctx context.Context, _ string) (_ policy.Learner, err error) {
+	open := func(ctx context.Context, _ string) (_ policy.Learner, err error) {
 		p.Model, err = vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, nil))
 		return p, err
-	}})
+	}
+	r, err := Open(t.Context(), c, Options{Dir: dir, Learner: open})
 	require.NoError(t, err)
 	return errors.Join(r.Train(t.Context()), r.Close())
 }
@@ -154,7 +156,7 @@ func TestARunThatTeachesItselfResumes(t *testing.T) {
 	want := leaves(t, whole)
 	require.NotEmpty(t, want["checkpoints/step_2/actor/model.safetensors"])
 	require.Equal(t, want, leaves(t, parts))
-	require.Greater(t, p.norms[1], 1e-2)
+	require.Greater(t, p.norms[1], 1e-3)
 }
 
 // noting is a model whose workload is recorded.
