@@ -193,6 +193,7 @@ func (s *Sets) obey(ctx context.Context, o *order) error {
 			_, err = s.learn(ctx, &u.Call)
 		}
 	case o.Restore:
+		s.dropGradients()
 		err = s.shareState(ctx)
 	case o.Tie:
 		err = s.tie(ctx)

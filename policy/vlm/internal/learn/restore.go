@@ -8,7 +8,7 @@ import (
 )
 
 // Restore replaces weights and optimiser state by those of a checkpoint, on all ranks: see vlm.Model.Restore. It
-// calls begin before it changes anything.
+// calls begin before it changes anything. Accumulated gradients belong to the weights before and are dropped.
 func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 	folders := []string{filepath.Join(dir, ActorFolder)}
 	if s.CriticSetup.Kind == SharedCritic {
@@ -38,6 +38,7 @@ func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 		return err
 	}
 	begin()
+	s.dropGradients()
 	for _, r := range plans {
 		if err := r.Learner.OnDevices(true, r.Load); err != nil {
 			return fmt.Errorf("vlm: restore: %w", err)
@@ -50,4 +51,9 @@ func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
 	return nil
+}
+
+func (s *Sets) dropGradients() {
+	s.Actor.DropGradients()
+	s.Critic.DropGradients()
 }
