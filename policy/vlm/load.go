@@ -33,7 +33,8 @@ func (m *Model) load() error {
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}
-	if err := generate.CheckDrafts(o.DraftTokens, m.net); err != nil {
+	programs := generate.Programs{Net: m.net, Packed: o.RolloutDType != RolloutFloat32}
+	if err := generate.CheckDrafts(o.DraftTokens, programs); err != nil {
 		return err
 	}
 	if err := m.checkRolloutDType(); err != nil {

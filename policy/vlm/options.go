@@ -170,7 +170,8 @@ type Options struct {
 	// DraftTokens is the number of tokens, up to 3, that are guessed after the next one of a conversation that decodes
 	// alone, and of which two that decode together have one: those that followed the last tokens before, in the
 	// conversation or in other responses. One pass computes them all, and right guesses save passes. Results have the
-	// same bytes. It needs a CPU with kernels, float32, and a model without states.
+	// same bytes. It needs a CPU with kernels, float32, a model without states, and no adapters, unless
+	// RolloutDType merges them into copies.
 	DraftTokens int
 	// Seed is the random seed of new weights.
 	Seed uint64

@@ -9,6 +9,7 @@ import (
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"
+	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
 
@@ -45,17 +46,21 @@ func CheckDraftTokens(n int) error {
 
 // CheckDrafts refuses drafts where a pass of several positions may have other bits than one position, or where it cannot
 // be cut back.
-func CheckDrafts(tokens int, n *net.Net) error {
+func CheckDrafts(tokens int, n Programs) error {
 	refuse := func(why string) error {
 		return fmt.Errorf("vlm: %w: DraftTokens is %d, must be 0 %s", backend.ErrOption, tokens, why)
 	}
+	without := func(l model.Layer) bool { return !model.HasStepKernel(l) }
 	switch {
 	case tokens == 0:
-	case len(Programs{Net: n}.states()) > 0:
+	case len(n.states()) > 0:
 		return refuse("for a model whose layers keep a state, which cannot be cut back")
 	case n.Dev.PureGo() || n.Dev.Accelerator() || !fused.Registered():
 		return refuse(fmt.Sprintf("on %s without the kernels for a CPU, which give a token the same bits beside others",
 			n.Dev.Name()))
+	case slices.ContainsFunc(n.merged().Layers, without):
+		return refuse("for a model of this family, or with adapters that are not merged into rounded weights " +
+			"(RolloutDType): there is no kernel for its layers")
 	case n.Compute != dtypes.Float32:
 		return refuse(fmt.Sprintf("with activations in %s: the kernels compute in float32", n.Compute))
 	}

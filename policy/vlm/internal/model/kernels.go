@@ -49,11 +49,21 @@ func (s *StepKernels) Like(rows int) {
 	*s = append(*s, device.Kernel{Name: fused.Like, Config: []device.Setting{{Name: fused.RowBits, Value: int64(rows)}}})
 }
 
+// hasKernel reports whether there is a kernel for a step of blocks of this kind.
+func (b *Block) hasKernel() bool {
+	return !b.LayerNorm && !b.GELU && !b.PlusOne && !b.Gated && b.Adapters == nil
+}
+
+// HasStepKernel reports whether a kernel computes a layer's step, given float32 and few rows.
+func HasStepKernel(l Layer) bool {
+	a, ok := l.(*attention)
+	return ok && a.hasKernel()
+}
+
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
-	if b.LayerNorm || b.GELU || b.PlusOne || b.Gated || b.Adapters != nil ||
-		!s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
+	if !b.hasKernel() || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
 	has := int64(0)
