@@ -32,7 +32,10 @@ type Batch struct {
 // Without a usable trajectory the batch is empty.
 func NewBatch(ts []*Trajectory, o mask.Options, how reward.Placement) (*Batch, error) {
 	b := &Batch{Rows: policy.Rows{Offsets: []int{0}}}
-	for _, t := range ts {
+	for i, t := range ts {
+		if t == nil {
+			return nil, fmt.Errorf("rollout: trajectory %d is nil", i)
+		}
 		if !t.End.Usable() {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"vagen/env"
 	"vagen/mask"
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 )
 
@@ -85,6 +86,10 @@ func TestDemonstrationsNeedAnEncoderEnvironmentsAndAScript(t *testing.T) {
 		_, err := run()
 		require.ErrorContains(t, err, "encode, envs or say is nil", name)
 	}
+	_, err := rollout.EncodeRow(nil, nil)
+	require.EqualError(t, err, "rollout: the encoder of a row is nil")
+	_, err = rollout.NewBatch([]*rollout.Trajectory{nil}, mask.Options{}, reward.PerTurn)
+	require.EqualError(t, err, "rollout: trajectory 0 is nil")
 	ts, err := rollout.Demonstrate(t.Context(), spell{}, r, nil, count)
 	require.NoError(t, err)
 	require.Empty(t, ts)
