@@ -269,6 +269,22 @@ func TestScoresOfTheKernelHaveNoLogits(t *testing.T) {
 	}
 }
 
+// TestTheStartOfTheCompilerIsInTheProcessOnceItHasCompiled: of the peak of training it is a part all the same.
+func TestTheStartOfTheCompilerIsInTheProcessOnceItHasCompiled(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	w := Workload{Train: true, Rows: 1, Tokens: 8}
+	require.False(t, m.dev.Compiled())
+	before := planOf(t, m, w).Training
+	_, err := m.Generate(t.Context(), []policy.Prompt{{Messages: vlmtest.Say("left")}}, policy.Sampling{MaxTokens: 1})
+	require.NoError(t, err)
+	require.True(t, m.dev.Compiled())
+	started := int64(65_000_000)
+	if m.dev.PureGo() || m.dev.Accelerator() {
+		started = 0
+	}
+	require.Equal(t, before+started, planOf(t, m, w).Training)
+}
+
 func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	for want, w := range map[string]Workload{

@@ -137,6 +137,7 @@ type Set struct {
 // two cores and are added to the process's present use.
 const (
 	compilerForward  = 104_000_000
+	compilerStart    = 65_000_000 // of these, what the first compilation takes
 	compilerTraining = 130_000_000
 	compilerDelta    = 120_000_000 // more for training delta nets, whose programs have many operations
 	pureGoRuntime    = 8_000_000
@@ -187,9 +188,13 @@ func (s *Setup) Memory(w Workload) Memory {
 	case s.Net.Dev.PureGo():
 		p.Program += pureGoRuntime
 	default:
-		p.Program += compilerForward
+		forward := int64(compilerForward)
+		if s.Net.Dev.Compiled() {
+			forward -= compilerStart
+		}
+		p.Program += forward
 		if w.Train {
-			p.Training = compilerTraining - compilerForward + s.plannedGaps(p.Activations)
+			p.Training = compilerTraining - forward + s.plannedGaps(p.Activations)
 		}
 		if w.Train && s.Net.Cfg.Text.Linear != nil {
 			p.Training += compilerDelta
