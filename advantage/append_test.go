@@ -2,8 +2,9 @@ package advantage
 
 import (
 	"errors"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/mask"
 )
@@ -21,14 +22,10 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Row{Rewards: []float32{0, 0, 0, 0.5, 0, 1}, Values: []float32{9, 9, 0.1, 0.2, 9, 0.3}, Group: row}
-		if err := b.Append(&s, mask.Options{}, r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Append(&s, mask.Options{}, r))
 	}
 	var out Result
-	if err := (BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7}).Estimate(&out, &b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, (BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7}).Estimate(&out, &b))
 	// H2 = 1 − 0.3, H1 = 0.5 + 0.7·0.3 − 0.2 + 0.56·H2, A1 = 0.9·0.2 − 0.1 + 0.72·H1.
 	h2 := 0.7
 	h1 := 0.5 + 0.7*0.3 - 0.2 + 0.56*h2
@@ -42,13 +39,9 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 
 func TestAppendRefusesOtherLengths(t *testing.T) {
 	var s mask.Sequence
-	if err := s.AppendResponse(1, 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendResponse(1, 2))
 	var b Batch
-	if err := b.Append(&s, mask.Options{}, Row{Rewards: []float32{1}}); !errors.Is(err, ErrLength) {
-		t.Errorf("one reward for two tokens: got %v, want ErrLength", err)
-	}
+	require.ErrorIs(t, b.Append(&s, mask.Options{}, Row{Rewards: []float32{1}}), ErrLength, "one reward for two tokens")
 	if b.Rows() != 0 || b.Tokens() != 0 {
 		t.Errorf("a refused row was added: %+v", b)
 	}
@@ -58,9 +51,7 @@ func TestAppendRefusesOtherLengths(t *testing.T) {
 // named at once, and the batch stays as it was.
 func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
 	var s mask.Sequence
-	if err := s.AppendResponse(1, 2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendResponse(1, 2))
 	rewards, values := []float32{0, 1}, []float32{0, 0}
 	for _, c := range []struct {
 		name          string
@@ -76,9 +67,7 @@ func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
 		{"no gae mask", Row{Rewards: rewards}, Row{Rewards: rewards}, mask.Options{NoGAEMask: true}, "row 1: gae"},
 	} {
 		var b Batch
-		if err := b.Append(&s, mask.Options{}, c.first); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Append(&s, mask.Options{}, c.first))
 		refuse(t, c.name, b.Append(&s, c.options, c.second), ErrLength, c.says)
 		if b.Rows() != 1 || b.Tokens() != 2 {
 			t.Errorf("%s: a refused row was added: %+v", c.name, b)
@@ -91,16 +80,11 @@ func TestAppendRefusesTheRowThatDoesNotFit(t *testing.T) {
 func TestForcedTokensHaveStepsButNoLoss(t *testing.T) {
 	var s mask.Sequence
 	err := errors.Join(s.AppendContext(mask.Prompt, 1), s.AppendResponse(2, 3), s.AddSpan(mask.Forced, 2, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var b Batch
-	if err := b.Append(&s, mask.Options{}, Row{Rewards: []float32{0, 0, 1}, Values: make([]float32, 3)}); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(b.Loss, s.Loss(nil, mask.Options{})) || !slices.Equal(b.Loss, []bool{false, true, false}) {
-		t.Errorf("loss: %v", b.Loss)
-	}
+	require.NoError(t, b.Append(&s, mask.Options{}, Row{Rewards: []float32{0, 0, 1}, Values: make([]float32, 3)}))
+	require.Equal(t, s.Loss(nil, mask.Options{}), b.Loss, "loss")
+	require.Equal(t, []bool{false, true, false}, b.Loss, "loss")
 	for _, est := range []Estimator{
 		Masked{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1},
 	} {

@@ -1,8 +1,9 @@
 package advantage
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestDefaultIsWhatConfigurationsGet: Default and New with DefaultParams agree.
@@ -17,11 +18,7 @@ func TestDefaultIsWhatConfigurationsGet(t *testing.T) {
 		"trajectory_bi_level_gae": Default[TrajectoryBiLevel](), "bi_level_gae_published": Default[TrajectoryTwoPass](),
 		"trajectory_grpo": Default[TrajectoryGRPO](),
 	} {
-		if want := named(t, name, DefaultParams()); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
+		require.Equal(t, named(t, name, DefaultParams()), got, name)
 	}
-	if Default[BiLevel]() != (BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.99, Whiten: true}) {
-		t.Errorf("bi_level_gae: got %+v", Default[BiLevel]())
-	}
+	require.Equal(t, (BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.99, Whiten: true}), Default[BiLevel](), "bi_level_gae")
 }

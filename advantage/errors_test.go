@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/mask"
 )
 
@@ -24,9 +26,7 @@ func onceEach(t *testing.T, check func(t *testing.T, spec Spec, est Estimator)) 
 	t.Helper()
 	for _, name := range Names() {
 		spec, err := Describe(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) { check(t, spec, named(t, name, testParams())) })
 	}
 }
@@ -316,9 +316,8 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 		var out Result
 		refuse(t, "conflict", est.Estimate(&out, b), ErrConflict, "rows 1 and 2", "turn 2")
 	})
-	if _, err := b.Episodes(); !errors.Is(err, ErrConflict) {
-		t.Errorf("episodes: got %v, want ErrConflict", err)
-	}
+	_, err := b.Episodes()
+	require.ErrorIs(t, err, ErrConflict, "episodes")
 	if _, err := b.TurnIDs(nil); !errors.Is(err, ErrConflict) {
 		t.Errorf("turn ids: got %v, want ErrConflict", err)
 	}
@@ -333,9 +332,7 @@ func TestResultsCanBeReusedAfterAnError(t *testing.T) {
 		if err := est.Estimate(&out, bad); err == nil {
 			t.Fatal("NaN went unnoticed")
 		}
-		if err := est.Estimate(&out, good()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, est.Estimate(&out, good()))
 		want := run(t, est, good())
 		for i := range want.Advantages {
 			if out.Advantages[i] != want.Advantages[i] || out.Returns[i] != want.Returns[i] {

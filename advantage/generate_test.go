@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // token is one position of a row under construction.
@@ -119,9 +121,7 @@ func (g *generator) episodes(groups, perGroup int, dense bool) []row {
 func run(t testing.TB, est Estimator, b *Batch) *Result {
 	t.Helper()
 	var out Result
-	if err := est.Estimate(&out, b); err != nil {
-		t.Fatalf("%T: %v", est, err)
-	}
+	require.NoError(t, est.Estimate(&out, b), "%T", est)
 	return &out
 }
 
@@ -145,9 +145,7 @@ func byID(rows []row, numbers []float32) map[int]float32 {
 func sameByID(t testing.TB, what string, got, want map[int]float32) {
 	t.Helper()
 	const tolerance = 2e-5
-	if len(got) != len(want) {
-		t.Errorf("%s: %d tokens, want %d", what, len(got), len(want))
-	}
+	require.Len(t, got, len(want), what)
 	for id, w := range want {
 		if g, ok := got[id]; !ok || abs(g-w) > tolerance*max(1, abs(w)) {
 			t.Errorf("%s: token %d: got %v, want %v", what, id, g, w)
@@ -171,15 +169,11 @@ func testParams() Params {
 func named(t testing.TB, name string, p Params) Estimator {
 	t.Helper()
 	spec, err := Describe(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if spec.Undiscounted {
 		p.Gamma = 1
 	}
 	est, err := New(name, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return est
 }

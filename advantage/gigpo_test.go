@@ -1,9 +1,10 @@
 package advantage
 
 import (
-	"errors"
 	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // twoEpisodes of one group, two turns each. Rewards 1, 2 and 0, 5; the first
@@ -70,8 +71,6 @@ func TestGiGPONeedsStates(t *testing.T) {
 		b := twoEpisodes()
 		b.States = c.states
 		var out Result
-		if err := est.Estimate(&out, b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
-		}
+		require.ErrorIs(t, est.Estimate(&out, b), c.want, c.name)
 	}
 }

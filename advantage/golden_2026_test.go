@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -17,24 +19,15 @@ func each2026(t *testing.T, name string, make func(c golden.Case) (*recorded, Es
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
 		r, est := make(c)
-		r.compare(t, tally, est, nil)
+		r.compare(tally, est, nil)
 	}
-}
-
-// rowsOf returns a case with padded rows and their mask and groups.
-func rowsOf(t *testing.T, c golden.Case) *recorded {
-	t.Helper()
-	r := record(t, c, "token_level_rewards")
-	r.batch.Loss = r.mask(t, "response_mask")
-	r.batch.Group = ids(t, c.Inputs, "index")
-	return r
 }
 
 // scalars returns a case whose rows have one reward each as a batch of one-token rows, with
 // the expected scalars as a matrix.
 func scalars(t *testing.T, c golden.Case, rewards string) *recorded {
 	t.Helper()
-	r := &recorded{Case: c}
+	r := &recorded{Case: c, t: t}
 	var scores, want []float64
 	golden.Need(t, c.Inputs, rewards, &scores)
 	golden.Need(t, c.Expected, "advantages", &want)
@@ -47,9 +40,7 @@ func scalars(t *testing.T, c golden.Case, rewards string) *recorded {
 	}
 	r.batch.Offsets = append(r.batch.Offsets, len(scores))
 	raw, err := json.Marshal(matrix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected = map[string]json.RawMessage{"advantages": raw}
 	return r
 }
@@ -59,21 +50,20 @@ func TestGoldenMaxRL(t *testing.T) {
 		return scalars(t, c, "rewards"), MaxRL{Guarded: true}
 	})
 	each2026(t, "maxrl_skyrl", func(c golden.Case) (*recorded, Estimator) {
-		r := rowsOf(t, c)
-		return r, MaxRL{Epsilon: r.param(t, "epsilon")}
+		r := record(t, c)
+		return r, MaxRL{Epsilon: r.param("epsilon")}
 	})
 }
 
 func TestGoldenEpisodeGRPO(t *testing.T) {
 	each2026(t, "grpo_ragen", func(c golden.Case) (*recorded, Estimator) {
-		r := rowsOf(t, c)
-		r.batch.Trajectory = ids(t, c.Inputs, "episode_id")
+		r := record(t, c)
 		next := map[int]int{}
 		for _, id := range r.batch.Trajectory {
 			r.batch.Turn = append(r.batch.Turn, next[id])
 			next[id]++
 		}
-		return r, EpisodeGRPO{Epsilon: r.param(t, "epsilon"), NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true)}
+		return r, EpisodeGRPO{Epsilon: r.param("epsilon"), NormByStd: r.flag("norm_adv_by_std_in_grpo", true)}
 	})
 }
 
@@ -86,8 +76,8 @@ func TestGoldenLengthGRPO(t *testing.T) {
 			return r, LengthGRPO{}
 		}
 		return lengthened(t, r), LengthGRPO{
-			OutputWeight: r.param(t, "num_output_tokens_weight"), InputWeight: r.param(t, "num_input_tokens_weight"),
-			TurnWeight: r.param(t, "num_turns_weight"),
+			OutputWeight: r.param("num_output_tokens_weight"), InputWeight: r.param("num_input_tokens_weight"),
+			TurnWeight: r.param("num_turns_weight"),
 		}
 	})
 }
@@ -142,9 +132,7 @@ func lengthened(t *testing.T, r *recorded) *recorded {
 	}
 	r.batch = b
 	raw, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected["advantages"] = raw
 	return r
 }
@@ -153,9 +141,8 @@ func TestGoldenReinforceSlime(t *testing.T) {
 	each2026(t, "reinforce_pp_slime", func(c golden.Case) (*recorded, Estimator) {
 		var kind string
 		golden.Need(t, c.Params, "advantage_estimator", &kind)
-		r := record(t, c, "log_prob")
-		r.batch.Loss = r.mask(t, "response_mask")
-		gamma := r.param(t, "gamma")
+		r := record(t, c)
+		gamma := r.param("gamma")
 		if kind == "reinforce_plus_plus_baseline" { // every token has the centred score, and nothing is summed
 			for i := range r.batch.Loss {
 				r.batch.Loss[i] = true
@@ -186,7 +173,7 @@ func penalised(t *testing.T, r *recorded, every bool) {
 		}
 		r.batch.Rewards[i] = 0
 		if r.batch.Loss[i] {
-			r.batch.Rewards[i] = float32(-r.param(t, "kl_coef") * kl)
+			r.batch.Rewards[i] = float32(-r.param("kl_coef") * kl)
 		}
 	}
 	for row, s := range scores {
@@ -207,7 +194,7 @@ func penalised(t *testing.T, r *recorded, every bool) {
 // that differs from the sum of its steps' rewards is completed on a token off the mask.
 func stepRows(t *testing.T, c golden.Case) *recorded {
 	t.Helper()
-	r := rowsOf(t, c)
+	r := record(t, c)
 	outcome := r.batch.Rewards
 	width := r.batch.Offsets[1]
 	var rewards []float64
@@ -253,9 +240,7 @@ func stepRows(t *testing.T, c golden.Case) *recorded {
 	}
 	r.batch = b
 	raw, err := json.Marshal(matrix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Expected = map[string]json.RawMessage{"advantages": raw}
 	return r
 }
@@ -267,10 +252,10 @@ func texts(t *testing.T, c golden.Case, name string) (out []string) {
 }
 
 // normByStd reports whether a case of verl-agent divides by the standard deviation.
-func (r *recorded) normByStd(t *testing.T) bool {
-	t.Helper()
+func (r *recorded) normByStd() bool {
+	r.t.Helper()
 	var mode string
-	golden.Need(t, r.Params, "mode", &mode)
+	golden.Need(r.t, r.Params, "mode", &mode)
 	return mode == "mean_std_norm"
 }
 
@@ -278,8 +263,8 @@ func TestGoldenHGPO(t *testing.T) {
 	each2026(t, "hgpo", func(c golden.Case) (*recorded, Estimator) {
 		r := stepRows(t, c)
 		return r, HGPO{
-			Gamma: r.param(t, "gamma"), History: int(r.param(t, "history_length")), Alpha: r.param(t, "length_weight_alpha"),
-			Base: r.flag(t, "base_group", false), NormByStd: r.normByStd(t), Epsilon: r.param(t, "epsilon"),
+			Gamma: r.param("gamma"), History: int(r.param("history_length")), Alpha: r.param("length_weight_alpha"),
+			Base: r.flag("base_group", false), NormByStd: r.normByStd(), Epsilon: r.param("epsilon"),
 		}
 	})
 }
@@ -288,15 +273,15 @@ func TestGoldenGraphGPO(t *testing.T) {
 	each2026(t, "graphgpo", func(c golden.Case) (*recorded, Estimator) {
 		r := stepRows(t, c)
 		return r, GraphGPO{
-			Gamma: r.param(t, "gamma"), StepWeight: r.param(t, "step_advantage_w"), EpisodeWeight: r.param(t, "episode_advantage_w"),
-			Relative: r.flag(t, "normalize_distance", false), NormByStd: r.normByStd(t), Epsilon: r.param(t, "epsilon"),
+			Gamma: r.param("gamma"), StepWeight: r.param("step_advantage_w"), EpisodeWeight: r.param("episode_advantage_w"),
+			Relative: r.flag("normalize_distance", false), NormByStd: r.normByStd(), Epsilon: r.param("epsilon"),
 		}
 	})
 }
 
 func TestGoldenGDPO(t *testing.T) {
 	each2026(t, "gdpo_verl", func(c golden.Case) (*recorded, Estimator) {
-		r := &recorded{Case: c}
+		r := &recorded{Case: c, t: t}
 		mask, width := flat(t, c.Inputs, "response_mask")
 		r.batch.Loss, r.batch.Rewards = bools(mask), make([]float32, len(mask))
 		for i := 0; i <= len(mask); i += width {
@@ -305,7 +290,7 @@ func TestGoldenGDPO(t *testing.T) {
 		r.batch.Group = ids(t, c.Inputs, "index")
 		golden.Need(t, c.Inputs, "component_rewards", &r.batch.Components)
 		golden.Decode(t, c.Params, "gdpo_reward_weights", &r.batch.ComponentWeights)
-		return r, GDPO{NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true), Epsilon: r.param(t, "epsilon"), Whiten: true}
+		return r, GDPO{NormByStd: r.flag("norm_adv_by_std_in_grpo", true), Epsilon: r.param("epsilon"), Whiten: true}
 	})
 	each2026(t, "gdpo_trl", func(c golden.Case) (*recorded, Estimator) {
 		var rewards [][]float64
@@ -313,7 +298,7 @@ func TestGoldenGDPO(t *testing.T) {
 		c.Inputs["sum"], _ = json.Marshal(make([]float64, len(rewards)))
 		r := scalars(t, c, "sum")
 		for row := range rewards {
-			r.batch.Group[row] = row / int(r.param(t, "num_generations"))
+			r.batch.Group[row] = row / int(r.param("num_generations"))
 		}
 		for k := range rewards[0] {
 			of := make([]float32, len(rewards))
@@ -334,7 +319,7 @@ func TestGoldenGDPO(t *testing.T) {
 
 func TestGoldenOptimalBaseline(t *testing.T) {
 	each2026(t, "otb", func(c golden.Case) (*recorded, Estimator) {
-		r := rowsOf(t, c)
+		r := record(t, c)
 		for name, into := range map[string]*[]float32{
 			"old_log_probs": &r.batch.LogProbs, "sum_pi_squared": &r.batch.SumPiSquared, "rollout_is_weights": &r.batch.Weights,
 		} {
@@ -343,7 +328,7 @@ func TestGoldenOptimalBaseline(t *testing.T) {
 		}
 		var name string
 		golden.Need(t, c.Params, "adv_estimator", &name)
-		return r, OptimalBaseline{Packed: name == "tir_optimal_token_baseline", ZeroTail: r.flag(t, "handle_zero_tail", true)}
+		return r, OptimalBaseline{Packed: name == "tir_optimal_token_baseline", ZeroTail: r.flag("handle_zero_tail", true)}
 	})
 }
 
@@ -358,7 +343,7 @@ func TestGoldenRAE(t *testing.T) {
 			r.batch.Agent = append(r.batch.Agent, slices.Index(agents, name))
 		}
 		r.batch.Running = make([]float64, len(agents))
-		est := RAE{r.param(t, "decay")}
+		est := RAE{r.param("decay")}
 		got := run(t, est, &r.batch).Running
 		for i := range want {
 			if math.Abs(got[i]-want[i]) > 1e-6 { // rewards are float32
@@ -382,12 +367,8 @@ func TestRAEContinuesWhereABatchEnded(t *testing.T) {
 	whole := part(0, 5, []float64{0, 0})
 	first := part(0, 2, []float64{0, 0})
 	second := part(2, 5, first.Running)
-	if got := append(slices.Clone(first.Advantages), second.Advantages...); !slices.Equal(got, whole.Advantages) {
-		t.Errorf("got %v, want %v", got, whole.Advantages)
-	}
-	if !slices.Equal(second.Running, whole.Running) {
-		t.Errorf("baselines %v, want %v", second.Running, whole.Running)
-	}
+	require.Equal(t, whole.Advantages, append(slices.Clone(first.Advantages), second.Advantages...))
+	require.Equal(t, whole.Running, second.Running, "baselines")
 	var out Result
 	b := &Batch{Offsets: []int{0, 1}, Rewards: []float32{1}, Agent: []int{2}, Running: []float64{0, 0}}
 	refuse(t, "an agent without a baseline", RAE{0.5}.Estimate(&out, b), ErrLength, "agent: row 0: 2, but running has 2")
@@ -414,13 +395,11 @@ func TestGoldenDistill(t *testing.T) {
 		for i := 0; i <= len(adv); i += width {
 			offsets = append(offsets, i)
 		}
-		r := &recorded{Case: c}
+		r := &recorded{Case: c, t: t}
 		discount := 0.0
 		golden.Decode(t, c.Params, "kl_discount_factor", &discount)
-		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, r.param(t, "coef"), discount)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kl, err := Distill(adv, column("old_log_prob"), column("teacher_log_prob"), mask, offsets, r.param("coef"), discount)
+		require.NoError(t, err)
 		want, _ := flat(t, c.Expected, "advantages")
 		tol := golden.Tolerance{Abs: max(c.Tolerance.Abs, 1e-5), Rel: max(c.Tolerance.Rel, 1e-6)} // of float32
 		golden.Floats(t, tally, "advantages", convert[float64](adv), want, tol)

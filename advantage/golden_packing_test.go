@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -38,15 +40,11 @@ func episodeCase(t *testing.T, tally *golden.Tally, c golden.Case) {
 	var want [][]int
 	golden.Need(t, c.Expected, "episodes", &want)
 	got, err := b.Episodes()
-	if err != nil {
-		t.Fatalf("%s: %v", c.Name, err)
-	}
+	require.NoError(t, err, c.Name)
 	golden.Equal(t, tally, c.Name+" episodes", fmt.Sprint(got), fmt.Sprint(want))
 	turns, _ := flat(t, c.Expected, "turn_id")
 	id, err := b.TurnIDs(nil)
-	if err != nil {
-		t.Fatalf("%s: %v", c.Name, err)
-	}
+	require.NoError(t, err, c.Name)
 	same(t, tally, c.Name+" turn_id", id, ints(turns))
 }
 

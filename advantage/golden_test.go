@@ -11,6 +11,7 @@ import (
 // recorded is one recorded case as a batch.
 type recorded struct {
 	golden.Case
+	t     testing.TB
 	batch Batch
 }
 
@@ -67,40 +68,60 @@ func ids(t testing.TB, fields map[string]json.RawMessage, name string) []int {
 	return out
 }
 
-// record builds the batch of a case. Masks and identities are set by the test,
-// because the files name them differently.
-func record(t testing.TB, c golden.Case, rewards string) *recorded {
+// record reads the columns of padded rows: rewards, shaped by a KL if they are, else scores, else as many zeros as
+// there are log-probs.
+func record(t testing.TB, c golden.Case) *recorded {
 	t.Helper()
-	r := &recorded{Case: c}
-	scores, width := flat(t, c.Inputs, rewards)
-	values, _ := flat(t, c.Inputs, "values")
-	r.batch.Rewards, r.batch.Values = narrow(scores), narrow(values)
-	for i := 0; i <= len(scores); i += width {
-		r.batch.Offsets = append(r.batch.Offsets, i)
+	r := &recorded{Case: c, t: t}
+	b := &r.batch
+	var width int
+	for _, name := range []string{"token_level_rewards", "token_level_scores", "log_prob"} {
+		if rewards, w := flat(t, c.Inputs, name); b.Rewards == nil {
+			b.Rewards, width = narrow(rewards), w
+		}
 	}
+	values, _ := flat(t, c.Inputs, "values")
+	b.Values = narrow(values)
+	for i := 0; i <= len(b.Rewards); i += width {
+		b.Offsets = append(b.Offsets, i)
+	}
+	for _, name := range []string{"response_mask", "loss_mask", "eos_mask"} {
+		if m, _ := flat(t, c.Inputs, name); m != nil {
+			b.Loss = bools(m)
+		}
+	}
+	for name, into := range map[string]*[]int{"index": &b.Group, "group_idx": &b.Group, "episode_id": &b.Trajectory} {
+		if x := ids(t, c.Inputs, name); x != nil {
+			*into = x
+		}
+	}
+	if b.Trajectory == nil {
+		b.Trajectory = ids(t, c.Inputs, "traj_idx")
+	}
+	golden.Decode(t, c.Inputs, "turn_idx", &b.Turn)
 	return r
 }
 
-func (r *recorded) mask(t testing.TB, name string) []bool {
-	t.Helper()
-	m, _ := flat(t, r.Inputs, name)
+func (r *recorded) mask(name string) []bool {
+	r.t.Helper()
+	m, _ := flat(r.t, r.Inputs, name)
 	if m == nil {
-		t.Fatalf("%s: mask %q is missing", r.Name, name)
+		r.t.Fatalf("%s: mask %q is missing", r.Name, name)
 	}
 	return bools(m)
 }
 
-func (r *recorded) param(t testing.TB, name string) float64 {
-	t.Helper()
+func (r *recorded) param(name string) float64 {
+	r.t.Helper()
 	var x float64
-	golden.Need(t, r.Params, name, &x)
+	golden.Need(r.t, r.Params, name, &x)
 	return x
 }
 
-func (r *recorded) flag(t testing.TB, name string, unset bool) bool {
-	t.Helper()
+func (r *recorded) flag(name string, unset bool) bool {
+	r.t.Helper()
 	x := unset
-	golden.Decode(t, r.Params, name, &x)
+	golden.Decode(r.t, r.Params, name, &x)
 	return x
 }
 
@@ -113,7 +134,8 @@ func storage(tol golden.Tolerance, scale float64) golden.Tolerance {
 }
 
 // compare runs an estimator on a case. The raw variant, if given, must return raw_advantages.
-func (r *recorded) compare(t *testing.T, tally *golden.Tally, est, raw Estimator) {
+func (r *recorded) compare(tally *golden.Tally, est, raw Estimator) {
+	t := r.t
 	t.Helper()
 	tally.Case()
 	var out Result

@@ -2,11 +2,12 @@ package advantage
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // scored is a batch of rows with two tokens each, the second written by the
@@ -49,9 +50,7 @@ func rowAdvantages(t *testing.T, est Estimator, b *Batch) []float64 {
 
 func near(t *testing.T, what string, got, want []float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %v, want %v", what, got, want)
-	}
+	require.Len(t, got, len(want), what)
 	for i := range want {
 		// float32 storage keeps seven digits.
 		if !(math.Abs(got[i]-want[i]) <= 1e-6*max(1, math.Abs(want[i]))) {
@@ -133,14 +132,12 @@ func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 
 	var out Result
 	for _, k := range []int{0, 2, 3} {
-		if err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
-			t.Errorf("k %d: got %v, want ErrGroupSize", k, err)
-		}
+		err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2))
+		require.ErrorIs(t, err, ErrGroupSize, "k %d", k)
 	}
 	for _, k := range []int{-1, 1} {
-		if err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2}, 1, 1)); !errors.Is(err, ErrParameter) {
-			t.Errorf("k %d: got %v, want ErrParameter", k, err)
-		}
+		err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2}, 1, 1))
+		require.ErrorIs(t, err, ErrParameter, "k %d", k)
 	}
 }
 

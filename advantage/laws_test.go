@@ -3,6 +3,8 @@ package advantage
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 const lawRounds = 25
@@ -12,9 +14,7 @@ func eachName(t *testing.T, law func(t *testing.T, spec Spec, est Estimator, g *
 	t.Helper()
 	for _, name := range Names() {
 		spec, err := Describe(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(lawRounds) {
 				law(t, spec, named(t, name, testParams()), newGenerator(seed))
@@ -290,8 +290,6 @@ func TestNoConcatIsTurnLevelOnRowsPerTurn(t *testing.T) {
 		got := run(t, NoConcat{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
 		want := run(t, TrajectoryTurn{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
 		bothSame(t, got, want, parts, parts)
-		if !slices.Equal(got.ValueMask, want.ValueMask) {
-			t.Error("value masks differ")
-		}
+		require.Equal(t, want.ValueMask, got.ValueMask, "value masks differ")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne over the estimator's mask.
@@ -205,9 +207,8 @@ func TestMixEnds(t *testing.T) {
 		b := batchOf(rows)
 		plain := run(t, TrajectoryToken{Gamma: 1, Lambda: 0.6, Whiten: true}, b)
 		none := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0, Whiten: true}, b)
-		if !slices.Equal(none.Advantages, plain.Advantages) || !slices.Equal(none.Returns, plain.Returns) {
-			t.Error("mix 0 is not the plain recursion")
-		}
+		require.Equal(t, plain.Advantages, none.Advantages, "mix 0 is not the plain recursion")
+		require.Equal(t, plain.Returns, none.Returns, "mix 0 is not the plain recursion")
 		for _, mix := range []float64{0.4, 1} {
 			one := run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: mix, Whiten: true}, b)
 			bothSame(t, one, plain, rows, rows)
@@ -267,9 +268,7 @@ func TestEmptyMasksAreDefined(t *testing.T) {
 		raw := testParams()
 		raw.Whiten = false
 		est = named(t, spec.Name, raw)
-		if err := est.Estimate(&out, b); err != nil {
-			t.Fatalf("raw: %v", err)
-		}
+		require.NoError(t, est.Estimate(&out, b), "raw")
 		for _, a := range out.Advantages {
 			if a != 0 {
 				t.Errorf("raw advantage %v under an empty mask", a)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestDistillRefusesListsOfOtherLengths, whichever it is.
@@ -13,9 +15,7 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 		n[wrong] = 2
 		_, err := Distill(make([]float32, n[0]), make([]float32, n[1]), make([]float32, n[2]), make([]bool, n[3]),
 			[]int{0, 3}, 1, 0)
-		if !errors.Is(err, ErrLength) {
-			t.Errorf("list %d: %v", wrong, err)
-		}
+		require.ErrorIs(t, err, ErrLength, "list %d", wrong)
 	}
 }
 

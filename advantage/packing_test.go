@@ -5,13 +5,14 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestInternerNumbersByAppearance(t *testing.T) {
 	var in Interner
-	if got, want := in.IDs([]int{5}, "b", "a", "b", ""), []int{5, 0, 1, 0, 2}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	got, want := in.IDs([]int{5}, "b", "a", "b", ""), []int{5, 0, 1, 0, 2}
+	require.Equal(t, want, got)
 	if in.ID("a") != 1 || in.Len() != 3 {
 		t.Errorf("a is %d of %d", in.ID("a"), in.Len())
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestPaddedRowsGiveWhatTheirBatchGives takes a batch to rows of equal length and back.
@@ -18,9 +20,7 @@ func TestPaddedRowsGiveWhatTheirBatchGives(t *testing.T) {
 			}
 		}
 		padded, err := ToPadded[float32](ragged, numbers, length, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, x := range padded {
 			out = append(out, x == 1)
 		}
@@ -28,24 +28,18 @@ func TestPaddedRowsGiveWhatTheirBatchGives(t *testing.T) {
 	}
 	rewards, err := ToPadded[float64](ragged, ragged.Rewards, length, 0)
 	values, err2 := ToPadded[float64](ragged, ragged.Values, length, 0)
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, err2))
 	attention := slices.Repeat([]bool{true}, ragged.Tokens())
 	padded, err := FromPadded(Padded[float64]{
 		Length: length, Rewards: rewards, Values: values, Attention: pad(attention), Loss: pad(ragged.Loss),
 		GAE: pad(ragged.GAE), TurnEnd: pad(ragged.TurnEnd),
 		Group: ragged.Group, Trajectory: ragged.Trajectory, Turn: ragged.Turn,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	est := Masked{Gamma: 0.9, Lambda: 0.8, Whiten: true}
 	got, want := run(t, est, padded), run(t, est, ragged)
 	shaped, err := ToPadded[float32](ragged, want.Advantages, length, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, on := range padded.Loss {
 		if on && got.Advantages[i] != shaped[i] {
 			t.Fatalf("row %d, position %d: %v, want %v", i/length, i%length, got.Advantages[i], shaped[i])

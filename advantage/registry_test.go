@@ -3,21 +3,18 @@ package advantage
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestEveryNameMakesAnEstimator(t *testing.T) {
-	if len(Names()) != len(specs) {
-		t.Errorf("%d names for %d specs: two estimators share a name", len(Names()), len(specs))
-	}
+	require.Len(t, Names(), len(specs), "two estimators share a name")
 	for _, name := range Names() {
 		est := named(t, name, testParams())
-		if err := est.Estimate(new(Result), good()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.NoError(t, est.Estimate(new(Result), good()), name)
 	}
 }
 
@@ -77,9 +74,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"bi_level_gae_published":       TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73},
 		"trajectory_grpo":              TrajectoryGRPO{Epsilon: 0.37},
 	} {
-		if got := named(t, name, p); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
+		require.Equal(t, want, named(t, name, p), name)
 	}
 }
 
@@ -89,9 +84,7 @@ func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
 		EpisodeWeight: 1, History: 2, HistoryAlpha: 1, OutputWeight: 0.1, InputWeight: 0.1, TurnWeight: 0.1,
 		ZeroTail: true, Decay: 0.95, NormByStd: true, Whiten: true,
 	}
-	if got := DefaultParams(); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	require.Equal(t, want, DefaultParams())
 }
 
 // TestSpecsDescribeWhatEstimatorsPublish compares Specs with results.
@@ -123,9 +116,7 @@ func TestAReusedResultHoldsNothingOfOtherEstimators(t *testing.T) {
 	var out Result
 	b := good()
 	for _, name := range []string{"turn_level_gae", "grpo"} {
-		if err := named(t, name, testParams()).Estimate(&out, b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, named(t, name, testParams()).Estimate(&out, b))
 	}
 	if out.ValueMask != nil || out.TurnID != nil || out.Raw != (Moments{}) {
 		t.Errorf("grpo published %v, %v, %v", out.ValueMask, out.TurnID, out.Raw)
@@ -164,9 +155,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 		switch name {
 		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline", "max_rl_prime", "gdpo_trl",
 			"optimal_token_baseline", "tir_optimal_token_baseline":
-			if err != nil {
-				t.Errorf("%s has no parameters: %v", name, err)
-			}
+			require.NoError(t, err, "%s has no parameters", name)
 		default:
 			refuse(t, name, err, ErrParameter)
 		}
@@ -179,13 +168,9 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 
 func TestRegistriesGrow(t *testing.T) {
 	var r Registry
-	if len(r.Names()) != 0 {
-		t.Errorf("the zero registry knows %v", r.Names())
-	}
+	require.Empty(t, r.Names(), "the zero registry")
 	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Whiten: true} }}
-	if err := r.Register(mine); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Register(mine))
 	est, err := r.New("mine", Params{Gamma: 0.5})
 	if err != nil || est != (GAE{Gamma: 0.5, Whiten: true}) {
 		t.Errorf("got %v, %v", est, err)
@@ -196,9 +181,7 @@ func TestRegistriesGrow(t *testing.T) {
 		}
 	}
 	all := Builtin()
-	if err := all.Register(mine); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, all.Register(mine))
 	if _, err := Describe("mine"); err == nil {
 		t.Error("adding to a copy changed the default registry")
 	}

@@ -3,6 +3,8 @@ package advantage
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestAResultThatSharesTheBatchsMemoryIsRefused: an estimator would read numbers that it
@@ -26,9 +28,7 @@ func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 			want := [][]float32{slices.Clone(b.Rewards), slices.Clone(b.Values), slices.Clone(b.Baselines)}
 			refuse(t, what, est.Estimate(&out, b), ErrOverlap, what, name0(spec.Name))
 			for i, x := range [][]float32{b.Rewards, b.Values, b.Baselines} {
-				if !slices.Equal(x, want[i]) {
-					t.Errorf("%s: the batch was written to", what)
-				}
+				require.Equal(t, want[i], x, "%s: the batch was written to", what)
 			}
 		}
 	})
@@ -76,9 +76,8 @@ func TestNeighboursInOneArrayAreNotShared(t *testing.T) {
 		b.Rewards, b.Values = all[:n], all[2*n:3*n]
 		for range 2 {
 			estimateOrFail(t, est, out, b)
-			if !slices.Equal(out.Advantages, want.Advantages) || !slices.Equal(out.Returns, want.Returns) {
-				t.Error("the memory that a result lies in changed its numbers")
-			}
+			require.Equal(t, want.Advantages, out.Advantages, "the memory that a result lies in changed its numbers")
+			require.Equal(t, want.Returns, out.Returns, "the memory that a result lies in changed its numbers")
 		}
 	})
 }

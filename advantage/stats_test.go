@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestMomentsAreThoseUnderTheMask(t *testing.T) {
@@ -13,9 +15,7 @@ func TestMomentsAreThoseUnderTheMask(t *testing.T) {
 	if m.N != 3 || m.Mean != 5 || m.M2 != 26 || m.Variance() != 13 {
 		t.Errorf("got %+v", m)
 	}
-	if all := momentsOf([]float32{1, 3}, nil); all != (Moments{N: 2, Mean: 2, M2: 2}) {
-		t.Errorf("without mask: got %+v", all)
-	}
+	require.Equal(t, (Moments{N: 2, Mean: 2, M2: 2}), momentsOf([]float32{1, 3}, nil), "without mask")
 }
 
 func TestWhiteningByHand(t *testing.T) {
@@ -43,9 +43,8 @@ func TestWhiteningByHand(t *testing.T) {
 
 func TestWhiteningConstantsGivesZero(t *testing.T) {
 	x := []float32{5, 5, 5, 5, 5}
-	if _, err := GuardedWhitening().Apply(x, x, nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := GuardedWhitening().Apply(x, x, nil)
+	require.NoError(t, err)
 	for i, v := range x {
 		// The epsilon changes the mean by 1e-8, relative to a deviation of 1e-4.
 		if abs(v) > 2e-4 {
@@ -110,9 +109,7 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 	}
 	for _, name := range Names() {
 		spec, err := Describe(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !spec.Critic {
 			continue
 		}

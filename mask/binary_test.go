@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/mask"
 )
 
@@ -25,13 +27,9 @@ func stored(t testing.TB) *mask.Sequence {
 func TestStoredSequencesSurviveARoundTrip(t *testing.T) {
 	for name, s := range map[string]*mask.Sequence{"full": stored(t), "two turns": twoTurns(t), "empty": new(mask.Sequence)} {
 		data, err := s.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := twoTurns(t)
-		if err := got.UnmarshalBinary(data); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, got.UnmarshalBinary(data), name)
 		if !got.Equal(s) || got.Turns() != s.Turns() || got.EndsWithSummary() != s.EndsWithSummary() {
 			t.Errorf("%s: %+v came back as %+v", name, s, got)
 		}
@@ -50,19 +48,13 @@ func TestStoredFormIsStable(t *testing.T) {
 		"02040608" + "0a0c0e10" + "feffffff0f" + "ffffffff0f" + "01d804" + // tokens
 		"02" + "06616e73776572" + "0202" + "00" + "0a02" // spans
 	data, err := stored(t).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := hex.EncodeToString(data); got != version1 {
-		t.Errorf("got %s, want %s", got, version1)
-	}
+	require.NoError(t, err)
+	require.Equal(t, version1, hex.EncodeToString(data))
 }
 
 func TestDamagedBytesAreRefused(t *testing.T) {
 	data, err := stored(t).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	refused := func(name string, b []byte, word string) {
 		t.Helper()
 		s := twoTurns(t)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/mask"
 )
 
@@ -33,9 +35,7 @@ func consistent(t *testing.T, s *mask.Sequence) {
 		t.Fatalf("%d turns end, but there are %d", next, s.Turns())
 	}
 	data, err := s.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var back mask.Sequence
 	if err := back.UnmarshalBinary(data); err != nil || !back.Equal(s) {
 		t.Fatalf("stored and read: %v", err)
@@ -45,9 +45,7 @@ func consistent(t *testing.T, s *mask.Sequence) {
 // FuzzUnmarshal: any bytes are refused, or give a valid sequence.
 func FuzzUnmarshal(f *testing.F) {
 	data, err := stored(f).MarshalBinary()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(data)
 	f.Add([]byte("VMSK\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -128,9 +126,7 @@ func FuzzFromMarks(f *testing.F) {
 			consistent(t, loose)
 		}
 		if err != nil {
-			if !errors.Is(err, mask.ErrOrphanMark) {
-				t.Fatalf("an error of no kind: %v", err)
-			}
+			require.ErrorIs(t, err, mask.ErrOrphanMark)
 			return
 		}
 		consistent(t, strict)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 	"vagen/mask"
 )
@@ -65,9 +67,7 @@ func TestGoldenFromMarks(t *testing.T) {
 			byOrder := m
 			byOrder.PairByOrder = true
 			s, orderErr := mask.FromMarks(ids[i][:n], byOrder)
-			if orderErr != nil {
-				t.Fatalf("%s: row %d: %v", c.Name, i, orderErr)
-			}
+			require.NoError(t, orderErr, "%s: row %d", c.Name, i)
 			if err == nil && !strict.Equal(s) {
 				t.Errorf("%s: row %d: pairing by order changes a row without orphan marks", c.Name, i)
 			}
@@ -123,9 +123,7 @@ func fromMask(t testing.TB, response []int32, summary bool) *mask.Sequence {
 		default:
 			err = s.AppendContext(mask.Observation, ids...)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		from = to
 	}
 	return s
@@ -177,16 +175,10 @@ func truncateCase(t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Need(t, c.Expected, "scores", &want)
 	s := new(mask.Sequence)
 	for _, span := range spans {
-		if err := s.AppendContext(mask.Observation, make([]int32, span[0]-s.Len())...); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.AppendResponse(make([]int32, span[1]-span[0])...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.AppendContext(mask.Observation, make([]int32, span[0]-s.Len())...))
+		require.NoError(t, s.AppendResponse(make([]int32, span[1]-span[0])...))
 	}
-	if err := s.AppendContext(mask.Observation, make([]int32, len(response)-s.Len())...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendContext(mask.Observation, make([]int32, len(response)-s.Len())...))
 	sameRow(t, tally, c.Name+" before", padded(s.Response(nil), s.Len()), response)
 	lost := s.Truncate(keep)
 	golden.Equal(t, tally, c.Name+" lost turns", lost, len(spans)-len(kept))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/mask"
 )
 
@@ -12,9 +14,7 @@ const begin, end = 1, 2
 
 func TestMarksEncloseTurns(t *testing.T) {
 	s, err := mask.FromMarks([]int32{10, begin, 11, 12, end, 13, begin, end, begin, 14, end, begin, 15, end, 16}, mask.Marks{Begin: begin, End: end})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantMask(t, "response", s.Response(nil), "0110110")
 	wantMask(t, "turn end", s.TurnEnd(nil), "0010110")
 	if s.Turns() != 3 {
@@ -22,9 +22,7 @@ func TestMarksEncloseTurns(t *testing.T) {
 	}
 	want := []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response, mask.Observation}
 	for i, k := range s.Kinds(nil) {
-		if k != want[i] {
-			t.Errorf("position %d is %v, want %v", i, k, want[i])
-		}
+		require.Equal(t, want[i], k, "position %d", i)
 	}
 }
 
@@ -66,9 +64,8 @@ func TestPairByOrderLosesTurnsSilently(t *testing.T) {
 // front of the row.
 func TestPairByOrderRefusesWhatTheOriginalCannotDo(t *testing.T) {
 	ids := []int32{end, 7, begin, 8, end}
-	if _, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true}); !errors.Is(err, mask.ErrOrphanMark) {
-		t.Errorf("got %v, want ErrOrphanMark", err)
-	}
+	_, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+	require.ErrorIs(t, err, mask.ErrOrphanMark)
 }
 
 func TestPairByOrderKeepsWhatNeedsNoPairing(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/mask"
 )
 
@@ -41,9 +43,7 @@ func bits(m []bool) string {
 
 func wantMask(t *testing.T, what string, got []bool, want string) {
 	t.Helper()
-	if bits(got) != want {
-		t.Errorf("%s: got %s, want %s", what, bits(got), want)
-	}
+	require.Equal(t, want, bits(got), what)
 }
 
 func TestMasksFollowWhoWroteWhat(t *testing.T) {
@@ -63,15 +63,10 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	wantMask(t, "value, no loss mask", s.Value(nil, off), "11111111")
 	wantMask(t, "value at turn ends", s.Value(nil, mask.Options{ValueAtTurnEnd: true}), "00001001")
 	wantMask(t, "seam", s.SummaryEnd(nil), "00000000")
-	if got := fmt.Sprint(s.Kinds(nil)); got != "[prompt prompt response response response observation observation response]" {
-		t.Errorf("kinds: %s", got)
-	}
-	if got := s.TurnIndex(nil); !slices.Equal(got, []int32{-1, -1, 0, 0, 0, -1, -1, 1}) {
-		t.Errorf("turn index: %v", got)
-	}
-	if got := s.LastResponse(); got != 7 {
-		t.Errorf("last response: %d", got)
-	}
+	kinds := fmt.Sprint(s.Kinds(nil))
+	require.Equal(t, "[prompt prompt response response response observation observation response]", kinds)
+	require.Equal(t, []int32{-1, -1, 0, 0, 0, -1, -1, 1}, s.TurnIndex(nil), "turn index")
+	require.EqualValues(t, 7, s.LastResponse(), "last response")
 }
 
 // TestForcedTokensHaveNoPolicyLoss: they stay steps of the response, on which the
@@ -79,9 +74,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
 	s := twoTurns(t)
 	for _, at := range []int{3, 7} {
-		if err := s.AddSpan(mask.Forced, at, at+1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.AddSpan(mask.Forced, at, at+1))
 	}
 	on := mask.Options{}
 	wantMask(t, "loss", s.Loss([]bool{true}, on), "100101000")
@@ -110,9 +103,7 @@ func TestPiecesTileTheRow(t *testing.T) {
 		{Kind: mask.Response, Start: 7, End: 8, Turn: 1},
 	}
 	s := twoTurns(t)
-	if got := slices.Collect(s.Pieces); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	require.Equal(t, want, slices.Collect(s.Pieces))
 	for p := range s.Pieces {
 		if p != want[0] {
 			t.Errorf("first piece %v", p)
@@ -131,9 +122,7 @@ func TestPiecesTileTheRow(t *testing.T) {
 
 func TestAdjacentTurnsAreSeparate(t *testing.T) {
 	s := new(mask.Sequence)
-	if err := errors.Join(s.AppendResponse(1, 2), s.AppendResponse(3)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.AppendResponse(1, 2), s.AppendResponse(3)))
 	wantMask(t, "turn end", s.TurnEnd(nil), "011")
 	if s.Turns() != 2 {
 		t.Errorf("%d turns, want 2", s.Turns())
@@ -154,13 +143,9 @@ func TestWrongOrderIsRefused(t *testing.T) {
 		{"empty turn", s.AppendResponse(), mask.ErrEmptyTurn},
 		{"empty summary", s.AppendSummary(), mask.ErrEmptyTurn},
 	} {
-		if !errors.Is(c.err, c.want) {
-			t.Errorf("%s: got %v, want %v", c.name, c.err, c.want)
-		}
+		require.ErrorIs(t, c.err, c.want, c.name)
 	}
-	if err := s.AppendContext(mask.Observation); err != nil {
-		t.Errorf("no context: %v", err)
-	}
+	require.NoError(t, s.AppendContext(mask.Observation), "no context")
 	if !s.Equal(before) {
 		t.Error("a refused append changed the sequence")
 	}
@@ -171,35 +156,27 @@ func TestSummaryClosesTheConversation(t *testing.T) {
 	if s.EndsWithSummary() {
 		t.Error("closed without a summary")
 	}
-	if err := s.AppendSummary(9, 10); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendSummary(9, 10))
 	wantMask(t, "seam", s.SummaryEnd(nil), "0000000001")
 	wantMask(t, "response", s.Response(nil), "0011100111")
 	if !s.EndsWithSummary() || s.Turns() != 3 {
 		t.Errorf("closed: %v, %d turns", s.EndsWithSummary(), s.Turns())
 	}
 	for _, err := range []error{s.AppendContext(mask.Observation, 1), s.AppendResponse(1), s.AppendSummary(1)} {
-		if !errors.Is(err, mask.ErrClosed) {
-			t.Errorf("after a summary: got %v, want ErrClosed", err)
-		}
+		require.ErrorIs(t, err, mask.ErrClosed, "after a summary")
 	}
 }
 
 func TestSpansMarkPartsOfTurns(t *testing.T) {
 	s := twoTurns(t)
-	if err := errors.Join(s.AddSpan("answer", 2, 4), s.AddSpan("all", 2, 5), s.AddSpan("answer", 7, 8)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.AddSpan("answer", 2, 4), s.AddSpan("all", 2, 5), s.AddSpan("answer", 7, 8)))
 	wantMask(t, "answer", s.Span(nil, "answer"), "00110001")
 	wantMask(t, "answer end", s.SpanEnd(nil, "answer"), "00010001")
 	wantMask(t, "all", s.Span([]bool{true}, "all"), "100111000")
 	wantMask(t, "all end", s.SpanEnd([]bool{true}, "all"), "100001000")
 	wantMask(t, "none", s.Span(nil, "none"), "00000000")
 	want := []mask.Span{{Name: "answer", Turn: 0, Start: 2, End: 4}, {Name: "all", Turn: 0, Start: 2, End: 5}, {Name: "answer", Turn: 1, Start: 7, End: 8}}
-	if got := slices.Collect(s.Spans); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	require.Equal(t, want, slices.Collect(s.Spans))
 	for p := range s.Spans {
 		if p != want[0] {
 			t.Errorf("first span %v", p)
@@ -207,9 +184,7 @@ func TestSpansMarkPartsOfTurns(t *testing.T) {
 		break
 	}
 	for _, c := range [][2]int{{-1, 3}, {2, 2}, {4, 3}, {7, 9}, {1, 3}, {4, 6}, {5, 7}, {4, 8}} {
-		if err := s.AddSpan("bad", c[0], c[1]); !errors.Is(err, mask.ErrSpan) {
-			t.Errorf("span %v: got %v, want ErrSpan", c, err)
-		}
+		require.ErrorIs(t, s.AddSpan("bad", c[0], c[1]), mask.ErrSpan, "span %v", c)
 	}
 }
 
@@ -234,9 +209,7 @@ func TestTruncateDropsTheTurnItCuts(t *testing.T) {
 			t.Errorf("keep %d: lost %d turns, want %d", c.keep, lost, c.lost)
 		}
 		wantMask(t, fmt.Sprintf("keep %d", c.keep), s.Response(nil), c.response)
-		if got := fmt.Sprint(s.Kinds(nil)); got != c.kinds {
-			t.Errorf("keep %d: %s, want %s", c.keep, got, c.kinds)
-		}
+		require.Equal(t, c.kinds, fmt.Sprint(s.Kinds(nil)), "keep %d", c.keep)
 		if s.Turns() != 2-c.lost {
 			t.Errorf("keep %d: %d turns left", c.keep, s.Turns())
 		}
@@ -245,9 +218,9 @@ func TestTruncateDropsTheTurnItCuts(t *testing.T) {
 
 func TestTruncateMergesWhatIsLeftIntoTheContext(t *testing.T) {
 	s := new(mask.Sequence)
-	if err := errors.Join(s.AppendContext(mask.Observation, 1), s.AppendResponse(2, 3), s.AppendContext(mask.Observation, 4)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendContext(mask.Observation, 1))
+	require.NoError(t, s.AppendResponse(2, 3))
+	require.NoError(t, s.AppendContext(mask.Observation, 4))
 	s.Truncate(2)
 	if got := slices.Collect(s.Pieces); len(got) != 1 || got[0] != (mask.Piece{Kind: mask.Observation, End: 2, Turn: -1}) {
 		t.Errorf("got %v, want one observation", got)
@@ -256,9 +229,7 @@ func TestTruncateMergesWhatIsLeftIntoTheContext(t *testing.T) {
 
 func TestTruncateReopensASummaryItCuts(t *testing.T) {
 	s := twoTurns(t)
-	if err := s.AppendSummary(9, 10); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendSummary(9, 10))
 	if s.Truncate(9); s.EndsWithSummary() || s.AppendContext(mask.Observation, 1) != nil {
 		t.Error("still closed by a summary that was cut")
 	}
@@ -270,9 +241,7 @@ func TestTruncatedRowsAreValid(t *testing.T) {
 	s := twoTurns(t)
 	s.Truncate(5)
 	want := new(mask.Sequence)
-	if err := errors.Join(want.AppendContext(mask.Prompt, 1, 2), want.AppendResponse(3, 4, 5)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(want.AppendContext(mask.Prompt, 1, 2), want.AppendResponse(3, 4, 5)))
 	if !s.Equal(want) {
 		t.Errorf("got %v, want %v", slices.Collect(s.Pieces), slices.Collect(want.Pieces))
 	}
@@ -299,15 +268,9 @@ func TestTrimFollowsTruncate(t *testing.T) {
 	s := twoTurns(t)
 	s.Truncate(7)
 	x := []float32{1, 2, 3, 4, 5, 6, 7, 8}
-	if got := s.Trim(x); !slices.Equal(got, []float32{1, 2, 3, 4, 5, 0, 0}) {
-		t.Errorf("got %v", got)
-	}
-	if got := s.Trim([]float32{1, 2, 3, 4, 5, 6, 7}); !slices.Equal(got, []float32{1, 2, 3, 4, 5, 0, 0}) {
-		t.Errorf("of the right length already: got %v", got)
-	}
-	if got := s.Trim(x[:3]); !slices.Equal(got, []float32{1, 2, 3}) {
-		t.Errorf("too few numbers: got %v, want them back", got)
-	}
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 0, 0}, s.Trim(x))
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 0, 0}, s.Trim([]float32{1, 2, 3, 4, 5, 6, 7}), "of the right length already")
+	require.Equal(t, []float32{1, 2, 3}, s.Trim(x[:3]), "too few numbers")
 }
 
 func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
@@ -355,9 +318,7 @@ func TestRewardsNeedATurnEnd(t *testing.T) {
 	if _, err := s.PlaceOutcome(nil, 1); !errors.Is(err, mask.ErrTurns) {
 		t.Errorf("outcome without tokens: got %v", err)
 	}
-	if err := s.AppendContext(mask.Prompt, 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendContext(mask.Prompt, 1))
 	if got, err := s.PlaceTurnRewards(nil, nil, 0); err != nil || !slices.Equal(got, []float32{0}) {
 		t.Errorf("no turns: got %v, %v", got, err)
 	}
@@ -378,9 +339,7 @@ func TestZeroSequenceIsEmpty(t *testing.T) {
 
 func TestResetAndCloneShareNothing(t *testing.T) {
 	s := twoTurns(t)
-	if err := s.AddSpan("a", 2, 3); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AddSpan("a", 2, 3))
 	c := s.Clone()
 	if !c.Equal(s) {
 		t.Error("a clone differs")
@@ -389,9 +348,7 @@ func TestResetAndCloneShareNothing(t *testing.T) {
 	if s.Len() != 0 || s.Turns() != 0 || len(slices.Collect(s.Spans)) != 0 || s.Equal(c) {
 		t.Error("Reset left something")
 	}
-	if err := s.AppendResponse(50, 51, 52); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.AppendResponse(50, 51, 52))
 	if !c.Equal(func() *mask.Sequence { o := twoTurns(t); _ = o.AddSpan("a", 2, 3); return o }()) {
 		t.Error("writing to the reset original changed the clone")
 	}
@@ -406,9 +363,7 @@ func TestEqualSeesEveryDifference(t *testing.T) {
 	}
 	for i, change := range other {
 		a, b := twoTurns(t), twoTurns(t)
-		if err := change(b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, change(b))
 		if a.Equal(b) || b.Equal(a) {
 			t.Errorf("change %d goes unnoticed", i)
 		}

@@ -21,7 +21,7 @@ func twoRows() (*policy.Batch, []float32) {
 }
 
 // TestEvalIsTheLossOfPackageLossWithTheBatchesWeights: for losses of tokens, turns and
-// rows, against loss.EvalActor with the aggregation that gives those weights.
+// rows, against loss.Eval with the aggregation that gives those weights.
 func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 	for _, p := range []loss.Policy{nil, loss.LegacyPPO(), loss.TurnGSPO{Low: 0.1, High: 0.1}, loss.GMPO{Low: 0.4, High: 0.4}} {
 		b, logProbs := twoRows()
@@ -35,18 +35,26 @@ func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
 			b.Weight[i] = float32(w)
 		}
 		b.AuxWeight = nil
-		actor := loss.Actor{Policy: o.PolicyLoss(), KL: o.KL, KLCoef: o.KLCoef, Aggregation: loss.Aggregation{Mode: mode}}
-		var want loss.ActorResult
-		require.NoError(t, loss.EvalActor(&want, actor, &loss.Batch[float32]{
+		var want loss.Result
+		require.NoError(t, loss.Eval(&want, o.PolicyLoss(), loss.Aggregation{Mode: mode}, &loss.Batch[float32]{
 			Offsets: b.Offsets, Mask: mask, LogProb: logProbs, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
-			Weight: b.RolloutWeight, Ref: b.Reference, Turn: b.Turn,
+			Weight: b.RolloutWeight, Turn: b.Turn,
 		}))
+		kl := 0.0
+		for i, w := range weights {
+			if w != 0 {
+				x, slope, err := o.KL.Of(float64(logProbs[i]), float64(b.Reference[i]))
+				require.NoError(t, err)
+				kl += w * x
+				want.Grad[i] += o.KLCoef * w * slope
+			}
+		}
 		got, err := o.Eval(b, &policy.Scores{LogProbs: logProbs})
 		require.NoError(t, err)
 		// Weights are float32 here.
-		require.InDelta(t, want.Policy, got.Loss, 1e-7, "%T", p)
-		require.InDelta(t, want.KL, got.KL, 1e-7, "%T", p)
-		require.InDeltaSlice(t, want.GradLogProb, got.Slopes.LogProbs, 1e-7, "%T", p)
+		require.InDelta(t, want.Term, got.Loss, 1e-7, "%T", p)
+		require.InDelta(t, kl, got.KL, 1e-7, "%T", p)
+		require.InDeltaSlice(t, want.Grad, got.Slopes.LogProbs, 1e-7, "%T", p)
 		require.Equal(t, want.Metrics, got.Metrics, "%T", p)
 	}
 }

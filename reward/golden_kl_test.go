@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 	"vagen/policy/loss"
 )
@@ -23,9 +25,7 @@ func TestControllersEqualTheOriginals(t *testing.T) {
 		golden.Decode(t, c.Params, "target_kl", &target)
 		golden.Decode(t, c.Params, "horizon", &horizon)
 		controller, err := NewController(kind, coefficient, target, horizon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var kls, want []float64
 		var rows []int
 		golden.Need(t, c.Inputs, "current_kl", &kls)
@@ -33,9 +33,7 @@ func TestControllersEqualTheOriginals(t *testing.T) {
 		golden.Need(t, c.Expected, "coef_after_each_update", &want)
 		var got []float64
 		for i, kl := range kls {
-			if err := controller.Update(kl, rows[i]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, controller.Update(kl, rows[i]))
 			got = append(got, controller.Coefficient())
 		}
 		golden.Floats(t, tally, c.Name, got, want, c.Tolerance)
@@ -71,9 +69,7 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 			name = "kl" // recorded as "none": without a reference nothing is charged
 		}
 		controller, err := NewController(kind, coefficient, target, horizon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		offsets, mask := []int{0}, []bool(nil)
 		var s, l, r []float64
 		for i, row := range scores {
@@ -90,9 +86,7 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 		}
 		got := make([]float64, len(s))
 		kl, err := ShapeKL(got, s, l, r, mask, offsets, loss.KL(name), controller.Coefficient())
-		if err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
+		require.NoError(t, err, c.Name)
 		tol := c.Tolerance
 		for i := range scores {
 			golden.Floats(t, tally, fmt.Sprintf("%s row %d", c.Name, i), got[offsets[i]:offsets[i+1]], want[i], tol)
@@ -105,9 +99,7 @@ func TestShapingEqualsTheOriginal(t *testing.T) {
 			tally.Float(t, c.Name+" coefficient used", controller.Coefficient(), used, c.Tolerance)
 		}
 		if golden.Decode(t, c.Expected, "coef_after", &after) {
-			if err := controller.Update(kl, len(scores)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, controller.Update(kl, len(scores)))
 			tally.Float(t, c.Name+" coefficient after", controller.Coefficient(), after, tol)
 		}
 	}

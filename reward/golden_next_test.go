@@ -2,8 +2,9 @@ package reward
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 )
@@ -35,9 +36,7 @@ func TestNextParsersEqualTheOriginals(t *testing.T) {
 			t.Fatalf("%s: recorded parser %q has no counterpart", c.Name, name)
 		}
 		p, err := NewParser(how.format, ParserOptions{Dialect: Next, MaxActions: 3, AnswerBox: how.box})
-		if err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
+		require.NoError(t, err, c.Name)
 		compareNext(t, tally, c, fmt.Sprintf("%s on %q", c.Name, text), p.Parse(text))
 	}
 }
@@ -69,9 +68,7 @@ func compareNext(t *testing.T, tally *golden.Tally, c golden.Case, what string, 
 			var want []string
 			golden.Need(t, c.Expected, name, &want)
 			tally.Add(1)
-			if !slices.Equal(got.Actions, want) {
-				t.Errorf("%s: actions %q, want %q", what, got.Actions, want)
-			}
+			require.Equal(t, want, got.Actions, "%s: actions", what)
 		default:
 			t.Fatalf("%s: recorded field %q = %s has no counterpart", what, name, value)
 		}

@@ -3,9 +3,10 @@ package reward
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 )
@@ -49,9 +50,7 @@ func compareParse(t *testing.T, tally *golden.Tally, what string, c parseCase) {
 	}
 	p, err := NewParser(format, ParserOptions{Dialect: Dialect(dialect), ActionSep: c.ActionSep,
 		MaxActions: c.MaxActions, SpecialTokens: c.SpecialTokens})
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	got := p.Parse(c.Response)
 	raw := c.Response // recorded only when it differs
 	golden.Decode(t, c.Expected, "llm_raw_response", &raw)
@@ -63,9 +62,7 @@ func compareParse(t *testing.T, tally *golden.Tally, what string, c parseCase) {
 			var want []string
 			golden.Need(t, c.Expected, name, &want)
 			tally.Add(1)
-			if !slices.Equal(got.Actions, want) {
-				t.Errorf("%s: actions %q, want %q", what, got.Actions, want)
-			}
+			require.Equal(t, want, got.Actions, "%s: actions", what)
 		case "format_correct":
 			var want bool
 			golden.Need(t, c.Expected, name, &want)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 	"vagen/reward/internal/answer"
 )
@@ -137,20 +139,14 @@ func compareRelations(t *testing.T, tally *golden.Tally, f *stateFile) {
 			}
 		}
 		tally.Add(2)
-		if !slices.Equal(list, c.List) {
-			t.Errorf("case %d: relations %v, want %v", i, list, c.List)
-		}
-		if !slices.Equal(sentences, c.Sentences) {
-			t.Errorf("case %d: sentences %q, want %q", i, sentences, c.Sentences)
-		}
+		require.Equal(t, c.List, list, "case %d: relations", i)
+		require.Equal(t, c.Sentences, sentences, "case %d: sentences", i)
 	}
 }
 
 func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 	decode := func(raw json.RawMessage, dst any) {
-		if err := json.Unmarshal(raw, dst); err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
+		require.NoError(t, json.Unmarshal(raw, dst), string(raw))
 	}
 	for i, c := range f.TopStrings {
 		tally.Case()
@@ -178,9 +174,7 @@ func compareTopStrings(t *testing.T, tally *golden.Tally, f *stateFile) {
 				decode(op.Arg, &n)
 				decode(op.Expected, &want)
 				tally.Add(1)
-				if got := slices.Sorted(slices.Values(top.top(n))); !slices.Equal(got, want) {
-					t.Errorf("%s: got %q, want %q", what, got, want)
-				}
+				require.ElementsMatch(t, want, top.top(n), what)
 			case "size":
 				var want int
 				decode(op.Expected, &want)

@@ -226,9 +226,7 @@ func FuzzParse(f *testing.F) {
 				o.SpecialTokens = []string{"<think>", "a"}
 			}
 			p, err := NewParser(formats[i].name, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r := p.Parse(text)
 			if limit > 0 && len(r.Actions) > int(limit) {
 				t.Errorf("%d actions, allowed are %d", len(r.Actions), limit)

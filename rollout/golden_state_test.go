@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 	"vagen/mask"
 	"vagen/reward"
@@ -96,9 +98,7 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 			return s.replies[:len(prompts)], make([]error, len(prompts)), nil
 		}}).Score(t.Context(), claims)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, c := range claims {
 		for _, about := range sections {
 			if about.section == c.Section {
@@ -119,9 +119,7 @@ func TestStateRewardsEqualTheOriginal(t *testing.T) {
 	golden.Read(t, file, &recorded)
 	tally := golden.NewTally(t, file)
 	parser, err := reward.NewParser("wm_think", reward.ParserOptions{Dialect: reward.Next})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range recorded.Cases {
 		tally.Case()
 		s := readStated(t, c)
@@ -160,24 +158,16 @@ func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field st
 	t.Helper()
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}}
 	row := &tr.Rows[0]
-	if err := row.AppendContext(mask.Observation, 1, 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := row.AppendResponse(tokens...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, row.AppendContext(mask.Observation, 1, 2))
+	require.NoError(t, row.AppendResponse(tokens...))
 	tr.Turns = []rollout.Turn{{Response: text, Parsed: r, Reward: parts}}
 	how := reward.PerTurn
 	if s.site == "section_end" {
 		how = reward.PerSpan
-		if err := rollout.MarkSpans(s, []*rollout.Trajectory{tr}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rollout.MarkSpans(s, []*rollout.Trajectory{tr}))
 	}
 	got, err := tr.Rewards(nil, 0, how)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var want []float64
 	golden.Need(t, c.Expected, field, &want)
 	rounded := golden.Tolerance{Abs: math.Max(c.Tolerance.Abs, 1e-7), Rel: 1e-6}

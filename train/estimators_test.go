@@ -41,47 +41,6 @@ func TestEveryEstimatorTrains(t *testing.T) {
 	}
 }
 
-// TestParametersReachTheEstimator: changing a key changes the advantages of the estimators
-// that use it, and of no other.
-func TestParametersReachTheEstimator(t *testing.T) {
-	advantages := func(estimator string, set ...string) []float32 {
-		c := traintest.Grouped()
-		c.Algorithm.Estimator, c.Algorithm.TurnGamma = estimator, 0.9
-		c.Env.Config = map[string]any{"turns": uint64(3)}
-		b := traintest.Guesser()
-		for _, s := range []int{0, 1, 2} { // values that matter
-			b.Values[traintest.State(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", s)})] = 0.3 * float64(s+1)
-		}
-		for _, s := range set {
-			require.NoError(t, c.Override(s))
-		}
-		traintest.Run(t, c, b)
-		return b.Updates[0].Batch.Advantages
-	}
-	for set, knows := range map[string]map[string]bool{
-		"algorithm.gamma=0.5":                     {"masked_gae": true, "bi_level_gae": true, "gigpo": true, "grpo": false, "turn_level_gae": true},
-		"algorithm.lam=0.5":                       {"masked_gae": true, "bi_level_gae": true, "trajectory_bi_level_gae": false, "grpo": false},
-		"algorithm.high_level_gamma=0.5":          {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
-		"algorithm.gamma_turn=0.5":                {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
-		"algorithm.lambda_turn=0.5":               {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.lambda_token=0.5":              {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.bi_level_mix=0.25":             {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.step_advantage_w=0.25":         {"grpo": false, "gigpo": true},
-		"algorithm.pass_k=2":                      {"grpo_passk": true, "grpo": false},
-		"algorithm.epsilon=0.5":                   {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "gigpo": true, "rloo": false},
-		"algorithm.norm_adv_by_std_in_grpo=false": {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "rloo": false},
-		"algorithm.whiten=false":                  {"masked_gae": true, "bi_level_gae": true, "reinforce_plus_plus": true, "grpo": false},
-	} {
-		for estimator, knows := range knows {
-			if knows {
-				require.NotEqual(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
-			} else {
-				require.Equal(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
-			}
-		}
-	}
-}
-
 // TestReMaxSubtractsTheGreedyEpisode of the same level.
 func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
 	c := traintest.Whole()

@@ -38,32 +38,6 @@ func paid(b *traintest.Bandit, tokens []int32) (positions []int, rewards []float
 	return positions, rewards
 }
 
-// TestRewardsArePlacedAsConfigured: at the end of each turn, or all at the end of the row.
-// Without discount and values the return of a token is the sum of the remaining rewards.
-func TestRewardsArePlacedAsConfigured(t *testing.T) {
-	for _, perTurn := range []bool{true, false} {
-		c := traintest.Whole()
-		c.Rollout.MultiTurnReward = perTurn
-		b := traintest.Guesser()
-		traintest.Run(t, c, b)
-		batch := b.Updates[0].Batch
-		require.Equal(t, 8, batch.Len())
-		for row := range batch.Len() {
-			from, to := batch.Offsets[row], batch.Offsets[row+1]
-			ends, rewards := paid(b, batch.Tokens[from:to])
-			require.Len(t, rewards, 2)
-			first, second := rewards[0]+rewards[1], rewards[1]
-			if !perTurn {
-				second = first
-			}
-			require.Equal(t, float32(first), batch.Returns[from+ends[0]], "row %d", row)
-			require.Equal(t, float32(first), batch.Returns[from+ends[0]-1], "row %d", row)
-			require.Equal(t, float32(second), batch.Returns[from+ends[1]], "row %d", row)
-			require.Zero(t, batch.Returns[from], "the model did not write it")
-		}
-	}
-}
-
 // TestMasksChooseTheTokensOfTheLosses compares the weights of a batch with the origin of its
 // tokens.
 func TestMasksChooseTheTokensOfTheLosses(t *testing.T) {

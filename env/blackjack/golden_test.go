@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/env/internal/words"
 	"vagen/internal/golden"
 )
@@ -57,9 +59,7 @@ func TestGamesEqualTheOriginals(t *testing.T) {
 		tally.Case()
 		what := fmt.Sprintf("seed %d", g.Seed)
 		made, err := FromConfig(g.Config)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		require.NoError(t, err, what)
 		e := made.(*Env)
 		if _, err := e.Reset(context.Background(), g.Seed); err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -70,9 +70,7 @@ func TestGamesEqualTheOriginals(t *testing.T) {
 			what := fmt.Sprintf("%s turn %d (%q)", what, i, s.Response)
 			held := len(e.player)
 			out, err := e.Step(context.Background(), s.Response)
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
+			require.NoError(t, err, what)
 			tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, golden.Tolerance{Abs: 1e-9})
 			golden.Equal(t, tally, what+": done", out.Done, s.Done)
 			for name, want := range s.Metrics.Turn {
@@ -86,9 +84,7 @@ func TestGamesEqualTheOriginals(t *testing.T) {
 			golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.FormatCorrect)
 			golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(partFormat) != 0, s.FormatRewarded)
 			tally.Add(1)
-			if !slices.Equal(out.Response.Actions, s.Actions) {
-				t.Errorf("%s: actions %q, want %q", what, out.Response.Actions, s.Actions)
-			}
+			require.Equal(t, s.Actions, out.Response.Actions, "%s: actions", what)
 			equalHands(t, tally, what+": dealer", e.dealer, s.Dealer)
 			equalHands(t, tally, what+": player", e.player, s.Player)
 			golden.Equal(t, tally, what+": player's sum", e.player.Sum(), s.PlayerSum)

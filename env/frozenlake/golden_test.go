@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/env"
 	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
@@ -91,9 +93,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode)
 	ctx := context.Background()
 	ep.Config["rules"] = string(rules)
 	made, err := FromConfig(ep.Config)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	e := made.(*Env)
 	play := &replay{t: t, tally: tally}
 	e.random = play
@@ -111,9 +111,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode)
 		what := fmt.Sprintf("%s turn %d (%s, %q)", what, i, s.Kind, s.Response)
 		play.gyms, play.slips = s.GymUniforms, s.SlipDraws
 		out, err := e.Step(ctx, s.Response)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		require.NoError(t, err, what)
 		compareTurn(t, tally, what, e, out, s)
 		total += out.Reward.Sum()
 		golden.Equal(t, tally, what+": slip draws left", len(play.slips), 0)

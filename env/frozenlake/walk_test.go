@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/env"
 )
 
@@ -31,9 +33,7 @@ func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 		mean := 0.0
 		for run := range runs {
 			rate, err := SuccessRate(DefaultOptions(env.Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			mean += rate / runs
 		}
 		t.Logf("%s: %.3f", c.name, mean)

@@ -128,19 +128,19 @@ func (s *Server) namedReply(name string, in Info, err error) reply {
 }
 
 func (s *Server) batchReset(r *http.Request, _ string, body []byte) reply {
-	return s.handleByID(r, body, "ids2seeds", "results", s.resetBatch)
+	return handleBatch(s, r, body, "ids2seeds", "results", mapping, s.resetBatch)
 }
 
 func (s *Server) batchStep(r *http.Request, _ string, body []byte) reply {
-	return s.handleByID(r, body, "ids2actions", "results", s.stepBatch)
+	return handleBatch(s, r, body, "ids2actions", "results", mapping, s.stepBatch)
 }
 
 func (s *Server) batchReward(r *http.Request, _ string, body []byte) reply {
-	return s.handleIDs(r, body, "rewards", s.rewardBatch)
+	return handleBatch(s, r, body, "env_ids", "rewards", idList, s.rewardBatch)
 }
 
 func (s *Server) batchSystem(r *http.Request, _ string, body []byte) reply {
-	return s.handleIDs(r, body, "system_prompts", s.systemBatch)
+	return handleBatch(s, r, body, "env_ids", "system_prompts", idList, s.systemBatch)
 }
 
 func (s *Server) batchClose(r *http.Request, _ string, body []byte) reply {
@@ -148,7 +148,7 @@ func (s *Server) batchClose(r *http.Request, _ string, body []byte) reply {
 	if bad != nil {
 		return *bad
 	}
-	ids, err := idList(data["env_ids"])
+	ids, err := idList(data, "env_ids")
 	if err == nil {
 		err = s.closeBatch(r, ids)
 	}
@@ -162,13 +162,16 @@ func (s *Server) successReply(err error) reply {
 	return object(http.StatusOK, Info{{"status", "success"}})
 }
 
-// handleByID handles a batch request whose parameter has a value for each id.
-func (s *Server) handleByID(r *http.Request, body []byte, name, result string, f func(*http.Request, map[string]any) (Info, error)) reply {
+// handleBatch handles a batch request with one parameter, which read converts.
+func handleBatch[V any](
+	s *Server, r *http.Request, body []byte, name, result string,
+	read func(data map[string]any, name string) (V, error), f func(*http.Request, V) (Info, error),
+) reply {
 	data, bad := readParameters(r, body, name)
 	if bad != nil {
 		return *bad
 	}
-	values, err := mapping(data, name)
+	values, err := read(data, name)
 	if err != nil {
 		return s.legacyError(err)
 	}
@@ -176,32 +179,18 @@ func (s *Server) handleByID(r *http.Request, body []byte, name, result string, f
 	return s.namedReply(result, in, err)
 }
 
-// handleIDs handles a batch request whose parameter is a list of ids.
-func (s *Server) handleIDs(r *http.Request, body []byte, result string, f func(*http.Request, []string) (Info, error)) reply {
-	data, bad := readParameters(r, body, "env_ids")
-	if bad != nil {
-		return *bad
-	}
-	ids, err := idList(data["env_ids"])
-	if err != nil {
-		return s.legacyError(err)
-	}
-	in, err := f(r, ids)
-	return s.namedReply(result, in, err)
-}
-
-// idList reads a list of ids and removes duplicates.
-func idList(v any) ([]string, error) {
-	values, ok := v.([]any)
+// idList reads a parameter that is a list of ids and removes duplicates.
+func idList(data map[string]any, name string) ([]string, error) {
+	values, ok := data[name].([]any)
 	if !ok {
-		return nil, fmt.Errorf("env_ids must be a list, found %T", v)
+		return nil, fmt.Errorf("%s must be a list, found %T", name, data[name])
 	}
 	ids := make([]string, 0, len(values))
 	seen := make(map[string]bool, len(values))
 	for i, v := range values {
 		id, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("env_ids: entry %d must be text, found %T", i, v)
+			return nil, fmt.Errorf("%s: entry %d must be text, found %T", name, i, v)
 		}
 		if !seen[id] {
 			seen[id] = true
@@ -212,51 +201,53 @@ func idList(v any) ([]string, error) {
 }
 
 func (s *Server) oneReset(r *http.Request, id string, body []byte) reply {
-	if _, err := s.lookupLegacy([]string{id}); err != nil {
-		return s.legacyError(err)
-	}
-	data, bad := readParameters(r, body, "")
-	if bad != nil {
-		return *bad
-	}
-	in, err := s.resetBatch(r, map[string]any{id: data["seed"]})
-	if err != nil {
-		return s.legacyError(err)
-	}
-	entry := in[0].Value.([]any)
-	return object(http.StatusOK, Info{{"observation", entry[0]}, {"info", entry[1]}})
+	return s.one(r, id, body, "", "seed", s.resetBatch, "observation", "info")
 }
 
 func (s *Server) oneStep(r *http.Request, id string, body []byte) reply {
+	return s.one(r, id, body, "action", "action", s.stepBatch, "observation", "reward", "done", "info")
+}
+
+// one handles a request about one environment: f gets the value of a parameter, which needed names if it must
+// be there, and fields name the parts of the entry that it returns.
+func (s *Server) one(
+	r *http.Request, id string, body []byte, needed, name string,
+	f func(*http.Request, map[string]any) (Info, error), fields ...string,
+) reply {
 	if _, err := s.lookupLegacy([]string{id}); err != nil {
 		return s.legacyError(err)
 	}
-	data, bad := readParameters(r, body, "action")
+	data, bad := readParameters(r, body, needed)
 	if bad != nil {
 		return *bad
 	}
-	in, err := s.stepBatch(r, map[string]any{id: data["action"]})
+	in, err := f(r, map[string]any{id: data[name]})
 	if err != nil {
 		return s.legacyError(err)
 	}
-	entry := in[0].Value.([]any)
-	return object(http.StatusOK, Info{{"observation", entry[0]}, {"reward", entry[1]}, {"done", entry[2]}, {"info", entry[3]}})
+	out := make(Info, len(fields))
+	for i, part := range in[0].Value.([]any) {
+		out[i] = Field{fields[i], part}
+	}
+	return object(http.StatusOK, out)
 }
 
 func (s *Server) oneReward(r *http.Request, id string, _ []byte) reply {
 	in, err := s.rewardBatch(r, []string{id})
-	if err != nil {
-		return s.legacyError(err)
-	}
-	return object(http.StatusOK, Info{{"reward", in[0].Value}})
+	return s.entryReply("reward", in, err)
 }
 
 func (s *Server) oneSystem(r *http.Request, id string, _ []byte) reply {
 	in, err := s.systemBatch(r, []string{id})
+	return s.entryReply("system_prompt", in, err)
+}
+
+// entryReply replies with an object that has the first entry of in as its only member.
+func (s *Server) entryReply(name string, in Info, err error) reply {
 	if err != nil {
 		return s.legacyError(err)
 	}
-	return object(http.StatusOK, Info{{"system_prompt", in[0].Value}})
+	return object(http.StatusOK, Info{{name, in[0].Value}})
 }
 
 func (s *Server) oneClose(r *http.Request, id string, _ []byte) reply {

@@ -208,9 +208,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got := strings.Join(r.Rows(), "\n"); got != text {
-			t.Errorf("%q is read as %q", text, got)
-		}
+		require.Equal(t, text, strings.Join(r.Rows(), "\n"), "%q is read as", text)
 		for a := range Actions {
 			r.Move(a)
 			if r.Wall(r.player) || r.Box(r.player) {

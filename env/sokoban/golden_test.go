@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/env"
 	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
@@ -85,9 +87,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode)
 	ctx := context.Background()
 	ep.Config["rules"] = string(rules)
 	made, err := FromConfig(ep.Config)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	require.NoError(t, err, what)
 	e := made.(*Env)
 	if _, err := e.Reset(ctx, ep.Seed); err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -104,9 +104,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode)
 	for i, s := range ep.Steps {
 		what := fmt.Sprintf("%s turn %d (%s, %q)", what, i, s.Kind, s.Response)
 		out, err := e.Step(ctx, s.Response)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+		require.NoError(t, err, what)
 		compareTurn(t, tally, what, e, out, s)
 		total += out.Reward.Sum()
 	}
@@ -172,15 +170,11 @@ func TestRetrySeedsEqualPythons(t *testing.T) {
 		path = filepath.Join("..", "..", "testdata", "envs", "rng.json")
 	}
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var file struct {
 		Retry [][2]int64 `json:"retry_seed_hashseed0"`
 	}
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &file))
 	tally := golden.NewTally(t, "envs/rng.json (retry seeds)")
 	for _, pair := range file.Retry {
 		tally.Case()

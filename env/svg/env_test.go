@@ -297,16 +297,12 @@ func FuzzStep(f *testing.F) {
 			o.Rules = Service
 		}
 		e, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Reset(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
 		out, err := e.Step(t.Context(), response)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n := strings.Count(out.Observation.Text, env.ImageMark); n != 1 {
 			t.Errorf("%d marks", n)
 		}

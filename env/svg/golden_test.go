@@ -82,14 +82,10 @@ func readRecording(t *testing.T) recording {
 func picture(t *testing.T, name string) image.Image {
 	t.Helper()
 	f, err := os.Open(golden.Path(t, "envs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	img, err := png.Decode(f)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	require.NoError(t, err, name)
 	return img
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -32,12 +34,8 @@ func read(t *testing.T, dst any) {
 		path = filepath.Join("..", "..", "testdata", "envs", "rng.json")
 	}
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, dst); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, dst), path)
 }
 
 // TestStreamsEqualTheOriginals compares with draws of numpy and of Python's random module

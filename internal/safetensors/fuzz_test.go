@@ -3,6 +3,8 @@ package safetensors
 import (
 	"bytes"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // FuzzHeader: an accepted header covers the file exactly, and writing it again gives an
@@ -34,13 +36,9 @@ func FuzzHeader(f *testing.F) {
 			return // a name that may be read but not written, such as ""
 		}
 		b, err := encodeHeader(list, h.metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		again, err := parseHeader(b[lengthBytes:], int64(size))
-		if err != nil {
-			t.Fatalf("%s: %v", b, err)
-		}
+		require.NoError(t, err, b)
 		c, err := encodeHeader(list, again.metadata)
 		if err != nil || !bytes.Equal(b, c) {
 			t.Fatalf("%s and %s (%v)", b, c, err)

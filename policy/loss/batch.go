@@ -25,7 +25,6 @@ type Batch[T Float] struct {
 	Weight  []T     // optional: rollout correction, multiplies a token's loss, no gradient
 	Ref     []T     // log-prob of the reference policy; only for KL terms
 	Sampled []T     // log-prob when the token was sampled; only for losses that say so, see [Sampled]
-	Entropy []T     // entropy of the token's distribution; only for the entropy term
 	Turn    []int32 // turn of each counted token, not decreasing inside a row; only for turn losses
 
 	// Chosen are log-probs of several tokens at each position, K per token, and Teacher those of a teacher; only for
@@ -56,7 +55,6 @@ func (b *Batch[T]) check() error {
 		{"weight", b.Weight, true},
 		{"ref_log_prob", b.Ref, true},
 		{"sampled_log_prob", b.Sampled, true},
-		{"entropy", b.Entropy, true},
 	} {
 		if err := checkColumn(c.name, c.x, b.Offsets, b.Mask, c.optional); err != nil {
 			return err
@@ -87,9 +85,9 @@ func (b *Batch[T]) checkChosen() error {
 
 // float64Copy holds the float64 copy of a float32 batch between calls.
 type float64Copy struct {
-	batch                             Batch[float64]
-	logp, old, adv, weight, ref, entr []float64
-	sampled, chosen, teacher          []float64
+	batch                       Batch[float64]
+	logp, old, adv, weight, ref []float64
+	sampled, chosen, teacher    []float64
 }
 
 // widen returns the batch in float64: itself if it is float64, else a copy in w's memory.
@@ -106,7 +104,6 @@ func widen[T Float](w *float64Copy, b *Batch[T]) *Batch[float64] {
 		Weight:     convert(&w.weight, b.Weight),
 		Ref:        convert(&w.ref, b.Ref),
 		Sampled:    convert(&w.sampled, b.Sampled),
-		Entropy:    convert(&w.entr, b.Entropy),
 		Chosen:     convert(&w.chosen, b.Chosen),
 		Teacher:    convert(&w.teacher, b.Teacher),
 		Turn:       b.Turn,

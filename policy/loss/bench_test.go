@@ -86,21 +86,6 @@ func BenchmarkBeside(b *testing.B) {
 	})
 }
 
-func BenchmarkEvalActor(b *testing.B) {
-	batch := benchBatch()
-	actor := Actor{Policy: LitePPO(), KL: K3, KLCoef: 0.001, EntropyCoef: 0.001}
-	var r ActorResult
-	if err := EvalActor(&r, actor, batch); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := EvalActor(&r, actor, batch); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkCorrect(b *testing.B) {
 	batch := benchBatch()
 	cb := &CorrectionBatch[float32]{Offsets: batch.Offsets, Mask: batch.Mask, Trainer: batch.LogProb, Rollout: batch.OldLogProb}

@@ -3,6 +3,8 @@ package loss
 import (
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // climbing has covariances 4, 1, 0, 1, 4 around the mean, on-policy.
@@ -23,9 +25,7 @@ func TestClipCovDropsOnlyCandidatesAndOnlyItsShare(t *testing.T) {
 		p.Ratio = 0.2 // one of five
 		got := mustEval(t, p, Aggregation{}, b)
 		again := mustEval(t, p, Aggregation{}, b)
-		if !slices.Equal(got.Grad, again.Grad) {
-			t.Fatal("one seed, two choices")
-		}
+		require.Equal(t, again.Grad, got.Grad, "one seed, two choices")
 		near(t, "clip fraction", got.Metrics.ClipFraction, 0.2, 1e-12)
 		for i, g := range got.Grad {
 			if g == 0 && b.Advantage[i] != 0 {
@@ -69,8 +69,6 @@ func TestKLCovPenalisesTheLargestCovariancesEarlierFirst(t *testing.T) {
 				near(t, "penalty", got.Grad[i]-free.Grad[i], 0.5/5, 1e-12)
 			}
 		}
-		if !slices.Equal(hit, want) {
-			t.Errorf("share %d/5 penalised %v, want %v", n, hit, want)
-		}
+		require.Equal(t, want, hit, "share %d/5 penalised", n)
 	}
 }

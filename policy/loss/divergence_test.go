@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/rng"
 )
 
@@ -55,9 +57,7 @@ func TestDivergencesHaveTheSlopesOfTheirValues(t *testing.T) {
 			checked := 0
 			for k, x := range b.Chosen {
 				if !b.Mask[k/4] {
-					if got.GradChosen[k] != 0 {
-						t.Errorf("token %d does not count but has gradient %v", k/4, got.GradChosen[k])
-					}
+					require.Zero(t, got.GradChosen[k], "token %d does not count", k/4)
 					continue
 				}
 				var at [3]float64
@@ -150,15 +150,9 @@ func TestWhatDivergencesRefuse(t *testing.T) {
 	var r Result
 	b := comparedBatch(1, ok)
 	b.Chosen[4*slices.Index(b.Mask, true)+1] = math.Inf(-1)
-	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrNotFinite) {
-		t.Error(err)
-	}
+	require.ErrorIs(t, Eval(&r, Distill{Over: ok}, Aggregation{}, b), ErrNotFinite)
 	b.Chosen = b.Chosen[1:]
-	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrLength) {
-		t.Error(err)
-	}
+	require.ErrorIs(t, Eval(&r, Distill{Over: ok}, Aggregation{}, b), ErrLength)
 	b.Chosen, b.Teacher = nil, nil
-	if err := Eval(&r, Distill{Over: ok}, Aggregation{}, b); !errors.Is(err, ErrMissing) {
-		t.Error(err)
-	}
+	require.ErrorIs(t, Eval(&r, Distill{Over: ok}, Aggregation{}, b), ErrMissing)
 }

@@ -57,8 +57,8 @@
 //
 // # The rest
 //
-// [EvalValue] is the critic's loss, [EvalActor] the policy's with entropy and KL terms,
-// [Logits] computes log-prob and entropy from logits and the gradient back, and
+// [Value] is the critic's loss and [KL] that of a KL term, for one token; the objective of package policy sums
+// them. [Logits] computes log-prob and entropy from logits and the gradient back, and
 // [Correct] corrects for rollouts sampled by other kernels than the trainer's.
 //
 // At points without a derivative the result is that of automatic differentiation in

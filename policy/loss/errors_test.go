@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func valid() *Batch[float32] {
@@ -60,9 +62,7 @@ func TestTurnLossesRefuseTurnIdsTheyCannotUse(t *testing.T) {
 			LogProb: make([]float64, 3), OldLogProb: make([]float64, 3), Advantage: make([]float64, 3), Turn: c.turn,
 		}
 		var r Result
-		if err := Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b), c.want, name)
 	}
 }
 
@@ -78,16 +78,13 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		nil,
 	} {
 		var r Result
-		if err := Eval(&r, p, Aggregation{}, randomBatch(1)); !errors.Is(err, ErrSetting) {
-			t.Errorf("%+v: got %v, want ErrSetting", p, err)
-		}
+		require.ErrorIs(t, Eval(&r, p, Aggregation{}, randomBatch(1)), ErrSetting, "%+v", p)
 	}
 	b := randomBatch(1)
 	b.Weight[indexOf(b.Mask)] = -1
 	var r Result
-	if err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b); !errors.Is(err, ErrSetting) {
-		t.Errorf("a negative weight has no geometric mean: got %v", err)
-	}
+	err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b)
+	require.ErrorIs(t, err, ErrSetting, "a negative weight has no geometric mean")
 }
 
 func indexOf(mask []bool) int {
@@ -113,35 +110,11 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 		"fewer than there are": {Aggregation{Norm: Norm{Tokens: 1}}, ErrSetting},
 	} {
 		var r Result
-		if err := Eval(&r, LegacyPPO(), c.a, randomBatch(1)); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, Eval(&r, LegacyPPO(), c.a, randomBatch(1)), c.want, name)
 	}
 	var r Result
 	err := Eval(&r, LegacyPPO(), Aggregation{Mode: "tokenmean"}, randomBatch(1))
-	if err == nil || !strings.Contains(err.Error(), `did you mean "token-mean"?`) {
-		t.Errorf("got %v, want a hint", err)
-	}
-}
-
-func TestAnActorNamesTheColumnsItsTermsNeed(t *testing.T) {
-	for name, c := range map[string]struct {
-		actor Actor
-		want  error
-	}{
-		"no policy":       {Actor{}, ErrSetting},
-		"no reference":    {Actor{Policy: LegacyPPO(), KL: K1, KLCoef: 1}, ErrMissing},
-		"no entropy":      {Actor{Policy: LegacyPPO(), EntropyCoef: 0.1}, ErrMissing},
-		"unknown KL":      {Actor{Policy: LegacyPPO(), KL: "full"}, ErrUnknown},
-		"negative KL":     {Actor{Policy: LegacyPPO(), KLCoef: -1}, ErrSetting},
-		"NaN entropy":     {Actor{Policy: LegacyPPO(), EntropyCoef: math.NaN()}, ErrSetting},
-		"nothing missing": {Actor{Policy: LegacyPPO()}, nil},
-	} {
-		var r ActorResult
-		if err := EvalActor(&r, c.actor, valid()); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
-	}
+	require.ErrorContains(t, err, `did you mean "token-mean"?`)
 }
 
 func TestBadLogitsAreRefused(t *testing.T) {
@@ -157,50 +130,10 @@ func TestBadLogitsAreRefused(t *testing.T) {
 		"infinity":    {Logits[float32]{Values: []float32{0, float32(math.Inf(1))}, Vocab: 2, Labels: []int32{0}, Temperature: 1}, ErrNotFinite},
 	} {
 		var s Softmax
-		if err := c.l.Forward(&s); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, c.l.Forward(&s), c.want, name)
 	}
 	ok := Logits[float32]{Values: make([]float32, 2), Vocab: 2, Labels: []int32{0}, Temperature: 1}
 	if _, err := ok.Backward(nil, &Softmax{}, nil, nil); !errors.Is(err, ErrLength) {
 		t.Errorf("backward before forward: got %v", err)
-	}
-}
-
-func TestValueLossChecksWhatItReads(t *testing.T) {
-	batch := func() *ValueBatch[float32] {
-		return &ValueBatch[float32]{
-			Offsets: []int{0, 2}, Mask: []bool{true, true}, ValueMask: []bool{true, false},
-			Value: []float32{1, 2}, OldValue: []float32{1, 2}, Return: []float32{0.5, float32(math.NaN())},
-		}
-	}
-	var r ValueResult
-	if err := EvalValue(&r, DefaultValue(), Aggregation{}, batch()); err != nil {
-		t.Fatalf("the value mask hides the NaN, but got %v", err)
-	}
-	near(t, "loss", r.Loss, 0.125, 1e-12)
-	if r.Grad[1] != 0 || r.Metrics.Tokens != 1 {
-		t.Errorf("masked position has gradient %v; %d tokens counted", r.Grad[1], r.Metrics.Tokens)
-	}
-	for name, c := range map[string]struct {
-		spoil func(*ValueBatch[float32]) Value
-		want  error
-	}{
-		"NaN return": {func(b *ValueBatch[float32]) Value { b.ValueMask = nil; return DefaultValue() }, ErrNotFinite},
-		"no old":     {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return DefaultValue() }, ErrMissing},
-		"mask":       {func(b *ValueBatch[float32]) Value { b.ValueMask = b.ValueMask[:1]; return DefaultValue() }, ErrLength},
-		"clip":       {func(*ValueBatch[float32]) Value { return Value{Clip: -1} }, ErrSetting},
-		"free clip":  {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return Value{Clip: math.Inf(1)} }, nil},
-	} {
-		b := batch()
-		v := c.spoil(b)
-		if err := EvalValue(&r, v, Aggregation{}, b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
-	}
-	b := batch()
-	clear(b.ValueMask)
-	if err := EvalValue(&r, DefaultValue(), Aggregation{}, b); err != nil || !r.Empty || r.Loss != 0 || r.Metrics != (ValueMetrics{}) {
-		t.Errorf("no counted position: %v, %+v", err, r)
 	}
 }

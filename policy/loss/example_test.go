@@ -57,8 +57,8 @@ func ExampleNorm() {
 	// weight of a token: 0.0500
 }
 
-// From logits to the actor's loss and back to the gradient of the logits.
-func ExampleEvalActor() {
+// From logits to a loss and back to the gradient of the logits.
+func ExampleLogits() {
 	logits := loss.Logits[float32]{
 		Values: []float32{2, 0, 0 /**/, 0, 1, 0}, Vocab: 3,
 		Labels: []int32{0, 2}, Temperature: 1,
@@ -67,25 +67,23 @@ func ExampleEvalActor() {
 	if err := logits.Forward(&s); err != nil {
 		log.Fatal(err)
 	}
-	b := &loss.Batch[float64]{
+	var out loss.Result
+	err := loss.Eval(&out, loss.LegacyPPO(), loss.Aggregation{}, &loss.Batch[float64]{
 		Offsets: []int{0, 2}, Mask: []bool{true, true},
-		LogProb: s.LogProb, Entropy: s.Entropy, OldLogProb: s.LogProb,
-		Ref: []float64{-0.3, -1.5}, Advantage: []float64{1, -1},
-	}
-	actor := loss.Actor{Policy: loss.LegacyPPO(), EntropyCoef: 0.01, KL: loss.K3, KLCoef: 0.1}
-	var out loss.ActorResult
-	if err := loss.EvalActor(&out, actor, b); err != nil {
-		log.Fatal(err)
-	}
-	grad, err := logits.Backward(nil, &s, out.GradLogProb, out.GradEntropy)
+		LogProb: s.LogProb, OldLogProb: s.LogProb, Advantage: []float64{1, -1},
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("policy %.3f, entropy %.3f, KL %.4f\n", out.Policy, out.Entropy, out.KL)
+	grad, err := logits.Backward(nil, &s, out.Grad, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("entropy %.3f\n", s.Entropy)
 	fmt.Printf("gradient of the logits %.3f\n", grad)
 	// Output:
-	// policy 0.000, entropy 0.820, KL 0.0016
-	// gradient of the logits [-0.104 0.052 0.052 -0.106 -0.285 0.391]
+	// entropy [0.666 0.975]
+	// gradient of the logits [-0.107 0.053 0.053 -0.106 -0.288 0.394]
 }
 
 // The rollout engine and the trainer disagree on the second token.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/floats"
 )
 
@@ -72,19 +74,13 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	if len(seen) != 10 {
-		t.Errorf("%d metrics, want 10 without the three of turn losses", len(seen))
-	}
+	require.Len(t, seen, 10, "without the three of turn losses")
 }
 
 func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 	// v = 1 and its clipped value 0 are equally far from the return ½.
-	b := &ValueBatch[float64]{Offsets: []int{0, 1}, Mask: []bool{true}, Value: []float64{1}, OldValue: []float64{0}, Return: []float64{0.5}}
-	var r ValueResult
-	if err := EvalValue(&r, Value{Clip: 0}, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "gradient", r.Grad[0], 0.25, 0) // ½·(0.5 + 0)
+	_, slope, _ := Value{Clip: 0}.Of(1, 0, 0.5)
+	near(t, "gradient", slope, 0.25, 0) // ½·(0.5 + 0)
 	// The dual clip meets the ratio at exactly 2.
 	d := one(math.Log(2), -1)
 	if ratio := math.Exp(d.LogProb[0] - d.OldLogProb[0]); ratio == 2 {
@@ -92,40 +88,15 @@ func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 	}
 }
 
-func TestPlainValueLossIsTwiceTheHalvedOne(t *testing.T) {
-	b := &ValueBatch[float64]{
-		Offsets: []int{0, 2}, Mask: []bool{true, true},
-		Value: []float64{1, -2}, OldValue: []float64{1, -2}, Return: []float64{0, 1},
-	}
-	var half, plain ValueResult
-	if err := EvalValue(&half, DefaultValue(), Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	if err := EvalValue(&plain, Value{Clip: math.Inf(1), Plain: true}, Aggregation{}, b); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "plain", plain.Loss, (1.0+9)/2, 1e-12)
-	near(t, "halved", half.Loss, plain.Loss/2, 1e-12)
-	near(t, "gradient", plain.Grad[1], -3, 1e-12)
-	want := ValueMetrics{Tokens: 2, ValueMean: -0.5, ReturnMean: 0.5, AbsError: 2}
-	if plain.Metrics != want {
-		t.Errorf("metrics %+v, want %+v", plain.Metrics, want)
-	}
-}
-
 func TestLargeLogitsDoNotOverflow(t *testing.T) {
 	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1}, Temperature: 1}
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Forward(&s))
 	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)
 	near(t, "log-prob of the impossible", s.LogProb[1]/-6e38, 1, 1e-6)
 	near(t, "entropy of the certain", s.Entropy[1], 0, 1e-12)
 	grad, err := l.Backward(nil, &s, []float64{1, 1}, []float64{1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for j, g := range grad {
 		if !floats.Finite(g) {
 			t.Errorf("gradient[%d] = %v", j, g)
@@ -137,7 +108,7 @@ func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
 	b := &Batch[float64]{Offsets: []int{0, 600}}
 	for i := range 600 {
 		x := float64(i*7%3) - 1 // −1, 0, 1: covariances 1, 0, 1, with 400 equal ones
-		b.add(true, x-3, x-3.5, x, 1, 0, 0, 0)
+		b.add(true, x-3, x-3.5, x, 1, 0, 0)
 	}
 	got := mustEval(t, KLCov{Ratio: 0.25, Coef: 1}, Aggregation{}, b)
 	free := mustEval(t, KLCov{Ratio: 0.25, Coef: 0}, Aggregation{}, b)
@@ -147,8 +118,6 @@ func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
 		if want {
 			left--
 		}
-		if hit := got.Grad[i] != free.Grad[i]; hit != want {
-			t.Fatalf("token %d penalised: %v, want %v", i, hit, want)
-		}
+		require.Equal(t, want, got.Grad[i] != free.Grad[i], "token %d penalised", i)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/floats"
 )
 
@@ -14,7 +16,7 @@ func fuzzBatch(data []byte) *Batch[float32] {
 	b := &Batch[float32]{Offsets: []int{0}, Weight: []float32{}}
 	for len(data) >= 18 {
 		x := func(k int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(data[2+4*k:])) }
-		b.add(data[0]&1 == 1, x(0), x(1), x(2), x(3), x(0), x(1), int32(data[1])-2)
+		b.add(data[0]&1 == 1, x(0), x(1), x(2), x(3), x(0), int32(data[1])-2)
 		if data[0]&2 != 0 {
 			b.Offsets = append(b.Offsets, len(b.Mask))
 		}
@@ -71,27 +73,18 @@ func FuzzEval(f *testing.F) {
 				}
 			}
 		}
-		var r ActorResult
-		actor := Actor{Policy: LitePPO(), Aggregation: a, KL: K3, KLCoef: 0.1, EntropyCoef: 0.1}
-		if EvalActor(&r, actor, b) == nil && !floats.Finite(r.Loss) {
-			t.Fatalf("actor: loss %v", r.Loss)
-		}
 	})
 }
 
-func FuzzEvalValue(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, choice uint8, data []byte) {
-		b := fuzzBatch(data)
-		vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Advantage}
-		var r ValueResult
-		if EvalValue(&r, Value{Clip: float64(choice) / 100}, Aggregation{}, vb) != nil {
+func FuzzValue(f *testing.F) {
+	f.Add(uint8(20), float32(1), float32(0.5), float32(-3))
+	f.Fuzz(func(t *testing.T, clip uint8, v, old, ret float32) {
+		if !floats.Finite(v) || !floats.Finite(old) || !floats.Finite(ret) {
 			return
 		}
-		for i, g := range r.Grad {
-			if !floats.Finite(g) || !floats.Finite(r.Loss) || (g != 0 && !b.Mask[i]) {
-				t.Fatalf("loss %v, gradient[%d] = %v", r.Loss, i, g)
-			}
+		l, slope, _ := Value{Clip: float64(clip) / 100}.Of(float64(v), float64(old), float64(ret))
+		if !floats.Finite(l) || !floats.Finite(slope) {
+			t.Fatalf("loss %v, slope %v", l, slope)
 		}
 	})
 }
@@ -102,9 +95,7 @@ func FuzzCorrect(f *testing.F) {
 		b := fuzzBatch(data)
 		names := rejectionNames()
 		rules, err := ParseRejections(names[int(choice)%len(names)], "1.5")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Lower: []float64{0, 0.5}[choice/3%2], Normalize: choice%2 == 0, Reject: rules}
 		var r Corrected
 		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}) != nil {
@@ -140,9 +131,7 @@ func FuzzParseRejections(f *testing.F) {
 			return
 		}
 		for _, r := range rules {
-			if err := r.check(); err != nil {
-				t.Fatalf("accepted %+v: %v", r, err)
-			}
+			require.NoError(t, r.check(), "%+v", r)
 		}
 	})
 }
@@ -162,9 +151,7 @@ func FuzzLogits(f *testing.F) {
 			return
 		}
 		grad, err := l.Backward(nil, &s, s.Entropy, s.Entropy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for i, p := range s.LogProb {
 			if !(p <= 1e-9) || !(s.Entropy[i] >= -1e-9) || s.Entropy[i] > math.Log(float64(l.Vocab))+1e-9 {
 				t.Fatalf("position %d: log-prob %v, entropy %v of %d tokens", i, p, s.Entropy[i], l.Vocab)

@@ -2,8 +2,9 @@ package loss
 
 import (
 	"encoding/json"
-	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 )
@@ -37,50 +38,34 @@ func logits[T Float](t *testing.T, c golden.Case) *Logits[T] {
 	return &Logits[T]{Values: values, Vocab: vocab, Labels: labels, Temperature: number(t, c.Params, "temperature")}
 }
 
-func wantCube(t *testing.T, c golden.Case, name string) []float64 {
+// cubes compares numbers of a vocabulary with the recorded ones.
+func cubes(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []float64) {
 	t.Helper()
 	var z cube
 	golden.Need(t, c.Expected, name, &z)
-	values, _ := flatCube[float64](z)
-	return values
-}
-
-func TestEntropyAndLogProbAgreeWithTheForkOfVerl(t *testing.T) {
-	eachCase(t, "algorithms/entropy_logprob.json", entropyCase[float64], entropyCase[float32])
+	want, _ := flatCube[float64](z)
+	golden.Floats(t, tally, name, got, want, c.Tolerance)
 }
 
 func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	l := logits[T](t, c)
 	mask := input(t, c, "eos_mask")
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
-	var entropy, logProbs padded
-	golden.Need(t, c.Expected, "entropy", &entropy)
-	golden.Need(t, c.Expected, "log_probs", &logProbs)
-	golden.Floats(t, tally, "entropy", s.Entropy, flat[float64](entropy), c.Tolerance)
-	golden.Floats(t, tally, "log_probs", s.LogProb, flat[float64](logProbs), c.Tolerance)
+	require.NoError(t, l.Forward(&s))
+	perToken(t, tally, c, "entropy", s.Entropy)
+	perToken(t, tally, c, "log_probs", s.LogProb)
 
 	mean, gradEntropy, err := Aggregate(nil, Aggregation{}, mask.offsets(), mask.mask(), s.Entropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "entropy_loss", mean, number(t, c.Expected, "entropy_loss"), c.Tolerance)
+	require.NoError(t, err)
+	scalar(t, tally, c, "entropy_loss", mean)
 	grad, err := l.Backward(nil, &s, nil, gradEntropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Floats(t, tally, "grad_entropy_loss_logits", grad, wantCube(t, c, "grad_entropy_loss_logits"), c.Tolerance)
+	require.NoError(t, err)
+	cubes(t, tally, c, "grad_entropy_loss_logits", grad)
 
 	if grad, err = l.Backward(grad, &s, flat[float64](mask), nil); err != nil {
 		t.Fatal(err)
 	}
-	golden.Floats(t, tally, "grad_sum_masked_log_probs_logits", grad, wantCube(t, c, "grad_sum_masked_log_probs_logits"), c.Tolerance)
-}
-
-func TestActorLossAgreesWithTheForkOfVerl(t *testing.T) {
-	eachCase(t, "algorithms/actor_loss.json", actorCase[float64], actorCase[float32])
+	cubes(t, tally, c, "grad_sum_masked_log_probs_logits", grad)
 }
 
 func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -90,53 +75,62 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Need(t, c.Params, "use_kl_loss", &useKL)
 	golden.Need(t, c.Params, "kl_loss_type", &kind)
 	golden.Need(t, c.Params, "gradient_accumulation", &accumulation)
-	clip := number(t, c.Params, "clip_ratio")
-	actor := Actor{
-		Policy:      PPO{Low: clip, High: clip},
-		Aggregation: Aggregation{Norm: Norm{Accumulation: accumulation}},
-		EntropyCoef: number(t, c.Params, "entropy_coeff"),
-		KLCoef:      number(t, c.Params, "kl_loss_coef"),
-	}
-	if useKL {
-		actor.KL = KL(kind)
-	}
-
 	l := logits[T](t, c)
 	var s Softmax
-	if err := l.Forward(&s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Forward(&s))
 	mask := input(t, c, "response_mask")
-	var got ActorResult
-	err := EvalActor(&got, actor, &Batch[float64]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb: s.LogProb, Entropy: s.Entropy,
+	b := &Batch[float64]{
+		Offsets: mask.offsets(), Mask: mask.mask(), LogProb: s.LogProb,
 		OldLogProb: column[float64](t, c, "old_log_prob"),
 		Ref:        column[float64](t, c, "ref_log_prob"),
 		Advantage:  column[float64](t, c, "advantages"),
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	a, clip := Aggregation{Norm: Norm{Accumulation: accumulation}}, number(t, c.Params, "clip_ratio")
+	var got Result
+	require.NoError(t, Eval(&got, PPO{Low: clip, High: clip}, a, b))
+	parts := float64(accumulation)
+	if useKL {
+		kl := addKL(t, &got, KL(kind), number(t, c.Params, "kl_loss_coef"), a, b)
+		scalar(t, tally, c, "kl_loss", kl*parts)
+	}
+	entropy, gradEntropy, err := Aggregate(nil, a, b.Offsets, b.Mask, s.Entropy)
+	require.NoError(t, err)
+	coef := number(t, c.Params, "entropy_coeff")
+	for i := range gradEntropy {
+		gradEntropy[i] *= -coef
+	}
+	whole := got.Loss - coef*entropy
 	for name, v := range map[string]float64{
-		"pg_loss": got.Policy, "entropy_loss": got.Entropy, "kl_loss": got.KL,
-		"policy_loss": got.Term, "loss": got.Loss,
+		"pg_loss": got.Term, "entropy_loss": entropy * parts, "policy_loss": whole * parts, "loss": whole,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
-		if name == "kl_loss" && !useKL {
-			continue
-		}
-		tally.Float(t, name, v, number(t, c.Expected, name), c.Tolerance)
+		scalar(t, tally, c, name, v)
 	}
-	grad, err := l.Backward(nil, &s, got.GradLogProb, got.GradEntropy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Floats(t, tally, "grad_logits", grad, wantCube(t, c, "grad_logits"), c.Tolerance)
+	grad, err := l.Backward(nil, &s, got.Grad, gradEntropy)
+	require.NoError(t, err)
+	cubes(t, tally, c, "grad_logits", grad)
 }
 
-func TestTurnLossesAgreeWithVAGEN(t *testing.T) {
-	eachCase(t, "algorithms_next/turn_losses.json", turnCase[float64], turnCase[float32])
+// addKL adds a KL term to a policy loss and returns it without its coefficient.
+func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation, b *Batch[T]) float64 {
+	t.Helper()
+	value, slope := make([]float64, len(b.Mask)), make([]float64, len(b.Mask))
+	for i, m := range b.Mask {
+		var err error
+		if !m {
+			continue
+		}
+		if value[i], slope[i], err = kl.Of(float64(b.LogProb[i]), float64(b.Ref[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, grad, err := Aggregate(nil, a, b.Offsets, b.Mask, value)
+	require.NoError(t, err)
+	r.Loss += coef * sum
+	for i, g := range grad {
+		r.Grad[i] += coef * g * slope[i]
+	}
+	return sum
 }
 
 func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -147,82 +141,24 @@ func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	o.ClipLow = optional(t, c.Params, "clip_ratio_low", clip)
 	o.ClipHigh = optional(t, c.Params, "clip_ratio_high", clip)
 	p, err := Builtin().New(name, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := Aggregation{Norm: Norm{
 		Rows:    int(optional(t, c.Params, "global_batch_size", 0)),
 		Workers: int(optional(t, c.Params, "dp_size", 0)),
 	}}
-	mask := input(t, c, "response_mask")
-	b := &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb:    column[T](t, c, "log_prob"),
-		OldLogProb: column[T](t, c, "old_log_prob"),
-		Advantage:  column[T](t, c, "advantages"),
-	}
+	b := responses[T](t, c, "old_log_prob")
 	for _, id := range column[float64](t, c, "turn_id") {
 		b.Turn = append(b.Turn, int32(id))
 	}
-	if _, ok := c.Inputs["rollout_is_weights"]; ok {
-		b.Weight = column[T](t, c, "rollout_is_weights")
-	}
+	b.Weight = sampled[T](t, c, "rollout_is_weights")
 	var got Result
-	if err := Eval(&got, p, a, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&got, p, a, b))
 	for field, v := range map[string]float64{
 		"loss": got.Loss, "pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 		"turns_per_row": got.Metrics.TurnsPerRow, "turn_len_mean": got.Metrics.TurnLength,
 		"turn_log_ratio_std": got.Metrics.TurnLogRatioStd,
 	} {
-		tally.Float(t, field, v, number(t, c.Expected, field), c.Tolerance)
+		scalar(t, tally, c, field, v)
 	}
-	var grad padded
-	golden.Need(t, c.Expected, "grad_log_prob", &grad)
-	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
-}
-
-// The presets record whole steps; here only their losses are checked, with the
-// recorded advantages, returns and masks as inputs.
-func TestLossesOfThePresetsAgreeWithVAGEN(t *testing.T) {
-	eachCase(t, "algorithms/presets.json", presetCase[float64], presetCase[float32])
-}
-
-func presetCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	expected := func(name string) padded {
-		var p padded
-		golden.Need(t, c.Expected, name, &p)
-		return p
-	}
-	clip := number(t, c.Params, "clip_ratio")
-	mask := expected("actor_mask")
-	var got Result
-	err := Eval(&got, PPO{Low: clip, High: clip}, Aggregation{}, &Batch[T]{
-		Offsets: mask.offsets(), Mask: mask.mask(),
-		LogProb:    column[T](t, c, "log_prob"),
-		OldLogProb: column[T](t, c, "old_log_probs"),
-		Advantage:  flat[T](expected("advantages")),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "pg_loss", got.Loss, number(t, c.Expected, "pg_loss"), c.Tolerance)
-	tally.Float(t, "pg_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "pg_clipfrac"), c.Tolerance)
-	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
-
-	if want := optional(t, c.Expected, "vf_loss", math.NaN()); !math.IsNaN(want) {
-		mask := expected("critic_mask")
-		var v ValueResult
-		err := EvalValue(&v, Value{Clip: number(t, c.Params, "cliprange_value")}, Aggregation{}, &ValueBatch[T]{
-			Offsets: mask.offsets(), Mask: mask.mask(),
-			Value: column[T](t, c, "vpreds"), OldValue: column[T](t, c, "values"),
-			Return: flat[T](expected("returns")),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tally.Float(t, "vf_loss", v.Loss, want, c.Tolerance)
-		tally.Float(t, "vf_clipfrac", v.Metrics.ClipFraction, number(t, c.Expected, "vf_clipfrac"), c.Tolerance)
-	}
+	perToken(t, tally, c, "grad_log_prob", got.Grad)
 }

@@ -3,6 +3,8 @@ package loss
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -67,6 +69,24 @@ func optional(t *testing.T, fields map[string]rawMessage, name string, fallback 
 	return fallback
 }
 
+func expected(t *testing.T, c golden.Case, name string) (out padded) {
+	t.Helper()
+	golden.Need(t, c.Expected, name, &out)
+	return out
+}
+
+// scalar compares a number with the recorded one.
+func scalar(t *testing.T, tally *golden.Tally, c golden.Case, name string, got float64) {
+	t.Helper()
+	tally.Float(t, name, got, number(t, c.Expected, name), c.Tolerance)
+}
+
+// perToken compares numbers of tokens with the recorded ones.
+func perToken(t *testing.T, tally *golden.Tally, c golden.Case, name string, got []float64) {
+	t.Helper()
+	golden.Floats(t, tally, name, got, flat[float64](expected(t, c, name)), c.Tolerance)
+}
+
 func aggregation(t *testing.T, c golden.Case, width float64) Aggregation {
 	t.Helper()
 	var mode string
@@ -74,33 +94,55 @@ func aggregation(t *testing.T, c golden.Case, width float64) Aggregation {
 	return Aggregation{Mode: Mode(mode), Width: width}
 }
 
-// eachCase runs f once per case, in the precision that the case was recorded in.
-func eachCase(t *testing.T, file string, in64, in32 func(*testing.T, *golden.Tally, golden.Case)) {
-	t.Helper()
-	tally := golden.NewTally(t, file)
-	for _, c := range golden.Cases(t, file) {
-		t.Run(c.Name, func(t *testing.T) {
-			tally.Case()
+// TestLossesAgreeWithTheirOriginals compares every recorded case, in the precision that it was recorded in.
+func TestLossesAgreeWithTheirOriginals(t *testing.T) {
+	for file, in := range map[string]struct {
+		in64, in32 func(*testing.T, *golden.Tally, golden.Case)
+	}{
+		"algorithms/actor_loss.json":            {actorCase[float64], actorCase[float32]},
+		"algorithms/agg_loss.json":              {aggregateCase[float64], aggregateCase[float32]},
+		"algorithms/entropy_logprob.json":       {entropyCase[float64], entropyCase[float32]},
+		"algorithms/kl_penalty.json":            {klCase, klCase},
+		"algorithms/lite_policy_loss.json":      {litePolicy[float64], litePolicy[float32]},
+		"algorithms/lite_value_loss.json":       {valueCase[float64]("response_mask"), valueCase[float32]("response_mask")},
+		"algorithms/policy_loss.json":           {forkPolicy[float64], forkPolicy[float32]},
+		"algorithms/value_loss.json":            {valueCase[float64]("eos_mask"), valueCase[float32]("eos_mask")},
+		"algorithms_2026/distillation_trl.json": {gkd, gkd},
+		"algorithms_2026/dppo_prime.json":       {primeDPPO[float64], primeDPPO[float32]},
+		"algorithms_2026/dppo_skyrl.json":       {skyrl[float64], skyrl[float32]},
+		"algorithms_2026/dppo_verl.json":        {verlDPPO[float64], verlDPPO[float32]},
+		"algorithms_2026/dro.json":              {verlDRO[float64], verlDRO[float32]},
+		"algorithms_2026/kdrl_areal.json":       {kdrl[float64], kdrl[float32]},
+		"algorithms_2026/luspo.json":            {trlLUSPO[float64], trlLUSPO[float32]},
+		"algorithms_2026/m2po.json":             {areal[float64], areal[float32]},
+		"algorithms_2026/opd_topk_verl.json":    {verlTopK, verlTopK},
+		"algorithms_2026/opd_verl.json":         {verlDistill[float64], verlDistill[float32]},
+		"algorithms_2026/opsm_slime.json":       {slimeMask[float64], slimeMask[float32]},
+		"algorithms_2026/opsm_trl.json":         {trlMask[float64], trlMask[float32]},
+		"algorithms_2026/ref_kl_prime.json":     {primeDistill[float64], primeDistill[float32]},
+		"algorithms_2026/sdft_tinker.json":      {sdftTinker, sdftTinker},
+		"algorithms_2026/sdft_trl.json":         {sdftTRL, sdftTRL},
+		"algorithms_2026/sft.json":              {supervised, supervised},
+		"algorithms_2026/vespo.json":            {trlVESPO[float64], trlVESPO[float32]},
+		"algorithms_next/turn_losses.json":      {turnCase[float64], turnCase[float32]},
+	} {
+		tally := golden.NewTally(t, file)
+		for _, c := range golden.Cases(t, file) {
+			compare := in.in64
 			if c.DType == "float32" {
-				in32(t, tally, c)
-			} else {
-				in64(t, tally, c)
+				compare = in.in32
 			}
-		})
+			t.Run(file+"/"+c.Name, func(t *testing.T) {
+				tally.Case()
+				compare(t, tally, c)
+			})
+		}
 	}
-}
-
-func TestPolicyLossAgreesWithTheForkOfVerl(t *testing.T) {
-	eachCase(t, "algorithms/policy_loss.json", forkPolicy[float64], forkPolicy[float32])
 }
 
 func forkPolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	clip := number(t, c.Params, "cliprange")
 	comparePolicy[T](t, tally, c, PPO{Low: clip, High: clip}, "eos_mask")
-}
-
-func TestPolicyLossAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms/lite_policy_loss.json", litePolicy[float64], litePolicy[float32])
 }
 
 func litePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -110,7 +152,7 @@ func litePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p.High = optional(t, c.Params, "clip_ratio_high", clip)
 	p.Dual = number(t, c.Params, "clip_ratio_c")
 	got := comparePolicy[T](t, tally, c, p, "response_mask")
-	tally.Float(t, "pg_clipfrac_lower", got.Metrics.ClipFractionLower, number(t, c.Expected, "pg_clipfrac_lower"), c.Tolerance)
+	scalar(t, tally, c, "pg_clipfrac_lower", got.Metrics.ClipFractionLower)
 }
 
 func comparePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Policy, maskName string) *Result {
@@ -123,64 +165,44 @@ func comparePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p 
 		OldLogProb: column[T](t, c, "old_log_prob"),
 		Advantage:  column[T](t, c, "advantages"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "pg_loss", got.Loss, number(t, c.Expected, "pg_loss"), c.Tolerance)
-	tally.Float(t, "pg_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "pg_clipfrac"), c.Tolerance)
-	tally.Float(t, "ppo_kl", got.Metrics.KL, number(t, c.Expected, "ppo_kl"), c.Tolerance)
-	var grad padded
-	golden.Need(t, c.Expected, "grad_log_prob", &grad)
-	golden.Floats(t, tally, "grad_log_prob", got.Grad, flat[float64](grad), c.Tolerance)
+	require.NoError(t, err)
+	scalar(t, tally, c, "pg_loss", got.Loss)
+	scalar(t, tally, c, "pg_clipfrac", got.Metrics.ClipFraction)
+	scalar(t, tally, c, "ppo_kl", got.Metrics.KL)
+	perToken(t, tally, c, "grad_log_prob", got.Grad)
 	return &got
-}
-
-func TestValueLossAgreesWithTheForkOfVerl(t *testing.T) {
-	f64, f32 := valueCase[float64]("eos_mask"), valueCase[float32]("eos_mask")
-	eachCase(t, "algorithms/value_loss.json", f64, f32)
-}
-
-func TestValueLossAgreesWithVerl(t *testing.T) {
-	f64, f32 := valueCase[float64]("response_mask"), valueCase[float32]("response_mask")
-	eachCase(t, "algorithms/lite_value_loss.json", f64, f32)
 }
 
 func valueCase[T Float](maskName string) func(*testing.T, *golden.Tally, golden.Case) {
 	return func(t *testing.T, tally *golden.Tally, c golden.Case) {
 		mask := input(t, c, maskName)
-		var got ValueResult
-		err := EvalValue(&got, Value{Clip: number(t, c.Params, "cliprange_value")}, aggregation(t, c, mask.width()), &ValueBatch[T]{
-			Offsets: mask.offsets(), Mask: mask.mask(),
-			Value:    column[T](t, c, "vpreds"),
-			OldValue: column[T](t, c, "values"),
-			Return:   column[T](t, c, "returns"),
-		})
-		if err != nil {
-			t.Fatal(err)
+		v := Value{Clip: number(t, c.Params, "cliprange_value")}
+		now, old, ret := column[T](t, c, "vpreds"), column[T](t, c, "values"), column[T](t, c, "returns")
+		value, slope, clipped := make([]float64, len(now)), make([]float64, len(now)), 0.0
+		in := mask.mask()
+		for i, m := range in {
+			var bound bool
+			value[i], slope[i], bound = v.Of(float64(now[i]), float64(old[i]), float64(ret[i]))
+			if m && bound {
+				clipped++
+			}
 		}
-		tally.Float(t, "vf_loss", got.Loss, number(t, c.Expected, "vf_loss"), c.Tolerance)
-		tally.Float(t, "vf_clipfrac", got.Metrics.ClipFraction, number(t, c.Expected, "vf_clipfrac"), c.Tolerance)
-		var grad padded
-		golden.Need(t, c.Expected, "grad_vpreds", &grad)
-		golden.Floats(t, tally, "grad_vpreds", got.Grad, flat[float64](grad), c.Tolerance)
+		got, grad, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), in, value)
+		require.NoError(t, err)
+		for i := range grad {
+			grad[i] *= slope[i]
+		}
+		scalar(t, tally, c, "vf_loss", got)
+		scalar(t, tally, c, "vf_clipfrac", clipped/float64(countTrue(in)))
+		perToken(t, tally, c, "grad_vpreds", grad)
 	}
-}
-
-func TestAggregationAgreesWithVerl(t *testing.T) {
-	eachCase(t, "algorithms/agg_loss.json", aggregateCase[float64], aggregateCase[float32])
 }
 
 func aggregateCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	mask := input(t, c, "loss_mask")
 	got, _, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(), column[T](t, c, "loss_mat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally.Float(t, "loss", got, number(t, c.Expected, "loss"), c.Tolerance)
-}
-
-func TestKLAgreesWithBothSystems(t *testing.T) {
-	eachCase(t, "algorithms/kl_penalty.json", klCase, klCase)
+	require.NoError(t, err)
+	scalar(t, tally, c, "loss", got)
 }
 
 func klCase(t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -194,9 +216,6 @@ func klCase(t *testing.T, tally *golden.Tally, c golden.Case) {
 			t.Fatal(err)
 		}
 	}
-	var kl, grad padded
-	golden.Need(t, c.Expected, "kl", &kl)
-	golden.Need(t, c.Expected, "grad_logprob", &grad)
-	golden.Floats(t, tally, "kl", value, flat[float64](kl), c.Tolerance)
-	golden.Floats(t, tally, "grad_logprob", slope, flat[float64](grad), c.Tolerance)
+	perToken(t, tally, c, "kl", value)
+	perToken(t, tally, c, "grad_logprob", slope)
 }

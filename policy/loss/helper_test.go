@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/rng"
 )
 
@@ -36,7 +38,7 @@ func randomBatch(seed uint64) *Batch[float64] {
 func addContext(b *Batch[float64], n int) {
 	nan := math.NaN()
 	for range n {
-		b.add(false, nan, nan, nan, nan, nan, nan, -1)
+		b.add(false, nan, nan, nan, nan, nan, -1)
 	}
 }
 
@@ -44,18 +46,17 @@ func addTurn(b *Batch[float64], r *rand.Rand, id int32, n int) {
 	adv := 2 * r.NormFloat64()
 	for range n {
 		old := -3 * r.Float64()
-		b.add(true, old+0.35*r.NormFloat64(), old, adv, 0.5+r.Float64(), old+0.3*r.NormFloat64(), 2*r.Float64(), id)
+		b.add(true, old+0.35*r.NormFloat64(), old, adv, 0.5+r.Float64(), old+0.3*r.NormFloat64(), id)
 	}
 }
 
-func (b *Batch[T]) add(mask bool, logp, old, adv, weight, ref, entropy T, turn int32) {
+func (b *Batch[T]) add(mask bool, logp, old, adv, weight, ref T, turn int32) {
 	b.Mask = append(b.Mask, mask)
 	b.LogProb = append(b.LogProb, logp)
 	b.OldLogProb = append(b.OldLogProb, old)
 	b.Advantage = append(b.Advantage, adv)
 	b.Weight = append(b.Weight, weight)
 	b.Ref, b.Sampled = append(b.Ref, ref), append(b.Sampled, ref)
-	b.Entropy = append(b.Entropy, entropy)
 	b.Chosen = append(b.Chosen, logp/2-1.5, -2.5, old-2) // of three tokens, which have about half of the probability
 	b.Teacher = append(b.Teacher, ref/2-1.6, -2, old/2-2)
 	b.Turn = append(b.Turn, turn)
@@ -76,7 +77,7 @@ func narrow(b *Batch[float64]) *Batch[float32] {
 	return &Batch[float32]{
 		Offsets: b.Offsets, Mask: b.Mask, Turn: b.Turn, Seed: b.Seed,
 		LogProb: to(b.LogProb), OldLogProb: to(b.OldLogProb), Advantage: to(b.Advantage),
-		Weight: to(b.Weight), Ref: to(b.Ref), Sampled: to(b.Sampled), Entropy: to(b.Entropy),
+		Weight: to(b.Weight), Ref: to(b.Ref), Sampled: to(b.Sampled),
 		Chosen: to(b.Chosen), Teacher: to(b.Teacher),
 	}
 }
@@ -137,9 +138,7 @@ func everyPolicy() map[string]Policy {
 func mustEval[T Float](t testing.TB, p Policy, a Aggregation, b *Batch[T]) *Result {
 	t.Helper()
 	var r Result
-	if err := Eval(&r, p, a, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Eval(&r, p, a, b))
 	return &r
 }
 

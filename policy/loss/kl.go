@@ -89,26 +89,3 @@ func (k KL) Of(logProb, ref float64) (value, slope float64, err error) {
 	}
 	return value, slope, nil
 }
-
-func evalKL(dst *Result, k KL, a Aggregation, b *Batch[float64]) error {
-	if err := k.Check(); err != nil {
-		return err
-	}
-	t := &dst.terms
-	n := len(b.LogProb)
-	t.Loss, t.Slope = zeros(t.Loss, n), zeros(t.Slope, n)
-	if k != NoKL {
-		f, straight := k.parts()
-		for i, m := range b.Mask {
-			if !m {
-				continue
-			}
-			d := b.LogProb[i] - b.Ref[i]
-			if t.Loss[i], t.Slope[i] = f(d); straight {
-				t.Slope[i] = d
-			}
-		}
-	}
-	dst.Metrics = Metrics{}
-	return dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope)
-}

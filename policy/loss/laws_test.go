@@ -1,10 +1,11 @@
 package loss
 
 import (
-	"errors"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestTokensThatDoNotCountAreNotRead(t *testing.T) {
@@ -151,9 +152,7 @@ func TestPaddingRowsChangeNeitherLossNorGradient(t *testing.T) {
 		b.Offsets = append(b.Offsets, n+2, n+4)
 		got := mustEval(t, p, Aggregation{}, b)
 		near(t, name, got.Loss, want.Loss, 0)
-		if !slices.Equal(got.Grad[:n], want.Grad) {
-			t.Errorf("%s: padding changed the gradient", name)
-		}
+		require.Equal(t, want.Grad, got.Grad[:n], "%s: padding changed the gradient", name)
 	}
 }
 
@@ -204,21 +203,17 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
-	var a ActorResult
-	var v ValueResult
 	var c Corrected
-	actor := Actor{Policy: LitePPO(), KL: "k3+", KLCoef: 0.1, EntropyCoef: 0.1}
-	vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, ValueMask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Ref}
 	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
 	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true, Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}
-	all := func() {
-		if err := errors.Join(EvalActor(&a, actor, b), EvalValue(&v, DefaultValue(), Aggregation{}, vb), Correct(&c, corr, cb)); err != nil {
+	correct := func() {
+		if err := Correct(&c, corr, cb); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all()
-	if n := testing.AllocsPerRun(20, all); n != 0 {
-		t.Errorf("actor, value and correction: %v allocations", n)
+	correct()
+	if n := testing.AllocsPerRun(20, correct); n != 0 {
+		t.Errorf("correction: %v allocations", n)
 	}
 }
 
@@ -227,9 +222,7 @@ func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	for name, p := range everyPolicy() {
 		for seed := range uint64(3) {
 			b := randomBatch(seed)
-			if err := Eval(&used, p, Aggregation{}, b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Eval(&used, p, Aggregation{}, b))
 			fresh := mustEval(t, p, Aggregation{}, b)
 			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics {
 				t.Errorf("%s: a used result gives %v, a fresh one %v", name, used.Loss, fresh.Loss)

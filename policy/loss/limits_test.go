@@ -3,6 +3,8 @@ package loss
 import (
 	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // TestTokensAtALimitAreKept: comparisons with limits are those of the originals, of which none drops a token whose
@@ -23,9 +25,7 @@ func TestTokensAtALimitAreKept(t *testing.T) {
 		{PrimeDPPO{High: 0.5, Symmetric: true}, -0.5, 1, false},
 		{PrimeDPPO{High: 0.5, Symmetric: true}, -0.75, 1, true},
 	} {
-		if got := c.loss.drops(c.moved, c.adv); got != c.drops {
-			t.Errorf("%+v, moved by %v, advantage %v: dropped: %v", c.loss, c.moved, c.adv, got)
-		}
+		require.Equal(t, c.drops, c.loss.drops(c.moved, c.adv), "%+v", c)
 	}
 	half := math.Log(0.5)
 	for _, c := range []struct {
@@ -46,9 +46,7 @@ func TestTokensAtALimitAreKept(t *testing.T) {
 		{DPPO{Low: 0.6931, KL: true}, half, 0, -1, false},
 		{DPPO{Low: 0.6932, KL: true}, half, 0, -1, true},
 	} {
-		if got := c.loss.keeps(c.now, c.old, c.adv); got != c.keeps {
-			t.Errorf("%+v from %v to %v, advantage %v: kept: %v", c.loss, c.old, c.now, c.adv, got)
-		}
+		require.Equal(t, c.keeps, c.loss.keeps(c.now, c.old, c.adv), "%+v", c)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // twoRows has ratios 2, ½, 1 and e², with a token of context in between.
@@ -20,17 +22,13 @@ func twoRows() *CorrectionBatch[float64] {
 func correct(t *testing.T, c Correction, b *CorrectionBatch[float64]) *Corrected {
 	t.Helper()
 	var got Corrected
-	if err := Correct(&got, c, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Correct(&got, c, b))
 	return &got
 }
 
 func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
 	token := correct(t, Correction{Weight: TokenLevel, Threshold: 1.5}, twoRows())
-	if want := []float32{1.5, 0, 0.5, 1, 1.5}; !slices.Equal(token.Weight, want) {
-		t.Errorf("token weights %v, want %v", token.Weight, want)
-	}
+	require.Equal(t, []float32{1.5, 0, 0.5, 1, 1.5}, token.Weight, "token weights")
 	near(t, "share truncated", token.Metrics.Truncated, 0.5, 0)
 	swapped := twoRows()
 	swapped.Trainer, swapped.Rollout = swapped.Rollout, swapped.Trainer
@@ -42,9 +40,7 @@ func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
 	near(t, "effective size", token.Metrics.EffectiveSize, 4.5*4.5/(4*5.75), 1e-12)
 
 	row := correct(t, Correction{Weight: SequenceLevel, Threshold: 3}, twoRows())
-	if want := []float32{1, 0, 1, 3, 3}; !slices.Equal(row.Weight, want) {
-		t.Errorf("row weights %v, want %v", row.Weight, want)
-	}
+	require.Equal(t, []float32{1, 0, 1, 3, 3}, row.Weight, "row weights")
 	near(t, "share of rows truncated", row.Metrics.Truncated, 0.5, 0)
 
 	if none := correct(t, Correction{}, twoRows()); none.Weight != nil || none.Metrics.WeightMean != 0 {
@@ -59,13 +55,9 @@ func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
 	if want := []float32{2, 0, 0.5, 1, 0}; !slices.Equal(token.Weight, want) {
 		t.Errorf("token weights %v, want %v: what is within the bounds stays", token.Weight, want)
 	}
-	if !slices.Equal(token.Mask, twoRows().Mask) {
-		t.Errorf("mask %v: dropped weights stay in averages", token.Mask)
-	}
+	require.Equal(t, twoRows().Mask, token.Mask, "dropped weights stay in averages")
 	token = correct(t, Correction{Weight: TokenLevel, Threshold: 2, Lower: 0.75}, twoRows())
-	if want := []float32{2, 0, 0, 1, 0}; !slices.Equal(token.Weight, want) {
-		t.Errorf("token weights %v, want %v", token.Weight, want)
-	}
+	require.Equal(t, []float32{2, 0, 0, 1, 0}, token.Weight, "token weights")
 	near(t, "share above", token.Metrics.Truncated, 0.25, 0)
 	near(t, "share below the lower bound", token.Metrics.Low, 0.25, 0)
 	near(t, "effective size", token.Metrics.EffectiveSize, 3*3/(4*5.0), 1e-12)
@@ -93,9 +85,8 @@ func TestBoundsAreReadInVerlsNotation(t *testing.T) {
 		}
 	}
 	for _, lower := range []float64{-1, 3, math.NaN(), math.Inf(1)} {
-		if err := Correct(new(Corrected), Correction{Weight: TokenLevel, Threshold: 2, Lower: lower}, twoRows()); !errors.Is(err, ErrSetting) {
-			t.Errorf("lower %v: got %v, want ErrSetting", lower, err)
-		}
+		c := Correction{Weight: TokenLevel, Threshold: 2, Lower: lower}
+		require.ErrorIs(t, Correct(new(Corrected), c, twoRows()), ErrSetting, "lower %v", lower)
 	}
 }
 
@@ -122,13 +113,9 @@ func TestRejectionTakesTokensOrRowsOutOfTheMask(t *testing.T) {
 		{"seq_mean_k2,token_k1", "0.3,0.9_3", []bool{false, false, true, false, false}},
 	} {
 		rules, err := ParseRejections(c.rules, c.limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got := correct(t, Correction{Reject: rules}, twoRows())
-		if !slices.Equal(got.Mask, c.want) {
-			t.Errorf("%s %s: mask %v, want %v", c.rules, c.limits, got.Mask, c.want)
-		}
+		require.Equal(t, c.want, got.Mask, "%s %s: mask", c.rules, c.limits)
 		lost := 4 - countTrue(c.want)
 		near(t, "share rejected", got.Metrics.Rejected, float64(lost)/4, 0)
 	}
@@ -209,9 +196,7 @@ func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
 		"lower":      {Correction{Reject: []Rejection{{Over: Token, Divergence: 1, Upper: 2}}}, ErrSetting},
 	} {
 		var got Corrected
-		if err := Correct(&got, c.c, twoRows()); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, Correct(&got, c.c, twoRows()), c.want, name)
 	}
 	for name, spoil := range map[string]func(*CorrectionBatch[float64]) error{
 		"NaN":     func(b *CorrectionBatch[float64]) error { b.Rollout[4] = math.NaN(); return ErrNotFinite },
@@ -222,8 +207,6 @@ func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
 		b := twoRows()
 		want := spoil(b)
 		var got Corrected
-		if err := Correct(&got, DefaultCorrection(), b); !errors.Is(err, want) {
-			t.Errorf("%s: got %v, want %v", name, err, want)
-		}
+		require.ErrorIs(t, Correct(&got, DefaultCorrection(), b), want, name)
 	}
 }

@@ -90,14 +90,24 @@ type Registry struct {
 	builders byname.Table[Builder]
 }
 
+// checked describes a loss whose settings are checked when it is built.
+func checked[P interface {
+	Policy
+	check() error
+}](about string, build func(Options) P) byname.Entry[Builder] {
+	return byname.Entry[Builder]{About: about, Value: func(o Options) (Policy, error) {
+		p := build(o)
+		return p, p.check()
+	}}
+}
+
 // Builtin returns a new registry with the losses of this package.
 func Builtin() *Registry {
 	all := map[string]byname.Entry[Builder]{}
 	for names, entry := range map[string]byname.Entry[Builder]{
-		"vanilla ppo": {About: "PPO: the ratio of each token, with a dual clip", Value: func(o Options) (Policy, error) {
-			p := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
-			return p, p.check()
-		}},
+		"vanilla ppo": checked("PPO: the ratio of each token, with a dual clip", func(o Options) PPO {
+			return PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+		}),
 		"gspo": {About: "GSPO: the mean ratio of a row", Value: func(o Options) (Policy, error) {
 			return GSPO{o.ClipLow, o.ClipHigh}, checkClip("gspo", o.ClipLow, o.ClipHigh)
 		}},
@@ -110,22 +120,18 @@ func Builtin() *Registry {
 		"cispo": {About: "CISPO: clips the weight of an update, not the update", Value: func(o Options) (Policy, error) {
 			return CISPO{o.ClipLow, o.ClipHigh}, checkClip("cispo", o.ClipLow, o.ClipHigh)
 		}},
-		"sapo": {About: "SAPO: a smooth gate in place of a clip", Value: func(o Options) (Policy, error) {
-			p := SAPO{o.TauPos, o.TauNeg}
-			return p, p.check()
-		}},
-		"gmpo geo_mean": {About: "GMPO: log-ratios clipped inside the mean of a row", Value: func(o Options) (Policy, error) {
-			p := GMPO{o.ClipLow, o.ClipHigh}
-			return p, p.check()
-		}},
-		"clip_cov": {About: "PPO that drops tokens whose updates lower the entropy most", Value: func(o Options) (Policy, error) {
-			p := ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
-			return p, p.check()
-		}},
-		"kl_cov": {About: "penalises the tokens whose updates lower the entropy most", Value: func(o Options) (Policy, error) {
-			p := KLCov{o.KLCovRatio, o.KLCovCoef}
-			return p, p.check()
-		}},
+		"sapo": checked("SAPO: a smooth gate in place of a clip", func(o Options) SAPO {
+			return SAPO{o.TauPos, o.TauNeg}
+		}),
+		"gmpo geo_mean": checked("GMPO: log-ratios clipped inside the mean of a row", func(o Options) GMPO {
+			return GMPO{o.ClipLow, o.ClipHigh}
+		}),
+		"clip_cov": checked("PPO that drops tokens whose updates lower the entropy most", func(o Options) ClipCov {
+			return ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
+		}),
+		"kl_cov": checked("penalises the tokens whose updates lower the entropy most", func(o Options) KLCov {
+			return KLCov{o.KLCovRatio, o.KLCovCoef}
+		}),
 		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
 	} {
 		for _, name := range strings.Fields(names) {
@@ -142,30 +148,25 @@ func Builtin() *Registry {
 // losses2026 are the losses that were published in 2026, and DRO.
 func losses2026() map[string]byname.Entry[Builder] {
 	return map[string]byname.Entry[Builder]{
-		"dppo_tv": {About: "drops tokens whose probability has changed too far", Value: func(o Options) (Policy, error) {
-			p := DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
-			return p, p.check()
-		}},
-		"dppo_kl": {About: "drops tokens whose distribution has changed too far", Value: func(o Options) (Policy, error) {
-			p := DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
-			return p, p.check()
-		}},
-		"dppo_prime": {About: "dppo_tv with a gradient of the ratio and a squared price, as in prime-rl", Value: func(o Options) (Policy, error) {
-			p := PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
-			return p, p.check()
-		}},
-		"ipo": {About: "dppo_prime with one limit in both directions", Value: func(o Options) (Policy, error) {
-			p := PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
-			return p, p.check()
-		}},
-		"dro": {About: "policy gradient with a squared price for leaving the old policy", Value: func(o Options) (Policy, error) {
-			p := DRO{o.DROBeta}
-			return p, p.check()
-		}},
-		"vespo": {About: "weighs rows by a smooth function of their joint ratio", Value: func(o Options) (Policy, error) {
-			p := VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
-			return p, p.check()
-		}},
+		"dppo_tv": checked("drops tokens whose probability has changed too far", func(o Options) DPPO {
+			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip}
+		}),
+		"dppo_kl": checked("drops tokens whose distribution has changed too far", func(o Options) DPPO {
+			return DPPO{Low: o.ClipLow, High: o.ClipHigh, Cap: o.DualClip, KL: true}
+		}),
+		"dppo_prime": checked("dppo_tv with a gradient of the ratio and a squared price, as in prime-rl",
+			func(o Options) PrimeDPPO {
+				return PrimeDPPO{Low: o.MaskLow, High: o.MaskHigh, AdvTau: o.AdvTau, KLTau: o.KLTau}
+			}),
+		"ipo": checked("dppo_prime with one limit in both directions", func(o Options) PrimeDPPO {
+			return PrimeDPPO{High: o.IPOThreshold, AdvTau: o.AdvTau, KLTau: o.KLTau, Symmetric: true}
+		}),
+		"dro": checked("policy gradient with a squared price for leaving the old policy", func(o Options) DRO {
+			return DRO{o.DROBeta}
+		}),
+		"vespo": checked("weighs rows by a smooth function of their joint ratio", func(o Options) VESPO {
+			return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
+		}),
 		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL", Value: func(o Options) (Policy, error) {
 			if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
 				return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
@@ -173,14 +174,12 @@ func losses2026() map[string]byname.Entry[Builder] {
 			p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
 			return p, p.check()
 		}},
-		"m2po": {About: "PPO without the tokens that training and sampling disagree most about", Value: func(o Options) (Policy, error) {
-			p := M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
-			return p, p.check()
-		}},
-		"luspo": {About: "GSPO with long rows at full weight", Value: func(o Options) (Policy, error) {
-			p := LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
-			return p, p.check()
-		}},
+		"m2po": checked("PPO without the tokens that training and sampling disagree most about", func(o Options) M2PO {
+			return M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
+		}),
+		"luspo": checked("GSPO with long rows at full weight", func(o Options) LUSPO {
+			return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
+		}),
 	}
 }
 

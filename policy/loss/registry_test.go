@@ -4,8 +4,9 @@ import (
 	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
@@ -78,9 +79,8 @@ func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 		}
 	}
 	_, err := Builtin().New("turn-gspo", DefaultOptions())
-	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `did you mean "turn_gspo"?`) {
-		t.Errorf("got %v, want the nearest name", err)
-	}
+	require.ErrorIs(t, err, ErrUnknown)
+	require.ErrorContains(t, err, `did you mean "turn_gspo"?`)
 }
 
 // scaled is a user's loss: the plain policy gradient times a factor.
@@ -105,13 +105,9 @@ func TestUsersLossesAreBuiltByName(t *testing.T) {
 		}
 		return scaled{f}, nil
 	}
-	if err := r.Register("scaled", build); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Register("scaled", build))
 	p, err := r.New("scaled", Options{Extra: map[string]any{"factor": 2.0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := randomBatch(1)
 	near(t, "loss", mustEval(t, p, Aggregation{}, b).Loss, 2*mustEval(t, Reinforce{}, Aggregation{}, b).Loss, 1e-12)
 	if _, err := r.New("scaled", Options{}); !errors.Is(err, ErrSetting) {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -13,13 +15,9 @@ import (
 func recorded(t *testing.T, name string) []golden.Case {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var file struct{ Cases []golden.Case }
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &file))
 	if len(file.Cases) == 0 {
 		t.Fatalf("%s: no cases", name)
 	}
@@ -28,9 +26,7 @@ func recorded(t *testing.T, name string) []golden.Case {
 
 func within(t *testing.T, what string, got, want []float64, tol golden.Tolerance) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d numbers, want %d", what, len(got), len(want))
-	}
+	require.Len(t, got, len(want), what)
 	for i := range want {
 		if !tol.Within(got[i], want[i]) {
 			t.Errorf("%s[%d]: got %v, want %v", what, i, got[i], want[i])
@@ -53,9 +49,7 @@ func TestTheOtherPolicyLossesAgreeWithVerl(t *testing.T) {
 				*dst = number(t, c.Params, field)
 			}
 			p, err := Builtin().New(name, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			mask := input(t, c, "response_mask")
 			b := &Batch[float64]{
 				Offsets: mask.offsets(), Mask: mask.mask(),
@@ -99,9 +93,7 @@ func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
 			golden.Need(t, c.Params, "rollout_rs_threshold", &thresholds)
 			golden.Need(t, c.Params, "rollout_is_batch_normalize", &normalize)
 			rules, err := ParseRejections(names, thresholds)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			corr := Correction{Weight: Level(level), Threshold: number(t, c.Params, "rollout_is_threshold"), Normalize: normalize, Reject: rules}
 			mask := input(t, c, "response_mask")
 			var got Corrected
@@ -110,9 +102,7 @@ func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
 				Trainer: column[float64](t, c, "trainer_log_prob"),
 				Rollout: column[float64](t, c, "rollout_log_prob"),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var weights, kept padded
 			golden.Need(t, c.Expected, "weights", &weights)
 			golden.Need(t, c.Expected, "mask", &kept)
@@ -122,9 +112,7 @@ func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
 			}
 			within(t, "weights", have, flat[float64](weights), c.Tolerance)
 			for i, want := range kept.mask() {
-				if got.Mask[i] != want {
-					t.Errorf("mask[%d]: got %v", i, got.Mask[i])
-				}
+				require.Equal(t, want, got.Mask[i], "mask[%d]", i)
 			}
 			compareCorrectionMetrics(t, c, got.Metrics)
 		})

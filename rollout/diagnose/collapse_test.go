@@ -1,11 +1,12 @@
 package diagnose
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/rng"
 )
@@ -104,9 +105,7 @@ func TestWhatCannotBeMeasuredIsNotWritten(t *testing.T) {
 		"groups of one": {[]string{"hello", "hello"}, []string{"a", "b"}, []string{"across", "distinct_n", "repeated"}},
 	} {
 		got := measured(t, TemplateCollapse(4), &Batch{Text: c.texts, Group: c.groups})
-		if len(got) != len(c.want) {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
+		require.Len(t, got, len(c.want), name)
 		for _, key := range c.want {
 			if _, ok := got["template/"+key]; !ok {
 				t.Errorf("%s: %s is missing in %v", name, key, got)
@@ -118,9 +117,7 @@ func TestWhatCannotBeMeasuredIsNotWritten(t *testing.T) {
 func TestNGramsOfNoWordsAreRefused(t *testing.T) {
 	for _, n := range []int{0, -1} {
 		err := TemplateCollapse(n)(map[string]float64{}, &Batch{Text: []string{"two words"}, Group: []string{"a"}})
-		if !errors.Is(err, ErrSetting) {
-			t.Errorf("n-grams of %d words: got %v, want ErrSetting", n, err)
-		}
+		require.ErrorIs(t, err, ErrSetting, "n-grams of %d words", n)
 	}
 }
 
@@ -184,8 +181,6 @@ func TestCrossScoresThatDoNotFitAreRefused(t *testing.T) {
 		"empty answer": {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0, 0}, Tokens: []int{0}}, ErrSetting},
 		"NaN":          {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0, math.NaN()}}, ErrNotFinite},
 	} {
-		if err := MutualInformation(map[string]float64{}, &Batch{Cross: &c.cross}); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, MutualInformation(map[string]float64{}, &Batch{Cross: &c.cross}), c.want, name)
 	}
 }

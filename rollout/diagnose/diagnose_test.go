@@ -3,10 +3,11 @@ package diagnose
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/floats"
 	"vagen/reward"
@@ -39,9 +40,7 @@ func sample() *Batch {
 func measured(t *testing.T, m Metric, b *Batch) map[string]float64 {
 	t.Helper()
 	got := map[string]float64{}
-	if err := m(got, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m(got, b))
 	return got
 }
 
@@ -83,9 +82,7 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 func TestExplainedVarianceIsOneForAPerfectCritic(t *testing.T) {
 	b := sample()
 	b.Value = b.Target
-	if v := measured(t, ExplainedVariance, b)["explained_variance"]; v != 1 {
-		t.Errorf("got %v", v)
-	}
+	require.EqualValues(t, 1, measured(t, ExplainedVariance, b)["explained_variance"])
 	b.ValueMask = make([]bool, len(b.Mask))
 	b.ValueMask[0] = true
 	if got := measured(t, ExplainedVariance, b); len(got) != 0 {
@@ -116,9 +113,7 @@ func TestLongestFiveInAHundredAreBeyondP95(t *testing.T) {
 		}
 		b.Offsets = append(b.Offsets, len(b.Mask))
 	}
-	if got := measured(t, ResponseLength, b)["response_length/p95"]; got != 95 {
-		t.Errorf("of lengths 1 to 100: %v", got)
-	}
+	require.EqualValues(t, 95, measured(t, ResponseLength, b)["response_length/p95"], "of lengths 1 to 100")
 }
 
 func TestTheShareOfARewardPartIsWhatVariesInItsGroup(t *testing.T) {
@@ -159,9 +154,7 @@ func TestGroupsOfOneAreComparedWithTheBatch(t *testing.T) {
 
 func TestAbsentColumnsWriteNothing(t *testing.T) {
 	r, err := Builtin(DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, b := range []*Batch{{}, {Offsets: []int{0}}, {Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{}, Text: []string{}, Cross: &CrossScores{}}} {
 		got := map[string]float64{}
 		if err := r.Measure(got, b); err != nil || len(got) != 0 {
@@ -172,9 +165,7 @@ func TestAbsentColumnsWriteNothing(t *testing.T) {
 
 func TestBatchesThatDoNotFitAreRefusedByEveryMetric(t *testing.T) {
 	r, err := Builtin(DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, spoil := range map[string]func(*Batch){
 		"mask":           func(b *Batch) { b.Mask = b.Mask[:5] },
 		"offsets":        func(b *Batch) { b.Offsets = []int{0, 5, 3, 9, 11} },
@@ -193,16 +184,10 @@ func TestBatchesThatDoNotFitAreRefusedByEveryMetric(t *testing.T) {
 				continue // reads no column
 			}
 			measure, err := r.New(metric)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := measure(map[string]float64{}, b); !errors.Is(err, ErrLength) {
-				t.Errorf("%s, %s: got %v, want ErrLength", name, metric, err)
-			}
+			require.NoError(t, err)
+			require.ErrorIs(t, measure(map[string]float64{}, b), ErrLength, "%s, %s", name, metric)
 		}
-		if err := r.Measure(map[string]float64{}, b); !errors.Is(err, ErrLength) {
-			t.Errorf("%s: got %v, want ErrLength", name, err)
-		}
+		require.ErrorIs(t, r.Measure(map[string]float64{}, b), ErrLength, name)
 	}
 }
 
@@ -239,18 +224,14 @@ func TestNumbersThatAreNotFiniteAreNamed(t *testing.T) {
 
 func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
 	r, err := Builtin(DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	broken := errors.New("broken")
 	for name, m := range map[string]Metric{
 		"best":   func(dst map[string]float64, b *Batch) error { dst["best"] = max(b.Score[0], b.Score[1]); return nil },
 		"broken": func(dst map[string]float64, b *Batch) error { dst["half"] = 0.5; return broken },
 		"nan":    func(dst map[string]float64, b *Batch) error { dst["nan"] = math.NaN(); return nil },
 	} {
-		if err := r.Register(name, m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Register(name, m))
 	}
 	got := map[string]float64{"kept": 7}
 	err = r.Measure(got, sample(), "best", "broken", "nan", "entropy", "entropi")
@@ -270,30 +251,22 @@ func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
 		}
 	}
 	var zero Registry
-	if err := zero.Register("entropy", Entropy); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, zero.Register("entropy", Entropy))
 }
 
 func TestEqualBatchesGiveEqualBits(t *testing.T) {
 	r, err := Builtin(DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var first map[string]float64
 	for range 20 {
 		b := sample()
 		b.Text = []string{"the player is left of the box", "the box is near", "the player is up", "the box is left of the wall"}
 		got := map[string]float64{}
-		if err := r.Measure(got, b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Measure(got, b))
 		if first == nil {
 			first = got
 		}
-		if !maps.Equal(got, first) {
-			t.Fatalf("got %v, then %v", first, got)
-		}
+		require.Equal(t, first, got)
 	}
 	if len(first) < 30 {
 		t.Errorf("only %d metrics: %v", len(first), first)
@@ -302,9 +275,8 @@ func TestEqualBatchesGiveEqualBits(t *testing.T) {
 
 func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	for _, o := range []Options{{}, {ClipLow: -1, NGram: 1}, {ClipHigh: math.Inf(1), NGram: 1}} {
-		if _, err := Builtin(o); !errors.Is(err, ErrSetting) {
-			t.Errorf("%+v: %v", o, err)
-		}
+		_, err := Builtin(o)
+		require.ErrorIs(t, err, ErrSetting, "%+v", o)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"vagen/internal/golden"
 )
 
@@ -15,16 +17,12 @@ func TestDataMetricsAgreeWithVAGEN(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			tally.Case()
 			got := map[string]float64{}
-			if err := Data(got, presetBatch(t, c, false)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Data(got, presetBatch(t, c, false)))
 			// The originals measure length by the loss mask where it is used,
 			// and everything else over all tokens.
 			var masked bool
 			golden.Need(t, c.Params, "use_loss_mask", &masked)
-			if err := ResponseLength(got, presetBatch(t, c, masked)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, ResponseLength(got, presetBatch(t, c, masked)))
 			var want map[string]float64
 			golden.Need(t, c.Expected, "data_metrics", &want)
 			for name, w := range want {

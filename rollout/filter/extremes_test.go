@@ -1,10 +1,10 @@
 package filter
 
 import (
-	"errors"
 	"math"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/floats"
 )
@@ -34,9 +34,7 @@ func TestHugeReturnsAreRankedAndMeasured(t *testing.T) {
 		"all but the same": {DropEqual{}, []int{0, 1, 2, 3, 4, 5, 8, 9}},
 	} {
 		got := run(t, c.f, huge())
-		if !slices.Equal(got.Keep, c.keep) {
-			t.Errorf("%s: kept %v, want %v", name, got.Keep, c.keep)
-		}
+		require.Equal(t, c.keep, got.Keep, "%s: kept", name)
 		for metric, x := range got.Metrics {
 			if !floats.Finite(x) {
 				t.Errorf("%s: %s is %v", name, metric, x)
@@ -56,17 +54,13 @@ func TestHugeReturnsAreRankedAndMeasured(t *testing.T) {
 func TestVariancesWhoseSumOverflowsAreScaled(t *testing.T) {
 	b := &Batch{Group: []string{"a", "a", "b", "b"}, Return: []float64{-1.2e154, 1.2e154, 1.3e154, -1.3e154}}
 	got := run(t, TopP{P: 0.5}, b)
-	if !slices.Equal(got.Keep, []int{2, 3}) {
-		t.Errorf("kept %v, want group b", got.Keep)
-	}
+	require.Equal(t, []int{2, 3}, got.Keep, "group b")
 	share := 1.3 * 1.3 / (1.3*1.3 + 1.2*1.2)
 	if ratio := got.Metrics["filter/train/top_p/cumulative_variance_ratio"]; math.Abs(ratio-share) > 1e-12 {
 		t.Errorf("group b holds %v of the variance, want %v", ratio, share)
 	}
 	groups, err := Groups(b, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := (1.2e154/2*1.2e154 + 1.3e154/2*1.3e154)
 	if mean := MeanVariance(groups); math.Abs(mean/want-1) > 1e-12 {
 		t.Errorf("the mean variance is %v, want %v", mean, want)
@@ -78,7 +72,5 @@ func TestVariancesWhoseSumOverflowsAreScaled(t *testing.T) {
 func TestTrajectoriesThatAddUpToInfinityAreRefused(t *testing.T) {
 	b := &Batch{Group: []string{"a", "a", "a"}, Trajectory: []string{"x", "x", "y"}, Return: []float64{math.MaxFloat64, math.MaxFloat64, 0}}
 	var r Result
-	if err := (TopK{K: 1}).Filter(&r, b); !errors.Is(err, ErrNotFinite) {
-		t.Errorf("got %v, want %v", err, ErrNotFinite)
-	}
+	require.ErrorIs(t, (TopK{K: 1}).Filter(&r, b), ErrNotFinite)
 }

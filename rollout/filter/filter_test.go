@@ -1,11 +1,11 @@
 package filter
 
 import (
-	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // mixed has groups a, b, c, d with variances 1, 4, 0 and 0.25, rows interleaved.
@@ -19,9 +19,7 @@ func mixed() *Batch {
 func run(t *testing.T, f Filter, b *Batch) *Result {
 	t.Helper()
 	var r Result
-	if err := f.Filter(&r, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Filter(&r, b))
 	return &r
 }
 
@@ -98,9 +96,7 @@ func TestVarianceIsBetweenRolloutsNotBetweenTheirRows(t *testing.T) {
 		Return:     []float64{0, 3, 1, 2, 0, 1},
 	}
 	groups, err := Groups(b, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if groups[0].Variance != 0 || groups[0].Trajectories != 2 || groups[1].Variance != 0.25 {
 		t.Errorf("got %+v", groups)
 	}
@@ -120,9 +116,7 @@ func TestGroupsThatAreTooSmallOrEqualHaveNoVariance(t *testing.T) {
 	}
 	for ddof, two := range []float64{0.25, 0.5, 0, 0} {
 		groups, err := Groups(b, ddof)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if groups[0].Variance != 0 || groups[1].Variance != two || groups[2].Variance != 0 {
 			t.Errorf("ddof %d: %+v", ddof, groups)
 		}
@@ -142,12 +136,8 @@ func TestFilteringNothingKeepsNothing(t *testing.T) {
 
 func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	var r Result
-	if err := DefaultTopP().Filter(&r, mixed()); err != nil {
-		t.Fatal(err)
-	}
-	if err := (None{}).Filter(&r, &Batch{Group: []string{"z"}, Return: []float64{1}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, DefaultTopP().Filter(&r, mixed()))
+	require.NoError(t, (None{}).Filter(&r, &Batch{Group: []string{"z"}, Return: []float64{1}}))
 	if !slices.Equal(r.Keep, []int{0}) || r.Scale != 1 || len(r.Metrics) != 0 {
 		t.Errorf("got %+v", r)
 	}
@@ -192,13 +182,9 @@ func TestBadBatchesAndSettingsAreRefused(t *testing.T) {
 		"scaling":            {TopP{P: 0.5, Scaling: "root"}, mixed(), ErrSetting},
 	} {
 		var r Result
-		if err := c.f.Filter(&r, c.b); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
+		require.ErrorIs(t, c.f.Filter(&r, c.b), c.want, name)
 	}
 	var r Result
 	err := None{}.Filter(&r, &Batch{Group: []string{"a", "b"}, Return: []float64{0, math.NaN()}})
-	if err == nil || !strings.Contains(err.Error(), `row 1 (group "b")`) {
-		t.Errorf("got %v, want the row and its group", err)
-	}
+	require.ErrorContains(t, err, `row 1 (group "b")`, "the row and its group")
 }

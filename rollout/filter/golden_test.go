@@ -2,8 +2,9 @@ package filter
 
 import (
 	"fmt"
-	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
 )
@@ -17,13 +18,9 @@ func TestFiltersAgreeWithVAGENLite(t *testing.T) {
 			tally.Case()
 			b, kwargs, name := batchOf(t, c)
 			f, err := Builtin().New(name, kwargs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got Result
-			if err := f.Filter(&got, b); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.Filter(&got, b))
 			compare(t, tally, c, b, &got)
 		})
 	}
@@ -63,9 +60,7 @@ func compare(t *testing.T, tally *golden.Tally, c golden.Case, b *Batch, got *Re
 	var keep []int
 	golden.Need(t, c.Expected, "keep_indices", &keep)
 	tally.Add(1)
-	if !slices.Equal(got.Keep, keep) {
-		t.Errorf("kept %v, want %v", got.Keep, keep)
-	}
+	require.Equal(t, keep, got.Keep, "kept")
 	var metrics map[string]float64
 	golden.Need(t, c.Expected, "metrics", &metrics)
 	for key, want := range metrics {
@@ -80,9 +75,7 @@ func compare(t *testing.T, tally *golden.Tally, c golden.Case, b *Batch, got *Re
 		ddof := 0
 		golden.Decode(t, c.Params, "ddof", &ddof)
 		groups, err := Groups(b, ddof)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		tally.Float(t, "mean_group_variance", MeanVariance(groups), mean, c.Tolerance)
 	}
 	var advantages, scaled [][]float64

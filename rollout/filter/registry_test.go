@@ -2,9 +2,10 @@ package filter
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 func TestSettingsArePassedToTheFilter(t *testing.T) {
@@ -29,17 +30,13 @@ func TestSettingsArePassedToTheFilter(t *testing.T) {
 			t.Errorf("%s %v: %v", c.name, c.kwargs, err)
 			continue
 		}
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s %v: got %+v, want %+v", c.name, c.kwargs, got, c.want)
-		}
+		require.Equal(t, c.want, got, "%s %v", c.name, c.kwargs)
 	}
 }
 
 func TestAllFaultsOfSettingsAreReportedAtOnce(t *testing.T) {
 	_, err := Builtin().New("reward_variance_top_p", map[string]any{"topp": 0.5, "ddof": "two", "scaling": "sqr", "zzz": 1})
-	if !errors.Is(err, ErrSetting) {
-		t.Fatalf("got %v", err)
-	}
+	require.ErrorIs(t, err, ErrSetting)
 	for _, says := range []string{
 		`topp: no such setting, did you mean "top_p"?`, "ddof is two (string), must be a whole number",
 		`scaling "sqr"`, `did you mean "sqrt"?`, "zzz: no such setting (known: top_p, ddof, scaling)",
@@ -60,14 +57,12 @@ func TestWrongValuesAreRefusedBeforeARunStarts(t *testing.T) {
 		"drop_equal":            {"keep_none": 1},
 		"dapo":                  {"scaling": 3},
 	} {
-		if _, err := Builtin().New(name, kwargs); !errors.Is(err, ErrSetting) {
-			t.Errorf("%s %v: got %v, want ErrSetting", name, kwargs, err)
-		}
+		_, err := Builtin().New(name, kwargs)
+		require.ErrorIs(t, err, ErrSetting, "%s %v", name, kwargs)
 	}
 	_, err := Builtin().New("reward_varience", nil)
-	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `did you mean "reward_variance"?`) {
-		t.Errorf("got %v, want the nearest name", err)
-	}
+	require.ErrorIs(t, err, ErrUnknown)
+	require.ErrorContains(t, err, `did you mean "reward_variance"?`)
 }
 
 // first keeps the first n rows: a user's filter.
@@ -84,13 +79,9 @@ func (f first) Filter(dst *Result, b *Batch) error {
 func TestUsersFiltersAreBuiltByName(t *testing.T) {
 	var r Registry
 	build := func(a *Args) (Filter, error) { return first{a.Int("n", 1)}, nil }
-	if err := r.Register("first", build); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Register("first", build))
 	f, err := r.New("first", map[string]any{"n": 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := run(t, f, mixed()); len(got.Keep) != 3 {
 		t.Errorf("kept %v", got.Keep)
 	}

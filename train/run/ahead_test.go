@@ -46,27 +46,41 @@ func TestTheFirstStepsPolicyIsTheCurrentOne(t *testing.T) {
 }
 
 // requireResumesAfterEveryEvent stops a run at each of its events and resumes it, which must give
-// the outcome of an uninterrupted run, whose folder is returned.
-func requireResumesAfterEveryEvent(t *testing.T, about string, c config.Config) (whole string) {
+// the outcome of an uninterrupted run, whose folder and events are returned. arrange changes every trainer.
+func requireResumesAfterEveryEvent(
+	t *testing.T, about string, c config.Config, arrange func(*train.Trainer),
+) (whole string, events *traintest.Journal) {
 	t.Helper()
-	whole = filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, trainIn(t.Context(), whole, c, nil))
+	play := func(dir string, sinks ...track.Sink) error {
+		return trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
+			arrange(tr)
+			tr.Sinks = append(tr.Sinks, sinks...)
+		})
+	}
+	whole, events = filepath.Join(t.TempDir(), "whole"), new(traintest.Journal)
+	require.NoError(t, play(whole, events))
 	want := outcome(t, whole)
-	for stop := 1; stop <= 9; stop++ {
+	for stop := range len(*events) {
 		dir := filepath.Join(t.TempDir(), "run")
-		events := 0
-		require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
-			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-				if events++; events == stop {
-					return traintest.ErrBroken
-				}
-				return nil
-			}))
-		}), traintest.ErrBroken)
-		require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", about, stop)
+		require.ErrorIs(t, play(dir, brokenAfter(stop)), traintest.ErrBroken)
+		require.NoError(t, play(dir), "%s: after event %d", about, stop)
 		require.Equal(t, want, outcome(t, dir), "%s: after event %d", about, stop)
 	}
-	return whole
+	return whole, events
+}
+
+// asItIs changes nothing.
+func asItIs(*train.Trainer) {}
+
+// brokenAfter is a sink that fails after some events.
+func brokenAfter(events int) track.Sink {
+	at := 0
+	return track.SinkFunc(func(track.Event) error {
+		if at++; at > events {
+			return traintest.ErrBroken
+		}
+		return nil
+	})
 }
 
 // noSnapshots hides the bandit's policy.PolicySnapshotter.

@@ -3,7 +3,6 @@ package run_test
 import (
 	"context"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"vagen/policy"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/track"
 )
 
 // logged runs a trainer and returns its log and its steps.
@@ -242,23 +240,6 @@ func TestAlarmsKeepTheirCountsWhenARunIsResumed(t *testing.T) {
 	c.Trainer.Steps = 6
 	high := 1e6
 	c.Stability.Alarms.MinEntropy = &high
-	whole := filepath.Join(t.TempDir(), "whole")
-	j := new(traintest.Journal)
-	require.NoError(t, trainIn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
-	want := outcome(t, whole)
-	require.Contains(t, want["metrics.jsonl"], `"alarm/min_entropy":6`)
-	for stop := range len(*j) {
-		dir := filepath.Join(t.TempDir(), "run")
-		at := 0
-		require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
-			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-				if at++; at > stop {
-					return traintest.ErrBroken
-				}
-				return nil
-			}))
-		}), traintest.ErrBroken)
-		require.NoError(t, trainIn(t.Context(), dir, c, nil))
-		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
-	}
+	whole, _ := requireResumesAfterEveryEvent(t, "alarms", c, asItIs)
+	require.Contains(t, outcome(t, whole)["metrics.jsonl"], `"alarm/min_entropy":6`)
 }

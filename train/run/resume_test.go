@@ -242,17 +242,10 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	require.Equal(t, 6+3+3, events)
 	places := map[string]func(*train.Trainer){}
 	for i := range events {
-		stop := func(tr *train.Trainer) track.Sink {
-			at := 0
-			return track.SinkFunc(func(track.Event) error {
-				if at++; at > i {
-					return traintest.ErrBroken
-				}
-				return nil
-			})
+		places[fmt.Sprint("before event ", i)] = func(tr *train.Trainer) {
+			tr.Sinks = append([]track.Sink{brokenAfter(i)}, tr.Sinks...)
 		}
-		places[fmt.Sprint("before event ", i)] = func(tr *train.Trainer) { tr.Sinks = append([]track.Sink{stop(tr)}, tr.Sinks...) }
-		places[fmt.Sprint("after event ", i)] = func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, stop(tr)) }
+		places[fmt.Sprint("after event ", i)] = func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, brokenAfter(i)) }
 	}
 	for step := 2; step <= 6; step += 2 {
 		places[fmt.Sprint("before save ", step)] = func(tr *train.Trainer) {

@@ -15,7 +15,6 @@ import (
 	"vagen/policy/loss"
 	"vagen/train"
 	"vagen/train/config"
-	"vagen/train/track"
 )
 
 // spiky watches the gradient of eight steps, with checkpoints after every second.
@@ -52,12 +51,7 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 			return nil
 		}
 	}
-	whole := filepath.Join(t.TempDir(), "whole")
-	j := new(traintest.Journal)
-	require.NoError(t, trainIn(t.Context(), whole, spiky(), func(tr *train.Trainer) {
-		spike(tr)
-		tr.Sinks = append(tr.Sinks, j)
-	}))
+	whole, j := requireResumesAfterEveryEvent(t, "spikes", spiky(), spike)
 	require.Contains(t, strings.Join(j.Kinds(), ","), "save 4,step 5,step 6,rollback 4,step 5,step 6,validate 6,save 6,step 7")
 	want := outcome(t, whole)
 	lines := want["metrics.jsonl"]
@@ -68,23 +62,6 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 	calm := filepath.Join(t.TempDir(), "calm")
 	require.NoError(t, trainIn(t.Context(), calm, spiky(), nil))
 	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"], "another way")
-
-	for stop := range len(*j) {
-		dir := filepath.Join(t.TempDir(), "run")
-		err := trainIn(t.Context(), dir, spiky(), func(tr *train.Trainer) {
-			spike(tr)
-			at := 0
-			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-				if at++; at > stop {
-					return traintest.ErrBroken
-				}
-				return nil
-			}))
-		})
-		require.ErrorIs(t, err, traintest.ErrBroken)
-		require.NoError(t, trainIn(t.Context(), dir, spiky(), spike))
-		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
-	}
 }
 
 func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
@@ -121,28 +98,11 @@ func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
 	c := thrifty()
 	c.Trainer.TestFreq, c.Agent.Actor.Optim.Rate = 1, 0
 	c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 3}
-	whole := filepath.Join(t.TempDir(), "whole")
-	j := new(traintest.Journal)
-	require.NoError(t, trainIn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
+	whole, j := requireResumesAfterEveryEvent(t, "early", c, asItIs)
 	require.Equal(t, "step 3,validate 3,save 3", strings.Join(j.Kinds()[len(j.Kinds())-3:], ","), "nothing is learned")
 	want := outcome(t, whole)
-	for stop := range len(*j) {
-		dir := filepath.Join(t.TempDir(), "run")
-		at := 0
-		err := trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
-			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
-				if at++; at > stop {
-					return traintest.ErrBroken
-				}
-				return nil
-			}))
-		})
-		require.ErrorIs(t, err, traintest.ErrBroken)
-		require.NoError(t, trainIn(t.Context(), dir, c, nil))
-		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
-		require.NoError(t, trainIn(t.Context(), dir, c, nil), "it does not train further")
-		require.Equal(t, want, outcome(t, dir))
-	}
+	require.NoError(t, trainIn(t.Context(), whole, c, nil), "it does not train further")
+	require.Equal(t, want, outcome(t, whole))
 	c.Stability.Early.Metric = "-val/turns" // which never falls
 	require.NoError(t, trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, nil))
 }

@@ -129,7 +129,7 @@ func TestOldEpisodesResumeFromEveryCheckpoint(t *testing.T) {
 		remax := brisk()
 		remax.Algorithm.Estimator = "remax"
 		for name, c := range map[string]config.Config{"bi_level_gae": stale(brisk(), n), "remax": stale(remax, n)} {
-			whole := requireResumesAfterEveryEvent(t, fmt.Sprintf("%s: N = %d", name, n), c)
+			whole, _ := requireResumesAfterEveryEvent(t, fmt.Sprintf("%s: N = %d", name, n), c, asItIs)
 			held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
 			last := filepath.Join(held, "episodes.parquet")
 			require.FileExists(t, last)

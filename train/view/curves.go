@@ -1,23 +1,18 @@
 package view
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
-	"net/http"
+
+	"vagen/internal/floats"
 )
 
-// allMetrics are the curves of a run, with a bounded number of points.
-func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error) {
-	var a struct{ Series map[string][]json.RawMessage }
-	if err := answerOf(h, "/api/runs/"+run+"/metrics", nil, &a); err != nil {
-		return nil, err
-	}
-	series := a.Series
+// curves are the metrics of a run, with a bounded number of points.
+func (r *run) curves() map[string][]point {
+	series := r.metricsAfter(0, "").Series
 	for name, points := range series {
 		series[name] = downsample(points)
 	}
-	return series, nil
+	return series
 }
 
 // Curves are the metrics of a run by name: step and value of each point, NaN where a value
@@ -31,32 +26,20 @@ type Curves struct {
 // thinned, as in the report.
 func (o *Report) Curves() ([]Curves, error) {
 	s := Server{Runs: o.Runs, Log: o.Log}
-	h, err := s.Handler()
+	h, err := s.handler()
 	if err != nil {
 		return nil, err
 	}
-	var runs struct{ Runs []struct{ ID, Name string } }
-	if err := answerOf(h, "/api/runs", nil, &runs); err != nil {
-		return nil, fmt.Errorf("view: curves: %w", err)
-	}
 	var out []Curves
-	for _, r := range runs.Runs {
-		series, err := allMetrics(h, r.ID)
-		if err != nil {
-			return nil, fmt.Errorf("view: curves: %w", err)
-		}
-		c := Curves{Run: r.Name, Series: map[string][][2]float64{}}
-		for name, points := range series {
-			for _, raw := range points {
-				var p [2]*float64
-				if err := json.Unmarshal(raw, &p); err != nil || p[0] == nil {
-					return nil, fmt.Errorf("view: curves: %s: %s must be a pair of step and value", name, raw)
+	for _, r := range h.runs {
+		c := Curves{Run: r.name, Series: map[string][][2]float64{}}
+		for name, points := range r.curves() {
+			for _, p := range points {
+				y := float64(p.value)
+				if !floats.Finite(y) {
+					y = math.NaN()
 				}
-				y := math.NaN()
-				if p[1] != nil {
-					y = *p[1]
-				}
-				c.Series[name] = append(c.Series[name], [2]float64{*p[0], y})
+				c.Series[name] = append(c.Series[name], [2]float64{float64(p.step), y})
 			}
 		}
 		out = append(out, c)
@@ -65,11 +48,11 @@ func (o *Report) Curves() ([]Curves, error) {
 }
 
 // downsample keeps every n-th point and the last one.
-func downsample(points []json.RawMessage) []json.RawMessage {
+func downsample(points []point) []point {
 	if len(points) <= maxReportPoints {
 		return points
 	}
-	out := make([]json.RawMessage, maxReportPoints)
+	out := make([]point, maxReportPoints)
 	for i := range out {
 		out[i] = points[i*(len(points)-1)/(maxReportPoints-1)]
 	}

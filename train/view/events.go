@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -19,38 +18,18 @@ const (
 // pollEvery is how often the files of runs are looked at for a listener. Tests look more often.
 var pollEvery = time.Second
 
-// listeners counts the pages that listen.
-type listeners struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (l *listeners) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.n >= maxListeners {
-		return false
-	}
-	l.n++
-	return true
-}
-
-func (l *listeners) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.n--
-}
-
 // seen is the state of a run that a listener has been sent.
 type seen struct{ lines, generation, changes int }
 
 // events sends an event for each run that was written, until the client leaves.
 func (h *handler) events(w http.ResponseWriter, req *http.Request) {
-	if !h.listeners.enter() {
+	select {
+	case h.listeners <- struct{}{}:
+		defer func() { <-h.listeners }()
+	default:
 		refuse(w, failure{http.StatusServiceUnavailable, errors.New("too many open event streams")})
 		return
 	}
-	defer h.listeners.leave()
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(time.Time{}) // events have no end
 	w.Header().Set("Content-Type", "text/event-stream")

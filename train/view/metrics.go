@@ -261,6 +261,11 @@ func (r *run) metricsAnswer(req *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.metricsAfter(after, q.Get("generation")), nil
+}
+
+// metricsAfter reads what was appended after some lines of a generation of the file, "" of any.
+func (r *run) metricsAfter(after int, generation string) metricsAnswer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.metrics
@@ -272,13 +277,13 @@ func (r *run) metricsAnswer(req *http.Request) (any, error) {
 		m.restart()
 	}
 	a := metricsAnswer{Lines: len(m.lines), Generation: m.generation, Series: map[string][]point{}}
-	if g := q.Get("generation"); after > len(m.lines) || after > 0 && g != "" && g != strconv.Itoa(m.generation) {
+	if after > len(m.lines) || after > 0 && generation != "" && generation != strconv.Itoa(m.generation) {
 		a.Reset, after = true, 0
 	}
 	if err == nil {
 		m.readSeries(root, after, a.Series)
 	}
-	return a, nil
+	return a
 }
 
 // readSeries reads the metrics of the lines after some. Lines that changed meanwhile are left out.

@@ -162,12 +162,8 @@ func (o *Report) collect(h *handler) (*reportData, error) {
 		return nil, err
 	}
 	images := pictures{server: h, left: maxReportImages, cached: map[string]string{}}
-	for _, r := range list {
-		metrics, err := allMetrics(h, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		d.Metrics[r.ID] = map[string]any{"series": metrics}
+	for i, r := range list {
+		d.Metrics[r.ID] = map[string]any{"series": h.runs[i].curves()}
 		names := o.Estimators
 		if names == nil {
 			names = []string{"masked_gae", "bi_level_gae", "turn_wise_gae", "grpo"}

@@ -49,7 +49,7 @@ func (s *Server) handler() (*handler, error) {
 	if len(s.Runs) == 0 {
 		return nil, fmt.Errorf("view: runs: %w: none is given", ErrRun)
 	}
-	h := &handler{log: s.Log, key: s.Key}
+	h := &handler{log: s.Log, key: s.Key, listeners: make(chan struct{}, maxListeners)}
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
@@ -111,7 +111,7 @@ func openRun(id, dir string) (*run, error) {
 	}
 	for _, name := range []string{rundir.ConfigName, rundir.MetricsName} {
 		if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
-			return &run{id: id, path: abs, name: filepath.Base(abs)}, nil
+			return &run{id: id, path: abs, name: filepath.Base(abs), tokens: tokenizers{lock: make(chan struct{}, 1)}}, nil
 		}
 	}
 	return nil, fmt.Errorf("view: %w: %s has neither %s nor %s", ErrRun, dir, rundir.ConfigName, rundir.MetricsName)
@@ -137,7 +137,7 @@ type handler struct {
 	runs []*run
 	next http.Handler
 
-	listeners listeners
+	listeners chan struct{} // one for each page that listens to events
 }
 
 // of answers requests about one run.

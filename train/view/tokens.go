@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"vagen/mask"
 	"vagen/policy/vlm/tokenizer"
@@ -120,13 +119,12 @@ func where(x []float32, on func(at int) bool) column {
 	return out
 }
 
-// tokenizers keeps the tokenizer of a run.
+// tokenizers keeps the tokenizer of a run. It belongs to the request that holds the only place in lock.
 type tokenizers struct {
-	mu      sync.Mutex
-	loaded  *tokenizer.Tokenizer
-	loading chan struct{} // closed when the request that reads it has done so; nil if none does
+	lock   chan struct{}
+	loaded *tokenizer.Tokenizer
 	// failed are folders whose tokenizer cannot be read, which is not tried again before its file
-	// changes. It belongs to the request that reads.
+	// changes.
 	failed map[string]failedTokenizer
 }
 
@@ -151,31 +149,16 @@ func (r *run) tokenTexts(ctx context.Context, rows []rowAnswer) (problem string)
 // time reads it; the others wait for that.
 func (r *run) tokenizer(ctx context.Context) (loaded *tokenizer.Tokenizer, problem string) {
 	t := &r.tokens
-	t.mu.Lock()
-	for t.loaded == nil && t.loading != nil {
-		loading := t.loading
-		t.mu.Unlock()
-		select {
-		case <-loading:
-		case <-ctx.Done():
-			return nil, sentence("The tokenizer is being read: %v", ctx.Err())
-		}
-		t.mu.Lock()
+	select {
+	case t.lock <- struct{}{}:
+		defer func() { <-t.lock }()
+	case <-ctx.Done():
+		return nil, sentence("The tokenizer is being read: %v", ctx.Err())
 	}
-	if t.loaded != nil {
-		defer t.mu.Unlock()
-		return t.loaded, ""
+	if t.loaded == nil {
+		t.loaded, problem = r.loadTokenizer()
 	}
-	loading := make(chan struct{})
-	t.loading = loading
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.loaded, t.loading = loaded, nil
-		close(loading)
-	}()
-	return r.loadTokenizer()
+	return t.loaded, problem
 }
 
 // decode returns the texts of tokens. A character that several tokens make belongs to the

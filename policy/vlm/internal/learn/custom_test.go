@@ -53,7 +53,7 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 			for i, p := range pair {
 				m := Open(t, dir, Options{MicroTokens: 32, Critic: learn.SharedCritic})
 				o := policy.Objective{Policy: p, Temperature: 0.8, KL: loss.K3, KLCoef: 0.2, EntropyCoef: 0.05, ValueCoef: 0.5}
-				b, mask, _, _ := lossBatch(t, m, o.Temperature)
+				b, mask, _ := lossBatch(t, m, o.Temperature)
 				weigh(t, b, o, mask)
 				b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
 				grads[i], _, stats[i] = GradientsOf(t, m.Sets, b, o)

@@ -20,7 +20,7 @@ func TestLossesShareTheirPrograms(t *testing.T) {
 	m := New(t, model.Qwen3, Options{})
 	take := func(name string) {
 		o := lossCases()["loss="+name]
-		b, mask, _, _ := lossBatch(t, m, o.Temperature)
+		b, mask, _ := lossBatch(t, m, o.Temperature)
 		weigh(t, b, o, mask)
 		_, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
 		require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestLossesShareTheirPrograms(t *testing.T) {
 func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 	m := New(t, model.Qwen3, Options{})
 	good := lossCases()["loss=turn_gspo"]
-	b, mask, _, _ := lossBatch(t, m, good.Temperature)
+	b, mask, _ := lossBatch(t, m, good.Temperature)
 	weigh(t, b, good, mask)
 	first := slices.Index(mask, true)
 	for what, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := New(t, model.Qwen3, Options{})
 			o := lossCases()["loss="+name]
-			b, mask, _, _ := lossBatch(t, m, o.Temperature)
+			b, mask, _ := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)
 			require.NoError(t, m.Sets.Actor.Set(func(_ model.Part, x []float32) ([]float32, error) {
 				out := make([]float32, len(x))
@@ -101,7 +101,7 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 	m := New(t, model.Qwen3, Options{MicroTokens: 32})
 	o := lossCases()["loss=turn_gspo"]
-	b, mask, _, _ := lossBatch(t, m, o.Temperature)
+	b, mask, _ := lossBatch(t, m, o.Temperature)
 	weigh(t, b, o, mask)
 	update := func(ctx context.Context) error {
 		_, err := m.Update(ctx, b, o, policy.DefaultOptimizer())

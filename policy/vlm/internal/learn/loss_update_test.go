@@ -80,8 +80,8 @@ func lossRows() (rows policy.Rows, mask []bool, turn []int32) {
 	return rows, mask, turn
 }
 
-// lossBatch is a batch with numbers near the model's current ones, and its entropies.
-func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, mask []bool, logProb, entropy []float32) {
+// lossBatch is a batch with numbers near the model's current ones.
+func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, mask []bool, s *policy.Scores) {
 	t.Helper()
 	rows, mask, turn := lossRows()
 	s, err := m.Score(t.Context(), &rows, mask, policy.ScoreRequest{LogProbs: true, Entropy: true}, temperature)
@@ -100,7 +100,7 @@ func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, ma
 	for i := range mask {
 		b.Advantages[i], b.RolloutWeight[i] = float32(r.NormFloat64()), float32(0.4+r.Float64())
 	}
-	return b, mask, s.LogProbs, s.Entropy
+	return b, mask, s
 }
 
 // weigh fills in the weights of a batch for an objective.
@@ -123,19 +123,14 @@ func weigh(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool) {
 	}
 }
 
-// plainLoss is the same step by package loss.
-func plainLoss(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool, logProb, entropy []float32) *loss.ActorResult {
+// plain is the same step in plain Go: its value, its slopes, and what it reports.
+func plain(t *testing.T, b *policy.Batch, o policy.Objective, s *policy.Scores) (*policy.Evaluation, policy.Stats) {
 	t.Helper()
-	a := loss.Actor{Policy: o.PolicyLoss(), KL: o.KL, KLCoef: o.KLCoef, EntropyCoef: o.EntropyCoef}
-	if b.AuxWeight != nil {
-		a.Aggregation.Mode = loss.SeqMeanTokenMean
-	}
-	var want loss.ActorResult
-	require.NoError(t, loss.EvalActor(&want, a, &loss.Batch[float32]{
-		Offsets: b.Offsets, Mask: mask, LogProb: logProb, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
-		Weight: b.RolloutWeight, Ref: b.Reference, Entropy: entropy, Turn: b.Turn, Seed: b.Seed,
-	}))
-	return &want
+	e, err := o.Eval(b, s)
+	require.NoError(t, err)
+	var stats policy.Stats
+	e.Report(&stats)
+	return e, stats
 }
 
 // gradientsBy returns the gradients of the policy by name, and the statistics.
@@ -178,9 +173,9 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 	require.Greater(t, len(batches[1]), len(batches[0]), "the second model must see several packs")
 	for name, o := range lossCases() {
 		t.Run(name, func(t *testing.T) {
-			b, mask, logProb, entropy := lossBatch(t, whole, o.Temperature)
+			b, mask, scores := lossBatch(t, whole, o.Temperature)
 			weigh(t, b, o, mask)
-			want := plainLoss(t, b, o, mask, logProb, entropy)
+			e, want := plain(t, b, o, scores)
 			require.NoError(t, learn.CheckUpdate(b, &o, false))
 			p := o.Policy
 			if d, ok := p.(loss.Distill); ok {
@@ -189,21 +184,20 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			switch p.(type) {
 			case loss.SAPO, loss.Reinforce, loss.KLCov, loss.DPPO, loss.PrimeDPPO, loss.DRO, loss.VESPO: // or far limits
 			default:
-				require.Positive(t, want.Metrics.ClipFraction, "the batch must reach the clip")
+				require.Positive(t, want.ClipFrac, "the batch must reach the clip")
 			}
 			noEntropy := o
 			noEntropy.EntropyCoef = 0
-			grads := chained(t, whole, b, o.Temperature, want.GradLogProb)
+			grads := chained(t, whole, b, o.Temperature, e.Slopes.LogProbs)
 			for _, m := range []*Model{whole, split} {
 				got, s := gradientsBy(t, m, b, noEntropy)
 				RequireGradients(t, grads, got)
-				require.InDelta(t, want.Policy, s.PolicyLoss, 1e-5, "policy loss")
+				require.InDelta(t, want.PolicyLoss, s.PolicyLoss, 1e-5, "policy loss")
 				require.InDelta(t, want.KL, s.KL, 1e-5, "KL")
-				require.InDelta(t, want.Metrics.RatioMax, s.RatioMax, 1e-4, "largest ratio")
+				require.InDelta(t, want.RatioMax, s.RatioMax, 1e-4, "largest ratio")
 				require.InDelta(t, want.Entropy, s.Entropy, 1e-5*want.Entropy, "entropy")
-				figures := maps.Collect(want.Metrics.All())
-				require.ElementsMatch(t, slices.Collect(maps.Keys(figures)), slices.Collect(maps.Keys(s.Metrics)))
-				for key, x := range figures {
+				require.ElementsMatch(t, slices.Collect(maps.Keys(want.Metrics)), slices.Collect(maps.Keys(s.Metrics)))
+				for key, x := range want.Metrics {
 					require.InDelta(t, x, s.Metrics[key], 1e-4, key)
 				}
 			}
@@ -245,9 +239,9 @@ func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
 			o := lossCases()["loss="+name]
-			b, mask, logProb, entropy := lossBatch(t, m, o.Temperature)
+			b, mask, scores := lossBatch(t, m, o.Temperature)
 			weigh(t, b, o, mask)
-			want := plainLoss(t, b, o, mask, logProb, entropy)
+			e, want := plain(t, b, o, scores)
 			o.ValueCoef = 0.5
 			b.ValueWeight, b.Returns = slices.Clone(b.Weight), make([]float32, len(mask))
 			stats, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
@@ -255,17 +249,17 @@ func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
 			require.False(t, stats.Skipped)
 			require.Positive(t, stats.GradNorm)
 			require.Positive(t, stats.ValueLoss)
-			require.InDelta(t, want.Policy, stats.PolicyLoss, 1e-5)
+			require.InDelta(t, want.PolicyLoss, stats.PolicyLoss, 1e-5)
 			require.InDelta(t, want.KL, stats.KL, 1e-5)
-			require.InDelta(t, want.Metrics.RatioMax, stats.RatioMax, 1e-4)
+			require.InDelta(t, want.RatioMax, stats.RatioMax, 1e-4)
 			require.InDelta(t, want.Entropy, stats.Entropy, 1e-4)
 			if name == "turn_gspo" {
-				require.InDelta(t, want.Metrics.TurnLogRatioStd, stats.Metrics["actor/turn_log_ratio_std"], 1e-5)
-				require.InDelta(t, want.Metrics.ClipFraction, stats.ClipFrac, 1e-5, "turns weigh their tokens equally")
+				require.InDelta(t, e.Metrics.TurnLogRatioStd, stats.Metrics["actor/turn_log_ratio_std"], 1e-5)
+				require.InDelta(t, want.ClipFrac, stats.ClipFrac, 1e-5, "turns weigh their tokens equally")
 			}
 			s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{LogProbs: true}, o.Temperature)
 			require.NoError(t, err)
-			require.NotEqual(t, logProb, s.LogProbs)
+			require.NotEqual(t, scores.LogProbs, s.LogProbs)
 		})
 	}
 }

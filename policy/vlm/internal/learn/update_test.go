@@ -162,8 +162,8 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 }
 
 // The gradient of clipped value errors is that of plain ones with the same
-// derivatives by value, which package loss computes from Score's values.
-func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
+// derivatives by value, which the objective has for Score's values.
+func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
 	b := PlayedBatch(t, m.Sets, m.Text)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
@@ -174,25 +174,22 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	for i, w := range weights {
 		b.ValueWeight[i] = float32(w * factor)
 	}
-	var plain loss.ValueResult
-	require.NoError(t, loss.EvalValue(&plain, loss.Value{Clip: 0.3}, loss.Aggregation{Mode: loss.TokenMean},
-		&loss.ValueBatch[float32]{Offsets: b.Offsets, Mask: mask, Value: s.Values, OldValue: b.OldValues, Return: b.Returns}))
-
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
+	e, want := plain(t, b, o, s)
 	_, clipped, stats := GradientsOf(t, m.Sets, b, o)
-	require.InDelta(t, plain.Loss, stats.ValueLoss, 1e-5*plain.Loss)
-	require.InDelta(t, plain.Metrics.ClipFraction, stats.ValueClip, 1e-6)
+	require.InDelta(t, want.ValueLoss, stats.ValueLoss, 1e-5*want.ValueLoss)
+	require.InDelta(t, want.ValueClip, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
 	require.Less(t, stats.ValueClip, 1.0)
 
 	for i := range mask {
 		if mask[i] {
-			b.Returns[i] = s.Values[i] - float32(plain.Grad[i])/b.ValueWeight[i]
+			b.Returns[i] = s.Values[i] - float32(e.Slopes.Values[i])/b.ValueWeight[i]
 		}
 	}
 	o.ValueClip = 0
-	_, want, _ := GradientsOf(t, m.Sets, b, o)
-	RequireGradients(t, want, clipped)
+	_, unclipped, _ := GradientsOf(t, m.Sets, b, o)
+	RequireGradients(t, unclipped, clipped)
 }
 
 func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
