@@ -106,9 +106,6 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, r.explained(err))
 	}
-	if e == nil {
-		return nil, fmt.Errorf("env: %s: the factory returned nil", name)
-	}
 	if c, ok := e.(Claimant); ok && judge != nil && c.Claiming() {
 		e = Judged{Env: e, Judge: judge}
 	}

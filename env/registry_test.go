@@ -25,13 +25,6 @@ func TestRegistryMakesWhatItWasGiven(t *testing.T) {
 	require.Error(t, r.Register("nothing", nil))
 }
 
-func TestAFactoryWithoutAnEnvironmentIsAnError(t *testing.T) {
-	var r env.Registry
-	require.NoError(t, r.Register("none", func(map[string]any) (env.Env, error) { return nil, nil }))
-	_, err := r.New("none", nil)
-	require.EqualError(t, err, "env: none: the factory returned nil")
-}
-
 func TestRegistryNamesTheNearestEnvironment(t *testing.T) {
 	var r env.Registry
 	_, err := r.New("lake", nil)

@@ -89,7 +89,8 @@ func (p Memory) Peak() int64 {
 // String returns the peak and its parts in megabytes.
 func (p Memory) String() string {
 	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, "+
-		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s, logits %s and %s for training",
+		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s, logits %s "+
+		"and %s for training",
 		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program),
 		Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches), Megabytes(p.Gradients), Megabytes(p.Activations),
 		Megabytes(p.Logits), Megabytes(p.Training))
@@ -102,7 +103,8 @@ func (p Memory) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, Megabytes(n)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots),
 		mb("moments", p.Moments), mb("gradients", p.Gradients), mb("activations", p.Activations), mb("logits", p.Logits),
-		mb("training", p.Training), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
+		mb("training", p.Training), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap),
+		mb("compared", p.Compared))
 }
 
 func Megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }
