@@ -6,7 +6,7 @@ import "context"
 // for them with As, so that a wrapper passes them on with one method, Unwrap.
 //
 //	to play        Counter, Aligner, Resumer, Bounded
-//	to encode      Encoder, Templated, ToolEncoder
+//	to encode      Encoder, Templated, ToolEncoder, SystemEncoder
 //	elsewhere      PolicySnapshotter, StepTracker, EngineSampler, WorkerSource, RowChecker
 //	to be saved    Snapshotter, Restorer, Exporter
 //	to be recorded InputLister, BackendNamer, MetricsReporter
@@ -113,6 +113,13 @@ type ToolEncoder interface {
 	ToolCalls(text, calls string) (string, error)
 	// WithTools returns the encoder of conversations with definitions of tools.
 	WithTools(tools string) (Encoder, error)
+}
+
+// SystemEncoder is an Encoder that can put a system message in front of a conversation that it has encoded.
+type SystemEncoder interface {
+	// EncodeSystem returns the tokens of a system message as the chat template shows one that no other message
+	// follows. A template without such messages is an error.
+	EncodeSystem(text string) ([]int32, error)
 }
 
 // PolicySnapshotter is a Learner that can copy its policy, so that rollouts are sampled from the

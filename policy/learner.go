@@ -26,7 +26,9 @@ type ScoreRequest struct {
 
 	SumPiSquared bool // sum of the squares of its probabilities
 
-	Choice loss.Choice // the tokens whose log-probs under the reference policy are returned, for losses that compare them
+	// Choice are the tokens whose log-probs under the reference policy are returned, for losses that compare them.
+	// loss.ByItself returns those under the policy, and needs no reference.
+	Choice loss.Choice
 }
 
 // Scores are per-token numbers, flat like Rows.Tokens, 0 where they were not requested.

@@ -15,11 +15,11 @@ import (
 // had read and written them: demonstrations for imitation. say returns the response
 // of a turn; it gets the running environment, so it can use the true state. Episodes
 // are played one after the other. A failure of the environment, the script or the
-// encoder is an error that names the episode.
+// encoder is an error that names the episode. If encode is nil, trajectories have no rows.
 func Demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry, episodes []Episode,
 	say func(e env.Env, ep Episode, turn int) (string, error)) ([]*Trajectory, error) {
-	if encode == nil || envs == nil || say == nil {
-		return nil, errors.New("rollout: demonstrate: encode, envs or say is nil, all are required")
+	if envs == nil || say == nil {
+		return nil, errors.New("rollout: demonstrate: envs or say is nil, both are required")
 	}
 	out := make([]*Trajectory, len(episodes))
 	for i, ep := range episodes {
@@ -68,6 +68,9 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 			break
 		}
 		shown = o.Observation
+	}
+	if encode == nil {
+		return t, nil
 	}
 	row, err := EncodeRow(encode, msgs)
 	if err != nil {

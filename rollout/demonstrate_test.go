@@ -72,22 +72,25 @@ func TestDemonstrationsAreRecordedAsIfPlayed(t *testing.T) {
 	require.Equal(t, "100 0 0 0", seen[0], "the script sees the live environment")
 }
 
-func TestDemonstrationsNeedAnEncoderEnvironmentsAndAScript(t *testing.T) {
+func TestDemonstrationsNeedEnvironmentsAndAScript(t *testing.T) {
 	r := (&world{}).registry(t)
 	eps := []rollout.Episode{{Env: "fake", MaxTurns: 1}}
 	for name, run := range map[string]func() ([]*rollout.Trajectory, error){
-		"encoder": func() ([]*rollout.Trajectory, error) { return rollout.Demonstrate(t.Context(), nil, r, eps, count) },
 		"envs": func() ([]*rollout.Trajectory, error) {
 			return rollout.Demonstrate(t.Context(), spell{}, nil, eps, count)
 		},
 		"script": func() ([]*rollout.Trajectory, error) { return rollout.Demonstrate(t.Context(), spell{}, r, eps, nil) },
 	} {
 		_, err := run()
-		require.ErrorContains(t, err, "encode, envs or say is nil", name)
+		require.ErrorContains(t, err, "envs or say is nil", name)
 	}
 	ts, err := rollout.Demonstrate(t.Context(), spell{}, r, nil, count)
 	require.NoError(t, err)
 	require.Empty(t, ts)
+	ts, err = rollout.Demonstrate(t.Context(), nil, r, eps, count)
+	require.NoError(t, err)
+	require.Equal(t, "0", ts[0].Turns[0].Response)
+	require.Empty(t, ts[0].Rows, "there is no encoder")
 }
 
 // TestFailedDemonstrationsNameTheEpisode makes the second of two episodes fail in

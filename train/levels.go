@@ -317,7 +317,12 @@ func (l *Levels) First() rollout.Episode { return l.At(1, 0) }
 
 // Samples returns one episode for every combination of environment and options in training
 // and validation, at most n.
-func (l *Levels) Samples(n int) []rollout.Episode {
+func (l *Levels) Samples(n int) []rollout.Episode { return l.samples(n, l.Validation()) }
+
+// TrainingSamples is Samples without validation.
+func (l *Levels) TrainingSamples(n int) []rollout.Episode { return l.samples(n, nil) }
+
+func (l *Levels) samples(n int, val []rollout.Episode) []rollout.Episode {
 	var out []rollout.Episode
 	seen := map[string]bool{}
 	add := func(e *rollout.Episode) {
@@ -326,7 +331,7 @@ func (l *Levels) Samples(n int) []rollout.Episode {
 			out = append(out, *e)
 		}
 	}
-	first, val := l.First(), l.Validation()
+	first := l.First()
 	add(&first)
 	for _, all := range [][]rollout.Episode{l.train, val} {
 		for i := 0; i < len(all) && len(out) < n; i++ {

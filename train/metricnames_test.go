@@ -22,7 +22,7 @@ var unmet = []string{
 	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
 	"train/played", "train/played_unusable", "train/baselines", "train/rollbacks", "train/rolled_back_from",
 	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
-	"actor/turns_per_row", "actor/teacher_kl", "actor/echo_loss", "actor/echo_nll", "actor/turn_len_mean", "actor/turn_log_ratio_std",
+	"actor/turns_per_row", "actor/teacher_kl", "actor/unhinted_rows", "actor/echo_loss", "actor/echo_nll", "actor/turn_len_mean", "actor/turn_log_ratio_std",
 	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
 	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored", "judge/unscored/<cause>", "time/judge",
 	"val/judge/claims", "val/judge/cached", "val/judge/prompt_tokens", "val/judge/completion_tokens", "val/judge/unscored", "val/judge/unscored/<cause>",

@@ -160,6 +160,11 @@ func (t *Trainer) assess(
 	if err := b.score(ctx, t.Learner, &t.Config, request); err != nil {
 		return nil, nil, err
 	}
+	if t.Config.TeachesItself() {
+		if err := t.teachItself(ctx, b, request.Choice, m); err != nil {
+			return nil, nil, err
+		}
+	}
 	b.measureMismatch(t.Learner, &t.Config, m)
 	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
 		return nil, nil, err
@@ -192,6 +197,9 @@ func (t *Trainer) layOut(c *Collected) (*batch, error) {
 func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, request policy.ScoreRequest) error {
 	bypass := c.Algorithm.Correction.Bypass
 	request.LogProbs, request.Values, request.Reference = !bypass, c.Critic.Kind != "none", c.UsesReference()
+	if c.TeachesItself() { // scores later
+		request.Reference, request.Choice = false, loss.Choice{}
+	}
 	request.Entropy = request.Entropy && !bypass // comes with the log-probs
 	if bypass {
 		b.useSampledLogProbs()

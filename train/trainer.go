@@ -222,6 +222,9 @@ func (t *Trainer) checkParts(runs bool) error {
 	if _, ok := policy.As[policy.Aligner](t.Learner); !ok && !t.supervises() && c.Placement() == reward.PerSpan {
 		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner", config.ErrConfig, t.Learner)
 	}
+	if err := t.checkSelfDistillation(); err != nil {
+		return err
+	}
 	if _, ok := policy.As[policy.PolicySnapshotter](t.Learner); !ok && !t.supervises() && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}

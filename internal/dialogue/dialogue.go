@@ -86,6 +86,15 @@ func (e Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 	return out, images, nil
 }
 
+// EncodeSystem implements policy.SystemEncoder.
+func (e Encoder) EncodeSystem(text string) ([]int32, error) {
+	shown, err := e.Chat.Render([]tokenizer.Message{tokenizer.Text(tokenizer.RoleSystem, text)})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Name, err)
+	}
+	return e.Tokenizer.Encode(shown)
+}
+
 // response returns the tokens of a response, with the end of its turn.
 func (e Encoder) response(written string) ([]int32, error) {
 	ids, err := e.Tokenizer.Encode(written)

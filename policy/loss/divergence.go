@@ -16,6 +16,7 @@ type Choice struct {
 const (
 	ByTeacher       = "teacher"    // the K most likely of the teacher
 	ByStudent       = "student"    // the K that were the most likely of the policy before the update
+	ByItself        = "itself"     // the K most likely of the policy, which is the teacher: see policy.ScoreRequest
 	WholeVocabulary = "vocabulary" // all, in order
 )
 

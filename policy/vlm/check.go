@@ -20,7 +20,7 @@ type Description struct {
 	Vision bool   // the model reads images
 
 	// Encoder encodes and decodes conversations as the opened model does, without its weights.
-	// It also has the methods Ends, MaxPositions, ToolCalls and WithTools of Model.
+	// It also has the methods Ends, EncodeSystem, MaxPositions, ToolCalls and WithTools of Model.
 	Encoder policy.Templated
 }
 

@@ -5,8 +5,9 @@ import (
 )
 
 var (
-	_ policy.Templated = (*Model)(nil)
-	_ policy.Aligner   = (*Model)(nil)
+	_ policy.Templated     = (*Model)(nil)
+	_ policy.Aligner       = (*Model)(nil)
+	_ policy.SystemEncoder = (*Model)(nil)
 )
 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate would have
@@ -15,6 +16,9 @@ var (
 func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	return m.text.Encode(messages)
 }
+
+// EncodeSystem implements policy.SystemEncoder.
+func (m *Model) EncodeSystem(text string) ([]int32, error) { return m.text.EncodeSystem(text) }
 
 // Opened implements policy.Templated.
 func (m *Model) Opened() string { return m.text.Opened() }

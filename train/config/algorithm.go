@@ -12,3 +12,17 @@ const StepsFromEpochs = -1
 
 // MaxStartStates is the maximum number of start states that a step plays.
 func (c *DataConfig) MaxStartStates() int { return max(c.TrainBatch, 4*c.GenBatch) }
+
+// SelfDistillConfig makes the policy its own teacher, which reads a demonstration in front of each row.
+type SelfDistillConfig struct {
+	Teacher  string `yaml:"teacher" null:"" doc:"script of the environment, such as shortest_path of frozenlake, sokoban and navigation, that plays the start state of each episode as a demonstration: the policy before the update, which reads it in a system message in front of a row, takes the place of the reference policy (prime-rl's opsd). Empty is none"`
+	Template string `yaml:"template" idle:"algorithm.self_distillation.teacher is empty" doc:"text of that message, in which {demonstration} stands for the script's responses, one per line"`
+}
+
+// Demonstration is what stands for the script's responses in SelfDistillConfig.Template.
+const Demonstration = "{demonstration}"
+
+// TeachesItself reports whether the policy with demonstrations takes the place of the reference policy.
+func (c *Config) TeachesItself() bool {
+	return c.UsesReference() && c.Algorithm.SelfDistill.Teacher != "" && c.Trainer.Stage != StageSFT
+}

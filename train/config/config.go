@@ -111,6 +111,8 @@ type AlgorithmConfig struct {
 	Echo    EchoConfig    `yaml:"echo"`
 	Distill DistillConfig `yaml:"distillation"`
 
+	SelfDistill SelfDistillConfig `yaml:"self_distillation"`
+
 	KLPenalty  string           `yaml:"kl_penalty" idle:"algorithm.use_kl_in_reward is false" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward bool             `yaml:"use_kl_in_reward" doc:"subtract a KL penalty to the reference policy from token rewards"`
 	KLMask     string           `yaml:"kl_mask" oneof:"response attention" idle:"algorithm.use_kl_in_reward is false" doc:"tokens that get the penalty of use_kl_in_reward: response (those that the model wrote) or attention (all of a row, as in the full VAGEN system)"`
@@ -356,6 +358,8 @@ func Default() Config {
 		Algorithm: AlgorithmConfig{
 			Estimator: "gae", Params: advantage.DefaultParams(), RewardKeys: []string{}, RewardWeights: []float64{},
 			KLPenalty: "kl", KLMask: KLResponse, Distill: DistillConfig{Task: true},
+			SelfDistill: SelfDistillConfig{Template: "Here is an example of an expert response:\n<demonstration>\n" +
+				Demonstration + "\n</demonstration>"},
 			KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
 		},
 		Reward: RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},

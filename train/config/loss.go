@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -166,6 +167,7 @@ func (v *validator) losses(c *Config, r Registries) {
 	}
 	if p, err := r.policyLoss(a, 1); err == nil {
 		v.refEngine(c, p)
+		v.selfDistillation(c, p)
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
 		v.Say("{algorithm.rollout_correction}: %w", err)
@@ -200,7 +202,7 @@ func (v *validator) teacher(c *Config) {
 		}
 		return
 	}
-	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 {
+	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 && !c.TeachesItself() {
 		v.Say(who + " learns from a teacher, but {actor_rollout_ref.ref.model.path} is empty, so that the reference is the policy itself before training")
 	}
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
@@ -208,6 +210,31 @@ func (v *validator) teacher(c *Config) {
 	}
 	if (taught || !d.Task) && c.Critic.Kind != "none" {
 		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values", c.Critic.Kind)
+	}
+}
+
+// selfDistillation checks the settings of a policy that is its own teacher.
+func (v *validator) selfDistillation(c *Config, p loss.Policy) {
+	const key = "{algorithm.self_distillation.teacher} is %s, but "
+	d, ref := &c.Algorithm.SelfDistill, &c.Agent.Ref
+	if d.Teacher == "" {
+		return
+	}
+	if !strings.Contains(d.Template, Demonstration) {
+		v.Say("{algorithm.self_distillation.template} is %q, must contain %s", d.Template, Demonstration)
+	}
+	if ref.Model.Path != "" {
+		v.Say(key+"{actor_rollout_ref.ref.model.path} is %s: name only one teacher", d.Teacher, ref.Model.Path)
+	}
+	if n := len(ref.Engine.Addresses); n > 0 {
+		v.Say(key+"{%s.addresses} has %d servers: name only one teacher", d.Teacher, refKey, n)
+	}
+	if c.Rollout.UseService {
+		v.Say(key+"{rollout_manager.use_service} is true: a service has no scripts", d.Teacher)
+	}
+	if by := loss.ChoiceOf(p).By; by != "" && by != loss.ByTeacher {
+		v.Say(key+"{actor_rollout_ref.actor.policy_loss.distillation_mode} %s compares tokens that it does not choose, "+
+			"must be sampled_token, forward_cross_entropy or reverse_kl", d.Teacher, c.Agent.Actor.Loss.SDFTMode)
 	}
 }
 

@@ -44,12 +44,17 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	optim("critic.optim", &c.Critic.Optim)
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
+	when(!c.UsesReference(), "actor_rollout_ref.actor.policy_loss.loss_mode", "is "+actor.Loss.Mode+", and nothing else "+
+		"learns from a teacher: set it to ref_kl, opd or sdft, or set algorithm.distillation.kl_penalty_coef",
+		"algorithm.self_distillation.teacher")
 	when(c.Run.Queue != "" && c.Run.Queue != QueueEmbedded, "run.queue", "is the URL of a server", queueKey+".listen", queueKey+".sync")
 
 	noted = true
 	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", refKey+".addresses")
 	when(c.ServesReference(), refKey+".addresses", "has servers, so that there is no reference policy in this process",
+		"actor_rollout_ref.ref.fsdp_config.param_offload")
+	when(c.TeachesItself(), "algorithm.self_distillation.teacher", "is set, so that there is no other reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.Run.Queue != "", "run.queue", "is set; the number of episodes at a time is that of vagen worker --workers", "run.workers")
 	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")

@@ -14,6 +14,7 @@ import (
 
 // planner is a learner that estimates its memory use.
 type planner interface {
+	policy.SystemEncoder
 	Size(p policy.Prompt) (vlm.Size, error)
 	Plan(w vlm.Workload) (vlm.MemoryPlan, error)
 	MaxPositions() int
@@ -50,6 +51,16 @@ func planMemory(
 	}
 	if w.Compared = loss.ChoiceOf(aim.PolicyLoss()); w.Compared.By != "" {
 		w.UpdateRows = c.Agent.Actor.MiniBatch
+	}
+	if c.TeachesItself() {
+		hint, err := train.Hint(ctx, c, envs, m, levels.First())
+		if err != nil {
+			return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
+		}
+		w.Hint = len(hint)
+		if most := m.MaxPositions(); most > 0 {
+			w.Hint = min(w.Hint, max(0, most-w.Tokens))
+		}
 	}
 	p, err := m.Plan(w)
 	if err != nil {

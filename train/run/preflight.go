@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"vagen/env"
 	"vagen/internal/modeldir"
@@ -86,6 +88,9 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 func preflightEnvs(
 	ctx context.Context, c *config.Config, levels *train.Levels, envs *env.Registry, d policy.Templated,
 ) (pictures string, err error) {
+	if err := checkScripts(c, levels, envs); err != nil {
+		return "", err
+	}
 	for _, e := range levels.Samples(maxTried) {
 		system, first, err := try(ctx, c, envs, e, d)
 		if err != nil {
@@ -96,6 +101,33 @@ func preflightEnvs(
 		}
 	}
 	return pictures, nil
+}
+
+// checkScripts checks that the environments of training have the script of algorithm.self_distillation.
+func checkScripts(c *config.Config, levels *train.Levels, envs *env.Registry) error {
+	if !c.TeachesItself() {
+		return nil
+	}
+	name := c.Algorithm.SelfDistill.Teacher
+	for _, of := range levels.TrainingSamples(maxTried) {
+		e, err := makeEnv(c, envs, of)
+		if err != nil {
+			return err
+		}
+		scripts := "an environment with scripts"
+		t, ok := env.Unwrap(e).(env.Teacher)
+		if ok {
+			scripts = strings.Join(t.Scripts(), ", ")
+		}
+		if err := e.Close(); err != nil {
+			return fmt.Errorf("env: %s: %w", of.Env, err)
+		}
+		if !ok || !slices.Contains(t.Scripts(), name) {
+			return fmt.Errorf("%w: algorithm.self_distillation.teacher is %s, which %s does not have, must be %s",
+				config.ErrConfig, name, of.Env, scripts)
+		}
+	}
+	return nil
 }
 
 // maxTried is the maximum number of environments to try, because each entry of a parquet file

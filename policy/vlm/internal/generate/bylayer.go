@@ -47,6 +47,7 @@ func (n Programs) appendLayer(i int, open bool, slots int) *device.Program {
 // recent segments and states.
 func (n Programs) stepLayer(i int) *device.Program {
 	return n.Fused(n.stepName(fmt.Sprintf("step layer %d", n.First(i))), func(in []*Node) ([]*Node, []device.Kernel) {
+		n := n.merged()
 		a, one := net.Args{In: in}, n.only(i)
 		w, x, cos, sin := a.Next(len(n.Groups.Layers[i].Params)), a.One(), a.One(), a.One()
 		p := &stepIn{net: one, now: a.One()}

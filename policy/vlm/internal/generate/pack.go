@@ -16,7 +16,7 @@ import (
 // On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the
 // decoder's matrices in bfloat16 or int8 instead (model.Pack), a half or a quarter of the bytes. Contexts are read
 // with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens
-// share a weight.
+// share a weight. Adapters are merged into the copies: their products with few rows take longer than those of the matrices.
 
 // decodingWeights returns the weights that decoding steps read; w are those that contexts are read with.
 func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error) {
@@ -44,8 +44,8 @@ func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error
 func (g *Generator) pack(n *net.Net, w *net.Parts) (*net.Parts, error) {
 	p := *w
 	p.Layers = nil
-	for i, l := range w.Layers {
-		packed, err := g.packGroup(n, n.Groups.Layers[i].Params, l)
+	for i, group := range (Programs{n, true}).merged().Groups.Layers {
+		packed, err := g.packLayer(n, i, group.Params, w.Layers[i])
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +58,38 @@ func (g *Generator) pack(n *net.Net, w *net.Parts) (*net.Parts, error) {
 	var err error
 	p.Head, err = g.packGroup(n, params, head)
 	return &p, err
+}
+
+// packLayer returns a layer's arrays, without adapters, with its matrices packed.
+func (g *Generator) packLayer(n *net.Net, layer int, params []model.Param, arrays []*device.Array) ([]*device.Array, error) {
+	if len(params) == len(arrays) {
+		return g.packGroup(n, params, arrays)
+	}
+	merged, err := n.MergeAdapters(layer, len(params)).Run(arrays)
+	if err != nil {
+		return nil, err
+	}
+	out, err := g.packGroup(n, params, merged)
+	for i, a := range merged {
+		if err != nil || out[i] != a {
+			a.Free()
+		} else {
+			g.Narrowed = append(g.Narrowed, a)
+		}
+	}
+	return out, err
+}
+
+// merged are the programs of decoding steps: packed weights have no adapters.
+func (n Programs) merged() Programs {
+	if !n.Packed || n.Cfg.LoRA == nil {
+		return n
+	}
+	cfg, one, k := *n.Cfg, *n.Net, *n.Kernels
+	cfg.LoRA = nil
+	k.Cfg, k.Layers = &cfg, cfg.Layers(n.Compute)
+	one.Kernels, one.Groups = &k, cfg.Groups()
+	return Programs{&one, true}
 }
 
 // packs reports whether a parameter is read packed: matrices are, but adapters are small.

@@ -242,6 +242,7 @@ type stepIn struct {
 }
 
 func (n Programs) stepInputs(in []*Node) *stepIn {
+	n = n.merged()
 	a := net.Args{In: in}
 	p := &stepIn{net: n, w: n.genWeights(&a, n.tied())}
 	p.now, p.seeds, p.params = a.One(), a.One(), a.One()

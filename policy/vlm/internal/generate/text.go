@@ -89,6 +89,9 @@ func (x *Text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image
 	return x.dialogue().Encode(messages)
 }
 
+// EncodeSystem implements policy.SystemEncoder.
+func (x *Text) EncodeSystem(text string) ([]int32, error) { return x.dialogue().EncodeSystem(text) }
+
 // Opened implements policy.Templated.
 func (x *Text) Opened() string { return x.Chat.Opened() }
 

@@ -56,6 +56,30 @@ func TestTheWholeVocabularyIsItsLikeliestTokens(t *testing.T) {
 	}
 }
 
+// TestTheLikeliestTokensOfThePolicyItself are those of a reference that is equal to it, and need none.
+func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
+	dir := Folder(t, model.Qwen3, nil)
+	rows := &policy.Rows{Offsets: []int{0, 5}, Tokens: []int32{3, 4, 5, 6, 7}}
+	want := []bool{false, true, false, true, true}
+	score := func(m *Model, by string) *policy.Scores {
+		what := policy.ScoreRequest{LogProbs: true, Choice: loss.Choice{By: by, K: 3}}
+		s, err := m.Score(t.Context(), rows, want, what, 0.7)
+		require.NoError(t, err)
+		return s
+	}
+	taught := score(Open(t, dir, Options{Reference: true}), loss.ByTeacher)
+	own := score(Open(t, dir, Options{SameBytes: true}), loss.ByItself)
+	leader, others := Lead(t, dir, Options{}, 2)
+	require.Equal(t, own, score(leader, loss.ByItself), "two ranks")
+	require.NoError(t, leader.Sets.Group.Close())
+	for _, r := range others {
+		require.NoError(t, <-r.Ended)
+	}
+	require.Equal(t, taught.Chosen, own.Chosen)
+	RequireNear(t, taught.Teacher, own.Teacher, Drift, "log-probs of chosen tokens")
+	RequireNear(t, taught.LogProbs, own.LogProbs, Drift, "log-probs")
+}
+
 // predicted is everything of one step that predicts observations, or learns from a teacher by some tokens.
 func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string) {
 	t.Helper()

@@ -10,13 +10,10 @@ import (
 	"slices"
 	"strconv"
 
-	. "github.com/gomlx/gomlx/core/graph"
-
 	"vagen/internal/regular"
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
-	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -44,22 +41,12 @@ func (l *Learner) merged(gi int) (t *weights.Tensors, made []*device.Array, err 
 		return t, nil, nil
 	}
 	layer := slices.IndexFunc(l.Net.Groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name })
-	made, err = l.Net.Run(mergeAdapters(l.Net.Kernels, layer, n), l.Weights.Arrays[gi])
+	made, err = l.Net.Run(l.Net.MergeAdapters(layer, n), l.Weights.Arrays[gi])
 	if err != nil {
 		return nil, nil, err
 	}
 	t.Arrays[0] = made
 	return t, made, nil
-}
-
-// mergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its
-// adapters → weights with the adapters merged in.
-func mergeAdapters(k *net.Kernels, layer, n int) *device.Program {
-	block, name := k.Vision, "merge vision adapters"
-	if layer >= 0 {
-		block, name = k.Layers[layer], fmt.Sprintf("merge adapters %d", k.First(layer))
-	}
-	return k.Program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }
 
 // besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's

@@ -54,12 +54,13 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 	out := &policy.Scores{}
 	run := func(l *Learner, h *model.Head) (*net.Scored, error) { return s.scoreWith(ctx, l, h, leaves, c) }
 	what := c.What
-	tokens := what.LogProbs || what.Entropy || what.SumPiSquared || what.Choice.By == loss.ByStudent
+	itself := what.Choice.By == loss.ByItself
+	tokens := what.LogProbs || what.Entropy || what.SumPiSquared || what.Choice.By == loss.ByStudent || itself
 	shared := what.Values && s.Critic == nil
 	if tokens || shared {
 		h := s.Actor.Net.Head(tokens, shared)
 		h.Squares = what.SumPiSquared
-		if what.Choice.By == loss.ByStudent {
+		if what.Choice.By == loss.ByStudent || itself {
 			h.Top = what.Choice.K
 		}
 		x, err := run(s.Actor, h)
@@ -73,8 +74,11 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 			out.Entropy = x.Entropy
 		}
 		out.Values, out.SumPiSquared, out.Chosen = x.Value, x.Squares, integers(x.IDs)
+		if itself {
+			out.Teacher = x.Chosen
+		}
 	}
-	if what.Reference || what.Choice.By != "" {
+	if what.Reference || what.Choice.By != "" && !itself {
 		err := s.Ref.OnDevices(false, func() error { return s.scoreReference(out, what, leaves, run) })
 		if err != nil {
 			return nil, err
@@ -142,9 +146,9 @@ func (s *Sets) checkChoice(c loss.Choice) error {
 	switch {
 	case c.By == "":
 		return nil
-	case s.Ref == nil:
+	case c.By != loss.ByItself && s.Ref == nil:
 		return fmt.Errorf("%w: the model was opened without a reference policy", backend.ErrOption)
-	case s.Ref.Net.Cfg.Text.Vocab != size:
+	case c.By != loss.ByItself && s.Ref.Net.Cfg.Text.Vocab != size:
 		return fmt.Errorf("%w: tokens of the vocabulary are compared, of which the policy has %d and the teacher %d",
 			backend.ErrOption, size, s.Ref.Net.Cfg.Text.Vocab)
 	case c.By != loss.WholeVocabulary && (c.K < 1 || c.K > size):

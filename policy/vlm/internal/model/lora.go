@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -61,30 +62,68 @@ func (l *Adapters) slots(w *blockWeights, s []**Node) []**Node {
 	return s
 }
 
+// mergeRows is the number of rows from which adapters are added to the matrix before the product. That costs a pass
+// over the matrix; products with the small matrices cost a pass over the rows, and are slow because they are narrow.
+const mergeRows = 256
+
+// merges reports whether a product with so many rows is one with the merged matrix. In a narrower type than float32 small
+// changes of a weight would be lost.
+func (b *Block) merges(m int, x, matrix *Node) bool {
+	return b.adapted(m) && rows(x) >= mergeRows && x.DType() == dtypes.Float32 && matrix.DType() == dtypes.Float32
+}
+
+func (b *Block) adapted(m int) bool { return b.Adapters != nil && b.Adapters.Maps[m] != nil }
+
 // project is a linear map of the block with its adapters.
 func (b *Block) project(m int, w *blockWeights, x, matrix, bias *Node) *Node {
+	if b.merges(m, x, matrix) {
+		return linear(x, b.merged(m, w, matrix), bias)
+	}
 	y := linear(x, matrix, bias)
-	if b.Adapters == nil || b.Adapters.Maps[m] == nil {
+	if !b.adapted(m) {
 		return y
 	}
-	var delta []*Node
-	for i, p := range b.Adapters.Maps[m] {
+	return Add(y, b.stacked(m, w, 1, func(ad adapter, p AdapterPart) *Node {
 		if !p.On {
-			delta = append(delta, Zeros(x.Graph(), shape(x.DType(), rows(x), p.Out)))
-			continue
+			return Zeros(x.Graph(), shape(x.DType(), rows(x), p.Out))
 		}
-		ad := w.adapters[m][i]
-		delta = append(delta, MulScalar(linear(linear(x, ad.a, nil), ad.b, nil), b.Adapters.Scale))
+		return linear(linear(x, ad.a, nil), ad.b, nil)
+	}))
+}
+
+// merged is a matrix with its adapters: W + Scale·B·A.
+func (b *Block) merged(m int, w *blockWeights, matrix *Node) *Node {
+	return Add(matrix, b.stacked(m, w, 0, func(ad adapter, p AdapterPart) *Node {
+		if !p.On {
+			return Zeros(matrix.Graph(), shape(matrix.DType(), p.Out, dim(matrix, 1)))
+		}
+		return DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil)
+	}))
+}
+
+// stacked joins what the adapters of a map's parts add along an axis; those that are on are multiplied by Scale.
+func (b *Block) stacked(m int, w *blockWeights, axis int, of func(adapter, AdapterPart) *Node) *Node {
+	var all []*Node
+	for i, p := range b.Adapters.Maps[m] {
+		n := of(w.adapters[m][i], p)
+		if p.On {
+			n = MulScalar(n, b.Adapters.Scale)
+		}
+		all = append(all, n)
 	}
-	if len(delta) == 1 {
-		return Add(y, delta[0])
+	if len(all) == 1 {
+		return all[0]
 	}
-	return Add(y, Concatenate(delta, 1))
+	return Concatenate(all, axis)
 }
 
 // projectBack returns the gradients of project for x, the matrix and the bias,
 // and stores those of the adapters in g.
 func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias bool) (dx, dw, db *Node) {
+	merges := b.merges(m, x, matrix)
+	if merges {
+		matrix = b.merged(m, w, matrix)
+	}
 	dx, dw, db = linearBack(dy, x, matrix, bias)
 	if b.Adapters == nil {
 		return dx, dw, db
@@ -96,7 +135,9 @@ func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias
 			part := MulScalar(columns(dy, from, from+p.Out), b.Adapters.Scale)
 			low, dB, _ := linearBack(part, linear(x, ad.a, nil), ad.b, false)
 			more, dA, _ := linearBack(low, x, ad.a, false)
-			dx = Add(dx, more)
+			if !merges {
+				dx = Add(dx, more)
+			}
 			g.adapters[m][i] = adapter{dA, dB}
 		}
 		from += p.Out
@@ -167,23 +208,9 @@ func (c *Config) adapters(params []Param) *Adapters {
 func (b *Block) Merge(weights []*Node) []*Node {
 	w := b.weights(weights)
 	for m, matrix := range [blockMapCount]**Node{mapQKV: &w.qkv, mapOut: &w.out, mapUp: &w.up, mapDown: &w.down} {
-		if b.Adapters == nil || b.Adapters.Maps[m] == nil {
-			continue
+		if b.adapted(m) {
+			*matrix = b.merged(m, w, *matrix)
 		}
-		var delta []*Node
-		for i, p := range b.Adapters.Maps[m] {
-			if !p.On {
-				delta = append(delta, Zeros((*matrix).Graph(), shape((*matrix).DType(), p.Out, dim(*matrix, 1))))
-				continue
-			}
-			ad := w.adapters[m][i]
-			delta = append(delta, MulScalar(DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil), b.Adapters.Scale))
-		}
-		sum := delta[0]
-		if len(delta) > 1 {
-			sum = Concatenate(delta, 0)
-		}
-		*matrix = Add(*matrix, sum)
 	}
 	return b.flatten(w)
 }

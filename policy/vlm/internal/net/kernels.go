@@ -328,3 +328,13 @@ func (k *Kernels) AddLists() *device.Program {
 func (k *Kernels) addPair() *device.Program {
 	return k.Program("add", func(in []*Node) []*Node { return []*Node{Add(in[0], ConvertDType(in[1], in[0].DType()))} })
 }
+
+// MergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its adapters → its first n
+// weights with the adapters merged in.
+func (k *Kernels) MergeAdapters(layer, n int) *device.Program {
+	block, name := k.Vision, "merge vision adapters"
+	if layer >= 0 {
+		block, name = k.Layers[layer], fmt.Sprintf("merge adapters %d", k.First(layer))
+	}
+	return k.Program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
+}

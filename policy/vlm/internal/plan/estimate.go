@@ -38,6 +38,8 @@ type Workload struct {
 	// UpdateRows the rows of an optimiser step; 0 is all.
 	Compared   loss.Choice
 	UpdateRows int
+
+	Hint int // tokens that a second score of the rows has in front of each of them; 0 is no second score
 }
 
 // MemoryPlan is an estimate of the peak memory of a workload in bytes: of the process, with
@@ -172,6 +174,9 @@ func (s *Setup) Memory(w Workload) Memory {
 		p.Activations = layout.forwardBytes(s.Net)
 		p.Logits = 4 * layout.logitBytes(s.Net.Spec)
 	}
+	if w.Hint > 0 {
+		s.planHinted(&p, w)
+	}
 	s.planDevices(&p, part)
 	p.Snapshots = int64(w.Snapshots) * (s.CopiedBytes() + p.Caches)
 	if !w.Generate {
@@ -192,31 +197,6 @@ func (s *Setup) Memory(w Workload) Memory {
 	}
 	return p
 }
-
-// comparedBytes is the memory of the log-probs that a loss compares. A number of the teacher is a float32, which an
-// optimiser step copies; the step has a float32 of the policy, one of the slope, and float64s of all while the loss is
-// evaluated: EvalBytes. Tokens that are not the whole vocabulary have ids, too.
-func (s *Setup) comparedBytes(w Workload) int64 {
-	if w.Compared.By == "" {
-		return 0
-	}
-	k, teacher := int64(w.Compared.K), int64(8)
-	if w.Compared.By == loss.WholeVocabulary {
-		k, teacher = int64(s.Net.Cfg.Text.Vocab), 4
-	}
-	update := w.Rows
-	if w.UpdateRows > 0 {
-		update = min(update, w.UpdateRows)
-	}
-	n := int64(w.Rows) * teacher
-	if w.Train {
-		n += int64(update) * (teacher + 4 + 4 + EvalBytes)
-	}
-	return n * int64(w.Tokens) * k
-}
-
-// EvalBytes is the memory that the evaluation of a policy.Objective allocates for each log-prob that it compares.
-const EvalBytes = 32
 
 // microBatchPlan is the expected layout of a micro-batch.
 type microBatchPlan struct {

@@ -1,0 +1,147 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/rollout"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// Hint returns the tokens in front of an episode's rows when the policy scores them as its own teacher
+// (algorithm.self_distillation): a system message with the responses of a script, which plays the start state of the
+// episode. No judge is asked. The message is in front of the row as it was recorded, which may begin with another
+// system message, as prime-rl's opsd does.
+func Hint(
+	ctx context.Context, c *config.Config, envs *env.Registry, encode policy.SystemEncoder, of rollout.Episode,
+) ([]int32, error) {
+	d, bare := &c.Algorithm.SelfDistill, new(env.Registry)
+	bare.SetOtherwise(func(name string) env.Factory {
+		return func(options map[string]any) (env.Env, error) {
+			e, err := envs.New(name, options)
+			if err != nil {
+				return nil, err
+			}
+			return env.Unwrap(e), nil
+		}
+	})
+	of.MaxTurns = cmp.Or(of.MaxTurns, c.Rollout.MaxTurns)
+	say := func(e env.Env, of rollout.Episode, turn int) (string, error) {
+		t, ok := e.(env.Teacher)
+		if !ok {
+			return "", fmt.Errorf("%w: %q, the environment has no scripts", env.ErrScript, d.Teacher)
+		}
+		return t.Teach(d.Teacher, 0, rollout.ScriptRand(c.Run.Seed, uint64(of.Seed), uint64(turn)))
+	}
+	ts, err := rollout.Demonstrate(ctx, nil, bare, []rollout.Episode{of}, say)
+	if err != nil {
+		return nil, fmt.Errorf("train: algorithm.self_distillation: %w", err)
+	}
+	var said []string
+	for _, turn := range ts[0].Turns {
+		said = append(said, turn.Response)
+	}
+	tokens, err := encode.EncodeSystem(strings.ReplaceAll(d.Template, config.Demonstration, strings.Join(said, "\n")))
+	if err != nil {
+		return nil, fmt.Errorf("train: algorithm.self_distillation: %w", err)
+	}
+	return tokens, nil
+}
+
+// checkSelfDistillation checks that the learner can read demonstrations if the configuration has them.
+func (t *Trainer) checkSelfDistillation() error {
+	d := &t.Config.Algorithm.SelfDistill
+	if !t.Config.TeachesItself() {
+		return nil
+	}
+	encode, ok := policy.As[policy.SystemEncoder](t.Learner)
+	if !ok {
+		return fmt.Errorf("%w: algorithm.self_distillation.teacher is %s, but the learner (%T) does not implement "+
+			"policy.SystemEncoder", config.ErrConfig, d.Teacher, t.Learner)
+	}
+	if _, err := encode.EncodeSystem(d.Template); err != nil {
+		return fmt.Errorf("%w: algorithm.self_distillation.template: %w", config.ErrConfig, err)
+	}
+	return nil
+}
+
+// teachItself scores the rows with hints in front of them, which become the reference log-probs, and those of the
+// teacher's likeliest tokens if the loss compares some. A row that would be longer than the model reads has none.
+func (t *Trainer) teachItself(ctx context.Context, b *batch, choice loss.Choice, m track.Metrics) error {
+	rows, want, err := t.hinted(ctx, b, m)
+	if err != nil {
+		return err
+	}
+	request := policy.ScoreRequest{LogProbs: true, Choice: choice}
+	if choice.By != "" {
+		request.Choice.By = loss.ByItself
+	}
+	s, err := t.Learner.Score(ctx, rows, want, request, t.Config.Agent.Rollout.Temperature)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return errNoScores
+	}
+	return b.setScores(&policy.Scores{
+		Reference: withoutHints(s.LogProbs, rows.Offsets, b.rows.Offsets),
+		Chosen:    withoutHints(s.Chosen, rows.Offsets, b.rows.Offsets),
+		Teacher:   withoutHints(s.Teacher, rows.Offsets, b.rows.Offsets),
+	}, policy.ScoreRequest{Reference: true, Choice: choice})
+}
+
+// hinted returns the rows with hints in front of them, and the tokens to score there.
+func (t *Trainer) hinted(ctx context.Context, b *batch, m track.Metrics) (*policy.Rows, []bool, error) {
+	encode, _ := policy.As[policy.SystemEncoder](t.Learner)
+	limit, long := 0, 0
+	if l, ok := policy.As[policy.Bounded](t.Learner); ok {
+		limit = l.MaxPositions()
+	}
+	type start struct {
+		env   string
+		seed  int64
+		group int // options may differ
+	}
+	hints := map[start][]int32{}
+	rows, want := &policy.Rows{Offsets: []int{0}, Images: b.rows.Images}, []bool(nil)
+	for row, of := range b.trajectory {
+		e := b.used[of].Episode
+		key := start{e.Env, e.Seed, e.Group}
+		hint, known := hints[key]
+		if !known {
+			var err error
+			if hint, err = Hint(ctx, &t.Config, t.Envs, encode, e); err != nil {
+				return nil, nil, err
+			}
+			hints[key] = hint
+		}
+		from, to := b.rows.Offsets[row], b.rows.Offsets[row+1]
+		if limit > 0 && len(hint)+to-from > limit {
+			hint, long = nil, long+1
+		}
+		rows.Tokens = append(append(rows.Tokens, hint...), b.rows.Tokens[from:to]...)
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+		want = append(append(want, make([]bool, len(hint))...), b.want[from:to]...)
+	}
+	m["actor/unhinted_rows"] = float64(long)
+	return rows, want, nil
+}
+
+// withoutHints returns the numbers of the rows' own tokens, one or several per token.
+func withoutHints[T any](x []T, hinted, plain []int) []T {
+	n := hinted[len(hinted)-1]
+	if len(x)%n != 0 { // an error of the learner
+		return x
+	}
+	k, out := len(x)/n, []T(nil)
+	for i, end := range hinted[1:] {
+		out = append(out, x[k*(end-plain[i+1]+plain[i]):k*end]...)
+	}
+	return out
+}
