@@ -96,7 +96,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
-	if !slices.Contains(Families(), family) && hybrids[family] == nil {
+	if !slices.Contains(Families(), family) {
 		return nil, fmt.Errorf("model: %w: model_type %q (architectures %q) is not supported; supported are %v",
 			ErrConfig, f.ModelType, f.Architectures, Families())
 	}
@@ -150,10 +150,9 @@ func ParseConfig(raw []byte) (*Config, error) {
 	return c, nil
 }
 
-// ownLayers reads the settings of the family's own types of layers.
+// ownLayers reads the settings of layers that only the family has.
 func (c *Config) ownLayers(raw []byte) error {
-	read := hybrids[c.Family]
-	if read == nil {
+	if !c.Family.isQwen35() {
 		return nil
 	}
 	var nested struct {
@@ -165,9 +164,7 @@ func (c *Config) ownLayers(raw []byte) error {
 	if nested.Text != nil {
 		raw = nested.Text
 	}
-	var err error
-	c.Text.Own, err = read(raw, c)
-	return err
+	return readQwen35(raw, c)
 }
 
 func id(p *int32) int32 {
