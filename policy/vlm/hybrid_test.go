@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -20,7 +21,7 @@ import (
 func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
+		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
 		rows, want := vlmtest.FourRows(t, m.text)
 		at := weightsOf(t, m.sets.Actor)
 		grads, _, _ := vlmtest.GradientsOf(t, m.sets, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
@@ -57,16 +58,16 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 // The plan counts states once, however long the rows are, and entries by slots.
 func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	t.Parallel()
-	m := newTiny(t, model.Qwen35Text, Options{})
+	m := newTiny(t, vlmtest.Hybrid, Options{})
 	_, weights := m.dev.Live()
 	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}, {Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
 	s := m.gen.Batches[0]
-	const state = 4 * (2*28 + 2*8*6) // bytes of a row's window of 28 channels and of two heads' states
+	const state = 4 * (2*6 + 6) // bytes of a row's window and sum
 	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.Slots+s.RecentLen, dtypes.Float32))
 	require.Equal(t, int64(state), m.cfg.CacheBytes(0, dtypes.Float32))
-	require.Equal(t, int64(2*4*2*16), m.cfg.CacheBytes(1, dtypes.Float32)-state, "a key and a value of two heads in the one layer with attention")
+	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state, "a key and a value of two heads in the one layer with attention")
 }
 
 // Layers of a type share their programs, also in generation, so that a deeper model compiles no more.
@@ -74,7 +75,7 @@ func TestProgramsOfHybridModelsDoNotGrowWithTheDepth(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, depth := range []int{2, 5} {
-		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": depth}), Options{})
+		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": depth}), Options{})
 		for _, say := range []string{"left", "right"} {
 			prompt := policy.Prompt{Conversation: 1, Messages: vlmtest.Say(say)}
 			_, err := m.Generate(t.Context(), []policy.Prompt{prompt}, policy.Sampling{MaxTokens: 3})
@@ -93,10 +94,20 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
 	vlmtest.OnCPU(t)
 	o := Options{Backend: vlmtest.Backend()}
-	dir := vlmtest.Folder(t, model.Qwen35Text, nil)
+	dir := vlmtest.Folder(t, vlmtest.Hybrid, nil)
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 4, must be 0 or 1 for a model whose layers keep a state")
+}
+
+func TestSettingsOfHybridModelsAreChecked(t *testing.T) {
+	for key, value := range map[string]any{"recurrent_width": "six", "layer_types": []string{"recurrent", "mamba"}} {
+		raw, err := json.Marshal(vlmtest.Config(t, vlmtest.Hybrid, vlmtest.Object{key: value}))
+		require.NoError(t, err)
+		_, err = model.ParseConfig(raw)
+		require.ErrorIs(t, err, model.ErrConfig)
+		require.ErrorContains(t, err, key)
+	}
 }

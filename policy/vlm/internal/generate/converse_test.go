@@ -19,7 +19,7 @@ import (
 )
 
 func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
-	for _, family := range model.Families() {
+	for _, family := range append(model.Families(), Hybrid) {
 		t.Run(string(family), func(t *testing.T) {
 			m := New(t, family, Options{})
 			played := PlayOn(t, m, m.Cfg.Vision != nil, policy.Sampling{Temperature: 1, MaxTokens: 16})
@@ -137,7 +137,7 @@ func TestForgettingFreesTheCache(t *testing.T) {
 
 // Batches of 64 rows and more shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen2, model.Qwen35Text} {
+	for _, family := range []model.Family{model.Qwen2, Hybrid} {
 		testShrinking(t, New(t, family, Options{}))
 	}
 }

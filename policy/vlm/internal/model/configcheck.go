@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -110,16 +111,13 @@ func (t *configText) check(family Family, x *Text) []error {
 	if !(x.Eps > 0 && x.Eps < 1) {
 		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
-	if x.Linear != nil && len(x.Types) != x.Layers {
+	if x.Own != nil && len(x.Types) != x.Layers {
 		addf("layer_types has %d entries, must have num_hidden_layers = %d", len(x.Types), x.Layers)
 	}
-	supported := []string{fullAttention}
-	if x.Linear != nil {
-		supported = []string{linearAttention, fullAttention}
-	}
 	for i, kind := range x.Types {
-		if !slices.Contains(supported, kind) {
-			addf("layer_types[%d] is %q, only %s is supported", i, kind, strings.Join(supported, ", "))
+		if kind != fullAttention && x.Own[kind] == nil {
+			supported := slices.Sorted(maps.Keys(x.Own))
+			addf("layer_types[%d] is %q, only %s is supported", i, kind, strings.Join(append(supported, fullAttention), ", "))
 		}
 	}
 	t.checkRope(addf, family, x)

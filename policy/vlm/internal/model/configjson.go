@@ -96,7 +96,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
-	if !slices.Contains(Families(), family) {
+	if !slices.Contains(Families(), family) && hybrids[family] == nil {
 		return nil, fmt.Errorf("model: %w: model_type %q (architectures %q) is not supported; supported are %v",
 			ErrConfig, f.ModelType, f.Architectures, Families())
 	}
@@ -150,9 +150,10 @@ func ParseConfig(raw []byte) (*Config, error) {
 	return c, nil
 }
 
-// ownLayers reads the settings of layers that only the family has.
+// ownLayers reads the settings of the family's own types of layers.
 func (c *Config) ownLayers(raw []byte) error {
-	if !c.Family.isQwen35() {
+	read := hybrids[c.Family]
+	if read == nil {
 		return nil
 	}
 	var nested struct {
@@ -164,7 +165,9 @@ func (c *Config) ownLayers(raw []byte) error {
 	if nested.Text != nil {
 		raw = nested.Text
 	}
-	return readQwen35(raw, c)
+	var err error
+	c.Text.Own, err = read(raw, c)
+	return err
 }
 
 func id(p *int32) int32 {

@@ -30,7 +30,7 @@ func (f Family) learnedPositions() bool { return f == Qwen3VL || f == Qwen35 }
 func (f Family) HasVision() bool { return f == Qwen25VL || f.learnedPositions() }
 
 // readQwen35 reads the settings of Qwen3.5's decoder that no other family has.
-func readQwen35(text []byte, c *Config) error {
+func readQwen35(text []byte, c *Config) (map[string]NewLayer, error) {
 	var bad []error
 	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	l := &Linear{KeyHeads: 16, ValueHeads: 32, KeyDim: 128, ValueDim: 128, Kernel: 4}
@@ -47,7 +47,7 @@ func readQwen35(text []byte, c *Config) error {
 		Experts    int    `json:"num_experts"`
 	}{&l.KeyHeads, &l.ValueHeads, &l.KeyDim, &l.ValueDim, &l.Kernel, 4, true, "swish", nil, 0}
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return err
+		return nil, err
 	}
 	checkRanges(addf, []sizeLimit{
 		{"linear_num_key_heads", l.KeyHeads, 12}, {"linear_num_value_heads", l.ValueHeads, 12},
@@ -77,7 +77,7 @@ func readQwen35(text []byte, c *Config) error {
 		}
 	}
 	c.Text.Linear, c.Text.Gated, c.Text.PlusOne = l, true, true
-	return errors.Join(bad...)
+	return map[string]NewLayer{linearAttention: newDeltaNet}, errors.Join(bad...)
 }
 
 // linearParams are the parameters of a layer with a gated delta net.
