@@ -34,6 +34,7 @@ var otherValues = map[string]string{
 	"model.compile_cache":        "off",
 	"model.tokens_per_call":      "4",
 	"model.share_prefix":         "true",
+	"model.draft_tokens":         "3",
 	"critic.model.path":          "/m",
 	"critic.zero_head":           "true",
 	"critic.use_dynamic_bsz":     "true",

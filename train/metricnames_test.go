@@ -27,7 +27,7 @@ var unmet = []string{
 	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored", "judge/unscored/<cause>", "time/judge",
 	"val/judge/claims", "val/judge/cached", "val/judge/prompt_tokens", "val/judge/completion_tokens", "val/judge/unscored", "val/judge/unscored/<cause>",
 	"trend/response_length", "trend/grad_norm", "trend/state_without_success", "alarm/<alarm>",
-	"perf/executables", "perf/executables_loaded", "perf/devices", "perf/exchange_share", "perf/nodes", "perf/exchange_sent_mb", "perf/exchange_wait_share", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
+	"perf/executables", "perf/executables_loaded", "perf/tokens_per_pass", "perf/devices", "perf/exchange_share", "perf/nodes", "perf/exchange_sent_mb", "perf/exchange_wait_share", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
 	"rollout/partial_share", "rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean", "rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
 	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries", "perf/engine_aborts",
 	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens", "perf/engine_publishes",

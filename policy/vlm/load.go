@@ -33,6 +33,9 @@ func (m *Model) load() error {
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}
+	if err := generate.CheckDrafts(o.DraftTokens, m.net); err != nil {
+		return err
+	}
 	if err := m.checkRolloutDType(); err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (m *Model) teacher() (*model.Config, error) {
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
 		Leaves: m.parts, Sharded: m.sets.Sharded,
-		SharePrefix: m.opts.SharePrefix, Packed: packedTypes[m.opts.RolloutDType]}
+		SharePrefix: m.opts.SharePrefix, DraftTokens: m.opts.DraftTokens, Packed: packedTypes[m.opts.RolloutDType]}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

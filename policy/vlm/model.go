@@ -134,7 +134,8 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.text.Tok }
 
 // Gauges implements policy.MetricsReporter: the number of executables, how many were loaded
 // instead of compiled (see Options.CompileCache), the memory of arrays on all devices, now and
-// at most, and, with several devices or nodes, the part of the last update's time that they spent on
+// at most, with drafts the mean number of tokens that a pass of decoding made of a conversation, and,
+// with several devices or nodes, the part of the last update's time that they spent on
 // exchanging gradients and weights. Nodes also report what this one sent for the last update, and the
 // part of its time in which this one waited until others had computed their parts.
 func (m *Model) Gauges() map[string]float64 {
@@ -149,6 +150,9 @@ func (m *Model) Gauges() map[string]float64 {
 		"executables_loaded":    float64(loaded),
 		"device_memory_mb":      float64(held) / 1e6,
 		"device_memory_peak_mb": float64(peak) / 1e6,
+	}
+	if m.opts.DraftTokens > 0 {
+		out["tokens_per_pass"] = m.gen.TokensPerPass()
 	}
 	nodes := m.opts.Nodes.Count
 	if nodes > 1 {

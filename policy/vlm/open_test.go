@@ -226,6 +226,22 @@ func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 	}
 }
 
+// Drafts need kernels, whose bits do not depend on what else is in a pass, and a cache that can be cut back.
+func TestDraftTokensAreChecked(t *testing.T) {
+	dir := vlmtest.Folder(t, model.Qwen2, nil)
+	for _, n := range []int{-1, 4} {
+		_, err := Open(t.Context(), dir, Options{Backend: backend.Go, DraftTokens: n})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, fmt.Sprintf("DraftTokens is %d, must be in [0, 3]", n))
+	}
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, DraftTokens: 3})
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 on go without the kernels for a CPU")
+	hybrid := vlmtest.Folder(t, vlmtest.Hybrid, nil)
+	_, err = Open(t.Context(), hybrid, Options{Backend: backend.Go, DraftTokens: 3})
+	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 for a model whose layers keep a state")
+}
+
 func TestTokensPerCallAreChecked(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for _, n := range []int{-1, 3, 16} {

@@ -167,6 +167,11 @@ type Options struct {
 	// and copies their keys, values and states. Pictures and what follows them are not shared. Last bits of log-probs
 	// may differ from those without it; the same calls give the same bytes.
 	SharePrefix bool
+	// DraftTokens is the number of tokens, up to 3, that are guessed after the next one of a conversation that decodes
+	// alone, and of which two that decode together have one: those that followed the last tokens before, in the
+	// conversation or in other responses. One pass computes them all, and right guesses save passes. Results have the
+	// same bytes. It needs a CPU with kernels, float32, and a model without states.
+	DraftTokens int
 	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.
@@ -215,7 +220,7 @@ func (o *Options) fill() error {
 	if o.CacheTokens < 0 {
 		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
-	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall))
+	bad = append(bad, generate.CheckTokensPerCall(o.TokensPerCall), generate.CheckDraftTokens(o.DraftTokens))
 	if (o.ReferencePath != "" || o.OffloadReference) && !o.Reference {
 		addf("ReferencePath is %q and OffloadReference %v, but Reference is not set", o.ReferencePath, o.OffloadReference)
 	}

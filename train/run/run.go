@@ -34,7 +34,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Reference: c.UsesReference() && !c.ServesReference() && !c.TeachesItself(), ReferencePath: c.Agent.Ref.Model.Path,
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
-		SharePrefix: c.Model.SharePrefix,
+		SharePrefix: c.Model.SharePrefix, DraftTokens: c.Model.DraftTokens,
 	}
 	if m := &c.Model; m.Nodes > 1 {
 		o.Nodes = vlm.Nodes{Count: m.Nodes, Timeout: time.Duration(m.NodeTimeout) * time.Second}

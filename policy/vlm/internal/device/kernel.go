@@ -64,14 +64,20 @@ func (k *Kernel) attributes() map[string]any {
 // packedForms are the packed forms of matrices, which kernels read instead.
 type packedForms map[*stablehlo.Value]*stablehlo.Value
 
-func packedIn(kernels []Kernel) packedForms {
-	packed := packedForms{}
+// directions are what kernels that are never called say about others: packed forms, and the settings of products.
+func directions(kernels []Kernel) (packed packedForms, products []Setting, called []Kernel) {
+	packed = packedForms{}
 	for _, k := range kernels {
-		if k.Name == fused.Unpack {
+		switch k.Name {
+		case fused.Unpack:
 			packed[values(k.Out)[0]] = values(k.In)[0]
+		case fused.Like:
+			products = k.Config
+		default:
+			called = append(called, k)
 		}
 	}
-	return packed
+	return packed, products, called
 }
 
 // useKernels inserts calls of kernels into the function that a graph is built into,
@@ -82,16 +88,14 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 	if !fused.Registered() || d.Accelerator() {
 		return false
 	}
-	all, packed := f.Statements, packedIn(kernels)
-	for _, k := range kernels {
-		if k.Name == fused.Unpack {
-			continue
-		}
+	packed, products, called := directions(kernels)
+	all := f.Statements
+	for _, k := range called {
 		if all = k.insert(f, all, packed); all == nil {
 			return false
 		}
 	}
-	all, found := replaceProducts(all, packed)
+	all, found := replaceProducts(all, packed, products)
 	if all = removeUnused(all, values(out)); !definedBeforeUse(f, all) {
 		return false
 	}
@@ -99,15 +103,15 @@ func (d *library) useKernels(f *stablehlo.Function, out []*graph.Node, kernels [
 	return found || len(kernels) > 0
 }
 
-// replaceProducts replaces products of few rows, and those with packed weights, by calls of the kernel, and reports
-// whether there are any.
+// replaceProducts replaces products of few rows, and those with packed weights, by calls of the kernel with its
+// settings, and reports whether there are any.
 func replaceProducts(
-	all []*stablehlo.Statement, packed packedForms,
+	all []*stablehlo.Statement, packed packedForms, config []Setting,
 ) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
 		if plainProduct(s) && (s.Inputs[0].Shape().Dimensions[0] <= fused.MaxRows || packed[s.Inputs[1]] != nil) {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: packed.replace(s.Inputs),
-				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
+				Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product, Config: config}).attributes()}
 			setOp(call, "CustomCall")
 			s, found = call, true
 		}

@@ -21,6 +21,13 @@ func product(d *device.Device) *device.Program {
 	})
 }
 
+// plain is x·wᵀ by a kernel.
+func plain(d *device.Device) *device.Program {
+	return d.Fused("plain product", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+		return []*graph.Node{graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)}, nil
+	})
+}
+
 func draw(n int, seed uint64) []float32 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	x := make([]float32, n)
@@ -51,6 +58,27 @@ func TestKernelsMultiply(t *testing.T) {
 					}
 					require.InDelta(t, want, got[r*out+o], 2e-6*size, "%d rows, %d to %d, row %d, output %d", rows, in, out, r, o)
 				}
+			}
+		}
+	}
+}
+
+// Positions of one, two or more rows have the bits of these rows alone.
+func TestProductsHaveTheBitsOfFewerRows(t *testing.T) {
+	d := devicetest.Kernels(t)
+	for _, rows := range []int{1, 2, 4} {
+		like := d.Fused("product like", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+			return []*graph.Node{graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)}, []device.Kernel{
+				{Name: fused.Like, Config: []device.Setting{{Name: fused.RowBits, Value: int64(rows)}}}}
+		})
+		for _, dims := range [][2]int{{33, 7}, {91, 64}, {576, 96}} {
+			in, out := dims[0], dims[1]
+			x, w := draw(8*in, 1), draw(out*in, 2)
+			got := first(t, like, putDims(t, d, x, 8, in), putDims(t, d, w, out, in))
+			require.True(t, like.UsesKernels())
+			for at := 0; at < 8; at += rows {
+				want := first(t, plain(d), putDims(t, d, x[at*in:(at+rows)*in], rows, in), putDims(t, d, w, out, in))
+				require.Equal(t, want, got[at*out:(at+rows)*out], "%d rows, %d to %d", rows, in, out)
 			}
 		}
 	}

@@ -18,9 +18,10 @@ enum { MANY = 8 };
 static int64_t grain(int64_t in) { return in < GRAIN ? GRAIN / in : 1; }
 
 // multiply is dot_rows for a weight.
-static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
+static void multiply(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+                     int64_t as) {
 	if (w->type == TYPE_F32)
-		dot_rows(w->data, w->in, from, to, x, n, y, ld);
+		dot_rows(w->data, w->in, from, to, x, n, y, ld, as);
 	else
 		dot_narrow(w, from, to, x, n, y, ld);
 }
@@ -44,6 +45,7 @@ typedef struct {
 	const block *b;
 	float *n, *qkv, *attn, *mid, *up, *act;
 	int64_t wide;       // of a row of qkv
+	int64_t lines;      // rows of the cache
 	int64_t together;   // heads that are attended at a time
 	_Atomic int failed; // for want of memory
 } state;
@@ -121,7 +123,7 @@ SIMD static void silu_times(const float *gate, const float *up, int64_t n, float
 static void project_qkv(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	outputs(&s->b->qkv, s->wide, &from, &to);
-	multiply(&s->b->qkv, from, to, s->n, s->b->rows, s->qkv, s->wide);
+	multiply(&s->b->qkv, from, to, s->n, s->b->rows, s->qkv, s->wide, s->lines);
 }
 
 // place finishes the row's q, k and v, and puts k and v into the cache.
@@ -138,8 +140,11 @@ SIMD static void place(state *s, int64_t row) {
 		rotate(x, b->cos + row * half, b->sin + row * half, half);
 	}
 	x -= b->kv * b->dim;
+	int64_t at = b->at[row * b->apart];
+	if (at < 0 || at >= b->recent.length)
+		return;
 	for (int64_t h = 0; h < b->kv; h++) {
-		int64_t slot = ((row * b->kv + h) * b->recent.length + b->at) * b->dim;
+		int64_t slot = ((row / b->each * b->kv + h) * b->recent.length + at) * b->dim;
 		memcpy(b->recent.k + slot, x + h * b->dim, b->dim * sizeof *x);
 		memcpy(b->recent.v + slot, x + (b->kv + h) * b->dim, b->dim * sizeof *x);
 	}
@@ -211,14 +216,15 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 		return;
 	}
 	for (int64_t i = from; i < to; i++) {
-		int64_t row = i * n / b->heads, head = i * n % b->heads, kv = row * b->kv + head / (b->heads / b->kv);
+		int64_t row = i * n / b->heads, head = i * n % b->heads, line = row / b->each;
+		int64_t kv = line * b->kv + head / (b->heads / b->kv);
 		const float *q = s->qkv + row * s->wide + head * dim;
 		float *y = s->attn + i * n * dim, *weight = scores;
-		dot_rows(b->past.k + kv * past * dim, dim, 0, used(&b->past, row), q, n, weight, slots);
-		dot_rows(b->recent.k + kv * recent * dim, dim, 0, used(&b->recent, row), q, n, weight + past, slots);
+		dot_rows(b->past.k + kv * past * dim, dim, 0, used(&b->past, line), q, n, weight, slots, n);
+		dot_rows(b->recent.k + kv * recent * dim, dim, 0, used(&b->recent, row), q, n, weight + past, slots, n);
 		memset(y, 0, n * dim * sizeof *y);
 		for (int64_t h = 0; h < n; h++, weight += slots, y += dim) {
-			float top = hide(b, &b->past, row, weight, -INFINITY);
+			float top = hide(b, &b->past, line, weight, -INFINITY);
 			top = hide(b, &b->recent, row, weight + past, top);
 			float scale = 1 / exp_all(weight, slots, top);
 			blend(b->past.v + kv * past * dim, dim, weight, past, y);
@@ -232,10 +238,11 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 
 // residual is a product with places [from, to) of each row's output, to which bias and
 // x are added.
-SIMD static void residual(const block *b, const weight *w, const float *bias, const float *in, const float *x, float *y,
+SIMD static void residual(const state *s, const weight *w, const float *bias, const float *in, const float *x, float *y,
                           int64_t from, int64_t to) {
+	const block *b = s->b;
 	outputs(w, b->hidden, &from, &to);
-	multiply(w, from, to, in, b->rows, y, b->hidden);
+	multiply(w, from, to, in, b->rows, y, b->hidden, s->lines);
 	for (int64_t row = 0; row < b->rows; row++) {
 		if (bias)
 			add(y + row * b->hidden + from, bias + from, to - from);
@@ -246,13 +253,13 @@ SIMD static void residual(const block *b, const weight *w, const float *bias, co
 static void project_out(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(b, &b->out, b->out_b, s->attn, b->x, s->mid, from, to);
+	residual(s, &b->out, b->out_b, s->attn, b->x, s->mid, from, to);
 }
 
 static void project_down(void *of, int64_t from, int64_t to) {
 	state *s = of;
 	const block *b = s->b;
-	residual(b, &b->down, b->down_b, s->act, s->mid, b->y, from, to);
+	residual(s, &b->down, b->down_b, s->act, s->mid, b->y, from, to);
 }
 
 // project_up is silu(gate)·up: the rows of the gate stand before those of up.
@@ -261,8 +268,8 @@ SIMD static void project_up(void *of, int64_t from, int64_t to) {
 	const block *b = s->b;
 	int64_t ff = b->ff;
 	outputs(&b->up, ff, &from, &to);
-	multiply(&b->up, from, to, s->n, b->rows, s->up, 2 * ff);
-	multiply(&b->up, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff);
+	multiply(&b->up, from, to, s->n, b->rows, s->up, 2 * ff, s->lines);
+	multiply(&b->up, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff, s->lines);
 	for (int64_t row = 0; row < b->rows; row++) {
 		float *gate = s->up + row * 2 * ff, *up = gate + ff;
 		if (b->up_b) {
@@ -281,12 +288,12 @@ static void norms(const block *b, const float *x, const float *w, float *y) {
 static const char no_memory[] = "vagen: a block's step finds no memory";
 
 const char *block_run(const block *b) {
-	state s = {.b = b, .wide = (b->heads + 2 * b->kv) * b->dim};
+	state s = {.b = b, .wide = (b->heads + 2 * b->kv) * b->dim, .lines = b->rows / b->each};
 	int64_t each[] = {b->hidden, s.wide, b->heads * b->dim, b->hidden, 2 * b->ff, b->ff};
 	float **to[] = {&s.n, &s.qkv, &s.attn, &s.mid, &s.up, &s.act};
 	// Heads that share a key head also share the reading of it, if there are places enough
 	// for all threads without.
-	s.together = b->rows * b->kv >= MANY ? b->heads / b->kv : 1;
+	s.together = s.lines * b->kv >= MANY ? b->heads / b->kv : 1;
 	enum { PARTS = sizeof each / sizeof *each };
 	int64_t all = 0;
 	for (int i = 0; i < PARTS; i++)
@@ -318,17 +325,17 @@ typedef struct {
 	const float *x;
 	const weight *w;
 	float *y;
-	int64_t rows, out;
+	int64_t rows, out, as;
 } product_job;
 
 static void product_share(void *of, int64_t from, int64_t to) {
 	product_job *p = of;
 	outputs(p->w, p->out, &from, &to);
-	multiply(p->w, from, to, p->x, p->rows, p->y, p->out);
+	multiply(p->w, from, to, p->x, p->rows, p->y, p->out, p->as);
 }
 
-void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out) {
-	product_job p = {x, w, y, rows, out};
+void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as) {
+	product_job p = {x, w, y, rows, out, as};
 	uint64_t mode = flush_denormals();
 	int taken = team_take();
 	outputs_loop(taken, product_share, &p, w, out, grain(w->in));

@@ -13,15 +13,17 @@ typedef struct {
 	int64_t length;
 } stretch;
 
-// block is a decoder block that reads one token for each row. Biases and norms that
-// it does not have are null.
+// block is a decoder block that reads one token for each row, or several positions of each row of the cache, one
+// behind the other in x, which all are in the cache before they attend. Biases and norms that it does not have are
+// null.
 typedef struct {
-	int64_t rows, hidden, heads, kv, dim, ff;
+	int64_t rows, each, hidden, heads, kv, dim, ff; // rows of x, of which each stand for a row of the cache
 	float eps;
 	const float *x;         // [rows, hidden]
 	const float *cos, *sin; // [rows, dim/2]
-	stretch past, recent;
-	int64_t at; // slot of recent that the token's key and value go to
+	stretch past, recent; // recent has a line of allow for each row of x
+	const int32_t *at;    // slot of recent that a token's key and value go to; none if it is out of range
+	int64_t apart;        // 1 if rows of x have slots of their own, 0 if they share one, which is in range
 	weight qkv, out, up, down;
 	const float *norm1, *qkv_b, *q_norm, *k_norm, *out_b, *norm2, *up_b, *down_b;
 	float *y; // [rows, hidden]
@@ -42,7 +44,7 @@ typedef struct {
 
 void delta_run(const delta *d);
 
-// product sets y [rows, out] to x [rows, in] times w [out, in] transposed.
-void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out);
+// product sets y [rows, out] to x [rows, in] times w [out, in] transposed, with the bits of as rows.
+void product(const float *x, const weight *w, float *y, int64_t rows, int64_t out, int64_t as);
 
 #endif

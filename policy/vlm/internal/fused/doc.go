@@ -41,6 +41,13 @@ const (
 // other functions read instead.
 const Unpack = "unpack"
 
+// Like is the name of a kernel that is never called: products of a program that has it have the bits of so many rows
+// as its setting RowBits says, which may be fewer than theirs.
+const (
+	Like    = "like"
+	RowBits = "as"
+)
+
 // The layout of packed matrices: outputs side by side in a panel, and rows of bytes that hold the scales of a panel's
 // outputs in int8.
 const (

@@ -36,6 +36,7 @@
 
 TILE(one1, 1, 1, 4)
 TILE(one2, 1, 2, 4)
+TILE(one3, 1, 3, 4)
 TILE(many1, 1, 1, 1)
 TILE(many2x1, 2, 1, 1)
 TILE(many2x2, 2, 2, 1)
@@ -45,11 +46,18 @@ TILE(many2x4, 2, 4, 1)
 // AHEAD is how many rows of w are called for before their turn.
 enum { AHEAD = 4 };
 
-// few is for up to two rows of x. Nothing is called for: one stream of w after the
-// other is what the processor foresees by itself.
-SIMD static void few(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
-	for (int64_t i = from; i < to; i++)
-		(n == 1 ? one1 : one2)(w + i * in, in, x, y + i, ld, 0);
+// few is for up to two rows of x, or what has their bits. Nothing is called for: one stream of w after the
+// other is what the processor foresees by itself. Where vectors do not fill a sum, the compiler may round its end
+// otherwise in another tile.
+SIMD static void few(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+                     int64_t as) {
+	int64_t most = in % 32 ? as : 3;
+	for (int64_t i = from; i < to; i++) {
+		for (int64_t r = 0, rows; r < n; r += rows) {
+			rows = n - r < most ? n - r : most;
+			(rows == 1 ? one1 : rows == 2 ? one2 : one3)(w + i * in, in, x + r * in, y + r * ld + i, ld, 0);
+		}
+	}
 }
 
 SIMD static void pair(const float *w, int64_t in, const float *x, int64_t n, float *y, int64_t ld, const float *ahead) {
@@ -59,11 +67,12 @@ SIMD static void pair(const float *w, int64_t in, const float *x, int64_t n, flo
 		(n == 1 ? many2x1 : n == 2 ? many2x2 : many2x3)(w, in, x, y, ld, ahead);
 }
 
-SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
+SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+                   int64_t as) {
 	if (n < 1)
 		return;
-	if (n <= 2) {
-		few(w, in, from, to, x, n, y, ld);
+	if (as <= 2) {
+		few(w, in, from, to, x, n, y, ld, as);
 		return;
 	}
 	int64_t i = from;

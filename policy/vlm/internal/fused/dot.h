@@ -53,7 +53,8 @@ SIMD static inline v8 exponent(v8 x) {
 }
 
 // dot_rows sets y[r·ld + i] to the product of row i of w [·, in] and row r of x
-// [n, in] for i in [from, to).
-void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld);
+// [n, in] for i in [from, to). Sums have the bits of a product with as rows, which may be others than those of n.
+void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld,
+              int64_t as);
 
 #endif

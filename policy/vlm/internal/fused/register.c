@@ -99,7 +99,8 @@ static failure *on_block(call *c) {
 	b.past = cache(&in);
 	buffer *keys = in.at < in.of->n ? in.of->of[in.at] : x;
 	b.recent = cache(&in);
-	const int32_t *at = next(&in, TYPE_S32, 0)->data;
+	b.apart = in.at < in.of->n && in.of->of[in.at]->rank == 1;
+	const int32_t *at = next(&in, TYPE_S32, b.apart)->data;
 	b.norm1 = floats(&in, 1);
 	b.qkv = weights(&in);
 	if (*has & HAS_QKV_BIAS)
@@ -119,17 +120,22 @@ static failure *on_block(call *c) {
 	if (*has & HAS_MLP_BIAS)
 		b.down_b = floats(&in, 1);
 	b.y = next(&out, TYPE_F32, 2)->data;
-	if (in.bad || out.bad || in.at != in.of->n || keys->rank != 4)
+	int64_t lines = keys->rank == 4 ? keys->dims[0] : 0;
+	if (in.bad || out.bad || in.at != in.of->n || lines < 1 || b.rows % lines)
 		return fail(c, "vagen: a block's arguments are not what they should be");
+	b.each = b.rows / lines;
 	b.kv = keys->dims[1];
 	b.dim = keys->dims[3];
 	b.heads = b.out.in / b.dim;
 	b.ff = b.down.in;
-	returned(&out, &b.recent, b.rows * b.kv * b.recent.length * b.dim);
+	returned(&out, &b.recent, lines * b.kv * b.recent.length * b.dim);
 	if (out.bad)
 		return fail(c, "vagen: a block's results are not what they should be");
 	// XLA, too, moves a slot that is out of range into it.
-	b.at = *at < 0 ? 0 : *at >= b.recent.length ? b.recent.length - 1 : *at;
+	int32_t one = b.apart || *at >= 0 ? *at : 0;
+	if (one >= b.recent.length)
+		one = b.recent.length - 1;
+	b.at = b.apart ? at : &one;
 	const char *why = block_run(&b);
 	return why ? fail(c, why) : NULL;
 }
@@ -166,9 +172,10 @@ static failure *on_product(call *c) {
 	buffer *x = next(&in, TYPE_F32, 2);
 	weight w = weights(&in);
 	buffer *y = next(&out, TYPE_F32, 2);
+	const int64_t *as = attribute(c, "as");
 	if (in.bad || out.bad || w.in != x->dims[1])
 		return fail(c, "vagen: a product's arguments are not what they should be");
-	product(x->data, &w, y->data, x->dims[0], y->dims[1]);
+	product(x->data, &w, y->data, x->dims[0], y->dims[1], as ? *as : x->dims[0]);
 	return NULL;
 }
 

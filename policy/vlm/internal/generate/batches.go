@@ -93,10 +93,13 @@ func (g *Generator) compact(s *Session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to half the size or less: every size needs its own executables, and below 32
-	// rows a step is hardly faster.
-	to := len(s.Rows)
-	for to >= 64 && len(index) <= to/2 {
+	// Only to half the size or less, because every size needs its own executables, and not below what costs hardly
+	// more than fewer rows.
+	to, least := len(s.Rows), 8
+	if s.Net.Dev.Accelerator() {
+		least = 32
+	}
+	for to >= 2*least && len(index) <= to/2 {
 		to /= 2
 	}
 	if to == len(s.Rows) || s.prefix == nil {

@@ -33,6 +33,9 @@ type Call struct {
 	RecentTokens  int     // length of the recent segments, a multiple of maxTokensPerCall
 	tokensPerCall int     // tokens that a program makes
 	sharePrefix   bool    // common prefixes of contexts are read once
+	draftTokens   int     // that are guessed in a pass, at most
+	heard         []int32 // text of other conversations, for guesses
+	fed, passes   int     // decoded tokens, and for how many rows there was a pass
 	MaxRows       int     // in one batch
 	Fixed         int     // cost of a step that does not depend on its rows (reading the weights), in rows
 }
@@ -41,7 +44,7 @@ type Call struct {
 func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Call, error) {
 	c := &Call{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
 		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
-	c.sharePrefix = o.SharePrefix
+	c.sharePrefix, c.draftTokens = o.SharePrefix, o.DraftTokens
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)

@@ -77,7 +77,9 @@ func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 			c.waiting = append(c.waiting, f)
 		}
 	}
-	if err := g.runCalls(ctx, calls, watch != nil); err != nil {
+	err := g.runCalls(ctx, calls, watch != nil)
+	g.learnFrom(calls)
+	if err != nil {
 		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
 			for _, c := range calls {
 				for _, f := range c.waiting {
@@ -115,7 +117,7 @@ func (g *Generator) callOf(calls *[]*Call, leaf int, s policy.Sampling) (*Call, 
 	if err != nil {
 		return nil, err
 	}
-	c.leaf, c.decoding = leaf, decoding
+	c.leaf, c.decoding, c.heard = leaf, decoding, slices.Clone(g.heard)
 	*calls = append(*calls, c)
 	return c, nil
 }

@@ -135,7 +135,7 @@ func TestForgettingFreesTheCache(t *testing.T) {
 	require.Empty(t, m.Gen.Batches)
 }
 
-// Batches of 64 rows and more shrink when half of them have ended.
+// Batches of 16 rows and more shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen2, Hybrid} {
 		testShrinking(t, New(t, family, Options{}))
@@ -162,7 +162,7 @@ func testShrinking(t *testing.T, m *Model) {
 		delete(played, key)
 	}
 	played.Play(t, m, second, o)
-	require.Len(t, m.Gen.Batches[0].Rows, 32)
+	require.Len(t, m.Gen.Batches[0].Rows, 8)
 	played.RequireScored(t, m, 1)
 }
 

@@ -75,12 +75,16 @@ type DecodeBatch struct {
 	gathered  bool
 	seeds     *device.Array
 	mask      *device.Array // the prefix's allow on the device; nil if it has changed
+	ahead     [][]sample    // by row: tokens that follow the response, see drafts; nil for none
 }
 
 // Assign assigns a request to its row. The batch must not be gathered.
 func (f *DecodeBatch) Assign(r *Request) *Sequence {
 	p := &Sequence{Request: r, state: f.Rows[r.Row], session: f.Session}
 	f.Sequences[r.Row] = p
+	if f.call.draftTokens > 0 {
+		p.state.text = append(p.state.text, r.Tokens...)
+	}
 	return p
 }
 
@@ -198,9 +202,17 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 			return err
 		}
 	}
+	if f.ready() {
+		f.addAhead(done)
+		return nil
+	}
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
+	if drafts := f.drafts(); drafts != nil {
+		return f.stepDrafts(own, drafts, done)
+	}
 	n := f.stepTokens()
+	f.call.passes += len(f.unfinished())
 	in, sampler, err := f.stepInputs(own)
 	if err != nil {
 		return err
@@ -219,6 +231,7 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 			if len(f.unfinished()) == 0 || done() {
 				break
 			}
+			f.call.passes += len(f.unfinished())
 			f.feed()
 		}
 		f.recentUsed++
@@ -276,6 +289,7 @@ func (f *DecodeBatch) stepTokens() int {
 func (f *DecodeBatch) feed() {
 	for _, row := range f.unfinished() {
 		l := f.Sequences[row].state
+		f.call.fed++
 		l.next++
 		l.Pending = -1
 		f.recentAllow[row*f.RecentLen+f.recentUsed] = true
@@ -306,21 +320,33 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 		sampler.Forced = sampler.Forced || here[nowForced] >= 0
 	}
 	f.feed()
-	// Seeds and mask are kept for the next steps.
-	stay := &net.Scope{Dev: f.Net.Dev}
+	stay := &net.Scope{Dev: f.Net.Dev} // seeds are kept for the next steps
 	if f.seeds == nil {
 		f.seeds = f.uploadSeeds(stay)
-	}
-	if f.mask == nil {
-		f.mask = net.Upload(stay, f.allow, b, f.Slots)
 	}
 	if stay.Err != nil {
 		return nil, sampler, stay.Err
 	}
-	in := append(f.Net.genArrays(f.call.decoding), net.Upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in, err := f.inputs(own, now, f.seeds, f.recentAllow)
+	return in, sampler, err
+}
+
+// inputs are the inputs of a decoding step. The mask of the prefix is kept for the next steps.
+func (f *DecodeBatch) inputs(
+	own *net.Scope, now []int32, seeds *device.Array, recentAllow []bool,
+) ([]*device.Array, error) {
+	stay := &net.Scope{Dev: f.Net.Dev}
+	if f.mask == nil {
+		f.mask = net.Upload(stay, f.allow, len(f.Rows), f.Slots)
+	}
+	if stay.Err != nil {
+		return nil, stay.Err
+	}
+	n := len(now) / nowColumns
+	in := append(f.Net.genArrays(f.call.decoding), net.Upload(own, now, n, nowColumns), seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
-	in = append(in, f.mask, net.Upload(own, f.recentAllow, b, f.RecentLen))
-	return in, sampler, own.Err
+	in = append(in, f.mask, net.Upload(own, recentAllow, n, f.RecentLen))
+	return in, own.Err
 }
 
 // readSamples copies sampled tokens and their log-probs to the host.
@@ -338,5 +364,6 @@ func readSamples(ids, logProbs *device.Array) ([]int32, []float32, error) {
 func (f *DecodeBatch) collect(ids []int32, logProbs []float32, stride int) {
 	for _, row := range f.unfinished() {
 		f.Sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
+		f.listen(f.Sequences[row])
 	}
 }

@@ -3,6 +3,8 @@
 package generate
 
 import (
+	"sync/atomic"
+
 	"github.com/gomlx/compute/dtypes"
 
 	"vagen/policy/vlm/internal/device"
@@ -18,6 +20,7 @@ type Settings struct {
 	Leaves        int  // parts into which work is divided; 0 if it is not
 	Sharded       bool // weights are divided over the devices
 	SharePrefix   bool // tokens with which all contexts of new conversations begin are read once
+	DraftTokens   int  // that are guessed after the next one, at most
 	// Packed is the type in which decoding reads the decoder's matrices: BFloat16 or Int8; InvalidDType reads the
 	// weights.
 	Packed dtypes.DType
@@ -42,6 +45,17 @@ type Generator struct {
 	Narrow   map[*Weights]*net.Parts // results of generationWeights that have copies
 	Narrowed []*device.Array         // these and other copies, on several devices
 	packed   map[*Weights]*net.Parts // results of decodingWeights
+	heard    []int32                 // text of responses, for drafts
+
+	fed, passes atomic.Int64 // tokens that were decoded, and for how many rows there was a pass
+}
+
+// TokensPerPass is the mean number of tokens that a pass of decoding made for a row, 0 before the first.
+func (g *Generator) TokensPerPass() float64 {
+	if p := g.passes.Load(); p > 0 {
+		return float64(g.fed.Load()) / float64(p)
+	}
+	return 0
 }
 
 // New returns a generator without conversations.

@@ -61,8 +61,12 @@ func (n Programs) genWeights(a *net.Args, tied bool) genWeights {
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
 func (n Programs) sampleTokens(w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+	return s.Sample(n.logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders())
+}
+
+func (n Programs) logits(w model.HeadWeights, x *Node) *Node {
 	h := model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: true}
-	return s.Sample(h.Logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders())
+	return h.Logits(w, x)
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
@@ -179,7 +183,8 @@ func byRow(condition, x *Node) *Node {
 
 // Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
 // its position, the number of tokens of the response, the forced next token or −1, the
-// recent slot to write, which is the same for all rows, and 1 for unfinished rows, else 0.
+// recent slot to write, which is the same for all rows, unless they are several positions of each row of the cache, and
+// 1 for unfinished rows, else 0.
 const (
 	nowToken = iota
 	nowPosition
@@ -253,10 +258,17 @@ func (n Programs) stepInputs(in []*Node) *stepIn {
 func (p *stepIn) readCache(a *net.Args) {
 	p.cache = &cacheIn{net: p.net}
 	p.cache.readCache(a)
+	if p.rows() > p.lines() {
+		p.cache.at = p.column(nowSlot)
+		return
+	}
 	p.cache.at = Reshape(Slice(p.now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
 }
 
 func (p *stepIn) rows() int { return p.now.Shape().Dimensions[0] }
+
+// lines is the number of rows of the cache. If it is smaller than rows, these are several positions of each of them.
+func (p *stepIn) lines() int { return p.cache.prefix[0].Shape().Dimensions[0] }
 
 func (p *stepIn) column(k int) *Node {
 	return Reshape(Slice(p.now, AxisRange(), AxisRange(k, k+1)), p.rows())
@@ -272,6 +284,9 @@ func (p *stepIn) positions() *Node {
 func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
 	p.unpack(&kernels)
+	if p.rows() > p.lines() {
+		kernels.Like(p.lines())
+	}
 	pos, count, forced := p.positions(), p.column(nowCount), p.column(nowForced)
 	if index != nil {
 		pos, count = Add(pos, index), Add(count, index)
@@ -284,8 +299,29 @@ func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, 
 		x, after = l.Step(p.w.layers[i], x, cos, sin, p.cache.past(i), &kernels)
 		cache = append(cache, after...)
 	}
-	id, logProb = n.sampleTokens(p.w.head, x, s, p.seeds, ConvertDType(count, dtypes.Uint32), p.params, forced)
+	count = ConvertDType(count, dtypes.Uint32)
+	if p.rows() > p.lines() {
+		id, logProb = p.sampleEach(n.logits(p.w.head, x), s, count, forced)
+	} else {
+		id, logProb = n.sampleTokens(p.w.head, x, s, p.seeds, count, p.params, forced)
+	}
 	return id, logProb, cache, kernels
+}
+
+// sampleEach samples the rows of each position apart: XLA may order sums over the vocabulary by the number of rows.
+func (p *stepIn) sampleEach(logits *Node, s model.Sampler, count, forced *Node) (id, logProb *Node) {
+	lines, each := p.lines(), p.rows()/p.lines()
+	of := func(x *Node, i int) *Node {
+		d := slices.Clone(x.Shape().Dimensions[1:])
+		x = Reshape(x, append([]int{lines, each}, d...)...)
+		return Reshape(Slice(x, AxisRange(), AxisRange(i, i+1)), append([]int{lines}, d...)...)
+	}
+	var ids, logProbs []*Node
+	for i := range each {
+		id, logProb := s.Sample(of(logits, i), of(p.seeds, i), of(count, i), p.params, of(forced, i), p.net.Cfg.Placeholders())
+		ids, logProbs = append(ids, Reshape(id, lines, 1)), append(logProbs, Reshape(logProb, lines, 1))
+	}
+	return Reshape(Concatenate(ids, 1), p.rows()), Reshape(Concatenate(logProbs, 1), p.rows())
 }
 
 // live [rows] bool marks unfinished rows.

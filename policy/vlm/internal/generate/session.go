@@ -32,9 +32,10 @@ type Session struct {
 
 // RowState is the state of one conversation in a session.
 type RowState struct {
-	next    int32 // position of the next token
-	Pending int32 // last sampled token, not yet in the cache; −1 for none
-	Length  int   // tokens so far, including pending
+	next    int32   // position of the next token
+	Pending int32   // last sampled token, not yet in the cache; −1 for none
+	Length  int     // tokens so far, including pending
+	text    []int32 // these tokens, if there are drafts
 }
 
 // Free frees the arrays. s may be nil.

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -36,6 +37,10 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Ca
 // (a scalar int32) of the segment recent before attention. Step returns the
 // block's output and the updated segment; if recent is donated, XLA updates it in
 // place. pure is as in Write.
+//
+// If at has the rank 1, x has as many positions of each row of the cache, one behind the other: at [positions] are
+// their slots, none if out of range, and recent.Allow [positions, length] what each of them may attend to. All are
+// written before attention.
 func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
@@ -43,11 +48,42 @@ func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, rece
 	l := &Layout{Groups: n, Length: 1}
 	q, k0, v0, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
-	k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
-	o := b.attendPast(b.groupHeads(l.split(q)), 1, []CacheSegment{past, {K: k, V: v, Allow: recent.Allow}}, nil)
+	now := recent
+	if at.Rank() == 0 {
+		k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
+		now.K, now.V = k, v
+	} else {
+		k, v = writeEach(recent.K, l.split(k0), at), writeEach(recent.V, l.split(v0), at)
+		now.K, now.V = forEach(k, n), forEach(v, n)
+		past = CacheSegment{K: forEach(past.K, n), V: forEach(past.V, n), Allow: forEach(past.Allow, n)}
+	}
+	o := b.attendPast(b.groupHeads(l.split(q)), 1, []CacheSegment{past, now}, nil)
 	attn := Reshape(l.join(b.ungroupHeads(o)), n, b.Heads*b.HeadDim)
 	y, _, _ = b.finish(w, x, gated(attn, gate))
 	return y, k, v
+}
+
+// forEach repeats the rows of a part of the cache for each of n positions.
+func forEach(x *Node, n int) *Node {
+	d := slices.Clone(x.Shape().Dimensions)
+	to := slices.Insert(slices.Clone(d), 1, n/d[0])
+	x = BroadcastToDims(Reshape(x, slices.Insert(slices.Clone(d), 1, 1)...), to...)
+	return Reshape(x, append([]int{n}, d[1:]...)...)
+}
+
+// writeEach is Write of single entries of positions [n, heads, 1, d] of the rows of c to slots at [n] of their own.
+func writeEach(c, x, at *Node) *Node {
+	x = cast(x, c.DType())
+	rows, each := dim(c, 0), dim(x, 0)/dim(c, 0)
+	slot := Iota(c.Graph(), shape(dtypes.Int32, c.Shape().Dimensions...), 2)
+	x, at = Reshape(x, rows, each, dim(x, 1), 1, dim(x, 3)), Reshape(at, rows, each)
+	for i := range each {
+		to := Reshape(Slice(at, AxisRange(), AxisRange(i, i+1)), rows, 1, 1, 1)
+		entry := Reshape(Slice(x, AxisRange(), AxisRange(i, i+1)), rows, dim(x, 2), 1, dim(x, 4))
+		here := Equal(slot, BroadcastToShape(to, slot.Shape()))
+		c = Where(here, BroadcastToShape(entry, c.Shape()), c)
+	}
+	return c
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several

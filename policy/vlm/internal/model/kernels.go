@@ -44,6 +44,11 @@ func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOut
 		Out: []*Node{o.LogProb, o.Entropy}})
 }
 
+// Like makes products have the bits of so many rows, of which theirs are positions.
+func (s *StepKernels) Like(rows int) {
+	*s = append(*s, device.Kernel{Name: fused.Like, Config: []device.Setting{{Name: fused.RowBits, Value: int64(rows)}}})
+}
+
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {

@@ -44,13 +44,17 @@ type blockStep struct {
 	allow    [2][]bool
 	rows     int
 	packed   dtypes.DType // of matrices; InvalidDType does not pack them
+	at       []int32      // one slot, or those of positions
 }
 
+// stretches are the lengths of the past and the recent cache.
+var stretches = [2]int{11, 24}
+
 func newBlockStep(b *Block, rows int) *blockStep {
-	const past, recent = 11, 24
+	past, recent := stretches[0], stretches[1]
 	r := newSource(uint64(rows))
-	s := &blockStep{block: b, rows: rows}
-	for i, length := range []int{past, recent} {
+	s := &blockStep{block: b, rows: rows, at: []int32{7}}
+	for i, length := range stretches {
 		s.allow[i] = make([]bool, rows*length)
 		for k := range s.allow[i] {
 			s.allow[i][k] = r.IntN(3) > 0 && k >= length // the first row sees nothing
@@ -89,12 +93,15 @@ func (s *blockStep) run(t *testing.T, d *device.Device, p *device.Program, times
 	for _, o := range s.operands {
 		in = append(in, o.put(t, d))
 	}
-	for _, allow := range s.allow {
-		a, err := device.Put(d, allow, s.rows, len(allow)/s.rows)
+	for i, allow := range s.allow {
+		a, err := device.Put(d, allow, len(allow)/stretches[i], stretches[i])
 		require.NoError(t, err)
 		in = append(in, a)
 	}
-	at, err := device.Scalar(d, int32(7))
+	at, err := device.Scalar(d, s.at[0])
+	if len(s.at) > 1 {
+		at, err = device.Put(d, s.at)
+	}
 	require.NoError(t, err)
 	in = append(in, at)
 	for range times {
@@ -121,7 +128,10 @@ func (s *blockStep) kernel(t *testing.T, d *device.Device) *device.Program {
 }
 
 func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
-	s := newBlockStep(b, rows)
+	checkKernel(t, d, newBlockStep(b, rows), rows)
+}
+
+func checkKernel(t *testing.T, d *device.Device, s *blockStep, rows int) {
 	graph := d.Program("graph", func(n []*Node) []*Node {
 		out, _ := s.build(t, n)
 		return out
@@ -188,6 +198,60 @@ func TestDeltaKernelsDoWhatTheGraphDoes(t *testing.T) {
 				require.Equal(t, narrow(state.f[i*size:(i+1)*size]), got[1][i*size:(i+1)*size])
 			}
 		}
+	}
+}
+
+// Several positions of each row give what one token after the other gives, bit for bit, where the number of rows decides
+// on the order of sums, and where heads that share a key head are attended together or apart. A position without a slot
+// writes nothing. The graph agrees.
+func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
+	t.Parallel()
+	d := devicetest.Kernels(t)
+	b := &Block{Hidden: 96, Heads: 6, KVHeads: 2, HeadDim: 20, FF: 91, Eps: 1e-5, QKVBias: true, Causal: true,
+		Compute: dtypes.Float32}
+	const tokens, each = 3, 4 // the last position has no slot
+	for _, rows := range []int{1, 2, 4} {
+		one, all, inputs := newBlockStep(b, rows), newBlockStep(b, rows), newBlockStep(b, rows*each)
+		n := len(one.operands) - 7
+		copy(all.operands[n:n+3], inputs.operands[n:]) // x, cos, sin of all positions
+		for row := range rows {
+			clear(one.allow[1][row*stretches[1]+7:][:tokens])
+		}
+		all.at, all.allow[1] = nil, nil
+		for i := range rows * each {
+			all.at = append(all.at, []int32{7, 8, 9, -1}[i%each])
+			allow := slices.Clone(one.allow[1][i/each*stretches[1]:][:stretches[1]])
+			for slot := 7; slot <= 7+i%each && slot < 7+tokens; slot++ {
+				allow[slot] = true
+			}
+			all.allow[1] = append(all.allow[1], allow...)
+		}
+		got := all.run(t, d, all.kernel(t, d), 1)[0]
+		for i := range tokens {
+			for row := range rows {
+				for k := range 3 {
+					o := inputs.operands[n+k]
+					w := len(o.f) / (rows * each)
+					copy(one.operands[n+k].f[row*w:(row+1)*w], o.f[(row*each+i)*w:])
+				}
+				one.allow[1][row*stretches[1]+7+i] = true
+			}
+			one.at = []int32{int32(7 + i)}
+			out := one.run(t, d, one.kernel(t, d), 1)[0]
+			for row := range rows {
+				want := out[0][row*b.Hidden : (row+1)*b.Hidden]
+				require.Equal(t, want, got[0][(row*each+i)*b.Hidden:][:b.Hidden], "%d rows, token %d", rows, i)
+			}
+			for k := range 2 {
+				for j, x := range out[1+k] {
+					one.operands[n+5+k].f[j] = float64(x)
+				}
+			}
+		}
+		for k := range 2 {
+			require.Equal(t, narrow(one.operands[n+5+k].f), got[1+k], "%d rows: the cache", rows)
+		}
+		checkKernel(t, d, all, 0)
 	}
 }
 

@@ -83,7 +83,7 @@ type Past struct {
 	Recent []*Node // of entries in slots only
 
 	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
-	At                 *Node // scalar int32: the recent slot that Step writes
+	At                 *Node // the recent slot that Step writes, a scalar int32, or the slots of positions: see Block.Step
 	Live               *Node // [rows] bool: rows in which Step changes states; nil is all
 	Pure               bool  // only operations of GoMLX's pure-Go backend may be used
 }

@@ -49,6 +49,7 @@ type Options struct {
 	HeadTokens                          int
 	MaxRows, CacheTokens, TokensPerCall int
 	SharePrefix                         bool
+	DraftTokens                         int
 	World                               mpi.World // of ranks that train together; nil is this process alone
 	Seed                                uint64
 	CompileCache                        string
@@ -160,7 +161,7 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 		return err
 	}
 	s := generate.Settings{MaxRows: cmp.Or(o.MaxRows, 128), CacheTokens: o.CacheTokens, TokensPerCall: o.TokensPerCall,
-		SharePrefix: o.SharePrefix, Leaves: parts,
+		SharePrefix: o.SharePrefix, DraftTokens: o.DraftTokens, Leaves: parts,
 		Sharded: m.Sets.Sharded}
 	var w []*generate.Weights
 	for _, r := range m.Sets.Actor.Replicas {
