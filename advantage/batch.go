@@ -88,6 +88,9 @@ func (b *Batch) Reset() {
 // empty. It does not check the numbers; every estimator checks those it
 // reads.
 func (b *Batch) Check() error {
+	if b == nil {
+		return fmt.Errorf("batch: %w", ErrNil)
+	}
 	if err := checkOffsets(b.Offsets, len(b.Rewards)); err != nil {
 		return err
 	}

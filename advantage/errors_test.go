@@ -57,6 +57,9 @@ func TestNilBatchesAndResultsAreErrors(t *testing.T) {
 	}
 	refuse(t, "append to no batch", (*Batch)(nil).Append(new(mask.Sequence), mask.Options{}, Row{}), ErrNil,
 		"batch: is nil")
+	if err := (*Batch)(nil).Check(); !errors.Is(err, ErrNil) {
+		t.Errorf("check of no batch: %v", err)
+	}
 }
 
 func TestWrongLengthsAreRefused(t *testing.T) {

@@ -93,6 +93,9 @@ func (o *Objective) hasValue(s *Scores) bool {
 
 // checkColumns checks the columns that package loss does not.
 func (o *Objective) checkColumns(b *Batch, s *Scores) error {
+	if b == nil || s == nil {
+		return fmt.Errorf("batch or scores: nil: %w", loss.ErrMissing)
+	}
 	actor, rl, critic := o.hasPolicy(s), o.hasPolicy(s) && !o.Imitate, o.hasValue(s)
 	if rl && o.EntropyCoef != 0 && s.Entropy == nil {
 		return fmt.Errorf("entropies: %w", loss.ErrMissing)

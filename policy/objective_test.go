@@ -226,6 +226,11 @@ func TestEvalRefusesColumnsOfOtherLengths(t *testing.T) {
 		require.ErrorIs(t, err, loss.ErrLength, name)
 		require.ErrorContains(t, err, name)
 	}
+	b, s := scoredRows()
+	_, err := (&policy.Objective{}).Eval(nil, s)
+	require.ErrorIs(t, err, loss.ErrMissing)
+	_, err = (&policy.Objective{}).Eval(b, nil)
+	require.ErrorIs(t, err, loss.ErrMissing)
 }
 
 func TestCheckNamesTheBadSetting(t *testing.T) {

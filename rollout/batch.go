@@ -21,7 +21,7 @@ type Batch struct {
 	Loss, Value []bool    // tokens that train the policy, the critic
 	Response    []bool    // tokens that the policy wrote
 	Forced      []bool    // of these, the ones that it did not choose
-	LogProbs    []float32 // at sampling, 0 for other tokens
+	LogProbs    []float32 // at sampling, 0 for other tokens and rows without
 }
 
 // NewBatch makes a batch of all rows with a response of the usable trajectories. Group,
@@ -32,7 +32,10 @@ type Batch struct {
 // Without a usable trajectory the batch is empty.
 func NewBatch(ts []*Trajectory, o mask.Options, how reward.Placement) (*Batch, error) {
 	b := &Batch{Rows: policy.Rows{Offsets: []int{0}}}
-	for _, t := range ts {
+	for i, t := range ts {
+		if t == nil {
+			return nil, fmt.Errorf("rollout: trajectory %d is nil", i)
+		}
 		if !t.End.Usable() {
 			continue
 		}
@@ -52,6 +55,13 @@ func NewBatch(ts []*Trajectory, o mask.Options, how reward.Placement) (*Batch, e
 // add appends row r of a trajectory that is about to become the last of Used.
 func (b *Batch) add(t *Trajectory, r int, o mask.Options, how reward.Placement) error {
 	row := &t.Rows[r]
+	logProbs := row.LogProbs
+	if logProbs == nil {
+		logProbs = make([]float32, row.Len())
+	}
+	if len(logProbs) != row.Len() {
+		return fmt.Errorf("row %d has %d log-probs for %d tokens", r, len(logProbs), row.Len())
+	}
 	rewards, err := t.Rewards(nil, r, how)
 	if err != nil {
 		return err
@@ -66,6 +76,6 @@ func (b *Batch) add(t *Trajectory, r int, o mask.Options, how reward.Placement) 
 	b.Of = append(b.Of, len(b.Used))
 	b.Loss, b.Value = row.Loss(b.Loss, o), row.Value(b.Value, o)
 	b.Response, b.Forced = row.Response(b.Response), row.Span(b.Forced, mask.Forced)
-	b.LogProbs = append(b.LogProbs, row.LogProbs...)
+	b.LogProbs = append(b.LogProbs, logProbs...)
 	return nil
 }

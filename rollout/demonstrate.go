@@ -87,6 +87,9 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 // wrote which token. An engine.Codec is an encoder in plain Go, a vlm.Model one with the model.
 // LogProbs are 0. Messages that are Unlearned are context.
 func EncodeRow(encode policy.Encoder, msgs []policy.Message) (Row, error) {
+	if encode == nil {
+		return Row{}, errors.New("rollout: the encoder of a row is nil")
+	}
 	pieces, images, err := encode.Encode(msgs)
 	if err != nil {
 		return Row{}, err

@@ -10,6 +10,7 @@ import (
 	"vagen/env"
 	"vagen/mask"
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 )
 
@@ -84,6 +85,18 @@ func TestDemonstrationsNeedEnvironmentsAndAScript(t *testing.T) {
 		_, err := run()
 		require.ErrorContains(t, err, "envs or say is nil", name)
 	}
+	_, err := rollout.EncodeRow(nil, nil)
+	require.EqualError(t, err, "rollout: the encoder of a row is nil")
+	_, err = rollout.NewBatch([]*rollout.Trajectory{nil}, mask.Options{}, reward.PerTurn)
+	require.EqualError(t, err, "rollout: trajectory 0 is nil")
+	played := &rollout.Trajectory{End: rollout.EndDone, Rows: make([]rollout.Row, 1), Turns: make([]rollout.Turn, 1)}
+	require.NoError(t, played.Rows[0].AppendResponse(7, 8))
+	b, err := rollout.NewBatch([]*rollout.Trajectory{played}, mask.Options{}, reward.PerTurn)
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 0}, b.LogProbs)
+	played.Rows[0].LogProbs = []float32{-1}
+	_, err = rollout.NewBatch([]*rollout.Trajectory{played}, mask.Options{}, reward.PerTurn)
+	require.ErrorContains(t, err, "row 0 has 1 log-probs for 2 tokens")
 	ts, err := rollout.Demonstrate(t.Context(), spell{}, r, nil, count)
 	require.NoError(t, err)
 	require.Empty(t, ts)

@@ -2,8 +2,10 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"vagen/rollout"
@@ -33,8 +35,21 @@ type Collected struct {
 // for Score and Step. The policy that played them is that before the step.
 func NewCollected(step int, episodes []*rollout.Trajectory) *Collected {
 	c := &Collected{Step: step, Policy: step - 1, Metrics: track.Metrics{}, Episodes: episodes}
-	c.describe()
+	if c.check() == nil {
+		c.describe()
+	}
 	return c
+}
+
+// check returns an error if the episodes, or one of them, are nil.
+func (c *Collected) check() error {
+	if c == nil {
+		return errors.New("train: the collected episodes are nil")
+	}
+	if i := slices.Index(c.Episodes, nil); i >= 0 {
+		return fmt.Errorf("train: the collected episode %d is nil", i)
+	}
+	return nil
 }
 
 // describe adds the metrics of the episodes.

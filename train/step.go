@@ -33,8 +33,8 @@ func (t *Trainer) Score(ctx context.Context, c *Collected) ([]store.Scores, erro
 	if err := t.progress.checkWeights(); err != nil {
 		return nil, err
 	}
-	if c == nil {
-		return nil, errNilCollected
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	b, _, err := t.assess(ctx, c, true, track.Metrics{}, newClock())
 	if err != nil {
@@ -42,8 +42,6 @@ func (t *Trainer) Score(ctx context.Context, c *Collected) ([]store.Scores, erro
 	}
 	return b.scores(), nil
 }
-
-var errNilCollected = errors.New("train: the collected episodes are nil")
 
 // Step does the training step after the last finished one with its episodes, and returns its
 // metrics: it scores them, estimates advantages and updates the learner. State is then the state
@@ -61,10 +59,10 @@ func (t *Trainer) Step(ctx context.Context, c *Collected) (track.Metrics, error)
 	if err := p.checkWeights(); err != nil {
 		return nil, err
 	}
-	switch {
-	case c == nil:
-		return nil, errNilCollected
-	case c.Step != p.done+1:
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.Step != p.done+1 {
 		return nil, fmt.Errorf("train: step: the episodes are of step %d, must be of step %d", c.Step, p.done+1)
 	}
 	step := t.step

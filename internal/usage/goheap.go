@@ -20,6 +20,18 @@ func CollectAt(percent int) (restore func()) {
 // pictures, and garbage of the size of what is in use would be the larger part of a small run.
 const TrainGC = 50
 
+// WithGarbage returns the memory of objects of a total size with the garbage that is allocated before the collector
+// has finished: as much as its target percentage allows, at most the same again.
+func WithGarbage(size int64) int64 {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	percent := uint64(100)
+	if s[0].Value.Kind() == metrics.KindUint64 {
+		percent = min(percent, s[0].Value.Uint64())
+	}
+	return size + size*int64(percent)/100
+}
+
 // GoMemory returns the memory that the Go runtime uses now, and the amount to which it
 // can grow before the garbage collector finishes its next cycle, if nothing more is
 // retained.

@@ -26,8 +26,8 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 		value, least int
 	}{
 		{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0},
-		{"ReadTokens", w.ReadTokens, 0}, {"ReadImages", w.ReadImages, 0}, {"Snapshots", w.Snapshots, 0},
-		{"Compared.K", w.Compared.K, 0}, {"UpdateRows", w.UpdateRows, 0}, {"Hint", w.Hint, 0},
+		{"ReadTokens", w.ReadTokens, 0}, {"ReadImages", w.ReadImages, 0}, {"OpenTokens", w.OpenTokens, 0},
+		{"Snapshots", w.Snapshots, 0}, {"Compared.K", w.Compared.K, 0}, {"UpdateRows", w.UpdateRows, 0}, {"Hint", w.Hint, 0},
 	} {
 		if f.value < f.least {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)

@@ -13,6 +13,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -84,7 +85,7 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
 		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
-		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
+		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap-p.Training, 0.2, "recompute %s", r)
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
 		}
@@ -111,7 +112,7 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 			used += d.Peak() + 4*inside // temporary memory inside a program is not counted
 		}
 		used += p.Logits
-		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "%d devices: %v", n, p)
+		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap-p.Training, 0.2, "%d devices: %v", n, p)
 	}
 }
 
@@ -240,6 +241,48 @@ func TestFewerWantedTokensTakeFewerLogits(t *testing.T) {
 	some := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 256, Wanted: 16})
 	require.Equal(t, all.Logits/16, some.Logits)
 	require.Equal(t, all.Activations, some.Activations)
+}
+
+// TestPlannedPromptsAttendToTheCache: but for those that open a conversation, which have nothing before them.
+func TestPlannedPromptsAttendToTheCache(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	caches := func(open, read int) int64 {
+		return planOf(t, m, Workload{Generate: true, Rows: 8, Tokens: 1000, OpenTokens: open, ReadTokens: read}).Caches
+	}
+	require.Equal(t, caches(1, 100), caches(100, 100))
+	require.Greater(t, caches(100, 200), caches(200, 100))
+	require.Greater(t, caches(900, 1), caches(100, 1))
+}
+
+// TestScoresOfTheKernelHaveNoLogits, which a loss that compares tokens needs.
+func TestScoresOfTheKernelHaveNoLogits(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	w := Workload{Score: true, Rows: 8, Tokens: 64}
+	scored := planOf(t, m, w).Logits
+	w.Compared = loss.Choice{By: loss.ByTeacher, K: 4}
+	compared := planOf(t, m, w).Logits
+	require.Positive(t, compared)
+	if m.dev.PureGo() || m.dev.Accelerator() || !fused.Registered() {
+		require.Equal(t, compared, scored)
+	} else {
+		require.Zero(t, scored)
+	}
+}
+
+// TestTheStartOfTheCompilerIsInTheProcessOnceItHasCompiled: of the peak of training it is a part all the same.
+func TestTheStartOfTheCompilerIsInTheProcessOnceItHasCompiled(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	w := Workload{Train: true, Rows: 1, Tokens: 8}
+	require.False(t, m.dev.Compiled())
+	before := planOf(t, m, w).Training
+	_, err := m.Generate(t.Context(), []policy.Prompt{{Messages: vlmtest.Say("left")}}, policy.Sampling{MaxTokens: 1})
+	require.NoError(t, err)
+	require.True(t, m.dev.Compiled())
+	started := int64(65_000_000)
+	if m.dev.PureGo() || m.dev.Accelerator() {
+		started = 0
+	}
+	require.Equal(t, before+started, planOf(t, m, w).Training)
 }
 
 func TestPlansRefuseWhatIsNoWork(t *testing.T) {

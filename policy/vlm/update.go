@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"errors"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
@@ -13,6 +14,9 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, ErrClosed
+	}
+	if rows == nil {
+		return nil, errors.New("vlm: score: the rows are nil")
 	}
 	return m.sets.Score(ctx, learn.ScoreCall{Rows: rows, Want: want, What: what, Temperature: temperature})
 }
@@ -42,6 +46,9 @@ func (m *Model) learn(ctx context.Context, c *learn.Call) (policy.Stats, error) 
 	defer m.mu.Unlock()
 	if m.closed {
 		return policy.Stats{}, ErrClosed
+	}
+	if c.Accumulate && c.Batch == nil {
+		return policy.Stats{}, errors.New("vlm: update: the batch is nil")
 	}
 	return m.sets.Learn(ctx, c)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"vagen/policy/vlm"
@@ -15,6 +16,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/proof"
 	"vagen/train/run"
 	"vagen/train/rundir"
 	"vagen/train/track"
@@ -39,6 +41,7 @@ func openRecord(path string, overrides []string, log *slog.Logger) (*record, err
 			log.Warn("keys of the run's configuration do not exist any more", "in", path, "key", key)
 		}
 	}
+	r.warnOfOtherPrograms(log)
 	c := was
 	for _, o := range overrides {
 		if err := c.Override(o); err != nil {
@@ -53,6 +56,24 @@ func openRecord(path string, overrides []string, log *slog.Logger) (*record, err
 	}
 	r.config = c.OneNode()
 	return r, c.CheckSecrets()
+}
+
+// warnOfOtherPrograms logs in what the program that trained the run differs from this one, if the run has a proof.
+func (r *record) warnOfOtherPrograms(log *slog.Logger) {
+	chain, err := proof.Read(string(r.dir))
+	if err != nil || log == nil {
+		return
+	}
+	for _, l := range slices.Backward(chain.Lines) {
+		if l.Facts == nil {
+			continue
+		}
+		for _, d := range l.Facts.CodeDifferences(proof.NewFacts(nil, 0, "")) {
+			log.Warn("the run was trained by another program: differences can come from it, and what only one of the two "+
+				"computes is not comparable", "difference", d.String())
+		}
+		return
+	}
 }
 
 // recordedStep is what a run recorded of a step.

@@ -45,8 +45,12 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 		require.NoError(t, err)
 		r, err := proof.Open(dir, nil)
 		require.NoError(t, err)
+		facts := proof.NewFacts([]byte(text), c.Run.Seed, "")
+		if text == removed {
+			facts.Build.Version = "v0.0.1"
+		}
 		require.NoError(t, r.Begin(proof.Line{
-			Kind: proof.KindStart, Facts: proof.NewFacts([]byte(text), c.Run.Seed, ""),
+			Kind: proof.KindStart, Facts: facts,
 			Files: map[string]string{rundir.ConfigName: sum.SHA256},
 		}, 0))
 		require.NoError(t, r.Close())
@@ -104,6 +108,9 @@ func TestRunsOfOtherReleasesAreReadAlike(t *testing.T) {
 				says := read(t, folder(t, text))
 				if about == "removed" {
 					require.Contains(t, says, key, about)
+					if reader == "replay" || reader == "credit" {
+						require.Contains(t, says, "version of vagen: v0.0.1")
+					}
 				} else {
 					require.NotContains(t, says, "no such key", about)
 				}

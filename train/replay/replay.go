@@ -27,7 +27,8 @@ type Result struct {
 	Tokens     int
 	// First is the first difference between the episodes; nil means none.
 	First *rollout.Difference
-	// Metrics that differ, as "name: was → is". Those of time and machine are not compared.
+	// Metrics that differ, as "name: was → is", also those that only the record has, or only the replay. Those of time
+	// and machine are not compared.
 	Metrics []string
 	// Closeness is how much the numbers differ.
 	Closeness proof.Closeness
@@ -49,9 +50,7 @@ func Step(ctx context.Context, path string, overrides []string, step int, envs *
 		return nil, err
 	}
 	if envs == nil {
-		if envs, err = environments.Open(&r.config, log); err == nil {
-			defer envs.Close()
-		} else {
+		if envs, err = environments.Open(&r.config, log); err != nil {
 			return nil, err
 		}
 		defer envs.Close()
@@ -174,7 +173,13 @@ func differing(was, is track.Metrics) []string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
-		if !track.MachineMetric(name) && (ok1 != ok2 || x != y && !(!floats.Finite(x) && !floats.Finite(y))) {
+		switch {
+		case track.MachineMetric(name):
+		case !ok1:
+			out = append(out, fmt.Sprintf("%s: not recorded → %v", name, y))
+		case !ok2:
+			out = append(out, fmt.Sprintf("%s: %v → not computed", name, x))
+		case x != y && !(!floats.Finite(x) && !floats.Finite(y)):
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}

@@ -98,11 +98,11 @@ func workload(c *config.Config, begin, later vlm.Size, context int) vlm.Workload
 	}
 	readTokens, readImages := 0, 0
 	if c.Trainer.Harness == "concat" && !c.Run.Partial { // others read conversations again
-		readTokens = min(max(begin.Tokens, later.Tokens+c.PerTurn()), tokens)
+		readTokens = min(later.Tokens+1, tokens) // with the response's last token; the others are in the cache
 		readImages = min(max(begin.Images, later.Images), images)
 	}
 	return vlm.Workload{
-		ReadTokens: readTokens, ReadImages: readImages,
+		ReadTokens: readTokens, ReadImages: readImages, OpenTokens: min(begin.Tokens, tokens),
 		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
 		Tokens: tokens, Wanted: min((more+1)*response, tokens), Images: images, Patches: begin.Patches, Snapshots: snapshots(c),
 	}

@@ -39,8 +39,9 @@ func TestThePlanHasTheLengthsThatARunAllows(t *testing.T) {
 		require.Equal(t, []int{c.tokens, c.wanted, c.images}, []int{w.Tokens, w.Wanted, w.Images}, name)
 		read := []int{0, 0} // all
 		if cfg.Trainer.Harness == "concat" {
-			read = []int{100, 1}
+			read = []int{21, 1} // an observation, and the last token of the response before it
 		}
 		require.Equal(t, read, []int{w.ReadTokens, w.ReadImages}, name)
+		require.Equal(t, 100, w.OpenTokens, name)
 	}
 }

@@ -106,6 +106,13 @@ func (p *Program) Executables() int {
 	return len(p.compiled)
 }
 
+// Compiled reports whether any program has been compiled.
+func (d *library) Compiled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.programs, func(p *Program) bool { return len(p.compiled) > 0 })
+}
+
 // UsesKernels reports whether all executables of the program call kernels.
 func (p *Program) UsesKernels() bool {
 	p.dev.mu.Lock()

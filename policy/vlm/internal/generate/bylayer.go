@@ -22,6 +22,9 @@ func (n Programs) byLayer() bool { return len(n.states()) > 0 }
 // of a small model would take a tenth longer.
 func (n Programs) appendsByLayer() bool { return n.byLayer() || !n.Dev.Accelerator() }
 
+// AppendsInPlace reports whether the cache has no second copy while contexts are read.
+func AppendsInPlace(n *net.Net) bool { return Programs{Net: n}.appendsByLayer() && !n.Dev.PureGo() }
+
 // only returns the programs of a model with one of the layers.
 func (n Programs) only(i int) Programs {
 	one, k := *n.Net, *n.Kernels

@@ -102,6 +102,7 @@ func (s *Session) growPrefix(length int) error {
 		}
 		device.FreeAll(s.prefix...)
 		s.prefix = out
+		device.Trim() // nothing else has arrays of the former length
 		allow := make([]bool, len(s.Rows)*slots)
 		for row := range s.Rows {
 			copy(allow[row*slots:], s.allow[row*s.Slots:(row+1)*s.Slots])

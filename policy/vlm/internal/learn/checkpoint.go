@@ -31,7 +31,7 @@ func (s *Sets) Copy(ctx context.Context) (*Sets, error) {
 
 // Save writes a checkpoint: see vlm.Model.Save.
 func (s *Sets) Save(ctx context.Context, dir string) error {
-	switch entries, err := os.ReadDir(dir); {
+	switch entries, err := os.ReadDir(filepath.Clean(dir)); { // "" is the working directory, as in what is written
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("vlm: save: %w", err)
 	case len(entries) > 0:

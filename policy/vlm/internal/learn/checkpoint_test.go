@@ -195,6 +195,8 @@ func TestSaveRefusesAFolderInUse(t *testing.T) {
 	before := Files(t, dir)
 	Train(t, m.Sets, m.Text, 1)
 	require.ErrorIs(t, m.Save(t.Context(), dir), fs.ErrExist)
+	t.Chdir(dir)
+	require.ErrorIs(t, m.Save(t.Context(), ""), fs.ErrExist)
 	require.Equal(t, before, Files(t, dir))
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))

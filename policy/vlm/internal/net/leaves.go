@@ -18,20 +18,20 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 	if err != nil || len(order) == 0 {
 		return nil, err
 	}
-	shelves := k.arrange(order, size)
+	sets := k.arrange(order, size)
 	bins := 0
-	for _, s := range shelves {
+	for _, s := range sets {
 		bins += len(s.bins)
 	}
 	if bins < min(k.LeafCount, len(order)) { // a row for each device is faster than full bins
 		single := *k
 		single.noPacking = true
-		shelves = single.arrange(order, size)
+		sets = single.arrange(order, size)
 	}
 	out := make([][]*Pack, k.LeafCount)
 	load := make([]int, k.LeafCount)
 	most := 0 // scored tokens of a pack
-	for _, s := range shelves {
+	for _, s := range sets {
 		parts := make([][][]int, k.LeafCount)
 		for _, bin := range s.bins {
 			leaf := LeastLoaded(load)

@@ -54,10 +54,10 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 		return nil, err
 	}
 	var out []*Pack
-	shelves := k.arrange(order, size)
-	for _, s := range shelves {
+	sets := k.arrange(order, size)
+	for _, s := range sets {
 		n := k.PerPack(s.length)
-		alone := len(shelves) == 1 && len(s.bins) <= n
+		alone := len(sets) == 1 && len(s.bins) <= n
 		for from := 0; from < len(s.bins); from += n {
 			bins := s.bins[from:min(from+n, len(s.bins))]
 			p, err := k.fill(rows, want, bins, k.PackSize(len(bins), n, s.length, alone), s.length)
@@ -182,13 +182,13 @@ func (k *Packer) arrange(order []int, size func(int) int) []*binSet {
 }
 
 // work estimates the layers' work for binSets in packs.
-func (k *Packer) work(shelves ...*binSet) float64 {
+func (k *Packer) work(sets ...*binSet) float64 {
 	var sum float64
-	for _, s := range shelves {
+	for _, s := range sets {
 		n := k.PerPack(s.length)
 		bins := len(s.bins) / n * n
 		if rest := len(s.bins) - bins; rest > 0 {
-			bins += k.PackSize(rest, n, s.length, len(shelves) == 1 && bins == 0)
+			bins += k.PackSize(rest, n, s.length, len(sets) == 1 && bins == 0)
 		}
 		sum += float64(bins*s.length) * k.Cfg.Work(s.length)
 	}

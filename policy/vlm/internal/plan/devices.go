@@ -3,6 +3,9 @@ package plan
 import (
 	"math/bits"
 
+	"github.com/gomlx/compute/dtypes"
+
+	"vagen/policy/vlm/internal/fused"
 	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/net"
 )
@@ -84,13 +87,19 @@ func (s *Setup) largestGroup() (most int64) {
 	return most
 }
 
-// pictureBytes is the Go memory for the images of two rounds and for those of a micro-batch,
-// with as much garbage.
+// pictureBytes is the Go memory for the images of two rounds and for those of a micro-batch.
 func (s *Setup) pictureBytes(w Workload, at microBatchPlan) int64 {
 	if s.Net.Vision == nil || w.Images == 0 {
 		return 0
 	}
 	one := int64(w.Patches) * int64(s.Net.Cfg.Vision.PatchDim())
 	kept := min(2*int64(w.Rows*w.Images)*one, generate.LearnedPictures)
-	return 2 * (kept + int64(at.images)*one)
+	return kept + int64(at.images)*one
+}
+
+// scoresByKernel reports whether log-probs are computed without the logits in memory: on XLA's CPU in float32, but
+// for those of several tokens at each position.
+func (s *Setup) scoresByKernel(w Workload, at microBatchPlan) bool {
+	return fused.Registered() && !s.Net.Dev.PureGo() && !s.Net.Dev.Accelerator() && s.Net.Compute == dtypes.Float32 &&
+		at.chunk >= fused.ScoreRows && w.Compared.By == ""
 }

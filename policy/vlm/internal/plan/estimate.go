@@ -8,7 +8,6 @@ import (
 
 	"vagen/internal/usage"
 	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
 )
@@ -27,8 +26,9 @@ type Workload struct {
 	Wanted  int // tokens per row with a loss or a score; 0 is all of them
 
 	// ReadTokens and ReadImages are what a prompt adds to a conversation at most, per row.
-	// ReadTokens 0 means that whole rows are read at once.
-	ReadTokens, ReadImages int
+	// ReadTokens 0 means that whole rows are read at once. OpenTokens are those of a prompt that opens a conversation
+	// and has nothing before it; 0 is ReadTokens.
+	ReadTokens, ReadImages, OpenTokens int
 
 	// Snapshots is the number of copies of the policy (SnapshotPolicy) that generate Rows
 	// conversations each during all other work.
@@ -52,13 +52,15 @@ type Memory struct {
 	Gradients   int64
 	Activations int64 // of one micro-batch: those kept for the backward pass, and those inside one block
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	// Caches are those of conversations, with the copies that exist while a
-	// cache grows or rows move to another batch, and the copies of weights in a narrower
-	// type.
+	// Training is what a training step adds to Program: its compiler's memory, and the gaps between its arrays in the C
+	// library's heap; 0 on accelerators.
+	Training int64
+	// Caches are those of conversations, with the copies that exist while a cache grows or rows move to another batch,
+	// or what reading a prompt takes, and the copies of weights in a narrower type.
 	Caches int64
 	// Snapshots are the trained weights of copies of the policy, and their Caches.
 	Snapshots int64
-	Program   int64 // code, compiler, executables, gaps between buffers; 0 on accelerators
+	Program   int64 // code, compiler, executables; 0 on accelerators
 	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
 	// 0 on accelerators.
 	Heap     int64
@@ -81,16 +83,17 @@ func (p Memory) Peak() int64 {
 		compared = 0
 	}
 	return p.Weights + p.Snapshots + p.Moments + p.Program + p.Heap + compared +
-		max(p.Caches, p.Gradients+p.Activations+p.Logits)
+		max(p.Caches, p.Gradients+p.Activations+p.Logits+p.Training)
 }
 
 // String returns the peak and its parts in megabytes.
 func (p Memory) String() string {
 	return fmt.Sprintf("%s at the peak: weights %s, snapshots %s, moments %s, program %s, heap %s, "+
-		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
+		"compared log-probs %s, and the larger of caches %s and gradients %s with activations %s, logits %s "+
+		"and %s for training",
 		Megabytes(p.Peak()), Megabytes(p.Weights), Megabytes(p.Snapshots), Megabytes(p.Moments), Megabytes(p.Program),
 		Megabytes(p.Heap), Megabytes(p.Compared), Megabytes(p.Caches), Megabytes(p.Gradients), Megabytes(p.Activations),
-		Megabytes(p.Logits))
+		Megabytes(p.Logits), Megabytes(p.Training))
 }
 
 var _ slog.LogValuer = Memory{}
@@ -100,7 +103,8 @@ func (p Memory) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, Megabytes(n)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("snapshots", p.Snapshots),
 		mb("moments", p.Moments), mb("gradients", p.Gradients), mb("activations", p.Activations), mb("logits", p.Logits),
-		mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap), mb("compared", p.Compared))
+		mb("training", p.Training), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap),
+		mb("compared", p.Compared))
 }
 
 func Megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }
@@ -137,6 +141,7 @@ type Set struct {
 // two cores and are added to the process's present use.
 const (
 	compilerForward  = 104_000_000
+	compilerStart    = 65_000_000 // of these, what the first compilation takes
 	compilerTraining = 130_000_000
 	compilerDelta    = 120_000_000 // more for training delta nets, whose programs have many operations
 	pureGoRuntime    = 8_000_000
@@ -153,7 +158,7 @@ func (s *Setup) Memory(w Workload) Memory {
 	part := s.plannedPart(w)
 	layout := s.planLayout(part)
 	if w.Train {
-		p.Heap += max(2*s.Pictures, s.pictureBytes(w, layout)) // half of it garbage
+		p.Heap += usage.WithGarbage(max(s.Pictures, s.pictureBytes(w, layout)))
 	}
 	p.Compared, p.apart = s.comparedBytes(w), s.Net.Dev.Accelerator()
 	for _, set := range s.Sets {
@@ -172,7 +177,9 @@ func (s *Setup) Memory(w Workload) Memory {
 		}
 	case w.Score:
 		p.Activations = layout.forwardBytes(s.Net)
-		p.Logits = 4 * layout.logitBytes(s.Net.Spec)
+		if !s.scoresByKernel(w, layout) {
+			p.Logits = 4 * layout.logitBytes(s.Net.Spec)
+		}
 	}
 	if w.Hint > 0 {
 		s.planHinted(&p, w)
@@ -187,13 +194,18 @@ func (s *Setup) Memory(w Workload) Memory {
 		p.Program, p.Heap = 0, 0
 	case s.Net.Dev.PureGo():
 		p.Program += pureGoRuntime
-	case w.Train:
-		p.Program += compilerTraining + s.plannedGaps(p.Activations)
-		if s.Net.Cfg.Text.Linear != nil {
-			p.Program += compilerDelta
-		}
 	default:
-		p.Program += compilerForward
+		forward := int64(compilerForward)
+		if s.Net.Dev.Compiled() {
+			forward -= compilerStart
+		}
+		p.Program += forward
+		if w.Train {
+			p.Training = compilerTraining - forward + s.plannedGaps(p.Activations)
+		}
+		if w.Train && s.Net.Cfg.Text.Linear != nil {
+			p.Training += compilerDelta
+		}
 	}
 	return p
 }
@@ -335,46 +347,4 @@ func InsideLayer(layers []model.Layer, tokens, groups, length int) (most int64) 
 
 func (l microBatchPlan) bytesOf(n *net.Net, floats int64) int64 {
 	return floats * int64(n.Compute.Size())
-}
-
-// cacheBytes is the size of the caches of conversations, and of the activations for
-// reading a prompt.
-func (s *Setup) cacheBytes(w Workload) int64 {
-	rows := generate.RowBucket(min(w.Rows, s.MaxRows))
-	read, images := w.ReadTokens, w.ReadImages
-	if read == 0 || read > w.Tokens {
-		read, images = w.Tokens, w.Images
-	}
-	// Each of the tokens that are read attends to a row's whole length.
-	inside := InsideLayer(s.Net.Layers, rows*read, rows*((w.Tokens+read-1)/read), read)
-	l := microBatchPlan{images: min(rows, w.Rows) * images, patches: w.Patches}
-	return s.AllCaches(w) + l.bytesOf(s.Net, inside) + 4*int64(rows)*int64(s.Net.Cfg.Text.Vocab) + l.visionBytes(s.Net)
-}
-
-// AllCaches is the size of the caches of conversations: those of all batches, those of
-// the largest batch again while its cache grows, and the copies of rows that continue in
-// another batch. These are at most half a batch if there is one batch, a whole batch if
-// there are several.
-func (s *Setup) AllCaches(w Workload) int64 {
-	of := func(rows int) int64 { return s.batchCache(w, rows) }
-	sum := s.keptCaches(w)
-	most := generate.RowBucket(min(w.Rows, s.MaxRows))
-	if w.Rows > s.MaxRows {
-		return sum + 2*of(most)
-	}
-	return sum + of(most) + of(most/2)
-}
-
-// keptCaches is the size of the caches of the conversations' batches.
-func (s *Setup) keptCaches(w Workload) (sum int64) {
-	for left := w.Rows; left > 0; left -= s.MaxRows {
-		sum += s.batchCache(w, generate.RowBucket(min(left, s.MaxRows)))
-	}
-	return sum
-}
-
-// batchCache is the size of the cache of a batch of rows.
-func (s *Setup) batchCache(w Workload, rows int) int64 {
-	slots := generate.CacheLength(max(w.Tokens, s.CacheTokens)) + 32
-	return int64(rows) * s.Net.Cfg.CacheBytes(slots, s.Net.Compute)
 }
