@@ -43,11 +43,11 @@ func Hint(
 	if err != nil {
 		return nil, fmt.Errorf("train: algorithm.self_distillation: %w", err)
 	}
-	var said []string
+	var responses []string
 	for _, turn := range ts[0].Turns {
-		said = append(said, turn.Response)
+		responses = append(responses, turn.Response)
 	}
-	tokens, err := encode.EncodeSystem(strings.ReplaceAll(d.Template, config.Demonstration, strings.Join(said, "\n")))
+	tokens, err := encode.EncodeSystem(strings.ReplaceAll(d.Template, config.Demonstration, strings.Join(responses, "\n")))
 	if err != nil {
 		return nil, fmt.Errorf("train: algorithm.self_distillation: %w", err)
 	}

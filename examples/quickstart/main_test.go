@@ -301,8 +301,8 @@ func program(t *testing.T, how, until string, args ...string) (*exec.Cmd, *bytes
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), asProgram+"="+how)
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -315,11 +315,11 @@ func program(t *testing.T, how, until string, args ...string) (*exec.Cmd, *bytes
 				for lines.Scan() {
 				}
 			}()
-			return cmd, &complaints
+			return cmd, &stderr
 		}
 	}
 	_ = cmd.Wait()
-	t.Fatalf("the program never wrote %q: %s", until, complaints.String())
+	t.Fatalf("the program never wrote %q: %s", until, stderr.String())
 	return nil, nil
 }
 
@@ -327,12 +327,12 @@ func program(t *testing.T, how, until string, args ...string) (*exec.Cmd, *bytes
 // the last finished step are in the file.
 func TestCtrlCEndsARunInOrder(t *testing.T) {
 	list, out := args(t, "-steps", "1000000")
-	cmd, complaints := program(t, "yes", "training", list...)
+	cmd, stderr := program(t, "yes", "training", list...)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
-	require.Equal(t, 130, exit.ExitCode(), complaints.String())
-	require.Contains(t, complaints.String(), "quickstart: interrupted\n")
+	require.Equal(t, 130, exit.ExitCode(), stderr.String())
+	require.Contains(t, stderr.String(), "quickstart: interrupted\n")
 	lines := metrics(t, out)
 	require.Equal(t, "step", lines[len(lines)-1].Kind)
 }

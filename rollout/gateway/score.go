@@ -196,15 +196,15 @@ func runReward(ctx context.Context, command []string, seconds float64, r Record)
 	if err != nil {
 		return Score{}, err
 	}
-	out, complaints := &tail{most: rewardOutput}, &tail{most: shownOutput}
+	out, stderr := &tail{most: rewardOutput}, &tail{most: shownOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(in), out, complaints, time.Second
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(in), out, stderr, time.Second
 	procgroup.KillOnCancel(cmd)
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w (limit %v s)", ctx.Err(), seconds)
 		}
-		return Score{}, fmt.Errorf("command %q: %w: %s", command[0], err, complaints.kept)
+		return Score{}, fmt.Errorf("command %q: %w: %s", command[0], err, stderr.kept)
 	}
 	var s struct {
 		Reward  *float64 `json:"reward"`

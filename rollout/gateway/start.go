@@ -18,7 +18,7 @@ import (
 	"vagen/internal/procgroup"
 )
 
-// shownOutput is how much of a program's complaints an error shows, in bytes.
+// shownOutput is how much of a program's standard error an error shows, in bytes.
 const shownOutput = 2 << 10
 
 // start starts the agent of an episode, as soon as there is room for it.
@@ -106,14 +106,14 @@ func (e *Episode) runCommand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	complaints := &tail{most: shownOutput}
+	stderr := &tail{most: shownOutput}
 	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
 	cmd.Env = append(os.Environ(), vars...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = io.Discard, complaints, time.Second
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = io.Discard, stderr, time.Second
 	procgroup.KillOnCancel(cmd)
 	if err := cmd.Run(); err != nil {
-		said := strings.ReplaceAll(string(complaints.kept), e.Key, "[key]")
-		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, said)
+		shown := strings.ReplaceAll(string(stderr.kept), e.Key, "[key]")
+		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, shown)
 	}
 	return nil
 }
