@@ -1,7 +1,6 @@
 package model
 
 import (
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -62,68 +61,30 @@ func (l *Adapters) slots(w *blockWeights, s []**Node) []**Node {
 	return s
 }
 
-// mergeRows is the number of rows from which adapters are added to the matrix before the product. That costs a pass
-// over the matrix; products with the small matrices cost a pass over the rows, and are slow because they are narrow.
-const mergeRows = 256
-
-// merges reports whether a product with so many rows is one with the merged matrix. In a narrower type than float32 small
-// changes of a weight would be lost.
-func (b *Block) merges(m int, x, matrix *Node) bool {
-	return b.adapted(m) && rows(x) >= mergeRows && x.DType() == dtypes.Float32 && matrix.DType() == dtypes.Float32
-}
-
-func (b *Block) adapted(m int) bool { return b.Adapters != nil && b.Adapters.Maps[m] != nil }
-
 // project is a linear map of the block with its adapters.
 func (b *Block) project(m int, w *blockWeights, x, matrix, bias *Node) *Node {
-	if b.merges(m, x, matrix) {
-		return linear(x, b.merged(m, w, matrix), bias)
-	}
 	y := linear(x, matrix, bias)
-	if !b.adapted(m) {
+	if b.Adapters == nil || b.Adapters.Maps[m] == nil {
 		return y
 	}
-	return Add(y, b.stacked(m, w, 1, func(ad adapter, p AdapterPart) *Node {
-		if !p.On {
-			return Zeros(x.Graph(), shape(x.DType(), rows(x), p.Out))
-		}
-		return linear(linear(x, ad.a, nil), ad.b, nil)
-	}))
-}
-
-// merged is a matrix with its adapters: W + Scale·B·A.
-func (b *Block) merged(m int, w *blockWeights, matrix *Node) *Node {
-	return Add(matrix, b.stacked(m, w, 0, func(ad adapter, p AdapterPart) *Node {
-		if !p.On {
-			return Zeros(matrix.Graph(), shape(matrix.DType(), p.Out, dim(matrix, 1)))
-		}
-		return DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil)
-	}))
-}
-
-// stacked joins what the adapters of a map's parts add along an axis; those that are on are multiplied by Scale.
-func (b *Block) stacked(m int, w *blockWeights, axis int, of func(adapter, AdapterPart) *Node) *Node {
-	var all []*Node
+	var delta []*Node
 	for i, p := range b.Adapters.Maps[m] {
-		n := of(w.adapters[m][i], p)
-		if p.On {
-			n = MulScalar(n, b.Adapters.Scale)
+		if !p.On {
+			delta = append(delta, Zeros(x.Graph(), shape(x.DType(), rows(x), p.Out)))
+			continue
 		}
-		all = append(all, n)
+		ad := w.adapters[m][i]
+		delta = append(delta, MulScalar(linear(linear(x, ad.a, nil), ad.b, nil), b.Adapters.Scale))
 	}
-	if len(all) == 1 {
-		return all[0]
+	if len(delta) == 1 {
+		return Add(y, delta[0])
 	}
-	return Concatenate(all, axis)
+	return Add(y, Concatenate(delta, 1))
 }
 
 // projectBack returns the gradients of project for x, the matrix and the bias,
 // and stores those of the adapters in g.
 func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias bool) (dx, dw, db *Node) {
-	merges := b.merges(m, x, matrix)
-	if merges {
-		matrix = b.merged(m, w, matrix)
-	}
 	dx, dw, db = linearBack(dy, x, matrix, bias)
 	if b.Adapters == nil {
 		return dx, dw, db
@@ -135,9 +96,7 @@ func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias
 			part := MulScalar(columns(dy, from, from+p.Out), b.Adapters.Scale)
 			low, dB, _ := linearBack(part, linear(x, ad.a, nil), ad.b, false)
 			more, dA, _ := linearBack(low, x, ad.a, false)
-			if !merges {
-				dx = Add(dx, more)
-			}
+			dx = Add(dx, more)
 			g.adapters[m][i] = adapter{dA, dB}
 		}
 		from += p.Out
@@ -208,9 +167,23 @@ func (c *Config) adapters(params []Param) *Adapters {
 func (b *Block) Merge(weights []*Node) []*Node {
 	w := b.weights(weights)
 	for m, matrix := range [blockMapCount]**Node{mapQKV: &w.qkv, mapOut: &w.out, mapUp: &w.up, mapDown: &w.down} {
-		if b.adapted(m) {
-			*matrix = b.merged(m, w, *matrix)
+		if b.Adapters == nil || b.Adapters.Maps[m] == nil {
+			continue
 		}
+		var delta []*Node
+		for i, p := range b.Adapters.Maps[m] {
+			if !p.On {
+				delta = append(delta, Zeros((*matrix).Graph(), shape((*matrix).DType(), p.Out, dim(*matrix, 1))))
+				continue
+			}
+			ad := w.adapters[m][i]
+			delta = append(delta, MulScalar(DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil), b.Adapters.Scale))
+		}
+		sum := delta[0]
+		if len(delta) > 1 {
+			sum = Concatenate(delta, 0)
+		}
+		*matrix = Add(*matrix, sum)
 	}
 	return b.flatten(w)
 }
