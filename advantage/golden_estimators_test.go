@@ -28,7 +28,8 @@ func TestGoldenEstimators(t *testing.T) {
 		},
 		"algorithms/bi_level_gae.json": func(r *recorded, whiten bool) Estimator {
 			r.batch.TurnEnd = r.mask("reward_mask")
-			return BiLevel{Gamma: r.param("gamma"), Lambda: r.param("lam"), TurnGamma: r.param("high_level_gamma"), Whiten: whiten}
+			return BiLevel{Gamma: r.param("gamma"), Lambda: r.param("lam"),
+				TurnGamma: r.param("high_level_gamma"), Whiten: whiten}
 		},
 		"algorithms/turn_wise_gae.json": func(r *recorded, whiten bool) Estimator {
 			r.batch.TurnEnd = r.mask("reward_mask")
@@ -72,7 +73,8 @@ func TestGoldenEstimators(t *testing.T) {
 			}
 		},
 		"algorithms_next/bi_level_gae_published.json": func(r *recorded, whiten bool) Estimator {
-			est := TrajectoryTwoPass{Gamma: r.param("gamma"), Lambda: r.param("lam"), TurnGamma: r.param("gamma"), Whiten: whiten}
+			est := TrajectoryTwoPass{Gamma: r.param("gamma"), Lambda: r.param("lam"),
+				TurnGamma: r.param("gamma"), Whiten: whiten}
 			turn := &est.TurnGamma
 			golden.Decode(t, r.Params, "high_level_gamma", &turn) // null leaves it
 			return est

@@ -217,12 +217,7 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 	if err != nil {
 		return err
 	}
-	out, err := f.run(own, in, sampler, n)
-	if err != nil {
-		return err
-	}
-	own.Own(out...)
-	ids, logProbs, err := readSamples(out[0], out[1])
+	ids, logProbs, err := f.sample(own, in, sampler, n)
 	if err != nil {
 		return err
 	}
@@ -238,6 +233,18 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 		f.collect(ids[i:], logProbs[i:], n)
 	}
 	return nil
+}
+
+// sample is run that reads the ids and log-probs.
+func (f *DecodeBatch) sample(
+	own *net.Scope, in []*device.Array, s model.Sampler, n int,
+) ([]int32, []float32, error) {
+	out, err := f.run(own, in, s, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	own.Own(out...)
+	return readSamples(out[0], out[1])
 }
 
 // append runs the append program on its inputs.

@@ -182,12 +182,7 @@ func (f *DecodeBatch) stepDrafts(own *net.Scope, drafts [][]int32, done func() b
 	}
 	sampler := f.call.sampler
 	sampler.Forced = true
-	out, err := f.run(own, in, sampler, 1)
-	if err != nil {
-		return err
-	}
-	own.Own(out...)
-	ids, logProbs, err := readSamples(out[0], out[1])
+	ids, logProbs, err := f.sample(own, in, sampler, 1)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the
 // decoder's matrices in bfloat16 or int8 instead (model.Pack), a half or a quarter of the bytes. Contexts are read
 // with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens
-// share a weight. Adapters are merged into the copies: their products with few rows take longer than those of the matrices.
+// share a weight. Adapters are merged into the copies: their products with few rows take longer than the matrices'.
 
 // decodingWeights returns the weights that decoding steps read; w are those that contexts are read with.
 func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error) {
@@ -61,7 +61,9 @@ func (g *Generator) pack(n *net.Net, w *net.Parts) (*net.Parts, error) {
 }
 
 // packLayer returns a layer's arrays, without adapters, with its matrices packed.
-func (g *Generator) packLayer(n *net.Net, layer int, params []model.Param, arrays []*device.Array) ([]*device.Array, error) {
+func (g *Generator) packLayer(
+	n *net.Net, layer int, params []model.Param, arrays []*device.Array,
+) ([]*device.Array, error) {
 	if len(params) == len(arrays) {
 		return g.packGroup(n, params, arrays)
 	}

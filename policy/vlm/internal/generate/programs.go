@@ -318,7 +318,8 @@ func (p *stepIn) sampleEach(logits *Node, s model.Sampler, count, forced *Node) 
 	}
 	var ids, logProbs []*Node
 	for i := range each {
-		id, logProb := s.Sample(of(logits, i), of(p.seeds, i), of(count, i), p.params, of(forced, i), p.net.Cfg.Placeholders())
+		id, logProb := s.Sample(of(logits, i), of(p.seeds, i), of(count, i), p.params, of(forced, i),
+			p.net.Cfg.Placeholders())
 		ids, logProbs = append(ids, Reshape(id, lines, 1)), append(logProbs, Reshape(logProb, lines, 1))
 	}
 	return Reshape(Concatenate(ids, 1), p.rows()), Reshape(Concatenate(logProbs, 1), p.rows())
