@@ -22,7 +22,7 @@ import (
 type answers struct {
 	asked atomic.Int64
 	until atomic.Int64 // number of requests before it fails; 0 is no limit
-	mute  bool         // it refuses to answer
+	mute  atomic.Bool  // it refuses to answer
 }
 
 func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "{}", http.StatusBadRequest)
 		return
 	}
-	if s.mute {
+	if s.mute.Load() {
 		fmt.Fprint(w, `{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`)
 		return
 	}
@@ -103,7 +103,9 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 }
 
 func TestAnEvaluationWithoutUsableEpisodesFails(t *testing.T) {
-	config, out := evalSetup(t, &answers{mute: true})
+	s := &answers{}
+	s.mute.Store(true)
+	config, out := evalSetup(t, s)
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "nothing was evaluated")
@@ -119,7 +121,7 @@ func TestAnEvaluationFailsIfAllNewEpisodesFail(t *testing.T) {
 	code, _, _ := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code)
 	s.until.Store(0)
-	s.mute = true
+	s.mute.Store(true)
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "played episodes can be used")

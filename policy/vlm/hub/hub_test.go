@@ -126,6 +126,13 @@ func (h *fake) requireWhole(t *testing.T, dir string) {
 	}
 }
 
+// set changes what the hub does next: a request that was given up may still be running.
+func (h *fake) set(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
 func (h *fake) requests() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,11 +167,11 @@ func TestInterruptedDownloadsResume(t *testing.T) {
 		h := serve(t)
 		set(h)
 		o := h.options(t)
-		h.cut = 30_000
+		h.set(func() { h.cut = 30_000 })
 		dir, err := Fetch(t.Context(), "who/what", o)
 		if h.noPart {
 			require.Error(t, err, name)
-			h.cut = 0
+			h.set(func() { h.cut = 0 })
 			dir, err = Fetch(t.Context(), "who/what", o)
 			require.NoError(t, err)
 			h.requireWhole(t, dir)
@@ -186,7 +193,7 @@ func TestLaterCallsResumeDownloads(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
 	o.Attempts = 1
-	h.cut = 30_000
+	h.set(func() { h.cut = 30_000 })
 	var dir string
 	var err error
 	for range 3 {
@@ -199,13 +206,13 @@ func TestLaterCallsResumeDownloads(t *testing.T) {
 func TestFilesWithAWrongChecksumAreNotKept(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
-	h.lie = true
+	h.set(func() { h.lie = true })
 	_, err := Fetch(t.Context(), "who/what", o)
 	require.ErrorIs(t, err, ErrChecksum)
 	left, err := filepath.Glob(filepath.Join(o.Cache, "*", commit, "*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
-	h.lie = false
+	h.set(func() { h.lie = false })
 	dir, err := Fetch(t.Context(), "who/what", o)
 	require.NoError(t, err)
 	h.requireWhole(t, dir)
@@ -225,7 +232,7 @@ func TestWithoutNetworkTheLastVersionIsUsed(t *testing.T) {
 	o := h.options(t)
 	want, err := Fetch(t.Context(), "who/what", o)
 	require.NoError(t, err)
-	h.down = 1
+	h.set(func() { h.down = 1 })
 	_, err = Fetch(t.Context(), "who/what", o)
 	require.NoError(t, err, "a busy hub is asked again")
 	h.Close()
