@@ -12,7 +12,7 @@ import (
 // MLflowServer implements the API of an MLflow server as its reference describes it.
 type MLflowServer struct {
 	Mu      sync.Mutex
-	Broken  int // number of requests to fail
+	Broken  string // request that fails once
 	Refuse  bool
 	exists  bool // the experiment
 	Runs    map[string]map[string]any
@@ -33,8 +33,8 @@ func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		fmt.Fprintf(w, `{"error_code":%q,"message":"no"}`, code)
 	}
-	if s.Broken > 0 {
-		s.Broken--
+	if s.Broken == what {
+		s.Broken = ""
 		fail(503, "TEMPORARILY_UNAVAILABLE")
 		return
 	}

@@ -74,18 +74,23 @@ func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3, 4, 5}, steps)
 }
 
-// Metrics that wait for MLflow when a rollback occurs are not sent; those of the repeated
-// steps are, also if the server already has values of these steps.
+// Metrics that were not sent to MLflow when a rollback occurs are never sent; those of the
+// repeated steps are, also if the server already has values of these steps.
 func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
 	s := traintest.NewMLflowServer(t)
 	dir := t.TempDir()
 	tell := func() {
 		s.Mu.Lock() // the server does not answer until all events are recorded
-		m, err := mlflow.New(mlflow.Options{Dir: dir})
+		path := filepath.Join(t.TempDir(), "metrics.jsonl")
+		m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path})
+		require.NoError(t, err)
+		file, err := track.NewJSONLines(path)
 		require.NoError(t, err)
 		for _, e := range rolledBack() {
+			require.NoError(t, file.Event(e))
 			require.NoError(t, m.Event(e))
 		}
+		require.NoError(t, file.Close())
 		s.Mu.Unlock()
 		require.NoError(t, m.Close())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"vagen/policy"
 	"vagen/train/config"
+	"vagen/train/rundir"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
 	"vagen/train/track/tensorboard"
@@ -60,20 +61,22 @@ func (r *Run) open(ctx context.Context, o Options) error {
 		}
 		history = append(history, p)
 	}
+	own := append(r.Sinks, history...)
 	if c.Trainer.Logs(config.LogMLflow) {
 		params := map[string]string{}
 		for _, k := range config.SafeKeys(c) {
 			params[k.Path] = config.ValueText(k.Value)
 		}
 		m, err := mlflow.New(mlflow.Options{
-			Dir: r.Folder.Path, Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Log: o.Log,
+			Dir: r.Folder.Path, Metrics: r.Folder.dir().Path(rundir.MetricsName),
+			Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Log: o.Log,
 		})
 		if err != nil {
 			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 		}
-		history = append(history, m)
+		own = append(own, m) // it reads the history itself
 	}
-	r.own = append(r.Sinks, history...)
+	r.own = own
 	r.Sinks = append(slices.Clone(r.own), o.Sinks...)
 	for _, s := range history {
 		for _, e := range r.past {

@@ -3,11 +3,16 @@
 package mlflow
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -20,26 +25,25 @@ import (
 	"vagen/train/track"
 )
 
-// Sink sends metrics to an MLflow server over its REST API. Metrics that are not finite
-// are omitted.
+// Sink sends the metrics in a run's metrics.jsonl to an MLflow server over its REST API,
+// with the time of sending. Metrics that are not finite are omitted.
 //
 // The sink never blocks training and never fails it. While the server does not respond,
-// which is logged once, metrics wait in memory and are sent later; if too many wait, the
-// oldest are dropped and counted. A resumed run continues MLflow's run with its id and
-// does not send metrics that the server has. A rollback removes waiting metrics; MLflow
-// keeps those already sent, and gets the new values of the same steps in addition.
+// which is logged once, metrics remain in the file and are sent later. A resumed run
+// continues MLflow's run with its id and sends the metrics that the server does not have.
+// After a rollback MLflow keeps the values that were sent, and gets the new values of the
+// same steps in addition.
 type Sink struct {
 	client *client
 	o      Options
 	path   string // where the run's id is kept
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	waiting []metric
-	dropped int
-	back    *int64 // step of the last rollback, until the goroutine has seen it
-	err     error  // error of the run, from Ended
-	closed  bool
+	mu     sync.Mutex
+	read   int64  // bytes of the metrics file that were sent or are being sent
+	back   *int64 // step of the last rollback, until the goroutine has seen it
+	err    error  // error of the run, from Ended
+	closed bool
 
 	wake  chan struct{}
 	quit  chan struct{} // closed by Close
@@ -59,7 +63,6 @@ var (
 )
 
 const (
-	maxWaiting    = 1 << 18          // metrics, about 20 MB
 	closePatience = 15 * time.Second // time to send the remaining metrics in Close
 	minDelay      = time.Second      // before the second attempt, doubled from attempt to attempt
 	maxDelay      = time.Minute
@@ -70,6 +73,7 @@ const (
 // metrics.
 type Options struct {
 	Dir        string            // folder in which the run's id is kept, in mlflow.json
+	Metrics    string            // file that a track.JSONLines writes, which is before the Sink among the run's sinks
 	Project    string            // name of the experiment on the server
 	Experiment string            // name of the run
 	Params     map[string]string // parameters of the run, without secrets
@@ -79,8 +83,11 @@ type Options struct {
 // New starts a Sink. It reads the environment variables that MLflow's own programs read:
 // MLFLOW_TRACKING_URI and, where the server needs them, MLFLOW_TRACKING_TOKEN or
 // MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. An address that is missing or malformed
-// is an ErrSetting. New does not wait for the server.
+// is an ErrSetting, as is an empty Metrics. New does not wait for the server.
 func New(o Options) (*Sink, error) {
+	if o.Metrics == "" {
+		return nil, fmt.Errorf("mlflow: %w: Metrics is empty, must be the path of a run's metrics.jsonl", ErrSetting)
+	}
 	client, err := fromEnvironment()
 	if err != nil {
 		return nil, err
@@ -97,25 +104,17 @@ func New(o Options) (*Sink, error) {
 	return m, nil
 }
 
-// Event implements Sink.
+// Event implements Sink: the event's line is in the file.
 func (m *Sink) Event(e track.Event) error {
-	now := time.Now().UnixMilli()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.Kind == track.KindRollback {
 		step := int64(e.Step)
 		m.back = &step
-		m.waiting = slices.DeleteFunc(m.waiting, func(x metric) bool { return x.Step > step })
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
-		if x := e.Metrics[name]; floats.Finite(x) {
-			m.waiting = append(m.waiting, metric{Key: validName(name), Value: x, Time: now, Step: int64(e.Step)})
+		if i, err := os.Stat(m.o.Metrics); err == nil { // now without the lines of the undone steps
+			m.read = min(m.read, i.Size())
 		}
-	}
-	if over := len(m.waiting) - maxWaiting; over > 0 {
-		m.waiting = slices.Delete(m.waiting, 0, over)
-		m.dropped += over
+		return nil
 	}
 	m.nudge()
 	return nil
@@ -177,10 +176,7 @@ func (m *Sink) work(ctx context.Context) {
 			return
 		}
 		if ctx.Err() != nil {
-			m.mu.Lock()
-			lost := len(m.waiting) + m.dropped
-			m.mu.Unlock()
-			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server", m.client.String(), "metrics", lost)
+			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server", m.client.String())
 			return
 		}
 		if err == nil {
@@ -226,44 +222,35 @@ func (m *Sink) wait(ctx context.Context, delay, after time.Duration) {
 	}
 }
 
-// send sends the waiting metrics, and when the sink is closed the end of the run.
+// send sends the metrics that were not sent yet, and when the sink is closed the end of the run.
 func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 	if m.run == "" {
 		if err := m.begin(ctx); err != nil {
 			return false, err
 		}
 	}
-	m.mu.Lock()
-	batch := m.waiting
-	closed, failure := m.closed, m.err
-	if dropped := m.dropped; dropped > 0 {
-		m.dropped = 0
-		m.log.Warn("metrics were dropped while MLflow did not respond; they are in metrics.jsonl", "metrics", dropped)
-	}
-	m.waiting = nil
-	if m.back != nil { // later steps will be sent again, with new values
-		for name, step := range m.have {
-			m.have[name] = min(step, *m.back)
-		}
-		m.back = nil
-	}
-	m.mu.Unlock()
-	fresh := make([]metric, 0, len(batch))
-	for _, x := range batch {
-		if last, known := m.have[x.Key]; !known || x.Step > last {
-			fresh = append(fresh, x)
-		}
-	}
-	err = m.client.logMetrics(ctx, m.run, fresh)
-	switch {
-	case errors.Is(err, errRefused):
-		m.log.Warn("MLflow refuses some metrics", "server", m.client.String(), "metrics", len(fresh), "err", err)
-		err = nil
-	case err != nil:
+	var failure error
+	for {
 		m.mu.Lock()
-		m.waiting = append(fresh, m.waiting...)
+		closed, failure = m.closed, m.err
+		begin := m.read
+		batch, err := m.next()
 		m.mu.Unlock()
-		return closed, err
+		if err == nil && len(batch) == 0 {
+			break
+		}
+		if err == nil {
+			err = m.client.logMetrics(ctx, m.run, batch)
+		}
+		switch {
+		case errors.Is(err, errRefused):
+			m.log.Warn("MLflow refuses some metrics", "server", m.client.String(), "metrics", len(batch), "err", err)
+		case err != nil:
+			m.mu.Lock()
+			m.read = min(m.read, begin)
+			m.mu.Unlock()
+			return closed, err
+		}
 	}
 	if !closed {
 		return false, nil
@@ -276,6 +263,60 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 		status = failed
 	}
 	return true, m.client.setStatus(ctx, m.run, status, time.Now())
+}
+
+// next reads metrics that the server does not have, of at least one event and at most
+// one request if the event fits, and none at the end of the file.
+func (m *Sink) next() ([]metric, error) {
+	if m.back != nil { // later steps will be sent again, with new values
+		for name, step := range m.have {
+			m.have[name] = min(step, *m.back)
+		}
+		m.back = nil
+	}
+	f, err := regular.Open(m.o.Metrics)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mlflow: %w", err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(m.read, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("mlflow: %w", err)
+	}
+	lines := bufio.NewReader(f)
+	var out []metric
+	for now := time.Now().UnixMilli(); ; {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF { // what follows the last line end is still being written
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mlflow: %w", err)
+		}
+		e, err := track.ParseEvent(line)
+		if err != nil {
+			m.log.Warn("a line is not an event and is not sent to MLflow", "file", m.o.Metrics, "byte", m.read, "err", err)
+		}
+		event := m.missing(e, now)
+		if len(out) > 0 && len(out)+len(event) > maxMetrics {
+			return out, nil
+		}
+		out = append(out, event...)
+		m.read += int64(len(line))
+	}
+}
+
+// missing returns the finite metrics of an event that the server does not have.
+func (m *Sink) missing(e track.Event, now int64) (out []metric) {
+	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
+		x := metric{Key: validName(name), Value: e.Metrics[name], Time: now, Step: int64(e.Step)}
+		if last, known := m.have[x.Key]; floats.Finite(x.Value) && (!known || x.Step > last) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // serverRun is stored in the run's folder and identifies the run on the server.

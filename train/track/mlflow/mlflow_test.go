@@ -5,6 +5,10 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,17 +18,30 @@ import (
 	"vagen/train/track/mlflow"
 )
 
+// recorded gives events to a run's metrics file, then to the sink.
+func recorded(t *testing.T, path string, m *mlflow.Sink, events ...track.Event) {
+	t.Helper()
+	file, err := track.NewJSONLines(path)
+	require.NoError(t, err)
+	for _, e := range events {
+		require.NoError(t, file.Event(e))
+		require.NoError(t, m.Event(e))
+	}
+	require.NoError(t, file.Close())
+}
+
 // TestMLflowHasTheWholeRun: parameters, every finite metric and the state, also when
 // the server is down at first; a resumed run sends none of them twice.
 func TestMLflowHasTheWholeRun(t *testing.T) {
 	s := traintest.NewMLflowServer(t)
-	s.Broken = 1
+	s.Broken = "experiments/get-by-name"
 	dir := t.TempDir()
+	path := filepath.Join(dir, "metrics.jsonl")
 	var log bytes.Buffer
-	m, err := mlflow.New(mlflow.Options{Dir: dir, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := 1; step <= 2; step++ {
-		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}}))
+		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}})
 	}
 	m.Ended(context.Canceled)
 	require.NoError(t, m.Close())
@@ -37,19 +54,44 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Contains(t, log.String(), "MLflow responds again")
 	require.NotContains(t, log.String(), "secret")
 
-	m, err = mlflow.New(mlflow.Options{Dir: dir})
+	require.NoError(t, os.WriteFile(path, []byte(`{"kind":"step","step":1,"a":1}
+{"kind":"step","step":2,"a":2}
+not an event
+`), 0o644))
+	m, err = mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	for step := 1; step <= 3; step++ {
-		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step)}}))
-	}
+	recorded(t, path, m, track.Event{Kind: "step", Step: 3, Metrics: track.Metrics{"a": 3}})
 	m.Ended(nil)
 	require.NoError(t, m.Close())
 	require.Len(t, s.Runs, 1, "the run continues with its id")
 	require.Equal(t, "FINISHED", s.Runs["r0"]["status"])
 	require.InDelta(t, 3, s.Metrics["r0/a/3"], 0)
-	for _, call := range s.Calls {
-		require.NotContains(t, call, "twice")
+	require.NotContains(t, strings.Join(s.Calls, ","), "twice")
+	require.Contains(t, log.String(), "a line is not an event")
+}
+
+// TestMLflowGetsEveryMetricOfALongOutage in requests that the server accepts.
+func TestMLflowGetsEveryMetricOfALongOutage(t *testing.T) {
+	s := traintest.NewMLflowServer(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "metrics.jsonl")
+	wide := track.Metrics{}
+	for i := range 400 {
+		wide[strconv.Itoa(i)] = float64(i)
 	}
+	s.Mu.Lock() // the server does not answer until all events are recorded
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path})
+	require.NoError(t, err)
+	for step := 1; step <= 10; step++ {
+		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: wide})
+	}
+	s.Broken = "runs/log-batch"
+	s.Mu.Unlock()
+	require.NoError(t, m.Close())
+	require.Len(t, s.Metrics, 400*10)
+	calls := strings.Join(s.Calls, ",")
+	require.Equal(t, 5+1, strings.Count(calls, "log-batch"), "two events of 400 metrics in a request of at most 1,000")
+	require.NotContains(t, calls, "twice")
 }
 
 // TestMLflowNeverStopsTraining: the server does not respond, or refuses. Both are logged.
@@ -57,10 +99,11 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 	s := traintest.NewMLflowServer(t)
 	s.Refuse = true
 	var log bytes.Buffer
-	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Metrics: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	for step := range 1000 {
-		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}}))
+	for step := range 100 {
+		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}})
 	}
 	require.NoError(t, m.Close())
 	require.Len(t, s.Calls, 1, "a refused request is not repeated")
@@ -72,8 +115,11 @@ func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
 	for _, address := range []string{"", "sqlite:///m.db", "./mlruns", "http://"} {
 		t.Setenv("MLFLOW_TRACKING_URI", address)
 		require.ErrorIs(t, mlflow.Check(), mlflow.ErrSetting, address)
-		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir()})
+		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Metrics: "metrics.jsonl"})
 		require.ErrorIs(t, err, mlflow.ErrSetting, address)
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}
+	_, err := mlflow.New(mlflow.Options{Dir: t.TempDir()})
+	require.ErrorIs(t, err, mlflow.ErrSetting)
+	require.ErrorContains(t, err, "Metrics is empty")
 }
