@@ -68,7 +68,7 @@ func (m *Model) Inputs() map[string]string {
 // "xla:cpu", "xla:cuda" or "go". It installs XLA's plugin if Open would, and logs the
 // backend and the reason.
 func ChooseBackend(ctx context.Context, choice string, log *slog.Logger) (string, error) {
-	d, err := backend.Device(ctx, choice, log)
+	d, err := backend.OpenDevice(ctx, choice, log)
 	if err != nil {
 		return "", err
 	}

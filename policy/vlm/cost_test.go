@@ -37,7 +37,7 @@ func TestLimitsOfThisMachineAreMeasured(t *testing.T) {
 		require.Greater(t, l.FLOPs, 1e5)
 		require.Less(t, l.FLOPs, 1e17)
 	}
-	size := plan.Size{Numbers: 1 << 20, Side: 256, AtLeast: time.Millisecond}
+	size := plan.Probe{Numbers: 1 << 20, Side: 256, AtLeast: time.Millisecond}
 	for _, compute := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
 		check(plan.Measure(t.Context(), vlmtest.Device(t), compute, size))
 	}

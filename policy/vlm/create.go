@@ -16,7 +16,7 @@ type LinearShape = create.LinearShape
 func Small() Shape { return create.Small() }
 
 // ShapeNames returns the names that NamedShape accepts.
-func ShapeNames() []string { return create.Names() }
+func ShapeNames() []string { return create.ShapeNames() }
 
 // NamedShape returns a shape by its name: those of some released models, to measure speed
 // and memory without their weights.

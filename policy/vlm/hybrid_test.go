@@ -33,7 +33,7 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 			}
 			norm = math.Sqrt(norm)
 			lossAt := func(step float64) (sum float64) {
-				require.NoError(t, m.sets.Actor.Set(func(part model.Part, _ []float32) ([]float32, error) {
+				require.NoError(t, m.sets.Actor.Set(func(part model.Stored, _ []float32) ([]float32, error) {
 					x := slices.Clone(at[part.Name])
 					if part.Name == name {
 						for i := range x {

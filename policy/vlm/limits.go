@@ -17,12 +17,12 @@ func (m *Model) Limits(ctx context.Context) (Limits, error) {
 	if m.closed {
 		return Limits{}, ErrClosed
 	}
-	size := plan.Size{Numbers: 1 << 26, Side: 2048, AtLeast: 300 * time.Millisecond}
+	size := plan.Probe{Numbers: 1 << 26, Side: 2048, AtLeast: 300 * time.Millisecond}
 	switch {
 	case m.dev.Accelerator():
-		size = plan.Size{Numbers: 1 << 27, Side: 8192, AtLeast: 100 * time.Millisecond}
+		size = plan.Probe{Numbers: 1 << 27, Side: 8192, AtLeast: 100 * time.Millisecond}
 	case m.dev.PureGo():
-		size = plan.Size{Numbers: 1 << 20, Side: 128, AtLeast: 10 * time.Millisecond}
+		size = plan.Probe{Numbers: 1 << 20, Side: 128, AtLeast: 10 * time.Millisecond}
 	}
 	l, err := plan.Measure(ctx, m.dev, m.net.Compute, size)
 	if err != nil {

@@ -44,10 +44,10 @@ func (m *Model) load() error {
 	if err != nil {
 		return err
 	}
-	m.sets, err = learn.Load(learn.Setup{
+	m.sets, err = learn.Load(learn.Options{
 		Dir: m.dir, Config: m.cfg, Net: m.net, Devices: m.devices, Parts: m.parts,
 		Sharded: o.ShardWeights && len(m.devices) > 1, Ranks: o.Nodes.Count, Adapter: m.adapter, StoredAdapter: o.Adapter,
-		CriticSetup: learn.CriticSetup{Kind: string(o.Critic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
+		CriticOptions: learn.CriticOptions{Kind: string(o.Critic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
 		Batching: learn.Batching{Tokens: o.MicroTokens, Rows: o.MicroRows,
 			CriticTokens: o.CriticMicroTokens, CriticRows: o.CriticMicroRows, HeadTokens: o.HeadTokens},

@@ -30,7 +30,7 @@ type Model struct {
 	dir  string
 	dev  *device.Device // the first of devices
 	cfg  *model.Config
-	text *generate.Text
+	text *generate.Encoder
 
 	opened  *backend.Devices
 	devices []*device.Device
@@ -97,7 +97,7 @@ func describe(dir string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
 	m := &Model{opts: o, dir: dir, cfg: cfg, memoryLimit: usage.Limit}
-	if m.text, err = generate.OpenText(dir, cfg, o.Template); err != nil {
+	if m.text, err = generate.OpenEncoder(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
 	return m, m.configureAdapters()

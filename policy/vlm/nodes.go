@@ -96,14 +96,14 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 func (m *Model) Follow(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sets.Group == nil || m.sets.Group.ID() == 0 {
+	if m.sets.Peers == nil || m.sets.Peers.ID() == 0 {
 		return fmt.Errorf("vlm: follow: %w: this process is not connected, or rank 0, which leads", ErrOption)
 	}
 	err := m.sets.Follow(ctx)
 	if errors.Is(err, nodes.ErrEnded) {
 		return nil
 	}
-	return fmt.Errorf("vlm: rank %d: %w", m.sets.Group.ID(), m.sets.Group.Failed(err))
+	return fmt.Errorf("vlm: rank %d: %w", m.sets.Peers.ID(), m.sets.Peers.Failed(err))
 }
 
 // Connect connects this rank with all others, which must have the same model, weights, number of
@@ -118,7 +118,7 @@ func (m *Model) Connect(ctx context.Context) error {
 		return ErrClosed
 	case n.Count < 2:
 		return fmt.Errorf("vlm: connect: %w: Nodes.Count is %d, must be at least 2", ErrOption, n.Count)
-	case m.sets.Group != nil:
+	case m.sets.Peers != nil:
 		return fmt.Errorf("vlm: %w: the ranks are connected already", ErrOption)
 	}
 	w, err := n.start(ctx)
@@ -135,17 +135,17 @@ func (m *Model) Connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	m.sets.Join(&learn.Group{Group: connected})
+	m.sets.Join(&learn.Peers{Communicator: connected})
 	log.Info("all ranks are connected", "devices", len(m.devices))
 	return nil
 }
 
 func (m *Model) leaveGroup() {
-	if m.sets == nil || m.sets.Group == nil {
+	if m.sets == nil || m.sets.Peers == nil {
 		return
 	}
-	if err := m.sets.Group.Close(); err != nil {
-		m.opts.Log.Warn("the other ranks may not have ended", "rank", m.sets.Group.ID(), "err", err)
+	if err := m.sets.Peers.Close(); err != nil {
+		m.opts.Log.Warn("the other ranks may not have ended", "rank", m.sets.Peers.ID(), "err", err)
 	}
 }
 

@@ -124,7 +124,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := vlmtest.StateOf(t, m.sets)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
-	require.NoError(t, m.sets.Group.Err(), "an error before other ranks take part does not end the group")
+	require.NoError(t, m.sets.Peers.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
 	<-others[1].ended
 	err := learnOnce(t.Context(), m, nil)
@@ -168,7 +168,7 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained, func(_ model.Part, x []float32) ([]float32, error) {
+	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained, func(_ model.Stored, x []float32) ([]float32, error) {
 		if first {
 			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
 		}
@@ -207,7 +207,7 @@ func TestOptionsOfNodesAreChecked(t *testing.T) {
 // TestNodesOnOtherDevicesAreRefused: rank 0 computes in pure Go, rank 1 on XLA. All differences are
 // reported.
 func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
-	if _, err := backend.Device(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
+	if _, err := backend.OpenDevice(t.Context(), backend.XLA, nil); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
 	dir := vlmtest.Folder(t, model.Qwen2, nil)

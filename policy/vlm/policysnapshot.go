@@ -34,7 +34,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net, sets: &learn.Sets{Setup: m.sets.Setup},
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net, sets: &learn.Sets{Options: m.sets.Options},
 	}}
 	actor := m.sets.Actor
 	for i, r := range actor.Replicas {

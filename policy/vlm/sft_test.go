@@ -54,7 +54,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	m := &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
+	m := &Model{text: &generate.Encoder{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 	for i, c := range rec.Chats {
 		var messages []struct{ Role, Content string }
 		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
@@ -184,5 +184,5 @@ func textModel(t testing.TB, dir string) *Model {
 	require.NoError(t, err)
 	chat, err := tok.Chat(nil)
 	require.NoError(t, err)
-	return &Model{text: &generate.Text{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
+	return &Model{text: &generate.Encoder{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
 }

@@ -78,11 +78,11 @@ func newEngines(openers map[string]opener) engines {
 	return e
 }
 
-// Device opens a device on a backend: "auto" or "", "xla", "cuda" or "go". With auto
+// OpenDevice opens a device on a backend: "auto" or "", "xla", "cuda" or "go". With auto
 // it logs the chosen backend and the reason. XLA's plugin is installed if there is none.
 // Closing the device does not close the backend, which other devices share. The log may
 // be nil.
-func Device(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
+func OpenDevice(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
 	return process.device(ctx, choice, log)
 }
 

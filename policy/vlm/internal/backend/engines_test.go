@@ -57,7 +57,7 @@ func requireRuns(t *testing.T, d *device.Device) {
 }
 
 func TestUnknownBackendListsTheChoices(t *testing.T) {
-	_, err := Device(t.Context(), "tpu", nil)
+	_, err := OpenDevice(t.Context(), "tpu", nil)
 	require.ErrorIs(t, err, ErrUnknown)
 	for _, word := range []string{`"tpu"`, "auto", "xla", "cuda", "go"} {
 		require.ErrorContains(t, err, word)
@@ -86,7 +86,7 @@ func TestAutoFallsBackToGoAndSaysWhyInOneLine(t *testing.T) {
 func TestAutoRunsWithWhatIsThere(t *testing.T) {
 	t.Setenv("VAGEN_NO_PLUGIN_INSTALL", "1")
 	var log lines
-	d, err := Device(t.Context(), "auto", slog.New(&log))
+	d, err := OpenDevice(t.Context(), "auto", slog.New(&log))
 	require.NoError(t, err)
 	defer d.Close()
 	require.Contains(t, []string{"xla:cpu", "go"}, d.Name())

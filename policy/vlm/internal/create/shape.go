@@ -120,14 +120,14 @@ func qwenVision(depth, hidden, ff, heads int) Shape {
 	return s
 }
 
-// Names returns the names that Named accepts.
-func Names() []string { return slices.Sorted(maps.Keys(namedShapes)) }
+// ShapeNames returns the names that Named accepts.
+func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes)) }
 
 // Named returns a shape by its name.
 func Named(name string) (Shape, error) {
 	f, ok := namedShapes[name]
 	if !ok {
-		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(Names(), ", "))
+		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(ShapeNames(), ", "))
 	}
 	return f(), nil
 }

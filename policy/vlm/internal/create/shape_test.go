@@ -18,7 +18,7 @@ func TestNamedShapesHaveTheSizeOfTheirModels(t *testing.T) {
 	require.NoError(t, err)
 	want := map[string]float64{"llama-135m": 134.5e6, "qwen2-0_5b": 494.0e6, "qwen3-0_6b": 596.0e6, "qwen2_5_vl-3b": 3754.6e6,
 		"qwen3_5_text-0_8b": 752.4e6, "qwen3_5-0_8b": 852.9e6}
-	for _, name := range Names() {
+	for _, name := range ShapeNames() {
 		s, err := Named(name)
 		require.NoError(t, err)
 		object, err := Config(s, tok)
@@ -37,5 +37,5 @@ func TestNamedShapesHaveTheSizeOfTheirModels(t *testing.T) {
 	}
 	_, err = Named("llama")
 	require.ErrorIs(t, err, ErrShape)
-	assert.ErrorContains(t, err, strings.Join(Names(), ", "))
+	assert.ErrorContains(t, err, strings.Join(ShapeNames(), ", "))
 }

@@ -120,7 +120,7 @@ func (s *Session) arraysOf(layer int) (arrays []*device.Array, at []**device.Arr
 
 // appendByLayer is appendTokens layer by layer: in are its inputs after the weights. It consumes the prefix.
 func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
-	n, w := f.Net, f.call.w
+	n, w := f.Net, f.scheduler.w
 	embed, fresh, sampling := in[:2], in[2], in[3:7]
 	var imageRow *device.Array
 	var deep []*device.Array
@@ -161,7 +161,7 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 			x = own.Own(out...)[0]
 		}
 	}
-	out, err = n.sampleAt(f.call.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
+	out, err = n.sampleAt(f.scheduler.sampler, false).Run(append(append(n.headArrays(w), x), sampling...))
 	if err != nil {
 		device.FreeAll(cache...)
 		return nil, err
@@ -171,7 +171,7 @@ func (f *DecodeBatch) appendByLayer(own *net.Scope, in []*device.Array, open, im
 
 // stepByLayer is step layer by layer: in are its inputs after the weights. It replaces the cache's arrays.
 func (f *DecodeBatch) stepByLayer(own *net.Scope, in []*device.Array, s model.Sampler) ([]*device.Array, error) {
-	n, w := f.Net, f.call.decoding
+	n, w := f.Net, f.scheduler.decoding
 	now, seeds, params, masks := in[0], in[1], in[2], in[len(in)-2:]
 	out, err := n.stepEmbed().Run([]*device.Array{w.Embed[0], now})
 	if err != nil {

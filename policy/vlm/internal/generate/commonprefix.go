@@ -20,7 +20,7 @@ func (f *DecodeBatch) commonPrefix(p *contextBatch) int {
 		if row < 0 {
 			continue
 		}
-		ids := f.Sequences[row].Request.Tokens
+		ids := f.Sequences[row].Turn.Tokens
 		if readers++; readers == 1 {
 			first, n = ids, max(0, len(ids)-1)
 			if f.Net.Cfg.Vision != nil {
@@ -49,7 +49,7 @@ func (f *DecodeBatch) commonPrefix(p *contextBatch) int {
 // readPrefix reads the common prefix of a new session's contexts as a session of one row, and removes it from
 // the requests. It returns nil if there is none, or if the call reads all contexts in full.
 func (f *DecodeBatch) readPrefix(ctx context.Context, p *contextBatch) (*Session, error) {
-	if !f.call.sharePrefix || f.prefix != nil {
+	if !f.scheduler.sharePrefix || f.prefix != nil {
 		return nil, nil
 	}
 	n := f.commonPrefix(p)
@@ -57,17 +57,17 @@ func (f *DecodeBatch) readPrefix(ctx context.Context, p *contextBatch) (*Session
 		return nil, nil
 	}
 	one := &Session{Net: f.Net, leaf: f.leaf, Rows: []*RowState{{Pending: -1}}, minSlots: f.minSlots}
-	g := f.call.NewDecodeBatch(one)
+	g := f.scheduler.NewDecodeBatch(one)
 	defer g.release()
 	at := slices.IndexFunc(p.Readers, func(row int) bool { return row >= 0 })
-	g.Assign(&Request{Tokens: f.Sequences[p.Readers[at]].Request.Tokens[:n:n], Max: 1}) // its sampled token is not used
+	g.Assign(&Turn{Tokens: f.Sequences[p.Readers[at]].Turn.Tokens[:n:n], Max: 1}) // its sampled token is not used
 	if err := g.readContexts(ctx); err != nil {
 		one.Free()
 		return nil, err
 	}
 	for _, seq := range f.Sequences {
 		if seq != nil {
-			seq.Request.Tokens = seq.Request.Tokens[n:]
+			seq.Turn.Tokens = seq.Turn.Tokens[n:]
 			seq.state.next = one.Rows[0].next
 			seq.state.Length += n
 		}

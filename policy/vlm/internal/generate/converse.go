@@ -50,22 +50,22 @@ func (g *Generator) Stream(ctx context.Context, prompts []policy.Prompt, s polic
 
 // generateTurns generates the responses of all turns without an error.
 func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
-	var calls []*Call // one for each leaf with requests
+	var schedulers []*Scheduler // one for each leaf with requests
 	sequences := make([]*Sequence, len(prompts))
 	defer func() {
-		for _, c := range calls {
+		for _, c := range schedulers {
 			c.Free()
 		}
 	}()
 	for _, batch := range g.Batches {
-		c, err := g.callOf(&calls, batch.leaf, s)
+		c, err := g.schedulerOf(&schedulers, batch.leaf, s)
 		if err != nil {
 			return err
 		}
 		f := c.NewDecodeBatch(batch)
 		for i, p := range prompts {
 			if c := g.Chats[p.Conversation]; turns[i].err == nil && c.Batch == batch {
-				r := turns[i].Request
+				r := turns[i].Turn
 				r.Row = c.Row
 				if watch != nil {
 					r.watch = func(token int32) { watch(i, token) }
@@ -77,11 +77,11 @@ func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 			c.waiting = append(c.waiting, f)
 		}
 	}
-	err := g.runCalls(ctx, calls, watch != nil)
-	g.learnFrom(calls)
+	err := g.runAll(ctx, schedulers, watch != nil)
+	g.learnFrom(schedulers)
 	if err != nil {
 		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
-			for _, c := range calls {
+			for _, c := range schedulers {
 				for _, f := range c.waiting {
 					g.dropSession(f.Session)
 				}
@@ -97,9 +97,9 @@ func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 	return nil
 }
 
-// callOf returns the call of a leaf, which it adds to calls if it is new.
-func (g *Generator) callOf(calls *[]*Call, leaf int, s policy.Sampling) (*Call, error) {
-	for _, c := range *calls {
+// schedulerOf returns the scheduler of a leaf, which it adds to schedulers if it is new.
+func (g *Generator) schedulerOf(schedulers *[]*Scheduler, leaf int, s policy.Sampling) (*Scheduler, error) {
+	for _, c := range *schedulers {
 		if c.leaf == leaf {
 			return c, nil
 		}
@@ -113,21 +113,21 @@ func (g *Generator) callOf(calls *[]*Call, leaf int, s policy.Sampling) (*Call, 
 	if err != nil {
 		return nil, err
 	}
-	c, err := NewCall(g.programs(r), w, s, g.Cfg.EndOfTurn, &g.Settings)
+	c, err := NewScheduler(g.programs(r), w, s, g.Cfg.EndOfTurn, &g.Settings)
 	if err != nil {
 		return nil, err
 	}
 	c.leaf, c.decoding, c.heard = leaf, decoding, slices.Clone(g.heard)
-	*calls = append(*calls, c)
+	*schedulers = append(*schedulers, c)
 	return c, nil
 }
 
-// runCalls runs the calls of each device in the order of their leaves. Devices run at the
+// runAll runs the schedulers of each device in the order of their leaves. Devices run at the
 // same time, unless tokens are watched, which must come in the same order in every run.
-func (g *Generator) runCalls(ctx context.Context, calls []*Call, watched bool) error {
-	slices.SortFunc(calls, func(a, b *Call) int { return cmp.Compare(a.leaf, b.leaf) })
+func (g *Generator) runAll(ctx context.Context, schedulers []*Scheduler, watched bool) error {
+	slices.SortFunc(schedulers, func(a, b *Scheduler) int { return cmp.Compare(a.leaf, b.leaf) })
 	run := func(d *device.Device) error {
-		for _, c := range calls {
+		for _, c := range schedulers {
 			if c.net.Dev != d {
 				continue
 			}
@@ -169,7 +169,7 @@ func checkSampling(s policy.Sampling) error {
 
 // promptTurn is the part of a conversation that a prompt adds.
 type promptTurn struct {
-	Request *Request
+	Turn    *Turn
 	context []int32
 	images  []policy.Image
 	Opened  string // the response's text that the chat template wrote
@@ -227,9 +227,9 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		if err != nil {
 			return nil, err
 		}
-		r := &Request{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
+		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
 			Shared: contextKey(ids, refs[i])}
-		turns[i] = promptTurn{Request: r, context: ids, images: refs[i], Opened: opened}
+		turns[i] = promptTurn{Turn: r, context: ids, images: refs[i], Opened: opened}
 		g.Resumed[p.Conversation].prepend(&turns[i])
 		length := len(r.Tokens)
 		if c, ok := g.Chats[p.Conversation]; ok {

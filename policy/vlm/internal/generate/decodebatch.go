@@ -10,8 +10,8 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// Request is a request to read tokens in a conversation and write a response.
-type Request struct {
+// Turn is a request to read tokens in a conversation and write a response.
+type Turn struct {
 	Row    int // in its session
 	Tokens []int32
 	Images []net.Picture
@@ -35,7 +35,7 @@ type Reply struct {
 
 // Sequence is a conversation with a request in a call.
 type Sequence struct {
-	*Request
+	*Turn
 	Reply
 	state   *RowState
 	session *Session // holds its keys and values between calls
@@ -48,7 +48,7 @@ func (p *Sequence) ended() bool {
 
 // add appends a sampled token to the response. A token whose log-prob is not finite is
 // not used, because its logits were not finite (see Sampler.Sample).
-func (p *Sequence) add(c *Call, id int32, logProb float32) {
+func (p *Sequence) add(c *Scheduler, id int32, logProb float32) {
 	if logProb-logProb != 0 {
 		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.Reply.Tokens), logProb, net.ErrNotFinite)
 		return
@@ -69,7 +69,7 @@ func (p *Sequence) add(c *Call, id int32, logProb float32) {
 // DecodeBatch is a batch of rows that decode together: either a session with rows in place, or
 // a gathered batch with the unfinished rows of one or several sessions.
 type DecodeBatch struct {
-	call *Call
+	scheduler *Scheduler
 	*Session
 	Sequences []*Sequence // by row; nil for rows without a request
 	gathered  bool
@@ -79,10 +79,10 @@ type DecodeBatch struct {
 }
 
 // Assign assigns a request to its row. The batch must not be gathered.
-func (f *DecodeBatch) Assign(r *Request) *Sequence {
-	p := &Sequence{Request: r, state: f.Rows[r.Row], session: f.Session}
+func (f *DecodeBatch) Assign(r *Turn) *Sequence {
+	p := &Sequence{Turn: r, state: f.Rows[r.Row], session: f.Session}
 	f.Sequences[r.Row] = p
-	if f.call.draftTokens > 0 {
+	if f.scheduler.draftTokens > 0 {
 		p.state.text = append(p.state.text, r.Tokens...)
 	}
 	return p
@@ -160,7 +160,7 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	s.setPrefix(cache, open, length, p.freshRows(length))
 	for row, seq := range f.Sequences {
 		if seq != nil {
-			seq.state.advance(seq.Request, p.next[p.Index[row]])
+			seq.state.advance(seq.Turn, p.next[p.Index[row]])
 		}
 	}
 	ids, logProbs, err := readSamples(out[0], out[1])
@@ -168,7 +168,7 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 		return err
 	}
 	f.collect(ids, logProbs, 1)
-	return s.startRecent(f.call.RecentTokens)
+	return s.startRecent(f.scheduler.RecentTokens)
 }
 
 // longestContext is the length of the longest context that is read, rounded.
@@ -176,7 +176,7 @@ func (f *DecodeBatch) longestContext() (int, error) {
 	length := 0
 	for _, p := range f.Sequences {
 		if p != nil {
-			length = max(length, len(p.state.unread(p.Request.Tokens)))
+			length = max(length, len(p.state.unread(p.Turn.Tokens)))
 		}
 	}
 	if length == 0 {
@@ -212,7 +212,7 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 		return f.stepDrafts(own, drafts, done)
 	}
 	n := f.stepTokens()
-	f.call.passes += len(f.unfinished())
+	f.scheduler.passes += len(f.unfinished())
 	in, sampler, err := f.stepInputs(own)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (f *DecodeBatch) step(ctx context.Context, done func() bool) error {
 			if len(f.unfinished()) == 0 || done() {
 				break
 			}
-			f.call.passes += len(f.unfinished())
+			f.scheduler.passes += len(f.unfinished())
 			f.feed()
 		}
 		f.recentUsed++
@@ -250,16 +250,16 @@ func (f *DecodeBatch) sample(
 // append runs the append program on its inputs.
 func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
 	if f.Net.appendsByLayer() {
-		return f.appendByLayer(own, in[len(f.Net.genArrays(f.call.w)):], open, images)
+		return f.appendByLayer(own, in[len(f.Net.genArrays(f.scheduler.w)):], open, images)
 	}
-	return f.Net.appendTokens(open, images, f.Slots, f.call.sampler).Run(in)
+	return f.Net.appendTokens(open, images, f.Slots, f.scheduler.sampler).Run(in)
 }
 
 // run runs the program of n decoding steps on its inputs, and returns ids and log-probs. It replaces the cache's
 // recent segments and states.
 func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
 	if f.Net.byLayer() {
-		return f.stepByLayer(own, in[len(f.Net.genArrays(f.call.decoding)):], s)
+		return f.stepByLayer(own, in[len(f.Net.genArrays(f.scheduler.decoding)):], s)
 	}
 	program := f.Net.step(s)
 	if n > 1 {
@@ -280,7 +280,7 @@ func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n
 // stepTokens returns how many tokens the next program makes: as many as the call wants, or
 // one if there is no room for them or the host may force one of them.
 func (f *DecodeBatch) stepTokens() int {
-	n := f.call.tokensPerCall
+	n := f.scheduler.tokensPerCall
 	if n > f.RecentLen-f.recentUsed {
 		return 1
 	}
@@ -296,7 +296,7 @@ func (f *DecodeBatch) stepTokens() int {
 func (f *DecodeBatch) feed() {
 	for _, row := range f.unfinished() {
 		l := f.Sequences[row].state
-		f.call.fed++
+		f.scheduler.fed++
 		l.next++
 		l.Pending = -1
 		f.recentAllow[row*f.RecentLen+f.recentUsed] = true
@@ -312,7 +312,7 @@ func (f *DecodeBatch) dropMask() {
 func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler, error) {
 	b := len(f.Sequences)
 	now := make([]int32, b*nowColumns)
-	sampler := f.call.sampler
+	sampler := f.scheduler.sampler
 	for row := range f.Sequences {
 		now[row*nowColumns+nowForced] = -1
 		now[row*nowColumns+nowSlot] = int32(f.recentUsed)
@@ -350,7 +350,7 @@ func (f *DecodeBatch) inputs(
 		return nil, stay.Err
 	}
 	n := len(now) / nowColumns
-	in := append(f.Net.genArrays(f.call.decoding), net.Upload(own, now, n, nowColumns), seeds, f.call.params)
+	in := append(f.Net.genArrays(f.scheduler.decoding), net.Upload(own, now, n, nowColumns), seeds, f.scheduler.params)
 	in = append(append(in, f.prefix...), f.recent...)
 	in = append(in, f.mask, net.Upload(own, recentAllow, n, f.RecentLen))
 	return in, own.Err
@@ -370,7 +370,7 @@ func readSamples(ids, logProbs *device.Array) ([]int32, []float32, error) {
 // rows are stride apart.
 func (f *DecodeBatch) collect(ids []int32, logProbs []float32, stride int) {
 	for _, row := range f.unfinished() {
-		f.Sequences[row].add(f.call, ids[row*stride], logProbs[row*stride])
+		f.Sequences[row].add(f.scheduler, ids[row*stride], logProbs[row*stride])
 		f.listen(f.Sequences[row])
 	}
 }

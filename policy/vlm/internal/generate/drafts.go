@@ -69,7 +69,7 @@ func CheckDrafts(tokens int, n Programs) error {
 
 // listen takes a response that has ended, and what was read just before it, into the text that guesses are from.
 func (f *DecodeBatch) listen(p *Sequence) {
-	c, text := f.call, p.state.text
+	c, text := f.scheduler, p.state.text
 	if c.draftTokens == 0 {
 		return
 	}
@@ -82,8 +82,8 @@ func (f *DecodeBatch) listen(p *Sequence) {
 }
 
 // learnFrom keeps what calls have heard and counted.
-func (g *Generator) learnFrom(calls []*Call) {
-	for _, c := range calls {
+func (g *Generator) learnFrom(schedulers []*Scheduler) {
+	for _, c := range schedulers {
 		g.heard = c.heard
 		g.fed.Add(int64(c.fed))
 		g.passes.Add(int64(c.passes))
@@ -116,7 +116,7 @@ func guess(text, others []int32, most int) []int32 {
 
 // positions is the number of positions of each row in a pass with drafts; 1 without.
 func (f *DecodeBatch) positions() int {
-	return max(1, min(1+f.call.draftTokens, maxPositions/len(f.Rows)))
+	return max(1, min(1+f.scheduler.draftTokens, maxPositions/len(f.Rows)))
 }
 
 // ready reports whether all unfinished rows have tokens ahead.
@@ -145,7 +145,7 @@ func (f *DecodeBatch) drafts() [][]int32 {
 			for _, s := range f.ahead[row] {
 				text = append(text[:len(text):len(text)], s.id)
 			}
-			out[row] = append([]int32{}, guess(text, f.call.heard, n-1)...)
+			out[row] = append([]int32{}, guess(text, f.scheduler.heard, n-1)...)
 			guessed += min(1, len(out[row]))
 		}
 	}
@@ -162,7 +162,7 @@ func (f *DecodeBatch) room(row, each int) int {
 	least := 1
 	if n := len(ahead); n > 0 {
 		least = 0
-		if slices.Contains(f.call.end, ahead[n-1].id) {
+		if slices.Contains(f.scheduler.end, ahead[n-1].id) {
 			return 0
 		}
 	}
@@ -180,7 +180,7 @@ func (f *DecodeBatch) stepDrafts(own *net.Scope, drafts [][]int32, done func() b
 	if err != nil {
 		return err
 	}
-	sampler := f.call.sampler
+	sampler := f.scheduler.sampler
 	sampler.Forced = true
 	ids, logProbs, err := f.sample(own, in, sampler, 1)
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *DecodeBatch) stepDrafts(own *net.Scope, drafts [][]int32, done func() b
 			}
 		}
 		if draft != nil {
-			f.call.passes++
+			f.scheduler.passes++
 		}
 	}
 	f.addAhead(done)

@@ -18,7 +18,7 @@ var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(m
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
 	found := false
-	require.NoError(t, m.Sets.Actor.Set(func(part model.Part, old []float32) ([]float32, error) {
+	require.NoError(t, m.Sets.Actor.Set(func(part model.Stored, old []float32) ([]float32, error) {
 		if part.Name == name {
 			found = true
 			for i := range part.Dims[1] {

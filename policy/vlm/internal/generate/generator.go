@@ -35,7 +35,7 @@ type Weights struct {
 // Generator generates responses in conversations, whose caches it keeps. Its methods must not be called at the
 // same time.
 type Generator struct {
-	*Text
+	*Encoder
 	Settings
 	Weights []*Weights // one for each device
 
@@ -59,8 +59,8 @@ func (g *Generator) TokensPerPass() float64 {
 }
 
 // New returns a generator without conversations.
-func New(x *Text, s Settings, w []*Weights) *Generator {
-	return &Generator{Text: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{}}
+func New(x *Encoder, s Settings, w []*Weights) *Generator {
+	return &Generator{Encoder: x, Settings: s, Weights: w, Chats: map[uint64]*Conversation{}}
 }
 
 // programs returns the programs for some weights.
@@ -76,5 +76,5 @@ func (g *Generator) of(leaf int) *Weights {
 	if g.Leaves == 0 {
 		return g.Weights[0]
 	}
-	return g.Weights[tree.Device(leaf, len(g.Weights), g.Leaves)]
+	return g.Weights[tree.DeviceOf(leaf, len(g.Weights), g.Leaves)]
 }

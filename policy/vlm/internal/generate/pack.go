@@ -14,7 +14,7 @@ import (
 )
 
 // On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the
-// decoder's matrices in bfloat16 or int8 instead (model.Pack), a half or a quarter of the bytes. Contexts are read
+// decoder's matrices in bfloat16 or int8 instead (model.PackMatrix), a half or a quarter of the bytes. Contexts are read
 // with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens
 // share a weight. Adapters are merged into the copies: their products with few rows take longer than the matrices'.
 
@@ -105,7 +105,7 @@ func (g *Generator) packGroup(n *net.Net, params []model.Param, arrays []*device
 			continue
 		}
 		packed, err := n.Program("pack "+g.Packed.String(), func(in []*Node) []*Node {
-			return []*Node{model.Pack(in[0], g.Packed)}
+			return []*Node{model.PackMatrix(in[0], g.Packed)}
 		}).Run(arrays[i : i+1])
 		if err != nil {
 			return nil, err

@@ -121,7 +121,7 @@ func recoverImagePanic(f func() error) (err error) {
 
 // hash sets an image's hash after it has checked that the size is valid. Hashing copies the
 // pixels.
-func (x *Text) hash(im *policy.Image) error {
+func (x *Encoder) hash(im *policy.Image) error {
 	b := im.Image.Bounds()
 	if x.proc == nil {
 		return x.noVision()
@@ -133,10 +133,10 @@ func (x *Text) hash(im *policy.Image) error {
 	return nil
 }
 
-func (x *Text) noVision() error { return fmt.Errorf("%s has no vision tower", x.Cfg.Family) }
+func (x *Encoder) noVision() error { return fmt.Errorf("%s has no vision tower", x.Cfg.Family) }
 
 // Picture returns a processed image, from the cache if possible.
-func (x *Text) Picture(im policy.Image) (net.Picture, error) {
+func (x *Encoder) Picture(im policy.Image) (net.Picture, error) {
 	if p, ok := x.Pictures.get(im.Hash); ok {
 		return p, nil
 	}
@@ -157,7 +157,7 @@ func (x *Text) Picture(im policy.Image) (net.Picture, error) {
 
 // PrepareImages hashes and processes the images of several prompts in parallel. The result does
 // not depend on the number of workers. There is one error, or nil, per prompt.
-func (x *Text) PrepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
+func (x *Encoder) PrepareImages(groups [][]image.Image) ([][]policy.Image, [][]net.Picture, []error) {
 	refs, pics := make([][]policy.Image, len(groups)), make([][]net.Picture, len(groups))
 	errs := make([]error, len(groups))
 	work := make(chan int)

@@ -168,7 +168,7 @@ func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 		case c.open:
 			out[i] = lengthened(x, slots)
 		default:
-			out[i] = model.Write(model.Write(c.prefix[at], c.recent[at], c.at, pure), x, c.recentAt, pure)
+			out[i] = model.WriteSlots(model.WriteSlots(c.prefix[at], c.recent[at], c.at, pure), x, c.recentAt, pure)
 		}
 	}
 	return out

@@ -106,7 +106,7 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 			continue
 		}
 		r := f.Sequences[row]
-		ids := r.state.unread(r.Request.Tokens)
+		ids := r.state.unread(r.Turn.Tokens)
 		grids := make([]net.Grid, len(r.Images))
 		for i, im := range r.Images {
 			grids[i] = im.Grid
@@ -137,15 +137,15 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 	for row, place := range p.Index {
 		last[row] = ends[place]
 	}
-	in := append(f.Net.genArrays(f.call.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length), net.Upload(s, last))
-	in = append(in, f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.call.params)
+	in := append(f.Net.genArrays(f.scheduler.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length), net.Upload(s, last))
+	in = append(in, f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.scheduler.params)
 	if len(pictures) > 0 {
 		p.vision = net.PlanVision(cfg, pictures)
 		for i, at := range holders {
 			imageRow[at] = p.vision.Row[i]
 		}
 		tr := &net.Trace{Scope: net.Scope{Dev: f.Net.Dev}, Pack: &net.Pack{Vision: p.vision}}
-		err := f.Net.VisionForward(tr, f.call.w, false)
+		err := f.Net.VisionForward(tr, f.scheduler.w, false)
 		s.Own(tr.Arrays...)
 		if err != nil {
 			return nil, err

@@ -11,8 +11,8 @@ import (
 // room for them. It first copies their recent keys and values back to the sessions, so that
 // the remaining rows are complete. It consumes the batches, also on failure.
 func regroup(from ...*DecodeBatch) (*DecodeBatch, error) {
-	c := from[0].call
-	f := &DecodeBatch{call: c, Session: &Session{Net: c.net}, gathered: true}
+	c := from[0].scheduler
+	f := &DecodeBatch{scheduler: c, Session: &Session{Net: c.net}, gathered: true}
 	defer func() {
 		for _, g := range from {
 			g.release()

@@ -147,12 +147,12 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 
 // The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.
 func TestRowsRegroupWhereItPays(t *testing.T) {
-	c := &generate.Call{MaxRows: 32, Fixed: 8}
+	c := &generate.Scheduler{MaxRows: 32, Fixed: 8}
 	// decoding has rows of which some have written age of at most most tokens.
 	decoding := func(rows, live, age, most int) *generate.DecodeBatch {
 		f := c.NewDecodeBatch(&generate.Session{Rows: make([]*generate.RowState, rows)})
 		for row := range live {
-			p := f.Assign(&generate.Request{Row: row, Max: most})
+			p := f.Assign(&generate.Turn{Row: row, Max: most})
 			p.Reply.Tokens = make([]int32, age)
 		}
 		return f

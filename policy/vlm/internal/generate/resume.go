@@ -73,7 +73,7 @@ func (r *resumed) prepend(t *promptTurn) {
 	if r == nil {
 		return
 	}
-	q := t.Request
+	q := t.Turn
 	q.Tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.Tokens...)
 	q.Images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.Images...)
 	q.Shared = contextKey(q.Tokens, append(r.images[:len(r.images):len(r.images)], t.images...))

@@ -57,7 +57,7 @@ func (l *RowState) unread(context []int32) []int32 {
 }
 
 // advance updates the state after the request was read.
-func (l *RowState) advance(r *Request, next int32) {
+func (l *RowState) advance(r *Turn, next int32) {
 	l.Length += len(r.Tokens)
 	l.next, l.Pending = next, -1
 }

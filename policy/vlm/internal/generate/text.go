@@ -14,8 +14,8 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// Text encodes conversations: tokenizer, chat template and image processor. It needs no device.
-type Text struct {
+// Encoder encodes conversations: tokenizer, chat template and image processor. It needs no device.
+type Encoder struct {
 	Cfg      *model.Config
 	Tok      *tokenizer.Tokenizer
 	Chat     *tokenizer.Chat
@@ -24,12 +24,12 @@ type Text struct {
 	Pictures *pictureCache
 }
 
-var _ policy.Aligner = (*Text)(nil)
+var _ policy.Aligner = (*Encoder)(nil)
 
-// OpenText loads tokenizer, chat template, end tokens of generation and image processor, and
+// OpenEncoder loads tokenizer, chat template, end tokens of generation and image processor, and
 // checks them against the config, in which it sets what they determine.
-func OpenText(dir string, cfg *model.Config, template map[string]any) (*Text, error) {
-	x := &Text{Cfg: cfg, template: template, Pictures: NewPictureCache(PlayedPictures)}
+func OpenEncoder(dir string, cfg *model.Config, template map[string]any) (*Encoder, error) {
+	x := &Encoder{Cfg: cfg, template: template, Pictures: NewPictureCache(PlayedPictures)}
 	var err error
 	if x.Tok, err = tokenizer.Load(dir); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -64,13 +64,13 @@ func OpenText(dir string, cfg *model.Config, template map[string]any) (*Text, er
 	return x, nil
 }
 
-func (x *Text) dialogue() dialogue.Encoder {
+func (x *Encoder) dialogue() dialogue.Encoder {
 	return dialogue.Encoder{Name: "vlm", Tokenizer: x.Tok, Chat: x.Chat, Vision: x.Cfg.Vision != nil,
 		End: x.Cfg.EndOfTurn, Images: x.placeholders}
 }
 
 // placeholders prepares the images of messages.
-func (x *Text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
+func (x *Encoder) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, []error) {
 	refs, pics, errs := x.PrepareImages(groups)
 	counts := make([][]int, len(pics))
 	for i := range pics {
@@ -84,29 +84,29 @@ func (x *Text) placeholders(groups [][]image.Image) ([][]policy.Image, [][]int, 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate would have
 // read and written them, turn by turn. Messages after the assistant's last one are
 // ignored.
-func (x *Text) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+func (x *Encoder) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	x.Pictures.startRound(false)
 	return x.dialogue().Encode(messages)
 }
 
 // EncodeSystem implements policy.SystemEncoder.
-func (x *Text) EncodeSystem(text string) ([]int32, error) { return x.dialogue().EncodeSystem(text) }
+func (x *Encoder) EncodeSystem(text string) ([]int32, error) { return x.dialogue().EncodeSystem(text) }
 
 // Opened implements policy.Templated.
-func (x *Text) Opened() string { return x.Chat.Opened() }
+func (x *Encoder) Opened() string { return x.Chat.Opened() }
 
 // RewritesHistory implements policy.Templated.
-func (x *Text) RewritesHistory() bool { return x.Chat.RewritesHistory() }
+func (x *Encoder) RewritesHistory() bool { return x.Chat.RewritesHistory() }
 
 // Response implements policy.Templated.
-func (x *Text) Response(tokens []int32) string { return x.dialogue().Response(tokens) }
+func (x *Encoder) Response(tokens []int32) string { return x.dialogue().Response(tokens) }
 
 // Ends implements policy.Aligner.
-func (x *Text) Ends(tokens []int32) []int { return x.Chat.Ends(x.Tok, tokens) }
+func (x *Encoder) Ends(tokens []int32) []int { return x.Chat.Ends(x.Tok, tokens) }
 
 // ToolCalls returns the text of a response that calls tools, as the chat template shows it: see
 // tokenizer.Chat.ToolCalls.
-func (x *Text) ToolCalls(text, calls string) (string, error) {
+func (x *Encoder) ToolCalls(text, calls string) (string, error) {
 	out, err := x.Chat.ToolCalls(text, json.RawMessage(calls))
 	if err != nil {
 		return "", fmt.Errorf("vlm: %w", err)
@@ -116,7 +116,7 @@ func (x *Text) ToolCalls(text, calls string) (string, error) {
 
 // WithTools returns an encoder of conversations with definitions of tools: a JSON list, which
 // the chat template shows.
-func (x *Text) WithTools(tools string) (policy.Encoder, error) {
+func (x *Encoder) WithTools(tools string) (policy.Encoder, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(tools), &list); err != nil || len(list) == 0 {
 		return nil, fmt.Errorf(
@@ -143,4 +143,4 @@ func (x *Text) WithTools(tools string) (policy.Encoder, error) {
 }
 
 // MaxPositions returns the maximum length of a row in tokens; 0 is no limit.
-func (x *Text) MaxPositions() int { return x.Cfg.Text.MaxPositions }
+func (x *Encoder) MaxPositions() int { return x.Cfg.Text.MaxPositions }

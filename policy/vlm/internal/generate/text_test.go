@@ -13,7 +13,7 @@ import (
 func TestEndsFollowTheText(t *testing.T) {
 	tok, err := tokenizer.NewTiny([]string{"left", "right"})
 	require.NoError(t, err)
-	m := &Text{Tok: tok, Chat: &tokenizer.Chat{}}
+	m := &Encoder{Tok: tok, Chat: &tokenizer.Chat{}}
 	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)

@@ -191,7 +191,7 @@ func TestSharedPromptsAreReadOncePerGroup(t *testing.T) {
 		sequences := make([]*generate.Sequence, len(shared))
 		for i, s := range shared {
 			if s != "-" {
-				sequences[i] = &generate.Sequence{Request: &generate.Request{Shared: s}}
+				sequences[i] = &generate.Sequence{Turn: &generate.Turn{Shared: s}}
 			}
 		}
 		return &generate.DecodeBatch{Session: &generate.Session{}, Sequences: sequences}

@@ -21,7 +21,7 @@ var ErrCheckpoint = errors.New("checkpoint does not fit the model")
 
 // Copy copies what checkpoints contain to host memory.
 func (s *Sets) Copy(ctx context.Context) (*Sets, error) {
-	c := &Sets{Setup: s.Setup}
+	c := &Sets{Options: s.Options}
 	var err error
 	if c.Actor, err = s.Actor.Copy(ctx); err == nil && s.Critic != nil {
 		c.Critic, err = s.Critic.Copy(ctx)
@@ -51,7 +51,7 @@ func (s *Sets) Save(ctx context.Context, dir string) error {
 		if err := save(s.Critic, filepath.Join(dir, CriticFolder)); err != nil {
 			return err
 		}
-	case s.CriticSetup.Kind == SharedCritic:
+	case s.CriticOptions.Kind == SharedCritic:
 		if err := s.Actor.SaveModel(ctx, s.Dir, filepath.Join(dir, CriticFolder), true); err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	own := score(Open(t, dir, Options{SameBytes: true}), loss.ByItself)
 	leader, others := Lead(t, dir, Options{}, 2)
 	require.Equal(t, own, score(leader, loss.ByItself), "two ranks")
-	require.NoError(t, leader.Sets.Group.Close())
+	require.NoError(t, leader.Sets.Peers.Close())
 	for _, r := range others {
 		require.NoError(t, <-r.Ended)
 	}
@@ -107,7 +107,7 @@ func TestTeachersAndEchoesHaveTheSameBytes(t *testing.T) {
 	got, now = predicted(t, leader)
 	require.Equal(t, want, got)
 	require.Equal(t, state, now)
-	require.NoError(t, leader.Sets.Group.Close())
+	require.NoError(t, leader.Sets.Peers.Close())
 	for _, r := range others {
 		require.NoError(t, <-r.Ended)
 	}

@@ -65,7 +65,7 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			if ranks > 1 {
 				same, err := Digests(m.Sets)
 				require.NoError(t, err)
-				require.NoError(t, m.Sets.Group.Close())
+				require.NoError(t, m.Sets.Peers.Close())
 				require.NoError(t, <-others[0].Ended)
 				require.Equal(t, same, others[0].State)
 			}

@@ -12,22 +12,22 @@ import (
 	"vagen/policy/vlm/internal/tree"
 )
 
-// Group is a model's connection to the other ranks.
-type Group struct {
-	*nodes.Group
+// Peers is a model's connection to the other ranks.
+type Peers struct {
+	*nodes.Communicator
 }
 
 // Sent returns the number of bytes that this rank has sent.
-func (g *Group) Sent() int64 {
+func (g *Peers) Sent() int64 {
 	if g == nil {
 		return 0
 	}
-	return g.Group.Sent()
+	return g.Communicator.Sent()
 }
 
 // Failed ends the group if err is not nil, because the other ranks take part in the same call. It
 // returns err.
-func (g *Group) Failed(err error) error {
+func (g *Peers) Failed(err error) error {
 	if g != nil && err != nil {
 		g.Fail(err)
 	}
@@ -36,7 +36,7 @@ func (g *Group) Failed(err error) error {
 
 // Whole returns the context of a call in which other ranks take part: its end would end the group, so a run that is
 // interrupted could not save while MPI ends all of its processes.
-func (g *Group) Whole(ctx context.Context) context.Context {
+func (g *Peers) Whole(ctx context.Context) context.Context {
 	if g == nil {
 		return ctx
 	}
@@ -45,13 +45,13 @@ func (g *Group) Whole(ctx context.Context) context.Context {
 
 // span returns the leaves of one of this rank's devices: from included, to excluded.
 func (l *Learner) span(device, leaves int) (from, to int) {
-	node, count := l.Group.place()
+	node, count := l.Peers.place()
 	n := len(l.Replicas)
 	return tree.Span(node*n+device, count*n, leaves)
 }
 
 // place returns the number of this rank and that of all.
-func (g *Group) place() (id, count int) {
+func (g *Peers) place() (id, count int) {
 	if g == nil {
 		return 0, 1
 	}
@@ -59,11 +59,11 @@ func (g *Group) place() (id, count int) {
 }
 
 // Waited returns how long this rank has waited until others had computed their parts.
-func (g *Group) Waited() time.Duration {
+func (g *Peers) Waited() time.Duration {
 	if g == nil {
 		return 0
 	}
-	return g.Group.Waited()
+	return g.Communicator.Waited()
 }
 
 // ErrDiverged is wrapped by the error of an update after which ranks have different weights.

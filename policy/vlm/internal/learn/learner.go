@@ -23,7 +23,7 @@ type Learner struct {
 
 	Replicas []*Replica // one for each device; the first is net, weights and parts
 	Tree     bool       // steps are divided into leaves
-	Group    *Group     // of nodes; nil for this process alone
+	Peers    *Peers     // of nodes; nil for this process alone
 	Sharded  bool       // the replicas share weights, whose tensors are on several devices
 
 	OffloadMoments bool              // moments are in host memory between updates
@@ -205,14 +205,14 @@ func (l *Learner) Prepare(p *net.Pack, h *model.Head, chunk int) error {
 // does not have are unchanged.
 func (l *Learner) CopyFrom(other *Learner) error {
 	values := map[string][]float32{}
-	err := other.Weights.Each(func(part model.Part, x []float32) error {
+	err := other.Weights.Each(func(part model.Stored, x []float32) error {
 		values[part.Name] = append([]float32(nil), x...)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	err = l.Set(func(part model.Part, x []float32) ([]float32, error) {
+	err = l.Set(func(part model.Stored, x []float32) ([]float32, error) {
 		if y, ok := values[part.Name]; ok {
 			return y, nil
 		}
@@ -225,6 +225,6 @@ func (l *Learner) CopyFrom(other *Learner) error {
 }
 
 // Set replaces every part's values by what f returns for them.
-func (l *Learner) Set(f func(part model.Part, old []float32) ([]float32, error)) error {
+func (l *Learner) Set(f func(part model.Stored, old []float32) ([]float32, error)) error {
 	return l.Weights.Replace(func(model.Param) bool { return true }, f)
 }

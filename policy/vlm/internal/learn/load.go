@@ -15,8 +15,8 @@ import (
 )
 
 // Load puts the weights of a model on its devices.
-func Load(s Setup) (*Sets, error) {
-	m := &Sets{Setup: s}
+func Load(s Options) (*Sets, error) {
+	m := &Sets{Options: s}
 	if err := m.load(); err != nil {
 		m.Free()
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Sets) load() error {
 	if err != nil {
 		return err
 	}
-	if s.CriticSetup.Kind == SeparateCritic {
+	if s.CriticOptions.Kind == SeparateCritic {
 		if s.Critic, err = s.loadCritic(); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (s *Sets) load() error {
 // loadCritic reads a separate critic: a model, or an adapter on the policy's.
 func (s *Sets) loadCritic() (*Learner, error) {
 	spec := CriticSpec(s.Config)
-	n, dir := net.New(s.Net.Kernels, spec), s.CriticSetup.Dir
+	n, dir := net.New(s.Net.Kernels, spec), s.CriticOptions.Dir
 	if dir == "" || SameFolder(dir, s.Dir) {
 		return s.loadInto(n, s.Dir, nil, s.base())
 	}
@@ -102,10 +102,10 @@ func (s *Sets) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter, 
 // newWeights fills value heads and adapters that are not in a checkpoint.
 func (s *Sets) newWeights() weights.Source {
 	draw := weights.NewParts(s.Config, s.Seed)
-	if !s.CriticSetup.ZeroHead {
+	if !s.CriticOptions.ZeroHead {
 		return draw
 	}
-	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		if p.Adapter {
 			return draw(g, p, part, dst)
 		}
@@ -154,8 +154,8 @@ func (s *Sets) replicate() error {
 func (s *Sets) offload() error {
 	s.Actor.OffloadMoments = s.OffloadMoments
 	if s.Critic != nil {
-		s.Critic.OffloadMoments = s.CriticSetup.OffloadMoments
-		if err := s.Critic.Offload(s.CriticSetup.Offload, s.homes); err != nil {
+		s.Critic.OffloadMoments = s.CriticOptions.OffloadMoments
+		if err := s.Critic.Offload(s.CriticOptions.Offload, s.homes); err != nil {
 			return err
 		}
 	}

@@ -22,7 +22,7 @@ import (
 const maxGathered = 4 << 30
 
 // gatherScores completes the outputs at the tokens of all leaves by those of the other ranks.
-func (g *Group) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
+func (g *Peers) gatherScores(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored) error {
 	if g == nil {
 		return nil
 	}
@@ -81,11 +81,11 @@ func (t *TreeStep) sumPlaces(count int) []sumPlace {
 // the finished sums are copied back in the reverse order. Afterwards the owner of each array has its
 // gradient on every rank.
 func (t *TreeStep) exchangeNodes(ctx context.Context) error {
-	if t.Group == nil {
+	if t.Peers == nil {
 		return nil
 	}
 	defer t.timed(time.Now())
-	id, count := t.Group.place()
+	id, count := t.Peers.place()
 	places := t.sumPlaces(count)
 	rounds := tree.Rounds(count)
 	for _, distance := range rounds {
@@ -178,7 +178,7 @@ func (t *TreeStep) swap(ctx context.Context, partner int, give, get []sumPlace, 
 		}
 		return nil
 	}
-	return t.Group.Swap(ctx, partner, send, receive)
+	return t.Peers.Swap(ctx, partner, send, receive)
 }
 
 // addSum adds a partner's sum, one array at a time as in exchange.
@@ -194,11 +194,11 @@ func (t *TreeStep) setSum(p sumPlace, a *device.Array) error {
 // agree returns an error that wraps ErrDiverged unless all ranks have the same norm and the same
 // weights. Weights are compared exactly, but of one group in each step, in turn.
 func (t *TreeStep) agree(ctx context.Context, norm float64, skipped bool) error {
-	if t.Group == nil {
+	if t.Peers == nil {
 		return nil
 	}
-	start, waited := time.Now(), t.Group.Waited()
-	defer func() { t.timed(start.Add(t.Group.Waited() - waited)) }() // what is waited is not exchange
+	start, waited := time.Now(), t.Peers.Waited()
+	defer func() { t.timed(start.Add(t.Peers.Waited() - waited)) }() // what is waited is not exchange
 	h := sha256.New()
 	group := t.Adam.Steps % len(t.Weights.Groups)
 	if err := t.Replicas[0].Weights.Digest(h, group, weights.IsTrained); err != nil {
@@ -207,7 +207,7 @@ func (t *TreeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 	own := binary.LittleEndian.AppendUint64(nil, math.Float64bits(norm))
 	own = binary.LittleEndian.AppendUint64(own, uint64(t.Adam.Steps))
 	own = h.Sum(own)
-	all, err := t.Group.Gather(ctx, own, int64(len(own)))
+	all, err := t.Peers.Gather(ctx, own, int64(len(own)))
 	if err != nil {
 		return fmt.Errorf("vlm: comparing the ranks: %w", err)
 	}
@@ -217,9 +217,9 @@ func (t *TreeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 			return fmt.Errorf("vlm: comparing the ranks: %d bytes of rank %d: %w", len(theirs), node, nodes.ErrProtocol)
 		case !bytes.Equal(theirs[:16], own[:16]):
 			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on rank %d and %v after %d on rank %d (skipped: %v)",
-				ErrDiverged, norm, t.Adam.Steps, t.Group.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
+				ErrDiverged, norm, t.Adam.Steps, t.Peers.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
 		case !bytes.Equal(theirs[16:], own[16:]):
-			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.Adam.Steps, t.Weights.Groups[group].Name, t.Group.ID(), node)
+			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.Adam.Steps, t.Weights.Groups[group].Name, t.Peers.ID(), node)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ type adam struct {
 
 // newAdam returns moments of zero.
 func (l *Learner) newAdam() (*adam, error) {
-	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
+	zero := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error { clear(dst); return nil }
 	m, err := l.newMoments(zero)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 			m := New(t, family, o)
 			b := PlayedBatch(t, m.Sets, m.Text)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-			if m.Sets.CriticSetup.Kind != learn.NoCritic {
+			if m.Sets.CriticOptions.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
 			}
 			_, err := m.Update(t.Context(), b, aim, policy.DefaultOptimizer())

@@ -55,7 +55,7 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 				require.Positive(t, share)
 				require.Positive(t, wait)
 				require.Less(t, share+wait, 1.0, "they do not count the same time")
-				require.NoError(t, leader.Sets.Group.Close())
+				require.NoError(t, leader.Sets.Peers.Close())
 				for i, r := range others {
 					require.NoError(t, <-r.Ended)
 					require.Equal(t, followers, r.State, "rank %d of %v", i+1, shape)

@@ -88,7 +88,7 @@ func (l *Learner) copyArray(group, i, from, to int) error {
 // owners returns the owner of each trained array, by group and by index among the group's
 // trained parameters.
 func (l *Learner) owners() [][]int {
-	return weights.Owners(net.TrainedGroups(l.Weights.Groups), len(l.Replicas), weights.IsTrained)
+	return weights.ParamOwners(net.TrainedGroups(l.Weights.Groups), len(l.Replicas), weights.IsTrained)
 }
 
 // ofOwners places each trained array on its owner.

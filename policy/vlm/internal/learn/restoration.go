@@ -127,7 +127,7 @@ func isAdapter(name string) bool {
 }
 
 // find locates a part's weights, and checks its moments if it is trained.
-func (r *Restoration) find(part model.Part, trained bool) []error {
+func (r *Restoration) find(part model.Stored, trained bool) []error {
 	var bad []error
 	place := weights.Located{}
 	t := r.Learner.storedAs(part)
@@ -168,7 +168,7 @@ func (r *Restoration) find(part model.Part, trained bool) []error {
 }
 
 // checkValues checks a tensor's shape and type, and that its numbers are finite.
-func (r *Restoration) checkValues(at weights.Located, part model.Part) []error {
+func (r *Restoration) checkValues(at weights.Located, part model.Stored) []error {
 	if bad := weights.CheckShape(at, part); len(bad) > 0 {
 		return bad
 	}
@@ -185,7 +185,7 @@ func (r *Restoration) checkValues(at weights.Located, part model.Part) []error {
 // Load replaces weights and moments.
 func (r *Restoration) Load() error {
 	l := r.Learner
-	err := l.Weights.Replace(l.stored, func(part model.Part, _ []float32) ([]float32, error) {
+	err := l.Weights.Replace(l.stored, func(part model.Stored, _ []float32) ([]float32, error) {
 		at := r.found[part.Name]
 		x, err := at.Reader.Float32(at.Name, nil)
 		if err != nil {
@@ -205,7 +205,7 @@ func (r *Restoration) Load() error {
 		return nil
 	}
 	moments := func(prefix string) (*weights.Tensors, error) {
-		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Stored, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		})

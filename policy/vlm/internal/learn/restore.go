@@ -11,7 +11,7 @@ import (
 // calls begin before it changes anything. Accumulated gradients belong to the weights before and are dropped.
 func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 	folders := []string{filepath.Join(dir, ActorFolder)}
-	if s.CriticSetup.Kind == SharedCritic {
+	if s.CriticOptions.Kind == SharedCritic {
 		folders = append(folders, filepath.Join(dir, CriticFolder))
 	}
 	plans := []*Restoration{{Learner: s.Actor, Folders: folders,
@@ -44,10 +44,10 @@ func (s *Sets) Restore(ctx context.Context, dir string, begin func()) error {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 	}
-	if err := s.Group.Failed(s.send(ctx, &order{Restore: true}, nil)); err != nil {
+	if err := s.Peers.Failed(s.send(ctx, &command{Restore: true}, nil)); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
-	if err := s.Group.Failed(s.shareState(s.Group.Whole(ctx))); err != nil {
+	if err := s.Peers.Failed(s.shareState(s.Peers.Whole(ctx))); err != nil {
 		return fmt.Errorf("vlm: restore: %w", err)
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 
 // storedAs returns how a part is stored: the checkpoint's name and type, or its own name in
 // float32 if it is new.
-func (l *Learner) storedAs(part model.Part) safetensors.Tensor {
+func (l *Learner) storedAs(part model.Stored) safetensors.Tensor {
 	if t, ok := l.Names[part.Name]; ok {
 		return t
 	}
@@ -143,7 +143,7 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) e
 		}
 		one, made, err := l.merged(gi)
 		if err == nil {
-			err = one.Each(func(part model.Part, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
+			err = one.Each(func(part model.Stored, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
 		}
 		device.FreeAll(made...)
 		if err != nil {
@@ -181,9 +181,9 @@ const StepsKey = "adam_steps"
 func (l *Learner) optimizerSeries() []struct {
 	prefix string
 	t      *weights.Tensors
-	want   func(model.Part) bool
+	want   func(model.Stored) bool
 } {
-	all := func(model.Part) bool { return true }
+	all := func(model.Stored) bool { return true }
 	frozen := map[string]bool{}
 	for _, g := range l.Weights.Groups {
 		for _, p := range g.Params {
@@ -192,11 +192,11 @@ func (l *Learner) optimizerSeries() []struct {
 			}
 		}
 	}
-	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
+	narrow := func(part model.Stored) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
 	return []struct {
 		prefix string
 		t      *weights.Tensors
-		want   func(model.Part) bool
+		want   func(model.Stored) bool
 	}{{"m.", l.Adam.M, all}, {"v.", l.Adam.V, all}, {"master.", l.Weights, narrow}}
 }
 
@@ -226,7 +226,7 @@ func (l *Learner) SaveOptimizer(ctx context.Context, path string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.t.Each(func(part model.Part, x []float32) error {
+		err := s.t.Each(func(part model.Stored, x []float32) error {
 			if !s.want(part) {
 				return nil
 			}

@@ -11,9 +11,9 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// Setup is what the sets of weights of a model are loaded from, and how they are used. Its fields are
+// Options is what the sets of weights of a model are loaded from, and how they are used. Its fields are
 // explained at vlm.Options.
-type Setup struct {
+type Options struct {
 	Dir     string // the model's folder
 	Config  *model.Config
 	Net     *net.Net // the policy's
@@ -24,7 +24,7 @@ type Setup struct {
 
 	Adapter       *peft.Config // nil without adapters
 	StoredAdapter string       // the folder of its weights; "" for new ones
-	CriticSetup   CriticSetup
+	CriticOptions CriticOptions
 	Batching      Batching
 	Seed          uint64
 
@@ -45,14 +45,14 @@ const (
 	SeparateCritic = "separate"
 )
 
-// CriticSetup is the part of Setup about the critic.
-type CriticSetup struct {
+// CriticOptions is the part of Options about the critic.
+type CriticOptions struct {
 	Kind, Dir               string
 	ZeroHead                bool
 	Offload, OffloadMoments bool
 }
 
-// Batching is the part of Setup about the sizes of micro-batches.
+// Batching is the part of Options about the sizes of micro-batches.
 type Batching struct {
 	Tokens, Rows             int
 	CriticTokens, CriticRows int // 0 means the policy's
@@ -61,11 +61,11 @@ type Batching struct {
 
 // Sets are the sets of weights of a model. Its methods must not be called at the same time.
 type Sets struct {
-	Setup
+	Options
 	Actor  *Learner
 	Critic *Learner // nil unless separate
 	Ref    *Learner // nil without reference
-	Group  *Group   // of ranks; nil for this process alone
+	Peers  *Peers   // of ranks; nil for this process alone
 
 	Zeros    map[string]*device.Array // adapters of the reference by shape
 	images   imageTable
@@ -112,10 +112,10 @@ func (l *Learner) Size() (n int) {
 }
 
 // Join connects the sets with those of other ranks.
-func (s *Sets) Join(g *Group) {
-	s.Group = g
+func (s *Sets) Join(g *Peers) {
+	s.Peers = g
 	for _, l := range s.All() {
-		l.Group = g
+		l.Peers = g
 	}
 }
 

@@ -38,7 +38,7 @@ func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 	if l.Adam == nil {
 		return nil
 	}
-	send := func(_ model.Part, x []float32) error { return to.SendFloats(ctx, x) }
+	send := func(_ model.Stored, x []float32) error { return to.SendFloats(ctx, x) }
 	if err := l.Adam.M.Each(send); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
 	}
 	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.Weights.Replace(l.stored, func(_ model.Part, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
+	err = l.Weights.Replace(l.stored, func(_ model.Stored, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (l *Learner) receiveMoments(ctx context.Context, from *nodes.Link, steps in
 	if steps < 0 {
 		return nil
 	}
-	receive := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error {
+	receive := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
 		return from.ReceiveFloats(ctx, dst)
 	}
 	a := &adam{net: l.Net, Steps: steps}

@@ -39,14 +39,14 @@ type task struct {
 // NewTask returns the task of evaluating an objective on a batch, with a head that has the scores it needs.
 func (l *Learner) NewTask(b *policy.Batch, o *policy.Objective, h *model.Head, chunk int) *task {
 	return &task{batch: withoutFirst(b), objective: o, head: h, chunk: chunk, temperature: o.Temperature,
-		local: !h.Tokens || o.Local() && l.Group.knows(o), scores: net.NewScored(h, len(b.Tokens))}
+		local: !h.Tokens || o.Local() && l.Peers.knows(o), scores: net.NewScored(h, len(b.Tokens))}
 }
 
 // columns is the number of slopes of a token.
 func (k *task) columns() int { return model.SlopeColumns + k.head.Chosen }
 
 // knows reports whether every node can evaluate the objective.
-func (g *Group) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
+func (g *Peers) knows(o *policy.Objective) bool { return g == nil || o.Imitate || sendable(o.Policy) }
 
 // Wanted are the tokens whose scores the objective reads.
 func (k *task) Wanted() []bool {
@@ -165,7 +165,7 @@ func (k *task) evaluate() (err error) {
 }
 
 // evaluate evaluates a task's objective: each rank for itself, except one that cannot be sent, which rank 0 does.
-func (g *Group) evaluate(ctx context.Context, k *task) error {
+func (g *Peers) evaluate(ctx context.Context, k *task) error {
 	if !k.head.Tokens || g.knows(k.objective) {
 		return k.evaluate()
 	}

@@ -70,12 +70,12 @@ func (s *Sets) freeZeros() {
 func (s *Sets) Tie(ctx context.Context) error {
 	if s.Adapter != nil && s.Critic != nil && !s.Critic.OnBase() {
 		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's",
-			backend.ErrOption, s.CriticSetup.Dir)
+			backend.ErrOption, s.CriticOptions.Dir)
 	}
-	if err := s.send(ctx, &order{Tie: true}, nil); err != nil {
+	if err := s.send(ctx, &command{Tie: true}, nil); err != nil {
 		return err
 	}
-	return s.Group.Failed(s.tie(s.Group.Whole(ctx)))
+	return s.Peers.Failed(s.tie(s.Peers.Whole(ctx)))
 }
 
 // tie is Tie on this rank.

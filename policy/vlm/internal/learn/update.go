@@ -33,16 +33,16 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	if err := s.checkChoice(c.What.Choice); err != nil {
 		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
-	if c.What.Values && s.CriticSetup.Kind == NoCritic {
+	if c.What.Values && s.CriticOptions.Kind == NoCritic {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", backend.ErrOption)
 	}
 	sent := c
 	sent.Rows = nil
-	if err := s.send(ctx, &order{Score: &sent}, c.Rows); err != nil {
+	if err := s.send(ctx, &command{Score: &sent}, c.Rows); err != nil {
 		return nil, err
 	}
-	out, err := s.score(s.Group.Whole(ctx), &c)
-	return out, s.Group.Failed(err)
+	out, err := s.score(s.Peers.Whole(ctx), &c)
+	return out, s.Peers.Failed(err)
 }
 
 // score is Score on this rank.
@@ -201,7 +201,7 @@ func (c *Call) check(critic string) error {
 
 // Learn makes a call on all ranks.
 func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
-	if err := c.check(s.CriticSetup.Kind); err != nil {
+	if err := c.check(s.CriticOptions.Kind); err != nil {
 		return policy.Stats{}, err
 	}
 	if err := s.checkChosen(c); err != nil {
@@ -210,8 +210,8 @@ func (s *Sets) Learn(ctx context.Context, c *Call) (policy.Stats, error) {
 	if err := s.sendLearning(ctx, c); err != nil {
 		return policy.Stats{}, err
 	}
-	stats, err := s.learn(s.Group.Whole(ctx), c)
-	return stats, s.Group.Failed(err)
+	stats, err := s.learn(s.Peers.Whole(ctx), c)
+	return stats, s.Peers.Failed(err)
 }
 
 // checkChosen checks the tokens that the loss of a call compares.
@@ -245,7 +245,7 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 	o := &c.Objective
 	value := o.ValueCoef > 0 && !o.Imitate
 	if !c.Accumulate || !o.CriticOnly {
-		head := s.Net.Head(true, value && s.CriticSetup.Kind == SharedCritic)
+		head := s.Net.Head(true, value && s.CriticOptions.Kind == SharedCritic)
 		if c.Accumulate {
 			head.Chosen = o.Compares(c.Batch)
 		}
@@ -271,7 +271,7 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 func (s *Sets) learnWith(
 	ctx context.Context, l *Learner, h *model.Head, c *Call, rate float64, stats *policy.Stats,
 ) (norm float64, err error) {
-	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Group.Waited(), l.Group.Sent()
+	start, fetched, waited, sent := time.Now(), l.Net.Fetching.Load(), l.Peers.Waited(), l.Peers.Sent()
 	if c.Accumulate {
 		k := l.NewTask(c.Batch, &c.Objective, h, s.Batching.HeadTokens)
 		leaves, err := s.Packer(l.Net).Leaves(&c.Batch.Rows, k.Wanted())
@@ -298,11 +298,11 @@ func (s *Sets) learnWith(
 		stats.Skipped = stats.Skipped || skipped
 	}
 	if t != nil {
-		s.Exchange.Sent.Store(l.Group.Sent() - sent)
+		s.Exchange.Sent.Store(l.Peers.Sent() - sent)
 		fetching := time.Duration(l.Net.Fetching.Load()-fetched) / time.Duration(len(s.Devices))
 		all := time.Since(start).Seconds()
 		s.Exchange.Share.Store(math.Float64bits((t.Exchanging + fetching).Seconds() / all))
-		s.Exchange.Wait.Store(math.Float64bits((l.Group.Waited() - waited).Seconds() / all))
+		s.Exchange.Wait.Store(math.Float64bits((l.Peers.Waited() - waited).Seconds() / all))
 	}
 	return norm, err
 }

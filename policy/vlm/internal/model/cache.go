@@ -50,7 +50,7 @@ func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, rece
 	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
 	now := recent
 	if at.Rank() == 0 {
-		k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
+		k, v = WriteSlots(recent.K, l.split(k0), at, pure), WriteSlots(recent.V, l.split(v0), at, pure)
 		now.K, now.V = k, v
 	} else {
 		k, v = writeEach(recent.K, l.split(k0), at), writeEach(recent.V, l.split(v0), at)
@@ -132,9 +132,9 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 	return cast(Div(out, sum), q.DType())
 }
 
-// Write copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
+// WriteSlots copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
 // int32. pure restricts it to operations that GoMLX's pure-Go backend has.
-func Write(c, x, at *Node, pure bool) *Node {
+func WriteSlots(c, x, at *Node, pure bool) *Node {
 	x = cast(x, c.DType())
 	if !pure {
 		zero := ScalarZero(c.Graph(), dtypes.Int32)

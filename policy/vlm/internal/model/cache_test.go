@@ -127,7 +127,7 @@ func TestWritePutsSlotsInPlace(t *testing.T) {
 				got := run(t, d, []operand{c, x}, func(in []*Node) []*Node {
 					var out []*Node
 					for at := range slots - m + 1 {
-						out = append(out, Write(in[0], in[1], Const(in[0].Graph(), int32(at)), pure))
+						out = append(out, WriteSlots(in[0], in[1], Const(in[0].Graph(), int32(at)), pure))
 					}
 					return out
 				})

@@ -77,7 +77,7 @@ func (s *blockStep) build(t *testing.T, n []*Node) (out []*Node, use StepKernels
 	packed := 0
 	for i, m := range w {
 		if s.packed != dtypes.InvalidDType && m.Rank() == 2 {
-			w[i] = use.Unpack(Pack(m, s.packed), dim(m, 0))
+			w[i] = use.Unpack(PackMatrix(m, s.packed), dim(m, 0))
 			packed++
 		}
 	}

@@ -125,7 +125,7 @@ func (c *Config) withAdapters(params []Param) []Param {
 
 // blockMaps lists the linear maps of a block in the order of Adapters.Maps: they
 // are the matrices among its parameters.
-func blockMaps(params []Param) (out [blockMapCount][]Part) {
+func blockMaps(params []Param) (out [blockMapCount][]Stored) {
 	m := 0
 	for _, p := range params {
 		if len(p.Dims) == 2 && !p.Adapter {

@@ -8,11 +8,11 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// Pack returns a matrix [out, in] in bfloat16 or int8, in the layout that kernels read: panels of fused.Panel outputs,
+// PackMatrix returns a matrix [out, in] in bfloat16 or int8, in the layout that kernels read: panels of fused.Panel outputs,
 // of which the last one is filled up with zeros. In bfloat16 it is [panels, in, 64]. In int8 every output has a scale,
 // its largest magnitude / 127, and numbers are multiples of it, to the nearest: [panels, in + 4, 64], the last four
 // rows of bytes being a panel's scales in float32.
-func Pack(w *Node, to dtypes.DType) *Node {
+func PackMatrix(w *Node, to dtypes.DType) *Node {
 	w = f32(w)
 	out, in := dim(w, 0), dim(w, 1)
 	panels := (out + fused.Panel - 1) / fused.Panel

@@ -18,7 +18,7 @@ import (
 func unpackOf(to dtypes.DType, out int) device.Builder {
 	return func(n []*Node) []*Node {
 		var use StepKernels
-		return []*Node{use.Unpack(Pack(n[0], to), out)}
+		return []*Node{use.Unpack(PackMatrix(n[0], to), out)}
 	}
 }
 
@@ -96,7 +96,7 @@ func TestPackedProductsMultiply(t *testing.T) {
 			in, out := dims[0], dims[1]
 			r := newSource(uint64(in))
 			w, multiples, scales := exactWeights(r, out, in)
-			pack := d.Program("pack", func(n []*Node) []*Node { return []*Node{Pack(n[0], to)} })
+			pack := d.Program("pack", func(n []*Node) []*Node { return []*Node{PackMatrix(n[0], to)} })
 			packed, err := pack.Run([]*device.Array{w.put(t, d)})
 			require.NoError(t, err)
 			p := d.Fused("product", func(n []*Node) ([]*Node, []device.Kernel) {

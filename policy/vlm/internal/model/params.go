@@ -11,7 +11,7 @@ import (
 // Param is one tensor as the graphs use it. Several tensors of a checkpoint may
 // be stacked in it, row under row: q, k and v, or gate and up.
 type Param struct {
-	Parts []Part
+	Parts []Stored
 	Dims  []int
 	Init  Init
 
@@ -19,9 +19,9 @@ type Param struct {
 	Adapter bool // one half of a low-rank adapter
 }
 
-// Part is a tensor of the checkpoint: its name in transformers' module tree,
+// Stored is a tensor of the checkpoint: its name in transformers' module tree,
 // and its dimensions there.
-type Part struct {
+type Stored struct {
 	Name string
 	Dims []int
 }
@@ -39,10 +39,10 @@ const (
 )
 
 // Module is the name of the module that the part is the weight of.
-func (p Part) Module() string { return strings.TrimSuffix(p.Name, ".weight") }
+func (p Stored) Module() string { return strings.TrimSuffix(p.Name, ".weight") }
 
 // Size is the number of elements of the part.
-func (p Part) Size() int { return product(p.Dims) }
+func (p Stored) Size() int { return product(p.Dims) }
 
 // Size is the number of elements of the parameter.
 func (p Param) Size() int { return product(p.Dims) }
@@ -119,15 +119,15 @@ func (g *Groups) All() []*Group {
 }
 
 func vector(name string, n int, init Init) Param {
-	return Param{Parts: []Part{{name, []int{n}}}, Dims: []int{n}, Init: init}
+	return Param{Parts: []Stored{{name, []int{n}}}, Dims: []int{n}, Init: init}
 }
 
 func matrix(name string, out, in int) Param {
-	return Param{Parts: []Part{{name, []int{out, in}}}, Dims: []int{out, in}}
+	return Param{Parts: []Stored{{name, []int{out, in}}}, Dims: []int{out, in}}
 }
 
 // stack puts matrices [out, in] (or vectors, with in 0) on top of each other, by rows.
-func stack(in int, init Init, parts ...Part) Param {
+func stack(in int, init Init, parts ...Stored) Param {
 	total := 0
 	for _, p := range parts {
 		total += p.Dims[0]
@@ -225,7 +225,7 @@ func (c *Config) textParams(base string) []Param {
 	if t.Gated {
 		rows *= 2 // of each head: query, gate
 	}
-	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	part := func(name string, dims ...int) Stored { return Stored{base + name, dims} }
 	p := []Param{
 		c.norm(base+"input_layernorm.weight", t.Hidden),
 		stack(t.Hidden, InitNormal, part("self_attn.q_proj.weight", rows, t.Hidden),
@@ -256,7 +256,7 @@ func (c *Config) norm(name string, n int) Param {
 // mlpParams are a decoder layer's feed-forward network and the norm before it.
 func (c *Config) mlpParams(base string) []Param {
 	t := &c.Text
-	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	part := func(name string, dims ...int) Stored { return Stored{base + name, dims} }
 	p := append([]Param{c.norm(base+"post_attention_layernorm.weight", t.Hidden)},
 		stack(t.Hidden, InitNormal, part("mlp.gate_proj.weight", t.FF, t.Hidden), part("mlp.up_proj.weight", t.FF, t.Hidden)))
 	if t.MLPBias {
@@ -273,7 +273,7 @@ func (c *Config) visionGroups(g *Groups) {
 	v := c.Vision
 	const base = visionPrefix
 	conv := []int{v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch}
-	g.Patch = Group{"patch", []Param{{Parts: []Part{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
+	g.Patch = Group{"patch", []Param{{Parts: []Stored{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
 	if c.Family.learnedPositions() {
 		g.Patch.Params = append(g.Patch.Params, vector(base+"patch_embed.proj.bias", v.Hidden, InitZero),
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
@@ -310,7 +310,7 @@ func mergerParams(base string, norm, cell, out int) []Param {
 func (c *Config) visionParams(base string) []Param {
 	v := c.Vision
 	h := v.Hidden
-	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	part := func(name string, dims ...int) Stored { return Stored{base + name, dims} }
 	attn := []Param{
 		matrix(base+"attn.qkv.weight", 3*h, h), vector(base+"attn.qkv.bias", 3*h, InitZero),
 		matrix(base+"attn.proj.weight", h, h), vector(base+"attn.proj.bias", h, InitZero),

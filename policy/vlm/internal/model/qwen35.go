@@ -84,15 +84,15 @@ func readQwen35(text []byte, c *Config) (map[string]NewLayer, error) {
 func (c *Config) linearParams(base string) []Param {
 	t, l := &c.Text, c.Text.Linear
 	values := l.ValueHeads * l.ValueDim
-	in := func(name string, rows int) Part {
-		return Part{base + "linear_attn." + name + ".weight", []int{rows, t.Hidden}}
+	in := func(name string, rows int) Stored {
+		return Stored{base + "linear_attn." + name + ".weight", []int{rows, t.Hidden}}
 	}
 	conv := []int{l.Channels(), 1, l.Kernel}
 	return append([]Param{
 		c.norm(base+"input_layernorm.weight", t.Hidden),
 		stack(t.Hidden, InitNormal, in("in_proj_qkv", l.Channels()), in("in_proj_z", values),
 			in("in_proj_b", l.ValueHeads), in("in_proj_a", l.ValueHeads)),
-		{Parts: []Part{{base + "linear_attn.conv1d.weight", conv}}, Dims: conv},
+		{Parts: []Stored{{base + "linear_attn.conv1d.weight", conv}}, Dims: conv},
 		vector(base+"linear_attn.A_log", l.ValueHeads, InitDecay), vector(base+"linear_attn.dt_bias", l.ValueHeads, InitOne),
 		vector(base+"linear_attn.norm.weight", l.ValueDim, InitOne),
 		matrix(base+"linear_attn.out_proj.weight", t.Hidden, values),

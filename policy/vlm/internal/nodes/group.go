@@ -22,12 +22,12 @@ var (
 	ErrFailed = errors.New("it failed")
 	// ErrProtocol is wrapped by errors about data that a rank of this version does not send.
 	ErrProtocol = errors.New("protocol error")
-	// ErrEnded is returned by Group.Next after rank 0 has closed the group.
+	// ErrEnded is returned by Communicator.Next after rank 0 has closed the group.
 	ErrEnded = errors.New("nodes: rank 0 has ended the group")
 )
 
-// Group is a rank's connections to all others. The first error ends it on all ranks.
-type Group struct {
+// Communicator is a rank's connections to all others. The first error ends it on all ranks.
+type Communicator struct {
 	world   mpi.World
 	links   []*Link // by rank; nil for this one
 	silence time.Duration
@@ -44,20 +44,20 @@ type Group struct {
 }
 
 // ID returns this rank.
-func (g *Group) ID() int { return g.world.Rank() }
+func (g *Communicator) ID() int { return g.world.Rank() }
 
 // Nodes returns the number of ranks.
-func (g *Group) Nodes() int { return len(g.links) }
+func (g *Communicator) Nodes() int { return len(g.links) }
 
 // Err returns why the group ended; nil while it works.
-func (g *Group) Err() error {
+func (g *Communicator) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
 }
 
 // fail ends the group on this rank, unless it has ended, because of err.
-func (g *Group) fail(err error) {
+func (g *Communicator) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err == nil {
@@ -67,7 +67,7 @@ func (g *Group) fail(err error) {
 }
 
 // Fail ends the group on all ranks because of err. It returns the first error that ended it.
-func (g *Group) Fail(err error) error {
+func (g *Communicator) Fail(err error) error {
 	g.fail(err)
 	<-g.watched
 	return g.Err()
@@ -75,7 +75,7 @@ func (g *Group) Fail(err error) error {
 
 // Close ends the group; on rank 0 the other ranks' Next returns ErrEnded, and MPI is ended. The error is about
 // ending it.
-func (g *Group) Close() error {
+func (g *Communicator) Close() error {
 	err := fmt.Errorf("nodes: rank %d has closed the group", g.ID())
 	last := func(ctx context.Context, l *Link) error { return l.send(ctx, end, nil) }
 	if g.ID() == 0 && g.do(context.Background(), last, g.links...) == nil {
@@ -91,7 +91,7 @@ func (g *Group) Close() error {
 type transfer func(ctx context.Context, l *Link) error
 
 // do calls f for other ranks at the same time, unless the group has ended. An error ends it.
-func (g *Group) do(ctx context.Context, f transfer, links ...*Link) error {
+func (g *Communicator) do(ctx context.Context, f transfer, links ...*Link) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func both(send, receive transfer) transfer {
 }
 
 // Gather sends own to all ranks and returns what each rank sent, of at most most bytes.
-func (g *Group) Gather(ctx context.Context, own []byte, most int64) ([][]byte, error) {
+func (g *Communicator) Gather(ctx context.Context, own []byte, most int64) ([][]byte, error) {
 	out := make([][]byte, len(g.links))
 	out[g.ID()] = own
 	start := time.Now()
@@ -158,12 +158,12 @@ func (g *Group) Gather(ctx context.Context, own []byte, most int64) ([][]byte, e
 }
 
 // Swap sends to another rank and receives from it at the same time.
-func (g *Group) Swap(ctx context.Context, partner int, send, receive func(ctx context.Context, l *Link) error) error {
+func (g *Communicator) Swap(ctx context.Context, partner int, send, receive func(ctx context.Context, l *Link) error) error {
 	return g.do(ctx, both(send, receive), g.links[partner])
 }
 
 // Broadcast calls send for every other rank on rank 0, and receive for rank 0 on the others.
-func (g *Group) Broadcast(ctx context.Context, send, receive func(ctx context.Context, l *Link) error) error {
+func (g *Communicator) Broadcast(ctx context.Context, send, receive func(ctx context.Context, l *Link) error) error {
 	if g.ID() == 0 {
 		return g.do(ctx, send, g.links...)
 	}
@@ -171,7 +171,7 @@ func (g *Group) Broadcast(ctx context.Context, send, receive func(ctx context.Co
 }
 
 // Command sends a command, which Next returns there, to all other ranks.
-func (g *Group) Command(ctx context.Context, payload []byte) error {
+func (g *Communicator) Command(ctx context.Context, payload []byte) error {
 	return g.do(ctx, func(ctx context.Context, l *Link) error {
 		g.sent.Add(int64(len(payload)))
 		return l.send(ctx, command, payload)
@@ -182,7 +182,7 @@ func (g *Group) Command(ctx context.Context, payload []byte) error {
 const maxCommand = 8 << 30
 
 // Next waits, as long as rank 0 lives, for a command of rank 0.
-func (g *Group) Next(ctx context.Context) (payload []byte, err error) {
+func (g *Communicator) Next(ctx context.Context) (payload []byte, err error) {
 	err = g.do(ctx, func(ctx context.Context, l *Link) error {
 		payload, err = l.receive(ctx, command, maxCommand, 0)
 		return err
@@ -191,9 +191,9 @@ func (g *Group) Next(ctx context.Context) (payload []byte, err error) {
 }
 
 // Sent returns the number of bytes that this rank has sent to others.
-func (g *Group) Sent() int64 { return g.sent.Load() }
+func (g *Communicator) Sent() int64 { return g.sent.Load() }
 
 // Waited returns how long calls of Gather have waited until every other rank had begun to send.
-func (g *Group) Waited() time.Duration { return time.Duration(g.waited.Load()) }
+func (g *Communicator) Waited() time.Duration { return time.Duration(g.waited.Load()) }
 
-var _ io.Closer = (*Group)(nil)
+var _ io.Closer = (*Communicator)(nil)

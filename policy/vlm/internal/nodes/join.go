@@ -29,7 +29,7 @@ const silence = time.Minute
 const maxFacts = 1 << 20
 
 // Join connects this rank with all others, waits for them, and compares their facts.
-func Join(ctx context.Context, c Config) (*Group, error) {
+func Join(ctx context.Context, c Config) (*Communicator, error) {
 	w := c.World
 	if w.Size() < 2 || c.Timeout <= 0 {
 		return nil, fmt.Errorf("nodes: %w: size is %d, must be at least 2, and Timeout %v, must be positive",
@@ -39,7 +39,7 @@ func Join(ctx context.Context, c Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
 	}
-	g := &Group{world: w, links: make([]*Link, w.Size()), silence: min(silence, c.Timeout), watched: make(chan struct{})}
+	g := &Communicator{world: w, links: make([]*Link, w.Size()), silence: min(silence, c.Timeout), watched: make(chan struct{})}
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	var peers []*peer
 	for rank := range g.links {

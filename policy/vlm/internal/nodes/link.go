@@ -28,7 +28,7 @@ const piece = 64 << 20
 
 // Link is the connection to another rank. At most one goroutine may send and one receive at a time.
 type Link struct {
-	group   *Group
+	group   *Communicator
 	rank    int
 	timeout time.Duration
 }

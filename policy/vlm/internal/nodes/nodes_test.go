@@ -15,9 +15,9 @@ import (
 )
 
 // joined connects ranks in this process.
-func joined(t *testing.T, count int, change func(rank int, c *Config)) ([]*Group, []*mpitest.World, []error) {
+func joined(t *testing.T, count int, change func(rank int, c *Config)) ([]*Communicator, []*mpitest.World, []error) {
 	t.Helper()
-	groups, errs := make([]*Group, count), make([]error, count)
+	groups, errs := make([]*Communicator, count), make([]error, count)
 	worlds := mpitest.Worlds(count)
 	var wg sync.WaitGroup
 	for rank, w := range worlds {
@@ -32,7 +32,7 @@ func joined(t *testing.T, count int, change func(rank int, c *Config)) ([]*Group
 }
 
 // all calls f for every rank at the same time.
-func all(groups []*Group, f func(g *Group) error) []error {
+func all(groups []*Communicator, f func(g *Communicator) error) []error {
 	errs := make([]error, len(groups))
 	var wg sync.WaitGroup
 	for i, g := range groups {
@@ -43,10 +43,10 @@ func all(groups []*Group, f func(g *Group) error) []error {
 }
 
 // exchange sends data in all directions.
-func exchange(ctx context.Context, g *Group) error { return exchangeOf(ctx, g, 2) }
+func exchange(ctx context.Context, g *Communicator) error { return exchangeOf(ctx, g, 2) }
 
 // exchangeOf swaps length numbers.
-func exchangeOf(ctx context.Context, g *Group, length int) error {
+func exchangeOf(ctx context.Context, g *Communicator, length int) error {
 	got, err := g.Gather(ctx, []byte{byte(g.ID())}, 1)
 	for rank, x := range got {
 		if len(x) != 1 || int(x[0]) != rank {
@@ -77,9 +77,9 @@ func TestRanksExchangeInAllDirections(t *testing.T) {
 		if count == 2 {
 			length = piece/4 + 1 // two messages
 		}
-		require.NoError(t, errors.Join(all(groups, func(g *Group) error { return exchangeOf(t.Context(), g, length) })...))
+		require.NoError(t, errors.Join(all(groups, func(g *Communicator) error { return exchangeOf(t.Context(), g, length) })...))
 		require.Equal(t, int64(count-1+4*length), groups[0].Sent()-facts)
-		errs = all(groups, func(g *Group) error {
+		errs = all(groups, func(g *Communicator) error {
 			if g.ID() == 0 {
 				return errors.Join(g.Command(t.Context(), []byte("order")), g.Close())
 			}
@@ -99,7 +99,7 @@ func TestRanksExchangeInAllDirections(t *testing.T) {
 }
 
 // wait takes part in no exchange: rank 0 as if it played, the others as if it did.
-func wait(ctx context.Context, g *Group) error {
+func wait(ctx context.Context, g *Communicator) error {
 	if g.ID() == 0 {
 		<-g.life.Done()
 		return g.Err()
@@ -119,35 +119,35 @@ func TestOneRankEndsAll(t *testing.T) {
 		is     error // of the other ranks' errors
 		says   string
 		change func(rank int, c *Config)
-		end    func(g *Group, w *mpitest.World) error
-		others func(ctx context.Context, g *Group) error
+		end    func(g *Communicator, w *mpitest.World) error
+		others func(ctx context.Context, g *Communicator) error
 	}{
 		"fails": {
 			is: ErrFailed, says: "rank 2: it failed: no memory", others: wait,
-			end: func(g *Group, _ *mpitest.World) error { return g.Fail(errors.New("no memory")) },
+			end: func(g *Communicator, _ *mpitest.World) error { return g.Fail(errors.New("no memory")) },
 		},
 		"is cut off": {
 			is: ErrLost, says: "rank 2 gave no sign of life for 1s", change: quick, others: wait,
-			end: func(g *Group, w *mpitest.World) error { w.Cut(); return wait(t.Context(), g) },
+			end: func(g *Communicator, w *mpitest.World) error { w.Cut(); return wait(t.Context(), g) },
 		},
 		"hangs while it lives": {
 			is: nil, says: "rank 2: it did nothing for 1s", change: quick, others: exchange,
-			end: func(g *Group, _ *mpitest.World) error { <-g.life.Done(); return g.Err() },
+			end: func(g *Communicator, _ *mpitest.World) error { <-g.life.Done(); return g.Err() },
 		},
 		"is interrupted": {
 			is: ErrFailed, says: "context canceled", others: exchange,
-			end: func(g *Group, _ *mpitest.World) error { return exchange(canceled, g) },
+			end: func(g *Communicator, _ *mpitest.World) error { return exchange(canceled, g) },
 		},
 		"closes": {
 			is: ErrFailed, says: "rank 2 has closed the group", others: wait,
-			end: func(g *Group, _ *mpitest.World) error { return errors.Join(g.Close(), g.Err()) },
+			end: func(g *Communicator, _ *mpitest.World) error { return errors.Join(g.Close(), g.Err()) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			groups, worlds, errs := joined(t, 4, c.change)
 			require.NoError(t, errors.Join(errs...))
-			for rank, err := range all(groups, func(g *Group) error {
+			for rank, err := range all(groups, func(g *Communicator) error {
 				if g.ID() == 2 {
 					return c.end(g, worlds[2])
 				}
@@ -172,7 +172,7 @@ func TestRanksWaitLongerThanTheTimeoutForACommand(t *testing.T) {
 	const timeout = 200 * time.Millisecond
 	groups, _, errs := joined(t, 2, func(_ int, c *Config) { c.Timeout = timeout })
 	require.NoError(t, errors.Join(errs...))
-	require.NoError(t, errors.Join(all(groups, func(g *Group) error {
+	require.NoError(t, errors.Join(all(groups, func(g *Communicator) error {
 		if g.ID() == 1 {
 			_, err := g.Next(t.Context())
 			return err
@@ -180,7 +180,7 @@ func TestRanksWaitLongerThanTheTimeoutForACommand(t *testing.T) {
 		time.Sleep(3 * timeout)
 		return g.Command(t.Context(), nil)
 	})...))
-	all(groups, func(g *Group) error { return g.Fail(ErrEnded) })
+	all(groups, func(g *Communicator) error { return g.Fail(ErrEnded) })
 }
 
 func TestRanksThatDifferAreRefused(t *testing.T) {
@@ -218,7 +218,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	} {
 		groups, _, errs := joined(t, 2, nil)
 		require.NoError(t, errors.Join(errs...))
-		errs = all(groups, func(g *Group) error {
+		errs = all(groups, func(g *Communicator) error {
 			send := func(ctx context.Context, l *Link) error { return l.SendFloats(ctx, []float32{1, 2}) }
 			return g.Broadcast(t.Context(), send, receive)
 		})

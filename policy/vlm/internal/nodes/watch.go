@@ -45,7 +45,7 @@ type peer struct {
 
 // watch tells the other ranks that this one lives, and ends the group if one of them fails or is silent. When the
 // group ends, it tells them so.
-func (g *Group) watch(peers []*peer) {
+func (g *Communicator) watch(peers []*peer) {
 	defer close(g.watched)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -131,7 +131,7 @@ func (p *peer) lost(err error) error {
 
 // part tells the peers that the group has ended. If it has ended in order, all say so to all and wait for it: then no
 // message is on its way, and MPI is ended, too.
-func (g *Group) part(peers []*peer) error {
+func (g *Communicator) part(peers []*peer) error {
 	cause := context.Cause(g.life)
 	sign, text, limit := byte(failed), cause.Error(), goodbye
 	inOrder := errors.Is(cause, ErrEnded)

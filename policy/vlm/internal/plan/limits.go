@@ -19,15 +19,15 @@ type Limits struct {
 	FLOPs          float64 // per second, in a large product of square matrices in the type of computation
 }
 
-// Size is the work by which limits are measured.
-type Size struct {
+// Probe is the work by which limits are measured.
+type Probe struct {
 	Numbers int           // of an array in float32: far more than caches hold
 	Side    int           // of a matrix
 	AtLeast time.Duration // of a measurement, which repeats a program so often; waiting for the result once is then negligible
 }
 
 // Measure measures the speeds of a device with work of a size.
-func Measure(ctx context.Context, d *device.Device, compute dtypes.DType, size Size) (l Limits, err error) {
+func Measure(ctx context.Context, d *device.Device, compute dtypes.DType, size Probe) (l Limits, err error) {
 	const width = 1 << 10
 	table := shapes.Make(dtypes.Float32, size.Numbers/width, width)
 	read, err := timeOf(ctx, d, size.AtLeast, table, func(x, last *Node) *Node {

@@ -135,20 +135,20 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 }
 
 // textOf encodes the images of a folder's model.
-func textOf(t *testing.T, dir string) *generate.Text {
-	x, err := generate.OpenText(dir, vlmtest.ConfigOf(t, dir), nil)
+func textOf(t *testing.T, dir string) *generate.Encoder {
+	x, err := generate.OpenEncoder(dir, vlmtest.ConfigOf(t, dir), nil)
 	require.NoError(t, err)
 	return x
 }
 
 // pictureOf is a picture of the workload's size.
-func pictureOf(w vlm.Workload, x *generate.Text, seed int) image.Image {
+func pictureOf(w vlm.Workload, x *generate.Encoder, seed int) image.Image {
 	side := int(math.Sqrt(float64(w.Patches))) * x.Cfg.Vision.Patch
 	return vlmtest.Drawing(uint64(seed), side, side)
 }
 
 // plannedRows are rows of a workload, the images first.
-func plannedRows(t *testing.T, x *generate.Text, w vlm.Workload) (policy.Rows, []bool) {
+func plannedRows(t *testing.T, x *generate.Encoder, w vlm.Workload) (policy.Rows, []bool) {
 	draw := rng.New(1, rng.Init, 0)
 	rows := policy.Rows{Offsets: []int{0}}
 	for i := range w.Rows {
@@ -177,7 +177,7 @@ func plannedRows(t *testing.T, x *generate.Text, w vlm.Workload) (policy.Rows, [
 	return rows, want
 }
 
-func generateRows(t *testing.T, m *vlm.Model, x *generate.Text, w vlm.Workload) {
+func generateRows(t *testing.T, m *vlm.Model, x *generate.Encoder, w vlm.Workload) {
 	const written = 16
 	var prompts []policy.Prompt
 	for i := range w.Rows {

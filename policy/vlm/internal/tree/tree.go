@@ -47,8 +47,8 @@ func Span(device, n, leaves int) (from, to int) {
 	return device * leaves / n, (device + 1) * leaves / n
 }
 
-// Device returns the device of a leaf.
-func Device(leaf, n, leaves int) int { return leaf * n / leaves }
+// DeviceOf returns the device of a leaf.
+func DeviceOf(leaf, n, leaves int) int { return leaf * n / leaves }
 
 // Sum sums the leaves from, …, to-1, a power of two of them, along the tree. Leaves are
 // computed in order, and at most log2(to-from)+1 sums exist at a time.

@@ -61,7 +61,7 @@ func TestEachLeafHasOneDevice(t *testing.T) {
 			from, to := tree.Span(d, n, tree.Leaves)
 			require.Equal(t, next, from)
 			for leaf := from; leaf < to; leaf++ {
-				require.Equal(t, d, tree.Device(leaf, n, tree.Leaves))
+				require.Equal(t, d, tree.DeviceOf(leaf, n, tree.Leaves))
 			}
 			next = to
 		}

@@ -246,10 +246,10 @@ func (r *recordedModel) places(packs []*net.Pack) []place {
 func (r *recordedModel) compareGreedy(m *Model) {
 	type target struct {
 		row recordedRow
-		req *generate.Request
+		req *generate.Turn
 	}
 	var targets []target
-	var reqs []*generate.Request
+	var reqs []*generate.Turn
 	most := 0
 	for _, row := range r.rows {
 		field := row.test.Name + ".greedy_ids"
@@ -258,7 +258,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		}
 		tokens, _ := r.tokens(row)
 		most = max(most, r.dims(field)[1])
-		q := &generate.Request{Row: len(reqs), Tokens: tokens, Max: r.dims(field)[1]}
+		q := &generate.Turn{Row: len(reqs), Tokens: tokens, Max: r.dims(field)[1]}
 		for _, im := range r.all.Images[row.index] {
 			pic, err := m.Text.Picture(im)
 			require.NoError(r.t, err)
@@ -272,7 +272,7 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
 	defer s.Free()
-	c, err := generate.NewCall(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
+	c, err := generate.NewScheduler(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.Free()
 	c.RecentTokens = 8

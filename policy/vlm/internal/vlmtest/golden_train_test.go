@@ -97,7 +97,7 @@ func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[
 // numbers reads tensors by the names of their parts.
 func (r *recordedModel) numbers(l *learn.Learner, t *weights.Tensors) map[string][]float32 {
 	out := map[string][]float32{}
-	require.NoError(r.t, t.Each(func(part model.Part, x []float32) error {
+	require.NoError(r.t, t.Each(func(part model.Stored, x []float32) error {
 		out[part.Name] = append([]float32{}, x...)
 		return nil
 	}))
@@ -179,7 +179,7 @@ func (r *recordedModel) compareNoisyTraining(m *Model, l *learn.Learner, weights
 	all := func(model.Param) bool { return true }
 	for seed := range uint64(noiseSeeds) {
 		random := rng.New(seed, rng.Init)
-		require.NoError(r.t, l.Weights.Replace(all, func(part model.Part, _ []float32) ([]float32, error) {
+		require.NoError(r.t, l.Weights.Replace(all, func(part model.Stored, _ []float32) ([]float32, error) {
 			noisy := make([]float32, part.Size())
 			for i, w := range weights[part.Name] {
 				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))

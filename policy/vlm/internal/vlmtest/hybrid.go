@@ -40,7 +40,7 @@ type recurrent struct {
 
 func (r *recurrent) Params(base string) []model.Param {
 	one := func(name string, init model.Init, dims ...int) model.Param {
-		return model.Param{Parts: []model.Part{{Name: base + "mixer." + name + ".weight", Dims: dims}}, Dims: dims, Init: init}
+		return model.Param{Parts: []model.Stored{{Name: base + "mixer." + name + ".weight", Dims: dims}}, Dims: dims, Init: init}
 	}
 	return []model.Param{
 		one("norm", model.InitOne, r.hidden), one("in_proj", model.InitNormal, 2*r.width, r.hidden),

@@ -69,10 +69,10 @@ func GradientsOf(
 
 // PlayedBatch is a batch for every loss: random advantages, old log-probs and
 // values near those of the model, and a reference further away.
-func PlayedBatch(t testing.TB, s *learn.Sets, x *generate.Text) *policy.Batch {
+func PlayedBatch(t testing.TB, s *learn.Sets, x *generate.Encoder) *policy.Batch {
 	t.Helper()
 	rows, want := FourRows(t, x)
-	what := policy.ScoreRequest{LogProbs: true, Values: s.CriticSetup.Kind != learn.NoCritic}
+	what := policy.ScoreRequest{LogProbs: true, Values: s.CriticOptions.Kind != learn.NoCritic}
 	scores, err := s.Score(t.Context(), learn.ScoreCall{Rows: &rows, Want: want, What: what, Temperature: 1})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 1))
@@ -140,7 +140,7 @@ func digestOf(t testing.TB, all ...*weights.Tensors) string {
 	t.Helper()
 	h := sha256.New()
 	for _, x := range all {
-		require.NoError(t, x.Each(func(part model.Part, values []float32) error {
+		require.NoError(t, x.Each(func(part model.Stored, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
 		}))
@@ -177,7 +177,7 @@ type Lived struct {
 }
 
 // Live plays ten conversations of two turns, some of them with pictures, and learns from them.
-func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Text, round int, out *Lived) {
+func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Encoder, round int, out *Lived) {
 	t.Helper()
 	var keys []uint64
 	var prompts []policy.Prompt
@@ -201,7 +201,7 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Text, round
 	m.Forget(keys...)
 
 	rows, written, logProbs := played.Rows(keys)
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: s.CriticSetup.Kind != learn.NoCritic, Reference: s.Reference}
+	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: s.CriticOptions.Kind != learn.NoCritic, Reference: s.Reference}
 	scores, err := m.Score(t.Context(), &rows, written, what, 1)
 	require.NoError(t, err)
 	out.Scores = append(out.Scores, scores)

@@ -53,7 +53,7 @@ func Backend() string {
 // Device opens a device on the test backend.
 func Device(t testing.TB) *device.Device {
 	t.Helper()
-	d, err := backend.Device(t.Context(), Backend(), nil)
+	d, err := backend.OpenDevice(t.Context(), Backend(), nil)
 	require.NoError(t, err)
 	t.Cleanup(d.Close)
 	return d

@@ -58,7 +58,7 @@ type Options struct {
 // Model are the parts of a model, opened together. It is a policy.Learner.
 type Model struct {
 	Cfg     *model.Config
-	Text    *generate.Text
+	Text    *generate.Encoder
 	Devices []*device.Device
 	Dev     *device.Device // the first of them
 	Net     *net.Net
@@ -93,7 +93,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	if m.Cfg, err = model.ParseConfig(raw); err != nil {
 		return nil, err
 	}
-	if m.Text, err = generate.OpenText(dir, m.Cfg, nil); err != nil {
+	if m.Text, err = generate.OpenEncoder(dir, m.Cfg, nil); err != nil {
 		return nil, err
 	}
 	adapter, err := weights.Adapt(m.Cfg, o.LoRA, o.Adapter, log)
@@ -117,7 +117,7 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	}
 	g, err := nodes.Join(ctx, nodes.Config{World: o.World, Timeout: time.Minute})
 	if err == nil {
-		m.Sets.Join(&learn.Group{Group: g})
+		m.Sets.Join(&learn.Peers{Communicator: g})
 	}
 	return m, err
 }
@@ -145,11 +145,11 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	spec := *m.Cfg
 	spec.Value = o.Critic == learn.SharedCritic
 	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
-	m.Sets, err = learn.Load(learn.Setup{
+	m.Sets, err = learn.Load(learn.Options{
 		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts,
 		Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
 		Adapter: adapter, StoredAdapter: o.Adapter,
-		CriticSetup: learn.CriticSetup{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
+		CriticOptions: learn.CriticOptions{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
 			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
 		Batching: learn.Batching{Tokens: cmp.Or(o.MicroTokens, 128), Rows: o.MicroRows, HeadTokens: cmp.Or(o.HeadTokens, 64)},
 		Seed:     o.Seed,
@@ -173,8 +173,8 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 
 // Close frees everything on the devices.
 func (m *Model) Close() error {
-	if m.Sets.Group != nil {
-		_ = m.Sets.Group.Close()
+	if m.Sets.Peers != nil {
+		_ = m.Sets.Peers.Close()
 	}
 	m.Gen.DropSessions()
 	m.Sets.Free()

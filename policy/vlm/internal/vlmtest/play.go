@@ -86,12 +86,12 @@ func PlayOn(t testing.TB, m policy.Policy, images bool, o policy.Sampling) Stori
 }
 
 // Train takes n steps with policy, critic and all terms.
-func Train(t testing.TB, m *learn.Sets, x *generate.Text, n int) {
+func Train(t testing.TB, m *learn.Sets, x *generate.Encoder, n int) {
 	t.Helper()
 	rows, want := FourRows(t, x)
 	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
-	if m.CriticSetup.Kind != learn.NoCritic {
+	if m.CriticOptions.Kind != learn.NoCritic {
 		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
 	}
 	for i := range want {

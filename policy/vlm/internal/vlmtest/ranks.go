@@ -48,7 +48,7 @@ func (r *Rank) follow(ctx context.Context, t testing.TB, dir string, o Options) 
 	}
 	defer m.Close()
 	if err := m.Sets.Follow(ctx); !errors.Is(err, nodes.ErrEnded) {
-		return m.Sets.Group.Failed(err)
+		return m.Sets.Peers.Failed(err)
 	}
 	r.State, err = Digests(m.Sets)
 	return err
@@ -67,7 +67,7 @@ func Digests(s *learn.Sets) (map[string]string, error) {
 		}
 		h := sha256.New()
 		for _, x := range all {
-			err := x.Each(func(part model.Part, values []float32) error {
+			err := x.Each(func(part model.Stored, values []float32) error {
 				_, err := fmt.Fprint(h, part.Name, values)
 				return err
 			})

@@ -115,7 +115,7 @@ func (s Stories) RequireScored(t testing.TB, m policy.Learner, temperature float
 
 // FourRows are rows of different lengths in random tokens, three of them with
 // images of different sizes; every token after the first counts.
-func FourRows(t testing.TB, x *generate.Text) (policy.Rows, []bool) {
+func FourRows(t testing.TB, x *generate.Encoder) (policy.Rows, []bool) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 5))
 	rows := policy.Rows{Offsets: []int{0}}
@@ -192,7 +192,7 @@ func RequireNear(t testing.TB, want, got []float32, limit float64, what string) 
 func Read(t testing.TB, x *weights.Tensors) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
-	require.NoError(t, x.Each(func(part model.Part, values []float32) error {
+	require.NoError(t, x.Each(func(part model.Stored, values []float32) error {
 		out[part.Name] = slices.Clone(values)
 		return nil
 	}))

@@ -101,7 +101,7 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 	if stored == nil {
 		return otherwise
 	}
-	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		name, ok := adapterName(stored.Reader, spec, part)
 		if !ok && !p.Adapter {
 			return otherwise(g, p, part, dst)
@@ -124,7 +124,7 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 
 // adapterName finds an adapter's matrix by its name in memory, or by the name that older
 // versions wrote.
-func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
+func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Stored) (string, bool) {
 	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OtherName(part.Name)} {
 		if _, ok := r.Info(name); ok {
 			return name, true

@@ -12,9 +12,9 @@ import (
 // it, and freed afterwards: those of a layer in training and scoring, all of the decoder's while
 // conversations are open.
 
-// Owners returns the owner of each of the groups' parameters that want selects, by group and by
+// ParamOwners returns the owner of each of the groups' parameters that want selects, by group and by
 // index among the selected ones: a device that owns about as much as every other.
-func Owners(groups []*model.Group, devices int, want func(model.Param) bool) [][]int {
+func ParamOwners(groups []*model.Group, devices int, want func(model.Param) bool) [][]int {
 	var sizes []int
 	for _, g := range groups {
 		for _, p := range g.Params {
@@ -40,7 +40,7 @@ func isFrozen(p model.Param) bool  { return p.Frozen }
 
 // Divided places weights that are divided over devices at their homes.
 func Divided(on []*device.Device, groups []*model.Group) Placement {
-	trained, frozen := Owners(groups, len(on), IsTrained), Owners(groups, len(on), isFrozen)
+	trained, frozen := ParamOwners(groups, len(on), IsTrained), ParamOwners(groups, len(on), isFrozen)
 	devices := make([][]*device.Device, len(groups))
 	for gi, g := range groups {
 		for _, p := range g.Params {

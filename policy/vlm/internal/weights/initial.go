@@ -10,7 +10,7 @@ import (
 
 // Write stores weights under the names that the family's released files have.
 func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) error {
-	named := func(part model.Part) string {
+	named := func(part model.Stored) string {
 		if cfg.Family == model.Qwen25VL {
 			return cfg.OtherName(part.Name)
 		}
@@ -50,7 +50,7 @@ func Write(dir string, cfg *model.Config, dtype safetensors.DType, from Source) 
 // stream.
 func NewModel(cfg *model.Config, seed uint64) Source {
 	embed := cfg.Groups().Embed.Params[0].Parts[0].Name
-	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
+	return func(_ *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		switch p.Init {
 		case model.InitOne:
 			for i := range dst {

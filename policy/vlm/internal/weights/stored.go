@@ -102,7 +102,7 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found Names) error {
 // CheckpointSource fills parameters from the checkpoint in dir, and those that it does not
 // have from otherwise.
 func CheckpointSource(r *safetensors.Reader, dir string, found Names, otherwise Source) Source {
-	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		t, ok := found[part.Name]
 		if !ok {
 			return otherwise(g, p, part, dst)
@@ -124,7 +124,7 @@ type Located struct {
 }
 
 // CheckShape compares a tensor's shape and type with the part's.
-func CheckShape(at Located, part model.Part) (bad []error) {
+func CheckShape(at Located, part model.Stored) (bad []error) {
 	info, _ := at.Reader.Info(at.Name)
 	if !slices.Equal(info.Shape, part.Dims) {
 		bad = append(bad, fmt.Errorf("%s has shape %v, must be %v", at.Name, info.Shape, part.Dims))

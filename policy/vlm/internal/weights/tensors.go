@@ -43,7 +43,7 @@ func (t *Tensors) Free() {
 }
 
 // Source fills a parameter's part with float32 values.
-type Source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
+type Source func(group *model.Group, p model.Param, part model.Stored, dst []float32) error
 
 // Placement returns the device of a group's parameter.
 type Placement func(group, i int) *device.Device
@@ -96,7 +96,7 @@ func New(place Placement, groups []*model.Group, base map[string]*device.Array, 
 // NewParts fills parameters with the initial values of new models: normal matrices, ones for
 // norms, zeros for biases. Every part has its own random stream.
 func NewParts(cfg *model.Config, seed uint64) Source {
-	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
+	return func(_ *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		switch p.Init {
 		case model.InitOne:
 			for i := range dst {
@@ -129,7 +129,7 @@ func HashName(s string) uint64 {
 }
 
 // Each visits every part of every parameter with its values, in order.
-func (t *Tensors) Each(visit func(part model.Part, values []float32) error) error {
+func (t *Tensors) Each(visit func(part model.Stored, values []float32) error) error {
 	var buf []float32
 	for gi, g := range t.Groups {
 		for pi, p := range g.Params {
@@ -212,7 +212,7 @@ func (t *Tensors) Copy(want func(group int, p model.Param) bool) (*Tensors, erro
 }
 
 // Replace replaces the values of the parameters that want selects, one parameter at a time.
-func (t *Tensors) Replace(want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
+func (t *Tensors) Replace(want func(model.Param) bool, f func(part model.Stored, old []float32) ([]float32, error)) error {
 	for gi, g := range t.Groups {
 		for pi, p := range g.Params {
 			if !want(p) {

@@ -35,10 +35,10 @@ func TestLossesTravel(t *testing.T) {
 
 func TestOrdersWithBadImagesAreRefused(t *testing.T) {
 	table := &imageTable{}
-	_, err := table.read(&order{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000, RGB: []byte{1}}}})
+	_, err := table.read(&command{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000, RGB: []byte{1}}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Images: []sentImage{{Hash: []byte{1}}}})
+	_, err = table.read(&command{Images: []sentImage{{Hash: []byte{1}}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)
-	_, err = table.read(&order{Refs: [][]int{{5}}})
+	_, err = table.read(&command{Refs: [][]int{{5}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }

@@ -11,7 +11,7 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// Call is one call of Generate on the device.
+// Scheduler decides which rows of one call of Generate decode together on a device.
 //
 // Each session with requests reads all their contexts at once. Its rows then decode in
 // place, including rows that have ended. When so many have ended that a smaller batch is
@@ -21,7 +21,7 @@ import (
 //
 // The schedule depends only on the order of the requests and on the tokens, never on
 // time, so that a run can be repeated.
-type Call struct {
+type Scheduler struct {
 	leaf          int            // of its sessions
 	waiting       []*DecodeBatch // the sessions with requests
 	net           Programs
@@ -40,9 +40,9 @@ type Call struct {
 	Fixed         int     // cost of a step that does not depend on its rows (reading the weights), in rows
 }
 
-// NewCall starts a call; free ends it.
-func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Call, error) {
-	c := &Call{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
+// NewScheduler starts a call; Free ends it.
+func NewScheduler(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settings) (*Scheduler, error) {
+	c := &Scheduler{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
 		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
 	c.sharePrefix, c.draftTokens = o.SharePrefix, o.DraftTokens
 	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
@@ -57,7 +57,7 @@ func NewCall(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *Settin
 	return c, err
 }
 
-func (c *Call) Free() { c.params.Free() }
+func (c *Scheduler) Free() { c.params.Free() }
 
 // stepCost is the part of a decoding step's time that does not depend on the rows, in
 // rows. With a 135M model on a CPU, 1, 8 and 32 rows take 18, 31 and 135 ms, which gives
@@ -105,8 +105,8 @@ func TokensPerCall(want int, n Programs) int {
 }
 
 // NewDecodeBatch returns a decode batch for a session, without requests.
-func (c *Call) NewDecodeBatch(s *Session) *DecodeBatch {
-	return &DecodeBatch{call: c, Session: s, Sequences: make([]*Sequence, len(s.Rows))}
+func (c *Scheduler) NewDecodeBatch(s *Session) *DecodeBatch {
+	return &DecodeBatch{scheduler: c, Session: s, Sequences: make([]*Sequence, len(s.Rows))}
 }
 
 // maxRemaining is the largest number of tokens that a row of the batch may still write.
@@ -131,7 +131,7 @@ func (f *DecodeBatch) ExpectedSteps() int {
 	return min(f.maxRemaining(), age)
 }
 
-func (c *Call) cost(rows int) int { return c.Fixed + rows }
+func (c *Scheduler) cost(rows int) int { return c.Fixed + rows }
 
 // switchSteps is the minimal gain of moving rows to another batch, in steps of that batch:
 // caches are copied and, the first time, programs are compiled. Responses of about twenty
@@ -139,14 +139,14 @@ func (c *Call) cost(rows int) int { return c.Fixed + rows }
 const switchSteps = 10
 
 // ShouldShrink reports whether the unfinished rows should move to a smaller batch.
-func (c *Call) ShouldShrink(f *DecodeBatch) bool {
+func (c *Scheduler) ShouldShrink(f *DecodeBatch) bool {
 	to := RowBucket(len(f.unfinished()))
 	return 2*to <= len(f.Rows) && f.ExpectedSteps()*(c.cost(len(f.Rows))-c.cost(to)) >= switchSteps*c.cost(len(f.Rows))
 }
 
 // CountToMerge returns how many of the waiting batches, from the first on, should be merged
 // with f, which may be nil. Merging shares the fixed cost of a step and uses free rows.
-func (c *Call) CountToMerge(f *DecodeBatch, waiting []*DecodeBatch) int {
+func (c *Scheduler) CountToMerge(f *DecodeBatch, waiting []*DecodeBatch) int {
 	if len(waiting) == 0 {
 		return 0
 	}
@@ -172,7 +172,7 @@ func (c *Call) CountToMerge(f *DecodeBatch, waiting []*DecodeBatch) int {
 }
 
 // Run reads the contexts of all requests and samples the responses.
-func (c *Call) Run(ctx context.Context, waiting []*DecodeBatch) error {
+func (c *Scheduler) Run(ctx context.Context, waiting []*DecodeBatch) error {
 	longest := 0
 	for _, f := range waiting {
 		longest = max(longest, f.maxRemaining())
@@ -206,7 +206,7 @@ func (c *Call) Run(ctx context.Context, waiting []*DecodeBatch) error {
 
 // readAndMerge reads the contexts of the new batches and returns the batch of all unfinished
 // rows: f, which may be nil, or one that replaces it.
-func (c *Call) readAndMerge(ctx context.Context, f *DecodeBatch, new []*DecodeBatch) (*DecodeBatch, error) {
+func (c *Scheduler) readAndMerge(ctx context.Context, f *DecodeBatch, new []*DecodeBatch) (*DecodeBatch, error) {
 	var all []*DecodeBatch
 	if f != nil {
 		all = append(all, f)

@@ -13,8 +13,8 @@ import (
 	"vagen/policy/vlm/processor"
 )
 
-// order is a call of rank 0 in which the others take part.
-type order struct {
+// command is a call of rank 0 in which the others take part.
+type command struct {
 	Score   *ScoreCall
 	Update  *updateOrder
 	Restore bool // the state follows
@@ -54,14 +54,14 @@ type imageTable struct {
 const maxImages = 256 << 20
 
 // send sends a call to the other ranks, unless ctx has ended. Without them it does nothing.
-func (s *Sets) send(ctx context.Context, o *order, rows *policy.Rows) error {
-	if s.Group == nil {
+func (s *Sets) send(ctx context.Context, o *command, rows *policy.Rows) error {
+	if s.Peers == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	if err := s.Group.Err(); err != nil {
+	if err := s.Peers.Err(); err != nil {
 		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
@@ -71,7 +71,7 @@ func (s *Sets) send(ctx context.Context, o *order, rows *policy.Rows) error {
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
 		return fmt.Errorf("vlm: order to other ranks: %w", err)
 	}
-	if err := s.Group.Command(s.Group.Whole(ctx), raw.Bytes()); err != nil {
+	if err := s.Peers.Command(s.Peers.Whole(ctx), raw.Bytes()); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	return nil
@@ -79,17 +79,17 @@ func (s *Sets) send(ctx context.Context, o *order, rows *policy.Rows) error {
 
 // sendLearning sends a call of Learn to the other ranks.
 func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
-	if s.Ranks > 1 && s.Group == nil {
+	if s.Ranks > 1 && s.Peers == nil {
 		return fmt.Errorf("vlm: update: %w: Nodes.Count is %d, but the ranks are not connected: call Connect first",
 			backend.ErrOption, s.Ranks)
 	}
-	if s.Group == nil {
+	if s.Peers == nil {
 		return nil
 	}
 	u := &updateOrder{Call: *c}
 	u.Call.Batch, u.Call.Objective.Policy = nil, nil
 	if !c.Accumulate {
-		return s.send(ctx, &order{Update: u}, nil)
+		return s.send(ctx, &command{Update: u}, nil)
 	}
 	var err error
 	if u.Loss, err = sendLoss(c.Objective.Policy); err != nil {
@@ -97,11 +97,11 @@ func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
 	}
 	u.Batch = *c.Batch
 	u.Batch.Rows = policy.Rows{}
-	return s.send(ctx, &order{Update: u}, &c.Batch.Rows)
+	return s.send(ctx, &command{Update: u}, &c.Batch.Rows)
 }
 
 // write adds the rows to an order.
-func (t *imageTable) write(o *order, rows *policy.Rows) {
+func (t *imageTable) write(o *command, rows *policy.Rows) {
 	if t.numbers == nil || t.bytes > maxImages {
 		t.numbers, t.bytes, o.Forget = map[[32]byte]int{}, 0, true
 	}
@@ -127,7 +127,7 @@ func (t *imageTable) write(o *order, rows *policy.Rows) {
 }
 
 // read returns the rows of an order.
-func (t *imageTable) read(o *order) (policy.Rows, error) {
+func (t *imageTable) read(o *command) (policy.Rows, error) {
 	if o.Forget {
 		t.images = nil
 	}
@@ -163,11 +163,11 @@ func (t *imageTable) read(o *order) (policy.Rows, error) {
 // Follow executes the calls of rank 0 until one fails or the group ends.
 func (s *Sets) Follow(ctx context.Context) error {
 	for {
-		raw, err := s.Group.Next(ctx)
+		raw, err := s.Peers.Next(ctx)
 		if err != nil {
 			return err
 		}
-		var o order
+		var o command
 		if err := gob.NewDecoder(bytes.NewReader(raw)).Decode(&o); err != nil {
 			return fmt.Errorf("order of rank 0: %w: %w", nodes.ErrProtocol, err)
 		}
@@ -177,7 +177,7 @@ func (s *Sets) Follow(ctx context.Context) error {
 	}
 }
 
-func (s *Sets) obey(ctx context.Context, o *order) error {
+func (s *Sets) obey(ctx context.Context, o *command) error {
 	rows, err := s.images.read(o)
 	if err != nil {
 		return err
@@ -206,14 +206,14 @@ func (s *Sets) obey(ctx context.Context, o *order) error {
 // shareState replaces the weights that checkpoints contain, and the moments, of all ranks by those of
 // rank 0.
 func (s *Sets) shareState(ctx context.Context) error {
-	if s.Group == nil {
+	if s.Peers == nil {
 		return nil
 	}
 	for _, l := range []*Learner{s.Actor, s.Critic} {
 		if l == nil {
 			continue
 		}
-		err := s.Group.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
+		err := s.Peers.Broadcast(ctx, l.SendState, func(ctx context.Context, from *nodes.Link) error {
 			return l.OnDevices(true, func() error { return l.ReceiveState(ctx, from) })
 		})
 		if err != nil {
