@@ -29,7 +29,7 @@ func (m *Model) load() error {
 	}[o.Recompute]
 	spec := *m.cfg
 	spec.Value = o.Critic == SharedCritic
-	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep), &spec)
+	m.net = net.New(net.NewKernels(m.dev, m.cfg, compute, keep, o.SharePrefix), &spec)
 	if err := generate.CheckStates(o.TokensPerCall, m.net); err != nil {
 		return err
 	}

@@ -164,8 +164,10 @@ type Options struct {
 	// between programs. The pure-Go backend needs 0 or 1.
 	TokensPerCall int
 	// SharePrefix reads the tokens with which all conversations of a new batch begin, such as a system prompt, once
-	// and copies their keys, values and states. Pictures and what follows them are not shared. Last bits of log-probs
-	// may differ from those without it; the same calls give the same bytes.
+	// and copies their keys, values and states. Pictures and what follows them are not shared. Scoring and training
+	// read rows of a micro-batch that have the same tokens and pictures before their first scored token together, as a
+	// prompt that all of them attend to, unless a layer keeps a state. Last bits may differ from those without it; the
+	// same calls give the same bytes.
 	SharePrefix bool
 	// DraftTokens is the number of tokens, up to 3, that are guessed after the next one of a conversation that decodes
 	// alone, and of which two that decode together have one: those that followed the last tokens before, in the

@@ -34,7 +34,7 @@ func (s *Sets) load() error {
 		return err
 	}
 	if s.Reference && s.Teacher != nil {
-		k := net.NewKernels(s.Devices[0], s.Teacher, s.Net.Compute, net.KeepInputs)
+		k := net.NewKernels(s.Devices[0], s.Teacher, s.Net.Compute, net.KeepInputs, s.Net.Share)
 		s.Ref, err = s.loadInto(net.New(k, s.Teacher), s.TeacherDir, nil, nil)
 	} else if s.Reference && s.Adapter != nil {
 		s.Ref, err = s.newReference()

@@ -118,6 +118,9 @@ type Layout struct {
 	// Segment [groups, length] int32 restricts attention: tokens attend only to
 	// tokens with the same segment. nil allows attention in the whole group.
 	Segment *Node
+	// Prefixes means that the lower 16 bits of Segment are the token's segment, and those above
+	// them, minus 1, another segment to which it attends.
+	Prefixes bool
 }
 
 // split reshapes [tokens, heads, headDim] to [groups, heads, length, headDim].
@@ -148,7 +151,15 @@ const masked = -1e9
 func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 	var ok *Node
 	if l.Segment != nil {
-		ok = Equal(Reshape(l.Segment, l.Groups, l.Length, 1), Reshape(l.Segment, l.Groups, 1, l.Length))
+		query, key := Reshape(l.Segment, l.Groups, l.Length, 1), Reshape(l.Segment, l.Groups, 1, l.Length)
+		if l.Prefixes {
+			own := Const(g, int32(1<<16-1))
+			prefix := SubScalar(BitwiseShiftRightArithmeticScalar(query, int32(16)), 1)
+			query, key = BitwiseAnd(query, own), BitwiseAnd(key, own)
+			ok = LogicalOr(Equal(query, key), Equal(prefix, key))
+		} else {
+			ok = Equal(query, key)
+		}
 	}
 	if causal {
 		n := Iota(g, shape(dtypes.Int32, 1, l.Length, l.Length), 1)

@@ -21,6 +21,7 @@ type Kernels struct {
 	Cfg     *model.Config
 	Compute dtypes.DType
 	Keep    KeepMode
+	Share   bool // rows of a pack may have a prefix in common
 
 	Layers []model.Layer      // of the decoder
 	Cache  []model.CacheArray // of all layers
@@ -48,13 +49,16 @@ const (
 	KeepInputs                 // only the block's input; the block is recomputed
 )
 
-func NewKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep KeepMode) *Kernels {
+// NewKernels returns the kernels of an architecture. Layers that keep a state read the rows of a pack one by one, so
+// these cannot share prefixes.
+func NewKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep KeepMode, share bool) *Kernels {
 	k := &Kernels{Dev: d, Cfg: cfg, Compute: compute, Keep: keep, groups: cfg.Groups(),
 		programTable: &programTable{Programs: map[string]*device.Program{}, ready: map[string]bool{}}}
 	k.Layers = cfg.Layers(compute)
 	for _, l := range k.Layers {
 		k.Cache = append(k.Cache, l.Cache()...)
 	}
+	k.Share = share && !slices.ContainsFunc(k.Cache, func(a model.CacheArray) bool { return !a.Slots })
 	if cfg.Vision != nil {
 		k.Vision = cfg.VisionLayer(compute)
 	}
@@ -159,9 +163,9 @@ func (k *Kernels) embedBack(images, trained, acc bool) *device.Program {
 	})
 }
 
-func rowLayout(segment *Node) *model.Layout {
+func (k *Kernels) rowLayout(segment *Node) *model.Layout {
 	d := segment.Shape().Dimensions
-	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment}
+	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share}
 }
 
 // First returns the first layer of the type of layer i, whose programs all layers of the type share.
@@ -184,7 +188,7 @@ func (k *Kernels) kept(kept model.Kept) []*Node {
 func (k *Kernels) layer(i int, train bool) *device.Program {
 	l, n := k.Layers[i], len(k.groups.Layers[i].Params)
 	return k.Program(fmt.Sprintf("layer %d train=%v", k.First(i), train), func(in []*Node) []*Node {
-		return k.runForward(l, n, in, train, func(a *Args) *model.Layout { return rowLayout(a.One()) })
+		return k.runForward(l, n, in, train, func(a *Args) *model.Layout { return k.rowLayout(a.One()) })
 	})
 }
 
@@ -204,7 +208,7 @@ func (k *Kernels) runForward(l model.Layer, n int, in []*Node, train bool, layou
 func (k *Kernels) layerBack(i int, group *model.Group, acc bool) *device.Program {
 	l := k.Layers[i]
 	return k.Program(fmt.Sprintf("layer %d back acc=%v%s", k.First(i), acc, frozenKey(group)), func(in []*Node) []*Node {
-		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return rowLayout(a.One()) })
+		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return k.rowLayout(a.One()) })
 	})
 }
 

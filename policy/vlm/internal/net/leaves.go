@@ -18,7 +18,11 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 	if err != nil || len(order) == 0 {
 		return nil, err
 	}
-	sets := k.arrange(order, size)
+	of, err := k.prefixes(rows, want)
+	if err != nil {
+		return nil, err
+	}
+	sets := k.arrange(order, size, of)
 	bins := 0
 	for _, s := range sets {
 		bins += len(s.bins)
@@ -26,7 +30,7 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 	if bins < min(k.LeafCount, len(order)) { // a row for each device is faster than full bins
 		single := *k
 		single.noPacking = true
-		sets = single.arrange(order, size)
+		sets = single.arrange(order, size, nil)
 	}
 	out := make([][]*Pack, k.LeafCount)
 	load := make([]int, k.LeafCount)
@@ -42,7 +46,7 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		for leaf, bins := range parts {
 			for from := 0; from < len(bins); from += n {
 				part := bins[from:min(from+n, len(bins))]
-				p, err := k.fill(rows, want, part, min(sizeStep(len(part)), n), s.length)
+				p, err := k.fill(rows, want, of, part, min(sizeStep(len(part)), n), s.length)
 				if err != nil {
 					return nil, err
 				}

@@ -11,14 +11,14 @@ import (
 )
 
 // Pack is a micro-batch: rows arranged in bins of equal length, several short rows per bin
-// if they fit. Rows of a bin do not attend to each other.
+// if they fit. Rows of a bin do not attend to each other; they may have a prefix in common.
 type Pack struct {
 	bins, Length int
 	single       bool // the only pack of its batch: its size and chunk size may differ from other packs'
 	chunk        int  // maximum size of a chunk of scored tokens; 0 is no limit besides that of the head
 
 	tokens   []int32 // [bins·length]; 0 in padding
-	Segment  []int32 // [bins·length]: which row of the bin, −1 in padding
+	Segment  []int32 // [bins·length]: which row or prefix of the bin, −1 in padding; see withPrefix
 	pos      []int32 // [bins·length, 3]
 	ImageRow []int32 // [bins·length]: row of the vision tower's output, −1 for text
 	slot     []int32 // [rows of the vision output]: position of each, or bins·length
@@ -43,7 +43,8 @@ type Packer struct {
 	Rows      int // most bins of a pack; 0 is no limit
 	Picture   func(policy.Image) (Picture, error)
 	noPacking bool
-	LeafCount int // into how many parts leaves divides rows
+	Share     bool // rows of a bin that begin with the same prompt have it once
+	LeafCount int  // into how many parts leaves divides rows
 }
 
 // Packs arranges the rows in packs. want marks the tokens to score; the first token of a
@@ -53,14 +54,18 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 	if err != nil || len(order) == 0 {
 		return nil, err
 	}
+	of, err := k.prefixes(rows, want)
+	if err != nil {
+		return nil, err
+	}
 	var out []*Pack
-	sets := k.arrange(order, size)
+	sets := k.arrange(order, size, of)
 	for _, s := range sets {
 		n := k.PerPack(s.length)
 		alone := len(sets) == 1 && len(s.bins) <= n
 		for from := 0; from < len(s.bins); from += n {
 			bins := s.bins[from:min(from+n, len(s.bins))]
-			p, err := k.fill(rows, want, bins, k.PackSize(len(bins), n, s.length, alone), s.length)
+			p, err := k.fill(rows, want, of, bins, k.PackSize(len(bins), n, s.length, alone), s.length)
 			if err != nil {
 				return nil, err
 			}
@@ -135,36 +140,64 @@ type binSet struct {
 	room   []int // free tokens of each bin
 }
 
-// put places rows, longest first, each into the first bin with room for it. Rows without
+// fit returns the bin that has room for a row and lacks the fewest of its tokens, and their number; −1 for none.
+func (s *binSet) fit(i, size int, of []prefix) (bin, need int) {
+	bin = -1
+	for b, rows := range s.bins {
+		if n := size - sharedIn(rows, i, of); n <= s.room[b] && (bin < 0 || n < need) {
+			bin, need = b, n
+		}
+	}
+	return bin, need
+}
+
+// put places rows, longest first, each into a bin with room for it. Rows without
 // room open a new bin, or are returned if open is not set.
-func (s *binSet) put(rows []int, size func(int) int, open, single bool) (left []int) {
-rows:
+func (s *binSet) put(rows []int, size func(int) int, of []prefix, open, single bool) (left []int) {
 	for _, i := range rows {
-		if !single {
-			for b := range s.bins {
-				if s.room[b] >= size(i) {
-					s.bins[b] = append(s.bins[b], i)
-					s.room[b] -= size(i)
-					continue rows
-				}
-			}
-		}
-		if !open {
+		b, need := s.fit(i, size(i), of)
+		switch {
+		case b >= 0 && !single:
+			s.bins[b] = append(s.bins[b], i)
+			s.room[b] -= need
+		case open:
+			s.bins = append(s.bins, []int{i})
+			s.room = append(s.room, s.length-size(i))
+		default:
 			left = append(left, i)
-			continue
 		}
-		s.bins = append(s.bins, []int{i})
-		s.room = append(s.room, s.length-size(i))
 	}
 	return left
 }
 
 // arrange places rows, longest first, into bins of the longest row's length. Rows that fit
 // into half of that length and into no gap get bins of half the length if that is less
-// work.
-func (k *Packer) arrange(order []int, size func(int) int) []*binSet {
-	long := &binSet{length: Bucket(size(order[0]))}
-	long.put(order, size, true, k.noPacking)
+// work; rows that share prefixes get longer bins if that is.
+func (k *Packer) arrange(order []int, size func(int) int, of []prefix) []*binSet {
+	least := Bucket(size(order[0]))
+	sets := k.arrangeIn(least, order, size, of)
+	for length := 2 * least; of != nil && length <= k.Longest(least); length *= 2 {
+		long := &binSet{length: length}
+		long.put(order, size, of, true, k.noPacking)
+		if k.work(long) < k.work(sets...) {
+			sets = []*binSet{long}
+		}
+	}
+	return sets
+}
+
+// Longest is the greatest length of bins for rows of a length.
+func (k *Packer) Longest(length int) int {
+	for k.Share && 2*length <= k.Budget {
+		length *= 2
+	}
+	return length
+}
+
+// arrangeIn places rows into bins of a length, and of half of it.
+func (k *Packer) arrangeIn(length int, order []int, size func(int) int, of []prefix) []*binSet {
+	long := &binSet{length: length}
+	long.put(order, size, of, true, k.noPacking)
 	one := []*binSet{long}
 	half := Bucket((long.length + 1) / 2)
 	at := slices.IndexFunc(order, func(i int) bool { return size(i) <= half })
@@ -172,8 +205,8 @@ func (k *Packer) arrange(order []int, size func(int) int) []*binSet {
 		return one
 	}
 	upper, lower := &binSet{length: long.length}, &binSet{length: half}
-	upper.put(order[:at], size, true, k.noPacking)
-	lower.put(upper.put(order[at:], size, false, k.noPacking), size, true, k.noPacking)
+	upper.put(order[:at], size, of, true, k.noPacking)
+	lower.put(upper.put(order[at:], size, of, false, k.noPacking), size, of, true, k.noPacking)
 	two := []*binSet{upper, lower}
 	if len(lower.bins) == 0 || k.work(one...) <= k.work(two...) {
 		return one
@@ -215,7 +248,7 @@ func CheckRows(rows *policy.Rows, want int) error {
 }
 
 // fill builds a pack of size bins from the rows of some bins.
-func (k *Packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*Pack, error) {
+func (k *Packer) fill(rows *policy.Rows, want []bool, of []prefix, bins [][]int, size, length int) (*Pack, error) {
 	p := &Pack{bins: size, Length: length}
 	n := p.Size()
 	p.tokens, p.Segment, p.pos = make([]int32, n), make([]int32, n), make([]int32, 3*n)
@@ -223,25 +256,20 @@ func (k *Packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length
 	for i := range n {
 		p.Segment[i], p.ImageRow[i] = -1, -1
 	}
-	var pictures []Picture
-	var holders []int32 // position of each image token, in the order of pictures
+	f := filler{k, p, rows, want, of, nil, nil}
 	for b, bin := range bins {
-		at := b * length
-		for s, i := range bin {
-			if err := k.place(p, rows, want, i, at, int32(s), &pictures, &holders); err != nil {
-				return nil, fmt.Errorf("vlm: row %d: %w", i, err)
-			}
-			at += rows.Offsets[i+1] - rows.Offsets[i]
+		if err := f.fillBin(bin, b*length); err != nil {
+			return nil, err
 		}
 	}
-	if len(pictures) > 0 {
-		p.Vision = PlanVision(k.Cfg, pictures)
+	if len(f.pictures) > 0 {
+		p.Vision = PlanVision(k.Cfg, f.pictures)
 		cell := k.Cfg.Vision.Merge * k.Cfg.Vision.Merge
 		p.slot = make([]int32, p.Vision.patches/cell)
 		for i := range p.slot {
 			p.slot[i] = int32(n)
 		}
-		for i, at := range holders {
+		for i, at := range f.holders {
 			r := p.Vision.Row[i]
 			p.ImageRow[at], p.slot[r] = r, at
 		}
@@ -249,35 +277,94 @@ func (k *Packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length
 	return p, nil
 }
 
-// place copies one row into the pack from position at on.
-func (k *Packer) place(p *Pack, rows *policy.Rows, want []bool, i, at int, segment int32, pictures *[]Picture, holders *[]int32) error {
-	from, to := rows.Offsets[i], rows.Offsets[i+1]
+// filler copies rows into a pack.
+type filler struct {
+	*Packer
+	pack     *Pack
+	rows     *policy.Rows
+	want     []bool
+	of       []prefix
+	pictures []Picture
+	holders  []int32 // position of each image token, in the order of pictures
+}
+
+// fillBin copies the rows of a bin, whose first position is at.
+func (f *filler) fillBin(bin []int, at int) error {
+	segments := int32(0)
+	heads := map[int]int32{} // segments of prefixes, by the first row that begins so
+	for _, i := range bin {
+		s := span{at: at}
+		if f.of != nil && f.of[i].length > 0 {
+			s.prefix = f.of[i].length
+			head, there := heads[f.of[i].first]
+			if there {
+				s.skip, s.images = s.prefix, f.of[i].images
+			} else {
+				head = segments
+				heads[f.of[i].first] = head
+				segments++
+			}
+			s.head = head
+		}
+		s.segment = segments
+		segments++
+		if err := f.place(i, s); err != nil {
+			return fmt.Errorf("vlm: row %d: %w", i, err)
+		}
+		at += f.rows.Offsets[i+1] - f.rows.Offsets[i] - s.skip
+	}
+	return nil
+}
+
+// span says where a row is placed.
+type span struct {
+	at            int // position of its first token that the bin does not have
+	skip, images  int // tokens and images that it has
+	prefix        int // tokens of the shared prefix
+	segment, head int32
+}
+
+// place copies one row into the pack.
+func (f *filler) place(i int, s span) error {
+	k, p := f.Packer, f.pack
+	from, to := f.rows.Offsets[i], f.rows.Offsets[i+1]
 	var grids []Grid
-	if rows.Images != nil {
-		for j, im := range rows.Images[i] {
+	if f.rows.Images != nil {
+		for j, im := range f.rows.Images[i] {
 			pic, err := k.Picture(im)
 			if err != nil {
 				return fmt.Errorf("image %d: %w", j, err)
 			}
-			*pictures = append(*pictures, pic)
+			if j >= s.images {
+				f.pictures = append(f.pictures, pic)
+			}
 			grids = append(grids, pic.Grid)
 		}
 	}
-	pos, _, err := Positions(k.Cfg, rows.Tokens[from:to], grids)
+	pos, _, err := Positions(k.Cfg, f.rows.Tokens[from:to], grids)
 	if err != nil {
 		return err
 	}
-	for t, token := range rows.Tokens[from:to] {
+	for t, token := range f.rows.Tokens[from:to] {
 		if token < 0 || int(token) >= k.Cfg.Text.Vocab {
 			return fmt.Errorf("token %d has id %d, must be in [0, %d)", t, token, k.Cfg.Text.Vocab)
 		}
-		q := at + t
-		p.tokens[q], p.Segment[q] = token, segment
+		if t < s.skip {
+			continue
+		}
+		q := s.at + t - s.skip
+		p.tokens[q], p.Segment[q] = token, s.segment
+		switch {
+		case t < s.prefix:
+			p.Segment[q] = s.head
+		case s.prefix > 0:
+			p.Segment[q] = withPrefix(s.segment, s.head)
+		}
 		copy(p.pos[3*q:], pos[t][:])
 		if len(grids) > 0 && token == k.Cfg.ImageToken {
-			*holders = append(*holders, int32(q))
+			f.holders = append(f.holders, int32(q))
 		}
-		if want[from+t] && t > 0 {
+		if f.want[from+t] && t > 0 {
 			p.At = append(p.At, int32(q-1))
 			p.target = append(p.target, token)
 			p.Source = append(p.Source, from+t)

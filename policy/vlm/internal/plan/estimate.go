@@ -221,12 +221,16 @@ type microBatchPlan struct {
 
 func (s *Setup) planLayout(w Workload) microBatchPlan {
 	k := s.Packer
-	l := microBatchPlan{length: net.Bucket(w.Tokens), patches: w.Patches}
+	l := microBatchPlan{length: k.Longest(net.Bucket(w.Tokens)), patches: w.Patches}
 	full := k.PerPack(l.length)
 	l.bins = k.PackSize(min(w.Rows, full), full, l.length, true)
 	l.several = w.Rows > full
 	if w.Images > 0 {
-		l.images = net.ImageBucket(min(w.Rows, full) * w.Images)
+		images := min(w.Rows, full) * w.Images
+		if k.Share { // those behind a common prompt
+			images = min(w.Rows*w.Images, max(1, k.Budget/(net.Grid{H: 1, W: w.Patches}).Tokens(k.Cfg.Vision.Merge)))
+		}
+		l.images = net.ImageBucket(images)
 	}
 	l.chunk = s.HeadTokens
 	if !l.several {

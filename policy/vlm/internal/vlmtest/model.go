@@ -144,7 +144,7 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 	}
 	spec := *m.Cfg
 	spec.Value = o.Critic == learn.SharedCritic
-	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep), &spec)
+	m.Net = net.New(net.NewKernels(m.Dev, m.Cfg, compute, o.Keep, o.SharePrefix), &spec)
 	m.Sets, err = learn.Load(learn.Options{
 		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts,
 		Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,

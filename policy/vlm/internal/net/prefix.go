@@ -1,0 +1,87 @@
+package net
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"vagen/policy"
+)
+
+// prefix is what a row has in common with other rows: the tokens and images before its first wanted token, without
+// the last one, from which that token is predicted.
+type prefix struct {
+	first  int // the first row of the batch that begins so
+	length int // tokens; 0 if no other row begins so
+	images int
+}
+
+// prefixes returns the prefix of each row, nil if the packer does not share them.
+func (k *Packer) prefixes(rows *policy.Rows, want []bool) ([]prefix, error) {
+	if !k.Share {
+		return nil, nil
+	}
+	out := make([]prefix, rows.Len())
+	first := map[string]int{}
+	for i := range out {
+		from := rows.Offsets[i]
+		n := slices.Index(want[from:rows.Offsets[i+1]], true) - 1
+		if n < 1 {
+			continue
+		}
+		tokens := rows.Tokens[from : from+n]
+		images, whole, err := k.imagesIn(rows, i, tokens)
+		if err != nil {
+			return nil, fmt.Errorf("vlm: row %d: %w", i, err)
+		}
+		if !whole {
+			continue
+		}
+		var key []byte
+		for _, id := range tokens {
+			key = binary.LittleEndian.AppendUint32(key, uint32(id))
+		}
+		for j := range images {
+			key = append(key, rows.Images[i][j].Hash[:]...)
+		}
+		j, known := first[string(key)]
+		if !known {
+			first[string(key)], out[i].first = i, i
+			continue
+		}
+		out[j].length, out[j].images = n, images
+		out[i] = prefix{j, n, images}
+	}
+	return out, nil
+}
+
+// imagesIn counts the images of a row in its first tokens. whole is false if these end inside an image.
+func (k *Packer) imagesIn(rows *policy.Rows, row int, tokens []int32) (n int, whole bool, err error) {
+	left := 0
+	for _, id := range tokens {
+		if rows.Images != nil && id == k.Cfg.ImageToken {
+			left++
+		}
+	}
+	for ; left > 0 && n < len(rows.Images[row]); n++ {
+		pic, err := k.Picture(rows.Images[row][n])
+		if err != nil {
+			return 0, false, fmt.Errorf("image %d: %w", n, err)
+		}
+		left -= pic.Grid.Tokens(k.Cfg.Vision.Merge)
+	}
+	return n, left == 0, nil
+}
+
+// sharedIn returns how many of a row's tokens a bin has already.
+func sharedIn(bin []int, i int, of []prefix) int {
+	if of == nil || of[i].length == 0 ||
+		!slices.ContainsFunc(bin, func(j int) bool { return of[j].length > 0 && of[j].first == of[i].first }) {
+		return 0
+	}
+	return of[i].length
+}
+
+// Bits of a token's segment: those of the segment itself, and above them those of the shared prefix that the token
+// attends to besides, plus 1. See model.Layout.
+func withPrefix(segment, prefix int32) int32 { return segment | (prefix+1)<<16 }
