@@ -15,9 +15,8 @@ import (
 
 // On a CPU a decoding step takes about as long as reading the weights. With Settings.Packed, steps read copies of the
 // decoder's matrices in bfloat16 or int8 instead (model.PackMatrix), a half or a quarter of the bytes. Contexts are
-// read
-// with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of tokens
-// share a weight. Adapters are merged into the copies: their products with few rows take longer than the matrices'.
+// read with the weights themselves: that is bound by arithmetic, which is in float32 in both cases, and many rows of
+// tokens share a weight. Adapters are merged into the copies: their products with few rows take longer than the matrices'.
 
 // decodingWeights returns the weights that decoding steps read; w are those that contexts are read with.
 func (g *Generator) decodingWeights(r *Weights, w *net.Parts) (*net.Parts, error) {
