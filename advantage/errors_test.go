@@ -256,14 +256,19 @@ func TestTurnsWithoutEndAreRefused(t *testing.T) {
 func TestParametersOutOfRangeAreRefused(t *testing.T) {
 	for _, x := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
 		for _, est := range []Estimator{
-			GAE{Gamma: x, Whiten: true}, GAE{Lambda: x, Whiten: true}, Masked{Gamma: x, Whiten: true}, Masked{Lambda: x, Whiten: true}, Lite{Gamma: x, Whiten: true}, Lite{Lambda: x, Whiten: true},
-			BiLevel{Gamma: x, Whiten: true}, BiLevel{Lambda: x, Whiten: true}, BiLevel{TurnGamma: x, Whiten: true}, TurnWise{TurnGamma: x, Whiten: true}, TurnWise{Lambda: x, Whiten: true},
+			GAE{Gamma: x, Whiten: true}, GAE{Lambda: x, Whiten: true}, Masked{Gamma: x, Whiten: true},
+			Masked{Lambda: x, Whiten: true}, Lite{Gamma: x, Whiten: true}, Lite{Lambda: x, Whiten: true},
+			BiLevel{Gamma: x, Whiten: true}, BiLevel{Lambda: x, Whiten: true}, BiLevel{TurnGamma: x, Whiten: true},
+			TurnWise{TurnGamma: x, Whiten: true}, TurnWise{Lambda: x, Whiten: true},
 			ReinforcePlusPlus{Gamma: x, Whiten: true}, GiGPO{Gamma: x, NormByStd: true}, HGPO{Gamma: x}, GraphGPO{Gamma: x},
 			NoConcat{Gamma: x, Whiten: true}, NoConcat{Lambda: x, Whiten: true},
-			TrajectoryToken{Gamma: x, Whiten: true}, TrajectoryToken{Lambda: x, Whiten: true}, TrajectoryOutcome{Gamma: x, Whiten: true}, TrajectoryOutcome{Lambda: x, Whiten: true},
+			TrajectoryToken{Gamma: x, Whiten: true}, TrajectoryToken{Lambda: x, Whiten: true},
+			TrajectoryOutcome{Gamma: x, Whiten: true}, TrajectoryOutcome{Lambda: x, Whiten: true},
 			TrajectoryTurn{Gamma: x, Whiten: true}, TrajectoryTurn{Lambda: x, Whiten: true},
-			TrajectoryTwoPass{Gamma: x, Whiten: true}, TrajectoryTwoPass{Lambda: x, Whiten: true}, TrajectoryTwoPass{TurnGamma: x, Whiten: true},
-			TrajectoryBiLevel{TurnGamma: x, Whiten: true}, TrajectoryBiLevel{TurnLambda: x, Whiten: true}, TrajectoryBiLevel{TokenLambda: x, Whiten: true}, TrajectoryBiLevel{Mix: x, Whiten: true},
+			TrajectoryTwoPass{Gamma: x, Whiten: true}, TrajectoryTwoPass{Lambda: x, Whiten: true},
+			TrajectoryTwoPass{TurnGamma: x, Whiten: true},
+			TrajectoryBiLevel{TurnGamma: x, Whiten: true}, TrajectoryBiLevel{TurnLambda: x, Whiten: true},
+			TrajectoryBiLevel{TokenLambda: x, Whiten: true}, TrajectoryBiLevel{Mix: x, Whiten: true},
 		} {
 			var out Result
 			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter, "[0, 1]")
@@ -271,7 +276,8 @@ func TestParametersOutOfRangeAreRefused(t *testing.T) {
 	}
 	for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
 		for _, est := range []Estimator{
-			GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true}, GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true},
+			GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true},
+			GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true},
 			EpisodeGRPO{Epsilon: x}, GDPO{Epsilon: x}, MaxRL{Epsilon: x}, HGPO{Epsilon: x}, HGPO{Alpha: x},
 			HGPO{History: -1}, GraphGPO{Epsilon: x},
 			GraphGPO{StepWeight: x}, GraphGPO{EpisodeWeight: x}, LengthGRPO{OutputWeight: x}, LengthGRPO{InputWeight: x},
@@ -307,7 +313,8 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 2, 4, 6}, Rewards: make([]float32, 6), Values: make([]float32, 6),
 		Loss:  []bool{true, true, true, false, true, true},
-		Group: []int{0, 0, 0}, Trajectory: []int{4, 3, 3}, Turn: []int{1, 2, 2}, States: []uint64{1, 1, 1}, Next: []uint64{1, 1, 1},
+		Group: []int{0, 0, 0}, Trajectory: []int{4, 3, 3}, Turn: []int{1, 2, 2}, States: []uint64{1, 1, 1},
+		Next: []uint64{1, 1, 1},
 	}
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		if spec.RowLocal {

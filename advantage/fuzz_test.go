@@ -41,7 +41,8 @@ func (r *raw) batch() *Batch {
 		for range n {
 			flags := r.byte()
 			b.Rewards, b.Values = append(b.Rewards, r.number()), append(b.Values, r.number())
-			b.LogProbs, b.SumPiSquared = append(b.LogProbs, -b.Values[len(b.Values)-1]), append(b.SumPiSquared, b.Values[len(b.Values)-1])
+			b.LogProbs, b.SumPiSquared = append(b.LogProbs, -b.Values[len(b.Values)-1]),
+				append(b.SumPiSquared, b.Values[len(b.Values)-1])
 			b.Attention = append(b.Attention, flags&3 != 0)
 			b.Loss = append(b.Loss, flags&4 != 0)
 			b.GAE = append(b.GAE, flags&8 != 0)
@@ -97,7 +98,8 @@ func (b *Batch) spoil(which byte) {
 }
 
 var sentinels = []error{
-	ErrLength, ErrNotFinite, ErrParameter, ErrEmptyMask, ErrNoCritic, ErrNoMask, ErrNoTurnEnd, ErrNoGroup, ErrGroupSize, ErrConflict,
+	ErrLength, ErrNotFinite, ErrParameter, ErrEmptyMask, ErrNoCritic, ErrNoMask, ErrNoTurnEnd, ErrNoGroup, ErrGroupSize,
+	ErrConflict,
 }
 
 func known(err error) bool {

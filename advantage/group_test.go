@@ -81,7 +81,8 @@ func TestGroupEstimatorsByHand(t *testing.T) {
 		{"gdpo, raw, without components", GDPO{}, []float64{-2, 4, -1, 3}},
 		{"grpo_ragen", EpisodeGRPO{}, []float64{-2, 4, -1, 3}},
 		{"grpo_prime", LengthGRPO{OutputWeight: 0.5}, []float64{-2, 0, -1, 3}},
-		{"trajectory grpo", TrajectoryGRPO{NormByStd: true}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
+		{"trajectory grpo", TrajectoryGRPO{NormByStd: true}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(
+			14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
 		{"trajectory grpo without std", TrajectoryGRPO{}, []float64{-2, 0, -1, 3}},
 	} {
 		near(t, c.name, rowAdvantages(t, c.est, b()), c.want)
@@ -125,7 +126,8 @@ func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 	b := scored([]float32{1, 5, 2, 3, 3}, 4, 4, 4, 8, 8)
 	near(t, "pass@k", rowAdvantages(t, PassK{}, b), []float64{0, 3, 0, 0, 0})
 	// Scores 1, 5, 2 have mean 8/3 and squared distances 78/9.
-	near(t, "pass@k", rowAdvantages(t, PassK{Epsilon: 0.25, NormByStd: true}, b), []float64{0, 3 / (math.Sqrt(78.0/18) + 0.25), 0, 0, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{Epsilon: 0.25, NormByStd: true}, b),
+		[]float64{0, 3 / (math.Sqrt(78.0/18) + 0.25), 0, 0, 0})
 	// The best comes first, last, and after a better second.
 	near(t, "pass@k", rowAdvantages(t, PassK{}, scored([]float32{5, 1, 2}, 0, 0, 0)), []float64{3, 0, 0})
 	near(t, "pass@k", rowAdvantages(t, PassK{}, scored([]float32{1, 3, 7, 6}, 0, 0, 0, 0)), []float64{0, 0, 1, 0})
@@ -251,7 +253,8 @@ func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 	for i := range scores {
 		scores[i] = 10.9
 	}
-	for _, est := range []Estimator{GRPO{NormByStd: true}, RLOO{}, TrajectoryGRPO{NormByStd: true}, PassK{NormByStd: true}, OPO{}} {
+	for _, est := range []Estimator{GRPO{NormByStd: true}, RLOO{}, TrajectoryGRPO{NormByStd: true}, PassK{NormByStd: true},
+		OPO{}} {
 		for row, a := range rowAdvantages(t, est, scored(scores, groups...)) {
 			if math.Abs(a) > 1e-8 {
 				t.Errorf("%T: row %d: advantage %v among equal scores", est, row, a)
@@ -264,7 +267,8 @@ func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 func TestGroupShiftsCancel(t *testing.T) {
 	a := []float32{1, 2, 6, 4.5}
 	b := []float32{9, 10, 14, 12.5}
-	for _, est := range []Estimator{GRPO{NormByStd: true}, GRPO{}, RLOO{}, OPO{}, PassK{NormByStd: true}, TrajectoryGRPO{NormByStd: true}, ReinforcePlusPlusBaseline{Whiten: true}} {
+	for _, est := range []Estimator{GRPO{NormByStd: true}, GRPO{}, RLOO{}, OPO{}, PassK{NormByStd: true},
+		TrajectoryGRPO{NormByStd: true}, ReinforcePlusPlusBaseline{Whiten: true}} {
 		near(t, "shifted scores", rowAdvantages(t, est, scored(b, 1, 1, 1, 1)), rowAdvantages(t, est, scored(a, 1, 1, 1, 1)))
 	}
 }

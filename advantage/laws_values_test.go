@@ -68,11 +68,13 @@ func TestReturnsTelescopeAtLambdaOne(t *testing.T) {
 			return want
 		}
 		for _, est := range []Estimator{
-			Masked{Gamma: gamma, Lambda: 1, Whiten: true}, Lite{Gamma: gamma, Lambda: 1, Whiten: true}, TrajectoryToken{Gamma: gamma, Lambda: 1, Whiten: true},
+			Masked{Gamma: gamma, Lambda: 1, Whiten: true}, Lite{Gamma: gamma, Lambda: 1, Whiten: true},
+			TrajectoryToken{Gamma: gamma, Lambda: 1, Whiten: true},
 		} {
 			sameByID(t, "returns", byID(rows, run(t, est, b).Returns), togo(false))
 		}
-		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1, Whiten: true}, b).Returns), togo(true))
+		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1, Whiten: true}, b).Returns),
+			togo(true))
 	}
 }
 
@@ -174,7 +176,8 @@ func TestTwoPassIsTokenLevelOnlyAtOne(t *testing.T) {
 		b := batchOf(rows)
 		one := run(t, TrajectoryToken{Gamma: 1, Lambda: 1, Whiten: true}, b)
 		bothSame(t, run(t, TrajectoryTwoPass{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
-		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5, Whiten: true}, b), one, rows, rows)
+		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5, Whiten: true}, b), one,
+			rows, rows)
 		for _, est := range []TrajectoryTwoPass{
 			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
 		} {
@@ -224,7 +227,8 @@ func TestMixEnds(t *testing.T) {
 func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
-		silent := append(cloneRows(rows), row{group: rows[0].group, traj: 999, tokens: g.observation(4)}, row{group: rows[0].group, traj: 1000})
+		silent := append(cloneRows(rows), row{group: rows[0].group, traj: 999, tokens: g.observation(4)},
+			row{group: rows[0].group, traj: 1000})
 		b := batchOf(silent)
 		got := run(t, est, b)
 		lo, hi := b.Row(len(rows))

@@ -52,7 +52,8 @@ func (pk PassK) run(c *call) error {
 	least := max(2, pk.K)
 	for row, k := range g.of {
 		if g.size[k] < least {
-			return fmt.Errorf("group: row %d is in group %d of %d rows: %w (must have %d or more)", row, c.group[row], g.size[k], ErrGroupSize, least)
+			return fmt.Errorf("group: row %d is in group %d of %d rows: %w (must have %d or more)", row, c.group[row], g.size[k],
+				ErrGroupSize, least)
 		}
 	}
 	rows := g.ascending(scores)

@@ -162,7 +162,8 @@ func (r *Registry) New(name string, p Params) (Estimator, error) {
 		return nil, err
 	}
 	if s.Undiscounted && p.Gamma != 1 {
-		return nil, fmt.Errorf("advantage: %s: gamma: %v: %w (must be 1, because this estimator does not discount tokens)", name, p.Gamma, ErrParameter)
+		return nil, fmt.Errorf("advantage: %s: gamma: %v: %w (must be 1, because this estimator does not discount tokens)",
+			name, p.Gamma, ErrParameter)
 	}
 	est := s.New(p)
 	// Estimators look at their parameters before they look at the batch, so an

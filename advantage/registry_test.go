@@ -62,17 +62,18 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"max_rl_prime":                 MaxRL{Guarded: true},
 		"reinforce_plus_plus_slime":    ReinforcePlusPlus{Gamma: 0.91, Across: true},
 		"hgpo":                         HGPO{Gamma: 0.91, History: 6, Alpha: 1.9, Base: true, Epsilon: 0.37},
-		"graphgpo":                     GraphGPO{Gamma: 0.91, StepWeight: 0.28, EpisodeWeight: 0.29, Relative: true, Epsilon: 0.37},
-		"bi_level_gae_varlam":          TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 1},
-		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82},
-		"no_concat_gae_first":          NoConcat{Gamma: 0.91, Lambda: 0.82},
-		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true},
-		"default_gae":                  TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82},
-		"token_level_gae":              TrajectoryToken{Gamma: 0.91, Lambda: 0.82},
-		"turn_level_gae":               TrajectoryTurn{Gamma: 0.91, Lambda: 0.82},
-		"trajectory_bi_level_gae":      TrajectoryBiLevel{TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 0.46},
-		"bi_level_gae_published":       TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73},
-		"trajectory_grpo":              TrajectoryGRPO{Epsilon: 0.37},
+		"graphgpo": GraphGPO{Gamma: 0.91, StepWeight: 0.28, EpisodeWeight: 0.29, Relative: true,
+			Epsilon: 0.37},
+		"bi_level_gae_varlam":     TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 1},
+		"no_concat_gae":           NoConcat{Gamma: 0.91, Lambda: 0.82},
+		"no_concat_gae_first":     NoConcat{Gamma: 0.91, Lambda: 0.82},
+		"no_concat_gae_last":      NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true},
+		"default_gae":             TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82},
+		"token_level_gae":         TrajectoryToken{Gamma: 0.91, Lambda: 0.82},
+		"turn_level_gae":          TrajectoryTurn{Gamma: 0.91, Lambda: 0.82},
+		"trajectory_bi_level_gae": TrajectoryBiLevel{TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 0.46},
+		"bi_level_gae_published":  TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73},
+		"trajectory_grpo":         TrajectoryGRPO{Epsilon: 0.37},
 	} {
 		require.Equal(t, want, named(t, name, p), name)
 	}
@@ -142,7 +143,8 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 			}
 		}
 	}
-	if _, err := New("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err), "did you mean") {
+	if _, err := New("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err),
+		"did you mean") {
 		t.Errorf("got %v, want no suggestion", err)
 	}
 }

@@ -12,12 +12,16 @@ import (
 func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		for what, share := range map[string]func(b *Batch) Result{
-			"advantages: same memory as rewards":   func(b *Batch) Result { return Result{Advantages: b.Rewards} },
-			"advantages: same memory as values":    func(b *Batch) Result { return Result{Advantages: b.Values[:0]} },
-			"returns: same memory as rewards":      func(b *Batch) Result { return Result{Returns: b.Rewards[:1]} },
-			"returns: same memory as values":       func(b *Batch) Result { return Result{Returns: b.Values} },
-			"advantages: same memory as baselines": func(b *Batch) Result { return Result{Advantages: roomBefore(&b.Baselines, b.Tokens())} },
-			"returns: same memory as baselines":    func(b *Batch) Result { return Result{Returns: roomBefore(&b.Baselines, b.Tokens())} },
+			"advantages: same memory as rewards": func(b *Batch) Result { return Result{Advantages: b.Rewards} },
+			"advantages: same memory as values":  func(b *Batch) Result { return Result{Advantages: b.Values[:0]} },
+			"returns: same memory as rewards":    func(b *Batch) Result { return Result{Returns: b.Rewards[:1]} },
+			"returns: same memory as values":     func(b *Batch) Result { return Result{Returns: b.Values} },
+			"advantages: same memory as baselines": func(b *Batch) Result {
+				return Result{Advantages: roomBefore(&b.Baselines, b.Tokens())}
+			},
+			"returns: same memory as baselines": func(b *Batch) Result {
+				return Result{Returns: roomBefore(&b.Baselines, b.Tokens())}
+			},
 			"advantages: same memory as returns": func(b *Batch) Result {
 				x := make([]float32, b.Tokens()+1)
 				return Result{Advantages: x, Returns: x[1:]}

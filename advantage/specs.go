@@ -3,41 +3,50 @@ package advantage
 // specs lists the estimators of this package.
 var specs = []Spec{
 	{
-		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention, Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
+		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention,
+		Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "masked_gae", About: "GAE over the tokens that the model wrote", Mask: MaskGAE, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
+		Name: "masked_gae", About: "GAE over the tokens that the model wrote", Mask: MaskGAE, Rewards: SiteMask, Critic: true,
+		RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "lite_gae", About: "masked_gae as VAGEN lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
+		Name: "lite_gae", About: "masked_gae as VAGEN lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
+		RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss,
+		Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd,
+		Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return TurnWise{TurnGamma: p.TurnGamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "grpo", About: "return minus the mean of the group, divided by its standard deviation", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "grpo", About: "return minus the mean of the group, divided by its standard deviation", Mask: MaskLoss,
+		Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "masked_grpo", About: "grpo that needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
+		Name: "masked_grpo", About: "grpo that needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true,
+		RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "lite_grpo", About: "grpo as VAGEN lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
+		Name: "lite_grpo", About: "grpo as VAGEN lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll,
+		Groups: true, RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "grpo_passk", About: "what a row adds to the best of k rows of its group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "grpo_passk", About: "what a row adds to the best of k rows of its group", Mask: MaskLoss, Rewards: SiteAll,
+		Groups: true, RowLocal: true,
 		New: func(p Params) Estimator { return PassK{K: p.PassK, NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
@@ -73,19 +82,23 @@ var specs = []Spec{
 		New: func(Params) Estimator { return GDPO{OverRows: true} },
 	},
 	{
-		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll,
+		Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return RLOO{} },
 	},
 	{
-		Name: "opo", About: "return minus the mean of the group weighted by length", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "opo", About: "return minus the mean of the group weighted by length", Mask: MaskLoss, Rewards: SiteAll,
+		Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return OPO{} },
 	},
 	{
-		Name: "gpg", About: "return minus the mean of the group, rescaled for groups without a signal", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "gpg", About: "return minus the mean of the group, rescaled for groups without a signal", Mask: MaskLoss,
+		Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return GPG{} },
 	},
 	{
-		Name: "reinforce_plus_plus", About: "discounted sum of the rewards to come, whitened", Mask: MaskLoss, Rewards: SiteMask, RowLocal: true, Whitens: true,
+		Name: "reinforce_plus_plus", About: "discounted sum of the rewards to come, whitened", Mask: MaskLoss,
+		Rewards: SiteMask, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten} },
 	},
 	{
@@ -94,15 +107,18 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten, Across: true} },
 	},
 	{
-		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
+		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch",
+		Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Whiten: p.Whiten} },
 	},
 	{
-		Name: "remax", About: "rewards to come minus the score of the greedy response", Mask: MaskLoss, Rewards: SiteMask, Baselines: true, RowLocal: true,
+		Name: "remax", About: "rewards to come minus the score of the greedy response", Mask: MaskLoss, Rewards: SiteMask,
+		Baselines: true, RowLocal: true,
 		New: func(Params) Estimator { return ReMax{} },
 	},
 	{
-		Name: "rae", About: "score minus a baseline that each environment carries from step to step", Mask: MaskLoss, Rewards: SiteMask, Running: true,
+		Name: "rae", About: "score minus a baseline that each environment carries from step to step", Mask: MaskLoss,
+		Rewards: SiteMask, Running: true,
 		New: func(p Params) Estimator { return RAE{p.Decay} },
 	},
 	{
@@ -116,7 +132,8 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return OptimalBaseline{Packed: true, ZeroTail: p.ZeroTail} },
 	},
 	{
-		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
+		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask,
+		Groups: true, States: true, TurnIDs: true,
 		New: func(p Params) Estimator {
 			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}
 		},
@@ -142,33 +159,40 @@ var specs = []Spec{
 		},
 	},
 	{
-		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true,
+		ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{ // what earlier versions of VAGEN call no_concat_gae
-		Name: "no_concat_gae_first", About: "no_concat_gae as earlier versions of VAGEN have it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae_first", About: "no_concat_gae as earlier versions of VAGEN have it", Mask: MaskLoss,
+		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss,
+		Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss,
+		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator { return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "token_level_gae", About: "masked_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "token_level_gae", About: "masked_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
+		Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "turn_level_gae", About: "GAE over the turns of episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
+		Name: "turn_level_gae", About: "GAE over the turns of episodes of several rows", Mask: MaskLoss, Rewards: SiteMask,
+		Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "trajectory_bi_level_gae", About: "token_level_gae mixed with a recursion that discounts between turns", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		Name: "trajectory_bi_level_gae", About: "token_level_gae mixed with a recursion that discounts between turns",
+		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryBiLevel{
 				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
@@ -180,11 +204,13 @@ var specs = []Spec{
 		Name: "bi_level_gae_varlam", About: "trajectory_bi_level_gae without discount and mixture: one lambda for each level",
 		Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
 		New: func(p Params) Estimator {
-			return TrajectoryBiLevel{TurnGamma: 1, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: 1, Whiten: p.Whiten}
+			return TrajectoryBiLevel{TurnGamma: 1, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: 1,
+				Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss,
+		Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
 		},

@@ -68,7 +68,8 @@ func TestWhiteningRefusesBadInput(t *testing.T) {
 		{"empty mask", Whitening{}, make([]float32, 2), make([]float32, 2), make([]bool, 2), ErrEmptyMask, "0 of them"},
 		{"short dst", Whitening{}, make([]float32, 1), make([]float32, 2), nil, ErrLength, "2 numbers"},
 		{"short mask", Whitening{}, make([]float32, 2), make([]float32, 2), make([]bool, 1), ErrLength, "1 in mask"},
-		{"NaN off the mask", Whitening{}, make([]float32, 3), []float32{1, 2, nan}, []bool{true, true, false}, ErrNotFinite, "position 2"},
+		{"NaN off the mask", Whitening{}, make([]float32, 3), []float32{1, 2, nan}, []bool{true, true, false}, ErrNotFinite,
+			"position 2"},
 		{"negative guard", Whitening{Guard: -1}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
 		{"infinite guard", Whitening{Guard: math.Inf(1)}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
 	} {

@@ -59,7 +59,8 @@ func (c *call) stitch() (*episodes, error) {
 			e.starts = append(e.starts, n)
 		} else if last := kept[n-1]; c.ordinal(last) == c.ordinal(row) {
 			if !slices.Equal(c.rowMask(last), c.rowMask(row)) {
-				return nil, fmt.Errorf("trajectory: rows %d and %d are both turn %d of one trajectory, with different masks: %w", last, row, c.ordinal(row), ErrConflict)
+				return nil, fmt.Errorf("trajectory: rows %d and %d are both turn %d of one trajectory, with different masks: %w",
+					last, row, c.ordinal(row), ErrConflict)
 			}
 			e.source[row] = last
 			e.copied = true

@@ -31,7 +31,8 @@ func (w TurnWise) Estimate(dst *Result, b *Batch) error {
 }
 
 func (w TurnWise) run(c *call) error {
-	if err := firstError(unit("turn gamma", w.TurnGamma), unit("lambda", w.Lambda), c.needValues(), c.needTurnEnds()); err != nil {
+	if err := firstError(unit("turn gamma", w.TurnGamma), unit("lambda", w.Lambda), c.needValues(),
+		c.needTurnEnds()); err != nil {
 		return err
 	}
 	c.mask = c.lossMask()

@@ -35,7 +35,8 @@ const whitenEpsilon = 1e-8
 // finite, under the mask or not, an ErrNotFinite.
 func (w Whitening) Apply(dst, x []float32, mask []bool) (Moments, error) {
 	if len(dst) != len(x) || mask != nil && len(mask) != len(x) {
-		return Moments{}, fmt.Errorf("advantage: whiten: %d numbers, %d in mask, %d in dst: %w", len(x), len(mask), len(dst), ErrLength)
+		return Moments{}, fmt.Errorf("advantage: whiten: %d numbers, %d in mask, %d in dst: %w", len(x), len(mask), len(dst),
+			ErrLength)
 	}
 	if at := notFinite(x); at >= 0 {
 		return Moments{}, fmt.Errorf("advantage: whiten: position %d: %v: %w", at, x[at], ErrNotFinite)

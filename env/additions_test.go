@@ -66,7 +66,8 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 
 	_, err = lake(t, r, map[string]any{"rewards": map[string]any{"endless": nil}}).Step(t.Context(), "x")
 	require.ErrorContains(t, err, "reward endless is +Inf, must be finite")
-	_, err = lake(t, r, map[string]any{"rewards": map[string]any{"format": nil}}).Step(t.Context(), "<think>a</think><answer>Up</answer>")
+	_, err = lake(t, r, map[string]any{"rewards": map[string]any{"format": nil}}).Step(t.Context(),
+		"<think>a</think><answer>Up</answer>")
 	require.ErrorContains(t, err, "pays a part of this name itself")
 
 	for want, given := range map[string]any{
@@ -122,6 +123,7 @@ func TestRegisteredFormatsAreReadByEveryEnvironment(t *testing.T) {
 	out, err := e.Step(t.Context(), "<plan>a</plan><answer>Down</answer>")
 	require.NoError(t, err)
 	require.True(t, out.Response.FormatCorrect)
-	_, err = builtin.Registry().New("frozenlake", map[string]any{"prompt_format": "mine", "format_sections": []any{"plan"}})
+	_, err = builtin.Registry().New("frozenlake", map[string]any{"prompt_format": "mine", "format_sections": []any{
+		"plan"}})
 	require.ErrorContains(t, err, `"answer" is missing`)
 }

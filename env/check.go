@@ -111,7 +111,8 @@ type checker struct {
 }
 
 func (c *checker) fault(rule, format string, args ...any) {
-	c.report.Problems = append(c.report.Problems, Problem{Rule: rule, Seed: c.seed, Turn: c.turn, Detail: fmt.Sprintf(format, args...)})
+	c.report.Problems = append(c.report.Problems, Problem{Rule: rule, Seed: c.seed, Turn: c.turn, Detail: fmt.Sprintf(
+		format, args...)})
 }
 
 func (c *checker) create() (e Env, err error) {
@@ -138,11 +139,15 @@ func (c *checker) order() error {
 		return err
 	}
 	c.seed, c.turn = c.o.Seeds[0], -1
-	if _, err, ok := guard(c, "Step before Reset", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, "") }); ok && err == nil {
+	if _, err, ok := guard(c, "Step before Reset", func(ctx context.Context) (Outcome, error) {
+		return e.Step(ctx, "")
+	}); ok && err == nil {
 		c.fault("order", "Step before Reset returned no error")
 	}
 	for i := range 2 {
-		if _, err, ok := guard(c, "Close", func(context.Context) (struct{}, error) { return struct{}{}, e.Close() }); ok && err != nil {
+		if _, err, ok := guard(c, "Close", func(context.Context) (struct{}, error) {
+			return struct{}{}, e.Close()
+		}); ok && err != nil {
 			c.fault("order", "Close number %d returned %v", i+1, err)
 		}
 	}
@@ -160,15 +165,20 @@ func (c *checker) cancelled() error {
 	}
 	defer c.close(e)
 	c.seed, c.turn = c.o.Seeds[0], -1
-	if _, err, ok := guard(c, "Reset", func(ctx context.Context) (Observation, error) { return e.Reset(ctx, c.seed) }); err != nil || !ok {
+	if _, err, ok := guard(c, "Reset", func(ctx context.Context) (Observation, error) {
+		return e.Reset(ctx, c.seed)
+	}); err != nil || !ok {
 		return err
 	}
 	over, cancel := context.WithCancel(c.ctx)
 	cancel()
 	try := func(name string, call func(context.Context) error) {
-		_, err, ok := guard(c, name+" with a context that is over", func(context.Context) (struct{}, error) { return struct{}{}, call(over) })
+		_, err, ok := guard(c, name+" with a context that is over", func(context.Context) (struct{}, error) {
+			return struct{}{}, call(over)
+		})
 		if ok && err != nil && !errors.Is(err, context.Canceled) {
-			c.fault("cancellation", "%s with a context that is over returned %q, which does not wrap the context's error", name, err)
+			c.fault("cancellation", "%s with a context that is over returned %q, which does not wrap the context's error", name,
+				err)
 		}
 	}
 	try("System", func(ctx context.Context) error { _, err := e.System(ctx); return err })

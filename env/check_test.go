@@ -34,7 +34,8 @@ func (c *counter) System(context.Context) (env.Observation, error) {
 }
 
 func (c *counter) look() env.Observation {
-	o := env.Observation{Text: fmt.Sprintf("%s turn %d of %d", env.ImageMark, c.turn, c.seed), Images: []image.Image{pixel}}
+	o := env.Observation{Text: fmt.Sprintf("%s turn %d of %d", env.ImageMark, c.turn, c.seed),
+		Images: []image.Image{pixel}}
 	if c.noImage {
 		o.Images = nil
 	}
@@ -159,7 +160,9 @@ func TestCheckCallsNothingBehindACallThatHangs(t *testing.T) {
 }
 
 func TestCheckTakesNoSeedsForTheUsualOnes(t *testing.T) {
-	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &counter{}, nil }, env.CheckOptions{Seeds: []int64{}})
+	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) {
+		return &counter{}, nil
+	}, env.CheckOptions{Seeds: []int64{}})
 	require.NoError(t, err)
 	require.Positive(t, report.Turns)
 }

@@ -81,7 +81,9 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 		return ep, ok, err
 	}
 	c.observed(ep.system, "the system prompt")
-	if ep.first, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) { return e.Reset(ctx, seed) }); err != nil || !ok {
+	if ep.first, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) {
+		return e.Reset(ctx, seed)
+	}); err != nil || !ok {
 		return ep, ok, err
 	}
 	c.observed(ep.first, "the first observation")
@@ -175,7 +177,9 @@ func (ep episode) compare(other episode, fault func(turn int, detail string)) {
 		if d := unequal(a.Observation, b.Observation); d != "" {
 			fault(i+1, "observation: "+d)
 		}
-		if !slices.EqualFunc(a.Reward, b.Reward, func(x, y reward.Part) bool { return x.Name == y.Name && same(x.Value, y.Value) }) {
+		if !slices.EqualFunc(a.Reward, b.Reward, func(x, y reward.Part) bool {
+			return x.Name == y.Name && same(x.Value, y.Value)
+		}) {
 			fault(i+1, fmt.Sprintf("reward %v, then %v", a.Reward, b.Reward))
 		}
 		if a.Done != b.Done || a.Success != b.Success {

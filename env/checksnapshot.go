@@ -27,7 +27,9 @@ func (c *checker) snapshots() error {
 	if err != nil || !ok {
 		return err
 	}
-	if _, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) { return a.Reset(ctx, c.seed) }); err != nil || !ok {
+	if _, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) {
+		return a.Reset(ctx, c.seed)
+	}); err != nil || !ok {
 		return err
 	}
 	if _, err, ok = c.snapshot(s); !ok || errors.Is(err, ErrNoSnapshot) {
@@ -82,7 +84,9 @@ func (c *checker) saved(s Snapshotter) []byte {
 
 // restored restores a snapshot and reports whether it could.
 func (c *checker) restored(s Snapshotter, state []byte, what string) bool {
-	_, err, ok := guard(c, "Restore", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Restore(ctx, state) })
+	_, err, ok := guard(c, "Restore", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Restore(ctx, state)
+	})
 	if ok && err != nil {
 		c.fault("snapshot", "Restore %s failed: %v", what, err)
 	}
@@ -101,8 +105,11 @@ func (c *checker) damaged(s Snapshotter, state []byte) {
 	for i := range flipped {
 		flipped[i] ^= 0x20
 	}
-	for _, bad := range [][]byte{{}, state[:len(state)/2], state[:len(state)-min(1, len(state))], flipped, slices.Concat(state, state), []byte("{}")} {
-		_, err, ok := guard(c, "Restore of damaged bytes", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Restore(ctx, bad) })
+	for _, bad := range [][]byte{{}, state[:len(state)/2], state[:len(state)-min(1, len(state))], flipped,
+		slices.Concat(state, state), []byte("{}")} {
+		_, err, ok := guard(c, "Restore of damaged bytes", func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, s.Restore(ctx, bad)
+		})
 		if ok && !errors.Is(err, ErrSnapshot) {
 			c.fault("snapshot", "Restore of %s returned %v, must wrap ErrSnapshot", excerpt(string(bad)), err)
 		}

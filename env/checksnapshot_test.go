@@ -109,7 +109,9 @@ func TestCheckFindsFlawedSnapshots(t *testing.T) {
 		"breaks":      "changed the state",
 		"refuses":     "Restore in another instance failed",
 	} {
-		report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &counting{flaw: flaw}, nil }, env.CheckOptions{})
+		report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) {
+			return &counting{flaw: flaw}, nil
+		}, env.CheckOptions{})
 		require.NoError(t, err)
 		if want == "" {
 			require.NoError(t, report.Err(), flaw)

@@ -19,7 +19,8 @@ func (c *claims) Claiming() bool { return true }
 
 func (c *claims) Step(ctx context.Context, text string) (env.Outcome, error) {
 	out, err := c.counter.Step(ctx, text)
-	out.Claims = []reward.Claim{{Section: reward.SectionObservation, Text: text, Weight: 0.5}, {Section: reward.SectionPrediction, Text: text, Weight: 0.5}}
+	out.Claims = []reward.Claim{{Section: reward.SectionObservation, Text: text, Weight: 0.5},
+		{Section: reward.SectionPrediction, Text: text, Weight: 0.5}}
 	return out, err
 }
 
@@ -46,11 +47,15 @@ func TestRegistryHasClaimsPaid(t *testing.T) {
 		paid     float64
 		unjudged float64
 	}{
-		"scores":  {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{1, -0.1}, nil }, 0.45, 0},
-		"one":     {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{math.NaN(), 1}, nil }, 0.5, 1},
-		"outage":  {func(context.Context, []reward.Claim) ([]float64, error) { return nil, errors.New("down") }, 0, 2},
-		"garbage": {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{math.Inf(1), 1}, nil }, 0.5, 1},
-		"short":   {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{1}, nil }, 0, 2},
+		"scores": {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{1, -0.1}, nil }, 0.45, 0},
+		"one": {func(context.Context, []reward.Claim) ([]float64, error) {
+			return []float64{math.NaN(), 1}, nil
+		}, 0.5, 1},
+		"outage": {func(context.Context, []reward.Claim) ([]float64, error) { return nil, errors.New("down") }, 0, 2},
+		"garbage": {func(context.Context, []reward.Claim) ([]float64, error) {
+			return []float64{math.Inf(1), 1}, nil
+		}, 0.5, 1},
+		"short": {func(context.Context, []reward.Claim) ([]float64, error) { return []float64{1}, nil }, 0, 2},
 	} {
 		r.SetJudge(c.judge)
 		out := play("claims")

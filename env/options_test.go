@@ -45,7 +45,8 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 		config map[string]any
 		want   []string
 	}{
-		"unknown":          {map[string]any{"siez": 4}, []string{`"siez"`, `did you mean "size"?`, "format_reward, limit, name"}},
+		"unknown": {map[string]any{"siez": 4},
+			[]string{`"siez"`, `did you mean "size"?`, "format_reward, limit, name"}},
 		"untagged field":   {map[string]any{"hidden": 4}, []string{`"hidden"`}},
 		"text for number":  {map[string]any{"size": "four"}, []string{`"size"`, "whole number", "four", "string"}},
 		"fraction":         {map[string]any{"size": 4.5}, []string{`"size"`, "4.5"}},
@@ -73,7 +74,8 @@ func TestDecodeNamesEveryFault(t *testing.T) {
 }
 
 func TestOptionNamesListsTags(t *testing.T) {
-	require.Equal(t, []string{"extra", "format_reward", "limit", "name", "on", "room", "rows", "size"}, env.OptionNames(&settings{hidden: 1}))
+	require.Equal(t, []string{"extra", "format_reward", "limit", "name", "on", "room", "rows", "size"},
+		env.OptionNames(&settings{hidden: 1}))
 }
 
 func FuzzDecode(f *testing.F) {

@@ -25,7 +25,8 @@ func stored(t testing.TB) *mask.Sequence {
 }
 
 func TestStoredSequencesSurviveARoundTrip(t *testing.T) {
-	for name, s := range map[string]*mask.Sequence{"full": stored(t), "two turns": twoTurns(t), "empty": new(mask.Sequence)} {
+	for name, s := range map[string]*mask.Sequence{"full": stored(t), "two turns": twoTurns(t),
+		"empty": new(mask.Sequence)} {
 		data, err := s.MarshalBinary()
 		require.NoError(t, err)
 		got := twoTurns(t)

@@ -34,7 +34,8 @@ func FromMarks(ids []int32, m Marks) (*Sequence, error) {
 	for t, id := range ids {
 		switch {
 		case id == m.Begin && open >= 0:
-			return nil, fmt.Errorf("mask: marks: position %d: begin mark inside the turn begun at %d: %w", t, open, ErrOrphanMark)
+			return nil, fmt.Errorf("mask: marks: position %d: begin mark inside the turn begun at %d: %w", t, open,
+				ErrOrphanMark)
 		case id == m.Begin:
 			s.addContext(ids[from:t])
 			open, from = t, t+1
@@ -119,7 +120,8 @@ func (r marked) move(src marked, from, to, by int) error {
 		return nil
 	}
 	if from < by {
-		return fmt.Errorf("mask: marks: position %d: %d marks to remove, but %d tokens before it: %w", from, by, from, ErrOrphanMark)
+		return fmt.Errorf("mask: marks: position %d: %d marks to remove, but %d tokens before it: %w", from, by, from,
+			ErrOrphanMark)
 	}
 	copy(r.ids[from-by:], src.ids[from:to])
 	copy(r.loss[from-by:], src.loss[from:to])

@@ -13,14 +13,16 @@ import (
 const begin, end = 1, 2
 
 func TestMarksEncloseTurns(t *testing.T) {
-	s, err := mask.FromMarks([]int32{10, begin, 11, 12, end, 13, begin, end, begin, 14, end, begin, 15, end, 16}, mask.Marks{Begin: begin, End: end})
+	s, err := mask.FromMarks([]int32{10, begin, 11, 12, end, 13, begin, end, begin, 14, end, begin, 15, end, 16},
+		mask.Marks{Begin: begin, End: end})
 	require.NoError(t, err)
 	wantMask(t, "response", s.Response(nil), "0110110")
 	wantMask(t, "turn end", s.TurnEnd(nil), "0010110")
 	if s.Turns() != 3 {
 		t.Errorf("%d turns, want 3: one pair of marks is empty", s.Turns())
 	}
-	want := []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response, mask.Observation}
+	want := []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response,
+		mask.Observation}
 	for i, k := range s.Kinds(nil) {
 		require.Equal(t, want[i], k, "position %d", i)
 	}
@@ -44,7 +46,8 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 		}
 	}
 	for _, order := range []bool{false, true} {
-		if _, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order}); !errors.Is(err, mask.ErrOrphanMark) {
+		if _, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order}); !errors.Is(err,
+			mask.ErrOrphanMark) {
 			t.Errorf("equal marks: got %v", err)
 		}
 	}

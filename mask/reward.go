@@ -8,7 +8,8 @@ import "fmt"
 // an ErrNotFinite. Without turns final must be 0.
 func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final float64) ([]float32, error) {
 	if len(rewards) != s.turns || s.turns == 0 && final != 0 {
-		return dst, fmt.Errorf("mask: turn rewards: %d rewards, final %v, %d turns: %w", len(rewards), final, s.turns, ErrTurns)
+		return dst, fmt.Errorf("mask: turn rewards: %d rewards, final %v, %d turns: %w", len(rewards), final, s.turns,
+			ErrTurns)
 	}
 	for k, r := range rewards {
 		if !storable(r) {

@@ -175,7 +175,8 @@ func TestSpansMarkPartsOfTurns(t *testing.T) {
 	wantMask(t, "all", s.Span([]bool{true}, "all"), "100111000")
 	wantMask(t, "all end", s.SpanEnd([]bool{true}, "all"), "100001000")
 	wantMask(t, "none", s.Span(nil, "none"), "00000000")
-	want := []mask.Span{{Name: "answer", Turn: 0, Start: 2, End: 4}, {Name: "all", Turn: 0, Start: 2, End: 5}, {Name: "answer", Turn: 1, Start: 7, End: 8}}
+	want := []mask.Span{{Name: "answer", Turn: 0, Start: 2, End: 4}, {Name: "all", Turn: 0, Start: 2, End: 5},
+		{Name: "answer", Turn: 1, Start: 7, End: 8}}
 	require.Equal(t, want, slices.Collect(s.Spans))
 	for p := range s.Spans {
 		if p != want[0] {
@@ -329,7 +330,8 @@ func TestRewardsNeedATurnEnd(t *testing.T) {
 
 func TestZeroSequenceIsEmpty(t *testing.T) {
 	var s mask.Sequence
-	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.SummaryEnd(nil)) != 0 || len(s.TurnEnd(nil)) != 0 {
+	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.SummaryEnd(nil)) != 0 ||
+		len(s.TurnEnd(nil)) != 0 {
 		t.Errorf("got %+v", s)
 	}
 	if err := s.AppendContext(mask.Prompt, 1); err != nil || s.LastResponse() != -1 {
@@ -380,7 +382,8 @@ func TestTokensCannotBeAppendedThrough(t *testing.T) {
 }
 
 func TestKindsHaveNames(t *testing.T) {
-	if got := fmt.Sprint(mask.Prompt, mask.Observation, mask.Response, mask.Kind(9)); got != "prompt observation response Kind(9)" {
+	if got := fmt.Sprint(mask.Prompt, mask.Observation, mask.Response,
+		mask.Kind(9)); got != "prompt observation response Kind(9)" {
 		t.Errorf("got %s", got)
 	}
 }

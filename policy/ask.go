@@ -12,7 +12,9 @@ var askKeys atomic.Uint64
 // Ask returns a function that sends questions to a policy, each in its own conversation,
 // which it ends afterwards. The function returns the answers in order. errs has the errors
 // of single conversations, err is the error of the whole call.
-func Ask(p Policy, s Sampling) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
+func Ask(
+	p Policy, s Sampling,
+) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
 	return func(ctx context.Context, questions []string) ([]string, []error, error) {
 		prompts := make([]Prompt, len(questions))
 		keys := make([]uint64, len(questions))

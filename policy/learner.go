@@ -113,7 +113,8 @@ type Optimizer struct {
 // DefaultOptimizer returns AdamW with PyTorch's moments, a gradient clip of 1 and steps
 // skipped from a norm of 1000.
 func DefaultOptimizer() Optimizer {
-	return Optimizer{Rate: 1e-6, CriticRate: 1e-5, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, GradClip: 1, MaxGradNorm: 1000}
+	return Optimizer{Rate: 1e-6, CriticRate: 1e-5, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, GradClip: 1,
+		MaxGradNorm: 1000}
 }
 
 // Stats are the results of one optimiser step. Losses are the sums of the Objective
@@ -167,6 +168,7 @@ func AccumulateAndStep(ctx context.Context, l Learner, b *Batch, o Objective, op
 		return stats, err
 	}
 	step, err := l.Step(ctx, opt)
-	stats.GradNorm, stats.HasGradNorm, stats.CriticNorm, stats.Skipped = step.GradNorm, step.HasGradNorm, step.CriticNorm, step.Skipped
+	stats.GradNorm, stats.HasGradNorm, stats.CriticNorm, stats.Skipped = step.GradNorm, step.HasGradNorm, step.CriticNorm,
+		step.Skipped
 	return stats, err
 }

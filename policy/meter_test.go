@@ -12,7 +12,8 @@ import (
 type priced struct{}
 
 func (priced) Generate(context.Context, []policy.Prompt, policy.Sampling) ([]policy.Completion, error) {
-	return []policy.Completion{{Usage: policy.Usage{PromptTokens: 2, CompletionTokens: 3, Cost: 0.5}}, {Usage: policy.Usage{PromptTokens: 1}}}, nil
+	return []policy.Completion{{Usage: policy.Usage{PromptTokens: 2, CompletionTokens: 3, Cost: 0.5}},
+		{Usage: policy.Usage{PromptTokens: 1}}}, nil
 }
 func (priced) Forget(...uint64) {}
 

@@ -23,7 +23,8 @@ func twoRows() (*policy.Batch, []float32) {
 // TestEvalIsTheLossOfPackageLossWithTheBatchesWeights: for losses of tokens, turns and
 // rows, against loss.Eval with the aggregation that gives those weights.
 func TestEvalIsTheLossOfPackageLossWithTheBatchesWeights(t *testing.T) {
-	for _, p := range []loss.Policy{nil, loss.LegacyPPO(), loss.TurnGSPO{Low: 0.1, High: 0.1}, loss.GMPO{Low: 0.4, High: 0.4}} {
+	for _, p := range []loss.Policy{nil, loss.LegacyPPO(), loss.TurnGSPO{Low: 0.1, High: 0.1},
+		loss.GMPO{Low: 0.4, High: 0.4}} {
 		b, logProbs := twoRows()
 		o := policy.Objective{Policy: p, KL: loss.K2, KLCoef: 0.5}
 		mask := []bool{false, true, true, false, true}
@@ -79,7 +80,8 @@ func TestEvalOfImitationIsTheWeightedLogProb(t *testing.T) {
 // scoredRows are rows with the columns and scores of all terms.
 func scoredRows() (*policy.Batch, *policy.Scores) {
 	b, logProbs := twoRows()
-	b.ValueWeight, b.Returns, b.OldValues = []float32{0, 0.5, 0.25, 0, 0.25}, []float32{0, 1, 3, 0, 3}, []float32{0, 0.5, 0.5, 0, 0.25}
+	b.ValueWeight, b.Returns, b.OldValues = []float32{0, 0.5, 0.25, 0, 0.25}, []float32{0, 1, 3, 0, 3},
+		[]float32{0, 0.5, 0.5, 0, 0.25}
 	b.Teacher = []float32{0, 0, -1, -2, -0.5, -3, 0, 0, -0.7, -0.8}
 	return b, &policy.Scores{
 		LogProbs: logProbs, Entropy: []float32{9, 1, 2, 9, 0.5}, Values: []float32{9, 0.75, 1.5, 9, 0.25},
@@ -89,7 +91,8 @@ func scoredRows() (*policy.Batch, *policy.Scores) {
 
 // objectives are one for each loss of package loss, with all other terms; what it has no derivative at is not near.
 func objectives(t *testing.T) map[string]policy.Objective {
-	out := map[string]policy.Objective{"imitation": {Imitate: true}, "critic": {CriticOnly: true, ValueCoef: 0.5, ValueClip: 0.3}}
+	out := map[string]policy.Objective{"imitation": {Imitate: true},
+		"critic": {CriticOnly: true, ValueCoef: 0.5, ValueClip: 0.3}}
 	options := loss.DefaultOptions()
 	options.DualClip, options.ClipCovRatio, options.ClipCovLow = 3, 0.5, -5
 	for _, name := range loss.Builtin().Names() {
@@ -124,7 +127,8 @@ func TestSlopesAreFiniteDifferences(t *testing.T) {
 		for what, x := range map[string]struct {
 			score []float32
 			slope []float64
-		}{"log-prob": {s.LogProbs, e.Slopes.LogProbs}, "entropy": {s.Entropy, e.Slopes.Entropy}, "value": {s.Values, e.Slopes.Values}} {
+		}{"log-prob": {s.LogProbs, e.Slopes.LogProbs}, "entropy": {s.Entropy, e.Slopes.Entropy},
+			"value": {s.Values, e.Slopes.Values}} {
 			for i, old := range x.score {
 				x.score[i] = old + step
 				up := value(t, o, b, s)
@@ -155,8 +159,10 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 		for i := range b.Tokens {
 			one := func(x []float32) []float32 { return x[i : i+1] }
 			part, err := o.Eval(&policy.Batch{
-				Rows: policy.Rows{Offsets: []int{0, 1}, Tokens: b.Tokens[i : i+1]}, Weight: one(b.Weight), AuxWeight: one(b.AuxWeight),
-				ValueWeight: one(b.ValueWeight), OldLogProbs: one(b.OldLogProbs), Reference: one(b.Reference), Advantages: one(b.Advantages),
+				Rows: policy.Rows{Offsets: []int{0, 1}, Tokens: b.Tokens[i : i+1]}, Weight: one(b.Weight),
+				AuxWeight:   one(b.AuxWeight),
+				ValueWeight: one(b.ValueWeight), OldLogProbs: one(b.OldLogProbs), Reference: one(b.Reference),
+				Advantages:    one(b.Advantages),
 				RolloutWeight: one(b.RolloutWeight), Returns: one(b.Returns), OldValues: one(b.OldValues),
 				Teacher: b.Teacher[2*i:][:2],
 			}, &policy.Scores{LogProbs: one(s.LogProbs), Entropy: one(s.Entropy), Values: one(s.Values),
@@ -165,7 +171,8 @@ func TestALocalObjectiveIsTheSumOfItsParts(t *testing.T) {
 			if n := len(whole.Slopes.Chosen); n > 0 {
 				require.Equal(t, whole.Slopes.Chosen[2*i:][:2], part.Slopes.Chosen, name)
 			}
-			for _, x := range [][2][]float64{{whole.Slopes.LogProbs, part.Slopes.LogProbs}, {whole.Slopes.Entropy, part.Slopes.Entropy}, {whole.Slopes.Values, part.Slopes.Values}} {
+			for _, x := range [][2][]float64{{whole.Slopes.LogProbs, part.Slopes.LogProbs},
+				{whole.Slopes.Entropy, part.Slopes.Entropy}, {whole.Slopes.Values, part.Slopes.Values}} {
 				if x[0] != nil {
 					require.Equal(t, x[0][i], x[1][0], name)
 				}

@@ -64,7 +64,8 @@ func buildFormats() []format {
 		if name == "no_think" {
 			rebuild = rebuild[1:]
 		}
-		all = append(all, format{dialect: Legacy, name: name, shape: sh, strict: true, whole: whole, rich: rich, rebuild: rebuild})
+		all = append(all, format{dialect: Legacy, name: name, shape: sh, strict: true, whole: whole, rich: rich,
+			rebuild: rebuild})
 	}
 	legacy("no_think", false, true, blocks(SectionAnswer))
 	legacy("free_think", false, true, blocks(SectionThink, SectionAnswer))
@@ -89,8 +90,9 @@ func buildFormats() []format {
 	lite(Lite, "answer", blocks(SectionAnswer), true, SectionAnswer)
 	lite(Lite, "wm", blocks(wm...), true, wm...)
 	lite(Lite, "free_wm", shape{
-		anchors: [][]string{{"<observation>"}, {"</observation>"}, {"<answer>"}, {"</answer>"}, {"<prediction>"}, {"</prediction>"}},
-		pieces:  []string{SectionObservation, pieceBefore, SectionAnswer, pieceAfter, SectionPrediction},
+		anchors: [][]string{{"<observation>"}, {"</observation>"}, {"<answer>"}, {"</answer>"}, {"<prediction>"},
+			{"</prediction>"}},
+		pieces: []string{SectionObservation, pieceBefore, SectionAnswer, pieceAfter, SectionPrediction},
 	}, true, SectionObservation, SectionAnswer, SectionPrediction)
 
 	lite(LiteNavigation, "free_think", acting(blocks(SectionThink, SectionAnswer)), true, SectionThink, SectionAnswer)

@@ -48,8 +48,9 @@ func compareNext(t *testing.T, tally *golden.Tally, c golden.Case, what string, 
 		}
 		return 0
 	}
-	sections := map[string]string{"perception": SectionObservation, "reasoning": SectionReasoning, "prediction": SectionPrediction,
-		"answer": SectionAnswer, "native_thinking": SectionNative}
+	sections := map[string]string{"perception": SectionObservation, "reasoning": SectionReasoning,
+		"prediction": SectionPrediction,
+		"answer":     SectionAnswer, "native_thinking": SectionNative}
 	for name, value := range c.Expected {
 		switch section, known := sections[name]; {
 		case known:

@@ -75,7 +75,9 @@ func TestNextComposesWhatItParses(t *testing.T) {
 		}
 		require.True(t, p.Parse(p.Canonical(r)).FormatCorrect, format)
 	}
-	require.Contains(t, nextParser(t, "wm", ParserOptions{}).Compose(func(string) string { return "" }), "<perception></perception>")
+	require.Contains(t, nextParser(t, "wm", ParserOptions{}).Compose(func(string) string {
+		return ""
+	}), "<perception></perception>")
 }
 
 func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
@@ -93,7 +95,8 @@ func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
 // Other tests check this for the other dialects. A quadratic parser would take minutes for
 // these texts.
 func TestNextIsLinearInHostileText(t *testing.T) {
-	for _, piece := range []string{"<answer>", "answer", "answer\n", "answer:", "\n ", "<", "</think>", "<think>", "\u0130", "answer\n\n\n"} {
+	for _, piece := range []string{"<answer>", "answer", "answer\n", "answer:", "\n ", "<", "</think>", "<think>",
+		"\u0130", "answer\n\n\n"} {
 		text := strings.Repeat(piece, 1<<18)
 		for _, format := range Formats(Next) {
 			nextParser(t, format, ParserOptions{AnswerBox: true}).Parse(text)
@@ -132,7 +135,8 @@ func compareSalvage(t *testing.T, text string) {
 }
 
 func FuzzSalvage(f *testing.F) {
-	for _, text := range []string{"", "Action:\n Up", "<ACT\u0130ON>a</act\u0131on>", "x\n\u3000answer\u00a0: \n\n", "<thin\u212a></think>:", "\xffthought:\xfe"} {
+	for _, text := range []string{"", "Action:\n Up", "<ACT\u0130ON>a</act\u0131on>", "x\n\u3000answer\u00a0: \n\n",
+		"<thin\u212a></think>:", "\xffthought:\xfe"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -147,7 +151,8 @@ func TestSalvageMatchesAsRegularExpressionsDo(t *testing.T) {
 	tokens := []string{" ", "\n", "\r", ":", "\u00a0", "\u200b", "x", "act\u0131on", "\u0130", "thin\u212a"}
 	for _, names := range aliases {
 		for _, name := range names {
-			tokens = append(tokens, name, name+":", "\n"+strings.ToUpper(name)+" :", "<"+name+">", "</"+strings.ToTitle(name)+">", "</"+name+">")
+			tokens = append(tokens, name, name+":", "\n"+strings.ToUpper(name)+" :", "<"+name+">", "</"+strings.ToTitle(name)+
+				">", "</"+name+">")
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))

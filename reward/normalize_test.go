@@ -15,7 +15,8 @@ func TestNormalizerScalesEachScopeByItself(t *testing.T) {
 	batch := values()
 	require.NoError(t, (&Normalizer{Center: true}).Apply(batch, nil))
 	// Mean 9.8; deviation √(554.8/4).
-	require.InDeltaSlice(t, []float64{-8.8 / 11.77710, 0.2 / 11.77710, -6.8 / 11.77710, 20.2 / 11.77710, -4.8 / 11.77710}, batch, 1e-5)
+	require.InDeltaSlice(t, []float64{-8.8 / 11.77710, 0.2 / 11.77710, -6.8 / 11.77710, 20.2 / 11.77710, -4.8 / 11.77710},
+		batch, 1e-5)
 
 	group := values()
 	require.NoError(t, (&Normalizer{Scope: ByGroup, Center: true}).Apply(group, keys))

@@ -77,7 +77,8 @@ func newParser(f *format, o ParserOptions) (*Parser, error) {
 		return nil, fmt.Errorf("reward: format %q: a special token is empty", name)
 	}
 	if len(o.SpecialTokens) > 0 && o.Dialect != Legacy {
-		return nil, fmt.Errorf("reward: format %q: special tokens belong to the legacy dialect, the dialect is %q", name, o.Dialect)
+		return nil, fmt.Errorf("reward: format %q: special tokens belong to the legacy dialect, the dialect is %q", name,
+			o.Dialect)
 	}
 	if (o.KeepCase || o.AnswerBox) && o.Dialect != Next {
 		return nil, fmt.Errorf("reward: format %q: keeping the case and answer boxes belong to the next dialect, the dialect is %q", name, o.Dialect)

@@ -52,7 +52,8 @@ func TestObservePredictRunsMovesOfBrokenResponses(t *testing.T) {
 
 	r = p.Parse("<answer>Up")
 	require.Empty(t, r.Actions)
-	require.Equal(t, []string{"Up"}, parser(t, ObservePredict, ParserOptions{Dialect: Legacy}).Parse("<answer>Up</answer>").Actions)
+	require.Equal(t, []string{"Up"}, parser(t, ObservePredict, ParserOptions{Dialect: Legacy}).Parse(
+		"<answer>Up</answer>").Actions)
 }
 
 func TestComposedResponsesAreParsedAgain(t *testing.T) {

@@ -105,7 +105,8 @@ func addSpans(row []float32, turns []Parts, ends map[spanKey]int) error {
 			if at, ok := ends[spanKey{k, part.Name}]; ok {
 				row[at] = float32(float64(row[at]) + part.Value)
 				if !floats.Finite(row[at]) {
-					return fmt.Errorf("reward: place: turn %d: part %q of %v is too large for a token's reward", k, part.Name, part.Value)
+					return fmt.Errorf("reward: place: turn %d: part %q of %v is too large for a token's reward", k, part.Name,
+						part.Value)
 				}
 			}
 		}

@@ -34,8 +34,9 @@ func relationOf(object map[string]any) Relation {
 	}
 	_, vertical := object["vertical_relation"]
 	_, horizontal := object["horizontal_relation"]
-	return Relation{Object: text("object_id"), Vertical: text("vertical_relation"), Horizontal: text("horizontal_relation"),
-		bare: !vertical && !horizontal}
+	return Relation{Object: text("object_id"), Vertical: text("vertical_relation"),
+		Horizontal: text("horizontal_relation"),
+		bare:       !vertical && !horizontal}
 }
 
 // The values of a Relation's two directions.

@@ -20,7 +20,8 @@ func threeTurns(t *testing.T) (*mask.Sequence, []Parts) {
 	require.NoError(t, errors.Join(
 		row.AppendContext(mask.Prompt, 1), row.AppendResponse(2, 3), row.AppendContext(mask.Observation, 4),
 		row.AppendResponse(5), row.AppendResponse(6, 7, 8), row.AppendContext(mask.Observation, 9),
-		row.AddSpan("observation", 1, 2), row.AddSpan("prediction", 5, 6), row.AddSpan("prediction", 5, 8), row.AddSpan("answer", 6, 7),
+		row.AddSpan("observation", 1, 2), row.AddSpan("prediction", 5, 6), row.AddSpan("prediction", 5, 8),
+		row.AddSpan("answer", 6, 7),
 	))
 	return row, []Parts{
 		{{"format", 0.5}, {"observation", 0.25}},

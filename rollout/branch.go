@@ -64,7 +64,8 @@ func (p *Player) Continue(ctx context.Context, branches []Branch, seed uint64) (
 		return nil, Timing{}, err
 	}
 	if _, ok := policy.As[policy.Resumer](p.Policy); !ok {
-		return nil, Timing{}, fmt.Errorf("rollout: continue: %w: the policy is a %T, which cannot resume recorded conversations", ErrBranch, p.Policy)
+		return nil, Timing{}, fmt.Errorf(
+			"rollout: continue: %w: the policy is a %T, which cannot resume recorded conversations", ErrBranch, p.Policy)
 	}
 	lives := make([]*live, len(branches))
 	for i, b := range branches {
@@ -106,7 +107,8 @@ func (p *Player) branch(b Branch) (*branch, error) {
 	case b.Response != nil && len(b.Response.Tokens) == 0:
 		return nil, fmt.Errorf("%w: Response has no tokens", ErrBranch)
 	case b.State != nil && len(p.EpisodeMean) > 0:
-		return nil, fmt.Errorf("%w: State is set, but the player averages the reward parts %q; set State to nil", ErrBranch, p.EpisodeMean)
+		return nil, fmt.Errorf("%w: State is set, but the player averages the reward parts %q; set State to nil", ErrBranch,
+			p.EpisodeMean)
 	}
 	f := &branch{Branch: b, episode: t.Episode, averaged: len(p.EpisodeMean) > 0}
 	f.episode.Group, f.episode.Index = b.Group, b.Index
@@ -173,7 +175,8 @@ func (f *branch) find() error {
 // upTo returns a copy of a row up to a number of responses.
 func (r *Row) upTo(responses, images int) Row {
 	_, end, _ := r.TurnAt(responses - 1)
-	c := Row{Sequence: *r.Clone(), LogProbs: slices.Clone(r.LogProbs[:min(end, len(r.LogProbs))]), Images: slices.Clip(r.Images[:images])}
+	c := Row{Sequence: *r.Clone(), LogProbs: slices.Clone(r.LogProbs[:min(end, len(r.LogProbs))]),
+		Images: slices.Clip(r.Images[:images])}
 	c.Truncate(end)
 	if c.EndsWithSummary() {
 		c.Summary = r.Summary

@@ -40,7 +40,9 @@ func TestAReplayThatDiffersEndsItsBranchAlone(t *testing.T) {
 		other(func(c *rollout.Trajectory) { c.Turns[1].Cut, c.Turns[1].Observation.Text = true, "level X" }),
 		&repainted,
 	}
-	want := []string{"turn 1: the observation was", "turn 0: the observation was", "it ends with turn 0 (done), the recorded one has", "turn 0: the observation was", "turn 1: the recorded observation is not a part", "turn 0: image 0 of the observation has other pixels"}
+	want := []string{"turn 1: the observation was", "turn 0: the observation was",
+		"it ends with turn 0 (done), the recorded one has", "turn 0: the observation was",
+		"turn 1: the recorded observation is not a part", "turn 0: image 0 of the observation has other pixels"}
 	branches := []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}}
 	for _, w := range wrong {
 		branches = append(branches, rollout.Branch{From: w, Turn: min(2, len(w.Turns)-1)})
@@ -59,7 +61,8 @@ func TestAReplayThatDiffersEndsItsBranchAlone(t *testing.T) {
 	require.Equal(t, len(wrong), c.ByEnd[rollout.EndReplay])
 	for i, w := range wrong {
 		_, err := p.Snapshots(t.Context(), w)
-		require.ErrorIs(t, err, map[bool]error{true: env.ErrNoSnapshot, false: rollout.ErrReplay}[strings.Contains(want[i], "turn 1") || i == 2], want[i])
+		require.ErrorIs(t, err, map[bool]error{true: env.ErrNoSnapshot,
+			false: rollout.ErrReplay}[strings.Contains(want[i], "turn 1") || i == 2], want[i])
 	}
 }
 
@@ -93,7 +96,8 @@ func TestBranchesThatCannotBeContinuedAreErrors(t *testing.T) {
 	textOnly := *tr
 	textOnly.Rows = []rollout.Row{{}}
 	lost := *pictures
-	lost.Rows = []rollout.Row{{Sequence: *pictures.Rows[0].Clone(), LogProbs: pictures.Rows[0].LogProbs, Images: slices.Clone(pictures.Rows[0].Images)}}
+	lost.Rows = []rollout.Row{{Sequence: *pictures.Rows[0].Clone(), LogProbs: pictures.Rows[0].LogProbs,
+		Images: slices.Clone(pictures.Rows[0].Images)}}
 	lost.Rows[0].Images[0].Image = nil
 	short := *tr
 	short.MaxTurns = 2

@@ -32,7 +32,8 @@ func recorders(t testing.TB, greedy bool) map[string]*rollout.Player {
 			p.Budget = rollout.Budget{Response: 90}
 		},
 	} {
-		p := &rollout.Player{Policy: &reader{greedy: greedy}, Envs: (&world{}).registry(t), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 7, Workers: 2}
+		p := &rollout.Player{Policy: &reader{greedy: greedy}, Envs: (&world{}).registry(t),
+			Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 7, Workers: 2}
 		set(p)
 		out[name] = p
 	}
@@ -51,7 +52,9 @@ func record(t testing.TB, p *rollout.Player) []*rollout.Trajectory {
 }
 
 // everyTurn lists a branch for each turn of the episodes.
-func everyTurn(t testing.TB, ts []*rollout.Trajectory, given bool) (branches []rollout.Branch, want []*rollout.Trajectory) {
+func everyTurn(
+	t testing.TB, ts []*rollout.Trajectory, given bool,
+) (branches []rollout.Branch, want []*rollout.Trajectory) {
 	t.Helper()
 	for _, tr := range ts {
 		for k := range tr.Turns {
@@ -109,7 +112,8 @@ func TestAnotherResponseLeadsElsewhere(t *testing.T) {
 	tr := record(t, p)[1]
 	require.Greater(t, len(tr.Turns), 2)
 	got, _, err := p.Continue(t.Context(), []rollout.Branch{
-		{From: tr, Turn: 1, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no", Stop: policy.StopEnd}, Group: 40, Index: 2},
+		{From: tr, Turn: 1, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no",
+			Stop: policy.StopEnd}, Group: 40, Index: 2},
 	}, 7)
 	require.NoError(t, err)
 	require.Equal(t, 40, got[0].Group)
@@ -167,7 +171,8 @@ func TestPairsShareTheirDrawsAfterTheTurn(t *testing.T) {
 	p.Policy = &seeded{}
 	pair := []rollout.Branch{
 		{From: tr, Turn: 1, Group: 3, Index: 4},
-		{From: tr, Turn: 1, Group: 3, Index: 4, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no", Stop: policy.StopEnd}},
+		{From: tr, Turn: 1, Group: 3, Index: 4, Response: &policy.Completion{Tokens: []int32{'n', 'o', endToken}, Text: "no",
+			Stop: policy.StopEnd}},
 	}
 	got, _, err := p.Continue(t.Context(), pair, 5)
 	require.NoError(t, err)
@@ -187,10 +192,12 @@ func (*seeded) Resume(...policy.Recorded) error { return nil }
 // TestSnapshotsContinueAsReplaysDo in worlds that draw random numbers, with the library's
 // environments.
 func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
-	p := &rollout.Player{Policy: &reader{}, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
+	p := &rollout.Player{Policy: &reader{}, Envs: builtin.Registry(),
+		Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
 	ts, _, err := p.Play(t.Context(), []rollout.Episode{
 		{Env: "frozenlake", Config: map[string]any{"is_slippery": true}, Seed: 3},
-		{Env: "frozenlake", Config: map[string]any{"rules": "next", "is_slippery": true, "render_mode": "vision"}, Seed: 4, Group: 1},
+		{Env: "frozenlake", Config: map[string]any{"rules": "next", "is_slippery": true, "render_mode": "vision"}, Seed: 4,
+			Group: 1},
 	}, 7)
 	require.NoError(t, err)
 	var branches []rollout.Branch
@@ -200,7 +207,8 @@ func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, states, len(tr.Turns))
 		for k := range tr.Turns {
-			branches, want = append(branches, rollout.Branch{From: tr, Turn: k, State: states[k], Group: tr.Group, Index: tr.Index}), append(want, tr)
+			branches, want = append(branches, rollout.Branch{From: tr, Turn: k, State: states[k], Group: tr.Group,
+				Index: tr.Index}), append(want, tr)
 		}
 	}
 	got, _, err := p.Continue(t.Context(), branches, 7)
@@ -280,8 +288,10 @@ func TestEpisodeMeansAreThoseOfTheContinuation(t *testing.T) {
 func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
 	for _, slippery := range []bool{true, false} {
 		say := saying("<think>t</think><answer>Left,Down</answer>")
-		p := &rollout.Player{Policy: say, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 60}, MaxTurns: 5, Workers: 2}
-		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "frozenlake", Config: map[string]any{"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}}, 7)
+		p := &rollout.Player{Policy: say, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 60},
+			MaxTurns: 5, Workers: 2}
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "frozenlake", Config: map[string]any{
+			"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}}, 7)
 		require.NoError(t, err)
 		states, err := p.Snapshots(t.Context(), ts[0])
 		require.NoError(t, err)
@@ -289,7 +299,8 @@ func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
 		for n := range 10 {
 			branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: n, Reseed: true})
 		}
-		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, Index: 3, Reseed: true}) // a pair of number 3, by replay
+		// a pair of number 3, by replay
+		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, Index: 3, Reseed: true})
 		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: 3})
 		got, _, err := p.Continue(t.Context(), branches, 5)
 		require.NoError(t, err)

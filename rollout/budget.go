@@ -60,7 +60,8 @@ func room(region, floor, spent, pending, reserve int) int {
 
 func (b Budget) check() error {
 	if b.Prompt < 0 || b.Response < 0 || b.Observation < 0 {
-		return fmt.Errorf("rollout: Budget: Prompt %d, Response %d and Observation %d must not be negative", b.Prompt, b.Response, b.Observation)
+		return fmt.Errorf("rollout: Budget: Prompt %d, Response %d and Observation %d must not be negative", b.Prompt,
+			b.Response, b.Observation)
 	}
 	if b.Images < 0 {
 		return fmt.Errorf("rollout: Budget: Images is %d, must not be negative", b.Images)
@@ -128,10 +129,12 @@ func (p *Plan) Check() (warnings []error, err error) {
 	if _, one := p.Harness.(Concat); one {
 		all := p.MaxTurns * p.PerTurn
 		if p.Response > 0 && all > p.Response {
-			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeRegion, p.MaxTurns, p.PerTurn, p.Response))
+			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeRegion,
+				p.MaxTurns, p.PerTurn, p.Response))
 		}
 		if w := p.Window(); w > 0 && all > w {
-			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeWindow, p.MaxTurns, p.PerTurn, w))
+			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeWindow,
+				p.MaxTurns, p.PerTurn, w))
 		}
 	}
 	if compact && c.Total > 0 && 2*c.Summary > c.Total {

@@ -28,7 +28,9 @@ var (
 // without it and abandoned is true; onLate, if not nil, receives the result of f
 // when it returns. Until then only f may use the environment, and f must not use
 // any data of the caller.
-func call[T any](ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error), onLate func(T, error)) (value T, abandoned bool, err error) {
+func call[T any](
+	ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error), onLate func(T, error),
+) (value T, abandoned bool, err error) {
 	type answer struct {
 		value T
 		err   error
@@ -82,7 +84,8 @@ func recoverPanic[T any](ctx context.Context, what string, f func(context.Contex
 // checkObservation checks an observation against the contract of env.Env.
 func checkObservation(o env.Observation) error {
 	if marks := strings.Count(o.Text, env.ImageMark); marks != len(o.Images) {
-		return fmt.Errorf("%w: the observation has %d image marks and %d images, the numbers must be equal", ErrContract, marks, len(o.Images))
+		return fmt.Errorf("%w: the observation has %d image marks and %d images, the numbers must be equal", ErrContract,
+			marks, len(o.Images))
 	}
 	for i, im := range o.Images {
 		if im == nil || im.Bounds().Empty() {

@@ -66,9 +66,13 @@ func (c Choice) Choose(episodes []Candidate, n int, ratio float64) ([]int, error
 	case ChooseFailures:
 		all = slices.DeleteFunc(all, func(i int) bool { return episodes[i].Success })
 	case ChooseBest:
-		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(rankValue(episodes[b].Reward), rankValue(episodes[a].Reward)) })
+		slices.SortStableFunc(all, func(a, b int) int {
+			return cmp.Compare(rankValue(episodes[b].Reward), rankValue(episodes[a].Reward))
+		})
 	case ChooseWorst:
-		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(rankValue(episodes[a].Reward), rankValue(episodes[b].Reward)) })
+		slices.SortStableFunc(all, func(a, b int) int {
+			return cmp.Compare(rankValue(episodes[a].Reward), rankValue(episodes[b].Reward))
+		})
 	case ChooseBalanced:
 		all = balance(episodes, n, ratio)
 	default:

@@ -31,7 +31,8 @@ func (p *Player) fitObservation(l *live, s *State) error {
 // cutTo cuts an observation to a number of tokens: text first, then whole images.
 // part returns the observation with the given number of runes of text and of images;
 // each image mark stays with its image.
-func cutTo(o env.Observation, limit int, part func(o env.Observation, runes, images int) env.Observation, count func(env.Observation) (int, error)) (kept env.Observation, cut bool, err error) {
+func cutTo(o env.Observation, limit int, part func(o env.Observation, runes, images int) env.Observation,
+	count func(env.Observation) (int, error)) (kept env.Observation, cut bool, err error) {
 	n, err := count(o)
 	if err != nil || n <= limit {
 		return o, false, err

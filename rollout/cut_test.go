@@ -93,7 +93,8 @@ func TestCutsAreRecorded(t *testing.T) {
 }
 
 func TestChoicesOfEpisodes(t *testing.T) {
-	eps := []rollout.Candidate{{Source: "b", Reward: 1}, {Source: "a", Success: true, Reward: 3}, {Source: "a", Reward: math.NaN()}, {Source: "b", Success: true, Reward: -1}}
+	eps := []rollout.Candidate{{Source: "b", Reward: 1}, {Source: "a", Success: true, Reward: 3},
+		{Source: "a", Reward: math.NaN()}, {Source: "b", Success: true, Reward: -1}}
 	for choice, want := range map[rollout.Choice][]int{
 		rollout.ChooseFirst: {0, 1, 2}, rollout.ChooseSuccesses: {1, 3}, rollout.ChooseFailures: {0, 2},
 		rollout.ChooseBest: {2, 1, 0}, rollout.ChooseWorst: {3, 0, 1}, rollout.ChooseBalanced: {1, 2, 3},
@@ -109,7 +110,8 @@ func TestChoicesOfEpisodes(t *testing.T) {
 		c     rollout.Choice
 		n     int
 		ratio float64
-	}{{"middle", 1, 0.5}, {rollout.ChooseBest, -1, 0.5}, {rollout.ChooseBalanced, 1, math.NaN()}, {rollout.ChooseBalanced, 1, 1.5}} {
+	}{{"middle", 1, 0.5}, {rollout.ChooseBest, -1, 0.5}, {rollout.ChooseBalanced, 1, math.NaN()},
+		{rollout.ChooseBalanced, 1, 1.5}} {
 		_, err := bad.c.Choose(eps, bad.n, bad.ratio)
 		require.ErrorContains(t, err, "rollout: choose")
 	}

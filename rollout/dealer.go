@@ -22,7 +22,8 @@ func (p *Player) deal(ctx context.Context, episodes []Episode, seed uint64) ([]*
 		return nil, took, err
 	}
 	if len(ts) != len(episodes) {
-		return nil, took, fmt.Errorf("rollout: Dealer: %d trajectories for %d episodes, the numbers must be equal", len(ts), len(episodes))
+		return nil, took, fmt.Errorf("rollout: Dealer: %d trajectories for %d episodes, the numbers must be equal", len(ts),
+			len(episodes))
 	}
 	if i := slices.Index(ts, nil); i >= 0 {
 		return nil, took, fmt.Errorf("rollout: Dealer: trajectory %d is nil", i)

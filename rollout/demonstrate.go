@@ -40,7 +40,9 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	if ep.MaxTurns < 1 {
 		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
 	}
-	b, err := recoverPanic(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep, nil, true) })
+	b, err := recoverPanic(ctx, "reset", func(ctx context.Context) (resetEnv, error) {
+		return startEnv(ctx, envs, ep, nil, true)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +63,8 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 		if err != nil {
 			return nil, fmt.Errorf("turn %d: %w", turn, err)
 		}
-		t.Turns = append(t.Turns, Turn{Observation: shown, Response: text, Stop: policy.StopEnd, Parsed: o.Response, Reward: o.Reward, Metrics: o.Turn})
+		t.Turns = append(t.Turns, Turn{Observation: shown, Response: text, Stop: policy.StopEnd, Parsed: o.Response,
+			Reward: o.Reward, Metrics: o.Turn})
 		t.Metrics, t.Success = o.Trajectory, o.Success
 		if o.Done {
 			t.End = EndDone

@@ -63,10 +63,11 @@ func TestDemonstrationsAreRecordedAsIfPlayed(t *testing.T) {
 	}
 	want := play(t, w, player(t, w, q), eps)
 	var seen []string
-	got, err := rollout.Demonstrate(t.Context(), spell{}, w.registry(t), eps, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		seen = append(seen, fmt.Sprint(ep.Seed, ep.Index, turn, e.(*fakeEnv).turn))
-		return count(e, ep, turn)
-	})
+	got, err := rollout.Demonstrate(t.Context(), spell{}, w.registry(t), eps,
+		func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+			seen = append(seen, fmt.Sprint(ep.Seed, ep.Index, turn, e.(*fakeEnv).turn))
+			return count(e, ep, turn)
+		})
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, w.made.Load(), w.closed.Load())
@@ -127,20 +128,32 @@ func TestFailedDemonstrationsNameTheEpisode(t *testing.T) {
 		wraps error
 		says  string
 	}{
-		"no turns":      {w: &world{}, turns: 0, says: "MaxTurns is 0, must be positive"},
-		"constructor":   {w: on("new", 0, fail), turns: 2, wraps: errBroken},
-		"system":        {w: on("system", 0, fail), turns: 2, wraps: errBroken},
-		"reset":         {w: on("reset", 0, fail), turns: 2, wraps: errBroken},
-		"reset panics":  {w: on("reset", 0, crash), turns: 2, wraps: rollout.ErrContract, says: "reset panicked: out of luck"},
-		"reset marks":   {w: on("reset", 0, func(_ context.Context, o *env.Outcome) error { o.Observation.Text = "<image>"; return nil }), turns: 2, wraps: rollout.ErrContract, says: "image marks"},
-		"step":          {w: on("step", 1, fail), turns: 2, wraps: errBroken, says: "turn 1: "},
-		"step panics":   {w: on("step", 1, crash), turns: 2, wraps: rollout.ErrContract, says: "turn 1: "},
-		"step marks":    {w: on("step", 0, func(_ context.Context, o *env.Outcome) error { o.Observation.Text = "<image>"; return nil }), turns: 2, wraps: rollout.ErrContract, says: "turn 0: "},
-		"close":         {w: on("close", 2, fail), turns: 2, wraps: errBroken},
-		"script":        {w: &world{}, turns: 2, wraps: errBroken, says: "script of turn 1: ", say: scriptFails},
-		"encoder":       {w: &world{}, turns: 2, enc: spell{alter: lost}, wraps: errBroken},
-		"empty piece":   {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) { ps[1].Tokens = nil; return ps, nil }}, wraps: mask.ErrEmptyTurn},
-		"piece missing": {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) { return ps[:3], nil }}, says: "the encoder returned 1 responses for 2 turns"},
+		"no turns":    {w: &world{}, turns: 0, says: "MaxTurns is 0, must be positive"},
+		"constructor": {w: on("new", 0, fail), turns: 2, wraps: errBroken},
+		"system":      {w: on("system", 0, fail), turns: 2, wraps: errBroken},
+		"reset":       {w: on("reset", 0, fail), turns: 2, wraps: errBroken},
+		"reset panics": {w: on("reset", 0, crash), turns: 2, wraps: rollout.ErrContract,
+			says: "reset panicked: out of luck"},
+		"reset marks": {w: on("reset", 0, func(_ context.Context, o *env.Outcome) error {
+			o.Observation.Text = "<image>"
+			return nil
+		}), turns: 2, wraps: rollout.ErrContract, says: "image marks"},
+		"step":        {w: on("step", 1, fail), turns: 2, wraps: errBroken, says: "turn 1: "},
+		"step panics": {w: on("step", 1, crash), turns: 2, wraps: rollout.ErrContract, says: "turn 1: "},
+		"step marks": {w: on("step", 0, func(_ context.Context, o *env.Outcome) error {
+			o.Observation.Text = "<image>"
+			return nil
+		}), turns: 2, wraps: rollout.ErrContract, says: "turn 0: "},
+		"close":   {w: on("close", 2, fail), turns: 2, wraps: errBroken},
+		"script":  {w: &world{}, turns: 2, wraps: errBroken, says: "script of turn 1: ", say: scriptFails},
+		"encoder": {w: &world{}, turns: 2, enc: spell{alter: lost}, wraps: errBroken},
+		"empty piece": {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) {
+			ps[1].Tokens = nil
+			return ps, nil
+		}}, wraps: mask.ErrEmptyTurn},
+		"piece missing": {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) {
+			return ps[:3], nil
+		}}, says: "the encoder returned 1 responses for 2 turns"},
 	} {
 		if c.say == nil {
 			c.say = count
@@ -149,7 +162,8 @@ func TestFailedDemonstrationsNameTheEpisode(t *testing.T) {
 		if c.enc.alter != nil { // the encoder does not know the episode: only one is played
 			first.Seed = bad
 		}
-		ts, err := rollout.Demonstrate(t.Context(), c.enc, c.w.registry(t), []rollout.Episode{first, {Env: "fake", Seed: bad, MaxTurns: c.turns, Config: map[string]any{"level": bad}}}, c.say)
+		ts, err := rollout.Demonstrate(t.Context(), c.enc, c.w.registry(t),
+			[]rollout.Episode{first, {Env: "fake", Seed: bad, MaxTurns: c.turns, Config: map[string]any{"level": bad}}}, c.say)
 		require.Error(t, err, name)
 		require.Nil(t, ts, name)
 		require.ErrorContains(t, err, "(fake, seed 7): ", name)
@@ -176,11 +190,12 @@ func TestDemonstrationsEndWithTheContext(t *testing.T) {
 	for i := range eps {
 		eps[i].MaxTurns = 1
 	}
-	ts, err := rollout.Demonstrate(ctx, spell{}, w.registry(t), eps, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		played++
-		cancel()
-		return count(e, ep, turn)
-	})
+	ts, err := rollout.Demonstrate(ctx, spell{}, w.registry(t), eps,
+		func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+			played++
+			cancel()
+			return count(e, ep, turn)
+		})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Nil(t, ts)
 	require.Equal(t, 1, played)

@@ -41,14 +41,16 @@ func FirstDifference(was, is []*Trajectory) *Difference {
 		}
 	}
 	if len(was) != len(is) {
-		return &Difference{Episode: min(len(was), len(is)), Turn: -1, Row: -1, Token: -1, What: "number of episodes", Was: fmt.Sprint(len(was)), Is: fmt.Sprint(len(is))}
+		return &Difference{Episode: min(len(was), len(is)), Turn: -1, Row: -1, Token: -1, What: "number of episodes",
+			Was: fmt.Sprint(len(was)), Is: fmt.Sprint(len(is))}
 	}
 	return nil
 }
 
 func (t *Trajectory) difference(o *Trajectory) *Difference {
 	whole := func(what string, was, is any) *Difference { return unequal(-1, what, was, is) }
-	if d := whole("start state", fmt.Sprint(t.Env, " ", t.Seed, " ", t.Group, " ", t.Index), fmt.Sprint(o.Env, " ", o.Seed, " ", o.Group, " ", o.Index)); d != nil {
+	if d := whole("start state", fmt.Sprint(t.Env, " ", t.Seed, " ", t.Group, " ", t.Index),
+		fmt.Sprint(o.Env, " ", o.Seed, " ", o.Group, " ", o.Index)); d != nil {
 		return d
 	}
 	first := 0 // turn of the episode that a conversation begins with
@@ -109,10 +111,12 @@ func (r *Row) difference(o *Row) *Difference {
 	}
 	for i := range max(len(r.Images), len(o.Images)) {
 		if i >= len(r.Images) || i >= len(o.Images) {
-			return &Difference{Token: -1, What: "number of pictures", Was: fmt.Sprint(len(r.Images)), Is: fmt.Sprint(len(o.Images))}
+			return &Difference{Token: -1, What: "number of pictures", Was: fmt.Sprint(len(r.Images)),
+				Is: fmt.Sprint(len(o.Images))}
 		}
 		if x, y := r.Images[i].Hash, o.Images[i].Hash; x != y {
-			return &Difference{Token: -1, What: fmt.Sprintf("picture %d", i), Was: fmt.Sprintf("%x", x[:6]), Is: fmt.Sprintf("%x", y[:6])}
+			return &Difference{Token: -1, What: fmt.Sprintf("picture %d", i), Was: fmt.Sprintf("%x", x[:6]),
+				Is: fmt.Sprintf("%x", y[:6])}
 		}
 	}
 	return nil
@@ -123,8 +127,10 @@ func (t *Turn) difference(o *Turn, k int) *Difference {
 		what    string
 		was, is any
 	}{
-		{"observation", t.Observation.Text, o.Observation.Text}, {"response", t.Response, o.Response}, {"stop", t.Stop, o.Stop},
-		{"version", t.Version, o.Version}, {"cut", t.Cut, o.Cut}, {"conversation", t.Row, o.Row}, {"number of rewards", len(t.Reward), len(o.Reward)},
+		{"observation", t.Observation.Text, o.Observation.Text}, {"response", t.Response, o.Response},
+		{"stop", t.Stop, o.Stop},
+		{"version", t.Version, o.Version}, {"cut", t.Cut, o.Cut}, {"conversation", t.Row, o.Row},
+		{"number of rewards", len(t.Reward), len(o.Reward)},
 	} {
 		if d := unequal(k, f.what, f.was, f.is); d != nil {
 			return d

@@ -13,13 +13,15 @@ import (
 
 // twoTurns is an episode of two turns in one conversation.
 func twoTurns(t *testing.T) *rollout.Trajectory {
-	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Seed: 7, Group: 2, Index: 1}, Rows: make([]rollout.Row, 1), End: rollout.EndDone, Success: true,
+	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Seed: 7, Group: 2, Index: 1},
+		Rows: make([]rollout.Row, 1), End: rollout.EndDone, Success: true,
 		Metrics: env.Metrics{"m": 1}}
 	r := &tr.Rows[0]
 	for _, turn := range [][]int32{{5, 6}, {7}} {
 		require.NoError(t, r.AppendContext(1, 1, 2))
 		require.NoError(t, r.AppendResponse(turn...))
-		tr.Turns = append(tr.Turns, rollout.Turn{Response: "go", Stop: policy.StopEnd, Reward: reward.Parts{{Name: "goal", Value: 0.5}}, Metrics: env.Metrics{"a": 2}})
+		tr.Turns = append(tr.Turns, rollout.Turn{Response: "go", Stop: policy.StopEnd,
+			Reward: reward.Parts{{Name: "goal", Value: 0.5}}, Metrics: env.Metrics{"a": 2}})
 	}
 	r.LogProbs = []float32{0, 0, -1, -2, 0, 0, -3}
 	r.Images = []policy.Image{{Hash: [32]byte{1}}}
@@ -42,9 +44,13 @@ func rewrite(t *testing.T, o *rollout.Trajectory, pieces ...[]int32) {
 
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
-	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), twoTurns(t)}))
+	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)},
+		[]*rollout.Trajectory{twoTurns(t), twoTurns(t)}))
 	for want, spoil := range map[string]func(*rollout.Trajectory){
-		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(o *rollout.Trajectory) { o.Rows[0].LogProbs[6] = -4 },
+		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(
+			o *rollout.Trajectory) {
+			o.Rows[0].LogProbs[6] = -4
+		},
 		"episode 1 (group 2, index 1), turn 0, conversation 0, position 2: token was 5, is 9": func(o *rollout.Trajectory) {
 			rewrite(t, o, []int32{1, 2}, []int32{9, 6}, []int32{1, 2}, []int32{7})
 		},
@@ -61,14 +67,16 @@ func TestTheFirstDifferenceIsFound(t *testing.T) {
 		"number of pictures was 1, is 0":              func(o *rollout.Trajectory) { o.Rows[0].Images = nil },
 		`turn 1: response was "go", is "stop"`:        func(o *rollout.Trajectory) { o.Turns[1].Response = "stop" },
 		`turn 0: observation was "", is "wall"`:       func(o *rollout.Trajectory) { o.Turns[0].Observation.Text = "wall" },
-		`turn 0: reward was "goal 0.5", is "goal 1"`:  func(o *rollout.Trajectory) { o.Turns[0].Reward = reward.Parts{{Name: "goal", Value: 1}} },
-		"turn 0: number of rewards was 1, is 0":       func(o *rollout.Trajectory) { o.Turns[0].Reward = nil },
-		`turn 1: metrics was "map[a:2]", is "map[]"`:  func(o *rollout.Trajectory) { o.Turns[1].Metrics = nil },
-		"number of turns was 2, is 1":                 func(o *rollout.Trajectory) { o.Turns = o.Turns[:1] },
-		"success was true, is false":                  func(o *rollout.Trajectory) { o.Success = false },
-		"end was done, is max_turns":                  func(o *rollout.Trajectory) { o.End = rollout.EndMaxTurns },
-		`start state was "x 7 2 1", is "x 8 2 1"`:     func(o *rollout.Trajectory) { o.Seed = 8 },
-		`metrics was "map[m:1]", is "map[m:2]"`:       func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
+		`turn 0: reward was "goal 0.5", is "goal 1"`: func(o *rollout.Trajectory) {
+			o.Turns[0].Reward = reward.Parts{{Name: "goal", Value: 1}}
+		},
+		"turn 0: number of rewards was 1, is 0":      func(o *rollout.Trajectory) { o.Turns[0].Reward = nil },
+		`turn 1: metrics was "map[a:2]", is "map[]"`: func(o *rollout.Trajectory) { o.Turns[1].Metrics = nil },
+		"number of turns was 2, is 1":                func(o *rollout.Trajectory) { o.Turns = o.Turns[:1] },
+		"success was true, is false":                 func(o *rollout.Trajectory) { o.Success = false },
+		"end was done, is max_turns":                 func(o *rollout.Trajectory) { o.End = rollout.EndMaxTurns },
+		`start state was "x 7 2 1", is "x 8 2 1"`:    func(o *rollout.Trajectory) { o.Seed = 8 },
+		`metrics was "map[m:1]", is "map[m:2]"`:      func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
 	} {
 		o := twoTurns(t)
 		spoil(o)

@@ -39,14 +39,17 @@ func (p *Player) open(ctx context.Context, l *live) {
 	}
 	l.env, l.sys, l.observation = b.env, b.sys, b.first
 	if _, calls := l.env.(Caller); calls && l.from != nil {
-		l.fail(EndReplay, fmt.Errorf("rollout: %w: a program that asks for responses is not played from a turn on", ErrBranch))
+		l.fail(EndReplay, fmt.Errorf("rollout: %w: a program that asks for responses is not played from a turn on",
+			ErrBranch))
 	} else if l.from != nil {
 		p.branchOff(ctx, l)
 	}
 }
 
 // callTimed is call, limited by the time that the episode's environment has left.
-func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), onLate func(T, error)) (value T, abandoned bool, err error) {
+func callTimed[T any](
+	ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), onLate func(T, error),
+) (value T, abandoned bool, err error) {
 	limit := p.timeout()
 	if p.EpisodeTimeout > 0 {
 		if limit = min(limit, p.EpisodeTimeout-l.busy); limit <= 0 {
@@ -148,7 +151,9 @@ func (p *Player) step(ctx context.Context, l *live) {
 	}
 	turn := &l.Turns[len(l.Turns)-1]
 	response := turn.Response
-	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) { return advance(ctx, e, response) })
+	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) {
+		return advance(ctx, e, response)
+	})
 	if err != nil {
 		l.fail(endOf(err, EndEnv), err)
 		return
@@ -166,7 +171,9 @@ func (p *Player) step(ctx context.Context, l *live) {
 }
 
 // callEnv calls the episode's environment, limited by the time that it has left.
-func callEnv[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context, env.Env) (T, error)) (T, error) {
+func callEnv[T any](
+	ctx context.Context, p *Player, l *live, what string, f func(context.Context, env.Env) (T, error),
+) (T, error) {
 	e, name := l.env, l.Env
 	value, abandoned, err := callTimed(ctx, p, l, what+" of "+name,
 		func(ctx context.Context) (T, error) { return f(ctx, e) },

@@ -33,7 +33,8 @@ var faults = map[string]struct {
 	"system panics":      {"system", 0, crash, rollout.EndContract, rollout.ErrContract, "panicked: out of luck"},
 	"reset fails":        {"reset", 0, fail, rollout.EndSetup, errBroken, "reset of fake"},
 	"reset panics":       {"reset", 0, crash, rollout.EndContract, rollout.ErrContract, "panicked: out of luck"},
-	"reset hangs":        {"reset", 0, wait, rollout.EndHang, rollout.ErrTimeout, "reset of fake: environment did not answer in time (3s)"},
+	"reset hangs": {"reset", 0, wait, rollout.EndHang, rollout.ErrTimeout,
+		"reset of fake: environment did not answer in time (3s)"},
 	"reset forgets an image": {"reset", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation = env.Observation{Text: "a <image> and a <image>", Images: []image.Image{picture(0, 0)}}
 		return nil
@@ -44,11 +45,18 @@ var faults = map[string]struct {
 	}, rollout.EndContract, rollout.ErrContract, "0 image marks and 1 images"},
 	"first step fails":  {"step", 0, fail, rollout.EndEnv, errBroken, "step of fake"},
 	"second step fails": {"step", 1, fail, rollout.EndEnv, errBroken, "step of fake"},
-	"step panics":       {"step", 1, crash, rollout.EndContract, rollout.ErrContract, "step of fake: environment broke its contract: step of fake panicked: out of luck"},
-	"step hangs":        {"step", 1, wait, rollout.EndHang, rollout.ErrTimeout, "step of fake: environment did not answer in time (3s)"},
-	"step has a deadline of its own": {"step", 1, func(context.Context, *env.Outcome) error { return context.DeadlineExceeded },
+	"step panics": {"step", 1, crash, rollout.EndContract, rollout.ErrContract,
+		"step of fake: environment broke its contract: step of fake panicked: out of luck"},
+	"step hangs": {"step", 1, wait, rollout.EndHang, rollout.ErrTimeout,
+		"step of fake: environment did not answer in time (3s)"},
+	"step has a deadline of its own": {"step", 1, func(context.Context, *env.Outcome) error {
+		return context.DeadlineExceeded
+	},
 		rollout.EndHang, rollout.ErrTimeout, "step of fake"},
-	"step gives up at the deadline": {"step", 1, func(ctx context.Context, _ *env.Outcome) error { <-ctx.Done(); return errBroken },
+	"step gives up at the deadline": {"step", 1, func(ctx context.Context, _ *env.Outcome) error {
+		<-ctx.Done()
+		return errBroken
+	},
 		rollout.EndHang, rollout.ErrTimeout, "step of fake: environment did not answer in time (3s)"},
 	"step marks an image too many": {"step", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation.Text = "<image>"
@@ -66,12 +74,21 @@ var faults = map[string]struct {
 		o.Observation = env.Observation{Text: "<image>", Images: []image.Image{image.NewGray(image.Rectangle{})}}
 		return nil
 	}, rollout.EndContract, rollout.ErrContract, "image 0 is empty"},
-	"reward is NaN":       {"step", 1, pay(math.NaN()), rollout.EndContract, rollout.ErrContract, `reward "late" is NaN, must be finite`},
-	"reward is infinite":  {"step", 1, pay(math.Inf(-1)), rollout.EndContract, rollout.ErrContract, `reward "late" is -Inf, must be finite`},
-	"reward is too large": {"step", 1, pay(1e39), rollout.EndContract, rollout.ErrContract, "the turn's reward is 1e+39, must fit a float32"},
-	"turn metric is NaN": {"step", 0, func(_ context.Context, o *env.Outcome) error { o.Turn["odd"] = math.NaN(); return nil },
+	"reward is NaN": {"step", 1, pay(math.NaN()), rollout.EndContract, rollout.ErrContract,
+		`reward "late" is NaN, must be finite`},
+	"reward is infinite": {"step", 1, pay(math.Inf(-1)), rollout.EndContract, rollout.ErrContract,
+		`reward "late" is -Inf, must be finite`},
+	"reward is too large": {"step", 1, pay(1e39), rollout.EndContract, rollout.ErrContract,
+		"the turn's reward is 1e+39, must fit a float32"},
+	"turn metric is NaN": {"step", 0, func(_ context.Context, o *env.Outcome) error {
+		o.Turn["odd"] = math.NaN()
+		return nil
+	},
 		rollout.EndContract, rollout.ErrContract, `turn metric "odd" is NaN`},
-	"trajectory metric is infinite": {"step", 0, func(_ context.Context, o *env.Outcome) error { o.Trajectory["odd"] = math.Inf(1); return nil },
+	"trajectory metric is infinite": {"step", 0, func(_ context.Context, o *env.Outcome) error {
+		o.Trajectory["odd"] = math.Inf(1)
+		return nil
+	},
 		rollout.EndContract, rollout.ErrContract, `trajectory metric "odd" is +Inf`},
 }
 
@@ -91,7 +108,8 @@ func pay(x float64) func(context.Context, *env.Outcome) error {
 func TestAnEnvironmentFailureAffectsOnlyItsEpisode(t *testing.T) {
 	var eps []rollout.Episode
 	for i := range 6 {
-		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i, Config: map[string]any{"turns": 3, "level": i}})
+		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i,
+			Config: map[string]any{"turns": 3, "level": i}})
 	}
 	const bad = 2
 	for name, f := range faults {
@@ -195,7 +213,8 @@ func TestAnEnvironmentThatDoesNotCloseDelaysNothing(t *testing.T) {
 		p := player(t, w, &parrot{})
 		p.Log = slog.New(slog.NewTextHandler(&log, nil))
 		begin := time.Now()
-		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "fake", Seed: 0}, {Env: "fake", Seed: 1, Index: 1}, {Env: "fake", Seed: 2, Index: 2}}, 7)
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "fake", Seed: 0}, {Env: "fake", Seed: 1, Index: 1},
+			{Env: "fake", Seed: 2, Index: 2}}, 7)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, time.Since(begin))
 		for _, tr := range ts {
@@ -218,8 +237,10 @@ func TestUnusableEpisodesAreLoggedWithTheirCauses(t *testing.T) {
 	var log bytes.Buffer
 	p := player(t, w, &parrot{})
 	p.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	play(t, w, p, []rollout.Episode{{Env: "fake", Seed: 0}, {Env: "fake", Seed: 1, Index: 1}, {Env: "fake", Seed: 2, Index: 2}})
-	for _, want := range []string{"level=WARN", "unusable=2", "of=3", "env_error=2", "level=DEBUG", "seed=1", "index=1", errBroken.Error()} {
+	play(t, w, p, []rollout.Episode{{Env: "fake", Seed: 0}, {Env: "fake", Seed: 1, Index: 1},
+		{Env: "fake", Seed: 2, Index: 2}})
+	for _, want := range []string{"level=WARN", "unusable=2", "of=3", "env_error=2", "level=DEBUG", "seed=1", "index=1",
+		errBroken.Error()} {
 		require.Contains(t, log.String(), want)
 	}
 }
@@ -235,15 +256,26 @@ func TestConversationsFailAlone(t *testing.T) {
 		says  string // "" when the episode can be used
 		turns int
 	}{
-		"error":                 {1, func(c *policy.Completion) { *c = policy.Completion{Err: errBroken} }, rollout.EndPolicy, errBroken.Error(), 1},
-		"no room, first turn":   {0, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} }, rollout.EndPolicy, policy.ErrNoRoom.Error(), 0},
-		"no room later":         {2, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} }, rollout.EndNoRoom, "", 2},
-		"empty generation":      {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = nil, nil, "" }, rollout.EndEmpty, "returned no token", 1},
-		"vision token":          {1, func(c *policy.Completion) { c.Stop = policy.StopVision }, rollout.EndVision, "image placeholder", 2},
-		"too few log-probs":     {0, func(c *policy.Completion) { c.LogProbs = c.LogProbs[1:] }, rollout.EndPolicy, "turn 0: the policy returned ", 0},
-		"log-prob not a number": {1, func(c *policy.Completion) { c.LogProbs[0] = float32(math.NaN()) }, rollout.EndPolicy, "turn 1: the policy returned the log-prob NaN for token 0", 1},
-		"tokens left out":       {1, func(c *policy.Completion) { c.Tokens, c.LogProbs = nil, nil }, rollout.EndPolicy, "turn 1: the policy returned 0 tokens after 1 responses", 1},
-		"end of turn alone":     {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = []int32{endToken}, []float32{-1}, "" }, rollout.EndMaxTurns, "", 4},
+		"error": {1, func(c *policy.Completion) { *c = policy.Completion{Err: errBroken} }, rollout.EndPolicy,
+			errBroken.Error(), 1},
+		"no room, first turn": {0, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} },
+			rollout.EndPolicy, policy.ErrNoRoom.Error(), 0},
+		"no room later": {2, func(c *policy.Completion) {
+			*c = policy.Completion{Err: policy.ErrNoRoom}
+		}, rollout.EndNoRoom, "", 2},
+		"empty generation": {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = nil, nil, "" },
+			rollout.EndEmpty, "returned no token", 1},
+		"vision token": {1, func(c *policy.Completion) { c.Stop = policy.StopVision }, rollout.EndVision,
+			"image placeholder", 2},
+		"too few log-probs": {0, func(c *policy.Completion) { c.LogProbs = c.LogProbs[1:] }, rollout.EndPolicy,
+			"turn 0: the policy returned ", 0},
+		"log-prob not a number": {1, func(c *policy.Completion) { c.LogProbs[0] = float32(math.NaN()) }, rollout.EndPolicy,
+			"turn 1: the policy returned the log-prob NaN for token 0", 1},
+		"tokens left out": {1, func(c *policy.Completion) { c.Tokens, c.LogProbs = nil, nil }, rollout.EndPolicy,
+			"turn 1: the policy returned 0 tokens after 1 responses", 1},
+		"end of turn alone": {1, func(c *policy.Completion) {
+			c.Tokens, c.LogProbs, c.Text = []int32{endToken}, []float32{-1}, ""
+		}, rollout.EndMaxTurns, "", 4},
 	} {
 		w := &world{}
 		eps := []rollout.Episode{{Env: "fake", Index: 0}, {Env: "fake", Index: 1}, {Env: "fake", Index: 2}}

@@ -190,7 +190,9 @@ const (
 	imageToken = 2
 )
 
-func (p *parrot) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (p *parrot) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	p.busy.Store(true)
 	defer p.busy.Store(false)
 	p.mu.Lock()
@@ -283,7 +285,8 @@ func (p *parrot) Forget(keys ...uint64) {
 // player returns a player with the parrot as policy and the world's environments.
 func player(t testing.TB, w *world, p *parrot) *rollout.Player {
 	t.Helper()
-	return &rollout.Player{Policy: p, Envs: w.registry(t), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
+	return &rollout.Player{Policy: p, Envs: w.registry(t), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6},
+		MaxTurns: 4, Workers: 2}
 }
 
 // episodes lists n episodes of different lengths, two to a group.

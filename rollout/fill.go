@@ -36,7 +36,9 @@ func (f *FillOptions) check() error {
 // the lowest numbers, not those that finish first, so the result depends on the seeds
 // alone. all counts everything that was played. When too few groups are usable, Fill
 // returns these without an error, unless no episode at all could be started (ErrNotStarted).
-func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
+func (p *Player) Fill(
+	ctx context.Context, f FillOptions, seed uint64,
+) (kept []*Trajectory, all Counts, took Timing, err error) {
 	all.ByEnd = map[End]int{}
 	if err := f.check(); err != nil {
 		return nil, all, took, err

@@ -82,7 +82,8 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 	for _, about := range sections {
 		if weight, on := s.enabled[about.reward]; on {
 			scores[about.reward] = 0
-			claims = append(claims, reward.Claim{Section: about.section, Text: r.Sections[about.section], Truth: s.gold[about.reward], Env: "sokoban", Weight: weight})
+			claims = append(claims, reward.Claim{Section: about.section, Text: r.Sections[about.section],
+				Truth: s.gold[about.reward], Env: "sokoban", Weight: weight})
 		}
 	}
 	parts = reward.Parts{{Name: "outcome", Value: s.outcome}}
@@ -92,11 +93,13 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 	var got []float64
 	var err error
 	if s.scorer == "exact" {
-		got, err = (&judge.Rules{Literal: true, Scoring: judge.Scoring{Base: s.base, Scorers: scorers}}).Score(t.Context(), claims)
+		got, err = (&judge.Rules{Literal: true, Scoring: judge.Scoring{Base: s.base, Scorers: scorers}}).Score(t.Context(),
+			claims)
 	} else {
-		got, err = (&judge.Model{Scoring: judge.Scoring{Base: s.base, Scorers: scorers}, Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
-			return s.replies[:len(prompts)], make([]error, len(prompts)), nil
-		}}).Score(t.Context(), claims)
+		got, err = (&judge.Model{Scoring: judge.Scoring{Base: s.base, Scorers: scorers},
+			Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
+				return s.replies[:len(prompts)], make([]error, len(prompts)), nil
+			}}).Score(t.Context(), claims)
 	}
 	require.NoError(t, err)
 	for i, c := range claims {
@@ -154,7 +157,8 @@ func TestStateRewardsEqualTheOriginal(t *testing.T) {
 }
 
 // place compares the rewards of the turn's tokens.
-func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field string, tokens []int32, text string, r reward.Response, parts reward.Parts) {
+func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field string, tokens []int32, text string,
+	r reward.Response, parts reward.Parts) {
 	t.Helper()
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}}
 	row := &tr.Rows[0]

@@ -55,7 +55,8 @@ func TestGoldenBudgets(t *testing.T) {
 			p := func(name string) int { return number(t, c.Params, name) }
 			switch {
 			case c.HasTag("default_summary_budget"):
-				golden.Equal(t, tally, "summary budget", rollout.DefaultSummary(p("compact_budget"), p("per_turn")), need[int](t, c.Expected, "summary_budget"))
+				golden.Equal(t, tally, "summary budget", rollout.DefaultSummary(p("compact_budget"), p("per_turn")),
+					need[int](t, c.Expected, "summary_budget"))
 			case c.HasTag("generation_limit"):
 				got := rollout.Room(p("response_len"), p("floor"), p("spent"), p("pending"), p("reserve"))
 				golden.Equal(t, tally, "limit", got, need[int](t, c.Expected, "limit"))
@@ -99,7 +100,8 @@ func goldenPlan(t *testing.T, tally *golden.Tally, c golden.Case) {
 	p := func(name string) int { return number(t, c.Params, name) }
 	plan := rollout.Plan{
 		Budget:  rollout.Budget{Prompt: p("prompt_len"), Response: p("response_len"), Observation: p("env_response")},
-		Harness: goldenHarness(t, c), PerTurn: p("per_turn"), MaxTurns: p("max_turns"), Context: p("context"), Request: p("summary_request_len"),
+		Harness: goldenHarness(t, c), PerTurn: p("per_turn"), MaxTurns: p("max_turns"), Context: p("context"),
+		Request: p("summary_request_len"),
 	}
 	warnings, err := plan.Check()
 	if code := need[string](t, c.Expected, "error"); code == "" {
@@ -132,7 +134,8 @@ func goldenHarness(t *testing.T, c golden.Case) rollout.Harness {
 	case "compact":
 		return rollout.Compact{
 			Total: number(t, c.Params, "compact_budget"), Summary: number(t, c.Params, "summary_budget"),
-			Request: sized(number(t, c.Params, "summary_request_len")), Heading: sized(number(t, c.Params, "summary_prefix_tokens")),
+			Request: sized(number(t, c.Params, "summary_request_len")),
+			Heading: sized(number(t, c.Params, "summary_prefix_tokens")),
 		}
 	default:
 		t.Fatalf("no harness %q", mode)
@@ -208,8 +211,9 @@ func (r *ruler) Generate(_ context.Context, prompts []policy.Prompt, s policy.Sa
 	call.Region = r.region
 	r.calls = append(r.calls, call)
 	return []policy.Completion{{
-		Context: make([]int32, call.Context), Tokens: make([]int32, call.Generated), LogProbs: make([]float32, call.Generated),
-		Text: sized(call.Generated), Stop: policy.StopLength,
+		Context: make([]int32, call.Context), Tokens: make([]int32, call.Generated),
+		LogProbs: make([]float32, call.Generated),
+		Text:     sized(call.Generated), Stop: policy.StopLength,
 	}}, nil
 }
 
@@ -257,7 +261,8 @@ func goldenEpisode(t *testing.T, tally *golden.Tally, c golden.Case) {
 	}
 	var envs env.Registry
 	require.NoError(t, envs.Register("sized", func(map[string]any) (env.Env, error) {
-		return &sizedEnv{system: p("system_size"), sizes: need[[]int](t, c.Params, "observation_sizes"), solved: p("turns_to_solve")}, nil
+		return &sizedEnv{system: p("system_size"), sizes: need[[]int](t, c.Params, "observation_sizes"),
+			solved: p("turns_to_solve")}, nil
 	}))
 	player := rollout.Player{
 		Policy: r, Envs: &envs, Sampling: policy.Sampling{MaxTokens: p("per_turn")}, MaxTurns: p("max_turns"),
@@ -297,7 +302,8 @@ func TestGoldenRunControl(t *testing.T) {
 			switch {
 			case c.HasTag("backoff"):
 				seconds := func(x float64) time.Duration { return time.Duration(math.Round(x * float64(time.Second))) }
-				b := rollout.Backoff{Min: seconds(f("min_backoff")), Max: seconds(f("max_backoff")), Multiplier: f("backoff_multiplier"), Jitter: f("jitter_frac")}
+				b := rollout.Backoff{Min: seconds(f("min_backoff")), Max: seconds(f("max_backoff")),
+					Multiplier: f("backoff_multiplier"), Jitter: f("jitter_frac")}
 				got := b.Delay(int(f("attempt")), f("uniform"), seconds(f("retry_after")))
 				// A Duration has nanoseconds.
 				tol := golden.Tolerance{Abs: 1e-9, Rel: c.Tolerance.Rel}
@@ -338,7 +344,8 @@ func goldenChoice(t *testing.T, tally *golden.Tally, c golden.Case) {
 			episodes[i].Reward = *e.Reward
 		}
 	}
-	picked, err := rollout.Choice(need[string](t, c.Params, "strategy")).Choose(episodes, number(t, c.Params, "n"), need[float64](t, c.Params, "success_ratio"))
+	picked, err := rollout.Choice(need[string](t, c.Params, "strategy")).Choose(episodes, number(t, c.Params, "n"),
+		need[float64](t, c.Params, "success_ratio"))
 	require.NoError(t, err)
 	names := []string{}
 	for _, i := range picked {
@@ -411,7 +418,8 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 	tr.System.Text = need[string](t, c.Params, "system_prompt")
 	step := number(t, c.Params, "step")
 	for i := 1; i <= step; i++ {
-		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown(i - 1), Response: records[i].Info.Raw, Reward: reward.Parts{{Value: records[i].Reward}}})
+		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown(i - 1), Response: records[i].Info.Raw,
+			Reward: reward.Parts{{Value: records[i].Reward}}})
 	}
 	golden.Decode(t, c.Params, "window_size", &tr.Last)
 	if final = need[bool](t, c.Params, "is_final"); !final {
@@ -426,7 +434,8 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 
 // TestTranscriptsKeepTheWholeTurn: a window larger than the episode leaves no turn out.
 func TestTranscriptsKeepTheWholeTurn(t *testing.T) {
-	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b <image>"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
+	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b <image>"},
+		{Observation: env.Observation{Text: "c"}, Response: "d"}}
 	all := (&rollout.Transcript{Turns: turns}).Messages()
 	for _, last := range []int{2, 3} {
 		require.Equal(t, all, (&rollout.Transcript{Turns: turns, Last: &last}).Messages())
@@ -434,13 +443,15 @@ func TestTranscriptsKeepTheWholeTurn(t *testing.T) {
 	require.Equal(t, "b ", all[1].Text)
 	one := 1
 	require.Equal(t, all[2:], (&rollout.Transcript{Turns: turns, Last: &one}).Messages())
-	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: &one}).ShownTurns(), func(a, b rollout.Turn) bool { return a.Response == b.Response }))
+	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: &one}).ShownTurns(),
+		func(a, b rollout.Turn) bool { return a.Response == b.Response }))
 }
 
 // TestAWindowOfZeroShowsTheCurrentObservationAlone: the original starts at
 // max(0, step − window_size), which is the current step for 0; only null keeps all.
 func TestAWindowOfZeroShowsTheCurrentObservationAlone(t *testing.T) {
-	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
+	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b"},
+		{Observation: env.Observation{Text: "c"}, Response: "d"}}
 	now := env.Observation{Text: "e"}
 	for _, last := range []int{0, -1} {
 		tr := &rollout.Transcript{System: env.Observation{Text: "s"}, Turns: turns, Observation: &now, Last: &last}

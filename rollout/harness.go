@@ -147,7 +147,8 @@ func (s *State) continueConversation() (Request, error) {
 		return a, err
 	}
 	if a.MaxTokens = s.Budget.room(s.Spent, pending, 0); a.MaxTokens == 0 {
-		return a, fmt.Errorf("%w: %d of %d tokens are used, the next observation needs %d", policy.ErrNoRoom, s.Spent, s.Budget.Response, pending)
+		return a, fmt.Errorf("%w: %d of %d tokens are used, the next observation needs %d", policy.ErrNoRoom, s.Spent,
+			s.Budget.Response, pending)
 	}
 	return a, nil
 }

@@ -57,10 +57,14 @@ func TestEquivalentHarnessesAgree(t *testing.T) {
 		set  func(*rollout.Player)
 		want []*rollout.Trajectory
 	}{
-		"concat is the default":           {rollout.Concat{}, nil, concat},
-		"a budget that nothing reaches":   {rollout.Concat{}, func(p *rollout.Player) { p.Budget = rollout.Budget{Prompt: 999, Response: 9999, Observation: 999} }, concat},
-		"compaction that is never due":    {rollout.Compact{Summary: 4}, nil, concat},
-		"compaction with room for all":    {rollout.Compact{Summary: 4, Total: 9999}, func(p *rollout.Player) { p.Budget.Response = 9999 }, concat},
+		"concat is the default": {rollout.Concat{}, nil, concat},
+		"a budget that nothing reaches": {rollout.Concat{}, func(p *rollout.Player) {
+			p.Budget = rollout.Budget{Prompt: 999, Response: 9999, Observation: 999}
+		}, concat},
+		"compaction that is never due": {rollout.Compact{Summary: 4}, nil, concat},
+		"compaction with room for all": {rollout.Compact{Summary: 4, Total: 9999}, func(p *rollout.Player) {
+			p.Budget.Response = 9999
+		}, concat},
 		"a window over the whole episode": {rollout.Window{Size: 5}, nil, concat},
 		"a window over nothing":           {rollout.Window{}, nil, noConcat},
 	} {
@@ -163,7 +167,8 @@ func TestHarnessesDecideWhatIsRead(t *testing.T) {
 
 	tr, asked = read(rollout.Window{Size: 1})
 	said := func(turn int) string { return "assistant(" + tr.Turns[turn].Response + " 0)" }
-	require.Equal(t, []string{system + shown(0), shown(1), system + shown(1) + said(1) + shown(2), system + shown(2) + said(2) + shown(3)}, asked)
+	require.Equal(t, []string{system + shown(0), shown(1), system + shown(1) + said(1) + shown(2), system + shown(2) +
+		said(2) + shown(3)}, asked)
 	require.Len(t, tr.Rows, 3)
 
 	tr, asked = read(rollout.Compact{Total: 50, Summary: 5, Request: "Sum up.", Heading: "So far: "})
@@ -186,7 +191,9 @@ func TestHarnessesDependOnSeedsAlone(t *testing.T) {
 			var want []*rollout.Trajectory
 			for _, workers := range []int{1, 3, 8} {
 				for _, waves := range []int{1, 4} {
-					w := &world{delay: func(seed int64, _ string) time.Duration { return time.Duration(seed*7919%11) * time.Millisecond }}
+					w := &world{delay: func(seed int64, _ string) time.Duration {
+						return time.Duration(seed*7919%11) * time.Millisecond
+					}}
 					p := player(t, w, &parrot{})
 					p.Harness, p.Workers, p.Waves, p.MaxTurns = h, workers, waves, 6
 					p.Budget = rollout.Budget{Response: 80, Observation: 14}
@@ -228,7 +235,8 @@ func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, j
 	t.Helper()
 	var b advantage.Batch
 	add := func(seq *mask.Sequence, rewards []float32, tr *rollout.Trajectory, row int) {
-		r := advantage.Row{Rewards: rewards, Values: make([]float32, len(rewards)), Group: tr.Group, Trajectory: tr.Index, Turn: row}
+		r := advantage.Row{Rewards: rewards, Values: make([]float32, len(rewards)), Group: tr.Group, Trajectory: tr.Index,
+			Turn: row}
 		require.NoError(t, b.Append(seq, mask.Options{}, r))
 	}
 	for _, tr := range ts {
@@ -267,10 +275,12 @@ func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, j
 
 func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 	for name, want := range map[string]map[string]bool{
-		"concat":    {"gae": true, "grpo": true, "remax": true, "default_gae": true, "no_concat_gae": true, "trajectory_grpo": true},
-		"no_concat": {"gae": false, "grpo": false, "remax": false, "bi_level_gae": false, "default_gae": true, "no_concat_gae": true, "trajectory_grpo": true},
-		"compact":   {"masked_gae": false, "turn_level_gae": true},
-		"window":    {"lite_gae": false, "token_level_gae": true},
+		"concat": {"gae": true, "grpo": true, "remax": true, "default_gae": true, "no_concat_gae": true,
+			"trajectory_grpo": true},
+		"no_concat": {"gae": false, "grpo": false, "remax": false, "bi_level_gae": false, "default_gae": true,
+			"no_concat_gae": true, "trajectory_grpo": true},
+		"compact": {"masked_gae": false, "turn_level_gae": true},
+		"window":  {"lite_gae": false, "token_level_gae": true},
 	} {
 		for estimator, fits := range want {
 			spec, err := advantage.Describe(estimator)
@@ -300,7 +310,10 @@ type scripted func(*rollout.State) (rollout.Request, error)
 
 func (scripted) Splits() bool                                     { return true }
 func (f scripted) Next(s *rollout.State) (rollout.Request, error) { return f(s) }
-func user(text string) []policy.Message                           { return []policy.Message{{Role: policy.User, Text: text}} }
+func user(text string) []policy.Message {
+	return []policy.Message{{Role: policy.User,
+		Text: text}}
+}
 func failing(err error) scripted {
 	return func(*rollout.State) (rollout.Request, error) { return rollout.Request{}, err }
 }
@@ -323,18 +336,23 @@ func TestAHarnessFailureAffectsOnlyItsEpisode(t *testing.T) {
 		end  rollout.End
 		says string
 	}{
-		"error":          {failing(errBroken), rollout.EndHarness, errBroken.Error()},
-		"panic":          {panicking, rollout.EndHarness, "panicked: out of luck"},
-		"no room":        {failing(policy.ErrNoRoom), rollout.EndNoRoom, ""},
-		"no progress":    {failing(rollout.ErrNoProgress), rollout.EndNoProgress, "before turn 1: compaction makes no progress"},
+		"error":   {failing(errBroken), rollout.EndHarness, errBroken.Error()},
+		"panic":   {panicking, rollout.EndHarness, "panicked: out of luck"},
+		"no room": {failing(policy.ErrNoRoom), rollout.EndNoRoom, ""},
+		"no progress": {failing(rollout.ErrNoProgress), rollout.EndNoProgress,
+			"before turn 1: compaction makes no progress"},
 		"too much":       {failing(rollout.ErrOpening), rollout.EndBudget, "opening of a conversation is too long"},
 		"nothing to say": {answering(rollout.Request{}), rollout.EndHarness, "must be the user's"},
-		"assistant last": {answering(rollout.Request{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "must be the user's"},
-		"negative":       {answering(rollout.Request{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "MaxTokens of its request is -1"},
-		"early summary":  {answering(rollout.Request{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "both opens a conversation and asks for a summary"},
+		"assistant last": {answering(rollout.Request{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}),
+			rollout.EndHarness, "must be the user's"},
+		"negative": {answering(rollout.Request{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness,
+			"MaxTokens of its request is -1"},
+		"early summary": {answering(rollout.Request{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness,
+			"both opens a conversation and asks for a summary"},
 	} {
 		h := func(s *rollout.State) (rollout.Request, error) {
-			if strings.HasPrefix(s.Observation.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) && len(s.Turns[0].Observation.Images) == (bad+1)%2 {
+			if strings.HasPrefix(s.Observation.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) &&
+				len(s.Turns[0].Observation.Images) == (bad+1)%2 {
 				return c.h(s)
 			}
 			return rollout.Concat{}.Next(s)
@@ -445,7 +463,8 @@ func TestHarnessesByName(t *testing.T) {
 	require.Equal(t, []string{"compact", "concat", "no_concat", "window"}, r.Names())
 	o := rollout.HarnessOptions{Window: 3, Compact: rollout.Compact{Summary: 9, Total: 70}}
 	for name, want := range map[string]rollout.Harness{
-		"concat": rollout.Concat{}, "no_concat": rollout.NoConcat{}, "window": rollout.Window{Size: 3}, "compact": rollout.Compact{Summary: 9, Total: 70},
+		"concat": rollout.Concat{}, "no_concat": rollout.NoConcat{}, "window": rollout.Window{Size: 3},
+		"compact": rollout.Compact{Summary: 9, Total: 70},
 	} {
 		got, err := r.New(name, o)
 		require.NoError(t, err)
@@ -467,7 +486,9 @@ func TestHarnessesByName(t *testing.T) {
 	got, err := r.New("mine", o)
 	require.NoError(t, err)
 	require.Equal(t, rollout.Window{Size: 1}, got)
-	require.NoError(t, new(rollout.Harnesses).Register("empty", func(rollout.HarnessOptions) (rollout.Harness, error) { return nil, nil }))
+	require.NoError(t, new(rollout.Harnesses).Register("empty", func(rollout.HarnessOptions) (rollout.Harness, error) {
+		return nil, nil
+	}))
 	require.NoError(t, r.Register("empty", func(rollout.HarnessOptions) (rollout.Harness, error) { return nil, nil }))
 	_, err = r.New("empty", o)
 	require.ErrorContains(t, err, "returned no harness")

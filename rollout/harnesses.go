@@ -25,7 +25,8 @@ var (
 	ErrIncompatible = errors.New("settings cannot be used together")
 )
 
-var harnessEntries = byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness, Duplicate: ErrDuplicateHarness}
+var harnessEntries = byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness,
+	Duplicate: ErrDuplicateHarness}
 
 // Harnesses maps names to harnesses. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
@@ -38,20 +39,26 @@ type Harnesses struct {
 func Builtin() *Harnesses {
 	r := new(Harnesses)
 	r.factories.Fill(map[string]byname.Entry[HarnessFactory]{
-		"concat":    {About: "one conversation per episode", Value: func(HarnessOptions) (Harness, error) { return Concat{}, nil }},
-		"no_concat": {About: "one conversation per turn", Value: func(HarnessOptions) (Harness, error) { return NoConcat{}, nil }},
-		"window": {About: "one conversation per turn, with the previous turns", Value: func(o HarnessOptions) (Harness, error) {
-			if o.Window < 0 {
-				return nil, fmt.Errorf("Window is %d turns, must not be negative", o.Window)
-			}
-			return Window{Size: o.Window}, nil
+		"concat": {About: "one conversation per episode", Value: func(HarnessOptions) (Harness, error) {
+			return Concat{}, nil
 		}},
-		"compact": {About: "when a conversation is full, a new one continues with a summary", Value: func(o HarnessOptions) (Harness, error) {
-			if o.Compact.Summary < 1 {
-				return nil, fmt.Errorf("%w: Compact.Summary is %d tokens, must be positive", ErrNoSummary, o.Compact.Summary)
-			}
-			return o.Compact, nil
+		"no_concat": {About: "one conversation per turn", Value: func(HarnessOptions) (Harness, error) {
+			return NoConcat{}, nil
 		}},
+		"window": {About: "one conversation per turn, with the previous turns",
+			Value: func(o HarnessOptions) (Harness, error) {
+				if o.Window < 0 {
+					return nil, fmt.Errorf("Window is %d turns, must not be negative", o.Window)
+				}
+				return Window{Size: o.Window}, nil
+			}},
+		"compact": {About: "when a conversation is full, a new one continues with a summary",
+			Value: func(o HarnessOptions) (Harness, error) {
+				if o.Compact.Summary < 1 {
+					return nil, fmt.Errorf("%w: Compact.Summary is %d tokens, must be positive", ErrNoSummary, o.Compact.Summary)
+				}
+				return o.Compact, nil
+			}},
 	})
 	return r
 }
@@ -97,10 +104,13 @@ func (r *Harnesses) Describe(name string) (string, error) {
 func Check(h Harness, e advantage.Spec, turnLoss string) error {
 	var problems []error
 	if h != nil && h.Splits() && e.RowLocal {
-		problems = append(problems, fmt.Errorf("%w: the estimator %s treats a row as a whole episode, but this harness may split an episode into several rows", ErrIncompatible, e.Name))
+		problems = append(problems, fmt.Errorf(
+			"%w: the estimator %s treats a row as a whole episode, but this harness may split an episode into several rows",
+			ErrIncompatible, e.Name))
 	}
 	if turnLoss != "" && !e.TurnIDs {
-		problems = append(problems, fmt.Errorf("%w: the loss %s works on turns, but the estimator %s does not return turn ids", ErrIncompatible, turnLoss, e.Name))
+		problems = append(problems, fmt.Errorf(
+			"%w: the loss %s works on turns, but the estimator %s does not return turn ids", ErrIncompatible, turnLoss, e.Name))
 	}
 	return errors.Join(problems...)
 }

@@ -171,7 +171,8 @@ func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Request, err er
 		return s.Count(a)
 	})
 	if errors.Is(err, ErrObservation) {
-		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt allows %d, and the text without the observation is longer already", ErrOpening, n, p.Budget.Prompt)
+		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt allows %d, and the text without the observation is longer already",
+			ErrOpening, n, p.Budget.Prompt)
 	}
 	if err != nil {
 		return a, err
@@ -239,7 +240,8 @@ func (l *live) failHarness(err error) {
 // prompt converts a request to a prompt of the policy. An opening that is only
 // counted has the key 0, which no conversation has.
 func (l *live) prompt(a Request) policy.Prompt {
-	q := policy.Prompt{Conversation: l.key, Messages: a.Messages, MaxTokens: a.MaxTokens, Seed: rng.Derive(l.seed, rng.Sample, uint64(l.total))}
+	q := policy.Prompt{Conversation: l.key, Messages: a.Messages, MaxTokens: a.MaxTokens,
+		Seed: rng.Derive(l.seed, rng.Sample, uint64(l.total))}
 	if a.Open && l.responses > 0 {
 		q.Conversation = 0
 	}
@@ -297,7 +299,8 @@ func (p *Player) record(l *live, c policy.Completion) {
 	if l.request.Summary {
 		row.Summary, l.closed = c.Text, true
 	} else {
-		l.Turns = append(l.Turns, Turn{Row: l.row, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop, Version: c.Version})
+		l.Turns = append(l.Turns, Turn{Row: l.row, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop,
+			Version: c.Version})
 	}
 	if c.Stop == policy.StopVision {
 		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))

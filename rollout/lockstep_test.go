@@ -137,7 +137,8 @@ func TestWavesOverlapGenerationAndEnvironments(t *testing.T) {
 
 func TestTheTurnLimitOfAnEpisodeOverridesThePlayers(t *testing.T) {
 	w := &world{}
-	eps := []rollout.Episode{{Env: "fake"}, {Env: "fake", Index: 1, MaxTurns: 2}, {Env: "fake", Index: 2, MaxTurns: 6}, {Env: "fake", Index: 3, Config: map[string]any{"turns": 4}}}
+	eps := []rollout.Episode{{Env: "fake"}, {Env: "fake", Index: 1, MaxTurns: 2}, {Env: "fake", Index: 2, MaxTurns: 6},
+		{Env: "fake", Index: 3, Config: map[string]any{"turns": 4}}}
 	ts := play(t, w, player(t, w, &parrot{}), eps)
 	for i, want := range []struct {
 		turns int
@@ -202,7 +203,8 @@ func TestAnEmptySystemPromptIsNotSent(t *testing.T) {
 	}
 	require.Equal(t, []policy.Role{policy.System, policy.User}, roles(q.prompts[0]))
 	require.Equal(t, []policy.Role{policy.User}, roles(q.prompts[1]))
-	require.Equal(t, []policy.Message{{Role: policy.User, Text: "level 0 turn 1"}}, q.prompts[2], "later prompts bring the new observation alone")
+	require.Equal(t, []policy.Message{{Role: policy.User, Text: "level 0 turn 1"}}, q.prompts[2],
+		"later prompts bring the new observation alone")
 }
 
 var _ env.Env = (*fakeEnv)(nil)

@@ -173,7 +173,8 @@ func (p *Player) play(ctx context.Context, lives []*live) ([]*Trajectory, Timing
 				l.average(p.EpisodeMean)
 			}
 			if l.Err != nil && p.Log != nil {
-				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
+				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end",
+					l.End, "err", l.Err)
 			}
 		}
 	}
@@ -222,7 +223,8 @@ func (p *Player) check() error {
 	case p.MaxTurns < 1:
 		return fmt.Errorf("rollout: MaxTurns is %d, must be positive", p.MaxTurns)
 	case p.Workers < 0 || p.Waves < 0 || p.EnvTimeout < 0:
-		return fmt.Errorf("rollout: Workers %d, Waves %d and EnvTimeout %v must not be negative", p.Workers, p.Waves, p.EnvTimeout)
+		return fmt.Errorf("rollout: Workers %d, Waves %d and EnvTimeout %v must not be negative", p.Workers, p.Waves,
+			p.EnvTimeout)
 	case p.Patience < 0 || p.EpisodeTimeout < 0:
 		return fmt.Errorf("rollout: Patience %v and EpisodeTimeout %v must not be negative", p.Patience, p.EpisodeTimeout)
 	}

@@ -22,7 +22,9 @@ type reader struct {
 	started map[uint64]bool
 }
 
-func (r *reader) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (r *reader) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]policy.Completion, len(prompts))

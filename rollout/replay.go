@@ -50,7 +50,8 @@ func (p *Player) replay(ctx context.Context, l *live) {
 		l.Turns = append(l.Turns, Turn{Response: was.Response})
 		if p.step(ctx, l); l.ended {
 			if l.Err == nil {
-				l.fail(EndReplay, fmt.Errorf("rollout: %w: it ends with turn %d (%s), the recorded one has %d turns", ErrReplay, k, l.End, len(f.From.Turns)))
+				l.fail(EndReplay, fmt.Errorf("rollout: %w: it ends with turn %d (%s), the recorded one has %d turns", ErrReplay, k,
+					l.End, len(f.From.Turns)))
 			}
 			return
 		}

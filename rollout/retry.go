@@ -47,7 +47,8 @@ func (r *Retry) check() error {
 // repeats reports whether a trajectory will be played again. An unknown environment and
 // a snapshot that cannot be restored are not retried, because they fail every time.
 func (r *Retry) repeats(t *Trajectory) bool {
-	return !t.End.Usable() && t.Attempt < r.Times[t.End] && !errors.Is(t.Err, env.ErrUnknown) && !errors.Is(t.Err, env.ErrSnapshot) && !errors.Is(t.Err, env.ErrNoSnapshot)
+	return !t.End.Usable() && t.Attempt < r.Times[t.End] && !errors.Is(t.Err, env.ErrUnknown) &&
+		!errors.Is(t.Err, env.ErrSnapshot) && !errors.Is(t.Err, env.ErrNoSnapshot)
 }
 
 // decideRetry sets whether an episode that has ended will be played again.

@@ -19,7 +19,8 @@ import (
 // six episodes of three turns, each with its own level.
 func six() (eps []rollout.Episode) {
 	for i := range 6 {
-		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i / 2, Index: i % 2, Config: map[string]any{"turns": 3, "level": i}})
+		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i / 2, Index: i % 2,
+			Config: map[string]any{"turns": 3, "level": i}})
 	}
 	return eps
 }
@@ -290,7 +291,8 @@ func TestGroupsAreKeptByTheCaller(t *testing.T) {
 		require.Equal(t, got[i].Group, got[i+1].Group)
 		require.NotEqual(t, got[i].Return(), got[i+1].Return())
 	}
-	for _, bad := range []rollout.FillOptions{{}, {Groups: 1}, {Groups: 1, Extra: -1, Episodes: f.Episodes}, {Groups: 1, Most: -1, Episodes: f.Episodes}} {
+	for _, bad := range []rollout.FillOptions{{}, {Groups: 1}, {Groups: 1, Extra: -1, Episodes: f.Episodes},
+		{Groups: 1, Most: -1, Episodes: f.Episodes}} {
 		_, _, _, err := p.Fill(t.Context(), bad, 7)
 		require.ErrorContains(t, err, "FillOptions")
 	}

@@ -66,8 +66,10 @@ func TestSectionsBecomeSpans(t *testing.T) {
 	for _, rows := range []bool{false, true} {
 		tr := spoken(t, rows,
 			said("<think>go <observation>go</observation> <prediction>go</prediction></think><answer>Up</answer>",
-				map[string]string{"observation": "go", "prediction": "go", "answer": "Up", "think": "go <observation>go</observation> <prediction>go</prediction>"}),
-			said("here <perception> near </perception><action>near</action>", map[string]string{"observation": "near", "answer": "", "reasoning": "far"}),
+				map[string]string{"observation": "go", "prediction": "go", "answer": "Up",
+					"think": "go <observation>go</observation> <prediction>go</prediction>"}),
+			said("here <perception> near </perception><action>near</action>",
+				map[string]string{"observation": "near", "answer": "", "reasoning": "far"}),
 			said("no tags at all", nil),
 		)
 		require.NoError(t, rollout.MarkSpans(letters{}, []*rollout.Trajectory{tr}))
@@ -76,7 +78,8 @@ func TestSectionsBecomeSpans(t *testing.T) {
 			got = append(got, texts(&tr.Rows[i])...)
 		}
 		require.Equal(t, []string{
-			"answer: Up", "observation: go", "prediction: go", "think: go <observation>go</observation> <prediction>go</prediction>", "observation: near",
+			"answer: Up", "observation: go", "prediction: go",
+			"think: go <observation>go</observation> <prediction>go</prediction>", "observation: near",
 		}, got)
 		// Each span is at its own section: observation and prediction are two spans.
 		var starts []int
@@ -108,7 +111,8 @@ func (p pieces) Ends([]int32) []int { return p }
 // TestTokensPartlyInASectionBelongToIt: a section's span has every token with a byte
 // of the section.
 func TestTokensPartlyInASectionBelongToIt(t *testing.T) {
-	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{said("<a>seen</a>", map[string]string{"a": "seen"})}}
+	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{said("<a>seen</a>", map[string]string{
+		"a": "seen"})}}
 	require.NoError(t, tr.Rows[0].AppendResponse(10, 11, 12, 13, 14))
 	// "<a", ">s", "", "een<", "/a>"
 	require.NoError(t, rollout.MarkSpans(pieces{2, 4, 4, 8, 11}, []*rollout.Trajectory{tr}))
@@ -121,5 +125,6 @@ func TestTokensPartlyInASectionBelongToIt(t *testing.T) {
 func TestAPolicyThatLosesTokensIsFound(t *testing.T) {
 	tr := spoken(t, false, said("<a>x</a>", map[string]string{"a": "x"}))
 	tr.Group, tr.Index = 3, 1
-	require.ErrorContains(t, rollout.MarkSpans(letters{short: 2}, []*rollout.Trajectory{tr}), "group 3, episode 1, turn 0: the policy returned the ends of 7 of 9 tokens")
+	require.ErrorContains(t, rollout.MarkSpans(letters{short: 2}, []*rollout.Trajectory{tr}),
+		"group 3, episode 1, turn 0: the policy returned the ends of 7 of 9 tokens")
 }

@@ -57,7 +57,8 @@ func TestRowsAreWhatWasReadAndWritten(t *testing.T) {
 	require.Equal(t, probs, row.LogProbs)
 	require.Equal(t, 3, row.Turns())
 
-	prompt, _ := read([]policy.Message{{Role: policy.System, Text: "Guess."}, {Role: policy.User, Text: "level 5 turn 0 <image>", Images: []image.Image{nil}[:0]}})
+	prompt, _ := read([]policy.Message{{Role: policy.System, Text: "Guess."},
+		{Role: policy.User, Text: "level 5 turn 0 <image>", Images: []image.Image{nil}[:0]}})
 	require.Equal(t, append(prompt, imageToken), context_[0], "the prompt is the system prompt and the first observation")
 	require.Len(t, row.Images, 3, "one picture a turn, in order")
 	for i, im := range row.Images {
@@ -166,7 +167,8 @@ func sum(xs []float32) float64 {
 }
 
 func TestRewardsWithoutATokenAreErrors(t *testing.T) {
-	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "x", Value: 0.5}}}}}
+	tr := &rollout.Trajectory{Rows: []rollout.Row{{}},
+		Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "x", Value: 0.5}}}}}
 	for _, row := range []int{-1, 1} {
 		_, err := tr.Rewards(nil, row, reward.PerTurn)
 		require.ErrorContains(t, err, "the trajectory has 1 rows")
@@ -213,7 +215,8 @@ func TestOnlyFinishedEpisodesAreUsable(t *testing.T) {
 	for _, end := range []rollout.End{rollout.EndDone, rollout.EndMaxTurns, rollout.EndNoRoom} {
 		require.True(t, end.Usable(), end)
 	}
-	for _, end := range []rollout.End{"", "other", rollout.EndSetup, rollout.EndEnv, rollout.EndHang, rollout.EndContract, rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy} {
+	for _, end := range []rollout.End{"", "other", rollout.EndSetup, rollout.EndEnv, rollout.EndHang, rollout.EndContract,
+		rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy} {
 		require.False(t, end.Usable(), end)
 	}
 }

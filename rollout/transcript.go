@@ -36,7 +36,8 @@ func (t *Transcript) Messages() []policy.Message {
 		out = append(out, message(policy.System, t.System))
 	}
 	for _, turn := range t.ShownTurns() {
-		out = append(out, message(policy.User, turn.Observation), policy.Message{Role: policy.Assistant, Text: t.response(turn.Response)})
+		out = append(out, message(policy.User, turn.Observation),
+			policy.Message{Role: policy.Assistant, Text: t.response(turn.Response)})
 	}
 	if t.Observation != nil {
 		out = append(out, message(policy.User, *t.Observation))

@@ -24,7 +24,8 @@ func TestBaselinesSurviveACheckpoint(t *testing.T) {
 
 	b := &batch{
 		rows: policy.Rows{Offsets: []int{0, 0, 0, 0}}, trajectory: []int{0, 1, 2},
-		used: []*rollout.Trajectory{{Episode: rollout.Episode{Env: "pond"}}, {Episode: rollout.Episode{Env: "maze"}}, {Episode: rollout.Episode{Env: "pond"}}},
+		used: []*rollout.Trajectory{{Episode: rollout.Episode{Env: "pond"}}, {Episode: rollout.Episode{Env: "maze"}},
+			{Episode: rollout.Episode{Env: "pond"}}},
 	}
 	b.takeBaselines(q.baselines)
 	require.Equal(t, []int{0, 1, 0}, b.adv.Agent)

@@ -32,13 +32,14 @@ type batch struct {
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
-	chosen                 []int32            // see policy.Scores; nil unless the loss compares tokens, or all of the vocabulary
-	teacher                []float32          // log-probs that the loss compares, several per token; nil for none
-	squares                []float32          // sums of squared probabilities, nil unless the estimator reads them
-	agents                 []string           // those of adv.Agent
-	baselines              map[string]float64 // of RAE, after the batch
-	entropy                []float32          // nil unless scores are recorded
-	result                 advantage.Result
+	// see policy.Scores; nil unless the loss compares tokens, or all of the vocabulary
+	chosen    []int32
+	teacher   []float32          // log-probs that the loss compares, several per token; nil for none
+	squares   []float32          // sums of squared probabilities, nil unless the estimator reads them
+	agents    []string           // those of adv.Agent
+	baselines map[string]float64 // of RAE, after the batch
+	entropy   []float32          // nil unless scores are recorded
+	result    advantage.Result
 }
 
 // newBatch converts usable trajectories to rows, without values and KL shaping.
@@ -139,7 +140,8 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 		judged[i] = b.loss[i] && b.written[i] && !b.forced[i]
 	}
 	var got loss.Corrected
-	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged, Trainer: b.old, Rollout: b.sampled})
+	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged,
+		Trainer: b.old, Rollout: b.sampled})
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -302,7 +304,8 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 	}
 	out.Chosen, out.Teacher = slice(off, rows, b.chosen), slice(off, rows, b.teacher)
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
-	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)
+	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference),
+		slice(off, rows, b.values)
 	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)
 	return out, nil
 }

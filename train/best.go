@@ -44,7 +44,9 @@ func (b *Best) improvedBy(name string, rank float64) bool {
 }
 
 // compareBest saves the policy if a validation is better than all before.
-func (p *progress) compareBest(ctx context.Context, c *config.TrainerConfig, to Checkpointer, step int, m track.Metrics, log *slog.Logger) error {
+func (p *progress) compareBest(
+	ctx context.Context, c *config.TrainerConfig, to Checkpointer, step int, m track.Metrics, log *slog.Logger,
+) error {
 	name := c.BestMetric
 	if !c.BestActor || to == nil {
 		return nil

@@ -32,7 +32,9 @@ type collector struct {
 }
 
 // collect plays a step's episodes with a policy.
-func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Collected, rollout.Timing, error) {
+func (c *collector) collect(
+	ctx context.Context, p policy.Policy, step int, seed uint64,
+) (*Collected, rollout.Timing, error) {
 	out := &Collected{Step: step, Metrics: track.Metrics{}}
 	ctx, judged := client.WithMeter(ctx)
 	ts, took, err := c.play(ctx, p, step, seed, out.Metrics)
@@ -67,7 +69,9 @@ func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed
 }
 
 // play plays a step's episodes with a policy, without baselines.
-func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed uint64, m track.Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
+func (c *collector) play(
+	ctx context.Context, with policy.Policy, step int, seed uint64, m track.Metrics,
+) ([]*rollout.Trajectory, rollout.Timing, error) {
 	d := &c.config.Data
 	seed = rng.Derive(seed, rng.Sample, uint64(step))
 	p := c.player(with, sampling(c.config))
@@ -102,7 +106,9 @@ func trainingTag(step int) string { return fmt.Sprintf("training step %d", step)
 
 // playBaselines plays a greedy episode from each start state of a step, and returns their
 // returns by group. Groups whose greedy episode cannot be used are missing.
-func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int, seed uint64, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
+func (c *collector) playBaselines(
+	ctx context.Context, p policy.Policy, step int, seed uint64, of []*rollout.Trajectory,
+) (map[int]float64, rollout.Timing, error) {
 	var episodes []rollout.Episode
 	seen := map[int]bool{}
 	for _, e := range of {
@@ -171,7 +177,8 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 	p := &rollout.Player{
 		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
 		Waves: k.Run.Waves, Log: c.log, Dealer: c.dealer,
-		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout), Patience: seconds(k.Run.Patience),
+		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout),
+		Patience: seconds(k.Run.Patience),
 	}
 	p.SetWorkers(workers(k))
 	if _, aggregation := k.Credit(); aggregation == config.EpisodeMean {

@@ -139,7 +139,8 @@ func TestRecordedEpisodesAreLearnedFrom(t *testing.T) {
 	again, _ := traintest.Trainer(t, stateful(), other, &traintest.Arena{})
 	n, err := again.Step(t.Context(), train.NewCollected(1, played.Episodes))
 	require.NoError(t, err)
-	require.Equal(t, traintest.Untimed(traintest.Journal{{Metrics: m}}), traintest.Untimed(traintest.Journal{{Metrics: n}}))
+	require.Equal(t, traintest.Untimed(traintest.Journal{{Metrics: m}}),
+		traintest.Untimed(traintest.Journal{{Metrics: n}}))
 	require.Equal(t, outcome(t, tr, b), outcome(t, again, other))
 }
 

@@ -37,7 +37,9 @@ func (l *comparing) Score(
 	return s, nil
 }
 
-func (l *comparing) Update(_ context.Context, b *policy.Batch, _ policy.Objective, _ policy.Optimizer) (policy.Stats, error) {
+func (l *comparing) Update(
+	_ context.Context, b *policy.Batch, _ policy.Objective, _ policy.Optimizer,
+) (policy.Stats, error) {
 	l.updates = append(l.updates, b)
 	return policy.Stats{Tokens: len(b.Tokens)}, nil
 }

@@ -29,7 +29,9 @@ func (p plainRatio) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
 // of the configuration is called.
 func TestARegisteredLossCanBeSelectedByName(t *testing.T) {
 	losses := loss.Builtin()
-	require.NoError(t, losses.Register("plain_ratio", func(o loss.Options) (loss.Policy, error) { return plainRatio{o.ClipHigh}, nil }))
+	require.NoError(t, losses.Register("plain_ratio", func(o loss.Options) (loss.Policy, error) {
+		return plainRatio{o.ClipHigh}, nil
+	}))
 	names := config.Registries{Losses: losses}
 	const mode = "actor_rollout_ref.actor.policy_loss.loss_mode=plain_ratio"
 	_, err := config.Source{Overrides: []string{mode}, Unchecked: true}.Load()

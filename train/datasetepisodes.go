@@ -12,7 +12,9 @@ import (
 // DatasetEpisodes converts the entries of a dataset to episodes, numbered in Group. Their own
 // options override those in shared. The returned block state_reward is nil if there is none;
 // it must be the same for all entries.
-func DatasetEpisodes(lines []dataset.Episode, options map[string]any) (episodes []rollout.Episode, state *dataset.StateReward, err error) {
+func DatasetEpisodes(
+	lines []dataset.Episode, options map[string]any,
+) (episodes []rollout.Episode, state *dataset.StateReward, err error) {
 	l := &Levels{config: &config.Config{Env: config.EnvConfig{Config: options}}}
 	made := map[optionsKey]map[string]any{}
 	for i := range lines {

@@ -53,7 +53,8 @@ func describe(m track.Metrics, prefix string, ts []*rollout.Trajectory) {
 	m[prefix+"success"] = float64(c.Success) / n
 	m[prefix+"turns"] = float64(c.Turns) / n
 	m[prefix+"response_tokens"], m[prefix+"context_tokens"] = float64(c.Tokens), float64(c.Context)
-	for name, count := range map[string]int{"retried": c.Retried, "observations_cut": c.Cut, "summaries": c.Summaries, "forced_tokens": c.Forced} {
+	for name, count := range map[string]int{"retried": c.Retried, "observations_cut": c.Cut, "summaries": c.Summaries,
+		"forced_tokens": c.Forced} {
 		if count > 0 {
 			m[prefix+name] = float64(count)
 		}

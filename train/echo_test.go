@@ -121,7 +121,8 @@ func echoBatch(t *testing.T, c golden.Case) (*batch, []float64) {
 func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
 	t.Helper()
 	var p loss.PrimeDPPO
-	for name, x := range map[string]*float64{"dppo_mask_low": &p.Low, "dppo_mask_high": &p.High, "adv_tau": &p.AdvTau, "kl_tau": &p.KLTau} {
+	for name, x := range map[string]*float64{"dppo_mask_low": &p.Low, "dppo_mask_high": &p.High, "adv_tau": &p.AdvTau,
+		"kl_tau": &p.KLTau} {
 		golden.Need(t, c.Params, name, x)
 	}
 	in := &loss.Batch[float64]{
@@ -140,7 +141,8 @@ func echoPolicy(t *testing.T, c golden.Case, b *batch) (float64, []float64) {
 // TestEchoWeightsAverageOverTheMiniBatch, times alpha, and reach the objective's gradient.
 func TestEchoWeightsAverageOverTheMiniBatch(t *testing.T) {
 	b := &batch{rows: policy.Rows{Offsets: []int{0, 5, 7}}, written: []bool{false, true, false, false, true, false, true}}
-	require.Equal(t, []bool{false, false, true, true, false, false, false}, b.heard(), "not the prompt, not what the model wrote")
+	require.Equal(t, []bool{false, false, true, true, false, false, false}, b.heard(),
+		"not the prompt, not what the model wrote")
 	part := &policy.Batch{Rows: policy.Rows{Offsets: b.rows.Offsets, Tokens: make([]int32, 7)}, Weight: make([]float32, 7)}
 	part.EchoWeight = []float32{0, 0, 0.25, 0.75, 0, 0, 0}
 	part.OldLogProbs, part.Advantages = make([]float32, 7), make([]float32, 7)

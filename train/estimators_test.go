@@ -62,7 +62,8 @@ func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
 			case token == zero:
 				greedy++
 			case token >= traintest.FirstState && slices.Contains([]int32{
-				traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 1"}), traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 2"}),
+				traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 1"}),
+				traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 2"}),
 			}, token):
 				greedy -= 0.5
 			}
@@ -132,7 +133,8 @@ func TestGiGPOComparesEqualStates(t *testing.T) {
 			continue
 		}
 		differ++
-		require.Equal(t, slices.Index(scores, slices.Max(scores)), slices.Index(steps, slices.Max(steps)), "group %d: the best return leads", g)
+		require.Equal(t, slices.Index(scores, slices.Max(scores)), slices.Index(steps, slices.Max(steps)),
+			"group %d: the best return leads", g)
 		require.InDelta(t, 0, all, 1e-5, "group %d: every state is centred", g)
 	}
 	require.Greater(t, differ, 3)
@@ -171,7 +173,8 @@ func TestRewardsOfSectionsArePlacedAtTheirEnd(t *testing.T) {
 		}
 		require.Zero(t, sections.Returns[end], "row %d: nothing is left to earn at the end", row)
 		require.Zero(t, scaled.Returns[end], "row %d", row)
-		require.Greater(t, math.Abs(float64(scaled.Returns[end-1])), 1.1*math.Abs(float64(pay)), "row %d: rewards of 1, −0.5 and 0 vary by less than 1", row)
+		require.Greater(t, math.Abs(float64(scaled.Returns[end-1])), 1.1*math.Abs(float64(pay)),
+			"row %d: rewards of 1, −0.5 and 0 vary by less than 1", row)
 	}
 	require.Positive(t, empty)
 	require.Less(t, empty, ends.Len())
@@ -201,9 +204,10 @@ func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {
 // TestEstimatorsCheckTheirOwnParameters when the configuration is checked.
 func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
 	r := config.Registries{Estimators: advantage.Builtin()}
-	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
-		return choosy{}
-	}}))
+	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss,
+		New: func(advantage.Params) advantage.Estimator {
+			return choosy{}
+		}}))
 	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorIs(t, err, advantage.ErrParameter)

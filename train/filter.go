@@ -28,7 +28,8 @@ func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.
 	last := -1
 	for _, i := range out.Keep {
 		if i <= last || i >= len(b.used) {
-			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", name, i, last, len(b.used))
+			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", name, i,
+				last, len(b.used))
 		}
 		last = i
 	}

@@ -17,7 +17,8 @@ import (
 // of turns, and each turn is rewarded once.
 func TestHarnessesTrain(t *testing.T) {
 	for harness, rows := range map[string]int{"concat": 1, "no_concat": 3, "window": 2, "compact": 2} {
-		for _, estimator := range []string{"default_gae", "token_level_gae", "turn_level_gae", "no_concat_gae", "trajectory_bi_level_gae", "trajectory_grpo", "gigpo"} {
+		for _, estimator := range []string{"default_gae", "token_level_gae", "turn_level_gae", "no_concat_gae",
+			"trajectory_bi_level_gae", "trajectory_grpo", "gigpo"} {
 			c := traintest.Split(harness)
 			c.Algorithm.Estimator = estimator
 			b := traintest.Guesser()
@@ -59,7 +60,9 @@ func TestTheDefaultHarnessIsConcat(t *testing.T) {
 		},
 		"a window over all":     func(c *config.Config) { c.Trainer.Harness, c.Rollout.WindowSize = "window", &window },
 		"compaction, never due": func(c *config.Config) { c.Trainer.Harness, c.Trainer.CompactBudget = "compact", 9999 },
-		"limits never reached":  func(c *config.Config) { c.Run.Retry, c.Run.EnvTimeout, c.Run.EpisodeTimeout = true, 100, 1000 },
+		"limits never reached": func(c *config.Config) {
+			c.Run.Retry, c.Run.EnvTimeout, c.Run.EpisodeTimeout = true, 100, 1000
+		},
 	} {
 		m, u := compute(set)
 		require.Equal(t, metrics, m, name)

@@ -32,7 +32,9 @@ type Transcripts func(ctx context.Context, members []int) ([]*rollout.Trajectory
 // Imitate trains the learner to write the responses of n transcripts, as
 // rollout.Demonstrate records them. The loss is the mean negative log-prob of the
 // response tokens of a batch. Sinks receive events of kind KindImitate.
-func Imitate(ctx context.Context, learner policy.Learner, n int, ts Transcripts, o Imitation, sinks ...track.Sink) error {
+func Imitate(
+	ctx context.Context, learner policy.Learner, n int, ts Transcripts, o Imitation, sinks ...track.Sink,
+) error {
 	if o.Batch < 1 || o.Epochs < 1 {
 		return fmt.Errorf("train: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
 	}
@@ -91,7 +93,8 @@ func (ts Transcripts) batch(ctx context.Context, members []int) (*policy.Batch, 
 		return nil, err
 	}
 	if len(recorded) != len(members) {
-		return nil, fmt.Errorf("train: imitation: %d transcripts were returned, %d were asked for", len(recorded), len(members))
+		return nil, fmt.Errorf("train: imitation: %d transcripts were returned, %d were asked for", len(recorded),
+			len(members))
 	}
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted []bool

@@ -20,11 +20,13 @@ func transcripts(t testing.TB, b *traintest.Bandit, n int) train.Transcripts {
 	t.Helper()
 	episodes := make([]rollout.Episode, n)
 	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(2)}, Seed: int64(i), Group: i, MaxTurns: 2}
+		episodes[i] = rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(2)}, Seed: int64(i), Group: i,
+			MaxTurns: 2}
 	}
-	ts, err := rollout.Demonstrate(t.Context(), b, (&traintest.Arena{}).Registry(t), episodes, func(e env.Env, _ rollout.Episode, _ int) (string, error) {
-		return fmt.Sprint(e.(*traintest.Guess).Colour()), nil
-	})
+	ts, err := rollout.Demonstrate(t.Context(), b, (&traintest.Arena{}).Registry(t), episodes,
+		func(e env.Env, _ rollout.Episode, _ int) (string, error) {
+			return fmt.Sprint(e.(*traintest.Guess).Colour()), nil
+		})
 	require.NoError(t, err)
 	return func(_ context.Context, members []int) (out []*rollout.Trajectory, _ error) {
 		for _, i := range members {
@@ -46,7 +48,8 @@ func TestImitationLearnsWhatIsShown(t *testing.T) {
 	var j traintest.Journal
 	require.NoError(t, train.Imitate(t.Context(), b, 30, ts, lesson(), &j))
 	require.Len(t, b.Updates, 20, "five epochs of four batches")
-	require.Equal(t, []string{"imitate 3", "imitate 6", "imitate 9", "imitate 12", "imitate 15", "imitate 18", "imitate 20"}, j.Kinds(), "the last step reports, too")
+	require.Equal(t, []string{"imitate 3", "imitate 6", "imitate 9", "imitate 12", "imitate 15", "imitate 18",
+		"imitate 20"}, j.Kinds(), "the last step reports, too")
 	first, last := j[0].Metrics["imitate/loss"], j[len(j)-1].Metrics["imitate/loss"]
 	require.Less(t, last, first/2)
 	for _, e := range j {
@@ -137,7 +140,8 @@ func TestImitationRefusesAndPassesOnErrors(t *testing.T) {
 	lost := func(context.Context, []int) ([]*rollout.Trajectory, error) { return nil, traintest.ErrBroken }
 	require.ErrorIs(t, train.Imitate(t.Context(), b, 4, lost, lesson()), traintest.ErrBroken)
 	fewer := func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) { return ts(ctx, members[1:]) }
-	require.ErrorContains(t, train.Imitate(t.Context(), b, 4, fewer, lesson()), "3 transcripts were returned, 4 were asked for")
+	require.ErrorContains(t, train.Imitate(t.Context(), b, 4, fewer, lesson()),
+		"3 transcripts were returned, 4 were asked for")
 	require.Empty(t, b.Updates)
 	broken := track.SinkFunc(func(track.Event) error { return traintest.ErrBroken })
 	require.ErrorIs(t, train.Imitate(t.Context(), b, 4, ts, lesson(), broken), traintest.ErrBroken)

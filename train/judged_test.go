@@ -29,16 +29,20 @@ func TestStepsCountStatementsWithoutAScore(t *testing.T) {
 		status int
 		answer string
 		cause  string
-	}{"works": {200, works, ""}, "down": {503, "key " + key, "breaker"}, "nonsense": {200, "I think so. " + key, "answer"}} {
+	}{"works": {200, works, ""}, "down": {503, "key " + key, "breaker"},
+		"nonsense": {200, "I think so. " + key, "answer"}} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := json.Marshal(c.answer)
 			w.WriteHeader(c.status)
-			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+`},"finish_reason":"stop"}]}`)
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+
+				`},"finish_reason":"stop"}]}`)
 		}))
 		cfg := traintest.Small()
-		cfg.Env.Name, cfg.Env.Config = "frozenlake", map[string]any{"render_mode": "text", "prompt_format": "wm", "desc": []any{"SFF", "FFF", "FFG"},
-			"state_reward": map[string]any{"judge_base_url": s.URL + "/v1", "judge_model": "m", "state_estimation": map[string]any{"enable": true, "reward": 0.5},
-				"judge": map[string]any{"key_env": "JUDGE_KEY", "retries": 0, "breaker_failures": 4}}}
+		cfg.Env.Name, cfg.Env.Config = "frozenlake", map[string]any{"render_mode": "text", "prompt_format": "wm",
+			"desc": []any{"SFF", "FFF", "FFG"},
+			"state_reward": map[string]any{"judge_base_url": s.URL + "/v1", "judge_model": "m",
+				"state_estimation": map[string]any{"enable": true, "reward": 0.5},
+				"judge":            map[string]any{"key_env": "JUDGE_KEY", "retries": 0, "breaker_failures": 4}}}
 		cfg.Data.MaxResponse, cfg.Rollout.MaxTurns, cfg.Reward.Site = 8, 2, "turn_end"
 		cfg.Env.Config["state_reward"].(map[string]any)["credit_site"] = "turn_end"
 		cfg.Trainer.TestFreq = 1

@@ -48,7 +48,8 @@ func (t *Trainer) checkKeys() error {
 
 // handles reports whether a key of OuterKeys is implemented.
 func (t *Trainer) handles(k settings.Key) bool {
-	if k.Owner == "checkpoint" && (t.Checkpointer != nil || k.Path == "trainer.save_freq" && t.Config.Trainer.SaveFreq < 0) {
+	if k.Owner == "checkpoint" && (t.Checkpointer != nil || k.Path == "trainer.save_freq" &&
+		t.Config.Trainer.SaveFreq < 0) {
 		return true
 	}
 	return slices.ContainsFunc(t.Handled, func(h string) bool { return covers(h, k.Path) })

@@ -156,7 +156,8 @@ func TestAllUnhandledKeysAreListed(t *testing.T) {
 	c := traintest.Small()
 	c.Model.BFloat16, c.Trainer.Project, c.Trainer.SaveFreq = true, "p", 2
 	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
-	require.ErrorContains(t, tr.Run(t.Context()), "does not honour model.bfloat16, trainer.project_name, trainer.save_freq: use")
+	require.ErrorContains(t, tr.Run(t.Context()),
+		"does not honour model.bfloat16, trainer.project_name, trainer.save_freq: use")
 	tr.Handled, tr.Checkpointer = []string{"model."}, traintest.Hooks{}
 	require.ErrorContains(t, tr.Run(t.Context()), "does not honour trainer.project_name: use")
 	tr.Handled = append(tr.Handled, "trainer.project_name")

@@ -50,7 +50,8 @@ func criticApart(c *config.Config) bool {
 		return false
 	}
 	a := &c.Agent.Actor
-	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, optimizer: adamW(&a.Optim, a.GradClip, a.NormLimit)}
+	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle,
+		optimizer: adamW(&a.Optim, a.GradClip, a.NormLimit)}
 	return criticPass(c, p) != p
 }
 
@@ -60,7 +61,8 @@ func criticPass(c *config.Config, p pass) pass {
 	own := adamW(&k.Optim, orOwn(p.optimizer.GradClip, k.GradClip), orOwn(p.optimizer.MaxGradNorm, k.NormLimit))
 	own.Rate, own.CriticRate = p.optimizer.Rate, p.optimizer.CriticRate
 	p.optimizer = own
-	p.epochs, p.miniBatch, p.shuffle = orOwn(p.epochs, k.Epochs), orOwn(p.miniBatch, k.MiniBatch), orOwn(p.shuffle, k.Shuffle)
+	p.epochs, p.miniBatch, p.shuffle = orOwn(p.epochs, k.Epochs), orOwn(p.miniBatch, k.MiniBatch),
+		orOwn(p.shuffle, k.Shuffle)
 	return p
 }
 
@@ -105,7 +107,9 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics
 }
 
 // learnPass does the optimiser steps of one pass.
-func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, aggregate config.Aggregation, m track.Metrics) error {
+func (t *Trainer) learnPass(
+	ctx context.Context, p pass, b *batch, step int, aggregate config.Aggregation, m track.Metrics,
+) error {
 	var sum figures
 	tokens, seed := 0, t.stability.seed()
 	for epoch := range p.epochs {

@@ -18,7 +18,8 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories = 1, 4, 1
 		c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs, c.Agent.Actor.GradClip = 4, 1, 1
 		c.Critic.Kind, c.Critic.ValueCoef = "separate", 0.5
-		c.Critic.Optim.Beta1, c.Critic.Optim.Beta2, c.Critic.Optim.Decay = c.Agent.Actor.Optim.Beta1, c.Agent.Actor.Optim.Beta2, c.Agent.Actor.Optim.Decay
+		c.Critic.Optim.Beta1, c.Critic.Optim.Beta2, c.Critic.Optim.Decay = c.Agent.Actor.Optim.Beta1,
+			c.Agent.Actor.Optim.Beta2, c.Agent.Actor.Optim.Decay
 		return c
 	}
 	beta := base().Critic.Optim.Beta2
@@ -31,12 +32,18 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		set  func(c *config.Config)
 		want []traintest.UpdateSummary
 	}{
-		"the actor's":  {func(*config.Config) {}, []traintest.UpdateSummary{both}},
-		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two }, []traintest.UpdateSummary{call(true, 0.5, 2, 1, beta), call(true, 0.5, 2, 1, beta), call(false, 0, 4, 1, beta)}},
-		"epochs":       {func(c *config.Config) { c.Critic.Epochs = &three }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(false, 0, 4, 1, beta)}},
-		"clip":         {func(c *config.Config) { c.Critic.GradClip = &half }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
-		"moments":      {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, 0.5), call(false, 0, 4, 1, beta)}},
-		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup, c.Trainer.Steps = &half, 2, 2 }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
+		"the actor's": {func(*config.Config) {}, []traintest.UpdateSummary{both}},
+		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two },
+			[]traintest.UpdateSummary{call(true, 0.5, 2, 1, beta), call(true, 0.5, 2, 1, beta), call(false, 0, 4, 1, beta)}},
+		"epochs": {func(c *config.Config) { c.Critic.Epochs = &three },
+			[]traintest.UpdateSummary{call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta),
+				call(false, 0, 4, 1, beta)}},
+		"clip": {func(c *config.Config) { c.Critic.GradClip = &half },
+			[]traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
+		"moments": {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 },
+			[]traintest.UpdateSummary{call(true, 0.5, 4, 1, 0.5), call(false, 0, 4, 1, beta)}},
+		"warm-up": {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup, c.Trainer.Steps = &half, 2, 2 },
+			[]traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
 		"no critic's": {func(c *config.Config) {
 			c.Critic.GradClip, c.Critic.Kind, c.Algorithm.Estimator, c.Rollout.Trajectories = &half, "none", "grpo", 2
 		}, []traintest.UpdateSummary{call(false, 0, 4, 1, beta), call(false, 0, 4, 1, beta)}},
@@ -60,7 +67,8 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 func TestMiniBatchesAreShuffledOnRequest(t *testing.T) {
 	rows := func(shuffle bool) (out [][]int32) {
 		c := traintest.Small()
-		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories, c.Agent.Actor.MiniBatch, c.Agent.Actor.Shuffle = 1, 8, 1, 1, shuffle
+		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories, c.Agent.Actor.MiniBatch, c.Agent.Actor.Shuffle = 1, 8, 1,
+			1, shuffle
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)
 		for _, u := range b.Updates {
@@ -79,7 +87,8 @@ func TestMiniBatchesAreShuffledOnRequest(t *testing.T) {
 }
 
 func TestEquivalentKeysAgree(t *testing.T) {
-	c, err := config.Load("", "env=x", "critic.enable=false", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2",
+	c, err := config.Load("", "env=x", "critic.enable=false", "algorithm.adv_estimator=grpo",
+		"rollout_manager.n_trajectory=2",
 		"actor_rollout_ref.model.enable_gradient_checkpointing=true", "actor_rollout_ref.rollout.val_kwargs.do_sample=false")
 	require.NoError(t, err)
 	require.Equal(t, "none", c.Critic.Kind)
@@ -95,7 +104,8 @@ func TestEquivalentKeysAgree(t *testing.T) {
 func TestWarmUpCountsStepsOrAShare(t *testing.T) {
 	rates := func(steps int, ratio float64) (out []float64) {
 		c := traintest.Small()
-		c.Trainer.Steps, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupSteps, c.Agent.Actor.Optim.WarmupRatio = 4, 1, steps, ratio
+		c.Trainer.Steps, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupSteps, c.Agent.Actor.Optim.WarmupRatio = 4, 1,
+			steps, ratio
 		for _, e := range traintest.Run(t, c, traintest.Guesser()).Steps() {
 			out = append(out, e.Metrics["actor/lr"])
 		}

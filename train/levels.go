@@ -69,11 +69,13 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	if len(known) > 0 && !c.Rollout.UseService {
 		for _, name := range slices.Sorted(maps.Keys(c.Env.Defaults)) {
 			if !slices.Contains(known, name) && !slices.Contains(config.PresetEnvironments(), name) {
-				problems = append(problems, fmt.Errorf("env.defaults: environment %q is unknown%s; known are %s", name, nearest.Hint(name, known), strings.Join(known, ", ")))
+				problems = append(problems, fmt.Errorf("env.defaults: environment %q is unknown%s; known are %s", name,
+					nearest.Hint(name, known), strings.Join(known, ", ")))
 			}
 		}
 	}
-	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train), read("data.val_files", c.Data.ValFiles, dataset.Test)
+	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train),
+		read("data.val_files", c.Data.ValFiles, dataset.Test)
 	if len(problems) == 0 {
 		problems = l.addEpisodes(train, val)
 	}
@@ -176,7 +178,8 @@ func (l *Levels) episode(e *dataset.Episode, made map[optionsKey]map[string]any)
 	if !ok {
 		options = config.MergeOptions(l.config.EnvOptions(e.Env), e.Options())
 		block := e.StateReward
-		if own, _, err := judge.TakeStateReward(l.config.Env.Config); block == nil && (err != nil || !own.Enabled()) { // it is in env.defaults
+		// it is in env.defaults
+		if own, _, err := judge.TakeStateReward(l.config.Env.Config); block == nil && (err != nil || !own.Enabled()) {
 			if block, _, err = judge.TakeStateReward(options); err != nil {
 				return out, err
 			}
@@ -204,9 +207,11 @@ func (l *Levels) setThinkingLimit(all []dataset.Episode) error {
 		switch n := all[i].ThinkTokens; {
 		case n == nil && all[0].ThinkTokens == nil:
 		case n == nil || all[0].ThinkTokens == nil:
-			return fmt.Errorf("%s is set for only one of %s and %s, must be the same in the whole run", key, all[0].Name, all[i].Name)
+			return fmt.Errorf("%s is set for only one of %s and %s, must be the same in the whole run", key, all[0].Name,
+				all[i].Name)
 		case *n != *all[0].ThinkTokens:
-			return fmt.Errorf("%s of %s and %s is %d and %d, must be the same in the whole run", key, all[0].Name, all[i].Name, *all[0].ThinkTokens, *n)
+			return fmt.Errorf("%s of %s and %s is %d and %d, must be the same in the whole run", key, all[0].Name, all[i].Name,
+				*all[0].ThinkTokens, *n)
 		case *n == 0:
 			return fmt.Errorf("%s of %s is 0, must be at least 1", key, all[i].Name)
 		case *limit > 0 && *limit != *n:
@@ -326,7 +331,8 @@ func (l *Levels) samples(n int, val []rollout.Episode) []rollout.Episode {
 	var out []rollout.Episode
 	seen := map[string]bool{}
 	add := func(e *rollout.Episode) {
-		if kind := e.Env + config.ValueText(e.Config); e.Env != "" && len(out) < n && !seen[kind] { // "" if there is no validation
+		// "" if there is no validation
+		if kind := e.Env + config.ValueText(e.Config); e.Env != "" && len(out) < n && !seen[kind] {
 			seen[kind] = true
 			out = append(out, *e)
 		}

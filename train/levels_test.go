@@ -30,7 +30,8 @@ envs:
 func fromFiles(t testing.TB, tn string, overrides ...string) (config.Config, error) {
 	val := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, seed: [900, 990, 1], config: {turns: 2}}]")
 	return config.Load("", append([]string{
-		"data.train_files=" + tn, "data.val_files=[" + val + "]", "data.train_batch_size=3", "data.val_batch_size=2", "data.max_response_length=4", "run.workers=1",
+		"data.train_files=" + tn, "data.val_files=[" + val + "]", "data.train_batch_size=3", "data.val_batch_size=2",
+		"data.max_response_length=4", "run.workers=1",
 		"actor_rollout_ref.actor.ppo_mini_batch_size=3", "actor_rollout_ref.actor.optim.lr=0.5",
 	}, overrides...)...)
 }
@@ -41,7 +42,8 @@ func TestEpisodesComeFromFiles(t *testing.T) {
 	a, b := &traintest.Arena{}, traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, a)
 	require.NoError(t, tr.Run(t.Context()))
-	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "step 5", "step 6"}, j.Kinds(), "3 epochs of 8 episodes in steps of 3")
+	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "step 5", "step 6"}, j.Kinds(),
+		"3 epochs of 8 episodes in steps of 3")
 	val, tn := a.Seeds[:5], a.Seeds[5:]
 	for _, s := range val {
 		require.True(t, s >= 900 && s <= 990)
@@ -53,7 +55,8 @@ func TestEpisodesComeFromFiles(t *testing.T) {
 	}
 	require.NotEqual(t, tn[:6], tn[6:12])
 
-	in, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=1", "trainer.test_freq=-1", "data.shuffle=false", "trainer.val_before_train=false")
+	in, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=1", "trainer.test_freq=-1", "data.shuffle=false",
+		"trainer.val_before_train=false")
 	require.NoError(t, err)
 	a = &traintest.Arena{}
 	tr, _ = traintest.Trainer(t, in, traintest.Guesser(), a)
@@ -72,7 +75,8 @@ func TestParquetAndListsAreTheSame(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "train.parquet")
 	require.NoError(t, dataset.SaveParquet(table, episodes, dataset.ParquetOptions{JSON: true}))
 	played := func(path string) []int64 {
-		c, err := fromFiles(t, path, "trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1")
+		c, err := fromFiles(t, path, "trainer.total_training_steps=2", "trainer.val_before_train=false",
+			"trainer.test_freq=-1")
 		require.NoError(t, err)
 		a := &traintest.Arena{}
 		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), a)
@@ -98,7 +102,8 @@ envs:
 	require.Equal(t, 0.5, l.State.Base)
 	first := l.First()
 	require.Equal(t, 3, first.MaxTokens)
-	require.Equal(t, map[string]any{"turns": int64(2), "extra": uint64(1), "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0, "rules": "next"}, first.Config)
+	require.Equal(t, map[string]any{"turns": int64(2), "extra": uint64(1), "use_state_reward": true,
+		"grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0, "rules": "next"}, first.Config)
 	require.Equal(t, "guess", l.String())
 	require.Len(t, l.Validation(), 5)
 }
@@ -119,14 +124,17 @@ func TestEntriesAddToTheDefaultsOfTheirEnvironment(t *testing.T) {
 	l, _ := open("{turns: 2}", "env.defaults={guess: {turns: 3, extra: 1}, other: {turns: 4}}", "env.config.more=5")
 	require.Equal(t, map[string]any{"turns": int64(2), "extra": uint64(1), "more": uint64(5)}, l.First().Config)
 	l, c := open("{turns: 2}", "env.defaults={guess: {state_reward: "+block+"}}")
-	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0, "rules": "next"}, l.First().Config)
+	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": true, "grounding_reward_weight": 0.25,
+		"worldmodeling_reward_weight": 0.0, "rules": "next"}, l.First().Config)
 	require.Equal(t, "exact", l.State.Scorer)
 	require.Equal(t, "episode_mean", c.Reward.Aggregate)
-	l, c = open("{turns: 2}", "env.defaults={guess: {use_state_reward: true}}", "env.config.state_reward.scorer=exact", "env.config.state_reward.credit_site=section_end")
+	l, c = open("{turns: 2}", "env.defaults={guess: {use_state_reward: true}}", "env.config.state_reward.scorer=exact",
+		"env.config.state_reward.credit_site=section_end")
 	require.Equal(t, 0.5, l.First().Config["grounding_reward_weight"], "the block changes what the defaults pay for")
 	require.Equal(t, []string{"exact", "section_end"}, []string{l.State.Scorer, c.Reward.Site})
 	l, _ = open("{turns: 2, use_state_reward: false}", "env.defaults={guess: {state_reward: "+block+"}}")
-	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": false}, l.First().Config, "the entry replaces the block")
+	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": false}, l.First().Config,
+		"the entry replaces the block")
 	require.Nil(t, l.State)
 
 	path := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, config: {turns: 2}}]")
@@ -156,14 +164,20 @@ func TestFilesLimitThinking(t *testing.T) {
 func TestBadFilesAreReportedTogether(t *testing.T) {
 	for want, tn := range map[string]string{
 		"data.train_files: ": filepath.Join(t.TempDir(), "none.yaml"),
-		`environment "gues" is unknown, did you mean "guess"?`:         traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
-		"data.train_files have 2 episodes, data.train_batch_size is 3": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
-		"thinking_token_budget is set for only one of guess and guess": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
+		`environment "gues" is unknown, did you mean "guess"?`: traintest.WriteFile(t,
+			"envs: [{name: gues, n_envs: 5}]"),
+		"data.train_files have 2 episodes, data.train_batch_size is 3": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
+		"thinking_token_budget is set for only one of guess and guess": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
 		"thinking_token_budget of guess and guess is 5 and 6": traintest.WriteFile(t,
 			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}, {name: guess, n_envs: 3, thinking_token_budget: 6, config: {turns: 2}}]"),
-		"thinking_token_budget of guess is 0":                                                    traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
-		"episode 0 (guess): stop_strings is set, but is supported only for models behind an API": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
-		"episode 3 (guess): state_reward differs":                                                traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
+		"thinking_token_budget of guess is 0": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
+		"episode 0 (guess): stop_strings is set, but is supported only for models behind an API": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
+		"episode 3 (guess): state_reward differs": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
 	} {
 		c, err := fromFiles(t, tn)
 		require.NoError(t, err)
@@ -176,10 +190,12 @@ func TestBadFilesAreReportedTogether(t *testing.T) {
 	_, err = train.OpenLevels(context.Background(), &c, []string{"guess"})
 	require.ErrorContains(t, err, "data.val_files have 5 episodes, and actor_rollout_ref.rollout.val_kwargs.n is 1000000: a validation may have at most 4194304")
 	for want, overrides := range map[string][]string{
-		"env.name is guess, but data.train_files name the environments":       {"env=guess"},
-		"data.val_files is empty; to train without validation":                {"data.val_files=[]"},
-		"trainer.total_training_steps is null, but data.train_files is empty": {"data.train_files=[]", "env=guess", "trainer.total_training_steps=null"},
-		"data.val_batch_size is null, but data.val_files is empty":            {"data.val_files=[]", "data.val_batch_size=null", "trainer.val_before_train=false", "trainer.test_freq=-1"},
+		"env.name is guess, but data.train_files name the environments": {"env=guess"},
+		"data.val_files is empty; to train without validation":          {"data.val_files=[]"},
+		"trainer.total_training_steps is null, but data.train_files is empty": {"data.train_files=[]", "env=guess",
+			"trainer.total_training_steps=null"},
+		"data.val_batch_size is null, but data.val_files is empty": {"data.val_files=[]",
+			"data.val_batch_size=null", "trainer.val_before_train=false", "trainer.test_freq=-1"},
 	} {
 		_, err := fromFiles(t, "x.yaml", overrides...)
 		require.ErrorContains(t, err, want)

@@ -26,7 +26,8 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		a := &c.Agent.Actor
 		a.Loss.Mode, a.Entropy = name, 0
 		c.Algorithm.Estimator = "token_level_gae" // which tells turns apart
-		a.Loss.ClipCovRatio, a.Loss.ClipCovLow, a.Loss.ClipCovHigh, a.Loss.KLCovRatio, a.Loss.KLCovCoef = 0.1, 0.2, 0.3, 0.4, 0.5
+		a.Loss.ClipCovRatio, a.Loss.ClipCovLow, a.Loss.ClipCovHigh, a.Loss.KLCovRatio, a.Loss.KLCovCoef = 0.1, 0.2, 0.3, 0.4,
+			0.5
 		a.TauPos, a.TauNeg = 0.6, 0.7
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)
@@ -114,26 +115,39 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.distillation.use_task_rewards=false": "critic.kind is separate",
 		"actor_rollout_ref.ref.model.path=T actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl":                                   "ref_kl is all that is learned from",
 		actor + "policy_loss.loss_mode=turn_gsop":                                                                                   `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
-		actor + "clip_ratio_c=0.5":                                                                                                        "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
-		actor + "policy_loss.loss_mode=sapo " + actor + "tau_neg=0":                                                                       "sapo: TauNeg = 0",
-		actor + "policy_loss.loss_mode=kl_cov " + actor + "policy_loss.kl_cov_ratio=2":                                                    "kl_cov: Ratio = 2",
-		actor + "policy_loss.loss_mode=clip_cov " + actor + "policy_loss.clip_cov_lb=9":                                                   "clip_cov: CovLow = 9",
-		actor + "policy_loss.loss_mode=gspo " + actor + "loss_agg_mode=seq-mean-token-sum " + actor + "entropy_coeff=0":                   "loss_agg_mode is seq-mean-token-sum, but actor_rollout_ref.actor.policy_loss.loss_mode gspo always uses seq-mean-token-mean",
-		corr + ".rollout_is=tokens":                                                                                                       corr + `: loss: correction: weight "tokens": unknown name, did you mean "token"?`,
-		corr + ".rollout_is=token " + corr + ".rollout_is_threshold=0":                                                                    corr + ": loss: correction: Threshold = 0",
-		corr + ".rollout_is=token " + corr + ".rollout_is_threshold=3_2":                                                                  corr + `: rollout_is_threshold: loss: bounds "3_2": want lower_upper`,
-		corr + ".bypass_mode=true " + corr + ".rollout_is=token":                                                                          corr + ".rollout_is would correct it twice",
-		corr + ".bypass_mode=true " + corr + ".rollout_rs=token_k1 " + corr + ".rollout_rs_threshold=2":                                   corr + ".rollout_rs compares sampling log-probs",
-		corr + ".bypass_mode=true critic.kind=none rollout_manager.n_trajectory=2 algorithm.adv_estimator=tir_optimal_token_baseline":     "reads the policy's probabilities before the update",
-		corr + ".bypass_mode=true actor_rollout_ref.actor.policy_loss.loss_mode=m2po":                                                     "m2po compares sampling log-probs",
-		"algorithm.echo.alpha=0.1 trainer.harness=no_concat algorithm.adv_estimator=token_level_gae":                                      "the rows of trainer.harness no_concat end with their only response",
-		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                                                                    "so that observations have the policy loss",
-		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                                    "bypass_mode needs rollout_manager.use_loss_mask",
-		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                                            "algorithm.kl_mask is attention",
-		corr + ".loss_type=reinforce":                                                                                                     "cispo with bypass_mode",
-		corr + ".rollout_rs_threshold_lower=0.5":                                                                                          "write rollout_rs_threshold as lower_upper",
-		corr + ".rollout_token_veto_threshold=1e-4":                                                                                       "seq_max_k1",
-		corr + ".rollout_rs=token_k4 " + corr + ".rollout_rs_threshold='0.1'":                                                             corr + `: rollout_rs: loss: rejection "token_k4": unknown name`,
+		actor + "clip_ratio_c=0.5": "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
+		actor + "policy_loss.loss_mode=sapo " + actor +
+			"tau_neg=0": "sapo: TauNeg = 0",
+		actor + "policy_loss.loss_mode=kl_cov " + actor +
+			"policy_loss.kl_cov_ratio=2": "kl_cov: Ratio = 2",
+		actor + "policy_loss.loss_mode=clip_cov " + actor +
+			"policy_loss.clip_cov_lb=9": "clip_cov: CovLow = 9",
+		actor + "policy_loss.loss_mode=gspo " + actor + "loss_agg_mode=seq-mean-token-sum " + actor +
+			"entropy_coeff=0": "loss_agg_mode is seq-mean-token-sum, but actor_rollout_ref.actor.policy_loss.loss_mode gspo always uses seq-mean-token-mean",
+		corr + ".rollout_is=tokens": corr + `: loss: correction: weight "tokens": unknown name, did you mean "token"?`,
+		corr + ".rollout_is=token " + corr +
+			".rollout_is_threshold=0": corr +
+			": loss: correction: Threshold = 0",
+		corr + ".rollout_is=token " + corr +
+			".rollout_is_threshold=3_2": corr +
+			`: rollout_is_threshold: loss: bounds "3_2": want lower_upper`,
+		corr + ".bypass_mode=true " + corr +
+			".rollout_is=token": corr +
+			".rollout_is would correct it twice",
+		corr + ".bypass_mode=true " + corr + ".rollout_rs=token_k1 " + corr +
+			".rollout_rs_threshold=2": corr + ".rollout_rs compares sampling log-probs",
+		corr + ".bypass_mode=true critic.kind=none rollout_manager.n_trajectory=2 algorithm.adv_estimator=tir_optimal_token_baseline": "reads the policy's probabilities before the update",
+		corr + ".bypass_mode=true actor_rollout_ref.actor.policy_loss.loss_mode=m2po":                                                 "m2po compares sampling log-probs",
+		"algorithm.echo.alpha=0.1 trainer.harness=no_concat algorithm.adv_estimator=token_level_gae":                                  "the rows of trainer.harness no_concat end with their only response",
+		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                                                                "so that observations have the policy loss",
+		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                                "bypass_mode needs rollout_manager.use_loss_mask",
+		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                                        "algorithm.kl_mask is attention",
+		corr + ".loss_type=reinforce":               "cispo with bypass_mode",
+		corr + ".rollout_rs_threshold_lower=0.5":    "write rollout_rs_threshold as lower_upper",
+		corr + ".rollout_token_veto_threshold=1e-4": "seq_max_k1",
+		corr + ".rollout_rs=token_k4 " + corr +
+			".rollout_rs_threshold='0.1'": corr +
+			`: rollout_rs: loss: rejection "token_k4": unknown name`,
 		actor + "policy_loss.loss_mode=turn_gspo algorithm.adv_estimator=trajectory_grpo critic.kind=none rollout_manager.n_trajectory=2": "the loss turn_gspo works on turns, but the estimator trajectory_grpo does not return turn ids",
 		actor + "policy_loss.loss_mode=turn_ppo algorithm.adv_estimator=masked_gae":                                                       "the loss turn_ppo works on turns, but the estimator masked_gae does not return turn ids",
 	} {
@@ -142,7 +156,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		require.ErrorContains(t, err, want, set)
 		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", set)
 	}
-	got, err := config.Load("", "env.name=x", actor+"policy_loss.loss_mode=gspo", corr+".rollout_is=sequence", corr+".rollout_rs=token_k1,seq_mean_k3", corr+".rollout_rs_threshold='0.5_2.0,0.01'", actor+"kl_loss_type=low_var_kl+")
+	got, err := config.Load("", "env.name=x", actor+"policy_loss.loss_mode=gspo", corr+".rollout_is=sequence", corr+
+		".rollout_rs=token_k1,seq_mean_k3", corr+".rollout_rs_threshold='0.5_2.0,0.01'", actor+"kl_loss_type=low_var_kl+")
 	require.NoError(t, err, "the default aggregation says nothing against a loss with its own")
 	raw, err := got.YAML()
 	require.NoError(t, err)
@@ -150,7 +165,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Algorithm, again.Algorithm)
 	require.Equal(t, got.Agent, again.Agent)
-	_, err = config.Load("", "env.name=x", corr+".rollout_is=null", corr+".rollout_rs=null", corr+".rollout_rs_threshold=null")
+	_, err = config.Load("", "env.name=x", corr+".rollout_is=null", corr+".rollout_rs=null", corr+
+		".rollout_rs_threshold=null")
 	require.NoError(t, err)
 }
 
@@ -161,7 +177,9 @@ type other struct {
 	shift float32
 }
 
-func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (o other) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	out, err := o.Bandit.Score(ctx, rows, want, what, temperature)
 	for i, token := range rows.Tokens {
 		switch {
@@ -187,12 +205,18 @@ func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 		weights  bool
 		rejected bool
 	}{
-		"off":                    {func(*config.CorrectionConfig) {}, false, false, false},
-		"weights":                {func(c *config.CorrectionConfig) { c.Level = &token }, false, true, false},
-		"weights without mask":   {func(c *config.CorrectionConfig) { c.Level = &token }, true, true, false},
-		"rejection without mask": {func(c *config.CorrectionConfig) { c.Reject, c.Thresholds = &reject, &bounds }, true, false, true},
-		"rejection":              {func(c *config.CorrectionConfig) { c.Reject, c.Thresholds = &reject, &bounds }, false, false, true},
-		"both":                   {func(c *config.CorrectionConfig) { c.Level, c.Reject, c.Thresholds = &token, &reject, &bounds }, false, true, true},
+		"off":                  {func(*config.CorrectionConfig) {}, false, false, false},
+		"weights":              {func(c *config.CorrectionConfig) { c.Level = &token }, false, true, false},
+		"weights without mask": {func(c *config.CorrectionConfig) { c.Level = &token }, true, true, false},
+		"rejection without mask": {func(c *config.CorrectionConfig) {
+			c.Reject, c.Thresholds = &reject, &bounds
+		}, true, false, true},
+		"rejection": {func(c *config.CorrectionConfig) {
+			c.Reject, c.Thresholds = &reject, &bounds
+		}, false, false, true},
+		"both": {func(c *config.CorrectionConfig) {
+			c.Level, c.Reject, c.Thresholds = &token, &reject, &bounds
+		}, false, true, true},
 	} {
 		cfg := traintest.Whole()
 		cfg.Rollout.LossMask = !c.noMask
@@ -267,7 +291,9 @@ type scoring struct {
 	wanted []policy.ScoreRequest
 }
 
-func (s *scoring) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (s *scoring) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	s.wanted = append(s.wanted, what)
 	return s.Bandit.Score(ctx, rows, want, what, temperature)
 }
@@ -324,7 +350,8 @@ func TestLossMetricsAreCombined(t *testing.T) {
 	b := traintest.Guesser()
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
 		n := float64(len(b.Updates))
-		*s = policy.Stats{Skipped: true, Metrics: map[string]float64{"actor/turn_len_mean": n, "actor/ratio_max": 3 - n, "actor/ratio_min": n}}
+		*s = policy.Stats{Skipped: true, Metrics: map[string]float64{"actor/turn_len_mean": n, "actor/ratio_max": 3 - n,
+			"actor/ratio_min": n}}
 		return nil
 	}
 	m := traintest.Run(t, c, b)[0].Metrics

@@ -22,19 +22,28 @@ var unmet = []string{
 	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
 	"train/played", "train/played_unusable", "train/baselines", "train/rollbacks", "train/rolled_back_from",
 	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
-	"actor/turns_per_row", "actor/teacher_kl", "actor/unhinted_rows", "actor/echo_loss", "actor/echo_nll", "actor/turn_len_mean", "actor/turn_log_ratio_std",
+	"actor/turns_per_row", "actor/teacher_kl", "actor/unhinted_rows", "actor/echo_loss", "actor/echo_nll",
+	"actor/turn_len_mean", "actor/turn_log_ratio_std",
 	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
-	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored", "judge/unscored/<cause>", "time/judge",
-	"val/judge/claims", "val/judge/cached", "val/judge/prompt_tokens", "val/judge/completion_tokens", "val/judge/unscored", "val/judge/unscored/<cause>",
+	"judge/claims", "judge/cached", "judge/prompt_tokens", "judge/completion_tokens", "judge/unscored",
+	"judge/unscored/<cause>", "time/judge",
+	"val/judge/claims", "val/judge/cached", "val/judge/prompt_tokens", "val/judge/completion_tokens", "val/judge/unscored",
+	"val/judge/unscored/<cause>",
 	"trend/response_length", "trend/grad_norm", "trend/state_without_success", "alarm/<alarm>",
-	"perf/executables", "perf/executables_loaded", "perf/tokens_per_pass", "perf/devices", "perf/exchange_share", "perf/nodes", "perf/exchange_sent_mb", "perf/exchange_wait_share", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
-	"rollout/partial_share", "rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean", "rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
-	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries", "perf/engine_aborts",
-	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens", "perf/engine_publishes",
+	"perf/executables", "perf/executables_loaded", "perf/tokens_per_pass", "perf/devices", "perf/exchange_share",
+	"perf/nodes", "perf/exchange_sent_mb", "perf/exchange_wait_share", "perf/device_memory_mb",
+	"perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
+	"rollout/partial_share", "rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean",
+	"rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
+	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries",
+	"perf/engine_aborts",
+	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens",
+	"perf/engine_publishes",
 	"perf/engine_publish_s", "perf/engine_export_s", "perf/teacher_servers",
 	"perf/teacher_requests", "perf/teacher_failures",
 	"perf/teacher_retries", "perf/teacher_ejections",
-	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died", "perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused", "perf/queue_undelivered",
+	"perf/queue_played", "perf/queue_resumed", "perf/queue_duplicates", "perf/queue_faults", "perf/queue_died",
+	"perf/queue_invalid", "perf/queue_unusable", "perf/queue_redealt", "perf/queue_refused", "perf/queue_undelivered",
 }
 
 // documented returns the names in the tables of docs/results.md, as patterns.
@@ -97,7 +106,9 @@ func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	for _, name := range names {
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(table)), func(p *regexp.Regexp) bool { return p.MatchString(name) }), "%s is not in the table", name)
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(table)), func(p *regexp.Regexp) bool {
+			return p.MatchString(name)
+		}), "%s is not in the table", name)
 	}
 	var missing []string
 	for row, p := range table {
@@ -155,8 +166,10 @@ func TestValidationIsReportedForEachDataSource(t *testing.T) {
 		require.Equal(t, short, m["val/by_source/short/score"])
 		require.Equal(t, 1.0, m["val/by_source/short/turns"])
 		require.Equal(t, 3.0, m["val/by_source/long/turns"])
-		require.Equal(t, []float64{1, 3, 9.0 / 5}, []float64{m["val-aux/num_turns/min"], m["val-aux/num_turns/max"], m["val-aux/num_turns/mean"]})
-		require.InDelta(t, m["val/success"], (3*m["val-aux/short/traj_success/mean@1"]+2*m["val-aux/long/traj_success/mean@1"])/5, 1e-12)
+		require.Equal(t, []float64{1, 3, 9.0 / 5}, []float64{m["val-aux/num_turns/min"], m["val-aux/num_turns/max"],
+			m["val-aux/num_turns/mean"]})
+		require.InDelta(t, m["val/success"],
+			(3*m["val-aux/short/traj_success/mean@1"]+2*m["val-aux/long/traj_success/mean@1"])/5, 1e-12)
 	}
 }
 

@@ -37,7 +37,8 @@ func newMixture(lines []dataset.Episode) (*mixture, error) {
 	case with == "":
 		return nil, nil
 	case without != "":
-		return nil, fmt.Errorf("weight is set for an entry of %s, but not for one of %s, must be set for all or none", with, without)
+		return nil, fmt.Errorf("weight is set for an entry of %s, but not for one of %s, must be set for all or none", with,
+			without)
 	}
 	for i := range m.shares {
 		m.shares[i] /= total

@@ -58,7 +58,8 @@ func TestEveryStepHasTheSharesOfTheEntries(t *testing.T) {
 }
 
 func TestEntriesHaveTurnsAndRewardsOfTheirOwn(t *testing.T) {
-	c, err := fromFiles(t, traintest.WriteFile(t, mixed), "data.train_batch_size=8", "trainer.total_training_steps=1", "trainer.test_freq=-1",
+	c, err := fromFiles(t, traintest.WriteFile(t, mixed), "data.train_batch_size=8", "trainer.total_training_steps=1",
+		"trainer.test_freq=-1",
 		"trainer.val_before_train=false")
 	require.NoError(t, err)
 	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
@@ -89,7 +90,8 @@ func TestFilesDoNotShareEntries(t *testing.T) {
   - {name: guess, n_envs: 1, config: {turns: %d}}
   - {name: guess, n_envs: 1, config: {turns: %d}}`, turns, turns+1))
 	}
-	c, err := fromFiles(t, file(1)+","+file(3), "data.train_files=["+file(1)+","+file(3)+"]", "data.train_batch_size=4", "data.shuffle=false")
+	c, err := fromFiles(t, file(1)+","+file(3), "data.train_files=["+file(1)+","+file(3)+"]", "data.train_batch_size=4",
+		"data.shuffle=false")
 	require.NoError(t, err)
 	l, err := train.OpenLevels(t.Context(), &c, []string{"guess"})
 	require.NoError(t, err)
@@ -101,11 +103,16 @@ func TestFilesDoNotShareEntries(t *testing.T) {
 func TestBadWeightsAreRefused(t *testing.T) {
 	const entry = "{name: guess, n_envs: 3, config: {turns: 2}"
 	for want, files := range map[string][2]string{
-		"weight is set for an entry of guess, but not for one of guess, must be set for all or none": {entry + ", weight: 1}, " + entry + "}"},
-		"weight is 0, must be above 0 and at most 1e6":                                               {entry + ", weight: 0}"},
-		"reward_scale is -1, must be above 0 and at most 1e6":                                        {entry + ", reward_scale: -1}"},
-		"max_response_length is -1, must not be negative":                                            {entry + ", max_response_length: -1}"},
-		"weight or reward_scale is set, but is supported only in data.train_files":                   {entry + "}", entry + ", weight: 1}"},
+		"weight is set for an entry of guess, but not for one of guess, must be set for all or none": {entry +
+			", weight: 1}, " + entry + "}"},
+		"weight is 0, must be above 0 and at most 1e6": {entry +
+			", weight: 0}"},
+		"reward_scale is -1, must be above 0 and at most 1e6": {entry +
+			", reward_scale: -1}"},
+		"max_response_length is -1, must not be negative": {entry +
+			", max_response_length: -1}"},
+		"weight or reward_scale is set, but is supported only in data.train_files": {entry + "}", entry +
+			", weight: 1}"},
 	} {
 		overrides := []string{}
 		if files[1] != "" {

@@ -16,11 +16,13 @@ import (
 
 // objective returns the objective of a step's updates.
 func objective(c *config.Config, names config.Registries, spec advantage.Spec, step int) (policy.Objective, error) {
-	o, err := names.Objective(c, factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps))
+	o, err := names.Objective(c, factor(&c.Stability.Clip, step, c.Trainer.Steps),
+		factor(&c.Stability.KL, step, c.Trainer.Steps))
 	if err != nil {
 		return o, fmt.Errorf("train: %w", err)
 	}
-	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step < c.Trainer.CriticWarmup
+	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip,
+		step < c.Trainer.CriticWarmup
 	if c.Critic.Kind != "none" && spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
@@ -37,7 +39,8 @@ func optimizer(c *config.Config, step int) policy.Optimizer {
 
 // adamW returns an optimiser without its learning rate.
 func adamW(o *config.OptimConfig, clip, limit float64) policy.Optimizer {
-	return policy.Optimizer{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: clip, MaxGradNorm: limit}
+	return policy.Optimizer{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: clip,
+		MaxGradNorm: limit}
 }
 
 // figures averages the metrics of a training step's optimiser steps. A metric is averaged
@@ -127,7 +130,8 @@ func (p *progress) countSkipped(s policy.Stats, most int, log *slog.Logger) erro
 	p.skipped++
 	log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", p.skipped)
 	if p.skipped >= most {
-		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, p.skipped, s.GradNorm)
+		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged,
+			p.skipped, s.GradNorm)
 	}
 	return nil
 }

@@ -66,7 +66,8 @@ func TestMasksChooseTheTokensOfTheLosses(t *testing.T) {
 			for i := batch.Offsets[row]; i < batch.Offsets[row+1]; i++ {
 				first, response, end := i == batch.Offsets[row], batch.Tokens[i] <= b.End(), batch.Tokens[i] == b.End()
 				require.Equal(t, !first && (response || !c.responses), batch.Weight[i] != 0, "%s: token %d of row %d", name, i, row)
-				require.Equal(t, !first && (end || !c.turnsOnly) && (response || !c.responses), batch.ValueWeight[i] != 0, "%s: token %d of row %d", name, i, row)
+				require.Equal(t, !first && (end || !c.turnsOnly) && (response || !c.responses), batch.ValueWeight[i] != 0,
+					"%s: token %d of row %d", name, i, row)
 				sum, values = sum+float64(batch.Weight[i]), values+float64(batch.ValueWeight[i])
 			}
 		}
@@ -79,13 +80,15 @@ func TestMasksChooseTheTokensOfTheLosses(t *testing.T) {
 // epoch.
 func TestEachEpochUsesEveryEpisodeOnce(t *testing.T) {
 	c := traintest.Small()
-	c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs, c.Trainer.Steps, c.Env.Config = 3, 3, 1, map[string]any{"turns": uint64(5)}
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs, c.Trainer.Steps, c.Env.Config = 3, 3, 1,
+		map[string]any{"turns": uint64(5)}
 	b := traintest.Guesser()
 	traintest.Run(t, c, b)
 	require.Len(t, b.Updates, 9)
 	key := func(u traintest.Update) (out []string) {
 		for row := range u.Batch.Len() {
-			out = append(out, fmt.Sprint(u.Batch.Tokens[u.Batch.Offsets[row]:u.Batch.Offsets[row+1]], u.Batch.OldLogProbs[u.Batch.Offsets[row]:u.Batch.Offsets[row+1]]))
+			out = append(out, fmt.Sprint(u.Batch.Tokens[u.Batch.Offsets[row]:u.Batch.Offsets[row+1]],
+				u.Batch.OldLogProbs[u.Batch.Offsets[row]:u.Batch.Offsets[row+1]]))
 		}
 		return out
 	}
@@ -124,7 +127,8 @@ func TestKLInTheRewardChargesResponseTokens(t *testing.T) {
 				x, _, err := kind.Of(float64(z.OldLogProbs[i]), float64(z.Reference[i]))
 				require.NoError(t, err)
 				charge, own, responses = charge+0.25*x, own+x, responses+1
-				require.InDelta(t, float64(a.Returns[i])-charge, z.Returns[i], 1e-5, "%s: row %d, token %d; sums of float32", kind, row, i)
+				require.InDelta(t, float64(a.Returns[i])-charge, z.Returns[i], 1e-5, "%s: row %d, token %d; sums of float32", kind,
+					row, i)
 			}
 			mean += own / float64(responses) / 8
 		}
@@ -191,7 +195,8 @@ func TestTheObjectiveFollowsTheConfiguration(t *testing.T) {
 	require.Equal(t, []float64{0.9, 0.01, 0.7, 0.3}, []float64{o.Temperature, o.EntropyCoef, o.ValueCoef, o.ValueClip})
 	require.Equal(t, loss.PPO{Low: 0.15, High: 0.15, Dual: 3, Clamp: true}, o.Policy)
 	require.False(t, o.CriticOnly || o.Imitate)
-	require.Equal(t, policy.Optimizer{Rate: 0.25, CriticRate: 0.125, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.02, GradClip: 0.5, MaxGradNorm: 20}, b.Updates[0].Optimizer)
+	require.Equal(t, policy.Optimizer{Rate: 0.25, CriticRate: 0.125, Beta1: 0.8, Beta2: 0.95, Epsilon: 1e-8,
+		WeightDecay: 0.02, GradClip: 0.5, MaxGradNorm: 20}, b.Updates[0].Optimizer)
 	require.Equal(t, 0.9, b.Asked[0].Temp)
 
 	low, high := 0.1, 0.28
@@ -221,7 +226,8 @@ func TestValuesAreRequestedOnlyWithACritic(t *testing.T) {
 // TestTheCriticWarmsUpAlone: the policy does not change before the step critic_warmup. Steps
 // begin with 1, as in the original systems, so that 1 is like 0.
 func TestTheCriticWarmsUpAlone(t *testing.T) {
-	for warmup, want := range [][]bool{{false, false, false, false}, {false, false, false, false}, {true, false, false, false}, {true, true, false, false}} {
+	for warmup, want := range [][]bool{{false, false, false, false}, {false, false, false, false},
+		{true, false, false, false}, {true, true, false, false}} {
 		c := traintest.Small()
 		c.Trainer.CriticWarmup, c.Trainer.Steps, c.Agent.Actor.MiniBatch = warmup, 4, 8
 		b := traintest.Guesser()
@@ -233,7 +239,8 @@ func TestTheCriticWarmsUpAlone(t *testing.T) {
 			alone = append(alone, u.Objective.CriticOnly)
 		}
 		require.Equal(t, want, alone, "critic_warmup %d", warmup)
-		require.Equal(t, slices.Concat([]bool{false}, complement(want[:3])), moved, "the updates before have trained the policy")
+		require.Equal(t, slices.Concat([]bool{false}, complement(want[:3])), moved,
+			"the updates before have trained the policy")
 		require.NotEmpty(t, b.Values)
 	}
 }
@@ -252,13 +259,19 @@ func TestLearningRates(t *testing.T) {
 		optim config.OptimConfig
 		want  []float64
 	}{
-		"constant":            {config.OptimConfig{Style: "constant"}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
-		"constant after 3":    {config.OptimConfig{Style: "constant", WarmupRatio: 0.25}, []float64{1. / 3, 2. / 3, 1, 1, 1, 1, 1, 1, 1, 1}},
-		"linear":              {config.OptimConfig{Style: "linear"}, []float64{9. / 9, 8. / 9, 7. / 9, 6. / 9, 5. / 9, 4. / 9, 3. / 9, 2. / 9, 1. / 9, 0}},
-		"linear to a fifth":   {config.OptimConfig{Style: "linear", MinRatio: 0.2, WarmupRatio: 0.5}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1, 0.8, 0.6, 0.4, 0.2}},
-		"cosine":              {config.OptimConfig{Style: "cosine", WarmupRatio: 0.5}, []float64{0.2, 0.4, 0.6, 0.8, 1, 1, (1 + math.Sqrt2/2) / 2, 0.5, (1 - math.Sqrt2/2) / 2, 0}},
-		"nothing but warm-up": {config.OptimConfig{Style: "cosine", WarmupRatio: 1}, []float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}},
-		"one step to fall in": {config.OptimConfig{Style: "linear", WarmupRatio: 0.9, MinRatio: 0.5}, []float64{1. / 9, 2. / 9, 3. / 9, 4. / 9, 5. / 9, 6. / 9, 7. / 9, 8. / 9, 1, 1}},
+		"constant": {config.OptimConfig{Style: "constant"}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+		"constant after 3": {config.OptimConfig{Style: "constant", WarmupRatio: 0.25},
+			[]float64{1. / 3, 2. / 3, 1, 1, 1, 1, 1, 1, 1, 1}},
+		"linear": {config.OptimConfig{Style: "linear"},
+			[]float64{9. / 9, 8. / 9, 7. / 9, 6. / 9, 5. / 9, 4. / 9, 3. / 9, 2. / 9, 1. / 9, 0}},
+		"linear to a fifth": {config.OptimConfig{Style: "linear", MinRatio: 0.2, WarmupRatio: 0.5},
+			[]float64{0.2, 0.4, 0.6, 0.8, 1, 1, 0.8, 0.6, 0.4, 0.2}},
+		"cosine": {config.OptimConfig{Style: "cosine", WarmupRatio: 0.5},
+			[]float64{0.2, 0.4, 0.6, 0.8, 1, 1, (1 + math.Sqrt2/2) / 2, 0.5, (1 - math.Sqrt2/2) / 2, 0}},
+		"nothing but warm-up": {config.OptimConfig{Style: "cosine", WarmupRatio: 1},
+			[]float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1}},
+		"one step to fall in": {config.OptimConfig{Style: "linear", WarmupRatio: 0.9, MinRatio: 0.5},
+			[]float64{1. / 9, 2. / 9, 3. / 9, 4. / 9, 5. / 9, 6. / 9, 7. / 9, 8. / 9, 1, 1}},
 	} {
 		cfg := traintest.Whole()
 		cfg.Trainer.Steps = 10
@@ -293,7 +306,8 @@ func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 	m := traintest.Run(t, c, b)[0].Metrics
 	for name, want := range map[string]float64{
 		"actor/pg_loss": 1.5, "critic/vf_loss": 3, "actor/entropy": 4.5, "actor/ppo_kl": 7.5, "actor/pg_clipfrac": 9,
-		"actor/pg_clipfrac_lower": 10.5, "critic/vf_clipfrac": 12, "actor/ratio_max": 18, "actor/grad_norm": 15, "critic/grad_norm": 16.5,
+		"actor/pg_clipfrac_lower": 10.5, "critic/vf_clipfrac": 12, "actor/ratio_max": 18, "actor/grad_norm": 15,
+		"critic/grad_norm":     16.5,
 		"train/trained_tokens": 24,
 	} {
 		require.InDelta(t, want, m[name], 1e-12, name)
@@ -329,7 +343,9 @@ func TestWhatALearnerDoesNotReportIsNoMetric(t *testing.T) {
 // short is a learner that returns fewer scores than there are tokens.
 type short struct{ *traintest.Bandit }
 
-func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (s short) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	out, err := s.Bandit.Score(ctx, rows, want, what, temperature)
 	out.LogProbs = out.LogProbs[1:]
 	return out, err

@@ -47,9 +47,11 @@ func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 				return fmt.Errorf("train: %w: data.filter_overlong_prompts: data.train_files: %w", config.ErrConfig, err)
 			}
 		}
-		k.log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
+		k.log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept",
+			len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
 		if len(kept) < part.least {
-			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, at least %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
+			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, at least %d are needed",
+				config.ErrConfig, len(kept), len(all), part.key, part.least)
 		}
 		*part.levels = kept
 	}

@@ -17,7 +17,8 @@ import (
 func TestStartStatesWithLongPromptsAreDropped(t *testing.T) {
 	long := map[string]int{"<image> colour 0": 20}
 	open := func(overrides ...string) (*train.Trainer, *traintest.Arena) {
-		c, err := fromFiles(t, listed(t, 12), append([]string{"trainer.total_training_steps=4", "data.max_prompt_length=8"}, overrides...)...)
+		c, err := fromFiles(t, listed(t, 12), append([]string{"trainer.total_training_steps=4", "data.max_prompt_length=8"},
+			overrides...)...)
 		require.NoError(t, err)
 		a, b := &traintest.Arena{}, traintest.Guesser()
 		b.More = long

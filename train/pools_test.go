@@ -59,7 +59,8 @@ func TestHardStartStatesArePlayedAgain(t *testing.T) {
 
 // TestDrawsResumeFromTheState: after Restore the draws are those of a run that was not stopped, also within entries.
 func TestDrawsResumeFromTheState(t *testing.T) {
-	c, err := fromFiles(t, traintest.WriteFile(t, mixed), "data.train_batch_size=8", "trainer.total_training_steps=6", "trainer.test_freq=-1",
+	c, err := fromFiles(t, traintest.WriteFile(t, mixed), "data.train_batch_size=8", "trainer.total_training_steps=6",
+		"trainer.test_freq=-1",
 		"trainer.val_before_train=false", "data.pools.share=1", "data.pools.weights=[3,1,0.1]")
 	require.NoError(t, err)
 	play := func(tr *train.Trainer, from, to int) (played []map[string]uint64) {

@@ -81,7 +81,8 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 	var uid []string
 	golden.Need(t, g.Inputs, "uid", &uid)
 	// The recorded batches are smaller than those of the presets.
-	c, err := config.Source{Preset: name, Overrides: []string{"env=x", "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"}}.Load()
+	c, err := config.Source{Preset: name,
+		Overrides: []string{"env=x", "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"}}.Load()
 	require.NoError(t, err)
 	p.trainer = &Trainer{Config: c, Learner: scored{}, Envs: nil, Log: slog.New(slog.DiscardHandler)}
 	p.prepare()
@@ -143,7 +144,8 @@ func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
 		if _, ok := groups[uid[i]]; !ok {
 			groups[uid[i]] = len(groups)
 		}
-		t := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Group: groups[uid[i]], Index: i, MaxTurns: len(turns[i])}, End: rollout.EndDone}
+		t := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Group: groups[uid[i]], Index: i, MaxTurns: len(turns[i])},
+			End: rollout.EndDone}
 		for k, r := range turns[i] {
 			turn := rollout.Turn{Reward: reward.Parts{{Name: "turn", Value: r}}}
 			if k == len(turns[i])-1 {
@@ -241,9 +243,12 @@ func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float3
 func (p *presetRun) compareConfig(tally *golden.Tally) {
 	c := &p.trainer.Config
 	for name, got := range map[string]any{
-		"adv_estimator": c.Algorithm.Estimator, "gamma": c.Algorithm.Gamma, "lam": c.Algorithm.Lambda, "high_level_gamma": c.Algorithm.TurnGamma,
-		"use_loss_mask": c.Rollout.LossMask, "use_gae_mask": c.Rollout.GAEMask, "use_multi_turn_reward": c.Rollout.MultiTurnReward,
-		"critic_use_reward_mask": c.Critic.OnTurnEnds, "kl_penalty": c.Algorithm.KLPenalty, "kl_coef": c.Algorithm.KLCtrl.Coef,
+		"adv_estimator": c.Algorithm.Estimator, "gamma": c.Algorithm.Gamma, "lam": c.Algorithm.Lambda,
+		"high_level_gamma": c.Algorithm.TurnGamma,
+		"use_loss_mask":    c.Rollout.LossMask, "use_gae_mask": c.Rollout.GAEMask,
+		"use_multi_turn_reward":  c.Rollout.MultiTurnReward,
+		"critic_use_reward_mask": c.Critic.OnTurnEnds, "kl_penalty": c.Algorithm.KLPenalty,
+		"kl_coef":    c.Algorithm.KLCtrl.Coef,
 		"clip_ratio": c.Agent.Actor.Clip, "cliprange_value": c.Critic.ValueClip,
 	} {
 		var want any
@@ -280,7 +285,8 @@ func (p *presetRun) compareLosses(tally *golden.Tally) {
 	require.NoError(p.t, err)
 	var got loss.Result
 	require.NoError(p.t, loss.Eval(&got, o.PolicyLoss(), aggregate.Loss, &loss.Batch[float32]{
-		Offsets: b.rows.Offsets, Mask: b.loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old, Advantage: b.result.Advantages,
+		Offsets: b.rows.Offsets, Mask: b.loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old,
+		Advantage: b.result.Advantages,
 	}))
 	tally.Float(p.t, "pg_loss", got.Loss, p.number(p.Expected, "pg_loss"), p.Tolerance)
 	tally.Float(p.t, "pg_clipfrac", got.Metrics.ClipFraction, p.number(p.Expected, "pg_clipfrac"), p.Tolerance)

@@ -73,7 +73,8 @@ func TestEveryKeyOfVAGENIsKnown(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("keys of VAGEN: %d settings, %d other names, %d noted, %d refused", count["setting"], count["alias"], count["noted"], count["refused"])
+	t.Logf("keys of VAGEN: %d settings, %d other names, %d noted, %d refused", count["setting"], count["alias"],
+		count["noted"], count["refused"])
 }
 
 // TestNoForeignKeyHidesASetting: no key is both a setting and a foreign key.
@@ -88,7 +89,8 @@ func TestNoForeignKeyHidesASetting(t *testing.T) {
 // TestRecipesOfVAGENLoad with the command lines of two scripts, of the first release and of
 // Lite, and a configuration with references.
 func TestRecipesOfVAGENLoad(t *testing.T) {
-	train := traintest.WriteFile(t, "envs: [{name: Sokoban, n_envs: 500, seed: [1, 10000, 1], max_turns: 5, response_length_per_turn: 512, config: {render_mode: vision}}]")
+	train := traintest.WriteFile(t,
+		"envs: [{name: Sokoban, n_envs: 500, seed: [1, 10000, 1], max_turns: 5, response_length_per_turn: 512, config: {render_mode: vision}}]")
 	full := strings.Fields(`algorithm.adv_estimator=bi_level_gae algorithm.high_level_gamma=0.95 data.train_files=FILE data.val_files=FILE data.train_batch_size=128
 		data.max_prompt_length=1024 data.max_response_length=200 data.max_trajectory_length=2400 data.image_key=images data.truncation=left
 		actor_rollout_ref.model.path=Qwen/Qwen2.5-VL-3B-Instruct actor_rollout_ref.actor.optim.lr=1e-6 actor_rollout_ref.model.use_remove_padding=True
@@ -119,9 +121,12 @@ func TestRecipesOfVAGENLoad(t *testing.T) {
 		return c
 	}
 	c := load("", full)
-	require.Equal(t, []any{2400, 8, true, "blocks", 1}, []any{c.Rollout.MaxTrajectory, c.Trainer.LogEpisodes, c.Rollout.UseService, c.Model.Recompute, c.Agent.Actor.MicroRows})
+	require.Equal(t, []any{2400, 8, true, "blocks", 1},
+		[]any{c.Rollout.MaxTrajectory, c.Trainer.LogEpisodes, c.Rollout.UseService, c.Model.Recompute,
+			c.Agent.Actor.MicroRows})
 	c = load("", lite)
-	require.Equal(t, []any{8, "none", true, 32}, []any{c.Rollout.Trajectories, c.Critic.Kind, c.Filter.Enable, c.Agent.Model.LoRARank})
+	require.Equal(t, []any{8, "none", true, 32}, []any{c.Rollout.Trajectories, c.Critic.Kind, c.Filter.Enable,
+		c.Agent.Model.LoRARank})
 	path := filepath.Join(filepath.Dir(traintest.WriteFile(t, `
 data: {max_prompt_length: 512, max_trajectory_length: 3072, truncation: error}
 actor_rollout_ref:
@@ -132,6 +137,8 @@ custom_reward_function: {path: null, name: compute_score}
 trainer: {default_local_dir: "checkpoints/${trainer.project_name}/${trainer.experiment_name}", resume_from_path: False, val_only: False}
 rollout_manager: {max_trajectory_length: "${data.max_trajectory_length}", truncation: "${data.truncation}"}
 `)), "run.yaml")
-	c = load(path, []string{"data.train_files=FILE", "data.val_files=FILE", "trainer.project_name=p", "data.max_trajectory_length=4000"})
-	require.Equal(t, []any{4000, "checkpoints/p/run", 1, 32}, []any{c.Rollout.MaxTrajectory, c.Trainer.Dir, *c.Critic.Epochs, *c.Critic.MiniBatch})
+	c = load(path, []string{"data.train_files=FILE", "data.val_files=FILE", "trainer.project_name=p",
+		"data.max_trajectory_length=4000"})
+	require.Equal(t, []any{4000, "checkpoints/p/run", 1, 32},
+		[]any{c.Rollout.MaxTrajectory, c.Trainer.Dir, *c.Critic.Epochs, *c.Critic.MiniBatch})
 }

@@ -127,7 +127,8 @@ func TestRowsAreScoredBehindTheirDemonstrations(t *testing.T) {
 // TestAPolicyWithoutItsOwnTeacherIsRefused before the first step.
 func TestAPolicyWithoutItsOwnTeacherIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*train.Trainer, *traintest.Bandit){
-		"shortest_path, but the learner (*traintest.Bandit) does not implement": func(tr *train.Trainer, b *traintest.Bandit) {
+		"shortest_path, but the learner (*traintest.Bandit) does not implement": func(tr *train.Trainer,
+			b *traintest.Bandit) {
 			tr.Learner = b
 		},
 		"algorithm.self_distillation.template: broken": func(tr *train.Trainer, b *traintest.Bandit) {
@@ -154,7 +155,8 @@ func TestContradictionsOfSelfDistillationAreRefused(t *testing.T) {
 		"algorithm.self_distillation.teacher=swim",
 	}
 	for set, want := range map[string]string{
-		lossKey + "loss_mode=vanilla":                                          "teacher is swim, but " + lossKey + "loss_mode is vanilla, and nothing else learns",
+		lossKey + "loss_mode=vanilla": "teacher is swim, but " + lossKey +
+			"loss_mode is vanilla, and nothing else learns",
 		"critic.kind=separate":                                                 "ref_kl is all that is learned from, but critic.kind is separate",
 		ref + "model.path=T":                                                   "teacher is swim, but actor_rollout_ref.ref.model.path is T: name only one teacher",
 		ref + "engine.addresses=[http://h:1]":                                  "but actor_rollout_ref.ref.engine.addresses has 1 servers: name only one teacher",

@@ -23,12 +23,13 @@ var (
 
 // StabilityState is the state of group stability between steps.
 type StabilityState struct {
-	Window    []float64      `json:"window,omitempty"`    // absolute values of spike.metric in the last steps
-	Rollbacks int            `json:"rollbacks,omitempty"` // so far
-	Top       *float64       `json:"top,omitempty"`       // rank of the best validation by early_stopping.metric; higher is better
-	Stale     int            `json:"stale,omitempty"`     // validations since Top
-	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the limit of an alarm
-	Trends    TrendState     `json:"trends,omitzero"`     // what the metrics trend/… are computed from
+	Window    []float64 `json:"window,omitempty"`    // absolute values of spike.metric in the last steps
+	Rollbacks int       `json:"rollbacks,omitempty"` // so far
+	// rank of the best validation by early_stopping.metric; higher is better
+	Top    *float64       `json:"top,omitempty"`
+	Stale  int            `json:"stale,omitempty"`  // validations since Top
+	Beyond map[string]int `json:"beyond,omitempty"` // steps in a row beyond the limit of an alarm
+	Trends TrendState     `json:"trends,omitzero"`  // what the metrics trend/… are computed from
 }
 
 func (s StabilityState) clone() StabilityState {
@@ -66,7 +67,9 @@ func (s *stabilityMonitor) seed() uint64 {
 
 // checkSpike compares a step with those before it and reports whether the run must
 // roll back. newest waits for the newest checkpoint and returns its step, 0 for none.
-func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (int, error)) (rollBack bool, err error) {
+func (s *stabilityMonitor) checkSpike(
+	step int, m track.Metrics, newest func() (int, error),
+) (rollBack bool, err error) {
 	c := &s.config.Stability.Spike
 	if c.Metric == "" {
 		return false, nil
@@ -93,9 +96,11 @@ func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (
 	case err != nil:
 		return false, err
 	case c.Action == config.ActionStop:
-		return false, fmt.Errorf("train: %w: %s is %v at step %d; the newest checkpoint is of step %d", ErrDiverged, c.Metric, x, step, saved)
+		return false, fmt.Errorf("train: %w: %s is %v at step %d; the newest checkpoint is of step %d", ErrDiverged, c.Metric,
+			x, step, saved)
 	case s.state.Rollbacks >= c.MaxRollbacks:
-		return false, fmt.Errorf("train: %w: %s is %v at step %d, after %d rollbacks", ErrDiverged, c.Metric, x, step, s.state.Rollbacks)
+		return false, fmt.Errorf("train: %w: %s is %v at step %d, after %d rollbacks", ErrDiverged, c.Metric, x, step,
+			s.state.Rollbacks)
 	case saved == 0:
 		s.log.Warn("no rollback: there is no checkpoint yet", "step", step)
 		s.state.add(size, c.Window)
@@ -139,7 +144,8 @@ func (s *stabilityMonitor) updateAlarms(step int, m track.Metrics) {
 		n := s.state.Beyond[a.Key]
 		if !a.Beyond(x) {
 			if delete(s.state.Beyond, a.Key); n >= c.Patience {
-				s.log.Info("alarm off", "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit, "steps", n)
+				s.log.Info("alarm off", "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit, "steps",
+					n)
 			}
 			continue
 		}
@@ -152,7 +158,8 @@ func (s *stabilityMonitor) updateAlarms(step int, m track.Metrics) {
 			m[alarmPrefix+a.Key] = float64(n)
 		}
 		if n == c.Patience {
-			s.log.Warn(alarmText(a.Key), "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit, "steps in a row", n)
+			s.log.Warn(alarmText(a.Key), "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit,
+				"steps in a row", n)
 		}
 	}
 }

@@ -213,7 +213,8 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 		return err
 	}
 	t.Log.Warn("rolled back", "from", step, "to", s.Step, "rollbacks", rollbacks)
-	return t.publisher.publish(track.Event{Kind: track.KindRollback, Step: s.Step, Total: t.Config.Trainer.Steps, Metrics: track.Metrics{
-		"train/rollbacks": float64(rollbacks), "train/rolled_back_from": float64(step),
-	}})
+	return t.publisher.publish(track.Event{Kind: track.KindRollback, Step: s.Step, Total: t.Config.Trainer.Steps,
+		Metrics: track.Metrics{
+			"train/rollbacks": float64(rollbacks), "train/rolled_back_from": float64(step),
+		}})
 }

@@ -192,7 +192,9 @@ func (t *Trainer) layOut(c *Collected) (*batch, error) {
 
 // score computes what is requested with the learner, and old and reference log-probs and values where the
 // configuration needs them.
-func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, request policy.ScoreRequest) error {
+func (b *batch) score(
+	ctx context.Context, learner policy.Learner, c *config.Config, request policy.ScoreRequest,
+) error {
 	bypass := c.Algorithm.Correction.Bypass
 	request.LogProbs, request.Values, request.Reference = !bypass, c.Critic.Kind != "none", c.UsesReference()
 	if c.TeachesItself() { // scores later
@@ -260,7 +262,8 @@ func (b *batch) distill(d *config.DistillConfig, m track.Metrics) (err error) {
 	if !d.Task {
 		clear(b.result.Advantages)
 	}
-	m["actor/teacher_kl"], err = advantage.Distill(b.result.Advantages, b.old, b.reference, b.charged(config.KLResponse), b.rows.Offsets, d.Coef, d.Discount)
+	m["actor/teacher_kl"], err = advantage.Distill(b.result.Advantages, b.old, b.reference, b.charged(config.KLResponse),
+		b.rows.Offsets, d.Coef, d.Discount)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}

@@ -34,7 +34,8 @@ func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
 	}
 	encode, ok := policy.As[policy.Encoder](t.Learner)
 	if !ok {
-		return fmt.Errorf("train: %w: trainer.stage is sft, but the learner (%T) does not implement policy.Encoder", config.ErrConfig, t.Learner)
+		return fmt.Errorf("train: %w: trainer.stage is sft, but the learner (%T) does not implement policy.Encoder",
+			config.ErrConfig, t.Learner)
 	}
 	if t.Examples == nil {
 		var err error
@@ -60,7 +61,8 @@ func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metr
 	o := adamW(&c.SFT.Optim, c.SFT.GradClip, c.Agent.Actor.NormLimit)
 	o.Rate = rate(&c.SFT.Optim, step, c.Trainer.Steps)
 	t.progress.begun, t.progress.updating = true, true
-	stats, err := t.Learner.Update(t.updateContext(ctx), b, policy.Objective{Imitate: true, DFT: c.SFT.Loss == "dft", Temperature: 1}, o)
+	stats, err := t.Learner.Update(t.updateContext(ctx), b,
+		policy.Objective{Imitate: true, DFT: c.SFT.Loss == "dft", Temperature: 1}, o)
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +132,12 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 			learned++
 		}
 	}
-	m := track.Metrics{"sft/val_loss": loss / weight, "sft/val_token_accuracy": right / weight, "sft/val_tokens": float64(learned)}
+	m := track.Metrics{"sft/val_loss": loss / weight, "sft/val_token_accuracy": right / weight,
+		"sft/val_tokens": float64(learned)}
 	clock.lap("validate")
 	clock.write(m)
-	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: t.Config.Trainer.Steps, Metrics: m}); err != nil {
+	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: t.Config.Trainer.Steps,
+		Metrics: m}); err != nil {
 		return err
 	}
 	t.stability.recordValidation(step, m)

@@ -45,15 +45,19 @@ func TestTheSupervisedStageLearnsExamples(t *testing.T) {
 	b := traintest.Guesser()
 	tr, j := supervised(t, taught(t), b)
 	require.NoError(t, tr.Run(t.Context()))
-	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "validate 4", "step 5", "step 6", "step 7", "step 8", "validate 8",
+	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "validate 4", "step 5", "step 6",
+		"step 7", "step 8", "validate 8",
 		"step 9", "step 10", "step 11", "step 12", "validate 12"}, j.Kinds(), "three epochs of 24 examples in batches of six")
 	first, last := (*j)[0].Metrics, (*j)[len(*j)-1].Metrics
-	require.InDelta(t, math.Log(4)/2, first["sft/val_loss"], 1e-6, "four words are equally likely, and the end token has log-prob 0")
+	require.InDelta(t, math.Log(4)/2, first["sft/val_loss"], 1e-6,
+		"four words are equally likely, and the end token has log-prob 0")
 	require.Less(t, last["sft/val_loss"], first["sft/val_loss"]/2)
-	require.InDelta(t, 0.5, first["sft/val_token_accuracy"], 1e-9, "only the end tokens: of equal words none is the most likely one")
+	require.InDelta(t, 0.5, first["sft/val_token_accuracy"], 1e-9,
+		"only the end tokens: of equal words none is the most likely one")
 	require.InDelta(t, 1, last["sft/val_token_accuracy"], 1e-9)
 	require.Equal(t, 12.0, last["sft/val_tokens"])
-	for _, name := range []string{"sft/loss", "sft/grad_norm", "sft/lr", "sft/tokens", "perf/throughput", "time/step", "training/epoch"} {
+	for _, name := range []string{"sft/loss", "sft/grad_norm", "sft/lr", "sft/tokens", "perf/throughput", "time/step",
+		"training/epoch"} {
 		require.Contains(t, (*j)[1].Metrics, name)
 	}
 	require.Less(t, (*j)[len(*j)-2].Metrics["sft/loss"], (*j)[1].Metrics["sft/loss"]/2)

@@ -41,7 +41,8 @@ func TestEveryTemplateSuitsEveryPresetOfItsSystem(t *testing.T) {
 					continue
 				}
 				s := config.Source{Preset: p.Name, Path: path, Overrides: []string{
-					"data.train_files=[" + filepath.Join(folder, "train.yaml") + "]", "data.val_files=[" + filepath.Join(folder, "val.yaml") + "]"}}
+					"data.train_files=[" + filepath.Join(folder, "train.yaml") + "]", "data.val_files=[" +
+						filepath.Join(folder, "val.yaml") + "]"}}
 				c, err := s.Load()
 				require.NoError(t, err, "%s with %s", path, p.Name)
 				require.Equal(t, own, c.System)
@@ -59,12 +60,15 @@ func TestEveryTemplateSuitsEveryPresetOfItsSystem(t *testing.T) {
 					require.NoError(t, err, "%s with %s", path, p.Name)
 					require.NoError(t, made.Close())
 					paid := e.Config["use_state_reward"] == true
-					require.Equal(t, p.Name == "vagen_full" && name != "svg" || p.Name == "next_bi_level" && (name == "sokoban" || name == "frozenlake"), paid, "%s with %s", path, p.Name)
+					require.Equal(t, p.Name == "vagen_full" && name != "svg" || p.Name == "next_bi_level" &&
+						(name == "sokoban" || name == "frozenlake"), paid, "%s with %s", path, p.Name)
 				}
 			}
 		}
 	}
 	slices.Sort(environments)
-	require.Equal(t, []string{"blackjack legacy", "blackjack lite", "frozenlake legacy", "frozenlake lite", "frozenlake next", "navigation legacy", "navigation lite", "navigation next",
-		"primitive_skill legacy", "primitive_skill lite", "primitive_skill next", "sokoban legacy", "sokoban lite", "sokoban next", "svg legacy", "svg lite"}, environments)
+	require.Equal(t, []string{"blackjack legacy", "blackjack lite", "frozenlake legacy", "frozenlake lite",
+		"frozenlake next", "navigation legacy", "navigation lite", "navigation next",
+		"primitive_skill legacy", "primitive_skill lite", "primitive_skill next", "sokoban legacy", "sokoban lite",
+		"sokoban next", "svg legacy", "svg lite"}, environments)
 }

@@ -138,7 +138,8 @@ func (t *Trainer) prepare(ctx context.Context, runs bool) error {
 	case config.StageSFT:
 		return t.prepareSupervised(ctx, runs)
 	case config.StageSFTThen:
-		return fmt.Errorf("train: %w: trainer.stage is sft+rl, but a Trainer does one stage, rl or sft: use train/run.Open", config.ErrConfig)
+		return fmt.Errorf("train: %w: trainer.stage is sft+rl, but a Trainer does one stage, rl or sft: use train/run.Open",
+			config.ErrConfig)
 	}
 	if err := t.prepareEpisodes(ctx); err != nil {
 		return err
@@ -208,7 +209,8 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 		return fmt.Errorf("train: %w", err)
 	}
 	t.methods.harness = harness
-	t.collector = collector{config: &t.Config, envs: t.Envs, levels: t.Levels, harness: harness, dealer: t.Dealer, log: t.Log}
+	t.collector = collector{config: &t.Config, envs: t.Envs, levels: t.Levels, harness: harness, dealer: t.Dealer,
+		log: t.Log}
 	return nil
 }
 
@@ -220,7 +222,8 @@ func (t *Trainer) checkParts(runs bool) error {
 		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
 	}
 	if _, ok := policy.As[policy.Aligner](t.Learner); !ok && !t.supervises() && c.Placement() == reward.PerSpan {
-		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner", config.ErrConfig, t.Learner)
+		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner",
+			config.ErrConfig, t.Learner)
 	}
 	if err := t.checkSelfDistillation(); err != nil {
 		return err
@@ -228,7 +231,8 @@ func (t *Trainer) checkParts(runs bool) error {
 	if _, ok := policy.As[policy.PolicySnapshotter](t.Learner); !ok && !t.supervises() && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}
-	if _, ok := t.Checkpointer.(Rollbacker); runs && !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
+	if _, ok := t.Checkpointer.(Rollbacker); runs && !ok && c.Stability.Spike.Metric != "" &&
+		c.Stability.Spike.Action == config.ActionRollback {
 		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) does not implement train.Rollbacker", config.ErrConfig, t.Checkpointer)
 	}
 	return t.checkKeys()

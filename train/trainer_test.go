@@ -39,7 +39,8 @@ func TestARunReportsInOrder(t *testing.T) {
 	tr.Checkpointer, tr.Observer = h, h
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, []string{
-		"validate 0", "step 1", "step 2", "validate 2", "save 2", "step 3", "step 4", "validate 4", "save 4", "step 5", "validate 5", "save 5",
+		"validate 0", "step 1", "step 2", "validate 2", "save 2", "step 3", "step 4", "validate 4", "save 4", "step 5",
+		"validate 5", "save 5",
 	}, j.Kinds())
 	require.Equal(t, []int{2, 4, 5}, saved)
 	require.Equal(t, []string{"0 6", "2 6", "4 6", "5 6"}, watched)
@@ -64,7 +65,8 @@ func TestValidationsAndCheckpointsAreOnSchedule(t *testing.T) {
 		{5, 5, 0, true, "validate 0"},
 	} {
 		cfg := traintest.Small()
-		cfg.Trainer.TestFreq, cfg.Trainer.SaveFreq, cfg.Trainer.Steps, cfg.Trainer.ValBefore = c.test, c.save, c.steps, c.before
+		cfg.Trainer.TestFreq, cfg.Trainer.SaveFreq, cfg.Trainer.Steps, cfg.Trainer.ValBefore = c.test, c.save, c.steps,
+			c.before
 		tr, j := traintest.Trainer(t, cfg, traintest.Guesser(), &traintest.Arena{})
 		tr.Checkpointer = traintest.Hooks{}
 		require.NoError(t, tr.Run(t.Context()))
@@ -127,14 +129,17 @@ func TestMetricsOfAStep(t *testing.T) {
 	c.Agent.Actor.ClipDual, c.Agent.Actor.UseKLLoss = 3, true
 	for _, e := range traintest.Run(t, c, traintest.Guesser()) {
 		want := []string{
-			"val/episodes", "val/unusable", "val/end/done", "val/success", "val/turns", "val/response_tokens", "val/context_tokens",
+			"val/episodes", "val/unusable", "val/end/done", "val/success", "val/turns", "val/response_tokens",
+			"val/context_tokens",
 			"val/reward/guess", "val/score", "val/format_correct", "val/truncated", "time/validate",
 		}
 		if e.Kind == "step" {
 			want = []string{
 				"train/episodes", "train/unusable", "train/end/done", "train/success", "train/turns", "train/response_tokens",
-				"train/context_tokens", "train/reward/guess", "train/score", "train/format_correct", "train/truncated", "train/trained_tokens",
-				"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower", "actor/grad_norm", "actor/ratio_max",
+				"train/context_tokens", "train/reward/guess", "train/score", "train/format_correct", "train/truncated",
+				"train/trained_tokens",
+				"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower", "actor/grad_norm",
+				"actor/ratio_max",
 				"actor/kl_loss", "actor/lr", "critic/vf_loss", "critic/vf_clipfrac", "explained_variance",
 				"time/rollout", "time/env", "time/logprobs", "time/update",
 			}
@@ -224,7 +229,8 @@ func TestTheBanditLearns(t *testing.T) {
 func TestFrozenLakeIsLearned(t *testing.T) {
 	c := traintest.Small()
 	c.Env.Name = "frozenlake"
-	c.Env.Config = map[string]any{"rules": "lite", "render_mode": "text", "desc": []any{"SFF", "HFF", "HFG"}, "hole_penalty": 0.5, "turn_cost": 0.1}
+	c.Env.Config = map[string]any{"rules": "lite", "render_mode": "text", "desc": []any{"SFF", "HFF", "HFG"},
+		"hole_penalty": 0.5, "turn_cost": 0.1}
 	c.Rollout.MaxTurns = 6
 	c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 128, 64, 32
 	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 40, 40, true
@@ -299,13 +305,15 @@ func TestSameSeedSameMetrics(t *testing.T) {
 
 // TestScoresThatWereNotRequestedAreNotRead: learners may return anything there.
 func TestScoresThatWereNotRequestedAreNotRead(t *testing.T) {
-	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "gae", "lite_gae", "token_level_gae", "grpo"} {
+	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "gae", "lite_gae", "token_level_gae",
+		"grpo"} {
 		c := traintest.Small()
 		c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Rollout.Trajectories = estimator, true, 2
 		c.Critic.OnTurnEnds = estimator == "turn_wise_gae"
 		clean, poisoned := traintest.Guesser(), traintest.Guesser()
 		poisoned.Poison = true
-		require.Equal(t, traintest.Untimed(traintest.Run(t, c, clean)), traintest.Untimed(traintest.Run(t, c, poisoned)), estimator)
+		require.Equal(t, traintest.Untimed(traintest.Run(t, c, clean)), traintest.Untimed(traintest.Run(t, c, poisoned)),
+			estimator)
 	}
 }
 
@@ -320,7 +328,8 @@ func TestPlainGAEAsksForValuesOfObservations(t *testing.T) {
 			for row := range a.Rows.Len() {
 				for i := a.Rows.Offsets[row]; i < a.Rows.Offsets[row+1]; i++ {
 					response := a.Rows.Tokens[i] <= b.End()
-					require.Equal(t, i > a.Rows.Offsets[row] && (all || response), a.Want[i], "%s: token %d of row %d", estimator, i, row)
+					require.Equal(t, i > a.Rows.Offsets[row] && (all || response), a.Want[i], "%s: token %d of row %d", estimator, i,
+						row)
 				}
 			}
 		}

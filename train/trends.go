@@ -35,7 +35,8 @@ const (
 // numbers, the relative rise of the state rewards and the fall of the success rate, and at
 // least 0: above 0 statements are paid more while the task is solved less.
 func (s *TrendState) addTrends(m track.Metrics) {
-	for _, of := range []struct{ name, metric string }{{"trend/response_length", "response_length/mean"}, {"trend/grad_norm", "actor/grad_norm"}} {
+	for _, of := range []struct{ name, metric string }{{"trend/response_length", "response_length/mean"},
+		{"trend/grad_norm", "actor/grad_norm"}} {
 		x, ok := m[of.metric]
 		if !ok || !floats.Finite(x) {
 			continue

@@ -37,7 +37,8 @@ func TestStateRewardsThatRiseWhileSuccessFallsAreFound(t *testing.T) {
 		var s TrendState
 		m := track.Metrics{}
 		for step := range 60 {
-			m = track.Metrics{"train/reward/observation": paid(step) / 2, "train/reward/prediction": paid(step) / 2, "train/success": success(step)}
+			m = track.Metrics{"train/reward/observation": paid(step) / 2, "train/reward/prediction": paid(step) / 2,
+				"train/success": success(step)}
 			s.addTrends(m)
 			_, ok := m["trend/state_without_success"]
 			require.Equal(t, step >= 39, ok)

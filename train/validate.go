@@ -35,7 +35,8 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	clock.lap("validate")
 	clock.write(m)
 	m.AddAliases(track.KindValidate)
-	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
+	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps,
+		Metrics: m}); err != nil {
 		return err
 	}
 	if t.Observer != nil {
@@ -79,7 +80,8 @@ func (t *Trainer) Player(ctx context.Context) (*rollout.Player, error) {
 func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 	c := &t.Config
 	return evaluate.Task{
-		Tag: tag, Player: *t.collector.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: atOnce(c), Seed: rng.Derive(c.Run.Seed, rng.Validate),
+		Tag: tag, Player: *t.collector.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: atOnce(c),
+		Seed: rng.Derive(c.Run.Seed, rng.Validate),
 	}
 }
 

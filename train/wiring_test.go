@@ -67,7 +67,8 @@ func TestFiltersDropGroupsBeforeTheUpdate(t *testing.T) {
 			from, to := all.Offsets[row], all.Offsets[row+1]
 			require.Equal(t, all.Tokens[from:to], got.Tokens[got.Offsets[k]:got.Offsets[k+1]], name)
 			for i := range to - from {
-				require.InDelta(t, float64(all.Advantages[from+i])*kept.Scale, got.Advantages[got.Offsets[k]+i], 1e-6, "%s: whitened over the whole batch, then scaled", name)
+				require.InDelta(t, float64(all.Advantages[from+i])*kept.Scale, got.Advantages[got.Offsets[k]+i], 1e-6,
+					"%s: whitened over the whole batch, then scaled", name)
 			}
 		}
 		require.Equal(t, float64(24-len(kept.Keep)), m["filter/dropped"], name)
@@ -87,7 +88,8 @@ func TestFiltersDropGroupsBeforeTheUpdate(t *testing.T) {
 func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
 	c := traintest.Grouped()
 	c.Trainer.Steps = 2
-	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal", Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
+	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal",
+		Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	log := traintest.Logged(tr)
@@ -121,17 +123,23 @@ func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
 		dst["mine/rows"] = float64(rows)
 		return nil
 	}))
-	require.NoError(t, r.Metrics.Register("broken", func(map[string]float64, *diagnose.Batch) error { return traintest.ErrBroken }))
+	require.NoError(t, r.Metrics.Register("broken", func(map[string]float64, *diagnose.Batch) error {
+		return traintest.ErrBroken
+	}))
 	require.NoError(t, r.Filters.Register("chosen", func(a *filter.Args) (filter.Filter, error) {
 		return chosen{keep: []int{a.Int("first", 0), 5}}, nil
 	}))
-	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "mine", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
-		return advantage.RLOO{}
-	}}))
+	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "mine", Mask: advantage.MaskLoss,
+		New: func(advantage.Params) advantage.Estimator {
+			return advantage.RLOO{}
+		}}))
 	set := []string{
-		"env.name=guess", "env.config.turns=2", "algorithm.adv_estimator=mine", "filter.enable=true", "filter.name=chosen", "filter.filter_kwargs.first=2",
-		"trainer.metrics=[mine, broken]", "data.train_batch_size=8", "data.max_response_length=4", "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-		"trainer.total_training_steps=1", "trainer.val_before_train=false", "trainer.test_freq=0", "critic.kind=none", "actor_rollout_ref.actor.entropy_coeff=0",
+		"env.name=guess", "env.config.turns=2", "algorithm.adv_estimator=mine", "filter.enable=true", "filter.name=chosen",
+		"filter.filter_kwargs.first=2",
+		"trainer.metrics=[mine, broken]", "data.train_batch_size=8", "data.max_response_length=4",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=8",
+		"trainer.total_training_steps=1", "trainer.val_before_train=false", "trainer.test_freq=0", "critic.kind=none",
+		"actor_rollout_ref.actor.entropy_coeff=0",
 	}
 	_, err = config.Load("", set...)
 	for _, want := range []string{`"mine": unknown`, `filter: filter "chosen": unknown`, `"mine" is not a metric`} {
@@ -169,7 +177,9 @@ func TestInvalidFilterResultsEndTheRun(t *testing.T) {
 		c.Filter = config.FilterConfig{Enable: true, Name: "chosen"}
 		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 		tr.Registries.Filters = filter.Builtin()
-		require.NoError(t, tr.Registries.Filters.Register("chosen", func(*filter.Args) (filter.Filter, error) { return f, nil }))
+		require.NoError(t, tr.Registries.Filters.Register("chosen", func(*filter.Args) (filter.Filter, error) {
+			return f, nil
+		}))
 		require.ErrorContains(t, tr.Run(t.Context()), want)
 	}
 }
@@ -261,7 +271,8 @@ func TestRewardsAreClippedAndNormalised(t *testing.T) {
 				ends, _ := paid(b, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
 				last := want[i]
 				if perTurn {
-					require.InDelta(t, want[i]+want[i+1], batch.Returns[batch.Offsets[row]+ends[0]], 1e-5, "%s: row %d, first turn", name, row)
+					require.InDelta(t, want[i]+want[i+1], batch.Returns[batch.Offsets[row]+ends[0]], 1e-5, "%s: row %d, first turn",
+						name, row)
 					last = want[i+1]
 					i++
 				}
@@ -312,7 +323,8 @@ func TestARunResumesFromItsState(t *testing.T) {
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
 	c.Algorithm.KLInReward = true
 	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
-	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
+	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true,
+		Running: true, Epsilon: 1e-8}
 	whole := traintest.Run(t, c, traintest.Guesser())
 
 	c.Trainer.SaveFreq = 3
@@ -359,7 +371,8 @@ func TestInvalidStatesAreRefused(t *testing.T) {
 		require.NoError(t, tr.Run(t.Context()), "it begins anew")
 	}
 	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
-	require.NoError(t, tr.Restore(train.State{Step: 1, Rewards: json.RawMessage(`{"": {"count": 3, "mean": 1, "m2": 2}}`)}))
+	require.NoError(t, tr.Restore(train.State{Step: 1,
+		Rewards: json.RawMessage(`{"": {"count": 3, "mean": 1, "m2": 2}}`)}))
 	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig)
 	require.Empty(t, *j)
 	s, err := (&train.Trainer{}).State()

@@ -60,7 +60,8 @@ func TestAFolderOfAnotherRunIsNotChanged(t *testing.T) {
 // run gets a copy of the metrics, and the other run is not changed.
 func TestARunBranchesOffACheckpoint(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "--log", "error", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "trainer.total_training_steps=3"}
+	args := []string{"train", config, "--log", "error", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null",
+		"trainer.total_training_steps=3"}
 	succeed(t, append(args, "--out", out)...)
 	before := leavings(t, out)
 	branch := filepath.Join(t.TempDir(), "branch")
@@ -75,14 +76,18 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	}
 	require.NotContains(t, strings.Join(list(t, filepath.Join(branch, "checkpoints")), " "), "step_1")
 
-	code, _, errs := launchRun(t, "", append(more, "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1")...)
+	code, _, errs := launchRun(t, "",
+		append(more, "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1")
 	require.Contains(t, errs, "trainer.allow_config_change=true")
-	c, said := command(t, t.TempDir(), append(more, "--log", "warn", "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1", "trainer.allow_config_change=true")...)
+	c, said := command(t, t.TempDir(), append(more, "--log", "warn", "--out", filepath.Join(t.TempDir(), "other"),
+		"actor_rollout_ref.actor.clip_ratio=0.1", "trainer.allow_config_change=true")...)
 	require.NoError(t, c.Run(), said.String())
 	require.Contains(t, said.String(), "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1", "the difference is still reported")
 
-	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is a checkpoint of the run in "+out+" itself")
-	require.Contains(t, refuse(t, append(args, "--out", branch, "trainer.resume_mode=resume_path", "trainer.resume_from_path=none")...), "none is not a checkpoint")
+	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path",
+		"trainer.resume_from_path="+from)...), "is a checkpoint of the run in "+out+" itself")
+	require.Contains(t, refuse(t, append(args, "--out", branch, "trainer.resume_mode=resume_path",
+		"trainer.resume_from_path=none")...), "none is not a checkpoint")
 }

@@ -37,19 +37,26 @@ func TestDamagedModelsAreReported(t *testing.T) {
 		harm func(dir string)
 		want []string
 	}{
-		"unknown architecture": {func(dir string) { config(dir, "model_type", "mamba") }, []string{`"mamba"`, "qwen2_5_vl", "llama"}},
+		"unknown architecture": {func(dir string) { config(dir, "model_type", "mamba") },
+			[]string{`"mamba"`, "qwen2_5_vl", "llama"}},
 		"impossible sizes": {func(dir string) {
 			config(dir, "num_attention_heads", 0)
 			config(dir, "num_hidden_layers", 2_000_000_000)
 		},
 			[]string{"num_attention_heads is 0", "num_hidden_layers is 2000000000"}},
-		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "is truncated"}},
-		"empty":        {func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644)) }, []string{file, "0 bytes"}},
+		"cut short": {func(dir string) {
+			require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000))
+		}, []string{file, "is truncated"}},
+		"empty": {func(dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644))
+		}, []string{file, "0 bytes"}},
 		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
 		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},
-		"not a number": {func(dir string) { notANumber(t, filepath.Join(dir, file)) }, []string{file, ".weight: entry ", " is NaN, must be finite"}},
+		"not a number": {func(dir string) { notANumber(t, filepath.Join(dir, file)) },
+			[]string{file, ".weight: entry ", " is NaN, must be finite"}},
 		"tensors that do not fit": {func(dir string) { reshape(t, filepath.Join(dir, file)) }, []string{
-			"in 3 places", "norm.weight [96] is missing", "norm1.weight has shape [1 64], must be [64]", "up_proj.weight [288 96] is missing"}},
+			"in 3 places", "norm.weight [96] is missing", "norm1.weight has shape [1 64], must be [64]",
+			"up_proj.weight [288 96] is missing"}},
 	} {
 		dir := filepath.Join(t.TempDir(), "m")
 		require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
@@ -148,10 +155,12 @@ func TestRequestsThatAModelCannotReadAreUsageErrors(t *testing.T) {
 	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
 	for _, mode := range []string{"decode", "prefill"} {
-		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model allows 2048")
+		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq",
+			"3000"), "the model allows 2048")
 	}
 	for _, mode := range []string{"train", "logprob"} {
-		code, out, complaint := launchRun(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
+		code, out, complaint := launchRun(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1",
+			"--seq", "3000")
 		require.Equal(t, cli.Failed, code)
 		require.Empty(t, out)
 		require.Contains(t, complaint, "row 0 has 3000 tokens, the model allows 2048")

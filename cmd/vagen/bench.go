@@ -77,16 +77,20 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	o := &vlm.Options{}
 	f.StringVar(&o.Backend, "backend", "auto", "auto, xla, cuda or go")
 	f.IntVar(&o.Devices, "devices", 1, "devices that work together: 1, 2, 4 or 8, or -1 for all GPUs")
-	f.BoolVar(&o.SameBytes, "same-bytes", false, "divide work on one device as on several, for the same bytes on any number of them")
-	f.BoolVar(&o.PartPerDevice, "part-per-device", false, "divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
-	f.StringVar(&o.Autotune, "autotune", "", "`file` with the kernels of matrix products on a GPU; if it does not exist, they are measured and it is written")
+	f.BoolVar(&o.SameBytes, "same-bytes", false,
+		"divide work on one device as on several, for the same bytes on any number of them")
+	f.BoolVar(&o.PartPerDevice, "part-per-device", false,
+		"divide the work of several devices into one part for each: faster, but bytes depend on the number of devices")
+	f.StringVar(&o.Autotune, "autotune", "",
+		"`file` with the kernels of matrix products on a GPU; if it does not exist, they are measured and it is written")
 	f.BoolVar(&o.ShardWeights, "shard-weights", false, "keep each weight on one of several devices instead of on all")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
 	f.Func("rollout-dtype", "weights that decoding reads: float32, bfloat16 or int8", func(s string) error {
 		o.RolloutDType = vlm.RolloutDType(s)
 		return nil
 	})
-	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0, "tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
+	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0,
+		"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)
 		return nil

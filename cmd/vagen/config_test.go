@@ -76,11 +76,13 @@ func TestOptionsOfEnvironmentsAreChecked(t *testing.T) {
 	const on = "env.config.state_reward.state_estimation={enable: true, reward: 1}"
 	preset := []string{"config", "check", "--preset", "vagen_full", "env=sokoban"}
 	for want, more := range map[string][]string{
-		`env.config.siz: env: sokoban: sokoban: option "siz"`:                              {"env.config.siz=3"},
-		`env.config.prompts.first: env: sokoban: sokoban: option "prompts.first"`:          {"env.config.prompts.first=walk"},
-		`env.config.desc: env: sokoban: sokoban: option "desc[0]"`:                         {"env.config.desc=[1]"},
-		`env.config.state_reward.judge.timeout: env: sokoban: bad option: state_reward: j`: {"env.config.state_reward.judge.timeout=-1"},
-		`env.config.state_reward.scorrer: env: sokoban: bad option: state_reward: unknown`: {"env.config.state_reward.scorrer=rules"},
+		`env.config.siz: env: sokoban: sokoban: option "siz"`:                     {"env.config.siz=3"},
+		`env.config.prompts.first: env: sokoban: sokoban: option "prompts.first"`: {"env.config.prompts.first=walk"},
+		`env.config.desc: env: sokoban: sokoban: option "desc[0]"`:                {"env.config.desc=[1]"},
+		`env.config.state_reward.judge.timeout: env: sokoban: bad option: state_reward: j`: {
+			"env.config.state_reward.judge.timeout=-1"},
+		`env.config.state_reward.scorrer: env: sokoban: bad option: state_reward: unknown`: {
+			"env.config.state_reward.scorrer=rules"},
 	} {
 		errs := refuse(t, append(preset, more...)...)
 		require.Contains(t, errs, want)
@@ -92,25 +94,31 @@ func TestOptionsOfEnvironmentsAreChecked(t *testing.T) {
 
 	cache := t.TempDir() + "/answers"
 	t.Setenv("NO_SUCH_KEY", "")
-	require.Contains(t, succeed(t, append(preset, on, "env.config.state_reward.judge_base_url=http://127.0.0.1:1/v1", "env.config.state_reward.judge_model=m",
+	require.Contains(t, succeed(t, append(preset, on, "env.config.state_reward.judge_base_url=http://127.0.0.1:1/v1",
+		"env.config.state_reward.judge_model=m",
 		"env.config.state_reward.judge.key_env=NO_SUCH_KEY", "env.config.state_reward.judge.cache="+cache)...), "is valid")
 	require.NoDirExists(t, cache)
 	require.Contains(t, succeed(t, "config", "check", "env=remote", "env.config.base_urls=http://127.0.0.1:1"), "is valid")
-	require.Contains(t, succeed(t, "config", "check", "env=own", "rollout_manager.use_service=true"), "is valid", "the service knows its environments")
-	require.Contains(t, succeed(t, "config", "check", "trainer.stage=sft", "sft.train_files=[x.jsonl]", "env=own"), "is valid", "no environment is played")
-	require.Contains(t, refuse(t, "config", "check", "trainer.stage=sft", "sft.lessons.teacher=shortest_path", "env=frozenlake", "env.config.siz=3"), "env.config.siz")
+	require.Contains(t, succeed(t, "config", "check", "env=own", "rollout_manager.use_service=true"), "is valid",
+		"the service knows its environments")
+	require.Contains(t, succeed(t, "config", "check", "trainer.stage=sft", "sft.train_files=[x.jsonl]", "env=own"),
+		"is valid", "no environment is played")
+	require.Contains(t, refuse(t, "config", "check", "trainer.stage=sft", "sft.lessons.teacher=shortest_path",
+		"env=frozenlake", "env.config.siz=3"), "env.config.siz")
 }
 
 // TestOptionsInDataFilesAreChecked on top of those of the configuration.
 func TestOptionsInDataFilesAreChecked(t *testing.T) {
 	check := func(config string) []string {
 		path := file(t, "envs.yaml", "envs: [{name: FrozenLake, n_envs: 2, seed_list: [7, 8], config: "+config+"}]\n")
-		return []string{"config", "check", "data.train_files=" + path, "data.val_files=" + path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"}
+		return []string{"config", "check", "data.train_files=" + path, "data.val_files=" + path, "data.train_batch_size=2",
+			"actor_rollout_ref.actor.ppo_mini_batch_size=2"}
 	}
 	require.Contains(t, succeed(t, check("{size: 2}")...), "this is valid")
 	require.Contains(t, refuse(t, check("{siz: 2}")...), `option "siz"`)
 	require.Contains(t, refuse(t, append(check("{size: 2}"), "env.defaults.frozenlake.p=7")...), `option "p"`)
-	require.Contains(t, refuse(t, append(check("{size: 2}"), "data.train_batch_size=3")...), "data.train_files have 2 episodes")
+	require.Contains(t, refuse(t, append(check("{size: 2}"), "data.train_batch_size=3")...),
+		"data.train_files have 2 episodes")
 	require.Contains(t, succeed(t, "config", "check", "data.train_files=none.yaml", "data.val_files=none.yaml"),
 		"warning: data.train_files: the options of its environments were not checked: stat none.yaml")
 }

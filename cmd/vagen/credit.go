@@ -39,13 +39,17 @@ run, so that relative paths have the same meaning.`,
 			f.IntVar(&o.step, "step", 0, "training `step` of the checkpoint")
 			f.IntVar(&o.Episodes, "episodes", 64, "number of episodes; 0 is all of the step")
 			f.IntVar(&o.Branches, "branches", o.Branches, "continuations of each side of a turn")
-			f.IntVar(&o.Alternatives, "alternatives", o.Alternatives, "other actions of a turn that are measured: the policy's most frequent ones")
-			f.Var((*cli.StringList)(&o.Force), "force", "`answer` that is measured in every turn, too: the response with this text between its answer tags; may be repeated")
+			f.IntVar(&o.Alternatives, "alternatives", o.Alternatives,
+				"other actions of a turn that are measured: the policy's most frequent ones")
+			f.Var((*cli.StringList)(&o.Force), "force",
+				"`answer` that is measured in every turn, too: the response with this text between its answer tags; may be repeated")
 			f.StringVar(&o.turns, "turns", "", "turns to measure, counted from 0, such as 0,2-4; empty is all")
-			f.StringVar(&o.budget, "budget", "", "stop before the next eight episodes after so many response `tokens`, such as 200000, or after a time, such as 10m")
+			f.StringVar(&o.budget, "budget", "",
+				"stop before the next eight episodes after so many response `tokens`, such as 200000, or after a time, such as 10m")
 			f.StringVar(&o.estimators, "estimators", "", "comma-separated `names` of estimators to compare; empty is all")
 			f.Var(&o.set, "set", "`key=value` of an estimator's hyperparameter instead of the run's, such as algorithm.lam=0.9; may be repeated")
-			f.Float64Var(&o.gamma, "gamma", math.NaN(), "discount between turns of the returns; default that of the run's estimator, 1 if it has none")
+			f.Float64Var(&o.gamma, "gamma", math.NaN(),
+				"discount between turns of the returns; default that of the run's estimator, 1 if it has none")
 			f.StringVar(&o.seed, "seed", "", "seed of all random draws; default the run's")
 			asJSON := f.Bool("json", false, "write the table as JSON")
 			return func(ctx context.Context, c *cli.Call) error {
@@ -148,7 +152,8 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 		o.Gamma = r.Gamma
 	}
 	r.Options = o.Options
-	c.Log.Info("measuring credit", "source", r.Source, "estimator", r.Step.Config.Algorithm.Estimator, "gamma", r.Gamma, "branches", r.Branches)
+	c.Log.Info("measuring credit", "source", r.Source, "estimator", r.Step.Config.Algorithm.Estimator, "gamma", r.Gamma,
+		"branches", r.Branches)
 	begin := time.Now()
 	r.Done = func(p credit.Progress) {
 		left := time.Since(begin) / time.Duration(p.Episodes) * time.Duration(p.Of-p.Episodes)
@@ -164,8 +169,10 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 // showTable writes a table as text.
 func showTable(c *cli.Call, t *credit.Table, source string) error {
 	fmt.Fprintf(c.Out, "checkpoint of step %d: %s\n", t.Checkpoint, source)
-	fmt.Fprintf(c.Out, "%d episodes, %d turns with %d continuations of each side, discount between turns %v\n", t.Episodes, t.Turns, t.Branches, t.Gamma)
-	fmt.Fprintf(c.Out, "decided %d turns, undecided %s; left out %d turns; episodes with a mistake %d\n\n", t.Decided, percent(t.Undecided), t.LeftOut, t.Mistakes)
+	fmt.Fprintf(c.Out, "%d episodes, %d turns with %d continuations of each side, discount between turns %v\n", t.Episodes,
+		t.Turns, t.Branches, t.Gamma)
+	fmt.Fprintf(c.Out, "decided %d turns, undecided %s; left out %d turns; episodes with a mistake %d\n\n", t.Decided,
+		percent(t.Undecided), t.LeftOut, t.Mistakes)
 	rows := [][]string{{"estimator", "turns", "Pearson", "Spearman", "same sign", "MSE", "Pearson above return"}}
 	parts := [][]string{{"Pearson, turns:", "first", "middle", "last", "success", "failure"}}
 	for i := range t.Estimators {
@@ -174,7 +181,8 @@ func showTable(c *cli.Call, t *credit.Table, source string) error {
 		if l.Baseline {
 			name += " *"
 		}
-		rows = append(rows, []string{name, strconv.Itoa(l.All.N), figure(l.All.Pearson), figure(l.All.Spearman), figure(l.All.Sign), figure(l.All.MSE), figure(l.Above)})
+		rows = append(rows, []string{name, strconv.Itoa(l.All.N), figure(l.All.Pearson), figure(l.All.Spearman),
+			figure(l.All.Sign), figure(l.All.MSE), figure(l.Above)})
 		part := []string{name}
 		for _, a := range []credit.Agreement{l.First, l.Middle, l.Last, l.Success, l.Failure} {
 			part = append(part, fmt.Sprintf("%s (%d)", number(a.Pearson.Value), a.N))

@@ -19,12 +19,14 @@ import (
 func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
-	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=3",
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1",
+		"trainer.max_actor_ckpt_to_keep=3",
 		"rollout_manager.max_turns=2", "rollout_manager.n_trajectory=2", "actor_rollout_ref.actor.optim.lr=1e-3",
 		"trainer.rollout_data_dir="+episodes, "trainer.rollout_data_scores=true")
 	before := leavings(t, out)
 	measure := func(more ...string) string {
-		return succeed(t, append([]string{"credit", out, "--log", "error", "--episodes", "3", "--branches", "2", "--alternatives", "1"}, more...)...)
+		return succeed(t, append([]string{"credit", out, "--log", "error", "--episodes", "3", "--branches", "2",
+			"--alternatives", "1"}, more...)...)
 	}
 	text := measure("--step", "2", "--set", "algorithm.lam=0.5", "--estimators", "masked_gae,grpo,remax")
 	require.Contains(t, text, "checkpoint of step 2: recorded episodes of step 3 with their recorded numbers\n3 episodes, 6 turns with 2 continuations of each side, discount between turns 1\n")
@@ -36,7 +38,8 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	table := measure("--step", "2", "--json")
 	var parsed credit.Table
 	require.NoError(t, json.Unmarshal([]byte(table), &parsed))
-	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Checkpoint, parsed.Step, parsed.Episodes, parsed.Turns, parsed.Branches})
+	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Checkpoint, parsed.Step, parsed.Episodes, parsed.Turns,
+		parsed.Branches})
 	results, err := filepath.Glob(filepath.Join(out, "credit", "train", "3", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, results, 3)
@@ -51,7 +54,8 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
 	require.Contains(t, measure("--step", "2"), "recorded episodes of step 3, scored by the checkpoint now")
-	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")), "numbers that were computed now are kept")
+	require.Equal(t, scores, mustRead(t, filepath.Join(credit.PlayedFolder(out), "step_3.scores.parquet")),
+		"numbers that were computed now are kept")
 	require.NoError(t, os.Remove(filepath.Join(episodes, "step_3.parquet")))
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	require.Equal(t, table, measure("--step", "2", "--json"))
@@ -70,7 +74,8 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	require.NoFileExists(t, played)
 	require.Empty(t, shownMeasured(t, out))
 
-	require.Contains(t, measure("--step", "3", "--turns", "0", "--seed", "4"), "checkpoint of step 3: episodes of step 4 played now, and scored by the checkpoint: the run recorded none\n3 episodes, 3 turns")
+	require.Contains(t, measure("--step", "3", "--turns", "0", "--seed", "4"),
+		"checkpoint of step 3: episodes of step 4 played now, and scored by the checkpoint: the run recorded none\n3 episodes, 3 turns")
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
 	requireSame(t, before, leavings(t, out), "nothing else is changed")

@@ -31,7 +31,8 @@ type reading struct {
 
 func (r *reading) flags(f *flag.FlagSet) {
 	f.StringVar(&r.split, "split", "train", "`split` of a legacy file to read: train or test")
-	f.BoolVar(&r.options.Legacy.Separate, "separate", false, "generate disjoint training and test seeds for a legacy file, unlike the original system")
+	f.BoolVar(&r.options.Legacy.Separate, "separate", false,
+		"generate disjoint training and test seeds for a legacy file, unlike the original system")
 	f.Int64Var(&r.base, "base-seed", 0, "offset of the seeds that a list of environments generates")
 	f.BoolVar(&r.any, "any-env", false, "accept names of environments that the library does not have")
 }
@@ -167,7 +168,8 @@ func listEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
 	rows := [][]string{{"env", "seed", "split", "source", "tag"}}
 	for i := range episodes {
 		e := &episodes[i]
-		all[i] = shown{Env: e.Env, Seed: e.Seed, Split: e.Split, Source: e.Source, Tag: e.Tag, MaxTurns: e.MaxTurns, Options: e.Options()}
+		all[i] = shown{Env: e.Env, Seed: e.Seed, Split: e.Split, Source: e.Source, Tag: e.Tag, MaxTurns: e.MaxTurns,
+			Options: e.Options()}
 		rows = append(rows, []string{e.Env, fmt.Sprint(e.Seed), e.Split, e.Source, e.Tag})
 	}
 	if asJSON {
@@ -183,7 +185,8 @@ func countEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
 	}
 	rows := [][]string{{"env", "source", "split", "episodes", "seeds", "lowest", "highest"}}
 	for _, k := range kinds {
-		rows = append(rows, []string{k.Env, k.Source, k.Split, fmt.Sprint(k.Episodes), fmt.Sprint(k.Seeds), fmt.Sprint(k.Low), fmt.Sprint(k.High)})
+		rows = append(rows, []string{k.Env, k.Source, k.Split, fmt.Sprint(k.Episodes), fmt.Sprint(k.Seeds), fmt.Sprint(k.Low),
+			fmt.Sprint(k.High)})
 	}
 	return c.Table(rows)
 }

@@ -59,7 +59,8 @@ func TestInvalidDatasetsAreRefused(t *testing.T) {
 	errs := refuse(t, "dataset", "show", in)
 	require.Contains(t, errs, "line 2: envs[0]: ")
 	require.Contains(t, errs, `did you mean "seed"?`)
-	require.Contains(t, refuse(t, "dataset", "show", file(t, "a.yaml", "envs: [{name: FrozenLak, n_envs: 1}]")), `did you mean "frozenlake"?`)
+	require.Contains(t, refuse(t, "dataset", "show", file(t, "a.yaml", "envs: [{name: FrozenLak, n_envs: 1}]")),
+		`did you mean "frozenlake"?`)
 	require.Contains(t, refuse(t, "dataset", "show", "none.yaml"), "none.yaml")
 	require.Contains(t, refuse(t, "dataset", "build", in, "a.csv"), "does not end in .parquet")
 	require.Contains(t, refuse(t, "dataset", "build", in), "FILE.yaml FILE.parquet")

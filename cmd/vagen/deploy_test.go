@@ -160,7 +160,8 @@ func parseCommand(t *testing.T, args []string, known func(name string) bool) map
 		return &c
 	}
 	var said bytes.Buffer
-	require.Equal(t, cli.OK, cli.Main(t.Context(), dry(*program()), cli.Streams{Out: io.Discard, Err: &said}, args), "%q: %s", args, &said)
+	require.Equal(t, cli.OK, cli.Main(t.Context(), dry(*program()), cli.Streams{Out: io.Discard, Err: &said}, args),
+		"%q: %s", args, &said)
 	require.NotEmpty(t, values)
 	return values
 }
@@ -178,7 +179,8 @@ func checkRun(t *testing.T, raw string) config.Config {
 // TestTheKubernetesExampleIsConsistent: every object has only known fields, selectors and
 // services match pods and ports, volumes and secrets exist, and every command is one of vagen.
 func TestTheKubernetesExampleIsConsistent(t *testing.T) {
-	versions := map[string]string{"PersistentVolumeClaim": "v1", "ConfigMap": "v1", "Service": "v1", "Job": "batch/v1", "Deployment": "apps/v1"}
+	versions := map[string]string{"PersistentVolumeClaim": "v1", "ConfigMap": "v1", "Service": "v1", "Job": "batch/v1",
+		"Deployment": "apps/v1"}
 	objects := map[string]manifest{} // by kind and name
 	d := yaml.NewDecoder(bytes.NewReader(deployed(t, "kubernetes.yaml")), yaml.Strict(), yaml.DisallowUnknownField())
 	for {
@@ -223,7 +225,9 @@ func TestTheKubernetesExampleIsConsistent(t *testing.T) {
 		p, ok := pods[m.Spec.Selector["app"].(string)]
 		require.True(t, ok, name)
 		for _, s := range m.Spec.Ports {
-			require.True(t, slices.ContainsFunc(p.Containers[0].Ports, func(at port) bool { return at.Name == s.TargetPort && at.ContainerPort == s.Port }), "%s: port %s", name, s.Name)
+			require.True(t, slices.ContainsFunc(p.Containers[0].Ports, func(at port) bool {
+				return at.Name == s.TargetPort && at.ContainerPort == s.Port
+			}), "%s: port %s", name, s.Name)
 		}
 	}
 	worker := pods["vagen-worker"]
@@ -245,7 +249,8 @@ func checkContainer(t *testing.T, objects map[string]manifest, p pod, k containe
 		found := false
 		for _, of := range p.Volumes {
 			if of.Name == v.Name {
-				found = objects["PersistentVolumeClaim/"+of.Claim.Name].Kind != "" || objects["ConfigMap/"+of.ConfigMap.Name].Kind != ""
+				found = objects["PersistentVolumeClaim/"+of.Claim.Name].Kind != "" ||
+					objects["ConfigMap/"+of.ConfigMap.Name].Kind != ""
 			}
 		}
 		require.True(t, found, "%s: volume %s", k.Name, v.Name)
@@ -285,7 +290,8 @@ func hostOf(t *testing.T, address string) string {
 // hosts that are named are its services.
 func TestTheComposeFileIsConsistent(t *testing.T) {
 	var c composeFile
-	require.NoError(t, yaml.UnmarshalWithOptions(deployed(t, "compose.yaml"), &c, yaml.Strict(), yaml.DisallowUnknownField()))
+	require.NoError(t, yaml.UnmarshalWithOptions(deployed(t, "compose.yaml"), &c, yaml.Strict(),
+		yaml.DisallowUnknownField()))
 	run := checkRun(t, string(deployed(t, "run.yaml")))
 	require.Len(t, c.Services, 4)
 	for name, s := range c.Services {

@@ -26,7 +26,9 @@ func TestDevicesChangeNoByteOfARun(t *testing.T) {
 	want := trained("one")
 	requireTrained(t, want)
 	requireSame(t, want, trained("two", "model.devices=2"), "two devices")
-	got := trained("four", "model.devices=4", "model.shard_weights=true", "actor_rollout_ref.ref.fsdp_config.param_offload=true", "trainer.resume_mode=resume_path", "trainer.resume_from_path=one/checkpoints/step_1")
+	got := trained("four", "model.devices=4", "model.shard_weights=true",
+		"actor_rollout_ref.ref.fsdp_config.param_offload=true", "trainer.resume_mode=resume_path",
+		"trainer.resume_from_path=one/checkpoints/step_1")
 	requireSameState(t, want, got, "four devices with divided weights")
 }
 
@@ -68,7 +70,8 @@ func undivided(t *testing.T, run string) map[string]string {
 	return files
 }
 
-const trainedWeights, trainedMoments = "checkpoints/step_2/actor/model.safetensors", "checkpoints/step_2/optimizer/actor.safetensors"
+const trainedWeights, trainedMoments = "checkpoints/step_2/actor/model.safetensors",
+	"checkpoints/step_2/optimizer/actor.safetensors"
 
 // requireTrained: the second step changes weights.
 func requireTrained(t *testing.T, files map[string]string) {

@@ -16,7 +16,8 @@ import (
 func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
 	config, out := setup(t)
 	episodes, checks := filepath.Join(t.TempDir(), "episodes"), filepath.Join(t.TempDir(), "checks")
-	args := []string{"train", config, "--log", "error", "trainer.rollout_data_dir=" + episodes, "trainer.validation_data_dir=" + checks, "--out"}
+	args := []string{"train", config, "--log", "error", "trainer.rollout_data_dir=" + episodes,
+		"trainer.validation_data_dir=" + checks, "--out"}
 	succeed(t, append(args, out)...)
 	before, before2 := leavings(t, episodes), leavings(t, checks)
 	require.Contains(t, before, "step_1.parquet")

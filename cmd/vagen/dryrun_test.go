@@ -19,8 +19,12 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 		harm func(dir string) error
 		want string
 	}{
-		"weights cut short": {func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 4000) }, "truncated"},
-		"no weights":        {func(dir string) error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, "model.safetensors"},
+		"weights cut short": {func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "model.safetensors"), 4000)
+		}, "truncated"},
+		"no weights": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "model.safetensors"))
+		}, "model.safetensors"},
 		"other shapes": {func(dir string) error {
 			raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
 			if err != nil {
@@ -31,7 +35,9 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o644)
 		}, "is missing"},
 		"no tokenizer": {func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }, "tokenizer"},
-		"no processor": {func(dir string) error { return os.Remove(filepath.Join(dir, "preprocessor_config.json")) }, "preprocessor_config.json"},
+		"no processor": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, "preprocessor_config.json"))
+		}, "preprocessor_config.json"},
 	} {
 		dir := filepath.Join(t.TempDir(), "m")
 		require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
@@ -58,8 +64,12 @@ func TestADryRunRefusesWhatTheFirstStepWould(t *testing.T) {
 	config, _ := setup(t)
 	long := file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 4, seed_list: [7, 8, 9, 10], response_length_per_turn: 512, config: {render_mode: text, size: 2}}\n")
 	for want, args := range map[string][]string{
-		"a response may be longer than the response region: 512 of 200 tokens": {"env.name=''", "data.train_files=" + long, "data.val_files=" + long, "data.max_response_length=200", "data.max_prompt_length=1000", "rollout_manager.max_trajectory_length=1200"},
-		"the response region cannot hold a turn":                               {"trainer.harness=compact", "algorithm.adv_estimator=trajectory_bi_level_gae", "data.max_response_length=8", "trainer.compact_summary_budget=4", "data.max_prompt_length=1000", "rollout_manager.max_trajectory_length=1060"},
+		"a response may be longer than the response region: 512 of 200 tokens": {"env.name=''", "data.train_files=" + long,
+			"data.val_files=" + long, "data.max_response_length=200", "data.max_prompt_length=1000",
+			"rollout_manager.max_trajectory_length=1200"},
+		"the response region cannot hold a turn": {"trainer.harness=compact",
+			"algorithm.adv_estimator=trajectory_bi_level_gae", "data.max_response_length=8", "trainer.compact_summary_budget=4",
+			"data.max_prompt_length=1000", "rollout_manager.max_trajectory_length=1060"},
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		args = append([]string{"train", config, "--out", out, "--log", "error"}, args...)
@@ -79,7 +89,8 @@ func TestADryRunWarnsOfKeysWithoutEffect(t *testing.T) {
 	require.Contains(t, text, "can be trained")
 
 	envs := func(seeds string) string {
-		return file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: "+seeds+", config: {render_mode: text, size: 2}}\n")
+		return file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: "+seeds+
+			", config: {render_mode: text, size: 2}}\n")
 	}
 	a, b, apart := envs("[7, 8]"), envs("[8, 9]"), envs("[1, 2]")
 	for why, args := range map[string][]string{
@@ -96,7 +107,8 @@ func TestADryRunWarnsOfKeysWithoutEffect(t *testing.T) {
 		require.Contains(t, text, "validation levels are also trained on: ", why)
 		require.Contains(t, text, "frozenlake seed 8", why)
 	}
-	require.Contains(t, refuse(t, "train", config, "--dry-run", "env.train_seed=0", "env.val_seed=1"), "overlap training levels")
+	require.Contains(t, refuse(t, "train", config, "--dry-run", "env.train_seed=0", "env.val_seed=1"),
+		"overlap training levels")
 }
 
 // TestImagesNeedAVisionModel: this is checked before anything is loaded or written.
@@ -109,7 +121,8 @@ func TestImagesNeedAVisionModel(t *testing.T) {
 	require.NoError(t, vlm.Create(blind, shape, nil, 1))
 	args := []string{"train", config, "actor_rollout_ref.model.path=" + blind, "--out", out}
 	require.Contains(t, succeed(t, append(args, "--dry-run")...), "can be trained", "the environment shows text")
-	pictures := file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: [7, 8], config: {render_mode: vision, size: 2}}\n")
+	pictures := file(t, "envs.yaml",
+		"envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: [7, 8], config: {render_mode: vision, size: 2}}\n")
 	for _, more := range []string{"env.config.render_mode=vision", "data.val_files=" + pictures} {
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
 			errs := refuse(t, append(append(args, more), flags...)...)
@@ -143,7 +156,8 @@ func TestAHubIDIsRefusedWithTheCommandThatDownloadsIt(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, commit), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "refs"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "refs", "main"), []byte(commit), 0o644))
-	require.Contains(t, refuse(t, args...), "has been downloaded: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
+	require.Contains(t, refuse(t, args...), "has been downloaded: set actor_rollout_ref.model.path="+
+		filepath.Join(root, commit))
 }
 
 // TestOnlyWhatWasMeasuredIsReported: success rates at the end of training are those of

@@ -229,7 +229,8 @@ a service that is in use. For your own service:
 
 // printReport writes a report. It returns an error if there are problems.
 func printReport(c *cli.Call, report env.Report, asJSON bool) error {
-	out := checked{Env: c.Args[0], Calls: report.Calls, Turns: report.Turns, Slowest: report.Slowest.Seconds(), Problems: []string{}}
+	out := checked{Env: c.Args[0], Calls: report.Calls, Turns: report.Turns, Slowest: report.Slowest.Seconds(),
+		Problems: []string{}}
 	for _, p := range report.Problems {
 		out.Problems = append(out.Problems, p.String())
 	}
@@ -253,7 +254,8 @@ func printReport(c *cli.Call, report env.Report, asJSON bool) error {
 // environments.
 func attempts(s style) []string {
 	var out []string
-	for _, answer := range []string{"Right", "Down", "up", "move_forward", "moveahead", "Hit", "Stand", "pick(0,0,20)", `<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`} {
+	for _, answer := range []string{"Right", "Down", "up", "move_forward", "moveahead", "Hit", "Stand", "pick(0,0,20)",
+		`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`} {
 		out = append(out, s(answer))
 	}
 	return out

@@ -33,7 +33,8 @@ func TestEnvironmentsAreListed(t *testing.T) {
 }
 
 func TestEnvironmentsAreShownWithTheirOptions(t *testing.T) {
-	require.Regexp(t, `(?s)Options:.*\n  size +7\n.*System prompt:\n.*lake`, succeed(t, "env", "show", "frozenlake", "size=7"))
+	require.Regexp(t, `(?s)Options:.*\n  size +7\n.*System prompt:\n.*lake`,
+		succeed(t, "env", "show", "frozenlake", "size=7"))
 	var d described
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "env", "show", "sokoban", "rules=legacy", "--json")), &d))
 	require.Equal(t, 0.5, d.Options["format_reward"], "the default of the legacy rules")
@@ -50,9 +51,11 @@ func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {
 }
 
 func TestCheckFindsNoProblemsInBuiltinEnvironments(t *testing.T) {
-	require.Regexp(t, `^blackjack: 0 problems in \d+ calls`, succeed(t, "env", "check", "blackjack", "render_mode=text", "--seeds", "1"))
+	require.Regexp(t, `^blackjack: 0 problems in \d+ calls`,
+		succeed(t, "env", "check", "blackjack", "render_mode=text", "--seeds", "1"))
 	var r checked
-	out := succeed(t, "env", "check", "frozenlake", "--seeds", "1", "--response", "<think>a</think><answer>Up</answer>", "--json")
+	out := succeed(t, "env", "check", "frozenlake", "--seeds", "1", "--response", "<think>a</think><answer>Up</answer>",
+		"--json")
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Equal(t, "frozenlake", r.Env)
 	require.Positive(t, r.Turns)
@@ -70,7 +73,8 @@ func TestProblemsOfACheckAreAFailure(t *testing.T) {
 }
 
 func TestAnEpisodeIsPlayedToItsEnd(t *testing.T) {
-	code, out, errs := launchRun(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
+	code, out, errs := launchRun(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake",
+		"desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "Moves are Left, Down, Right and Up", "an empty line shows the prompt")
 	require.Contains(t, out, `actions ["right"], reward 0.02 (format 0.02)`)
@@ -157,7 +161,8 @@ func TestFormatsOfServicesAreFoundInPromptOrObservation(t *testing.T) {
 	)
 	for _, c := range []struct{ system, first, format, want string }{
 		{"Say <think>why</think> <answer>what</answer>", "", "", free},
-		{"Nothing", "Say <observation>o</observation>\n<think>t</think>\n<answer>a</answer>\n<prediction>p</prediction>.", "", world},
+		{"Nothing", "Say <observation>o</observation>\n<think>t</think>\n<answer>a</answer>\n<prediction>p</prediction>.", "",
+			world},
 		{"<think><observation>..</observation><reasoning>..</reasoning></think><answer>Up</answer>", "", "", inner},
 		{"<perception> </perception><reasoning> </reasoning><prediction> </prediction><answer> </answer>", "", "", next},
 		{"only <action>go</action> counts", "", "", "<action>x</action>"},
@@ -170,7 +175,8 @@ func TestFormatsOfServicesAreFoundInPromptOrObservation(t *testing.T) {
 		require.Equal(t, c.want, s("x"), c.system)
 	}
 	require.Contains(t, refuse(t, "play", "frozenlake", "--format", "wmm"), `did you mean "wm"?`)
-	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"), `dialect is "future", must be one of`)
+	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"),
+		`dialect is "future", must be one of`)
 }
 
 // TestServicesAreShownCheckedAndPlayed like environments of the library: the response
@@ -187,7 +193,8 @@ func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
 		require.NoError(t, s.Close(t.Context()))
 	}()
 	at := "base_urls=" + web.URL
-	require.Contains(t, succeed(t, "env", "show", "remote", at), "<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>")
+	require.Contains(t, succeed(t, "env", "show", "remote", at),
+		"<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>")
 	require.Regexp(t, `^remote: 0 problems`, succeed(t, "env", "check", "remote", at, "--seeds", "1", "--turns", "3"))
 	code, out, errs := launchRun(t, "down\n", "play", "remote", at, "--turns", "1")
 	require.Equal(t, cli.OK, code, errs)
@@ -220,7 +227,8 @@ func TestStateRewardOptionsReachTheJudge(t *testing.T) {
 	}))
 	defer model.Close()
 	_, out, errs = launchRun(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
-		"state_reward={state_estimation: {enable: true, reward: 0.5}, score_base: 0, judge_model: m, judge_base_url: '"+model.URL+"/v1'}")
+		"state_reward={state_estimation: {enable: true, reward: 0.5}, score_base: 0, judge_model: m, judge_base_url: '"+
+			model.URL+"/v1'}")
 	require.Contains(t, out, "observation 0.35", errs)
 	require.Equal(t, "/v1/chat/completions", <-asked)
 }

@@ -153,7 +153,8 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	if o.out == "" {
 		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
-	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
+	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true,
+		Log: c.Log}}
 	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {

@@ -137,7 +137,8 @@ func TestEvaluationOfARunIsItsValidation(t *testing.T) {
 
 func evaluated(t *testing.T, more ...string) {
 	config, out := setup(t)
-	args := append([]string{config, "data.val_batch_size=6", "rollout_manager.max_turns=2", "data.max_response_length=6"}, more...)
+	args := append([]string{config, "data.val_batch_size=6", "rollout_manager.max_turns=2", "data.max_response_length=6"},
+		more...)
 	succeed(t, append([]string{"train", "--out", out, "--log", "warn"}, args...)...)
 	var last map[string]any
 	for line := range strings.Lines(contents(t, filepath.Join(out, "metrics.jsonl"))) {
@@ -152,7 +153,8 @@ func evaluated(t *testing.T, more ...string) {
 	eval := append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)
 	require.Regexp(t, `val +frozenlake +6 +6\n`, succeed(t, append(eval, "--dry-run")...))
 	text := succeed(t, eval...)
-	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...), "finished episodes are not missing")
+	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...),
+		"finished episodes are not missing")
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	row := r.Rows[0]
 	require.InDelta(t, last["val/success"], row.Success.Mean, 0)
@@ -165,8 +167,10 @@ func evaluated(t *testing.T, more ...string) {
 // TestAnEvaluationOfARunNotesWhatItDoesNotUse: the queue and the servers of training.
 func TestAnEvaluationOfARunNotesWhatItDoesNotUse(t *testing.T) {
 	config, out := setup(t)
-	code, _, errs := launchRun(t, "", "eval", config, "--out", out, "--dry-run", "critic.kind=none", "algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2",
-		"run.queue=nats://h:1", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.engine.addresses=[http://h:2]", "actor_rollout_ref.rollout.engine.sync_dir="+t.TempDir())
+	code, _, errs := launchRun(t, "", "eval", config, "--out", out, "--dry-run", "critic.kind=none",
+		"algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2",
+		"run.queue=nats://h:1", "actor_rollout_ref.rollout.name=vllm",
+		"actor_rollout_ref.rollout.engine.addresses=[http://h:2]", "actor_rollout_ref.rollout.engine.sync_dir="+t.TempDir())
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, errs, "run.queue and run.queue_options: no effect")
 	require.Contains(t, errs, "actor_rollout_ref.rollout.engine: no effect")
@@ -177,7 +181,8 @@ func TestAnEvaluationOfARunNotesWhatItDoesNotUse(t *testing.T) {
 
 func TestEvaluationsExplainTheirKeys(t *testing.T) {
 	text := succeed(t, "eval", "--explain")
-	for _, key := range []string{"run.max_concurrent_jobs", "backends.NAME.requests_per_minute", "default_chat_config.temperature", "experiment.dump_dir"} {
+	for _, key := range []string{"run.max_concurrent_jobs", "backends.NAME.requests_per_minute",
+		"default_chat_config.temperature", "experiment.dump_dir"} {
 		require.Contains(t, text, key)
 	}
 	code, _, _ := launchRun(t, "", "eval")

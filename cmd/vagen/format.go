@@ -65,7 +65,8 @@ func composed(p *reward.Parser) style {
 }
 
 // dialects are the dialects in the order in which a format is searched.
-var dialects = []reward.Dialect{reward.Lite, reward.Next, reward.Legacy, reward.LiteNavigation, reward.LitePrimitiveSkill}
+var dialects = []reward.Dialect{reward.Lite, reward.Next, reward.Legacy, reward.LiteNavigation,
+	reward.LitePrimitiveSkill}
 
 // parserNamed returns the parser of the format in --format.
 func parserNamed(format string) (*reward.Parser, error) {

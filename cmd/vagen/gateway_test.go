@@ -161,7 +161,8 @@ func TestEpisodesOnServersAreKept(t *testing.T) {
 			code, a := ask(t, e["base_url"].(string)+"/chat/completions", key, body)
 			require.Equal(t, 200, code, "%v", a)
 			require.Equal(t, "yes", a["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"])
-			body = strings.Replace(hello, "]", `, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "sure?"}]`, 1)
+			body = strings.Replace(hello, "]",
+				`, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "sure?"}]`, 1)
 		}
 		code, _ := ask(t, e["url"].(string)+"/finish", key, `{"reward": 1}`)
 		require.Equal(t, 200, code)

@@ -35,7 +35,8 @@ before the prompt.`,
 			f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
 			f.Float64Var(&s.MinP, "min-p", 0, "drop tokens below this share of the most likely one")
 			f.IntVar(&s.MaxTokens, "max-tokens", 256, "maximum tokens of the response")
-			f.IntVar(&s.Thinking.Tokens, "thinking", 0, "maximum tokens of thinking, after which the closing tag is inserted; 0 is no limit")
+			f.IntVar(&s.Thinking.Tokens, "thinking", 0,
+				"maximum tokens of thinking, after which the closing tag is inserted; 0 is no limit")
 			f.StringVar(&s.Thinking.Open, "think-open", "<think>",
 				"`tag` that opens thinking, also if the chat template writes it; empty if responses start inside it")
 			f.StringVar(&s.Thinking.Close, "think-close", "</think>", "`tag` that closes thinking")
@@ -135,4 +136,5 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 }
 
 // badInput are the errors about the caller's input.
-var badInput = []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist}
+var badInput = []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage,
+	tokenizer.ErrText, fs.ErrNotExist}

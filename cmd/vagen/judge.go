@@ -43,7 +43,8 @@ descriptions that score higher than their label: what an agent could learn to ex
 answer at all, the exit code is 1.`,
 			Setup: func(f *flag.FlagSet) cli.Run {
 				var o judgeEval
-				f.StringVar(&o.config, "config", "", "`file` with the configuration of a run, whose block env.config.state_reward is used")
+				f.StringVar(&o.config, "config", "",
+					"`file` with the configuration of a run, whose block env.config.state_reward is used")
 				f.StringVar(&o.url, "base-url", "", "OpenAI-compatible `address` of a model, such as http://localhost:8000/v1")
 				f.StringVar(&o.model, "model", "", "`name` of the model at that address")
 				f.StringVar(&o.keyEnv, "key-env", "", "environment `variable` with the key of the service")
@@ -180,7 +181,8 @@ func printQuality(w io.Writer, e *judge.Evaluation) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "\tcases\tprecision\trecall\tF1\tlists right\tscore error\tpaid more\tunread\t")
 	row := func(name string, q judge.Quality) {
-		fmt.Fprintf(table, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t\n", name, q.Cases, q.Precision(), q.Recall(), q.F1(),
+		fmt.Fprintf(table, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%d\t\n", name, q.Cases, q.Precision(), q.Recall(),
+			q.F1(),
 			float64(q.ExactLists)/float64(q.Cases), q.ScoreError, q.PaidMore, q.Unread)
 	}
 	row("all", e.All)

@@ -33,7 +33,8 @@ func TestJudgesAreMeasuredOnALabelledSet(t *testing.T) {
 	}))
 	defer service.Close()
 	t.Setenv("JUDGE_KEY", "sesame")
-	code, out, errs := launchRun(t, "", "judge", "eval", "--json", "--limit", "5", "--base-url", service.URL+"/v1", "--model", "m", "--key-env", "JUDGE_KEY", labelledSet)
+	code, out, errs := launchRun(t, "", "judge", "eval", "--json", "--limit", "5", "--base-url", service.URL+"/v1",
+		"--model", "m", "--key-env", "JUDGE_KEY", labelledSet)
 	require.Equal(t, cli.OK, code, errs)
 	e = judge.Evaluation{}
 	require.NoError(t, json.Unmarshal([]byte(out), &e))
@@ -56,10 +57,13 @@ func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
 	}))
 	defer service.Close()
 	file := filepath.Join(t.TempDir(), "run.yaml")
-	require.NoError(t, os.WriteFile(file, []byte(`env: {name: sokoban, config: {prompt_format: wm, state_reward: {scorer: judge, judge_model: m, judge_base_url: "`+service.URL+`/v1",
+	require.NoError(t, os.WriteFile(file,
+		[]byte(`env: {name: sokoban, config: {prompt_format: wm, state_reward: {scorer: judge, judge_model: m, judge_base_url: "`+service.URL+`/v1",
   state_estimation: {enable: true, reward: 1}, judge: {key_env: JUDGE_KEY, concurrency: 1}}}}`), 0o644))
-	args := []string{"judge", "eval", "--json", "--limit", "5", "--config", file, labelledSet, "judge.cache=" + t.TempDir(), "judge.retries=0"}
-	for _, want := range []client.Usage{{Claims: 5, Attempts: 5, Unscored: map[client.Cause]int{client.Refused: 1}}, {Claims: 5, Cached: 4, Attempts: 1, Unscored: map[client.Cause]int{}}} {
+	args := []string{"judge", "eval", "--json", "--limit", "5", "--config", file, labelledSet, "judge.cache=" +
+		t.TempDir(), "judge.retries=0"}
+	for _, want := range []client.Usage{{Claims: 5, Attempts: 5, Unscored: map[client.Cause]int{client.Refused: 1}},
+		{Claims: 5, Cached: 4, Attempts: 1, Unscored: map[client.Cause]int{}}} {
 		code, out, errs := launchRun(t, "", args...)
 		require.Equal(t, cli.OK, code, errs)
 		var e struct {
@@ -81,7 +85,8 @@ func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
 }
 
 func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {
-	for _, args := range [][]string{{}, {"main.go"}, {"missing.json"}, {"--limit", "-1", labelledSet}, {"--model", "m", labelledSet}, {"--key-env", "K", labelledSet}} {
+	for _, args := range [][]string{{}, {"main.go"}, {"missing.json"}, {"--limit", "-1", labelledSet},
+		{"--model", "m", labelledSet}, {"--key-env", "K", labelledSet}} {
 		code, _, errs := launchRun(t, "", append([]string{"judge", "eval"}, args...)...)
 		require.Equal(t, cli.Usage, code, "%v: %s", args, errs)
 	}

@@ -49,7 +49,8 @@ func killable(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
 	shape := vlm.Small() // small enough for pure Go under the race detector
-	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
+	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16,
+		[3]int{4, 2, 2}
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
 	model := filepath.Join(dir, "model")
 	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
@@ -133,7 +134,9 @@ func TestKilledTrainingResumesToTheSameBytes(t *testing.T) {
 	require.NoError(t, c.Run(), said.String())
 	took := time.Since(begin)
 	want := leavings(t, filepath.Join(home, "run"))
-	for _, name := range []string{"checkpoints/step_7/optimizer/critic.safetensors", "checkpoints/actor_step_4/model.safetensors", "best_actor/best.json", "hf/step_4/hf_model/tokenizer.json", "curve.png"} {
+	for _, name := range []string{"checkpoints/step_7/optimizer/critic.safetensors",
+		"checkpoints/actor_step_4/model.safetensors", "best_actor/best.json", "hf/step_4/hf_model/tokenizer.json",
+		"curve.png"} {
 		require.Contains(t, want, name)
 	}
 	orders := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}
@@ -161,7 +164,9 @@ func TestKilledTrainingResumesToTheSameBytes(t *testing.T) {
 
 // untilItEnds starts a run repeatedly until it ends, and sends it a signal each time at
 // a random time. It returns how often the signal stopped the run.
-func untilItEnds(t *testing.T, args []string, home string, took time.Duration, choose func() syscall.Signal) (stopped int) {
+func untilItEnds(
+	t *testing.T, args []string, home string, took time.Duration, choose func() syscall.Signal,
+) (stopped int) {
 	t.Helper()
 	for {
 		signal := choose()

@@ -97,7 +97,8 @@ image processor. transformers loads it too.`,
 			sizes := map[string]*int{}
 			for _, s := range []struct{ name, about string }{
 				{"layers", "decoder layers"}, {"hidden", "width of the decoder"}, {"ff", "width of its feed-forward part"},
-				{"heads", "query heads"}, {"kv-heads", "key and value heads"}, {"head-dim", "width of a head"}, {"vocab", "rows of the embedding"},
+				{"heads", "query heads"}, {"kv-heads", "key and value heads"}, {"head-dim", "width of a head"},
+				{"vocab", "rows of the embedding"},
 				{"linear-key-heads", "key heads of qwen3_5's delta nets"}, {"linear-value-heads", "value heads of these"},
 				{"linear-head-dim", "width of their heads"},
 			} {

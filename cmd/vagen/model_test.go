@@ -21,7 +21,8 @@ func TestModelsAreCreatedBenchmarkedAndSampled(t *testing.T) {
 	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", "--dtype", "bfloat16", "--word", "left", dir)
 
 	var line map[string]any
-	out := succeed(t, "bench", "--model", dir, "--backend", "go", "--mode", "logprob", "--batch", "1", "--seq", "8", "--steps", "1", "--json")
+	out := succeed(t, "bench", "--model", dir, "--backend", "go", "--mode", "logprob", "--batch", "1", "--seq", "8",
+		"--steps", "1", "--json")
 	require.Equal(t, 1, strings.Count(out, "\n"), "one line")
 	require.NoError(t, json.Unmarshal([]byte(out), &line))
 	require.Equal(t, "logprob", line["mode"])
@@ -32,7 +33,8 @@ func TestModelsAreCreatedBenchmarkedAndSampled(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, png.Encode(f, image.NewRGBA(image.Rect(0, 0, 56, 56))))
 	require.NoError(t, f.Close())
-	ask := []string{"generate", "--model", dir, "--backend", "go", "--image", picture, "--prompt", "where?", "--max-tokens", "5", "--seed", "3"}
+	ask := []string{"generate", "--model", dir, "--backend", "go", "--image", picture, "--prompt", "where?",
+		"--max-tokens", "5", "--seed", "3"}
 	require.Equal(t, succeed(t, ask...), succeed(t, ask...), "equal seeds give equal responses")
 	_, _, logged := launchRun(t, "", ask...)
 	require.Contains(t, logged, "tokens=5")
@@ -49,7 +51,8 @@ func TestInvalidModelArgumentsAreUsageErrors(t *testing.T) {
 	require.Contains(t, refuse(t, "generate", "--model", dir), "--prompt")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "<image>"), "0 images")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x"), "config.json")
-	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")), "none.png")
+	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")),
+		"none.png")
 	huge := filepath.Join(dir, "huge.png") // only a header: 50,000 by 50,000 pixels
 	header := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xc3\x50\x00\x00\xc3\x50\x08\x06\x00\x00\x00"
 	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(header[12:])))

@@ -84,7 +84,8 @@ func TestRanksChangeNoByteOfARun(t *testing.T) {
 	dir := t.TempDir()
 	config := divisible(t, dir)
 	quickstart := filepath.Join(dir, "quickstart")
-	require.NoError(t, vlm.Create(quickstart, vlm.Small(), []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	require.NoError(t, vlm.Create(quickstart, vlm.Small(), []string{"<think>", "</think>", "<answer>", "</answer>", "Left",
+		"Up"}, 1))
 	train := []string{"train", config, "--log", "warn", "actor_rollout_ref.model.path=" + quickstart}
 	run := func(c *exec.Cmd, said *bytes.Buffer, out string) map[string]string {
 		require.NoError(t, c.Run(), "%s", said)
@@ -147,9 +148,11 @@ func TestALostRankEndsTheOthers(t *testing.T) {
 		require.NoError(t, syscall.Kill(pids[c.rank], c.signal))
 		require.Error(t, mpirun.Wait(), c.out)
 		require.Contains(t, said.String(), c.says, c.out)
-		require.Eventually(t, func() bool { return len(processes(t, c.out)) == 0 }, 30*time.Second, 10*time.Millisecond, "none is left")
+		require.Eventually(t, func() bool { return len(processes(t, c.out)) == 0 }, 30*time.Second, 10*time.Millisecond,
+			"none is left")
 	}
-	c, said := command(t, dir, append(train, "--out", "resumed", "trainer.resume_mode=resume_path", "trainer.resume_from_path=killed/checkpoints/step_1",
+	c, said := command(t, dir, append(train, "--out", "resumed", "trainer.resume_mode=resume_path",
+		"trainer.resume_from_path=killed/checkpoints/step_1",
 		"trainer.total_training_steps=3")...)
 	require.NoError(t, c.Run(), "%s", said)
 }

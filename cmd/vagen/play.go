@@ -200,7 +200,8 @@ func (p *player) showOutcome(out env.Outcome) error {
 	for _, name := range slices.Sorted(maps.Keys(out.Turn)) {
 		metrics = append(metrics, fmt.Sprintf("%s %g", name, out.Turn[name]))
 	}
-	fmt.Fprintf(p.c.Out, "\nactions %q, reward %g (%s); %s\n", out.Response.Actions, out.Reward.Sum(), strings.Join(parts, ", "), strings.Join(metrics, ", "))
+	fmt.Fprintf(p.c.Out, "\nactions %q, reward %g (%s); %s\n", out.Response.Actions, out.Reward.Sum(),
+		strings.Join(parts, ", "), strings.Join(metrics, ", "))
 	return p.show(out.Observation)
 }
 

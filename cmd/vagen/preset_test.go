@@ -23,7 +23,8 @@ func TestPresetsAreListedShownAndChecked(t *testing.T) {
 			require.Equal(t, shown, succeed(t, "config", "show", "--preset", other))
 		}
 	}
-	require.Contains(t, refuse(t, "config", "show", "--preset", "vagen_ful"), `unknown preset "vagen_ful", did you mean "vagen_full"?`)
+	require.Contains(t, refuse(t, "config", "show", "--preset", "vagen_ful"),
+		`unknown preset "vagen_ful", did you mean "vagen_full"?`)
 	require.Contains(t, refuse(t, "config", "check", "--preset", "_legacy", "env=sokoban"), "unknown preset")
 	require.Contains(t, refuse(t, "train"), "a configuration is needed")
 	require.Equal(t, succeed(t, "config", "show"), succeed(t, "config", "defaults"))
@@ -36,7 +37,8 @@ func TestDifferencesFromTheDefaultsAreShownWithTheirOrigin(t *testing.T) {
 	require.Regexp(t, `(?m)^algorithm.adv_estimator +"bi_level_gae" +"gae" +"lite_gae" +"default_gae" +preset mask_gae_mask_loss_turnwise_reward_bi_level: line \d+$`, table)
 	require.NotContains(t, table, "run.seed")
 	var all []config.Compared
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "show", "--diff", "--json", "system=lite", "env=sokoban")), &all))
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "show", "--diff", "--json", "system=lite",
+		"env=sokoban")), &all))
 	require.NotEmpty(t, all)
 	require.Contains(t, refuse(t, "config", "show", "--diff", "--preset", "TRIKO"), `did you mean "TRICO"?`)
 }
@@ -44,7 +46,8 @@ func TestDifferencesFromTheDefaultsAreShownWithTheirOrigin(t *testing.T) {
 func TestFilesAndOverridesChangePresets(t *testing.T) {
 	in := file(t, "c.yaml", "algorithm: {high_level_gamma: 0.5}\nrollout_manager: {max_turns: 9, window_size: 9}\n")
 	out := succeed(t, "config", "show", "--preset", "vagen_full", in, "rollout_manager.max_turns=7")
-	for _, want := range []string{"adv_estimator: bi_level_gae", "high_level_gamma: 0.5", "max_turns: 7", "use_state_reward: true"} {
+	for _, want := range []string{"adv_estimator: bi_level_gae", "high_level_gamma: 0.5", "max_turns: 7",
+		"use_state_reward: true"} {
 		require.Contains(t, out, want)
 	}
 	errs := refuse(t, "config", "check", "--preset", "vanilla_ppo", "env=x", "critic.use_reward_mask=false")

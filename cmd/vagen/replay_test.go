@@ -20,10 +20,13 @@ import (
 func TestReplayReportsTheFirstDifference(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
-	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=4", "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null",
-		"trainer.test_freq=3", "rollout_manager.max_turns=2", "actor_rollout_ref.actor.optim.lr=1e-3", "trainer.rollout_data_dir="+episodes, "trainer.rollout_data_scores=true")
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=4", "trainer.save_freq=2",
+		"trainer.max_actor_ckpt_to_keep=null",
+		"trainer.test_freq=3", "rollout_manager.max_turns=2", "actor_rollout_ref.actor.optim.lr=1e-3",
+		"trainer.rollout_data_dir="+episodes, "trainer.rollout_data_scores=true")
 	before := leavings(t, out)
-	for step, from := range map[string]string{"1": "the beginning", "2": "the beginning", "3": "the checkpoint of step 2", "4": "the checkpoint of step 2"} {
+	for step, from := range map[string]string{"1": "the beginning", "2": "the beginning", "3": "the checkpoint of step 2",
+		"4": "the checkpoint of step 2"} {
 		text := succeed(t, "replay", out, "--step", step, "--log", "error")
 		require.Contains(t, text, "step "+step+" replayed from "+from+": 2 episodes with ")
 		require.Contains(t, text, "everything equals the record\n")
@@ -93,7 +96,8 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 func TestReplayNeedsNoStoredImages(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
-	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision", "data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)
+	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision",
+		"data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)
 	require.NoDirExists(t, filepath.Join(episodes, "images"))
 	require.Contains(t, succeed(t, "replay", out, "--step", "1", "--log", "error"), "everything equals the record\n")
 }

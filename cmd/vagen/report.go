@@ -17,7 +17,8 @@ import (
 )
 
 // plotted are the metrics that are drawn unless others are named, where a run has them.
-var plotted = []string{"train/success", "val/success", "train/score", "val/score", "actor/entropy", "actor/ppo_kl", "critic/vf_loss", "response_length/mean"}
+var plotted = []string{"train/success", "val/success", "train/score", "val/score", "actor/entropy", "actor/ppo_kl",
+	"critic/vf_loss", "response_length/mean"}
 
 func reportCommand() *cli.Command {
 	return &cli.Command{
@@ -34,7 +35,8 @@ them with others.
 		Setup: func(f *flag.FlagSet) cli.Run {
 			r := report{Report: view.Report{}}
 			f.StringVar(&r.out, "out", "report.html", "`file` to write")
-			f.IntVar(&r.Episodes, "episodes", 40, fmt.Sprintf("`number` of episodes of each run, at most %d", view.MaxReportEpisodes))
+			f.IntVar(&r.Episodes, "episodes", 40,
+				fmt.Sprintf("`number` of episodes of each run, at most %d", view.MaxReportEpisodes))
 			f.StringVar(&r.plots, "plots", "", "`folder` for plots; none are drawn without it")
 			f.Var(&r.metrics, "metric", "`name` of a metric to plot; may be repeated; default: success, score, entropy, KL, value loss and length")
 			return func(_ context.Context, c *cli.Call) error {

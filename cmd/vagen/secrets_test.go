@@ -99,7 +99,8 @@ func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 	host := guarded(t)
 	options := fmt.Sprintf(`{base_urls: ["http://:%s@%s"], token: %s, api_key: %s, headers: {X-Own: %s}, render_mode: text, prompt: brief, size: 2}`, canary, host, canary, canary, canary)
 	file := filepath.Join(t.TempDir(), "envs.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("envs:\n  - {name: remote, n_envs: 4, seed: [1, 100, 1], config: "+options+"}\n"), 0o644))
+	require.NoError(t, os.WriteFile(file, []byte("envs:\n  - {name: remote, n_envs: 4, seed: [1, 100, 1], config: "+
+		options+"}\n"), 0o644))
 	for name, with := range map[string]struct{ options, secrets []string }{
 		"options of an environment": {[]string{"env.name=remote", "rollout_manager.base_url=http://user:" + canary + "@h:1"},
 			[]string{"env.config=" + options, "rollout_manager.base_url=http://user:" + canary + "-new@h:1"}},
@@ -109,8 +110,10 @@ func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 			config, out := setup(t)
 			sent := tracking(t)
 			episodes, checks := filepath.Join(t.TempDir(), "episodes"), filepath.Join(t.TempDir(), "checks")
-			args := append([]string{"train", config, "--log", "debug", "--out", out, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null",
-				"trainer.logger=[console, jsonl, tensorboard, mlflow]", "run.async=true", "trainer.rollout_data_dir=" + episodes, "trainer.validation_data_dir=" + checks}, with.options...)
+			args := append([]string{"train", config, "--log", "debug", "--out", out, "trainer.total_training_steps=2",
+				"trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null",
+				"trainer.logger=[console, jsonl, tensorboard, mlflow]", "run.async=true", "trainer.rollout_data_dir=" + episodes,
+				"trainer.validation_data_dir=" + checks}, with.options...)
 			all := append(args, with.secrets...)
 			said := func(args ...string) (int, string) {
 				t.Helper()
@@ -154,11 +157,15 @@ func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 // TestASecretIsNotShownWhenItIsRefused, nor if the service does not respond.
 func TestASecretIsNotShownWhenItIsRefused(t *testing.T) {
 	config, out := setup(t)
-	require.NotContains(t, refuse(t, "train", config, "rollout_manager.use_service=true", "rollout_manager.base_url=http://user:"+canary+"/x@host"), canary)
-	for _, url := range []string{"http://user:" + canary + "@127.0.0.1:1", "http://user:" + canary + "@" + guarded(t) + "/none"} {
+	require.NotContains(t, refuse(t, "train", config, "rollout_manager.use_service=true",
+		"rollout_manager.base_url=http://user:"+canary+"/x@host"), canary)
+	for _, url := range []string{"http://user:" + canary + "@127.0.0.1:1", "http://user:" + canary + "@" + guarded(t) +
+		"/none"} {
 		for _, args := range [][]string{
-			{"env.name=remote", "env.config={base_urls: [\"" + url + "\"], token: " + canary + "-wrong, retries: 0, timeout: 2}"},
-			{"rollout_manager.use_service=true", "rollout_manager.timeout=2", "rollout_manager.base_url=" + url, "env.config={retries: 0}"},
+			{"env.name=remote", "env.config={base_urls: [\"" + url + "\"], token: " + canary +
+				"-wrong, retries: 0, timeout: 2}"},
+			{"rollout_manager.use_service=true", "rollout_manager.timeout=2", "rollout_manager.base_url=" + url,
+				"env.config={retries: 0}"},
 		} {
 			code, text, errs := launchRun(t, "", append([]string{"train", config, "--log", "debug", "--out", out}, args...)...)
 			require.NotEqual(t, cli.OK, code)

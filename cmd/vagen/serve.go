@@ -65,13 +65,16 @@ func (s *service) flags(f *flag.FlagSet) {
 	f.Var(&s.hosts, "allow-host", "host `name` that clients may use for the service, and whose web pages may use it; may be repeated")
 	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy, lite,legacy or openenv")
 	s.key = keyFlags(f, "api-key", "API key")
-	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite and OpenEnv sessions that are idle for this long; 0 is never")
-	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for this long; 0 is never")
+	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout,
+		"close Lite and OpenEnv sessions that are idle for this long; 0 is never")
+	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout,
+		"close legacy environments that are idle for this long; 0 is never")
 	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "interval between checks for idle sessions")
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum open environments; 0 is no limit")
 	f.IntVar(&o.MaxBatch, "max-batch", o.MaxBatch, "maximum environments of one legacy request; 0 is no limit")
 	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight, "maximum concurrent requests; 0 is no limit")
-	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout, "maximum time in the queue before a request is refused")
+	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout,
+		"maximum time in the queue before a request is refused")
 	f.DurationVar(&o.CallTimeout, "call-timeout", o.CallTimeout, "time limit of a call of an environment")
 	f.DurationVar(&o.ReadTimeout, "read-timeout", o.ReadTimeout, "time limit for reading a request")
 	f.DurationVar(&o.WriteTimeout, "write-timeout", o.WriteTimeout, "time limit for writing a response")
@@ -195,7 +198,8 @@ func (s *service) allowed() error {
 	}
 	for _, name := range s.allow {
 		if _, ok := known[name]; !ok {
-			return cli.Usagef("--allow-option: no environment served has an option %q%s", name, nearest.Hint(name, slices.Collect(maps.Keys(known))))
+			return cli.Usagef("--allow-option: no environment served has an option %q%s", name,
+				nearest.Hint(name, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return nil

@@ -63,7 +63,8 @@ func TestServedEnvironmentsArePlayed(t *testing.T) {
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "The episode ended (solved) after 1 turns. Total reward: 1.02.")
 
-	code, out, errs = launchRun(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
+	code, out, errs = launchRun(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake",
+		"prompt_format=free_think")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "Total reward: 10.5.", "with legacy rules success gives 10 and the format 0.5")
 

@@ -18,6 +18,7 @@ trainer.stage=sft. Group sft of the configuration names the examples and the opt
 The folder of the run has the same files as that of vagen train, which can start from its
 checkpoints. With trainer.stage=sft+rl vagen train does both stages. docs/sft.md has the
 formats of files.`,
-		Setup: training("check configuration, examples, folders and model, without training", "trainer.stage="+config.StageSFT),
+		Setup: training("check configuration, examples, folders and model, without training", "trainer.stage="+
+			config.StageSFT),
 	}
 }

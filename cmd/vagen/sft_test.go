@@ -19,7 +19,8 @@ func TestADryRunOfTheSupervisedStage(t *testing.T) {
 			{"sft.train_files=[" + chats + "]", "env.name=null", "env.config=null"},
 			{"sft.lessons.teacher=shortest_path", "sft.lessons.episodes=2"},
 		} {
-			args := append([]string{command[0], config, "--dry-run", "--out", out, "sft.val_fraction=0"}, append(command[1:], from...)...)
+			args := append([]string{command[0], config, "--dry-run", "--out", out, "sft.val_fraction=0"},
+				append(command[1:], from...)...)
 			text := succeed(t, args...)
 			require.Contains(t, text, "supervised stage: 2 examples\n")
 			require.Contains(t, text, "can be trained: 1 steps with ")
@@ -32,16 +33,19 @@ func TestADryRunOfTheSupervisedStage(t *testing.T) {
 // tokenised and their lengths compared with the limits.
 func TestADryRunReadsTheExamplesAsTrainingWould(t *testing.T) {
 	config, out := setup(t)
-	large := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x4e\x20\x00\x00\x4e\x20\x08\x02\x00\x00\x00" // 20,000 by 20,000
+	// 20,000 by 20,000
+	large := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x4e\x20\x00\x00\x4e\x20\x08\x02\x00\x00\x00"
 	large += string(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(large[12:]))))
 	shows := func(path string) string {
-		return `{"messages": [{"role": "user", "content": [{"type": "image", "image": "` + path + `"}]}, {"role": "assistant", "content": "Up"}]}`
+		return `{"messages": [{"role": "user", "content": [{"type": "image", "image": "` + path +
+			`"}]}, {"role": "assistant", "content": "Up"}]}`
 	}
 	for want, record := range map[string]string{
-		"gone.png: no such file":                                   shows("gone.png"),
-		"not a regular file":                                       shows("/dev/zero"),
-		"the image has 20000 by 20000 pixels":                      shows(file(t, "large.png", large)),
-		"sft.max_length is 200":                                    `{"prompt": "` + strings.Repeat("long ", 100) + `", "response": "Up"}`,
+		"gone.png: no such file":              shows("gone.png"),
+		"not a regular file":                  shows("/dev/zero"),
+		"the image has 20000 by 20000 pixels": shows(file(t, "large.png", large)),
+		"sft.max_length is 200": `{"prompt": "` + strings.Repeat("long ", 100) +
+			`", "response": "Up"}`,
 		`it is "robot", must be system, user, assistant`:           `{"messages": [{"role": "robot", "content": "a"}, {"role": "assistant", "content": "Up"}]}`,
 		"the messages' text contains <|image_pad|>":                `{"prompt": "<|image_pad|>", "response": "Up"}`,
 		"byte 16: 0xe9 is not UTF-8":                               "{\"prompt\": \"caf\xe9\", \"response\": \"Up\"}",

@@ -49,12 +49,14 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	config, out := setup(t)
 	require.Contains(t, succeed(t, "train", config, "--out", out, "--dry-run"), "can be trained: 1 steps on frozenlake")
 	require.NoDirExists(t, out)
-	require.Regexp(t, `(?m)^memory plan: \d+MB at the peak: weights \d+MB, .*program \d+MB, heap \d+MB`, succeed(t, "train", config, "--out", out, "--dry-run"))
+	require.Regexp(t, `(?m)^memory plan: \d+MB at the peak: weights \d+MB, .*program \d+MB, heap \d+MB`,
+		succeed(t, "train", config, "--out", out, "--dry-run"))
 
 	text := succeed(t, "train", config, "run.seed=3", "--out", out, "--log", "warn")
 	require.Contains(t, text, "results in "+out)
 	require.Contains(t, text, "success: before ")
-	for _, name := range []string{"config.yaml", "metrics.jsonl", "curve.png", "checkpoints/step_1/actor/config.json", "episodes/step_1/episode_0.json"} {
+	for _, name := range []string{"config.yaml", "metrics.jsonl", "curve.png", "checkpoints/step_1/actor/config.json",
+		"episodes/step_1/episode_0.json"} {
 		require.FileExists(t, filepath.Join(out, name))
 	}
 	raw, err := os.ReadFile(filepath.Join(out, "config.yaml"))
@@ -65,7 +67,8 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 // TestAFinishedRunCanBeExtended with more steps and nothing else; --resume needs a run that can go on.
 func TestAFinishedRunCanBeExtended(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2",
+	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1",
+		"trainer.max_actor_ckpt_to_keep=2",
 		"--log", "warn", "--out"}
 	succeed(t, append(args, out)...)
 	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n")
@@ -73,7 +76,8 @@ func TestAFinishedRunCanBeExtended(t *testing.T) {
 	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "steps: the run has done 3, which is more than 2")
-	code, _, errs = launchRun(t, "", append(args, out, "--resume", "trainer.total_training_steps=3", "algorithm.gamma=0.5")...)
+	code, _, errs = launchRun(t, "", append(args, out, "--resume", "trainer.total_training_steps=3",
+		"algorithm.gamma=0.5")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")
 	code, _, errs = launchRun(t, "", append(args, out+"-none", "--resume")...)
@@ -85,20 +89,24 @@ func TestAFinishedRunCanBeExtended(t *testing.T) {
 // opened without them, and the adapters alone.
 func TestTrainingExportsThePolicy(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1", "huggingface_hub.hf_save_freq=2",
+	args := []string{"train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3",
+		"trainer.save_freq=1", "huggingface_hub.hf_save_freq=2",
 		"actor_rollout_ref.model.lora_rank=2", "huggingface_hub.upload_contents=[hf_model, adapter]"}
 	succeed(t, args...)
 	require.Equal(t, []string{"step_2", "step_3"}, list(t, filepath.Join(out, "hf")))
 	folder := filepath.Join(out, "hf", "step_3")
 	require.Equal(t, []string{"adapter", "hf_model"}, list(t, folder))
-	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_3/actor/adapter_model.safetensors")) == contents(t, filepath.Join(folder, "adapter/adapter_model.safetensors")))
+	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_3/actor/adapter_model.safetensors")) == contents(t,
+		filepath.Join(folder, "adapter/adapter_model.safetensors")))
 	m, err := vlm.Open(t.Context(), filepath.Join(folder, "hf_model"), vlm.Options{Backend: "go"})
 	require.NoError(t, err)
 	m.Close()
 
 	config, out = setup(t)
-	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.save_freq=1", "huggingface_hub.hf_save_freq=1", "trainer.save_best_actor=true")
-	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_1/actor/model.safetensors")) == contents(t, filepath.Join(out, "hf/step_1/hf_model/model.safetensors")))
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.save_freq=1", "huggingface_hub.hf_save_freq=1",
+		"trainer.save_best_actor=true")
+	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_1/actor/model.safetensors")) == contents(t,
+		filepath.Join(out, "hf/step_1/hf_model/model.safetensors")))
 	for _, folder := range []string{"hf/step_1/hf_model", "best_actor"} {
 		m, err := vlm.Open(t.Context(), filepath.Join(out, folder), vlm.Options{Backend: "go"})
 		require.NoError(t, err, folder)
@@ -141,7 +149,8 @@ func TestTheMemoryPlanIsLoggedFirst(t *testing.T) {
 		In: strings.NewReader(""), Out: &both, Err: &both,
 	}, []string{"train", config, "--out", out})
 	require.Zero(t, code, both.text.String())
-	plan, validated := strings.Index(both.text.String(), "memory plan of the run"), strings.Index(both.text.String(), "validation after step 0")
+	plan, validated := strings.Index(both.text.String(), "memory plan of the run"),
+		strings.Index(both.text.String(), "validation after step 0")
 	require.Positive(t, plan)
 	require.Greater(t, validated, plan)
 }
@@ -162,7 +171,8 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 // refuses all.
 func TestTrainingUploadsWhatItExports(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "--log", "warn", "--out", out, "trainer.total_training_steps=2", "trainer.save_freq=1",
+	args := []string{"train", config, "--log", "warn", "--out", out, "trainer.total_training_steps=2",
+		"trainer.save_freq=1",
 		"huggingface_hub.hf_save_freq=1", "huggingface_hub.repo_id=o/n"}
 	c, said := command(t, t.TempDir(), args...)
 	c.Env = append(c.Env, "HF_TOKEN=")
@@ -200,7 +210,8 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	defer mu.Unlock()
 	require.Len(t, commits, 2)
 	require.Contains(t, commits[1], `"summary":"hf_model of step 2"`)
-	weights := base64.StdEncoding.EncodeToString([]byte(contents(t, filepath.Join(out, "hf/step_2/hf_model/model.safetensors"))))
+	weights := base64.StdEncoding.EncodeToString([]byte(contents(t,
+		filepath.Join(out, "hf/step_2/hf_model/model.safetensors"))))
 	require.True(t, strings.Contains(commits[1], `"path":"model.safetensors"`) && strings.Contains(commits[1], weights))
 
 	down := httptest.NewServer(http.NotFoundHandler())

@@ -17,16 +17,22 @@ import (
 // record, from its checkpoint with the episodes of the steps ahead and from the beginning.
 func TestRunsWithOldEpisodesAreReplayed(t *testing.T) {
 	config, out := setup(t)
-	old := []string{"run.async=true", "run.max_staleness=2", "algorithm.rollout_correction.rollout_is=token", "trainer.total_training_steps=5"}
-	require.Regexp(t, `memory plan: \d+MB at the peak: weights \d+MB, snapshots [1-9]\d*MB`, succeed(t, append([]string{"train", config, "--out", out, "--dry-run"}, old...)...))
+	old := []string{"run.async=true", "run.max_staleness=2", "algorithm.rollout_correction.rollout_is=token",
+		"trainer.total_training_steps=5"}
+	require.Regexp(t, `memory plan: \d+MB at the peak: weights \d+MB, snapshots [1-9]\d*MB`,
+		succeed(t, append([]string{"train", config, "--out", out, "--dry-run"}, old...)...))
 	episodes := filepath.Join(t.TempDir(), "episodes")
-	succeed(t, append([]string{"train", config, "--log", "error", "--out", out, "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null", "actor_rollout_ref.actor.optim.lr=1e-2", "trainer.rollout_data_dir=" + episodes}, old...)...)
-	for step, from := range map[string]string{"2": "the beginning", "3": "the checkpoint of step 2", "4": "the checkpoint of step 2", "5": "the checkpoint of step 4"} {
+	succeed(t, append([]string{"train", config, "--log", "error", "--out", out, "trainer.save_freq=2",
+		"trainer.max_actor_ckpt_to_keep=null", "actor_rollout_ref.actor.optim.lr=1e-2", "trainer.rollout_data_dir=" +
+			episodes}, old...)...)
+	for step, from := range map[string]string{"2": "the beginning", "3": "the checkpoint of step 2",
+		"4": "the checkpoint of step 2", "5": "the checkpoint of step 4"} {
 		text := succeed(t, "replay", out, "--step", step, "--log", "error")
 		require.Contains(t, text, "step "+step+" replayed from "+from)
 		require.Contains(t, text, "everything equals the record\n")
 	}
-	require.Regexp(t, `replay +ok +step \d: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`, succeed(t, "verify", out, "--steps", "1", "--log", "error"))
+	require.Regexp(t, `replay +ok +step \d: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`,
+		succeed(t, "verify", out, "--steps", "1", "--log", "error"))
 	require.Contains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"rollout/staleness_max":2,`)
 }
 
@@ -34,7 +40,8 @@ func TestRunsWithOldEpisodesAreReplayed(t *testing.T) {
 // found, and another run is told apart from it.
 func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "--log", "error", "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null"}
+	args := []string{"train", config, "--log", "error", "trainer.total_training_steps=2", "trainer.save_freq=1",
+		"trainer.max_actor_ckpt_to_keep=null"}
 	succeed(t, append(args, "--out", out, "trainer.rollout_data_dir="+filepath.Join(out, "rollouts"))...)
 	text := succeed(t, "verify", out, "--steps", "1", "--seed", "7", "--log", "error")
 	require.Regexp(t, `replay +ok +step [12]: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`, text)

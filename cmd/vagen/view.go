@@ -32,7 +32,8 @@ of a program: name the key by --key-env or --key-file where there are any.
 		Setup: func(f *flag.FlagSet) cli.Run {
 			addr := f.String("addr", "127.0.0.1:0", "`address` to listen on; port 0 selects a free port")
 			var s view.Server
-			f.StringVar(&s.Key, "key", "", "`key` that every request must have; needed for an address that other machines can reach")
+			f.StringVar(&s.Key, "key", "",
+				"`key` that every request must have; needed for an address that other machines can reach")
 			key := keyFlags(f, "key", "key")
 			open := f.Bool("open", false, "open the page in the browser")
 			return func(ctx context.Context, c *cli.Call) error {

@@ -64,8 +64,10 @@ func TestTheKeyOfAViewedRunComesFromAFlagTheEnvironmentOrAFile(t *testing.T) {
 // the server of vagen view for its episodes and their tokens.
 func TestAViewedRunIsTheOneThatWasTrained(t *testing.T) {
 	config, out := setup(t)
-	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=1", "trainer.save_freq=1", "rollout_manager.max_turns=2",
-		"trainer.rollout_data_dir="+filepath.Join(out, "rollouts"), "trainer.rollout_data_scores=true", "trainer.log_image.enable=true")
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=1", "trainer.save_freq=1",
+		"rollout_manager.max_turns=2",
+		"trainer.rollout_data_dir="+filepath.Join(out, "rollouts"), "trainer.rollout_data_scores=true",
+		"trainer.log_image.enable=true")
 	ctx, stop := context.WithCancel(t.Context())
 	said := &firstLine{found: make(chan string, 1)}
 	ended := make(chan int, 1)

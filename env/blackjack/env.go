@@ -118,7 +118,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		parts = append(parts, reward.Part{Name: partFormat, Value: e.o.FormatReward})
 	}
 	out := e.outcome(r, parts, valid, won)
-	turns.Claim(&e.Base, &out, "blackjack", valid && r.FormatCorrect, before, e.state(), func(c *reward.Claim, state string) { c.State = state })
+	turns.Claim(&e.Base, &out, "blackjack", valid && r.FormatCorrect, before, e.state(),
+		func(c *reward.Claim, state string) { c.State = state })
 	return out, nil
 }
 

@@ -43,7 +43,8 @@ func FromConfig(config map[string]any) (env.Env, error) {
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	c := options.Check("blackjack")
-	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling"})
+	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling",
+		"grounding_worldmodeling"})
 	prompts.Check(c, &o.Response, placeholders)
 	options.CheckLayout(c, &o.Texts, env.Legacy)
 	options.CheckStateReward(c, &o.StateReward, env.Legacy, &o.Response)

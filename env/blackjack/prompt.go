@@ -58,7 +58,9 @@ func (e *Env) observationText(event, table string) string {
 	if event == opening {
 		text = e.Texts.First
 	}
-	return text(func() string { return event + "\n" + table + "\nWhat do you do?\n" + e.formatText() }, func() prompts.Values {
+	return text(func() string {
+		return event + "\n" + table + "\nWhat do you do?\n" + e.formatText()
+	}, func() prompts.Values {
 		return prompts.Values{prompts.Observation: table, "event": event, prompts.Format: e.formatText()}
 	})
 }

@@ -31,7 +31,8 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err := e.Calls.Snapshot(e.ready); err != nil {
 		return nil, err
 	}
-	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted, turns.Earlier(&e.Base)})
+	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted,
+		turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.

@@ -30,9 +30,11 @@ var responses = []string{
 // turn draws a new one.
 var (
 	twoModes = []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
-	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"},
+	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"},
+		map[string]any{"rules": "legacy", "render_mode": "text"},
 		map[string]any{"rules": "next"}, map[string]any{"state_reward": block(nil), "prompt_format": "wm"})
-	small = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64}, {"rules": "legacy", "render_mode": "text"},
+	small = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64},
+		{"rules": "legacy", "render_mode": "text"},
 		{"state_reward": block(nil), "resolution": 64, "prompt_format": "wm"}, {"rules": "next", "render_mode": "text"}}
 
 	configs = map[string][]map[string]any{
@@ -67,14 +69,16 @@ func TestBuiltinEnvironmentsKeepTheContract(t *testing.T) {
 func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 	r := Registry()
 	say := func(observation, answer string) string {
-		return "<think><observation>" + observation + "</observation><reasoning>r</reasoning></think><answer>" + answer + "</answer>"
+		return "<think><observation>" + observation + "</observation><reasoning>r</reasoning></think><answer>" + answer +
+			"</answer>"
 	}
 	e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"SF", "HG"},
 		"use_state_reward": true, "prompt_format": "grounding"})
 	require.NoError(t, err)
 	_, err = e.Reset(t.Context(), 0)
 	require.NoError(t, err)
-	out, err := e.Step(t.Context(), say("The goal is below and right of the player, the hole is below and in the same column.", "Right"))
+	out, err := e.Step(t.Context(),
+		say("The goal is below and right of the player, the hole is below and in the same column.", "Right"))
 	require.NoError(t, err)
 	require.Equal(t, 0.5, out.Turn["grounding_reward"])
 	require.Equal(t, 0.5, out.Reward.Of("observation"))
@@ -94,22 +98,27 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 // less than with the score of other environments, 0.5·F1 of each kind of object.
 func TestSokobanHasTheLegacyScoreByDefault(t *testing.T) {
 	pay := func(config map[string]any, observation string) float64 {
-		for name, value := range map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"######", "#P___#", "#_X__#", "#__O_#", "######"}, "prompt_format": "grounding"} {
+		for name, value := range map[string]any{"rules": "legacy", "render_mode": "text",
+			"desc": []any{"######", "#P___#", "#_X__#", "#__O_#", "######"}, "prompt_format": "grounding"} {
 			config[name] = value
 		}
 		e, err := Registry().New("sokoban", config)
 		require.NoError(t, err)
 		_, err = e.Reset(t.Context(), 0)
 		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+observation+"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
+		out, err := e.Step(t.Context(), "<think><observation>"+observation+
+			"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
 		require.NoError(t, err)
 		return out.Reward.Of("observation")
 	}
-	const both, half = "The box is below and to the right. The target is below and to the right.", "The box is below and to the right. The target is below and to the left."
+	const both, half = "The box is below and to the right. The target is below and to the right.",
+		"The box is below and to the right. The target is below and to the left."
 	require.Equal(t, 0.5, pay(map[string]any{"use_state_reward": true}, both))
-	require.Equal(t, 0.25, pay(map[string]any{"use_state_reward": true}, half), "a target with one wrong direction counts 0")
+	require.Equal(t, 0.25, pay(map[string]any{"use_state_reward": true}, half),
+		"a target with one wrong direction counts 0")
 	block := func() map[string]any {
-		return map[string]any{"state_reward": map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "rules", "score_base": 0}}
+		return map[string]any{"state_reward": map[string]any{"state_estimation": map[string]any{"enable": true,
+			"reward": 0.5}, "scorer": "rules", "score_base": 0}}
 	}
 	require.Equal(t, 0.375, pay(block(), half), "and half with the score of blocks")
 }
@@ -155,9 +164,11 @@ func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 		want   []reward.Relation
 	}{
 		{"frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding"}, []reward.Relation{
-			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right}, {Object: "hole", Vertical: reward.Same, Horizontal: reward.Right}}},
+			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right},
+			{Object: "hole", Vertical: reward.Same, Horizontal: reward.Right}}},
 		{"sokoban", map[string]any{"rules": "next"}, []reward.Relation{
-			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right}, {Object: "box", Vertical: reward.Below, Horizontal: reward.Right}}},
+			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right},
+			{Object: "box", Vertical: reward.Below, Horizontal: reward.Right}}},
 	} {
 		c.config["use_state_reward"] = true
 		e, err := Registry().New(c.name, c.config)

@@ -41,7 +41,8 @@ func TestEveryOptionDeclaresWhatItReaches(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"base_url", "base_urls", "data_dir", "dino_url", "dreamsim_url", "state_reward.judge.cache", "state_reward.judge.key_env",
+	for _, name := range []string{"base_url", "base_urls", "data_dir", "dino_url", "dreamsim_url",
+		"state_reward.judge.cache", "state_reward.judge.key_env",
 		"state_reward.judge_base_url", "state_reward.judge_model", "task_dir", "token", "url_file", "video_record_dir"} {
 		require.True(t, kept[name], name)
 	}
@@ -119,14 +120,19 @@ func TestAKeyIsNotSentToAJudgeThatAClientChooses(t *testing.T) {
 		if !k.Claims {
 			continue
 		}
-		ours := map[string]any{"judge_base_url": "http://ours/v1", "judge": map[string]any{"key_env": "OUR_KEY", "retries": 1}}
-		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"state_reward.judge_base_url"}, Fixed: map[string]any{judge.Key: ours}}
-		got, err := g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 2}}})
+		ours := map[string]any{"judge_base_url": "http://ours/v1",
+			"judge": map[string]any{"key_env": "OUR_KEY", "retries": 1}}
+		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"state_reward.judge_base_url"},
+			Fixed: map[string]any{judge.Key: ours}}
+		got, err := g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
+			"judge": map[string]any{"retries": 2}}})
 		require.NoError(t, err)
-		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 2}}}, got)
+		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
+			"judge": map[string]any{"retries": 2}}}, got)
 		got, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1"}})
 		require.NoError(t, err)
-		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 1}}}, got)
+		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1",
+			"judge": map[string]any{"retries": 1}}}, got)
 		require.Equal(t, "OUR_KEY", ours["judge"].(map[string]any)["key_env"], "the operator's options stay as they are")
 		_, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge": map[string]any{"key_env": "HOME"}}})
 		require.ErrorIs(t, err, env.ErrRefused)

@@ -14,7 +14,8 @@ func TestServicesThatEndAreLogged(t *testing.T) {
 		var log bytes.Buffer
 		r := LoggedRegistry(nil, slog.New(slog.NewTextHandler(&log, nil)))
 		// Nothing listens at port 1.
-		e, err := r.New(name, map[string]any{"base_urls": "http://u:secret@127.0.0.1:1/" + name, "env_name": "x", "retries": 0})
+		e, err := r.New(name, map[string]any{"base_urls": "http://u:secret@127.0.0.1:1/" + name, "env_name": "x",
+			"retries": 0})
 		require.NoError(t, err)
 		_, err = e.Reset(t.Context(), 1)
 		require.Error(t, err)

@@ -19,16 +19,22 @@ import (
 // Values that differ from the defaults, for options that need a specific one.
 var otherValues = map[string]any{
 	"rules": "legacy", "desc": []any{"SF", "FG"}, "action_sep": "&", "prompt": "brief", "dim_room": []any{8, 7},
-	"min_solution_steps": []any{2, 9}, "retry": "lcg", "p": 0.5, "slip_prob": 0.9, "eval_set": "common_sense", "down_sample_ratio": 0.02,
-	"example_count": 1, "resolution": 100, "max_actions_per_step": 1, "max_steps": 2, "env_id": "StackThreeCube", "map_seed": 77,
-	"special_token_list": []any{"box", "above"}, "dino_weight": 1, "dreamsim_weight": 1, "structural_weight": 1, "perceptual_weight": 1,
-	"dino_url": "http://127.0.0.1:1", "dreamsim_url": "http://127.0.0.1:1", "score_timeout": 4000, "tile_size": 40, "model_size": "huge",
-	"data_dir": "nowhere", "max_objects_in_state": 1, "success_threshold": 90, "reset_seed_max_tries": 1, "min_solution_bfs_max_depth": 1,
-	"device": map[string]any{"dino": 1},
+	"min_solution_steps": []any{2, 9}, "retry": "lcg", "p": 0.5, "slip_prob": 0.9, "eval_set": "common_sense",
+	"down_sample_ratio": 0.02,
+	"example_count":     1, "resolution": 100, "max_actions_per_step": 1, "max_steps": 2, "env_id": "StackThreeCube",
+	"map_seed":           77,
+	"special_token_list": []any{"box", "above"}, "dino_weight": 1, "dreamsim_weight": 1, "structural_weight": 1,
+	"perceptual_weight": 1,
+	"dino_url":          "http://127.0.0.1:1", "dreamsim_url": "http://127.0.0.1:1", "score_timeout": 4000, "tile_size": 40,
+	"model_size": "huge",
+	"data_dir":   "nowhere", "max_objects_in_state": 1, "success_threshold": 90, "reset_seed_max_tries": 1,
+	"min_solution_bfs_max_depth": 1,
+	"device":                     map[string]any{"dino": 1},
 }
 
 // Values for options that need another value in one environment.
-var ownValues = map[string]any{"sokoban desc": []any{"#####", "#PXO#", "#####"}, "svg rules": "service", "blackjack max_actions_per_step": 2, "svg max_actions_per_step": 2}
+var ownValues = map[string]any{"sokoban desc": []any{"#####", "#PXO#", "#####"}, "svg rules": "service",
+	"blackjack max_actions_per_step": 2, "svg max_actions_per_step": 2}
 
 // Responses that are not in the list of env.Check.
 var richer = []string{
@@ -43,7 +49,8 @@ var optionContexts = []map[string]any{
 	{"use_state_reward": true, "prompt_format": "grounding_worldmodeling"},
 	{"use_state_reward": true, "prompt_format": "grounding_worldmodeling", "rules": "legacy"},
 	{"observation_reward": 1, "rules": "legacy", "prompt_format": "observe_predict"},
-	{"desc": []any{"SF", "HG"}}, {"desc": []any{"#####", "#PXO#", "#####"}}, {"min_solution_steps": []any{3, 5}}, {"success_threshold": 90},
+	{"desc": []any{"SF", "HG"}}, {"desc": []any{"#####", "#PXO#", "#####"}}, {"min_solution_steps": []any{3, 5}},
+	{"success_threshold": 90},
 	{"min_solution_steps": []any{12, 13}},
 }
 
@@ -71,7 +78,8 @@ func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 				require.ErrorContains(t, err, "leave it out", what)
 			}
 			readers := strings.Fields(tag.Get("rules"))
-			if slices.ContainsFunc(k.Rules, func(rules string) bool { return slices.Contains(readers, rules) }) { // svg has other rules
+			// svg has other rules
+			if slices.ContainsFunc(k.Rules, func(rules string) bool { return slices.Contains(readers, rules) }) {
 				for _, rules := range k.Rules {
 					err := refusal(k, map[string]any{name: changed(k, name, rules), "rules": rules})
 					if strings.Contains(tag.Get("rules"), rules) {

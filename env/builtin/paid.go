@@ -39,7 +39,8 @@ func (p *paid) factory(k Kind) env.Factory {
 			return k.Make(rest)
 		}
 		if !k.Claims {
-			return nil, fmt.Errorf("%w: %s: this environment has no state that responses could describe", env.ErrOption, judge.Key)
+			return nil, fmt.Errorf("%w: %s: this environment has no state that responses could describe", env.ErrOption,
+				judge.Key)
 		}
 		if err := block.Supports(k.Name); err != nil {
 			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
@@ -63,7 +64,8 @@ func (p *paid) factory(k Kind) env.Factory {
 }
 
 func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
-	key := judge.StateReward{Base: block.Base, Scorer: block.Scorer, Scoring: block.Scoring, Guard: block.Guard, Phrases: block.Phrases}
+	key := judge.StateReward{Base: block.Base, Scorer: block.Scorer, Scoring: block.Scoring, Guard: block.Guard,
+		Phrases: block.Phrases}
 	if block.Scorer == judge.ByModel {
 		key.JudgeURL, key.JudgeModel, key.Service = block.JudgeURL, block.JudgeModel, block.Service
 	}

@@ -15,7 +15,8 @@ import (
 
 // block is a state_reward with weight 0.5 for observations, read by rules.
 func block(change map[string]any) map[string]any {
-	b := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "exact", "score_base": 0.0}
+	b := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "exact",
+		"score_base": 0.0}
 	for k, v := range change {
 		b[k] = v
 	}
@@ -74,7 +75,8 @@ func TestBlocksMayAskAModel(t *testing.T) {
 	}
 	require.Equal(t, 1, dialled, "environments with equal blocks share a judge")
 
-	_, err := r.New("sokoban", map[string]any{"state_reward": block(map[string]any{"scorer": "judge", "judge_base_url": "http://judge/v1", "judge_model": "gone"})})
+	_, err := r.New("sokoban", map[string]any{"state_reward": block(map[string]any{"scorer": "judge",
+		"judge_base_url": "http://judge/v1", "judge_model": "gone"})})
 	require.ErrorContains(t, err, "no such model")
 	_, err = Registry().New("sokoban", map[string]any{"state_reward": asking})
 	require.ErrorContains(t, err, "needs a language model")
@@ -99,13 +101,15 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 // A response that repeats the map in the observation gets the full reward.
 func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 	for _, name := range []string{"frozenlake", "sokoban"} {
-		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_symbolic", "use_state_reward": true, "render_mode": "text"})
+		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_symbolic",
+			"use_state_reward": true, "render_mode": "text"})
 		require.NoError(t, err)
 		for seed := range int64(5) {
 			o, err := e.Reset(t.Context(), seed)
 			require.NoError(t, err)
 			shown := boardOf(o.Text)
-			out, err := e.Step(t.Context(), "<think><observation>"+shown+"</observation><reasoning>r</reasoning></think><answer>Up</answer>")
+			out, err := e.Step(t.Context(), "<think><observation>"+shown+
+				"</observation><reasoning>r</reasoning></think><answer>Up</answer>")
 			require.NoError(t, err)
 			require.Equal(t, 0.5, out.Turn["grounding_reward"], "%s: %q", name, shown)
 		}
@@ -145,7 +149,8 @@ func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
 func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 	r := Registry()
 	play := func(change map[string]any, turns ...string) []float64 {
-		config := map[string]any{"rules": "legacy", "prompt_format": "grounding", "desc": []any{"######", "#____#", "#P_XO#", "######"},
+		config := map[string]any{"rules": "legacy", "prompt_format": "grounding",
+			"desc":         []any{"######", "#____#", "#P_XO#", "######"},
 			"state_reward": block(change)}
 		e, err := r.New("sokoban", config)
 		require.NoError(t, err)
@@ -153,7 +158,8 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 		require.NoError(t, err)
 		var paid []float64
 		for _, text := range turns {
-			out, err := e.Step(t.Context(), "<think><observation>"+text+"</observation><reasoning>r</reasoning></think><answer>Left</answer>")
+			out, err := e.Step(t.Context(), "<think><observation>"+text+
+				"</observation><reasoning>r</reasoning></think><answer>Left</answer>")
 			require.NoError(t, err)
 			paid = append(paid, out.Reward.Of("observation"))
 		}
@@ -187,14 +193,16 @@ func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
 		`{"player": (0, 0), "target": (1, 1), "hole": (1, 0)}`, `{'player': (0,0), 'target': (1,1), 'holes': [(1,0)]}`,
 		`[{'object_id': 'target', 'vertical_relation': 'below', 'horizontal_relation': 'right'}, {'object_id': 'hole', 'vertical_relation': 'below', 'horizontal_relation': 'same'}]`,
 	} {
-		e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding_structured", "desc": []any{"SF", "HG"}, "state_reward": block(nil)})
+		e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding_structured",
+			"desc": []any{"SF", "HG"}, "state_reward": block(nil)})
 		require.NoError(t, err)
 		system, err := e.System(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, system.Text, `{"player": (row, column), "target": (row, column)`)
 		_, err = e.Reset(t.Context(), 0)
 		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+text+"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
+		out, err := e.Step(t.Context(), "<think><observation>"+text+
+			"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
 		require.NoError(t, err)
 		require.Equal(t, 0.5, out.Reward.Of("observation"), text)
 	}

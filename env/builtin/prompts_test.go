@@ -14,12 +14,14 @@ import (
 
 // placeholders are those of each environment: of the system prompt, and of observations.
 var placeholders = map[string][2]string{
-	"frozenlake":      {"{format}{example}", "{valid_action}{turn}{format}"},
-	"sokoban":         {"{format}{example}", "{valid_action}{turn}{format}"},
-	"blackjack":       {"{format}{example}", "{event}{format}"},
-	"navigation":      {"{format}{example}{step_length}{success_threshold}{max_steps}", "{valid_action}{instruction}{env_feedback}{reward}{done}{format}"},
-	"primitive_skill": {"{format}{example}{max_steps}{object_names}", "{valid_action}{instruction}{x_workspace}{y_workspace}{z_workspace}{object_names}{object_positions}{other_information}{format}"},
-	"svg":             {"{format}{example}", "{valid_action}{reward}{format}"},
+	"frozenlake": {"{format}{example}", "{valid_action}{turn}{format}"},
+	"sokoban":    {"{format}{example}", "{valid_action}{turn}{format}"},
+	"blackjack":  {"{format}{example}", "{event}{format}"},
+	"navigation": {"{format}{example}{step_length}{success_threshold}{max_steps}",
+		"{valid_action}{instruction}{env_feedback}{reward}{done}{format}"},
+	"primitive_skill": {"{format}{example}{max_steps}{object_names}",
+		"{valid_action}{instruction}{x_workspace}{y_workspace}{z_workspace}{object_names}{object_positions}{other_information}{format}"},
+	"svg": {"{format}{example}", "{valid_action}{reward}{format}"},
 }
 
 // TestEveryEnvironmentTakesTemplates: every placeholder has a value, and what is not in the
@@ -30,7 +32,8 @@ func TestEveryEnvironmentTakesTemplates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			system, observation := names(of[0]), names(of[1])
 			config := map[string]any{"prompts": map[string]any{
-				"system": "S " + system + "{max_actions_per_step}", "first": "F {observation} " + observation, "later": "L {observation} " + observation,
+				"system": "S " + system + "{max_actions_per_step}", "first": "F {observation} " + observation,
+				"later":  "L {observation} " + observation,
 				"format": "HOW {form} {action_sep}",
 			}}
 			texts := play(t, registry, name, config)
@@ -103,7 +106,8 @@ func TestTheLayoutDecidesWhatObservationsRepeat(t *testing.T) {
 				texts := play(t, registry, name, map[string]any{"rules": rules, "layout": layout})
 				repeats := layout == "legacy" || layout == "" && rules == "legacy"
 				require.Equal(t, repeats, strings.Contains(texts[2], instruction), "%s, %s rules, layout %q", name, rules, layout)
-				require.Equal(t, repeats || name == "navigation", strings.Contains(texts[1], instruction), "%s, %s rules, layout %q", name, rules, layout)
+				require.Equal(t, repeats || name == "navigation", strings.Contains(texts[1], instruction),
+					"%s, %s rules, layout %q", name, rules, layout)
 				if name == "navigation" {
 					require.Equal(t, repeats, strings.Contains(texts[2], "Your task:"))
 				}

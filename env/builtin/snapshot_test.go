@@ -31,14 +31,20 @@ func snapshotKinds() []snapshotKind {
 		snapshotKind{"frozenlake", map[string]any{"map_seed": 5, "is_slippery": true}, moves},
 		snapshotKind{"frozenlake", map[string]any{"rules": "legacy", "desc": []any{"SSF", "FFF", "FHG"}}, moves},
 		snapshotKind{"frozenlake", map[string]any{"state_reward": block(nil), "prompt_format": "wm"}, moves},
-		snapshotKind{"sokoban", map[string]any{"desc": []any{"######", "#S_X_#", "#__X_#", "#O___#", "######"}, "render_mode": "text"}, moves},
+		snapshotKind{"sokoban", map[string]any{"desc": []any{"######", "#S_X_#", "#__X_#", "#O___#", "######"},
+			"render_mode": "text"}, moves},
 		snapshotKind{"sokoban", map[string]any{"dim_room": []any{8, 7}, "num_boxes": 2, "render_mode": "text"}, moves},
 		snapshotKind{"blackjack", map[string]any{"render_mode": "vision"}, []string{"Hit", "Hit", "Dance", "Stand"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "StackThreeCube", "render_mode": "text"}, []string{"pick(120,-100,20)|place(0,0,80)", "push(-100,-200,20,150,200,20)", "push(-100,0,20,150,0,20)"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text", "rules": "next"}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
-		snapshotKind{"primitive_skill", map[string]any{"env_id": "PutAppleInDrawer", "resolution": 64}, []string{"push(-500,0,200,-500,-600,200)", "push(-500,-600,200,-500,100,200)", "pick(-120,150,37)"}},
-		snapshotKind{"primitive_skill", map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling", "use_state_reward": true, "resolution": 64}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
-		snapshotKind{"svg", map[string]any{"rules": "service"}, []string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`, "no drawing"}},
+		snapshotKind{"primitive_skill", map[string]any{"env_id": "StackThreeCube", "render_mode": "text"},
+			[]string{"pick(120,-100,20)|place(0,0,80)", "push(-100,-200,20,150,200,20)", "push(-100,0,20,150,0,20)"}},
+		snapshotKind{"primitive_skill", map[string]any{"env_id": "PlaceTwoCube", "render_mode": "text", "rules": "next"},
+			[]string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
+		snapshotKind{"primitive_skill", map[string]any{"env_id": "PutAppleInDrawer", "resolution": 64},
+			[]string{"push(-500,0,200,-500,-600,200)", "push(-500,-600,200,-500,100,200)", "pick(-120,150,37)"}},
+		snapshotKind{"primitive_skill", map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling",
+			"use_state_reward": true, "resolution": 64}, []string{"push(-100,-100,20,150,100,20)", "pick(0,0,20)"}},
+		snapshotKind{"svg", map[string]any{"rules": "service"},
+			[]string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`, "no drawing"}},
 	)
 }
 
@@ -94,7 +100,8 @@ func TestEpisodesPlayOnFromASnapshotOfEveryTurn(t *testing.T) {
 				out, err := a.Step(t.Context(), said[n])
 				require.NoError(t, err, what)
 				want = append(want, out)
-				acted[k.name] = acted[k.name] || out.Turn["action_is_effective"] == 1 || k.name == "primitive_skill" && out.Turn["env_step"] > 1
+				acted[k.name] = acted[k.name] || out.Turn["action_is_effective"] == 1 || k.name == "primitive_skill" &&
+					out.Turn["env_step"] > 1
 				without, err := plain.Step(t.Context(), said[n])
 				require.NoError(t, err)
 				require.Equal(t, out, without, "%s: a snapshot changes nothing", what)
@@ -281,7 +288,8 @@ func hostileStates(state []byte) [][]byte {
 		return out
 	}
 	for name, was := range fields {
-		for _, is := range []string{"null", "-1", "2", "99", "1e300", "9223372036854775807", `""`, `"x"`, "[]", "[[]]", `[""]`, "{}", "true", `["####","####","####"]`,
+		for _, is := range []string{"null", "-1", "2", "99", "1e300", "9223372036854775807", `""`, `"x"`, "[]", "[[]]",
+			`[""]`, "{}", "true", `["####","####","####"]`,
 			`[{"Value":1,"Face":65,"Suit":9},{"Value":1,"Face":65,"Suit":1}]`, `{"Row":-5,"Col":3}`} {
 			fields[name] = json.RawMessage(is)
 			if raw, err := json.Marshal(fields); err == nil {

@@ -31,8 +31,9 @@ func served(t *testing.T, name string, open env.Factory) *httptest.Server {
 // nothing for a copy, although no client sees the earlier truth.
 func TestCopiesAreNotPaidOverHTTP(t *testing.T) {
 	both := map[string]any{"enable": true, "reward": 0.5}
-	config := map[string]any{"desc": []any{"SFF", "FGF", "FFF"}, "prompt_format": "wm", "render_mode": "text", "format_reward": 0.0,
-		"state_reward": map[string]any{"scorer": "rules", "state_estimation": both, "transition_prediction": both}}
+	config := map[string]any{"desc": []any{"SFF", "FGF", "FFF"}, "prompt_format": "wm", "render_mode": "text",
+		"format_reward": 0.0,
+		"state_reward":  map[string]any{"scorer": "rules", "state_estimation": both, "transition_prediction": both}}
 	here := func(config map[string]any) (env.Env, error) { return Registry().New("frozenlake", config) }
 	h := served(t, "frozenlake", here)
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -40,7 +41,8 @@ func TestCopiesAreNotPaidOverHTTP(t *testing.T) {
 	far := remote.DefaultClientOptions()
 	far.URLs, far.Name, far.Transport = []string{h.URL}, "frozenlake", transport
 	const start, right = "The goal is below me and to my right.", "The goal is below me, in the same column."
-	for protocol, open := range map[string]env.Factory{"none": here, "lite": remote.Factory(far), "legacy": remote.LegacyFactory(far)} {
+	for protocol, open := range map[string]env.Factory{"none": here, "lite": remote.Factory(far),
+		"legacy": remote.LegacyFactory(far)} {
 		e, err := open(config)
 		require.NoError(t, err, protocol)
 		_, err = e.System(t.Context())

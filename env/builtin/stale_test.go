@@ -114,7 +114,8 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 			return func() func(*scene) (string, string) { return says }
 		}
 		require.InDelta(t, 1, mean("truth", of(reader(1))), 1e-9, w.env)
-		good, fair, poor := mean("reads 90 % right", of(reader(0.9))), mean("reads 70 % right", of(reader(0.7))), mean("reads 50 % right", of(reader(0.5)))
+		good, fair, poor := mean("reads 90 % right", of(reader(0.9))), mean("reads 70 % right", of(reader(0.7))),
+			mean("reads 50 % right", of(reader(0.5)))
 		chance := mean("random", of(reader(1.0/3)))
 		old, own := mean("one turn old", of(stale(1))), mean("own reading, one turn old", copier)
 		// Each mean is of about 60 scores or more whose standard deviation is at most 0.4.
@@ -135,8 +136,10 @@ func TestStaleStatementsEarnNoMoreThanChance(t *testing.T) {
 // and describes them, is paid for each turn, as one that goes on is: a turn knows only the one
 // before it. With episode_mean an episode is paid the same whatever its length.
 func TestMovingBackAndForthIsPaidPerTurn(t *testing.T) {
-	for name, desc := range map[string][]any{"frozenlake": {"SFF", "FFG", "FFF"}, "sokoban": {"######", "#P___#", "#__XO#", "#____#", "######"}} {
-		options := map[string]any{"desc": desc, "prompt_format": "wm", "render_mode": "text", "rules": "next", "use_state_reward": true, "grounding_reward_weight": 0.5, "worldmodeling_reward_weight": 0.5}
+	for name, desc := range map[string][]any{"frozenlake": {"SFF", "FFG", "FFF"},
+		"sokoban": {"######", "#P___#", "#__XO#", "#____#", "######"}} {
+		options := map[string]any{"desc": desc, "prompt_format": "wm", "render_mode": "text", "rules": "next",
+			"use_state_reward": true, "grounding_reward_weight": 0.5, "worldmodeling_reward_weight": 0.5}
 		registry := Registry()
 		registry.SetJudge(nil)
 		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
@@ -178,7 +181,8 @@ func TestNumbersWithoutKnowledgeEarnLittle(t *testing.T) {
 		"primitive_skill": {map[string]any{"render_mode": "text"}, []string{"pick(100,-100,20)", "place(120,50,30)"},
 			[]string{"The red cube is at (125, -50, 20) and the green cube at (125, 150, 20)."},
 			func(s *scene) string {
-				return fmt.Sprintf("The red cube is at (%d, %d, 20) and the green cube at (%d, %d, 20).", 100+s.r.IntN(50), s.r.IntN(300)-200, 100+s.r.IntN(50), 100+s.r.IntN(100))
+				return fmt.Sprintf("The red cube is at (%d, %d, 20) and the green cube at (%d, %d, 20).", 100+s.r.IntN(50),
+					s.r.IntN(300)-200, 100+s.r.IntN(50), 100+s.r.IntN(100))
 			}},
 	} {
 		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: false}}

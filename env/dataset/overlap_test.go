@@ -15,10 +15,13 @@ func at(env string, seed int64, config map[string]any) Episode {
 func TestOverlapsAreEqualLevels(t *testing.T) {
 	big, small := map[string]any{"size": int64(8)}, map[string]any{"size": int64(4), "render_mode": "text"}
 	train := []Episode{at("frozenlake", 1, big), at("frozenlake", 2, big), at("frozenlake", 2, big), at("sokoban", 3, nil)}
-	require.Empty(t, Overlaps(train, []Episode{at("frozenlake", 1, small), at("frozenlake", 3, big), at("sokoban", 2, nil)}))
+	require.Empty(t, Overlaps(train, []Episode{at("frozenlake", 1, small), at("frozenlake", 3, big),
+		at("sokoban", 2, nil)}))
 	require.NoError(t, Disjoint(train, nil))
-	val := []Episode{at("sokoban", 9, nil), at("FrozenLake", 2, map[string]any{"render_mode": "vision"}), at("Sokoban", 3, map[string]any{"num_boxes": int64(2)})}
-	require.Equal(t, []Overlap{{"frozenlake", 2, 1, 1}, {"sokoban", 3, 3, 2}}, Overlaps(train, val), "options set on one side only are ignored")
+	val := []Episode{at("sokoban", 9, nil), at("FrozenLake", 2, map[string]any{"render_mode": "vision"}),
+		at("Sokoban", 3, map[string]any{"num_boxes": int64(2)})}
+	require.Equal(t, []Overlap{{"frozenlake", 2, 1, 1}, {"sokoban", 3, 3, 2}}, Overlaps(train, val),
+		"options set on one side only are ignored")
 	err := Disjoint(train, val)
 	require.ErrorIs(t, err, ErrOverlap)
 	require.ErrorContains(t, err, "2 levels: frozenlake seed 2 (episodes 1 and 1), sokoban seed 3 (episodes 3 and 2)")

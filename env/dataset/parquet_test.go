@@ -54,11 +54,14 @@ func TestParquetKeepsZeros(t *testing.T) {
 	e := Episode{
 		Name: "a", Env: "a", Source: "s", Split: "p", Seed: 0, Limits: Limits{ThinkTokens: &zero},
 		Config: map[string]any{
-			"i": int64(0), "f": 0.0, "b": false, "s": "", "l": []any{}, "ll": []any{[]any{int64(1)}, []any{}, []any{int64(2), int64(3)}},
-			"ml": []any{map[string]any{"x": int64(0)}, map[string]any{"x": int64(1), "y": "z"}}, "big": int64(math.MinInt64), "mixed": []any{0.5, int64(2)},
+			"i": int64(0), "f": 0.0, "b": false, "s": "", "l": []any{},
+			"ll": []any{[]any{int64(1)}, []any{}, []any{int64(2), int64(3)}},
+			"ml": []any{map[string]any{"x": int64(0)}, map[string]any{"x": int64(1), "y": "z"}}, "big": int64(math.MinInt64),
+			"mixed": []any{0.5, int64(2)},
 		},
 	}
-	got, err := read(write(t, []Episode{e, {Name: "b", Env: "b", Source: "s", Split: "p", Seed: -1, Config: map[string]any{}}}, ParquetOptions{}), Options{})
+	got, err := read(write(t, []Episode{e,
+		{Name: "b", Env: "b", Source: "s", Split: "p", Seed: -1, Config: map[string]any{}}}, ParquetOptions{}), Options{})
 	require.NoError(t, err)
 	want := e
 	want.Config["mixed"] = []any{0.5, 2.0} // a column has one type
@@ -83,7 +86,8 @@ func TestParquetHasTheLegacyColumns(t *testing.T) {
 
 func TestConfigurationsThatColumnsCannotStoreAreRefused(t *testing.T) {
 	for want, configs := range map[string][]map[string]any{
-		"episode 1: .extra_info.env_config.size is a list, but a whole number in an earlier episode": {{"size": int64(1)}, {"size": []any{int64(1)}}},
+		"episode 1: .extra_info.env_config.size is a list, but a whole number in an earlier episode": {{"size": int64(1)},
+			{"size": []any{int64(1)}}},
 		"env_config.o is an empty mapping": {{"o": map[string]any{}}},
 		"env_config.l[1]: it is null":      {{"l": []any{int64(1), nil}}},
 	} {
@@ -110,7 +114,8 @@ func TestConfigurationsThatColumnsCannotStoreAreRefused(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, WriteParquet(&bytes.Buffer{}, nil, ParquetOptions{}), "0 episodes")
-	require.Error(t, WriteParquet(&bytes.Buffer{}, []Episode{{Name: "a", Config: map[string]any{"x": math.NaN()}}}, ParquetOptions{JSON: true}))
+	require.Error(t, WriteParquet(&bytes.Buffer{}, []Episode{{Name: "a", Config: map[string]any{"x": math.NaN()}}},
+		ParquetOptions{JSON: true}))
 }
 
 // table returns a parquet file with the rows.
@@ -136,10 +141,12 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 		Image  []byte `parquet:"image"`
 	}
 	name, path, seed := "sokoban", "../x", int64(3)
-	good := table1{Source: "s", Info: named{Name: &name, Seed: &seed, Config: `{"a": 1, "b": 1.5, "c": null}`, Turns: 2}, Image: []byte("ignored")}
+	good := table1{Source: "s", Info: named{Name: &name, Seed: &seed, Config: `{"a": 1, "b": 1.5, "c": null}`, Turns: 2},
+		Image: []byte("ignored")}
 	got, err := read(table(t, good), Options{Known: known})
 	require.NoError(t, err)
-	require.Equal(t, []Episode{{Name: name, Env: name, Seed: 3, Config: map[string]any{"a": int64(1), "b": 1.5}, Limits: Limits{MaxTurns: 2},
+	require.Equal(t, []Episode{{Name: name, Env: name, Seed: 3, Config: map[string]any{"a": int64(1), "b": 1.5},
+		Limits: Limits{MaxTurns: 2},
 		Source: "s", Split: "default", Legacy: true}}, got)
 
 	for want, change := range map[string]func(r *table1){

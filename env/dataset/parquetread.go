@@ -111,7 +111,8 @@ func columns(s *parquet.Schema) (parquet.Group, error) {
 		}
 	}
 	if info, ok := g["extra_info"]; !ok || info.Leaf() {
-		return nil, fmt.Errorf("column extra_info with nested columns is missing; the columns are %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("column extra_info with nested columns is missing; the columns are %s",
+			strings.Join(names, ", "))
 	}
 	names = names[:0]
 	for _, f := range g["extra_info"].Fields() {
@@ -201,7 +202,8 @@ func (r *row) problems() []error {
 	for _, n := range []struct {
 		column, value string
 		needed        bool
-	}{{"data_source", r.Source, false}, {"extra_info.env_name", i.Name, true}, {"extra_info.split", i.Split, false}, {"extra_info.tag_id", i.Tag, false}} {
+	}{{"data_source", r.Source, false}, {"extra_info.env_name", i.Name, true}, {"extra_info.split", i.Split, false},
+		{"extra_info.tag_id", i.Tag, false}} {
 		if n.value == "" && !n.needed {
 			continue
 		}

@@ -78,7 +78,8 @@ func (s *Spec) read(v any, o Options) []error {
 	var faults []error
 	if old, ok := entry["env_response_length"]; ok { // has a new name
 		if now, both := entry["max_env_response_per_turn"]; both && now != old {
-			faults = append(faults, fmt.Errorf("env_response_length is %v and max_env_response_per_turn, its new name, is %v", old, now))
+			faults = append(faults, fmt.Errorf("env_response_length is %v and max_env_response_per_turn, its new name, is %v",
+				old, now))
 		}
 		delete(entry, "env_response_length")
 		entry["max_env_response_per_turn"] = old

@@ -61,7 +61,8 @@ func directiveProblem(d []int64, n int) string {
 		return fmt.Sprintf("the limit is %d, must be positive", d[2])
 	}
 	if size < uint64(n) && uint64(d[2]) < (uint64(n)+size-1)/size {
-		return fmt.Sprintf("%d to %d, each at most %d times, give %d seeds, but n_envs is %d", d[0], d[1], d[2], size*uint64(d[2]), n)
+		return fmt.Sprintf("%d to %d, each at most %d times, give %d seeds, but n_envs is %d", d[0], d[1], d[2],
+			size*uint64(d[2]), n)
 	}
 	return ""
 }

@@ -78,7 +78,8 @@ func TestSeedsDependOnBaseEntryNameAndDirective(t *testing.T) {
 		}
 		return out
 	}
-	all := [][]int64{draw(0, 0, "A", 0, 1e9), draw(1, 0, "A", 0, 1e9), draw(0, 1, "A", 0, 1e9), draw(0, 0, "B", 0, 1e9), draw(0, 0, "A", 0, 1e9, 1), draw(0, 0, "A", 7)}
+	all := [][]int64{draw(0, 0, "A", 0, 1e9), draw(1, 0, "A", 0, 1e9), draw(0, 1, "A", 0, 1e9), draw(0, 0, "B", 0, 1e9),
+		draw(0, 0, "A", 0, 1e9, 1), draw(0, 0, "A", 7)}
 	for i := range all {
 		for j := range i {
 			require.NotEqual(t, all[i], all[j], "%d and %d", i, j)

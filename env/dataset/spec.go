@@ -62,7 +62,8 @@ func (s *Spec) Validate() error {
 
 func (s *Spec) problems() []error {
 	var c field.Checks
-	for _, n := range []struct{ key, value string }{{"name", s.Name}, {"tag_id", s.Tag}, {"data_source", s.Source}, {"split", s.Split}} {
+	for _, n := range []struct{ key, value string }{{"name", s.Name}, {"tag_id", s.Tag}, {"data_source", s.Source},
+		{"split", s.Split}} {
 		if why := badName(n.value); why != "" && (n.value != "" || n.key == "name") {
 			c.Say("{%s}: %s", n.key, why)
 		}
@@ -138,7 +139,8 @@ func (f *File) joinFaults(faults []error) error {
 			continue
 		}
 		if first, taken := tags[strings.ToLower(s.Tag)]; taken {
-			faults = append(faults, f.fault(i, fmt.Errorf("tag_id %q is the tag of envs[%d]; results would be mixed", s.Tag, first)))
+			faults = append(faults, f.fault(i, fmt.Errorf("tag_id %q is the tag of envs[%d]; results would be mixed", s.Tag,
+				first)))
 			continue
 		}
 		tags[strings.ToLower(s.Tag)] = i

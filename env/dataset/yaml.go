@@ -107,7 +107,8 @@ func line(n ast.Node) int {
 // removed: null means that a key is not set.
 func plain(v any, count *int, depth int) (any, error) {
 	if *count++; *count > safeyaml.MaxValues || depth > safeyaml.MaxDepth {
-		return nil, fmt.Errorf("it has more than %d values, or is nested more than %d deep", safeyaml.MaxValues, safeyaml.MaxDepth)
+		return nil, fmt.Errorf("it has more than %d values, or is nested more than %d deep", safeyaml.MaxValues,
+			safeyaml.MaxDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:

@@ -55,8 +55,10 @@ func TestSpecsAreTyped(t *testing.T) {
 	require.Equal(t, "Sokoban", s.Name)
 	require.Equal(t, "7", s.Tag)
 	zero := 0
-	require.Equal(t, Limits{MaxTurns: 5, ResponseTokens: 512, ObserveTokens: 64, ThinkTokens: &zero, Stop: []string{"</answer>"}}, s.Limits)
-	require.Equal(t, map[string]any{"render_mode": "vision", "dim_room": []any{int64(6), int64(6)}, "format_reward": 0.5}, s.Config)
+	require.Equal(t, Limits{MaxTurns: 5, ResponseTokens: 512, ObserveTokens: 64, ThinkTokens: &zero,
+		Stop: []string{"</answer>"}}, s.Limits)
+	require.Equal(t, map[string]any{"render_mode": "vision", "dim_room": []any{int64(6), int64(6)}, "format_reward": 0.5},
+		s.Config)
 	want := judge.DefaultStateReward()
 	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.1}, "exact"
 	require.Equal(t, &want, s.StateReward)
@@ -68,7 +70,8 @@ func TestSpecsAreTyped(t *testing.T) {
 	episodes, err := f.Episodes()
 	require.NoError(t, err)
 	require.Len(t, episodes, 5)
-	require.Equal(t, Episode{Name: "frozen-lake", Env: "frozenlake", Config: f.Specs[1].Config, Seed: 8, Source: "default", Split: "default", Entry: 1}, episodes[4])
+	require.Equal(t, Episode{Name: "frozen-lake", Env: "frozenlake", Config: f.Specs[1].Config, Seed: 8, Source: "default",
+		Split: "default", Entry: 1}, episodes[4])
 	require.Equal(t, "sokoban", episodes[0].Env)
 	require.Equal(t, "sokoban_train", episodes[0].Source)
 }
@@ -91,28 +94,38 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		"envs:\n  - name: a\n":              {"line 2: envs[0]: n_envs is 0"},
 		entry("max_turn: 5"):                {`line 2: envs[0]: unknown key "max_turn", did you mean "max_turns"?`},
 		entry("max_turns: -5", "n_envs: 0"): {"already defined"},
-		entry("max_turns: -5", "stop_strings: ['']"):                                       {"max_turns is -5", "stop_strings[0] is empty"},
-		entry("max_turns: five", "seed: [1.5]"):                                            {"max_turns is five", "seed[0] is 1.5"},
-		entry("seed: 99999999999999999999"):                                                {"seed"},
-		entry("seed: 18446744073709551615"):                                                {"above 9223372036854775807"},
-		entry("seed: []", "seed_list: [1]"):                                                {"seed_list has 1 seeds for 2 episodes"},
-		entry("tag_id: ../../etc"):                                                         {`tag_id: "../../etc" begins`},
-		entry("data_source: a/b"):                                                          {`contains '/'`},
-		entry(`split: "a\u0000"`):                                                          {`contains '\x00'`},
-		entry("thinking_token_budget: -1"):                                                 {"thinking_token_budget is -1"},
-		entry("env_response_length: 3", "max_env_response_per_turn: 4"):                    {"its new name, is 4"},
-		entry("config: 3"):                                                                 {"config is 3"},
-		entry("config: {state_reward: 3}"):                                                 {"config.state_reward is 3"},
-		entry("config: {state_reward: {scorer: me}}"):                                      {`scorer is "me", must be one of ["judge" "rules" "exact"]`},
-		entry("config: {state_reward: {scorrer: judge}}"):                                  {`unknown key "scorrer", did you mean "scorer"?`},
-		entry("config: {state_reward: {state_estimation: 3}}"):                             {"state_estimation is 3", "must be a mapping"},
-		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"):     {"judge_base_url", "judge_model is missing"},
-		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"):                                {"line 4: the environment variable VAGEN_TEST_PORT is not set"},
-		entry("config: {url: '${a.b}'}"):                                                   {"${a.b is not of the form"},
-		entry("config: {when: !!timestamp 2020-01-01}"):                                    {"bad dataset"},
-		"envs:\n  - name: soko\n    n_envs: 1\n":                                           {`environment "soko" is unknown, did you mean "sokoban"?`},
-		"envs:\n  - name: remot\n    n_envs: 5000000\n":                                    {"n_envs is 5000000"},
-		entry("tag_id: A") + "  - name: sokoban\n    n_envs: 1\n    tag_id: a\n":           {`line 5: envs[1]: tag_id "a" is the tag of envs[0]`},
+		entry("max_turns: -5", "stop_strings: ['']"): {"max_turns is -5",
+			"stop_strings[0] is empty"},
+		entry("max_turns: five", "seed: [1.5]"): {"max_turns is five",
+			"seed[0] is 1.5"},
+		entry("seed: 99999999999999999999"): {"seed"},
+		entry("seed: 18446744073709551615"): {"above 9223372036854775807"},
+		entry("seed: []", "seed_list: [1]"): {
+			"seed_list has 1 seeds for 2 episodes"},
+		entry("tag_id: ../../etc"):                                      {`tag_id: "../../etc" begins`},
+		entry("data_source: a/b"):                                       {`contains '/'`},
+		entry(`split: "a\u0000"`):                                       {`contains '\x00'`},
+		entry("thinking_token_budget: -1"):                              {"thinking_token_budget is -1"},
+		entry("env_response_length: 3", "max_env_response_per_turn: 4"): {"its new name, is 4"},
+		entry("config: 3"):                                              {"config is 3"},
+		entry("config: {state_reward: 3}"):                              {"config.state_reward is 3"},
+		entry("config: {state_reward: {scorer: me}}"): {
+			`scorer is "me", must be one of ["judge" "rules" "exact"]`},
+		entry("config: {state_reward: {scorrer: judge}}"): {
+			`unknown key "scorrer", did you mean "scorer"?`},
+		entry("config: {state_reward: {state_estimation: 3}}"): {"state_estimation is 3",
+			"must be a mapping"},
+		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"): {"judge_base_url",
+			"judge_model is missing"},
+		entry("config: {url: '${oc.env:VAGEN_TEST_PORT}'}"): {
+			"line 4: the environment variable VAGEN_TEST_PORT is not set"},
+		entry("config: {url: '${a.b}'}"):                {"${a.b is not of the form"},
+		entry("config: {when: !!timestamp 2020-01-01}"): {"bad dataset"},
+		"envs:\n  - name: soko\n    n_envs: 1\n": {
+			`environment "soko" is unknown, did you mean "sokoban"?`},
+		"envs:\n  - name: remot\n    n_envs: 5000000\n": {"n_envs is 5000000"},
+		entry("tag_id: A") + "  - name: sokoban\n    n_envs: 1\n    tag_id: a\n": {
+			`line 5: envs[1]: tag_id "a" is the tag of envs[0]`},
 		strings.Replace(entry(""), "2", "4194304", 1) + "  - {name: sokoban, n_envs: 1}\n": {"more than 4194304 episodes"},
 		"a: " + strings.Repeat("[", 100000):                                                {"nested"},
 		"a: " + strings.Repeat("- ", 100000):                                               {"nested"},
@@ -139,7 +152,8 @@ func TestAliasesDoNotExplode(t *testing.T) {
 }
 
 func TestNamesAreResolvedToRegisteredEnvironments(t *testing.T) {
-	for name, want := range map[string]string{"Sokoban": "sokoban", "FrozenLake": "frozenlake", "Remote_Legacy": "remote_legacy", "RemoteEnv": "remote"} {
+	for name, want := range map[string]string{"Sokoban": "sokoban", "FrozenLake": "frozenlake",
+		"Remote_Legacy": "remote_legacy", "RemoteEnv": "remote"} {
 		got, err := registered(name, known)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -182,7 +196,8 @@ func TestLegacyFilesGiveTheOriginalSeeds(t *testing.T) {
 	require.Equal(t, "legacy", first.Options()["rules"])
 	require.NotContains(t, first.Config, "rules")
 	// Python: random.seed(0); random.sample(range(20004), 4)
-	require.Equal(t, []int64{12623, 13781, 1326, 8484}, []int64{train[6].Seed, train[7].Seed, train[8].Seed, train[9].Seed})
+	require.Equal(t, []int64{12623, 13781, 1326, 8484},
+		[]int64{train[6].Seed, train[7].Seed, train[8].Seed, train[9].Seed})
 	require.Error(t, Disjoint(train, test), "as in the original")
 
 	require.NoError(t, Disjoint(read(LegacyOptions{Separate: true}), read(LegacyOptions{Separate: true, Split: Test})))

@@ -176,12 +176,16 @@ func (e *Env) addRewards(out *env.Outcome, before Cell, acted, valid, first bool
 		out.Reward.Add(partHole, -e.o.HolePenalty)
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
-	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) { c.Truth = e.level.relations(at) })
+	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) {
+		c.Truth = e.level.relations(at)
+	})
 }
 
 // addStateRewards adds the rewards for what the response says about the state.
 func (e *Env) addStateRewards(out *env.Outcome, before Cell) {
-	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return e.level.describe(before, e.o.DescribeHoles) })
+	turns.Describe(out, partObservation, e.o.ObservationReward, func() string {
+		return e.level.describe(before, e.o.DescribeHoles)
+	})
 	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
 }
 

@@ -84,10 +84,12 @@ func TestStateIsPaidOnlyWithACorrectFormat(t *testing.T) {
 	} {
 		out := play(t, start(t, tiny), response)
 		require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, out.Reward, name)
-		require.Equal(t, []string{"Right", "Down"}, title(out.Response.Actions), "%s: moves are executed whatever text surrounds them", name)
+		require.Equal(t, []string{"Right", "Down"}, title(out.Response.Actions),
+			"%s: moves are executed whatever text surrounds them", name)
 		require.Equal(t, 1.0, out.Turn["action_is_effective"], name)
 	}
-	out := play(t, start(t, tiny), "<think><observation>goal down right free none Down Right none</observation><prediction>goal down right</prediction></think><answer>jump</answer>")
+	out := play(t, start(t, tiny),
+		"<think><observation>goal down right free none Down Right none</observation><prediction>goal down right</prediction></think><answer>jump</answer>")
 	require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, out.Reward, "no known move")
 }
 
@@ -198,7 +200,8 @@ func TestOptionsThatNothingReadsAreRefused(t *testing.T) {
 		`"min_actions_to_succeed": bad option: 7, which has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
 		`"special_token_list"`: {"special_token_list": []any{"<a>"}},
 		`"map_seed"`:           {"desc": []any{"SF", "FG"}, "map_seed": 3},
-		`"use_state_reward": bad option: true, but the format "free_think" contains no statements about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
+		`"use_state_reward": bad option: true, but the format "free_think" contains no statements about the state`: {
+			"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)

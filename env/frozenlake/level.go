@@ -84,7 +84,8 @@ func Generate(rules env.Rules, seed int64, n int, p float64) (*Map, error) {
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("frozenlake: seed %d, size %d, p %v: %w: no map with a path to the goal in %d tries", seed, n, p, ErrLevel, maxTries)
+	return nil, fmt.Errorf("frozenlake: seed %d, size %d, p %v: %w: no map with a path to the goal in %d tries", seed, n,
+		p, ErrLevel, maxTries)
 }
 
 func (m *Map) drawEnds(g *numpyrand.PCG64) (start, goal Cell) {
@@ -106,7 +107,8 @@ func Parse(rows []string) (*Map, error) {
 	goals := 0
 	for r, row := range rows {
 		if len(row) != n {
-			return nil, fmt.Errorf("frozenlake: desc row %d, %q, has %d cells: %w; the map has %d rows and must be square", r, row, len(row), ErrLevel, n)
+			return nil, fmt.Errorf("frozenlake: desc row %d, %q, has %d cells: %w; the map has %d rows and must be square", r,
+				row, len(row), ErrLevel, n)
 		}
 		for c := range n {
 			switch row[c] {
@@ -117,13 +119,15 @@ func Parse(rows []string) (*Map, error) {
 				goals++
 			case Frozen, Hole:
 			default:
-				return nil, fmt.Errorf("frozenlake: desc row %d column %d is %q: %w; allowed are S, F, H and G", r, c, row[c], ErrLevel)
+				return nil, fmt.Errorf("frozenlake: desc row %d column %d is %q: %w; allowed are S, F, H and G", r, c, row[c],
+					ErrLevel)
 			}
 		}
 		m.cells = append(m.cells, row...)
 	}
 	if goals != 1 || len(m.starts) == 0 {
-		return nil, fmt.Errorf("frozenlake: desc has %d goals and %d starts: %w; one goal and at least one start are needed", goals, len(m.starts), ErrLevel)
+		return nil, fmt.Errorf("frozenlake: desc has %d goals and %d starts: %w; one goal and at least one start are needed",
+			goals, len(m.starts), ErrLevel)
 	}
 	m.measure()
 	return m, nil

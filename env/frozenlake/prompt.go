@@ -96,7 +96,8 @@ func (e *Env) example() string {
 		case reward.SectionAnswer:
 			return moves
 		case reward.SectionObservation:
-			return e.exampleState(exampleLake.Start(), e.o.DescribeHoles, "The goal is below me, to the right. A hole is two cells to my right.")
+			return e.exampleState(exampleLake.Start(), e.o.DescribeHoles,
+				"The goal is below me, to the right. A hole is two cells to my right.")
 		case reward.SectionPrediction:
 			return e.exampleState(at, false, "I will be closer to the goal.")
 		}

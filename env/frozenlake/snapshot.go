@@ -36,7 +36,8 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("frozenlake: snapshot: %w", env.ErrNoSnapshot)
 	}
-	return snapshot.Encode("frozenlake", e.o, saved{Rows: e.level.Rows(), Player: e.at, Turn: e.turn, World: &s.world, Own: &s.own, Earlier: turns.Earlier(&e.Base)})
+	return snapshot.Encode("frozenlake", e.o, saved{Rows: e.level.Rows(), Player: e.at, Turn: e.turn, World: &s.world,
+		Own: &s.own, Earlier: turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.
@@ -61,7 +62,8 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 	case s.Earlier.Possible() != nil:
 		return snapshot.Bad("frozenlake", "%v", s.Earlier.Possible())
 	case s.Turn < 0 || s.World == nil || s.Own == nil:
-		return snapshot.Bad("frozenlake", "it has %d turns and the random streams %v and %v", s.Turn, s.World != nil, s.Own != nil)
+		return snapshot.Bad("frozenlake", "it has %d turns and the random streams %v and %v", s.Turn, s.World != nil,
+			s.Own != nil)
 	}
 	e.level, e.at, e.turn, e.random = level, s.Player, s.Turn, &streams{world: *s.World, own: *s.Own}
 	turns.Continue(&e.Base, s.Earlier)

@@ -13,7 +13,9 @@ import (
 // The player on the goal is V under the lite rules and √ under the legacy ones,
 // which also put a tab after each cell.
 func (m *Map) Text(rules env.Rules, player Cell) string {
-	return words.Grid(m.n, m.n, rules == env.Legacy, func(row, col int) rune { return m.symbol(rules, Cell{row, col}, player) })
+	return words.Grid(m.n, m.n, rules == env.Legacy, func(row, col int) rune {
+		return m.symbol(rules, Cell{row, col}, player)
+	})
 }
 
 func (m *Map) symbol(rules env.Rules, c, player Cell) rune {
@@ -100,5 +102,6 @@ func (m *Map) places(player Cell) string {
 			holes.At = append(holes.At, [2]int{i / m.n, i % m.n})
 		}
 	}
-	return words.Dictionary([2]int{player.Row, player.Col}, words.Things{Kind: "target", At: [][2]int{{m.goal.Row, m.goal.Col}}}, holes)
+	return words.Dictionary([2]int{player.Row, player.Col},
+		words.Things{Kind: "target", At: [][2]int{{m.goal.Row, m.goal.Col}}}, holes)
 }

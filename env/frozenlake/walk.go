@@ -116,5 +116,7 @@ func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, r
 	if err != nil {
 		return 0, err
 	}
-	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string { return e.Script(r, w, moves) })
+	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string {
+		return e.Script(r, w, moves)
+	})
 }

@@ -22,7 +22,8 @@ const (
 	Actions // their number
 )
 
-var liteWords = [Actions]string{"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left", "look_up", "look_down"}
+var liteWords = [Actions]string{"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left",
+	"look_up", "look_down"}
 
 // actionWords are the words of the actions by rule set.
 var actionWords = map[env.Rules][Actions]string{

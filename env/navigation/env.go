@@ -116,14 +116,19 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	e.setMetrics(&out, t, before)
 	e.setRewards(&out, t)
 	if out.Response.FormatCorrect && t.valid {
-		turns.Describe(&out, reward.SectionObservation, e.o.ObservationReward, func() string { return e.describe(before, true) })
-		turns.Describe(&out, reward.SectionPrediction, e.o.PredictionReward, func() string { return e.describe(e.agent, false) })
+		turns.Describe(&out, reward.SectionObservation, e.o.ObservationReward, func() string {
+			return e.describe(before, true)
+		})
+		turns.Describe(&out, reward.SectionPrediction, e.o.PredictionReward, func() string {
+			return e.describe(e.agent, false)
+		})
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
-	turns.Claim(&e.Base, &out, "navigation", out.Response.FormatCorrect && t.valid, before, e.agent, func(c *reward.Claim, a Agent) {
-		s := e.state(a)
-		c.Truth, c.State = s.relations(), s.json()
-	})
+	turns.Claim(&e.Base, &out, "navigation", out.Response.FormatCorrect && t.valid, before, e.agent,
+		func(c *reward.Claim, a Agent) {
+			s := e.state(a)
+			c.Truth, c.State = s.relations(), s.json()
+		})
 	out.Observation = e.observe(func(view string) string { return e.nextText(view, t.words, out.Reward.Sum()) })
 	return out, nil
 }

@@ -26,8 +26,9 @@ func (hall) At(i int) (Task, *Scene, error) {
 	for z := -2.5; z < 2.5; z += 0.5 {
 		s.addObject(kinds["Safe"], rays.V(1.225, 0.25, z), 0, "gray")
 	}
-	return Task{TargetType: "Mug", Target: Position{X: 0, Y: 0.07, Z: 2}, Scene: "hall", Instruction: fmt.Sprintf("Go to mug %d.", i),
-		Start: Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil
+	return Task{TargetType: "Mug", Target: Position{X: 0, Y: 0.07, Z: 2}, Scene: "hall",
+		Instruction: fmt.Sprintf("Go to mug %d.", i),
+		Start:       Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil
 }
 
 func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
@@ -65,7 +66,8 @@ func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 	e := start(t, env.Lite, func(o *Options) { o.FormatReward = 0.25 })
 	out := play(t, e, act(env.Lite, "Move_Forward | turn_left | turn_right"))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}}, out.Reward)
-	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "distance": 2.7, "env_step": 3, "task_success": 0,
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "distance": 2.7, "env_step": 3,
+		"task_success":        0,
 		"last_action_success": 1, "format_correct": 1}, near(out.Turn))
 	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 1}, out.Trajectory)
 	require.False(t, out.Done)
@@ -75,7 +77,8 @@ func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 	require.False(t, out.Done)
 	require.InDelta(t, 1.2, out.Turn["distance"], 1e-9)
 	out = play(t, e, act(env.Lite, "move_forward|look_down"))
-	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1}, {Name: partAllFormats, Value: 0.25}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1},
+		{Name: partAllFormats, Value: 0.25}}, out.Reward)
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 8.0, out.Turn["env_step"], "the successful action isn't counted")
 	require.Contains(t, out.Observation.Text, "['move_forward']")
@@ -118,7 +121,8 @@ func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 	out = play(t, e, act(env.Legacy, "moveahead"))
 	require.Equal(t, reward.Parts{{Name: partSuccess, Value: 10}, {Name: partFormat, Value: 0.5}}, out.Reward)
 	require.True(t, out.Done)
-	require.Equal(t, 10.5, play(t, e, act(env.Legacy, "rotateleft")).Reward.Sum(), "the reward is paid again, as in the original")
+	require.Equal(t, 10.5, play(t, e, act(env.Legacy, "rotateleft")).Reward.Sum(),
+		"the reward is paid again, as in the original")
 }
 
 func TestEpisodesEndWithTheirActions(t *testing.T) {
@@ -141,7 +145,8 @@ func TestBlockedMovesChangeNothing(t *testing.T) {
 	x, _ := e.Agent().Position()
 	require.InDelta(t, 0.6, x, 1e-9)
 	out = play(t, e, act(env.Lite, "move_right"))
-	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 0, "distance": 3.06, "env_step": 3, "task_success": 0,
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 0, "distance": 3.06, "env_step": 3,
+		"task_success":        0,
 		"last_action_success": 0, "format_correct": 1}, near(out.Turn))
 	require.Contains(t, out.Observation.Text, "failed")
 	out = play(t, e, act(env.Lite, "look_up|look_up"))
@@ -166,8 +171,9 @@ func TestMovesKeepToTheFloor(t *testing.T) {
 				next, ok := a.Do(s, m)
 				x, z := next.Position()
 				require.True(t, s.Free(x, z))
-				if back, reverse := map[Action]Action{MoveAhead: MoveBack, MoveBack: MoveAhead, MoveLeft: MoveRight, MoveRight: MoveLeft,
-					TurnLeft: TurnRight, TurnRight: TurnLeft, LookUp: LookDown, LookDown: LookUp}[m], ok; reverse {
+				if back, reverse := map[Action]Action{MoveAhead: MoveBack, MoveBack: MoveAhead, MoveLeft: MoveRight,
+					MoveRight: MoveLeft,
+					TurnLeft:  TurnRight, TurnRight: TurnLeft, LookUp: LookDown, LookDown: LookUp}[m], ok; reverse {
 					home, ok := next.Do(s, back)
 					require.True(t, ok)
 					require.Equal(t, a, home)
@@ -193,7 +199,8 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 		last = v.Distance
 	}
 	require.Contains(t, s.Visible, visibleObject{"Safe", toRight, 1.58})
-	for _, c := range []struct{ turns, want string }{{"rotateleft", toRight}, {"rotateleft", toBack}, {"rotateleft", toLeft}, {"rotateleft", toAhead}} {
+	for _, c := range []struct{ turns, want string }{{"rotateleft", toRight}, {"rotateleft", toBack},
+		{"rotateleft", toLeft}, {"rotateleft", toAhead}} {
 		play(t, e, act(env.Legacy, c.turns))
 		require.Equal(t, c.want, e.viewState().Direction)
 	}
@@ -204,7 +211,8 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 	require.Equal(t, "Mug", fields["target_obj_type"])
 	require.Equal(t, 3.0, fields["target_distance_to_player"])
 	require.Equal(t, "ahead", fields["target_direction_to_player"])
-	require.Equal(t, []string{"direction_to_player", "distance_to_player", "type"}, keys(fields["visible_objects"].([]any)[0].(map[string]any)))
+	require.Equal(t, []string{"direction_to_player", "distance_to_player", "type"},
+		keys(fields["visible_objects"].([]any)[0].(map[string]any)))
 	require.Equal(t, reward.Relate("target", -1, 0), s.relations()[0])
 	require.Equal(t, reward.Relate("Safe", 0, 1), relate("Safe", toRight))
 	require.Equal(t, reward.Relate("Safe", 1, 0), relate("Safe", toBack))
@@ -226,7 +234,8 @@ func TestDirectionsTurnAtTheirBorders(t *testing.T) {
 	for _, c := range []struct {
 		x, z float64
 		want string
-	}{{1, 1, toAhead}, {-1, 1, toAhead}, {1.01, 1, toRight}, {-1.01, 1, toLeft}, {1, -0.99, toRight}, {1, -1.01, toBack}, {-1, -0.99, toLeft}, {0, -1, toBack}, {0, 0, toAhead}} {
+	}{{1, 1, toAhead}, {-1, 1, toAhead}, {1.01, 1, toRight}, {-1.01, 1, toLeft}, {1, -0.99, toRight}, {1, -1.01, toBack},
+		{-1, -0.99, toLeft}, {0, -1, toBack}, {0, 0, toAhead}} {
 		require.Equal(t, c.want, a.direction(c.x, c.z), "%v", c)
 	}
 }
@@ -234,7 +243,8 @@ func TestDirectionsTurnAtTheirBorders(t *testing.T) {
 func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	e := start(t, env.Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
 	say := func(answer string) string {
-		return "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>" + answer + "</answer>"
+		return "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>" +
+			answer + "</answer>"
 	}
 	out := play(t, e, say("moveahead"))
 	require.Len(t, out.Claims, 2)
@@ -264,7 +274,8 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 		require.Equal(t, Heading(2), e.Agent().Look)
 		require.Equal(t, 255, first.Images[0].Bounds().Dx())
 		again := play(t, e, "")
-		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "under the lite rules the prompt has it once")
+		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Answer in this form"),
+			"under the lite rules the prompt has it once")
 		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Go to mug 2."))
 		require.Equal(t, first.Images, again.Observation.Images)
 	}
@@ -274,7 +285,8 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 	require.Empty(t, o.Images)
 	require.Contains(t, o.Text, "safe right 1.58 m")
 	require.Contains(t, o.Text, "A step is free: ahead back right left")
-	require.Contains(t, play(t, text, act(env.Lite, "move_right|move_right|turn_left")).Observation.Text, "A step is free: ahead right left\n")
+	require.Contains(t, play(t, text, act(env.Lite, "move_right|move_right|turn_left")).Observation.Text,
+		"A step is free: ahead right left\n")
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
@@ -296,7 +308,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	_, err := FromConfig(map[string]any{"rules": "legacy", "env_name": "navigation", "gpu_device": 0, "multiview": false, "max_action_penalty": -0.1})
+	_, err := FromConfig(map[string]any{"rules": "legacy", "env_name": "navigation", "gpu_device": 0, "multiview": false,
+		"max_action_penalty": -0.1})
 	require.NoError(t, err)
 	_, err = NewFrom(DefaultOptions(env.Lite), nil)
 	require.ErrorIs(t, err, ErrTask)

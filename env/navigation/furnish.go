@@ -18,10 +18,16 @@ var furniture = map[room]struct {
 	always, often []string
 	side          [2]float64 // shortest and longest wall in metres
 }{
-	kitchen:  {[]string{"CounterTop", "CounterTop", "Fridge", "StoveBurner", "DiningTable"}, []string{"Chair", "Chair", "GarbageCan", "HousePlant", "Box"}, [2]float64{4.2, 6.5}},
-	living:   {[]string{"Sofa", "TVStand", "CoffeeTable", "SideTable"}, []string{"Shelf", "ArmChair", "FloorLamp", "Desk", "HousePlant", "Footstool", "Safe", "GarbageCan", "Box"}, [2]float64{4.8, 7.5}},
-	bedroom:  {[]string{"Bed", "Desk", "Dresser", "SideTable"}, []string{"Chair", "Shelf", "FloorLamp", "LaundryHamper", "BasketBall", "Footstool", "GarbageCan", "Safe"}, [2]float64{4.4, 6.5}},
-	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"}, []string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
+	kitchen: {[]string{"CounterTop", "CounterTop", "Fridge", "StoveBurner", "DiningTable"},
+		[]string{"Chair", "Chair", "GarbageCan", "HousePlant", "Box"}, [2]float64{4.2, 6.5}},
+	living: {[]string{"Sofa", "TVStand", "CoffeeTable", "SideTable"},
+		[]string{"Shelf", "ArmChair", "FloorLamp", "Desk", "HousePlant", "Footstool", "Safe", "GarbageCan", "Box"},
+		[2]float64{4.8, 7.5}},
+	bedroom: {[]string{"Bed", "Desk", "Dresser", "SideTable"},
+		[]string{"Chair", "Shelf", "FloorLamp", "LaundryHamper", "BasketBall", "Footstool", "GarbageCan", "Safe"},
+		[2]float64{4.4, 6.5}},
+	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"},
+		[]string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
 }
 
 // generateRoom generates a room of a kind.
@@ -222,7 +228,8 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
 	}
 	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
-		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
+		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name,
+			hi.X-lo.X, hi.Z-lo.Z, maxSpan)
 	}
 	kind := substituteKind(name, r)
 	s := newScene(name, kind, lo, hi, r)
@@ -242,7 +249,8 @@ func substituteScene(name string, tasks []Task) (*Scene, error) {
 		}
 	}
 	if !solvable() {
-		return nil, fmt.Errorf("navigation: %w: scene %q: a start is outside the room or has no path to its target", ErrTask, name)
+		return nil, fmt.Errorf("navigation: %w: scene %q: a start is outside the room or has no path to its target", ErrTask,
+			name)
 	}
 	// The tasks' targets must be unique in their type.
 	others := func(names []string) []string {

@@ -83,7 +83,8 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 		return Task{}, nil, err
 	}
 	o := g.scene.objects[g.target]
-	t := Task{TargetType: o.Type, TargetID: o.ID, Target: Position{o.Center[0], o.Center[1], o.Center[2]}, Scene: g.scene.name, Hide: []string{},
+	t := Task{TargetType: o.Type, TargetID: o.ID, Target: Position{o.Center[0], o.Center[1], o.Center[2]},
+		Scene: g.scene.name, Hide: []string{},
 		Start: Pose{Position: Position{g.start.X, agentHeight, g.start.Z}, Rotation: float64(g.yaw)}}
 	switch {
 	case s.style == "long_horizon":
@@ -91,7 +92,8 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 	case s.split == training:
 		t.Start.Rotation = 90 * float64(rng.New(2, rng.Level, uint64(i)).IntN(4))
 	}
-	t.Instruction = instruction(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
+	t.Instruction = instruction(s.style, kindOf(o.Type), o.Color, g.scene.room,
+		rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
 	return t, g.scene, nil
 }
 
@@ -128,7 +130,8 @@ func generate(split string, i int, targets []string) (generated, error) {
 			return g, nil
 		}
 	}
-	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms, sceneName(split, i))
+	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms,
+		sceneName(split, i))
 }
 
 // roomsWith returns the kinds of rooms that may contain objects of one of the given types, all

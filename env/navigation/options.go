@@ -64,7 +64,8 @@ type Options struct {
 // unknown one.
 func DefaultOptions(r env.Rules) Options {
 	o := Options{
-		Ruled: options.DefaultRuled(r), Described: options.DefaultDescribed(), EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
+		Ruled: options.DefaultRuled(r), Described: options.DefaultDescribed(), EvalSet: "base", DownSample: 1,
+		Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
 		MaxSteps: 30, PerTurnFormat: 0.01, MaxObjects: 5,
 	}
 	o.MaxActions, o.ActionSep = 5, "|"

@@ -38,7 +38,8 @@ func (e *Env) ownSystem() string {
 		w[MoveAhead], w[MoveBack], w[MoveRight], w[MoveLeft], step, w[TurnRight], w[TurnLeft], w[LookUp], w[LookDown])
 	fmt.Fprintf(&b, "Give at most %s in a turn, with %q between them. You have %s in all, and are there when the object is no more than %s m away over the floor. "+
 		"When it is far, go several steps at once. When you do not see it, turn.\n\n",
-		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"), number(e.o.SuccessThreshold))
+		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"),
+		number(e.o.SuccessThreshold))
 	b.WriteString(e.formatText())
 	if e.o.ExampleCount > 0 {
 		b.WriteString("\nFor example:\n")
@@ -57,7 +58,8 @@ func (e *Env) firstText(view string) string {
 func (e *Env) values(view string, done []string, earned float64) prompts.Values {
 	return prompts.Values{
 		prompts.Observation: view, prompts.Action: words.List(done), prompts.Format: e.formatText(),
-		"instruction": clean(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned), "done": strconv.FormatBool(e.arrived()),
+		"instruction": clean(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned),
+		"done": strconv.FormatBool(e.arrived()),
 	}
 }
 
@@ -73,7 +75,8 @@ func (e *Env) ownFirst(view string) string {
 	if e.o.Prompt == options.Brief {
 		return e.brief(view)
 	}
-	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" + e.formatText()
+	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" +
+		e.formatText()
 }
 
 // nextText is the observation after a turn.

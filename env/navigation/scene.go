@@ -61,7 +61,8 @@ func newScene(name string, kind room, lo, hi rays.Vec, r *rand.Rand) *Scene {
 	for row := range s.rows {
 		for col := range s.cols {
 			x, z := s.cell(col, row)
-			s.blocked[row*s.cols+col] = x-bodyRadius < s.lo.X || x+bodyRadius > s.hi.X || z-bodyRadius < s.lo.Z || z+bodyRadius > s.hi.Z
+			s.blocked[row*s.cols+col] = x-bodyRadius < s.lo.X || x+bodyRadius > s.hi.X || z-bodyRadius < s.lo.Z || z+
+				bodyRadius > s.hi.Z
 		}
 	}
 	return s

@@ -21,7 +21,8 @@ import (
 // so all tasks can be solved.
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 	// The other sets share their rooms and starts with these.
-	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
+	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60,
+		"long_horizon_train": 120} {
 		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			o := DefaultOptions(rules)
 			o.EvalSet = set
@@ -90,7 +91,8 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 				target = i
 			}
 		}
-		eye := rays.Eye{At: rays.V(task.Start.Position.X, eyeHeight, task.Start.Position.Z), Yaw: task.Start.Rotation, Pitch: 0, FOV: 100}
+		eye := rays.Eye{At: rays.V(task.Start.Position.X, eyeHeight, task.Start.Position.Z), Yaw: task.Start.Rotation,
+			Pitch: 0, FOV: 100}
 		require.Equal(t, style != "long_horizon", scene.visible(eye, target), style)
 	}
 	_, err := builtIn("base_test", nil)
@@ -152,7 +154,8 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 	}
 	require.Equal(t, kindOf("Quux"), kindOf("Quux"))
 	require.NotEqual(t, kindOf("Quux").parts, kindOf("Quuy").parts)
-	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd", "Bed": "bed"} {
+	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd",
+		"Bed": "bed"} {
 		require.Equal(t, want, spacedName(name))
 	}
 }
@@ -161,7 +164,8 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 func TestRoutesAreShortest(t *testing.T) {
 	s := newScene("empty", living, rays.Vec{}, rays.V(8, 0, 8), rand.New(rand.NewPCG(1, 1)))
 	for _, c := range []struct{ tx, tz, step, near, want float64 }{
-		{6.05, 1.05, 0.5, 0.1, 10}, {1.05, 6.05, 0.5, 0.1, 10}, {5.05, 5.05, 0.5, 0.1, 16}, {4.05, 1.05, 0.5, 1, 4}, {1.05, 1.05, 0.5, 0, 0}, {4.05, 5.05, 0.5, 1, 12},
+		{6.05, 1.05, 0.5, 0.1, 10}, {1.05, 6.05, 0.5, 0.1, 10}, {5.05, 5.05, 0.5, 0.1, 16}, {4.05, 1.05, 0.5, 1, 4},
+		{1.05, 1.05, 0.5, 0, 0}, {4.05, 5.05, 0.5, 1, 12},
 	} {
 		way, ok := s.Route(1.05, 1.05, c.tx, c.tz, c.step, c.near)
 		require.True(t, ok)
@@ -181,7 +185,8 @@ func TestRoutesAreShortest(t *testing.T) {
 
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
-	s.addObject(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, rays.V(1, 1.2, 2), 0, "red")
+	s.addObject(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}},
+		rays.V(1, 1.2, 2), 0, "red")
 	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
 		img := s.Render(x, z, yaw, horizon, 100, 200)
 		for py := range 200 {
@@ -196,7 +201,8 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	}
 	for _, c := range []struct{ yaw, horizon float64 }{{0, 0}, {0, 30}, {90, 0}, {0, -30}} {
 		n, x, y := reds(0, 0, c.yaw, c.horizon)
-		px, py, ahead := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: c.yaw, Pitch: c.horizon, FOV: 100}.Project(rays.V(1, 1.2, 2))
+		px, py, ahead := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: c.yaw, Pitch: c.horizon,
+			FOV: 100}.Project(rays.V(1, 1.2, 2))
 		if math.Abs(px) > 1 || math.Abs(py) > 1 || ahead < 0 {
 			require.Zero(t, n, "%v", c)
 			continue
@@ -245,8 +251,9 @@ func writeTasks(t *testing.T, name string, tasks ...Task) string {
 }
 
 func floorPlan(scene, target string, tx, ty, tz, x, z, rotation float64) Task {
-	return Task{TargetType: target, TargetID: target + "|", Target: Position{tx, ty, tz}, Scene: scene, Instruction: "go to the " + target,
-		Start: Pose{Position: Position{x, 0.9, z}, Rotation: rotation}}
+	return Task{TargetType: target, TargetID: target + "|", Target: Position{tx, ty, tz}, Scene: scene,
+		Instruction: "go to the " + target,
+		Start:       Pose{Position: Position{x, 0.9, z}, Rotation: rotation}}
 }
 
 func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
@@ -305,7 +312,8 @@ func TestGeneratedScenesAreFoundByName(t *testing.T) {
 	_, found, err := set.At(0)
 	require.NoError(t, err)
 	require.Equal(t, scene, found)
-	for _, name := range []string{"room-eval-60", "room-eval--1", "room-eval-07", "room-test-1", "room-eval", "room-", "FloorPlan1"} {
+	for _, name := range []string{"room-eval-60", "room-eval--1", "room-eval-07", "room-test-1", "room-eval", "room-",
+		"FloorPlan1"} {
 		_, _, ok := generatedName(name)
 		require.False(t, ok, name)
 	}
@@ -379,7 +387,8 @@ func FuzzTasks(f *testing.F) {
 }
 
 func TestTasksThatAreNotUTF8AreRefused(t *testing.T) {
-	for put, want := range map[string]string{"\xe9": "x.json: line 2, byte 28: 0xe9 is not UTF-8", `\ud800`: `x.json: line 2, byte 28: \ud800 is half`} {
+	for put, want := range map[string]string{"\xe9": "x.json: line 2, byte 28: 0xe9 is not UTF-8",
+		`\ud800`: `x.json: line 2, byte 28: \ud800 is half`} {
 		_, err := parseTasks([]byte("{\"tasks\": [\n{\"instruction\": \"go to the "+put+"\"}]}"), "x.json")
 		require.ErrorIs(t, err, ErrTask)
 		require.ErrorContains(t, err, want)

@@ -32,7 +32,8 @@ func (e *Env) Snapshot() ([]byte, error) {
 		return nil, err
 	}
 	a := e.agent
-	return snapshot.Encode("navigation", e.o, saved{e.index, e.task, a.Look, a.Horizon, a.i, a.j, e.steps, e.succeeded, e.formatted, turns.Earlier(&e.Base)})
+	return snapshot.Encode("navigation", e.o, saved{e.index, e.task, a.Look, a.Horizon, a.i, a.j, e.steps, e.succeeded,
+		e.formatted, turns.Earlier(&e.Base)})
 }
 
 // Restore implements env.Snapshotter.

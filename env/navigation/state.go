@@ -85,10 +85,12 @@ func roundCents(v float64) float64 {
 // state describes the world from an agent's view, with at most MaxObjects objects.
 func (e *Env) state(a Agent) viewState {
 	t := e.task.Target
-	s := viewState{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []visibleObject{}}
+	s := viewState{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)),
+		Direction: a.direction(t.X, t.Z), Visible: []visibleObject{}}
 	for _, i := range e.seen(a, e.o.MaxObjects) {
 		c := e.scene.objects[i].Center
-		s.Visible = append(s.Visible, visibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
+		s.Visible = append(s.Visible, visibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]),
+			roundCents(a.distance(c[0], c[2]))})
 	}
 	return s
 }

@@ -73,7 +73,8 @@ func (t *Task) validate() error {
 	case t.Scene == "":
 		return errors.New("scene is missing")
 	case math.Abs(p.X-t.Target.X) > maxSpan/2 || math.Abs(p.Z-t.Target.Z) > maxSpan/2:
-		return fmt.Errorf("the target is %.1f m from the start, must be at most %d", math.Hypot(p.X-t.Target.X, p.Z-t.Target.Z), maxSpan/2)
+		return fmt.Errorf("the target is %.1f m from the start, must be at most %d",
+			math.Hypot(p.X-t.Target.X, p.Z-t.Target.Z), maxSpan/2)
 	}
 	return nil
 }
@@ -181,7 +182,8 @@ func (o *Options) source() (TaskSet, error) {
 	path := o.TaskDir
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if !filepath.IsLocal(o.EvalSet + ".json") {
-			return nil, fmt.Errorf("navigation: option %q: %w: %q is not the name of a file below task_dir", "eval_set", env.ErrOption, o.EvalSet)
+			return nil, fmt.Errorf("navigation: option %q: %w: %q is not the name of a file below task_dir", "eval_set",
+				env.ErrOption, o.EvalSet)
 		}
 		path = filepath.Join(path, o.EvalSet+".json")
 	}
@@ -203,7 +205,8 @@ func generatedName(name string) (split string, i int, ok bool) {
 	if !ok || split != evaluation && split != training && split != open {
 		return "", 0, false
 	}
-	if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i < 0 || i >= generatedTasks(split) || sceneName(split, i) != name {
+	if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i < 0 || i >= generatedTasks(split) ||
+		sceneName(split, i) != name {
 		return "", 0, false
 	}
 	return split, i, true

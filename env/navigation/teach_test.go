@@ -36,7 +36,8 @@ func TestStatementsThatAreWrongArePaidByTheirShare(t *testing.T) {
 	} {
 		_, err = e.Reset(t.Context(), 0)
 		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+answer+"</observation><prediction>-</prediction></think><action>look_up</action>")
+		out, err := e.Step(t.Context(), "<think><observation>"+answer+
+			"</observation><prediction>-</prediction></think><action>look_up</action>")
 		require.NoError(t, err)
 		require.InDelta(t, score, out.Turn["observation_score"], 1e-9, answer)
 		require.Equal(t, -0.25, out.Reward.Of(partTurn))
@@ -54,8 +55,10 @@ func TestTheBriefPromptHasTheViewAndTheTarget(t *testing.T) {
 	require.Equal(t, "Go to the target.", system.Text)
 	seen, err := e.Reset(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, "Target fridge up left free blocked back blocked left see microwave up same, counter top up same", seen.Text)
-	out, err := e.Step(t.Context(), "<think><observation>-</observation><prediction>-</prediction></think><action>turn_left|turn_left</action>")
+	require.Equal(t, "Target fridge up left free blocked back blocked left see microwave up same, counter top up same",
+		seen.Text)
+	out, err := e.Step(t.Context(),
+		"<think><observation>-</observation><prediction>-</prediction></think><action>turn_left|turn_left</action>")
 	require.NoError(t, err)
 	require.Contains(t, out.Observation.Text, "Target fridge hidden hidden free ahead blocked right blocked")
 	require.Equal(t, "target hidden hidden free ahead blocked right blocked", e.Describe())

@@ -172,5 +172,7 @@ func SuccessRate(o Options, w Walker, first int64, episodes, actions int, random
 	if err != nil {
 		return 0, err
 	}
-	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, func(r *rand.Rand) string { return e.Script(r, w, actions) })
+	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, func(r *rand.Rand) string {
+		return e.Script(r, w, actions)
+	})
 }

@@ -98,7 +98,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
 	e.setRewards(&out, t, now, now.potential()-was)
-	turns.Claim(&e.Base, &out, "primitive_skill", r.FormatCorrect && t.valid, before, e.world, func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() })
+	turns.Claim(&e.Base, &out, "primitive_skill", r.FormatCorrect && t.valid, before, e.world,
+		func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() })
 	out.Observation = e.observe(t.words, false)
 	return out, nil
 }

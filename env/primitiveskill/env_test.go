@@ -48,7 +48,8 @@ func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
 	put(e, "green_cube", 120, 150, 20)
 	out := play(t, e, "pick(120,-100,20) | place(0,-100,50)")
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.1}, {Name: partStage, Value: 2}}, out.Reward)
-	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "format_correct": 1, "env_step": 2}, out.Turn)
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "format_correct": 1, "env_step": 2},
+		out.Turn)
 	require.Equal(t, env.Metrics{"success": 0}, out.Trajectory)
 	out = play(t, e, "pick(0,-100,20)")
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.1}, {Name: partStage, Value: -2}}, out.Reward)
@@ -67,7 +68,8 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 		e := start(t, rules, func(o *Options) { o.EachTurn = false })
 		fee := e.o.FormatReward
 		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(partFormat))
-		for actions, run := range map[string]int{"": 0, "jump(1,2,3)": 0, "pick(0,0,20)|jump(1,2,3)": 1, "jump(1,2,3)|pick(0,0,20)": 0} {
+		for actions, run := range map[string]int{"": 0, "jump(1,2,3)": 0, "pick(0,0,20)|jump(1,2,3)": 1,
+			"jump(1,2,3)|pick(0,0,20)": 0} {
 			before := e.skills
 			out := play(t, e, actions)
 			require.Empty(t, out.Reward, "%s %q", rules, actions)
@@ -79,9 +81,11 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 		require.Empty(t, out.Reward)
 	}
 	legacy := start(t, env.Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
-	out, err := legacy.Step(t.Context(), "so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
+	out, err := legacy.Step(t.Context(),
+		"so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
 	require.NoError(t, err)
-	require.Equal(t, 1, legacy.skills, "in a legacy format with several sections the action is executed wherever it is in the response")
+	require.Equal(t, 1, legacy.skills,
+		"in a legacy format with several sections the action is executed wherever it is in the response")
 	require.Equal(t, 1.0, out.Turn["action_is_valid"])
 	require.Empty(t, out.Reward)
 }
@@ -123,10 +127,12 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 		task string
 		want []string
 	}{
-		{AlignTwoCube, []string{"Workspace of x: -100 to 150", "Workspace of y: -200 to 200", "Workspace of z: 10 to 200", "Other information: none"}},
+		{AlignTwoCube, []string{"Workspace of x: -100 to 150", "Workspace of y: -200 to 200", "Workspace of z: 10 to 200",
+			"Other information: none"}},
 		{PlaceTwoCube, []string{"(80, -100, 0), (80, 100, 0)]", "Other information: none"}},
 		{StackThreeCube, []string{"Other information: cube_size: (40, 40, 40)\n"}},
-		{PutAppleInDrawer, []string{"Workspace of y: -600 to 200", "(-500, -500, 200)]", "Other information: drawer_open_value: 300\n"}},
+		{PutAppleInDrawer, []string{"Workspace of y: -600 to 200", "(-500, -500, 200)]",
+			"Other information: drawer_open_value: 300\n"}},
 	} {
 		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			e := start(t, rules, func(o *Options) { o.Task = c.task })
@@ -155,7 +161,8 @@ func TestStateIsPlacesInMillimetres(t *testing.T) {
 	put(e, "red_cube", 120.5, -100.4, 20)
 	put(e, "green_cube", 121.5, 150, 20)
 	s := e.State()
-	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s, "halves are rounded to even")
+	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s,
+		"halves are rounded to even")
 	var fields map[string][3]int
 	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
 	require.Equal(t, [3]int{122, 150, 20}, fields["green_cube_position"])
@@ -166,7 +173,9 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	e := start(t, env.Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
 	put(e, "red_cube", 120, -100, 20)
 	say := func(answer string) env.Outcome {
-		out, err := e.Step(t.Context(), "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>"+answer+"</answer>")
+		out, err := e.Step(t.Context(),
+			"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>"+answer+
+				"</answer>")
 		require.NoError(t, err)
 		return out
 	}
@@ -274,7 +283,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
+	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false,
+		"video_record_dir": "x"})
 	require.NoError(t, err)
 }
 

@@ -14,7 +14,8 @@ import (
 var placeholders = prompts.Names{
 	System: []string{"max_steps", "object_names"},
 	Observation: []string{
-		prompts.Action, "instruction", "x_workspace", "y_workspace", "z_workspace", "object_names", "object_positions", "other_information",
+		prompts.Action, "instruction", "x_workspace", "y_workspace", "z_workspace", "object_names", "object_positions",
+		"other_information",
 	},
 }
 

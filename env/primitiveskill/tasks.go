@@ -81,34 +81,41 @@ var tasks = map[string]*task{
 		instruction: "Bring both cubes onto the line x = 0, side by side along y. 10 mm off are allowed.",
 		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position"},
 		start: func(r *rand.Rand) *world {
-			return table(cubes(r, 0.06, startRange{"red_cube", red, span{0.1, 0.15}, span{-0.2, 0.1}}, startRange{"green_cube", green, span{0.1, 0.15}, span{0.1, 0.2}}))
+			return table(cubes(r, 0.06, startRange{"red_cube", red, span{0.1, 0.15}, span{-0.2, 0.1}},
+				startRange{"green_cube", green, span{0.1, 0.15}, span{0.1, 0.2}}))
 		},
 		judge: judgeAlign,
 	},
 	PlaceTwoCube: {
 		instruction: "Put the red cube onto the left target and the green cube onto the right target.",
-		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "left_target_position", "right_target_position"},
+		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "left_target_position",
+			"right_target_position"},
 		start: func(r *rand.Rand) *world {
-			return table(cubes(r, minDistance, startRange{"red_cube", red, span{-0.1, 0}, span{-0.1, 0.1}}, startRange{"green_cube", green, span{-0.1, 0}, span{-0.1, 0.1}}))
+			return table(cubes(r, minDistance, startRange{"red_cube", red, span{-0.1, 0}, span{-0.1, 0.1}},
+				startRange{"green_cube", green, span{-0.1, 0}, span{-0.1, 0.1}}))
 		},
 		judge: judgePlace,
 	},
 	StackThreeCube: {
 		instruction: "Build a tower: the red cube on the green cube, and the purple cube on the red one.",
-		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "purple_cube_position"}, infoKeys: []string{"cube_size"},
+		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "purple_cube_position"},
+		infoKeys: []string{"cube_size"},
 		start: func(r *rand.Rand) *world {
 			x, y := tableTop[0], tableTop[1]
-			return table(cubes(r, minDistance, startRange{"red_cube", red, x, y}, startRange{"green_cube", green, x, y}, startRange{"purple_cube", purple, x, y}))
+			return table(cubes(r, minDistance, startRange{"red_cube", red, x, y}, startRange{"green_cube", green, x, y},
+				startRange{"purple_cube", purple, x, y}))
 		},
 		judge: judgeStack,
 	},
 	PutAppleInDrawer: {
 		instruction: "Put the apple into the drawer, then close the drawer.",
-		workspace:   [3]span{{-0.5, -0.1}, {-0.6, 0.2}, {0.01, 0.65}}, stateKeys: []string{"apple_position", "drawer_position"}, infoKeys: []string{"drawer_open_value"},
+		workspace:   [3]span{{-0.5, -0.1}, {-0.6, 0.2}, {0.01, 0.65}},
+		stateKeys:   []string{"apple_position", "drawer_position"}, infoKeys: []string{"drawer_open_value"},
 		start: func(r *rand.Rand) *world {
 			apple := body{name: "apple", half: appleRadius, ball: true, color: color.RGBA{200, 40, 36, 255}}
 			apple.at = Point{uniform(r, span{-0.15, -0.1}), uniform(r, span{0.1, 0.2}), appleRadius}
-			return &world{bodies: []body{apple}, held: -1, home: Point{0, 0, 0.65}, gripper: Point{0, 0, 0.65}, drawer: &drawer{open: 0.6 * travel}}
+			return &world{bodies: []body{apple}, held: -1, home: Point{0, 0, 0.65}, gripper: Point{0, 0, 0.65},
+				drawer: &drawer{open: 0.6 * travel}}
 		},
 		judge: judgeApple,
 	},
@@ -170,7 +177,8 @@ func judgePlace(w *world) verdict {
 	rHeld, gHeld := w.holding("red_cube"), w.holding("green_cube")
 	success := r && g && !rHeld && !gHeld
 	return verdict{success: success, flags: []flag{
-		{"is_red_cube_grasped", rHeld}, {"is_green_cube_grasped", gHeld}, {"is_red_cube_in_goal", r}, {"is_green_cube_in_goal", g},
+		{"is_red_cube_grasped", rHeld}, {"is_green_cube_grasped", gHeld}, {"is_red_cube_in_goal", r},
+		{"is_green_cube_in_goal", g},
 		{"stage0_success", rHeld}, {"stage1_success", r && !rHeld}, {"stage2_success", r && gHeld}, {"success", success}}}
 }
 
@@ -183,15 +191,18 @@ func judgeStack(w *world) verdict {
 	success := first && on("purple_cube", "red_cube")
 	size := int(math.RoundToEven(2000 * cubeHalf))
 	return verdict{success: success, flags: []flag{
-		{"is_red_cube_grasped", w.holding("red_cube")}, {"is_green_cube_grasped", w.holding("green_cube")}, {"is_purple_cube_grasped", w.holding("purple_cube")},
+		{"is_red_cube_grasped", w.holding("red_cube")}, {"is_green_cube_grasped", w.holding("green_cube")},
+		{"is_purple_cube_grasped", w.holding("purple_cube")},
 		{"cube_size", []int{size, size, size}},
-		{"stage0_success", w.holding("red_cube")}, {"stage1_success", first}, {"stage2_success", w.holding("purple_cube")}, {"success", success}}}
+		{"stage0_success", w.holding("red_cube")}, {"stage1_success", first}, {"stage2_success", w.holding("purple_cube")},
+		{"success", success}}}
 }
 
 func judgeApple(w *world) verdict {
 	apple, point := w.body("apple"), w.position("drawer_position")
 	held := w.holding("apple")
-	inside := math.Abs(apple.at.X-point.X) <= 0.1 && math.Abs(apple.at.Y-point.Y) <= 0.1 && apple.at.Z >= 0.1 && apple.at.Z <= 0.4
+	inside := math.Abs(apple.at.X-point.X) <= 0.1 && math.Abs(apple.at.Y-point.Y) <= 0.1 && apple.at.Z >= 0.1 &&
+		apple.at.Z <= 0.4
 	success := inside && !held && w.drawer.open <= 0.1
 	return verdict{success: success, flags: []flag{
 		{"is_apple_grasped", held}, {"stage", 0}, {"drawer_open_value", int(math.RoundToEven(1000 * w.drawer.open))},

@@ -62,9 +62,10 @@ func (w *world) draw(name string, size int) *image.RGBA {
 		list = append(list, w.drawer.solids()...)
 	}
 	list = append(list, w.arm()...)
-	picture := rays.World{Solids: list, Shade: rays.Lit, Background: func(from, dir rays.Vec) (float64, color.RGBA, int32) {
-		return ground(name, w.drawer == nil, from, dir)
-	}}
+	picture := rays.World{Solids: list, Shade: rays.Lit,
+		Background: func(from, dir rays.Vec) (float64, color.RGBA, int32) {
+			return ground(name, w.drawer == nil, from, dir)
+		}}
 	return picture.Draw(eye, size)
 }
 
@@ -131,7 +132,8 @@ func (w *world) arm() []rays.Solid {
 		const balls = 14
 		for i := range balls {
 			k := float64(i) / (balls - 1)
-			list = append(list, solid(rays.Globe, Point{a.X + (b.X-a.X)*k, a.Y + (b.Y-a.Y)*k, a.Z + (b.Z-a.Z)*k}, thick, thick, thick, armWhite))
+			list = append(list, solid(rays.Globe, Point{a.X + (b.X-a.X)*k, a.Y + (b.Y-a.Y)*k, a.Z + (b.Z-a.Z)*k}, thick, thick,
+				thick, armWhite))
 		}
 	}
 	beam(shoulder, elbow, 0.05)
@@ -156,7 +158,8 @@ func (d *drawer) solids() []rays.Solid {
 	middle := front - drawerDepth/2
 	return []rays.Solid{
 		solid(rays.Box, Point{drawerX, closedFront - 0.27, 0.26}, 0.24, 0.25, 0.26, cabinet),
-		solid(rays.Box, Point{drawerX, front - frontGap/2, (frontLow + frontHigh) / 2}, frontHalf, frontGap/2, (frontHigh-frontLow)/2, cabinet),
+		solid(rays.Box, Point{drawerX, front - frontGap/2, (frontLow + frontHigh) / 2}, frontHalf, frontGap/2,
+			(frontHigh-frontLow)/2, cabinet),
 		solid(rays.Box, Point{drawerX, middle, drawerFloor - 0.01}, drawerHalf, drawerDepth/2, 0.01, cabinetIn),
 		solid(rays.Box, Point{drawerX - drawerHalf - 0.01, middle, 0.175}, 0.01, drawerDepth/2, 0.025, cabinetIn),
 		solid(rays.Box, Point{drawerX + drawerHalf + 0.01, middle, 0.175}, 0.01, drawerDepth/2, 0.025, cabinetIn),

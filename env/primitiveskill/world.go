@@ -293,7 +293,8 @@ const maxMove = 1
 // drawer, from inside it opens it.
 func (w *world) slide(from, to Point) {
 	d := w.drawer
-	if max(math.Abs(from.X-drawerX), math.Abs(to.X-drawerX)) > frontHalf || min(from.Z, to.Z) < frontLow || max(from.Z, to.Z) > frontHigh {
+	if max(math.Abs(from.X-drawerX), math.Abs(to.X-drawerX)) > frontHalf || min(from.Z, to.Z) < frontLow ||
+		max(from.Z, to.Z) > frontHigh {
 		return
 	}
 	front := d.front()

@@ -13,7 +13,8 @@ import (
 func lay(places ...[3]int) *world {
 	var list []body
 	for i, p := range places {
-		list = append(list, body{name: string(rune('a' + i)), half: cubeHalf, at: Point{float64(p[0]) / 1000, float64(p[1]) / 1000, float64(p[2]) / 1000}})
+		list = append(list, body{name: string(rune('a' + i)), half: cubeHalf,
+			at: Point{float64(p[0]) / 1000, float64(p[1]) / 1000, float64(p[2]) / 1000}})
 	}
 	return table(list)
 }
@@ -37,7 +38,8 @@ func run(t *testing.T, w *world, commands ...string) *world {
 
 func TestPickTakesWhatIsNear(t *testing.T) {
 	for command, held := range map[string]bool{
-		"pick(50,50,20)": true, "pick(62,60,30)": true, "pick(70,50,20)": true, "pick(71,50,20)": false, "pick(65,65,20)": false,
+		"pick(50,50,20)": true, "pick(62,60,30)": true, "pick(70,50,20)": true, "pick(71,50,20)": false,
+		"pick(65,65,20)": false,
 		"pick(50,50,40)": true, "pick(50,50,41)": false,
 	} {
 		w := run(t, lay([3]int{50, 50, 20}), command)
@@ -96,8 +98,10 @@ func TestPushMovesWhatIsInItsWay(t *testing.T) {
 		{"too high", [][3]int{{100, 50, 20}}, "push(150,50,80,30,50,80)", [][3]int{{100, 50, 20}}},
 		{"a chain", [][3]int{{100, 50, 20}, {20, 50, 20}}, "push(150,50,20,60,50,20)", [][3]int{{30, 50, 20}, {-11, 50, 20}}},
 		{"a load", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,20,30,50,20)", [][3]int{{0, 50, 20}, {0, 50, 60}}},
-		{"a load, swept itself", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,40,30,50,40)", [][3]int{{0, 50, 20}, {0, 50, 60}}},
-		{"the top of a tower", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,60,30,50,60)", [][3]int{{100, 50, 20}, {0, 50, 20}}},
+		{"a load, swept itself", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,40,30,50,40)",
+			[][3]int{{0, 50, 20}, {0, 50, 60}}},
+		{"the top of a tower", [][3]int{{100, 50, 20}, {100, 50, 60}}, "push(150,50,60,30,50,60)",
+			[][3]int{{100, 50, 20}, {0, 50, 20}}},
 		{"nowhere", [][3]int{{100, 50, 20}}, "push(100,50,20,100,50,90)", [][3]int{{100, 50, 20}}},
 		{"across", [][3]int{{0, 0, 20}}, "push(-60,-60,20,0,0,20)", [][3]int{{21, 21, 20}}},
 	} {
@@ -120,7 +124,8 @@ func TestTheDrawerFollowsTheGripper(t *testing.T) {
 	require.Equal(t, "drawer_open_value: 300", spec.other(w, true))
 	do("push(-500,-200,200,-500,-400,200)")
 	require.InDelta(t, 0.23, w.drawer.open, 1e-9)
-	for _, miss := range []string{"push(-200,-200,200,-200,-600,200)", "push(-500,-200,500,-500,-600,500)", "push(-500,-500,200,-500,-600,200)", "push(-500,-100,200,-500,-300,200)"} {
+	for _, miss := range []string{"push(-200,-200,200,-200,-600,200)", "push(-500,-200,500,-500,-600,500)",
+		"push(-500,-500,200,-500,-600,200)", "push(-500,-100,200,-500,-300,200)"} {
 		do(miss)
 		require.InDelta(t, 0.23, w.drawer.open, 1e-9, miss)
 	}
@@ -237,7 +242,8 @@ func TestTasksJudgeAsTheOriginals(t *testing.T) {
 	check(AlignTwoCube, align, false, 2, "stage_0_success")
 	check(AlignTwoCube, set(align, "red_cube", 0.0101, -0.1, 0.02), false, 0)
 	check(AlignTwoCube, set(align, "red_cube", 0, 0, 0.3), false, 0)
-	check(AlignTwoCube, set(set(align, "green_cube", -0.01, 0.1, 0.05), "red_cube", 0.1, 0, 0.02), false, 4, "stage_1_success")
+	check(AlignTwoCube, set(set(align, "green_cube", -0.01, 0.1, 0.05), "red_cube", 0.1, 0, 0.02), false, 4,
+		"stage_1_success")
 	check(AlignTwoCube, set(align, "green_cube", -0.01, 0.1, 0.05), true, 10)
 
 	place := set(set(tasks[PlaceTwoCube].start(r), "red_cube", 0.08, -0.05, 0.02), "green_cube", 0.12, 0.12, 0.02)

@@ -31,7 +31,9 @@ func ask(t testing.TB, s *Server, method, path string, body any, change ...func(
 	return askContext(t, context.Background(), s, method, path, body, change...)
 }
 
-func askContext(t testing.TB, ctx context.Context, s *Server, method, path string, body any, change ...func(*http.Request)) said {
+func askContext(
+	t testing.TB, ctx context.Context, s *Server, method, path string, body any, change ...func(*http.Request),
+) said {
 	t.Helper()
 	var raw []byte
 	kind := ""
@@ -86,7 +88,8 @@ func open(t testing.TB, s *Server, config Info) string {
 // step plays a turn of a session.
 func step(t testing.TB, s *Server, id, text string) said {
 	t.Helper()
-	return ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", text}}}})
+	return ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str",
+		text}}}})
 }
 
 // checkGoroutines fails a test that leaks goroutines. It must be called before the code

@@ -118,16 +118,26 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"nothing", []byte{}, io.EOF, ""},
 		{"half a header", head[:20], nil, "malformed MIME header"},
 		{"half a body", sized(head, body)[:len(head)+80], io.ErrUnexpectedEOF, ""},
-		{"no end and no length", append(append(append([]byte{}, head...), "Connection: close\r\n\r\n"...), body[:len(body)-6]...), ErrProtocol, "the closing boundary is missing"},
-		{"a length that never comes", append(append([]byte{}, head...), "Content-Length: 99999\r\n\r\n"...), io.ErrUnexpectedEOF, ""},
-		{"chunks that end early", append(append([]byte{}, head...), "Transfer-Encoding: chunked\r\n\r\n5\r\nab"...), io.ErrUnexpectedEOF, ""},
-		{"more than is allowed", sized(head, append(bytes.Repeat([]byte(" "), 100_000), body...)), ErrTooLarge, "100000 bytes are allowed"},
-		{"no boundary", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed\r\n"), body), ErrProtocol, "Missing boundary"},
-		{"another kind", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"), []byte("<p>login</p>")), ErrProtocol, "Missing boundary"},
-		{"not JSON", text("--B\r\nContent-Type: application/json\r\n\r\n{oops\r\n--B--\r\n"), ErrProtocol, `not JSON: "{oops"`},
-		{"a list", text("--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"), ErrProtocol, "session_id is missing"},
-		{"too deep", text("--B\r\nContent-Type: application/json\r\n\r\n" + strings.Repeat("[", 9000) + "\r\n--B--\r\n"), ErrProtocol, "not JSON"},
-		{"too many parts", text(strings.Repeat("--B\r\nContent-Type: x/y\r\n\r\nz\r\n", 70) + "--B--\r\n"), ErrProtocol, "more than 65 parts"},
+		{"no end and no length", append(append(append([]byte{}, head...), "Connection: close\r\n\r\n"...),
+			body[:len(body)-6]...), ErrProtocol, "the closing boundary is missing"},
+		{"a length that never comes", append(append([]byte{}, head...), "Content-Length: 99999\r\n\r\n"...),
+			io.ErrUnexpectedEOF, ""},
+		{"chunks that end early", append(append([]byte{}, head...), "Transfer-Encoding: chunked\r\n\r\n5\r\nab"...),
+			io.ErrUnexpectedEOF, ""},
+		{"more than is allowed", sized(head, append(bytes.Repeat([]byte(" "), 100_000), body...)), ErrTooLarge,
+			"100000 bytes are allowed"},
+		{"no boundary", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed\r\n"), body), ErrProtocol,
+			"Missing boundary"},
+		{"another kind", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"), []byte("<p>login</p>")), ErrProtocol,
+			"Missing boundary"},
+		{"not JSON", text("--B\r\nContent-Type: application/json\r\n\r\n{oops\r\n--B--\r\n"), ErrProtocol,
+			`not JSON: "{oops"`},
+		{"a list", text("--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"), ErrProtocol,
+			"session_id is missing"},
+		{"too deep", text("--B\r\nContent-Type: application/json\r\n\r\n" + strings.Repeat("[", 9000) + "\r\n--B--\r\n"),
+			ErrProtocol, "not JSON"},
+		{"too many parts", text(strings.Repeat("--B\r\nContent-Type: x/y\r\n\r\nz\r\n", 70) + "--B--\r\n"), ErrProtocol,
+			"more than 65 parts"},
 		{"no text", with(Info{{"session_id", "s"}, {"obs", 5}}), ErrProtocol, "must be text, found int64"},
 		{"a mark too many", with(pic), ErrProtocol, "1 image marks and 0 images"},
 		{"an image too many", with(pic, pixel, pixel), ErrProtocol, "1 image marks and 2 images"},
@@ -194,7 +204,8 @@ func TestOutcomesThatCannotBeUsed(t *testing.T) {
 // Environments may send metrics of any type; only numbers are kept.
 func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
 	client, _ := scripted(t, nil, started, data(Info{{"obs", "o"}, {"reward", true}, {"done", 1}, {"info", Info{
-		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}}, {"traj_metrics", Info{}}}},
+		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}},
+			{"traj_metrics", Info{}}}},
 		{"success", true}, {"actions", []any{"up", 5}}, {"think", "t"}, {"llm_raw_response", "raw"}}}}))
 	_, err := client.Reset(t.Context(), 1)
 	require.NoError(t, err)
@@ -206,5 +217,6 @@ func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
 	assert.Equal(t, map[string]float64{"a": 1, "b": 2, "c": 0.5}, map[string]float64(out.Turn))
 	assert.Equal(t, []string{"up"}, out.Response.Actions)
 	assert.Equal(t, map[string]string{"think": "t"}, out.Response.Sections)
-	assert.Equal(t, "x", client.Info()["metrics"].(map[string]any)["turn_metrics"].(map[string]any)["d"], "Info has everything")
+	assert.Equal(t, "x", client.Info()["metrics"].(map[string]any)["turn_metrics"].(map[string]any)["d"],
+		"Info has everything")
 }

@@ -25,7 +25,8 @@ var loads = []struct {
 }{
 	{"stub", "x", stubFactory, Info{}},
 	{"frozenlake text", "<think>t</think><answer>Up,Down</answer>", liteEnvs["frozenlake"], Info{{"render_mode", "text"}}},
-	{"frozenlake vision", "<think>t</think><answer>Up,Down</answer>", liteEnvs["frozenlake"], Info{{"render_mode", "vision"}}},
+	{"frozenlake vision", "<think>t</think><answer>Up,Down</answer>", liteEnvs["frozenlake"],
+		Info{{"render_mode", "vision"}}},
 	{"sokoban text", "<observation>o</observation><think>t</think><answer>Up,Down</answer><prediction>p</prediction>",
 		liteEnvs["sokoban"], Info{{"render_mode", "text"}}},
 	{"sokoban vision", "<observation>o</observation><think>t</think><answer>Up,Down</answer><prediction>p</prediction>",
@@ -88,7 +89,8 @@ func benchService(b *testing.B, url string, sessions int, config Info, action st
 		require.NotNil(b, found, string(text))
 		id := string(found[1])
 		players[i] = l
-		steps[i] = loadRequest(b, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", action}}}})
+		steps[i] = loadRequest(b, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str",
+			action}}}})
 		closes[i] = loadRequest(b, "/call", Info{{"session_id", id}, {"method", "close"}})
 	}
 	took := make([][]time.Duration, sessions)

@@ -55,7 +55,9 @@ func (s *Server) end() { s.work.Done() }
 // continues: interrupting a step would leave the environment in an unknown state.
 // after runs when f has returned; release, which may run more than once, runs at
 // CallTimeout at the latest.
-func callWithTimeout[T any](ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func()) (T, error) {
+func callWithTimeout[T any](
+	ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func(),
+) (T, error) {
 	var zero T
 	if err := s.begin(); err != nil {
 		after()
@@ -103,7 +105,9 @@ func callWithTimeout[T any](ctx context.Context, s *Server, what string, release
 }
 
 // recoverPanic runs f, measures its time and converts its panic to an error.
-func recoverPanic[T any](ctx context.Context, s *Server, what string, f func(context.Context) (T, error)) (v T, err error) {
+func recoverPanic[T any](
+	ctx context.Context, s *Server, what string, f func(context.Context) (T, error),
+) (v T, err error) {
 	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -143,7 +147,8 @@ func (s *Server) lock(ctx context.Context, one *session, what string) error {
 }
 
 // perform runs f, one call of a session, after its earlier calls have ended.
-func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
+func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(),
+	f func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.lock(ctx, one, what); err != nil {
 		release()

@@ -212,7 +212,9 @@ func (c *Client) connect(ctx context.Context, seed *int64) (m message, began boo
 }
 
 // call runs a method of the session.
-func (c *Client) call(ctx context.Context, method string, params Info, again bool) (m message, what progress, err error) {
+func (c *Client) call(
+	ctx context.Context, method string, params Info, again bool,
+) (m message, what progress, err error) {
 	in := Info{{"session_id", c.session}, {"method", method}, {"params", params}}
 	q := request{method: http.MethodPost, path: "/call", what: method, repeatable: again}
 	what, err = c.exchange(ctx, q, in, func(got message) error {
@@ -222,7 +224,8 @@ func (c *Client) call(ctx context.Context, method string, params Info, again boo
 			return fmt.Errorf("%w: obs is missing", ErrProtocol)
 		case method == "step":
 			var err error
-			if got.outcome, err = outcomeOf(got.observation, got.data["reward"], got.data["done"], got.data["info"]); err != nil {
+			if got.outcome, err = outcomeOf(got.observation, got.data["reward"], got.data["done"],
+				got.data["info"]); err != nil {
 				return err
 			}
 		}

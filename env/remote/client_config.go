@@ -101,7 +101,8 @@ func LegacyFactory(o ClientOptions) env.Factory {
 		}
 		if name, ok := o.Config["env_name"]; ok {
 			if o.Name, ok = name.(string); !ok {
-				return nil, fmt.Errorf("remote: option %q: %w: text is needed, found %v (%T)", "env_name", env.ErrOption, name, name)
+				return nil, fmt.Errorf("remote: option %q: %w: text is needed, found %v (%T)", "env_name", env.ErrOption, name,
+					name)
 			}
 			delete(o.Config, "env_name")
 		}

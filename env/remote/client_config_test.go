@@ -24,10 +24,12 @@ func taken(t testing.TB, config map[string]any) ClientOptions {
 func TestNamedOptionsAreThoseOfTheOriginal(t *testing.T) {
 	o := taken(t, map[string]any{"base_urls": "http://a"})
 	want := DefaultClientOptions()
-	assert.Equal(t, []any{want.Timeout, want.Retries, want.Backoff, want.MaxDelay, want.JitterMin, want.JitterRange, want.FailoverAfter},
+	assert.Equal(t, []any{want.Timeout, want.Retries, want.Backoff, want.MaxDelay, want.JitterMin, want.JitterRange,
+		want.FailoverAfter},
 		[]any{o.Timeout, o.Retries, o.Backoff, o.MaxDelay, o.JitterMin, o.JitterRange, o.FailoverAfter})
 	o = taken(t, map[string]any{
-		"base_urls": []any{" http://a ", "", "http://b/"}, "timeout": 1.5, "retries": 2, "backoff": 0.25, "max_delay": 3, "token": "k",
+		"base_urls": []any{" http://a ", "", "http://b/"}, "timeout": 1.5, "retries": 2, "backoff": 0.25, "max_delay": 3,
+		"token":              "k",
 		"backoff_jitter_min": 0, "backoff_jitter_range": 1, "failover_after_failures": 0, "log_retries": false,
 		"compat": "python", "max_response_mb": 0.5, "max_images": 3, "max_image_pixels": 100, "jitter_seed": 7,
 		"size": 4.0, "p": 0.8, "desc": []any{"SF", 2.0}, "inner": map[string]any{"n": 5.0},
@@ -37,7 +39,8 @@ func TestNamedOptionsAreThoseOfTheOriginal(t *testing.T) {
 	assert.Equal(t, []any{2, 250 * time.Millisecond, 3 * time.Second, "k", 0.0, 1.0, 0, false, true},
 		[]any{o.Retries, o.Backoff, o.MaxDelay, o.Token, o.JitterMin, o.JitterRange, o.FailoverAfter, o.LogRetries, o.Python})
 	assert.Equal(t, Limits{Body: 1 << 19, Parts: 4, Pixels: 100}, o.Limits)
-	assert.Equal(t, map[string]any{"size": int64(4), "p": 0.8, "desc": []any{"SF", int64(2)}, "inner": map[string]any{"n": int64(5)}}, o.Config,
+	assert.Equal(t, map[string]any{"size": int64(4), "p": 0.8, "desc": []any{"SF", int64(2)},
+		"inner": map[string]any{"n": int64(5)}}, o.Config,
 		"all else goes to the environment, whole numbers as integers")
 }
 
@@ -48,7 +51,8 @@ func TestURLsComeAsListTextOrFile(t *testing.T) {
 		{"base_urls": []any{"http://a", "http://b", "http://c"}},
 		{"base_urls": []string{"http://a", "http://b", "http://c"}},
 		{"base_urls": "http://a;http://b\n#http://x\nhttp://c"},
-		{"url_file": file}, {"url_file": file, "base_urls": ""}, {"url_file": file, "base_urls": []any{}}, {"url_file": file, "base_urls": nil},
+		{"url_file": file}, {"url_file": file, "base_urls": ""}, {"url_file": file, "base_urls": []any{}},
+		{"url_file": file, "base_urls": nil},
 	} {
 		assert.Equal(t, []string{"http://a", "http://b", "http://c"}, taken(t, config).URLs, "%v", config)
 	}
@@ -78,7 +82,8 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "remote: retries: -1, must be at least 0"},
 		{map[string]any{"base_urls": "http://a", "max_images": -1}, "Limits.Parts: 0, must be at least 1"},
 		{map[string]any{"base_urls": "http://a", "compat": "ruby"}, `found "ruby", must be python`},
-		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true}, "resend: not allowed with compat: python"},
+		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true},
+			"resend: not allowed with compat: python"},
 	} {
 		_, err := FromConfig(c.config)
 		require.Error(t, err, "%v", c.config)

@@ -196,7 +196,9 @@ func (c *LegacyClient) create(ctx context.Context) error {
 }
 
 // batch requests a batch of one environment and returns its entry.
-func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field string, again bool, take func(any) error) (progress, error) {
+func (c *LegacyClient) batch(
+	ctx context.Context, what string, in Info, field string, again bool, take func(any) error,
+) (progress, error) {
 	q := request{path: "/batch/" + what, repeatable: again}
 	return c.exchange(ctx, q, in, field, func(v any) error {
 		entries, _ := v.(map[string]any)
@@ -210,7 +212,9 @@ func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field st
 
 // exchange sends an object and reads one field of the answer. The original client does
 // not retry.
-func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field string, take func(any) error) (progress, error) {
+func (c *LegacyClient) exchange(
+	ctx context.Context, q request, in Info, field string, take func(any) error,
+) (progress, error) {
 	var err error
 	q.method, q.kind, q.never = http.MethodPost, kindJSON, c.send.o.Python
 	if q.body, err = pyjson.Append(nil, in, pyjson.Style{ASCII: true}); err != nil {

@@ -100,7 +100,8 @@ func TestUnclearLegacyStepEndsTheEpisode(t *testing.T) {
 			return response(r, 200, kindJSON, fmt.Appendf(nil, `{"results": {%q: %s}}`, c.id, entry))
 		}
 	}
-	sc.answers = []answerFunc{raw(200, kindJSON, `{"success": true}`), results(`[{"obs_str": "o"}, {}]`), cut, results(`[{"obs_str": "o"}, {}]`),
+	sc.answers = []answerFunc{raw(200, kindJSON, `{"success": true}`), results(`[{"obs_str": "o"}, {}]`), cut,
+		results(`[{"obs_str": "o"}, {}]`),
 		results(`[{"obs_str": "o"}, 1, false, {}]`)}
 	_, err = c.Reset(t.Context(), 1)
 	require.NoError(t, err)
@@ -135,7 +136,8 @@ func TestLegacyImages(t *testing.T) {
 		}
 		return list
 	}
-	o, err := c.observation(obs(array("uint8", n(1, 2, 3), []any{[]any{n(1, 2, 3), n(4, 5, 6)}}), array("uint8", n(2, 1), []any{n(7), n(8)})))
+	o, err := c.observation(obs(array("uint8", n(1, 2, 3), []any{[]any{n(1, 2, 3), n(4, 5, 6)}}),
+		array("uint8", n(2, 1), []any{n(7), n(8)})))
 	require.NoError(t, err)
 	r, g, b, a := o.Images[0].At(1, 0).RGBA()
 	assert.Equal(t, []uint32{4 * 257, 5 * 257, 6 * 257, 0xffff}, []uint32{r, g, b, a})
@@ -143,9 +145,11 @@ func TestLegacyImages(t *testing.T) {
 	assert.Equal(t, []uint32{8 * 257, 8 * 257, 8 * 257}, []uint32{r, g, b})
 	for _, bad := range []any{
 		nil, "text", map[string]any{}, map[string]any{"__pil_image__": "!"}, map[string]any{"__pil_image__": "aGVsbG8="},
-		array("float32", n(1, 1), []any{n(1)}), array("uint8", n(1, 1, 2), []any{[]any{n(1, 2)}}), array("uint8", n(1, 1, 3, 1), nil),
+		array("float32", n(1, 1), []any{n(1)}), array("uint8", n(1, 1, 2), []any{[]any{n(1, 2)}}),
+		array("uint8", n(1, 1, 3, 1), nil),
 		array("uint8", n(0, 1), []any{}), array("uint8", n(1, -1), []any{}), array("uint8", n(1, 2), []any{n(1)}),
-		array("uint8", n(1, 1), []any{n(1, 2)}), array("uint8", n(1, 1), []any{n(256)}), array("uint8", n(1, 1), []any{[]any{"x"}}),
+		array("uint8", n(1, 1), []any{n(1, 2)}), array("uint8", n(1, 1), []any{n(256)}),
+		array("uint8", n(1, 1), []any{[]any{"x"}}),
 		array("uint8", n(4, 4), nil), array("uint8", n(1<<40, 1<<40), nil),
 	} {
 		_, err := c.observation(obs(bad))

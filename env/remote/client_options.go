@@ -101,7 +101,8 @@ func (o *ClientOptions) validate() error {
 	field.AtLeast(f, "retries", o.Retries, 0)
 	field.AtLeast(f, "failover_after_failures", o.FailoverAfter, 0)
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
-		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
+		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin,
+			o.JitterRange)
 	}
 	if o.Python && o.Resend {
 		f.Bad("resend", "not allowed with compat: python, which has its own rules for retries")

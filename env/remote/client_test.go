@@ -65,7 +65,8 @@ func data(in Info, images ...[]byte) answerFunc {
 			return nil, err
 		}
 		boundary := wire.NewBoundary()
-		return response(r, http.StatusOK, wire.ContentType("multipart/mixed", boundary), wire.Encode(boundary, b, images, "image/png"))
+		return response(r, http.StatusOK, wire.ContentType("multipart/mixed", boundary),
+			wire.Encode(boundary, b, images, "image/png"))
 	}
 }
 
@@ -206,9 +207,11 @@ func TestDelaysAndURLs(t *testing.T) {
 		delays []int // seconds before each retry
 		urls   string
 	}{
-		{"an opening leaves a service that was ejected after three attempts", "connect", false, []int{2, 4, 0, 8, 16, 0, 32, 64}, "a a a b b b c c c"},
+		{"an opening leaves a service that was ejected after three attempts", "connect", false,
+			[]int{2, 4, 0, 8, 16, 0, 32, 64}, "a a a b b b c c c"},
 		{"opening, Python", "connect", true, []int{2, 4, 8, 16, 32, 64}, "a a a a a b c"},
-		{"a session stays where it is, and is given up when the service is ejected", "system_prompt", false, []int{2, 4, 8, 16}, "a a a a a"},
+		{"a session stays where it is, and is given up when the service is ejected", "system_prompt", false,
+			[]int{2, 4, 8, 16}, "a a a a a"},
 		{"Python looks everywhere", "system_prompt", true, []int{2, 4, 8, 16, 32, 64}, "a a a a a b c"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -228,7 +231,8 @@ func TestDelaysAndURLs(t *testing.T) {
 				delays = append(delays, int((sc.at[i+1] - sc.at[i]).Seconds()))
 			}
 			assert.Equal(t, c.delays, delays, c.name)
-			assert.Equal(t, c.urls, strings.NewReplacer(":1", "", ":2", "", ":3", "").Replace(strings.Join(sc.urls, " ")), c.name)
+			assert.Equal(t, c.urls, strings.NewReplacer(":1", "", ":2", "", ":3", "").Replace(strings.Join(sc.urls, " ")),
+				c.name)
 		})
 	}
 }
@@ -241,7 +245,8 @@ func TestMaxDelayCapsWhatPythonDoesNotCap(t *testing.T) {
 			require.NoError(t, err)
 			_, err = client.System(t.Context())
 			require.Error(t, err)
-			total := map[bool]time.Duration{false: (2 + 5*3) * time.Second, true: (2 + 4 + 8 + 16 + 32 + 64) * time.Second}[python]
+			total := map[bool]time.Duration{false: (2 + 5*3) * time.Second,
+				true: (2 + 4 + 8 + 16 + 32 + 64) * time.Second}[python]
 			assert.Equal(t, total, sc.at[len(sc.at)-1]-sc.at[1])
 		})
 	}
@@ -338,7 +343,8 @@ func TestErrorsNameURLRouteStatusAndDetail(t *testing.T) {
 	}, status(500, "the simulator crashed"))
 	_, err := client.Reset(t.Context(), 1)
 	assert.EqualError(t, err, "remote: POST /connect at https://user:xxxxx@host:8443/base: status 500: the environment failed: the simulator crashed")
-	client, _ = scripted(t, func(o *ClientOptions) { o.Retries = 0 }, started, raw(500, "text/html", "<html><p>It &lt;broke&gt;.</p>"))
+	client, _ = scripted(t, func(o *ClientOptions) { o.Retries = 0 }, started,
+		raw(500, "text/html", "<html><p>It &lt;broke&gt;.</p>"))
 	_, err = client.Reset(t.Context(), 1)
 	require.NoError(t, err)
 	_, err = client.Step(t.Context(), "x")
@@ -387,7 +393,8 @@ func TestRetriesAreLogged(t *testing.T) {
 
 func TestHealthIsRepeatedOnAllURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, sc := scripted(t, func(o *ClientOptions) { o.URLs = threeHosts }, refusal, refusal, refusal, refusal, refusal, raw(200, kindJSON, `{"ok": true}`))
+		client, sc := scripted(t, func(o *ClientOptions) { o.URLs = threeHosts }, refusal, refusal, refusal, refusal, refusal,
+			raw(200, kindJSON, `{"ok": true}`))
 		said, err := client.Health(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, map[string]any{"ok": true}, said)

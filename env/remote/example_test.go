@@ -14,7 +14,8 @@ import (
 // A service hosts FrozenLake for clients of both protocols, and a client plays it.
 func Example() {
 	var legacy env.Registry
-	if err := legacy.Register("frozenlake", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})); err != nil {
+	if err := legacy.Register("frozenlake",
+		remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -125,7 +125,8 @@ func TestFleetOfHostsLosesNoEpisode(t *testing.T) {
 	sessions := 4 * services
 	for _, wire := range []string{"lite", "legacy"} {
 		t.Run(wire, func(t *testing.T) {
-			f := &fleet{conns: make(chan net.Conn, sessions), end: make(chan struct{}), dead: map[string]bool{}, open: map[string][]net.Conn{}}
+			f := &fleet{conns: make(chan net.Conn, sessions), end: make(chan struct{}), dead: map[string]bool{},
+				open: map[string][]net.Conn{}}
 			name := func(i int) string { return fmt.Sprintf("host%d.test", i) }
 			var list strings.Builder
 			for i := range services {

@@ -19,10 +19,13 @@ import (
 func FuzzLiteService(f *testing.F) {
 	for _, text := range []string{
 		`{"env_config": {"images": 1}, "seed": 3}`, `{"session_id": "s", "method": "step", "params": {"action_str": "x"}}`,
-		`{"session_id": "s", "method": "reset", "params": {"seed": -1}}`, `{"session_id": "s", "method": "close"}`, `[1]`, `{"env_config": 5}`, `{x`,
+		`{"session_id": "s", "method": "reset", "params": {"seed": -1}}`, `{"session_id": "s", "method": "close"}`, `[1]`,
+		`{"env_config": 5}`, `{x`,
 	} {
-		f.Add(true, "multipart/form-data; boundary=B", []byte("--B\r\nContent-Type: application/json\r\n\r\n"+text+"\r\n--B--\r\n"))
-		f.Add(false, "multipart/form-data; boundary=B", []byte("--B\r\nContent-Type: application/json\r\n\r\n"+text+"\r\n--B--\r\n"))
+		f.Add(true, "multipart/form-data; boundary=B", []byte("--B\r\nContent-Type: application/json\r\n\r\n"+text+
+			"\r\n--B--\r\n"))
+		f.Add(false, "multipart/form-data; boundary=B", []byte("--B\r\nContent-Type: application/json\r\n\r\n"+text+
+			"\r\n--B--\r\n"))
 	}
 	f.Fuzz(func(t *testing.T, connect bool, kind string, body []byte) {
 		s := serve(t, func(o *ServerOptions) {
@@ -62,13 +65,16 @@ func FuzzLiteService(f *testing.F) {
 	})
 }
 
-var legacyPaths = []string{"/environments", "/batch/reset", "/batch/step", "/batch/reward", "/batch/system_prompt", "/batch/close", "/reset/a", "/step/a"}
+var legacyPaths = []string{"/environments", "/batch/reset", "/batch/step", "/batch/reward", "/batch/system_prompt",
+	"/batch/close", "/reset/a", "/step/a"}
 
 // For any request to the legacy routes, the answer is JSON or an error page.
 func FuzzLegacyService(f *testing.F) {
 	for i, text := range []string{
-		`{"ids2configs": {"b": {"env_name": "stub", "env_config": {"goal": 2}}}}`, `{"ids2seeds": {"a": null}}`, `{"ids2actions": {"a": "x"}}`,
-		`{"env_ids": ["a"]}`, `{"env_ids": ["a", "z"]}`, `{"env_ids": "a"}`, `{"seed": 1e3}`, `{"action": 5}`, `null`, `[]`, `{"ids2configs": {"b": 1}}`,
+		`{"ids2configs": {"b": {"env_name": "stub", "env_config": {"goal": 2}}}}`, `{"ids2seeds": {"a": null}}`,
+		`{"ids2actions": {"a": "x"}}`,
+		`{"env_ids": ["a"]}`, `{"env_ids": ["a", "z"]}`, `{"env_ids": "a"}`, `{"seed": 1e3}`, `{"action": 5}`, `null`, `[]`,
+		`{"ids2configs": {"b": 1}}`,
 	} {
 		f.Add(i, []byte(text))
 	}

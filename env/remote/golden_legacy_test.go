@@ -75,7 +75,8 @@ func TestServerAnswersAsTheLegacyService(t *testing.T) {
 		golden.Equal(t, tally, e.ID+": headers", headerNames(got.Header), headerNames(e.reply))
 		golden.Equal(t, tally, e.ID+": content type", got.Header.Get("Content-Type"), e.reply.Get("Content-Type"))
 		golden.Equal(t, tally, e.ID+": body", legacyMasked(body), legacyMasked(e.answer))
-		golden.Equal(t, tally, e.ID+": images", strings.Count(string(body), "__pil_image__"), strings.Count(string(e.answer), "__pil_image__"))
+		golden.Equal(t, tally, e.ID+": images", strings.Count(string(body), "__pil_image__"),
+			strings.Count(string(e.answer), "__pil_image__"))
 	}
 }
 
@@ -90,7 +91,8 @@ func (a *answerWith) RoundTrip(r *http.Request) (*http.Response, error) {
 	if a.asked, err = io.ReadAll(r.Body); err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: a.Status, Header: a.reply, Body: io.NopCloser(bytes.NewReader(a.answer)), Request: r}, nil
+	return &http.Response{StatusCode: a.Status, Header: a.reply, Body: io.NopCloser(bytes.NewReader(a.answer)),
+		Request: r}, nil
 }
 
 func patientOptions(rt http.RoundTripper) ClientOptions {

@@ -61,7 +61,9 @@ func TestCallsOfUnknownSessionsAreRefusedUnread(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, a.status)
 	assert.Equal(t, "Session who not found", a.detail)
 	for _, path := range []string{"/step/who", "/reset/who"} {
-		a = ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		a = ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/json")
+		})
 		assert.Equal(t, http.StatusInternalServerError, a.status)
 		assert.Contains(t, a.text, "Environment who not found")
 	}

@@ -123,7 +123,8 @@ func relations(truth []reward.Relation) []any {
 	}
 	list := make([]any, len(truth))
 	for i, r := range truth {
-		list[i] = Info{{"object_id", r.Object}, {"vertical_relation", stated(r.Vertical)}, {"horizontal_relation", stated(r.Horizontal)}}
+		list[i] = Info{{"object_id", r.Object}, {"vertical_relation", stated(r.Vertical)},
+			{"horizontal_relation", stated(r.Horizontal)}}
 	}
 	return list
 }
@@ -200,7 +201,8 @@ func briefInfo(p *reward.Parser, r reward.Response) Info {
 // formats.
 func nextInfo(p *reward.Parser, r reward.Response) Info {
 	return Info{{"llm_raw_response", r.Raw}, {"llm_response", p.Canonical(r)},
-		{"perception_content", r.Sections[reward.SectionObservation]}, {"reasoning_content", r.Sections[reward.SectionReasoning]},
+		{"perception_content", r.Sections[reward.SectionObservation]},
+		{"reasoning_content", r.Sections[reward.SectionReasoning]},
 		{"prediction_content", r.Sections[reward.SectionPrediction]}, {"action_content", r.Sections[reward.SectionAnswer]},
 		{"actions", actions(r)}, {"format_correct", r.FormatCorrect}}
 }

@@ -127,7 +127,8 @@ func TestLegacyInfo(t *testing.T) {
 	assert.Equal(t, false, info["use_state_reward"])
 	assert.NotContains(t, info, "observation_state")
 	turn := info["metrics"].(map[string]any)["turn_metrics"].(map[string]any)
-	assert.Equal(t, map[string]any{"action_is_valid": false, "action_is_effective": false, "grounding_reward": 0.0, "worldmodeling_reward": 0.0}, turn)
+	assert.Equal(t, map[string]any{"action_is_valid": false, "action_is_effective": false, "grounding_reward": 0.0,
+		"worldmodeling_reward": 0.0}, turn)
 
 	// The cards come with turns that played, as value, face and suit.
 	config := map[string]any{"prompt_format": "grounding_worldmodeling"}
@@ -165,7 +166,8 @@ func TestThePackageImportsNoConcreteEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	for _, path := range p.Imports {
 		if strings.HasPrefix(path, "vagen/env") {
-			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/hosts", "vagen/env/remote/internal/pyjson", "vagen/env/remote/internal/wire"}, path)
+			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/hosts", "vagen/env/remote/internal/pyjson",
+				"vagen/env/remote/internal/wire"}, path)
 		}
 	}
 }
@@ -182,8 +184,10 @@ func (p parsing) Parser() *reward.Parser { return p.parser }
 
 func TestInformerForEnvironmentsOfOthers(t *testing.T) {
 	out := env.Outcome{
-		Response: reward.Response{Raw: "raw", FormatCorrect: true, Sections: map[string]string{"think": "t", "answer": "go"}, Actions: []string{"go"}},
-		Turn:     env.Metrics{"action_is_valid": 1, "distance": 1, "stage_0_success": 0, "score": 0.5}, Trajectory: env.Metrics{"success": 1}, Success: true,
+		Response: reward.Response{Raw: "raw", FormatCorrect: true, Sections: map[string]string{"think": "t", "answer": "go"},
+			Actions: []string{"go"}},
+		Turn:       env.Metrics{"action_is_valid": 1, "distance": 1, "stage_0_success": 0, "score": 0.5},
+		Trajectory: env.Metrics{"success": 1}, Success: true,
 	}
 	got, err := pyjson.Append(nil, informerFor(bare{}, nil).StepInfo(out), pyjson.Lite)
 	require.NoError(t, err)

@@ -105,7 +105,8 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 			return s.legacyError(fmt.Errorf("the config of environment %s has no env_name", id))
 		}
 		if !slices.Contains(known, name) {
-			return s.legacyError(fmt.Errorf("environment %s: env_name %q: %w; known are %s", id, name, env.ErrUnknown, strings.Join(known, ", ")))
+			return s.legacyError(fmt.Errorf("environment %s: env_name %q: %w; known are %s", id, name, env.ErrUnknown,
+				strings.Join(known, ", ")))
 		}
 	}
 	ids := slices.Sorted(maps.Keys(wanted))
@@ -239,7 +240,9 @@ func (s *Server) lookupLegacy(ids []string) ([]*session, error) {
 
 // performBatch calls f for the environments of a batch. Those that could not be created
 // give an error.
-func performBatch[T any](s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error)) ([]result[T], error) {
+func performBatch[T any](
+	s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error),
+) ([]result[T], error) {
 	list, err := s.lookupLegacy(ids)
 	if err != nil {
 		return nil, err
@@ -254,7 +257,9 @@ func performBatch[T any](s *Server, r *http.Request, ids []string, what string, 
 		if one.failure != nil {
 			return zero, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 clients receive the original's message
 		}
-		return perform(r.Context(), s, s.legacy, one, what, func() {}, func(ctx context.Context) (T, error) { return f(ctx, one) })
+		return perform(r.Context(), s, s.legacy, one, what, func() {}, func(ctx context.Context) (T, error) {
+			return f(ctx, one)
+		})
 	})
 }
 

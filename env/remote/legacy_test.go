@@ -55,19 +55,24 @@ func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
 	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{
-		{"good", order("stub", nil)}, {"fails", order("stub", Info{{"fail_on", "x"}})}, {"panics", order("stub", Info{{"panic_on", "x"}})},
-		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})}, {"crash", order("panicking", nil)},
+		{"good", order("stub", nil)}, {"fails", order("stub", Info{{"fail_on", "x"}})},
+		{"panics", order("stub", Info{{"panic_on", "x"}})},
+		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})},
+		{"crash", order("panicking", nil)},
 	}}}).status)
-	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4}, {"never", 5}, {"crash", 6}}}})
+	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4},
+		{"never", 5}, {"crash", 6}}}})
 	failure := func(text string) []any { return []any{map[string]any{}, map[string]any{"error": text}} }
 	start := func(seed string) map[string]any { return map[string]any{"obs_str": "start " + seed} }
 	assert.Equal(t, map[string]any{
-		"good": []any{start("1"), map[string]any{"seed": int64(1)}}, "fails": []any{start("2"), map[string]any{"seed": int64(2)}},
+		"good":   []any{start("1"), map[string]any{"seed": int64(1)}},
+		"fails":  []any{start("2"), map[string]any{"seed": int64(2)}},
 		"panics": []any{start("3"), map[string]any{"seed": int64(3)}},
 		"broken": failure("stub cannot reset"), "never": failure("Environment never not found"),
 		"crash": failure("Environment crash not found"),
 	}, a.data["results"])
-	a = post(t, s, "/batch/step", Info{{"ids2actions", Info{{"good", "x"}, {"fails", "x"}, {"panics", "x"}, {"broken", 7}, {"never", "x"}}}})
+	a = post(t, s, "/batch/step", Info{{"ids2actions", Info{{"good", "x"}, {"fails", "x"}, {"panics", "x"}, {"broken", 7},
+		{"never", "x"}}}})
 	failed := func(text string) []any {
 		return []any{map[string]any{}, 0.0, true, map[string]any{"error": text}}
 	}
@@ -78,7 +83,8 @@ func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	assert.Equal(t, failed("an action must be text, found int64"), got["broken"])
 	assert.Equal(t, failed("Environment never not found"), got["never"])
 	a = post(t, s, "/batch/system_prompt", Info{{"env_ids", []any{"good", "never"}}})
-	assert.Equal(t, map[string]any{"good": "stub rules: é ü 漢 \"quoted\" \\ back\r\nslash", "never": ""}, a.data["system_prompts"])
+	assert.Equal(t, map[string]any{"good": "stub rules: é ü 漢 \"quoted\" \\ back\r\nslash", "never": ""},
+		a.data["system_prompts"])
 	assert.Contains(t, a.text, `\u00e9 \u00fc \u6f22`, "text is escaped to ASCII")
 	a = post(t, s, "/batch/reward", Info{{"env_ids", []any{"good", "never"}}})
 	assert.Equal(t, map[string]any{"good": 0.0, "never": 0.0}, a.data["rewards"])
@@ -116,7 +122,8 @@ func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
 	require.Equal(t, http.StatusOK, post(t, s, "/environments", create).status)
 	post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"a", 7}}}})
 	close(slow)
-	require.Eventually(t, func() bool { return closed.Load() == 1 }, time.Minute, time.Millisecond, "the first environment is closed")
+	require.Eventually(t, func() bool { return closed.Load() == 1 }, time.Minute, time.Millisecond,
+		"the first environment is closed")
 	a := post(t, s, "/batch/step", Info{{"ids2actions", Info{{"a", "x"}}}})
 	require.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["results"].(map[string]any)["a"].([]any)[0])
 	post(t, s, "/batch/close", Info{{"env_ids", []any{"a"}}})
@@ -174,7 +181,8 @@ func TestLegacyRequestsThatAreNoJSON(t *testing.T) {
 		kind, body string
 		status     int
 	}{
-		{"text/plain", `{"ids2seeds": {}}`, 415}, {"", `{}`, 415}, {"application/json", ``, 400}, {"application/json", `{`, 400},
+		{"text/plain", `{"ids2seeds": {}}`, 415}, {"", `{}`, 415}, {"application/json", ``, 400},
+		{"application/json", `{`, 400},
 		{"application/json", `[1]`, 400}, {"application/json", `null`, 400},
 		{"application/json; charset=utf-8", `{"ids2seeds": {}}`, 200}, {"application/vnd.x+json", `{"ids2seeds": {}}`, 200},
 	} {
@@ -189,12 +197,14 @@ func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
 		var closed atomic.Int64
 		s := legacyServer(t, &closed)
 		for range 3 {
-			require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}).status)
+			require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub",
+				nil)}}}}).status)
 		}
 		synctest.Wait()
 		assert.EqualValues(t, 2, closed.Load())
 		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
-		assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text, "vagen_env_sessions_closed_total{reason=\"replaced\"} 2\n")
+		assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text,
+			"vagen_env_sessions_closed_total{reason=\"replaced\"} 2\n")
 	})
 }
 
@@ -237,7 +247,8 @@ func TestLegacyEnvironmentsLiveUntilTheirTimeout(t *testing.T) {
 		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
 		open(t, s, nil)
 		time.Sleep(24 * time.Hour)
-		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"], "as the original never ends them")
+		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"],
+			"as the original never ends them")
 		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
 		short := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), time.Hour })
 		post(t, short, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})

@@ -30,7 +30,8 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 // others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.o.APIKey == "" && !local(ln.Addr()) {
-		err := fmt.Errorf("remote: listen at %s, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(), ErrKeyNeeded)
+		err := fmt.Errorf("remote: listen at %s, which other machines can reach: %w; set one or listen at 127.0.0.1",
+			ln.Addr(), ErrKeyNeeded)
 		return errors.Join(err, ln.Close(), s.Close(ctx))
 	}
 	h := &http.Server{
@@ -42,7 +43,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(ln) }()
-	s.log.Info("serving environments", "address", ln.Addr().String(), "lite", s.o.Lite != nil, "legacy", s.o.Legacy != nil, "other", s.o.Other != nil)
+	s.log.Info("serving environments", "address", ln.Addr().String(), "lite", s.o.Lite != nil, "legacy", s.o.Legacy != nil,
+		"other", s.o.Other != nil)
 	var err error
 	select {
 	case err = <-failed:

@@ -224,7 +224,9 @@ func notFound(id any) reply {
 }
 
 // method returns the function for a call, with its parameters, and its name.
-func (s *Server) method(one *session, method any, data map[string]any) (f func(context.Context) (answer, error), what string, err error) {
+func (s *Server) method(
+	one *session, method any, data map[string]any,
+) (f func(context.Context) (answer, error), what string, err error) {
 	params, err := mapping(data, "params")
 	if err != nil {
 		return nil, "", err
@@ -257,7 +259,8 @@ func (s *Server) method(one *session, method any, data map[string]any) (f func(c
 			return answer{data: Info{{"closed", true}}}, s.closeSession(s.lite, one, "client")
 		}, "close", nil
 	}
-	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100)) //lint:ignore ST1005 clients receive the original's message
+	//lint:ignore ST1005 clients receive the original's message
+	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100))
 }
 
 func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, error) {
@@ -273,7 +276,8 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return s.answerWith(o.Observation, Field{"reward", o.Reward.Sum()}, Field{"done", o.Done}, Field{"info", one.inform.StepInfo(o)})
+	return s.answerWith(o.Observation, Field{"reward", o.Reward.Sum()}, Field{"done", o.Done},
+		Field{"info", one.inform.StepInfo(o)})
 }
 
 // answerWith returns an answer with an observation and further fields. It encodes the

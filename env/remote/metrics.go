@@ -129,7 +129,8 @@ func (c *counters) write(e *exposition.Writer) {
 		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
 	})
 	for _, k := range keys {
-		e.Sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status), float64(c.requests[k]))
+		e.Sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status),
+			float64(c.requests[k]))
 	}
 	e.Family("vagen_env_call_seconds", "histogram", "Duration of calls of environments.")
 	for _, what := range slices.Sorted(maps.Keys(c.calls)) {

@@ -22,11 +22,13 @@ func TestPagesOfOtherHostsAreRefused(t *testing.T) {
 	}{
 		{open, "localhost:8000", "", nil, 200}, {open, "127.0.0.1:8000", "", nil, 200}, {open, "[::1]:8000", "", nil, 200},
 		{open, "evil.example", "", nil, 403}, {open, "localhost.evil.example", "", nil, 403}, {open, "", "", nil, 403},
-		{open, "localhost:8000", "http://localhost:8000", nil, 200}, {open, "localhost:8000", "http://localhost:3000", nil, 403},
+		{open, "localhost:8000", "http://localhost:8000", nil, 200},
+		{open, "localhost:8000", "http://localhost:3000", nil, 403},
 		{open, "localhost:8000", "https://evil.example", nil, 403}, {open, "localhost:8000", "null", nil, 403},
 		{open, "192.0.2.7", "", lan, 200}, {open, "localhost", "", lan, 403}, {open, "192.0.2.8", "", lan, 403},
 		{open, "anything", "", &net.UnixAddr{Name: "/s"}, 200},
-		{named, "box.example:80", "", nil, 200}, {named, "BOX.example", "https://box.example", nil, 200}, {named, "evil.example", "", nil, 403},
+		{named, "box.example:80", "", nil, 200}, {named, "BOX.example", "https://box.example", nil, 200},
+		{named, "evil.example", "", nil, 403},
 		{keyed, "any.example", "", lan, 200}, {keyed, "any.example", "http://evil.example", lan, 403},
 	} {
 		for _, path := range []string{"/sessions", "/metrics"} {

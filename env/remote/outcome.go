@@ -25,7 +25,8 @@ func newObservation(text any, images []image.Image) (env.Observation, error) {
 		return env.Observation{}, fmt.Errorf("%w: the observation must be text, found %T", ErrProtocol, text)
 	}
 	if marks := strings.Count(s, env.ImageMark); marks != len(images) {
-		return env.Observation{}, fmt.Errorf("%w: the observation has %d image marks and %d images", ErrProtocol, marks, len(images))
+		return env.Observation{}, fmt.Errorf("%w: the observation has %d image marks and %d images", ErrProtocol, marks,
+			len(images))
 	}
 	return env.Observation{Text: s, Images: images}, nil
 }

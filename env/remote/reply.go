@@ -43,7 +43,8 @@ func object(status int, in Info) reply {
 func page(status int, text string) reply {
 	name := http.StatusText(status)
 	return reply{status: status, kind: kindHTML, body: fmt.Appendf(nil,
-		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name, html.EscapeString(text))}
+		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name,
+		html.EscapeString(text))}
 }
 
 // routingError returns the reply to a request without a handler.

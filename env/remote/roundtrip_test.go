@@ -149,8 +149,10 @@ func sameOutcome(t *testing.T, want, got env.Outcome) {
 	require.Equal(t, want.Success, got.Success)
 	require.Equal(t, want.Response.Raw, got.Response.Raw)
 	require.Equal(t, want.Response.FormatCorrect, got.Response.FormatCorrect)
-	require.True(t, slices.Equal(want.Response.Actions, got.Response.Actions), "%q, %q", want.Response.Actions, got.Response.Actions)
-	for _, name := range []string{reward.SectionThink, reward.SectionObservation, reward.SectionReasoning, reward.SectionPrediction, reward.SectionAnswer} {
+	require.True(t, slices.Equal(want.Response.Actions, got.Response.Actions), "%q, %q", want.Response.Actions,
+		got.Response.Actions)
+	for _, name := range []string{reward.SectionThink, reward.SectionObservation, reward.SectionReasoning,
+		reward.SectionPrediction, reward.SectionAnswer} {
 		require.Equal(t, want.Response.Sections[name], got.Response.Sections[name], name)
 	}
 	require.Equal(t, want.Turn, got.Turn)
@@ -161,7 +163,8 @@ func sameOutcome(t *testing.T, want, got env.Outcome) {
 // hostile texts, ended contexts and calls in the wrong order.
 func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	for _, s := range allSettings() {
-		report, err := env.Check(t.Context(), hosted(t, s.protocol, s.name, nil), env.CheckOptions{Config: s.config, Responses: lines, Seeds: []int64{5}, Turns: 6})
+		report, err := env.Check(t.Context(), hosted(t, s.protocol, s.name, nil),
+			env.CheckOptions{Config: s.config, Responses: lines, Seeds: []int64{5}, Turns: 6})
 		require.NoError(t, err, "%v", s)
 		require.NoError(t, report.Err(), "%v", s)
 	}

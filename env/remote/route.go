@@ -50,7 +50,8 @@ func (s *Server) route() {
 	}
 	for path, h := range map[string]handler{
 		"/environments": (*Server).create, "/batch/reset": (*Server).batchReset, "/batch/step": (*Server).batchStep,
-		"/batch/reward": (*Server).batchReward, "/batch/system_prompt": (*Server).batchSystem, "/batch/close": (*Server).batchClose,
+		"/batch/reward": (*Server).batchReward, "/batch/system_prompt": (*Server).batchSystem,
+		"/batch/close": (*Server).batchClose,
 	} {
 		s.routes[path] = route{name: path, verbs: map[string]handler{http.MethodPost: h}, html: true}
 	}
@@ -144,7 +145,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	if err != nil {
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			s.metrics.refused("size")
-			return detail(http.StatusRequestEntityTooLarge, "the body is longer than the limit of "+number(tooLong.Limit)+" bytes"), nil
+			return detail(http.StatusRequestEntityTooLarge, "the body is longer than the limit of "+number(tooLong.Limit)+
+				" bytes"), nil
 		}
 		return reply{}, err
 	}
@@ -158,7 +160,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 // limitBody limits the time in which a body arrives.
 func (s *Server) limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // even if the body is not read: net/http waits for it
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // not supported by httptest.ResponseRecorder
+		// not supported by httptest.ResponseRecorder
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
 	}
 }
 

@@ -163,7 +163,8 @@ func (s *sender) pause(ctx context.Context, q request, attempt int, next *hosts.
 		wait, _ = retry.Honour(wait, err.after)
 	}
 	if s.o.LogRetries {
-		s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait, "next", next.Name())
+		s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait, "next",
+			next.Name())
 	}
 	if ended := clock.Wait(ctx, wait); ended != nil {
 		return &Error{URL: err.URL, Route: q.route(), Detail: "last attempt: " + err.Error(), Err: ended}
@@ -180,7 +181,8 @@ func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 	case what == unclear:
 		return q.repeatable
 	}
-	return q.target != hosts.Call && err.Status == http.StatusInternalServerError && (last == nil || last.Detail != err.Detail)
+	return q.target != hosts.Call && err.Status == http.StatusInternalServerError &&
+		(last == nil || last.Detail != err.Detail)
 }
 
 // delay returns the delay after an attempt; see ClientOptions.Backoff.
@@ -222,7 +224,9 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		connected.Store(true)
+	}})
 	r := to.Request(traced, q.method, q.path, q.body)
 	if q.kind != "" {
 		r.Header.Set("Content-Type", q.kind)
@@ -266,17 +270,18 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 
 // health checks that a service answers, and returns its description of itself.
 func (s *sender) health(ctx context.Context) (answer map[string]any, err error) {
-	q := request{method: http.MethodGet, path: "/health", target: hosts.Any, repeatable: true, read: func(_ string, body []byte) error {
-		v, err := pyjson.Parse(body)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrProtocol, err)
-		}
-		var ok bool
-		if answer, ok = v.(map[string]any); !ok {
-			return fmt.Errorf("%w: the answer must be an object, found %T", ErrProtocol, v)
-		}
-		return nil
-	}}
+	q := request{method: http.MethodGet, path: "/health", target: hosts.Any, repeatable: true,
+		read: func(_ string, body []byte) error {
+			v, err := pyjson.Parse(body)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrProtocol, err)
+			}
+			var ok bool
+			if answer, ok = v.(map[string]any); !ok {
+				return fmt.Errorf("%w: the answer must be an object, found %T", ErrProtocol, v)
+			}
+			return nil
+		}}
 	_, err = s.send(ctx, q)
 	return answer, err
 }

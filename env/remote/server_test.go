@@ -128,7 +128,9 @@ func TestCallsOfOneSessionComeOneAtATime(t *testing.T) {
 
 func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, func(o *ServerOptions) { o.MaxInFlight, o.AdmitTimeout, o.CallTimeout = 1, 5*time.Second, 8*time.Second })
+		s := serve(t, func(o *ServerOptions) {
+			o.MaxInFlight, o.AdmitTimeout, o.CallTimeout = 1, 5*time.Second, 8*time.Second
+		})
 		slow, other := open(t, s, Info{{"wait_on", "w"}}), open(t, s, nil)
 		var first said
 		done := make(chan struct{})
@@ -220,7 +222,8 @@ func TestSessionOfADisconnectedClientIsClosed(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) { o.Lite = slow(counted(&closed), time.Minute) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", Info{{"seed", 1}}), "no client waits for the answer")
+		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", Info{{"seed", 1}}),
+			"no client waits for the answer")
 		time.Sleep(2 * time.Minute)
 		assert.EqualValues(t, 1, closed.Load())
 		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
@@ -340,9 +343,12 @@ func TestErrorsOfBadCallsNameTheCause(t *testing.T) {
 		status int
 		detail string
 	}{
-		{Info{{"session_id", id}, {"method", "step"}, {"params", []any{}}}, 500, "params must be an object, found []interface {}"},
-		{Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", 5}}}}, 500, "action_str must be text, found int64"},
-		{Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed", 1.5}}}}, 500, "seed must be a whole number, found 1.5"},
+		{Info{{"session_id", id}, {"method", "step"}, {"params", []any{}}}, 500,
+			"params must be an object, found []interface {}"},
+		{Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", 5}}}}, 500,
+			"action_str must be text, found int64"},
+		{Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed", 1.5}}}}, 500,
+			"seed must be a whole number, found 1.5"},
 		{Info{{"session_id", 17}, {"method", "step"}}, 404, "Session 17 not found"},
 		{Info{{"session_id", ""}, {"method", "step"}}, 400, "session_id required"},
 		{Info{{"session_id", id}, {"method", Info{}}}, 400, "method required"},
@@ -351,7 +357,8 @@ func TestErrorsOfBadCallsNameTheCause(t *testing.T) {
 		assert.Equal(t, c.status, a.status, "%v", c.data)
 		assert.Equal(t, c.detail, a.detail, "%v", c.data)
 	}
-	a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed", 4.0}}}})
+	a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
+		4.0}}}})
 	assert.Equal(t, "start 4", a.data["obs"], "a float without fraction is a whole number")
 }
 
@@ -361,7 +368,8 @@ func TestResetsWithoutASeedFollowTheServersSeed(t *testing.T) {
 		id := open(t, s, nil)
 		var seeds []any
 		for range 3 {
-			a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed", nil}}}})
+			a := ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "reset"}, {"params", Info{{"seed",
+				nil}}}})
 			seeds = append(seeds, a.data["info"].(map[string]any)["seed"])
 		}
 		return seeds
@@ -420,7 +428,8 @@ func TestMetricsAreAnExposition(t *testing.T) {
 func TestServerOptionsAreCheckedAllAtOnce(t *testing.T) {
 	_, err := NewServer(ServerOptions{MaxSessions: -1, SessionTimeout: -1, Images: "webp"})
 	require.Error(t, err)
-	for _, name := range []string{"Lite, Legacy, Other", "MaxSessions", "SessionTimeout", "CallTimeout", "BatchWorkers", "Images", "Limits.Body", "Limits.Parts", "Limits.Pixels"} {
+	for _, name := range []string{"Lite, Legacy, Other", "MaxSessions", "SessionTimeout", "CallTimeout", "BatchWorkers",
+		"Images", "Limits.Body", "Limits.Parts", "Limits.Pixels"} {
 		assert.ErrorContains(t, err, "remote: "+name+": ")
 	}
 }
@@ -433,7 +442,8 @@ func TestFactoryWithoutAnEnvironmentIsAnError(t *testing.T) {
 func TestJPEGServiceSendsJPEG(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.Images = JPEG })
 	a := ask(t, s, http.MethodPost, "/connect", Info{{"env_config", Info{{"images", 1}}}, {"seed", 1}})
-	assert.Contains(t, a.text, "filename=\"0.png\"\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8", "the name ends in png whatever the format is")
+	assert.Contains(t, a.text, "filename=\"0.png\"\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8",
+		"the name ends in png whatever the format is")
 }
 
 // failing closes with an error.

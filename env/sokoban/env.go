@@ -221,7 +221,9 @@ func (e *Env) addRewards(out *env.Outcome, before *Room, t turnResult) {
 		e.addStateRewards(out, before)
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
-	turns.Claim(&e.Base, out, "sokoban", formatted, before, e.room, func(c *reward.Claim, room *Room) { c.Truth = room.relations() })
+	turns.Claim(&e.Base, out, "sokoban", formatted, before, e.room, func(c *reward.Claim, room *Room) {
+		c.Truth = room.relations()
+	})
 }
 
 // view returns a copy of the room before a turn, nil if no reward needs it.
@@ -234,7 +236,9 @@ func (e *Env) view() *Room {
 
 // addStateRewards adds the rewards for what the response says about the state.
 func (e *Env) addStateRewards(out *env.Outcome, before *Room) {
-	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return before.describe(e.o.DescribeMoves) })
+	turns.Describe(out, partObservation, e.o.ObservationReward, func() string {
+		return before.describe(e.o.DescribeMoves)
+	})
 	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
 }
 

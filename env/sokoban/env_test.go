@@ -41,13 +41,18 @@ func TestPushesFollowTheRules(t *testing.T) {
 		moves []Action
 		want  []string
 	}{
-		"walk":          {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Right, Down, Left}, []string{"#####", "#__X#", "#P_O#", "#####"}},
-		"wall stops":    {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Up, Left}, []string{"#####", "#P_X#", "#__O#", "#####"}},
-		"push":          {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Right, Right}, []string{"#####", "#_PX#", "#__O#", "#####"}},
-		"onto target":   {alley, []Action{Right, Right}, []string{"######", "#__P√#", "######"}},
-		"off target":    {[]string{"######", "#P√__#", "######"}, []Action{Right}, []string{"######", "#_SX_#", "######"}},
-		"two boxes":     {[]string{"#######", "#PXX_O#", "#O____#", "#######"}, []Action{Right}, []string{"#######", "#PXX_O#", "#O____#", "#######"}},
-		"over a target": {[]string{"######", "#PO_X#", "######"}, []Action{Right, Right, Right}, []string{"######", "#_OPX#", "######"}},
+		"walk": {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Right, Down, Left},
+			[]string{"#####", "#__X#", "#P_O#", "#####"}},
+		"wall stops": {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Up, Left},
+			[]string{"#####", "#P_X#", "#__O#", "#####"}},
+		"push": {[]string{"#####", "#P_X#", "#__O#", "#####"}, []Action{Right, Right},
+			[]string{"#####", "#_PX#", "#__O#", "#####"}},
+		"onto target": {alley, []Action{Right, Right}, []string{"######", "#__P√#", "######"}},
+		"off target":  {[]string{"######", "#P√__#", "######"}, []Action{Right}, []string{"######", "#_SX_#", "######"}},
+		"two boxes": {[]string{"#######", "#PXX_O#", "#O____#", "#######"}, []Action{Right},
+			[]string{"#######", "#PXX_O#", "#O____#", "#######"}},
+		"over a target": {[]string{"######", "#PO_X#", "######"}, []Action{Right, Right, Right},
+			[]string{"######", "#_OPX#", "######"}},
 	} {
 		r, err := Parse(c.rows)
 		require.NoError(t, err, name)
@@ -63,13 +68,15 @@ func TestEachRuleSetPaysItsOwnWay(t *testing.T) {
 	out := play(t, e, "<think>a</think>"+answer("right"))
 	require.Equal(t, reward.Parts{{Name: "format", Value: 0.1}, {Name: "turn", Value: -0.25}}, out.Reward)
 	out = play(t, e, "<think>a</think>"+answer("RIGHT,up"))
-	require.Equal(t, reward.Parts{{Name: "success", Value: 1}, {Name: "format", Value: 0.1}, {Name: "turn", Value: -0.25}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: "success", Value: 1}, {Name: "format", Value: 0.1}, {Name: "turn", Value: -0.25}},
+		out.Reward)
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 1.0, out.Turn["action_is_valid"], "moves after the solution are ignored")
 
 	e = start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" })
 	out = play(t, e, answer("Right,Right"))
-	require.Equal(t, reward.Parts{{Name: "move", Value: -0.2}, {Name: "box", Value: 1}, {Name: "success", Value: 10}, {Name: "format", Value: 0.5}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: "move", Value: -0.2}, {Name: "box", Value: 1}, {Name: "success", Value: 10},
+		{Name: "format", Value: 0.5}}, out.Reward)
 	out = play(t, start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" }), answer("Right,right"))
 	require.Equal(t, reward.Parts{{Name: "move", Value: -0.1}}, out.Reward, "the legacy rules need the exact words")
 }
@@ -80,8 +87,10 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 		o.ObservationReward, o.PredictionReward = 0.5, 0.25
 	})
 	require.Equal(t, "target same right box same right free wall wall wall Right", e.Describe())
-	out := play(t, e, "<think><observation>"+e.Describe()+"</observation><prediction>target same right box same right</prediction></think>"+answer("Right"))
-	require.Equal(t, reward.Parts{{Name: "format", Value: 0.1}, {Name: "observation", Value: 0.5}, {Name: "prediction", Value: 0.25}}, out.Reward)
+	out := play(t, e, "<think><observation>"+e.Describe()+
+		"</observation><prediction>target same right box same right</prediction></think>"+answer("Right"))
+	require.Equal(t, reward.Parts{{Name: "format", Value: 0.1}, {Name: "observation", Value: 0.5},
+		{Name: "prediction", Value: 0.25}}, out.Reward)
 	require.Equal(t, " #  #  #  #  #  # \n #  _  P  X  O  # \n #  #  #  #  #  # \nTurn 2", out.Observation.Text)
 	e.room.Move(Right)
 	e.room.Move(Left)

@@ -20,7 +20,8 @@ const tries = 4
 func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error) {
 	switch {
 	case min(rows, cols) < minSide || max(rows, cols) > maxSide:
-		return nil, fmt.Errorf("sokoban: room of %d×%d: %w; allowed are sides of %d to %d", rows, cols, ErrRoom, minSide, maxSide)
+		return nil, fmt.Errorf("sokoban: room of %d×%d: %w; allowed are sides of %d to %d", rows, cols, ErrRoom, minSide,
+			maxSide)
 	case boxes < 1 || boxes > maxBoxes:
 		return nil, fmt.Errorf("sokoban: %d boxes: %w; allowed are 1 to %d", boxes, ErrRoom, maxBoxes)
 	case seed < 0:

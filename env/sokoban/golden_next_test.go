@@ -35,7 +35,8 @@ func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
 		}
 		got := r.relations()
 		order := func(a, b reward.Relation) int {
-			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Vertical, b.Vertical), cmp.Compare(a.Horizontal, b.Horizontal))
+			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Vertical, b.Vertical),
+				cmp.Compare(a.Horizontal, b.Horizontal))
 		}
 		slices.SortFunc(got, order)
 		slices.SortFunc(want, order)

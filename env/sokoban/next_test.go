@@ -10,7 +10,8 @@ import (
 )
 
 func wm(answer string) string {
-	return "<perception>The box is right.</perception><reasoning>r</reasoning><prediction>p</prediction><answer>" + answer + "</answer>"
+	return "<perception>The box is right.</perception><reasoning>r</reasoning><prediction>p</prediction><answer>" +
+		answer + "</answer>"
 }
 
 func nextRoom(t *testing.T, change func(*Options)) func(string) env.Outcome {

@@ -94,7 +94,8 @@ func (e *Env) example() string {
 		case reward.SectionAnswer:
 			return moves
 		case reward.SectionObservation:
-			return e.exampleState(exampleRoom, e.o.DescribeMoves, "The box is below me, to the right. The target is below the box.")
+			return e.exampleState(exampleRoom, e.o.DescribeMoves,
+				"The box is below me, to the right. The target is below the box.")
 		case reward.SectionPrediction:
 			return e.exampleState(after, false, "I will stand nearer to the cell above the box.")
 		}
@@ -123,5 +124,6 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 // dictionary reports whether sections are to be dictionaries of places. Of the
 // structured formats, one of the original requires a list of relations.
 func (e *Env) dictionary() bool {
-	return !options.Describing(&e.o.Level) && strings.HasSuffix(e.o.PromptFormat, "_structured") && e.o.PromptFormat != "grounding_worldmodeling_structured"
+	return !options.Describing(&e.o.Level) && strings.HasSuffix(e.o.PromptFormat, "_structured") &&
+		e.o.PromptFormat != "grounding_worldmodeling_structured"
 }

@@ -29,7 +29,8 @@ func TestEveryKindOfCellLooksDifferent(t *testing.T) {
 func TestShadingKeepsColoursApartInEveryRoom(t *testing.T) {
 	list := []ink{inkFloor, inkBrick, inkRing, inkCrate, inkDone, inkCoat}
 	for _, n := range []int{3, 6, 10, 32} {
-		for _, shade := range [][2]uint8{{0, 0}, {tiles.Shade(n-1, n), 0}, {0, tiles.Shade(n-1, n)}, {tiles.Shade(n-1, n), tiles.Shade(n-1, n)}} {
+		for _, shade := range [][2]uint8{{0, 0}, {tiles.Shade(n-1, n), 0}, {0, tiles.Shade(n-1, n)},
+			{tiles.Shade(n-1, n), tiles.Shade(n-1, n)}} {
 			for i, a := range list {
 				for _, b := range list[:i] {
 					x, y := tiles.Darken(palette[a], shade[0], shade[1]), tiles.Darken(palette[b], shade[0], shade[1])

@@ -39,7 +39,8 @@ func (r RetryRule) Next(seed int64) int64 {
 // sipHash13 is SipHash-1-3 (Aumasson and Bernstein, 2012, with one round per word
 // and three at the end) under the zero key.
 func sipHash13(s string) uint64 {
-	v0, v1, v2, v3 := uint64(0x736f6d6570736575), uint64(0x646f72616e646f6d), uint64(0x6c7967656e657261), uint64(0x7465646279746573)
+	v0, v1, v2, v3 := uint64(0x736f6d6570736575), uint64(0x646f72616e646f6d), uint64(0x6c7967656e657261),
+		uint64(0x7465646279746573)
 	round := func() {
 		v0 += v1
 		v2 += v3

@@ -155,7 +155,8 @@ func Parse(rows []string) (*Room, error) {
 	for row, text := range rows {
 		symbols := []rune(text)
 		if len(symbols) != width {
-			return nil, fmt.Errorf("sokoban: room row %d, %q, has %d cells: %w; the first row has %d", row, text, len(symbols), ErrRoom, width)
+			return nil, fmt.Errorf("sokoban: room row %d, %q, has %d cells: %w; the first row has %d", row, text, len(symbols),
+				ErrRoom, width)
 		}
 		for col, symbol := range symbols {
 			i := row*width + col
@@ -171,7 +172,8 @@ func Parse(rows []string) (*Room, error) {
 				return nil, fmt.Errorf("sokoban: room row %d column %d is %q: %w; allowed are #_O√XPS", row, col, symbol, ErrRoom)
 			}
 			if row == 0 || col == 0 || row == n-1 || col == width-1 {
-				return nil, fmt.Errorf("sokoban: room row %d column %d is %q: %w; the border must be wall, #", row, col, symbol, ErrRoom)
+				return nil, fmt.Errorf("sokoban: room row %d column %d is %q: %w; the border must be wall, #", row, col, symbol,
+					ErrRoom)
 			}
 			switch symbol {
 			case 'X', '√':

@@ -42,10 +42,12 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 	switch {
 	case err != nil:
 		return snapshot.Bad("sokoban", "%v", err)
-	case e.fixed != nil && (room.cols != e.fixed.cols || room.count != e.fixed.count || !bytes.Equal(room.fixed, e.fixed.fixed)):
+	case e.fixed != nil && (room.cols != e.fixed.cols || room.count != e.fixed.count ||
+		!bytes.Equal(room.fixed, e.fixed.fixed)):
 		return snapshot.Bad("sokoban", "its room is not that of the options")
 	case e.fixed == nil && (room.rows != e.o.Room[0] || room.cols != e.o.Room[1] || room.count != e.o.Boxes):
-		return snapshot.Bad("sokoban", "its room has %d×%d cells and %d boxes, must have %v and %d", room.rows, room.cols, room.count, e.o.Room, e.o.Boxes)
+		return snapshot.Bad("sokoban", "its room has %d×%d cells and %d boxes, must have %v and %d", room.rows, room.cols,
+			room.count, e.o.Room, e.o.Boxes)
 	case s.Earlier.Possible() != nil:
 		return snapshot.Bad("sokoban", "%v", s.Earlier.Possible())
 	case s.Turn < 0 || s.OnTarget < 0 || s.OnTarget > room.count:

@@ -26,7 +26,8 @@ func TestReferencePlayersAreOrdered(t *testing.T) {
 		walk     Walker
 		min, max float64
 	}{
-		{"random", Random, 0, 0.2}, {"straight", Straight, 0.2, 0.5}, {"greedy", Greedy, 0.9, 1}, {"shortest path", ShortestPath, 1, 1},
+		{"random", Random, 0, 0.2}, {"straight", Straight, 0.2, 0.5}, {"greedy", Greedy, 0.9, 1},
+		{"shortest path", ShortestPath, 1, 1},
 	} {
 		mean := 0.0
 		for play := range uint64(5) {

@@ -141,7 +141,8 @@ func fromLines(name string) (*Dataset, error) {
 func (o *Options) source() (string, error) {
 	below := filepath.Join(strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
 	if below != "" && !filepath.IsLocal(below) {
-		return "", fmt.Errorf("svg: options dataset_name and split: %w: they give the path %q, which is not below data_dir", env.ErrOption, below)
+		return "", fmt.Errorf("svg: options dataset_name and split: %w: they give the path %q, which is not below data_dir",
+			env.ErrOption, below)
 	}
 	named := filepath.Join(o.DataDir, below)
 	places := []string{named, named + ".jsonl"}

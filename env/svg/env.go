@@ -94,7 +94,8 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if o.DreamSim == nil && o.DreamSimURL != "" {
 		o.DreamSim = &HTTPScorer{URL: o.DreamSimURL, Metric: "dreamsim", Timeout: timeout}
 	}
-	po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens}
+	po := reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep, MaxActions: o.MaxActions,
+		SpecialTokens: o.SpecialTokens}
 	format, err := options.NewParser(&o.Response, po)
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
@@ -103,7 +104,8 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}
-	e := &Env{calls: calls.Guard{Env: "svg"}, texts: texts, o: o, weights: o.weights(), data: data, parser: format, format: format}
+	e := &Env{calls: calls.Guard{Env: "svg"}, texts: texts, o: o, weights: o.weights(), data: data, parser: format,
+		format: format}
 	if o.Rules == Service {
 		if e.parser, err = reward.NewParser("raw_response", po); err != nil {
 			return nil, fmt.Errorf("svg: %w", err)

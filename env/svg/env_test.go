@@ -46,7 +46,8 @@ func TestTheTargetItselfGetsTheMaximumReward(t *testing.T) {
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.5}, {Name: partScore, Value: defaultPerceptual}}, out.Reward)
 	require.False(t, out.Done)
 	require.False(t, out.Success, "drawing never ends in success")
-	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "total_score": defaultPerceptual, "perceptual_score": 1}, out.Turn)
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "total_score": defaultPerceptual,
+		"perceptual_score": 1}, out.Turn)
 	require.Equal(t, e.Target(), out.Observation.Images[0])
 	require.Equal(t, e.Attempt(), out.Observation.Images[0])
 	require.Contains(t, out.Observation.Text, e.Sample().Code)
@@ -57,12 +58,14 @@ func TestTheTargetItselfGetsTheMaximumReward(t *testing.T) {
 }
 
 func TestATurnWithoutCodeEndsTheEpisodeExceptUnderServiceRules(t *testing.T) {
-	for _, response := range []string{"", "no", answer("no"), answer(`<svg><rect width="50%"/></svg>`), answer("<svg><g></svg>"), "<svg>"} {
+	for _, response := range []string{"", "no", answer("no"), answer(`<svg><rect width="50%"/></svg>`),
+		answer("<svg><g></svg>"), "<svg>"} {
 		e := start(t, func(o *Options) { o.FormatPenalty = -0.25 })
 		out := play(t, e, response)
 		require.True(t, out.Done, response)
 		require.Equal(t, reward.Parts{{Name: partInvalid, Value: -0.25}}, out.Reward, response)
-		require.Equal(t, env.Metrics{"action_is_valid": 0, "action_is_effective": 0, "total_score": 0, "perceptual_score": 0}, out.Turn, response)
+		require.Equal(t, env.Metrics{"action_is_valid": 0, "action_is_effective": 0, "total_score": 0, "perceptual_score": 0},
+			out.Turn, response)
 		require.Empty(t, out.Response.Actions, response)
 		require.Nil(t, e.Attempt(), response)
 		require.Equal(t, blank(), out.Observation.Images[0], response)
@@ -221,7 +224,8 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	require.Equal(t, 2, val.data.Len())
 
 	for path, want := range map[string]string{
-		"none": "no such file", "bad.jsonl": "line 2", "latin.jsonl": "line 2: byte 17: 0xe9 is not UTF-8", "empty.jsonl": "line 1: the field Svg", "some-set": "",
+		"none": "no such file", "bad.jsonl": "line 2", "latin.jsonl": "line 2: byte 17: 0xe9 is not UTF-8",
+		"empty.jsonl": "line 1: the field Svg", "some-set": "",
 	} {
 		_, err := load(filepath.Join(dir, path))
 		if want == "" {
@@ -281,8 +285,9 @@ func TestInvalidOptionsAreReported(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	e, err := FromConfig(map[string]any{"dino_weight": 1, "dino_url": "http://localhost:1", "dreamsim_weight": 2, "dreamsim_url": "http://localhost:2",
-		"device": map[string]any{"dino": 0}, "seed": 42, "score_timeout": 1.5})
+	e, err := FromConfig(map[string]any{"dino_weight": 1, "dino_url": "http://localhost:1", "dreamsim_weight": 2,
+		"dreamsim_url": "http://localhost:2",
+		"device":       map[string]any{"dino": 0}, "seed": 42, "score_timeout": 1.5})
 	require.NoError(t, err)
 	require.IsType(t, &HTTPScorer{}, e.(*Env).Options().DINO)
 }
@@ -317,7 +322,8 @@ func FuzzExtract(f *testing.F) {
 	f.Add("<svg<svg></svg")
 	f.Fuzz(func(t *testing.T, text string) {
 		code := extract(text)
-		if code != "" && (!strings.HasPrefix(code, "<svg") || !strings.HasSuffix(code, "</svg>") || !strings.Contains(text, code)) {
+		if code != "" && (!strings.HasPrefix(code, "<svg") || !strings.HasSuffix(code, "</svg>") ||
+			!strings.Contains(text, code)) {
 			t.Errorf("%q", code)
 		}
 	})

@@ -11,7 +11,8 @@ import (
 func Example() {
 	o := svg.DefaultOptions()
 	o.PromptFormat = "no_think"
-	data, err := svg.NewDataset([]svg.Sample{{Name: "disc", Code: `<svg viewBox="0 0 64 64"><circle cx="32" cy="32" r="20" fill="teal"/></svg>`}})
+	data, err := svg.NewDataset([]svg.Sample{{Name: "disc",
+		Code: `<svg viewBox="0 0 64 64"><circle cx="32" cy="32" r="20" fill="teal"/></svg>`}})
 	if err != nil {
 		panic(err)
 	}

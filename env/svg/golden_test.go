@@ -257,7 +257,8 @@ func playRecorded(t *testing.T, tally *golden.Tally, e *Env, ep recorded) {
 		tally.Float(t, what+": reward", out.Reward.Sum(), turn.Reward, golden.Tolerance{Abs: 1e-9})
 		golden.Equal(t, tally, what+": done", out.Done, turn.Done)
 		golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, turn.FormatCorrect)
-		golden.Equal(t, tally, what+": actions", strings.Join(out.Response.Actions, "\x00"), strings.Join(turn.Actions, "\x00"))
+		golden.Equal(t, tally, what+": actions", strings.Join(out.Response.Actions, "\x00"),
+			strings.Join(turn.Actions, "\x00"))
 		for name, want := range turn.Metrics.Turn {
 			golden.Equal(t, tally, what+": "+name, out.Turn[name], words.Number(want))
 		}

@@ -104,7 +104,8 @@ func (o *Options) weights() scores {
 		}
 		return *w
 	}
-	w := scores{DINO: of(o.DINOWeight), DreamSim: of(o.DreamSimWeight), Structural: of(o.StructuralWeight), Perceptual: of(o.PerceptualWeight)}
+	w := scores{DINO: of(o.DINOWeight), DreamSim: of(o.DreamSimWeight), Structural: of(o.StructuralWeight),
+		Perceptual: of(o.PerceptualWeight)}
 	if o.DINOWeight == nil && o.DreamSimWeight == nil && o.StructuralWeight == nil && o.PerceptualWeight == nil {
 		w.Perceptual = defaultPerceptual
 	}
@@ -128,9 +129,11 @@ func (o *Options) Validate() error {
 	c.Within("score_timeout", o.ScoreTimeout, 0, 3600)
 	if o.DataDir == "" {
 		own := DefaultOptions()
-		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName}, {"split", o.Split, own.Split}} {
+		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName},
+			{"split", o.Split, own.Split}} {
 			if by.value != by.own {
-				c.Bad(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
+				c.Bad(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data",
+					by.value)
 			}
 		}
 	}

@@ -44,7 +44,8 @@ func (e *Env) ownFormat() string {
 	for _, name := range e.format.Sections() {
 		what = append(what, "<"+name+"> holds "+words.Content(sections, name))
 	}
-	text := "Answer in this form: " + e.format.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
+	text := "Answer in this form: " + e.format.Compose(func(string) string { return "…" }) + " where " +
+		strings.Join(what, ", ") + "."
 	if e.o.MaxActions > 1 {
 		text += fmt.Sprintf(" Up to %s may stand there, with %q between them; the first one counts.",
 			words.Plural(e.o.MaxActions, "document"), e.o.ActionSep)
@@ -71,7 +72,8 @@ func (e *Env) example() string {
 // targetText shows the target at the start of an episode.
 func (e *Env) targetText() string {
 	return e.texts.First(e.ownFirst, func() prompts.Values {
-		return prompts.Values{prompts.Observation: env.ImageMark, prompts.Action: "", "reward": "0", prompts.Format: e.formatText()}
+		return prompts.Values{prompts.Observation: env.ImageMark, prompts.Action: "", "reward": "0",
+			prompts.Format: e.formatText()}
 	})
 }
 

@@ -35,7 +35,8 @@ func (e *Env) Snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("svg: snapshot: %w", err)
 	}
-	return snapshot.Encode("svg", e.fixedOptions(), saved{e.sample.Name, sha256.Sum256([]byte(e.sample.Code)), attempt, e.last, e.scored})
+	return snapshot.Encode("svg", e.fixedOptions(), saved{e.sample.Name, sha256.Sum256([]byte(e.sample.Code)), attempt,
+		e.last, e.scored})
 }
 
 // Restore implements env.Snapshotter. The data set must hold the drawing.
@@ -47,7 +48,9 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 	if err := snapshot.Decode("svg", e.fixedOptions(), state, &s); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(e.data.samples, func(d Sample) bool { return d.Name == s.Sample && sha256.Sum256([]byte(d.Code)) == s.Code })
+	i := slices.IndexFunc(e.data.samples, func(d Sample) bool {
+		return d.Name == s.Sample && sha256.Sum256([]byte(d.Code)) == s.Code
+	})
 	if i < 0 {
 		return snapshot.Bad("svg", "the data set has no such drawing as its %.40q", s.Sample)
 	}

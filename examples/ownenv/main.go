@@ -36,7 +36,8 @@ func newGuess(config map[string]any) (env.Env, error) {
 }
 
 func (g *guess) System(ctx context.Context) (env.Observation, error) {
-	return env.Observation{Text: fmt.Sprintf("Find my number from 1 to %d. Answer in this form: <think>…</think><answer>7</answer>", g.Max)}, ctx.Err()
+	return env.Observation{Text: fmt.Sprintf(
+		"Find my number from 1 to %d. Answer in this form: <think>…</think><answer>7</answer>", g.Max)}, ctx.Err()
 }
 
 func (g *guess) Reset(ctx context.Context, seed int64) (env.Observation, error) {

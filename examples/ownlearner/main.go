@@ -42,7 +42,8 @@ func trainTable(ctx context.Context, dir string, steps int, w io.Writer) (err er
 		"env=blackjack", "env.config={render_mode: text, prompt_format: no_think, format_reward: 0}",
 		"algorithm.adv_estimator=masked_gae", "algorithm.lam=0.95",
 		"data.train_batch_size=512", "data.val_batch_size=2048", "rollout_manager.max_turns=8",
-		"actor_rollout_ref.actor.ppo_mini_batch_size=512", "actor_rollout_ref.actor.ppo_epochs=4", "actor_rollout_ref.actor.optim.lr=10", "actor_rollout_ref.actor.entropy_coeff=0",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=512", "actor_rollout_ref.actor.ppo_epochs=4",
+		"actor_rollout_ref.actor.optim.lr=10", "actor_rollout_ref.actor.entropy_coeff=0",
 		"critic.optim.lr=10", "critic.cliprange_value=0",
 		fmt.Sprint("trainer.total_training_steps=", steps), "trainer.test_freq=1000", "trainer.logger=[jsonl]",
 	)

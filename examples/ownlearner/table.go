@@ -118,7 +118,9 @@ func choices(rows *policy.Rows, f func(i int, state, word int32)) {
 }
 
 // Score implements policy.Learner.
-func (t *table) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (t *table) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	if what.Reference {
 		return nil, errors.New("ownlearner: there is no reference policy: switch KL off")
 	}
@@ -188,7 +190,9 @@ func (t *table) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, e
 }
 
 // Update implements policy.Learner.
-func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (t *table) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	return policy.AccumulateAndStep(ctx, t, b, o, opt)
 }
 

@@ -34,7 +34,8 @@ func forSteps(n int, about string) recipe {
 		about: about, title: "Visual FrozenLake", world: "frozenlake", words: lakeWords, shape: vlm.Small(),
 		turns: 8, actions: 1, env: lake(),
 		players: []player{
-			{name: "random actions", rate: lakeRate(frozenlake.Random)}, {name: "blind to holes", rate: lakeRate(frozenlake.HoleBlind)},
+			{name: "random actions", rate: lakeRate(frozenlake.Random)},
+			{name: "blind to holes", rate: lakeRate(frozenlake.HoleBlind)},
 			{name: "shortest path", rate: lakeRate(frozenlake.ShortestPath)},
 		},
 		noise: 0.7, lessons: lessons(12000, 1280, 8), config: full, steps: n,
@@ -43,6 +44,7 @@ func forSteps(n int, about string) recipe {
 
 func lakeRate(w frozenlake.Walker) func(recipe, config.Config, uint64) (float64, error) {
 	return func(r recipe, c config.Config, play uint64) (float64, error) {
-		return frozenlake.SuccessRate(frozenlake.DefaultOptions(env.Lite), w, c.Env.ValSeed, c.Data.ValBatch, r.turns, r.actions, play)
+		return frozenlake.SuccessRate(frozenlake.DefaultOptions(env.Lite), w, c.Env.ValSeed, c.Data.ValBatch, r.turns,
+			r.actions, play)
 	}
 }

@@ -150,7 +150,8 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 		return err
 	}
 	params, _ := model.Parameters()
-	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), session.Folder.Path)
+	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about,
+		float64(params)/1e6, model.Backend(), session.Folder.Path)
 	if err := errors.Join(learn(ctx, session, model, r), session.Close()); err != nil {
 		return err
 	}
@@ -224,7 +225,9 @@ func references(c config.Config, r recipe) ([]curve.Mark, error) {
 }
 
 // warmUp imitates a player whose moves are mostly random and whose statements are correct.
-func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, sinks []track.Sink) error {
+func warmUp(
+	ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, sinks []track.Sink,
+) error {
 	// Levels before the training levels, which neither training nor validation uses.
 	next := c.Env.Seed
 	for n, l := range r.lessons {
@@ -240,11 +243,14 @@ func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.
 
 // demonstrations plays the scripted episodes of a lesson, those of an optimiser step when it needs them: all
 // at once, their pictures would take a gigabyte.
-func demonstrations(model *vlm.Model, envs *env.Registry, c config.Config, r recipe, l lesson, first int64, n uint64) train.Transcripts {
+func demonstrations(
+	model *vlm.Model, envs *env.Registry, c config.Config, r recipe, l lesson, first int64, n uint64,
+) train.Transcripts {
 	return func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) {
 		episodes := make([]rollout.Episode, len(members))
 		for k, i := range members {
-			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
+			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i,
+				MaxTurns: l.turns}
 		}
 		return rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
 			t, ok := e.(env.Teacher)

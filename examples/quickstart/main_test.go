@@ -78,9 +78,11 @@ func TestFlagsChooseTheRun(t *testing.T) {
 	require.Equal(t, filepath.Join("runs", "default-seed0"), o.out)
 	require.Equal(t, recipes["default"].steps, recipes["default"].configure(o).Trainer.Steps)
 
-	o, err = parse([]string{"-seed", "3", "-steps", "0", "-workers", "5", "-out", "x", "-backend", "go", "-recipe", "long"}, os.Stderr)
+	o, err = parse([]string{"-seed", "3", "-steps", "0", "-workers", "5", "-out", "x", "-backend", "go", "-recipe",
+		"long"}, os.Stderr)
 	require.NoError(t, err)
-	require.Equal(t, options{seed: 3, steps: 0, workers: 5, out: "x", backend: "go", recipe: "long", name: "long-seed3"}, o)
+	require.Equal(t, options{seed: 3, steps: 0, workers: 5, out: "x", backend: "go", recipe: "long", name: "long-seed3"},
+		o)
 	c := recipes["long"].configure(o)
 	require.Equal(t, 0, c.Trainer.Steps)
 	require.Equal(t, uint64(3), c.Run.Seed)
@@ -107,7 +109,8 @@ func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 	var out bytes.Buffer
 	_, err := parse([]string{"-h"}, &out)
 	require.Error(t, err)
-	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long ", "hour ", "sokoban ", "navigation "} {
+	for _, name := range []string{"-seed", "-steps", "-workers", "-out", "-backend", "-recipe", "default ", "long ",
+		"hour ", "sokoban ", "navigation "} {
 		require.Contains(t, out.String(), name)
 	}
 }
@@ -171,19 +174,23 @@ func TestARunWritesItsFolder(t *testing.T) {
 		require.NoError(t, err)
 		var said bytes.Buffer
 		require.NoError(t, quickstart(t.Context(), o, &said, os.Stderr))
-		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2", "success: random", "report with curves, episodes and credit: " + filepath.Join(out, "report.html")} {
+		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2",
+			"success: random", "report with curves, episodes and credit: " + filepath.Join(out, "report.html")} {
 			require.Contains(t, said.String(), want)
 		}
 		require.NotContains(t, said.String(), "\x1b")
 		require.NotContains(t, said.String(), "\r", "no terminal, no overwriting")
 		for _, name := range []string{
-			"config.yaml", "metrics.jsonl", "curve.png", "report.html", "model/config.json", "checkpoints/step_2/actor/model.safetensors",
-			"episodes/step_0/episode_0.json", "episodes/step_2/episode_0_turn_0_0.png", "rollouts/step_2.parquet", "rollouts/step_2.scores.parquet",
+			"config.yaml", "metrics.jsonl", "curve.png", "report.html", "model/config.json",
+			"checkpoints/step_2/actor/model.safetensors",
+			"episodes/step_0/episode_0.json", "episodes/step_2/episode_0_turn_0_0.png", "rollouts/step_2.parquet",
+			"rollouts/step_2.scores.parquet",
 		} {
 			require.FileExists(t, filepath.Join(out, name))
 		}
 		require.Equal(t, []line{
-			{"imitate", 1}, {"imitate", 2}, {"imitate", 1}, {"validate", 0}, {"step", 1}, {"save", 1}, {"step", 2}, {"validate", 2}, {"save", 2},
+			{"imitate", 1}, {"imitate", 2}, {"imitate", 1}, {"validate", 0}, {"step", 1}, {"save", 1}, {"step", 2},
+			{"validate", 2}, {"save", 2},
 		}, metrics(t, out))
 		weights, err := os.ReadFile(filepath.Join(out, "checkpoints/step_2/actor/model.safetensors"))
 		require.NoError(t, err)
@@ -217,7 +224,8 @@ func TestEveryWorldIsTrainedOn(t *testing.T) {
 		require.NoError(t, err)
 		var said bytes.Buffer
 		require.NoError(t, quickstart(t.Context(), o, &said, os.Stderr))
-		for _, want := range []string{"[████████████████████████] 2/2", c.players, "shortest path 1.00", "success: random 0."} {
+		for _, want := range []string{"[████████████████████████] 2/2", c.players, "shortest path 1.00",
+			"success: random 0."} {
 			require.Contains(t, said.String(), want)
 		}
 		require.FileExists(t, filepath.Join(out, c.picture))
@@ -239,7 +247,8 @@ func TestEveryWorldIsTrainedOn(t *testing.T) {
 				ids, err := model.Tokenizer().Encode(strings.ReplaceAll(written, env.ImageMark, ""))
 				require.NoError(t, err)
 				for _, id := range ids {
-					require.True(t, id >= 256 || slices.Contains(r.words, string(rune(id))), "%q has the byte %q as a token", written, id)
+					require.True(t, id >= 256 || slices.Contains(r.words, string(rune(id))), "%q has the byte %q as a token", written,
+						id)
 				}
 			}
 		}

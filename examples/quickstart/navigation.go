@@ -20,7 +20,8 @@ var navigationWords = []string{
 
 // targets are the furniture that stands in every kitchen, living room, bedroom or bathroom.
 var targets = []string{
-	"Fridge", "StoveBurner", "DiningTable", "Sofa", "TVStand", "CoffeeTable", "Bed", "Desk", "Dresser", "Bathtub", "Toilet", "SinkCabinet",
+	"Fridge", "StoveBurner", "DiningTable", "Sofa", "TVStand", "CoffeeTable", "Bed", "Desk", "Dresser", "Bathtub",
+	"Toilet", "SinkCabinet",
 }
 
 // home is Navigation as text in generated rooms, two actions a turn. The agent reads where the

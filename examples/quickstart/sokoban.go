@@ -40,8 +40,10 @@ func sokobanRecipe() recipe {
 		about: "Sokoban in pictures, 12 training steps", title: "Visual Sokoban", world: "sokoban",
 		words: sokobanWords, shape: shape, turns: 4, actions: 2, env: warehouse(),
 		players: []player{
-			{name: "random actions", rate: roomRate(sokoban.Random)}, {name: "straight to the box", rate: roomRate(sokoban.Straight)},
-			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath), fixed: true},
+			{name: "random actions", rate: roomRate(sokoban.Random)},
+			{name: "straight to the box", rate: roomRate(sokoban.Straight)},
+			{name: "greedy", rate: roomRate(sokoban.Greedy)}, {name: "shortest path", rate: roomRate(sokoban.ShortestPath),
+				fixed: true},
 		},
 		noise: 0.6, lessons: lessons(9600, 1280, 4), steps: 12,
 		config: func(c *config.Config) {

@@ -97,13 +97,15 @@ type Result struct {
 	Steps           int     `json:"steps"`
 	MillisPerStep   float64 `json:"ms_per_step"` // median
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	CPUPerStep      float64 `json:"cpu_ms_per_step"`    // mean CPU time of all threads, which other work on the machine affects less
-	FirstStep       float64 `json:"first_step_seconds"` // including compilation
-	CompileSeconds  float64 `json:"compile_seconds"`
-	Devices         int     `json:"devices"`
-	ExchangeShare   float64 `json:"exchange_share"` // part of the last training step in which devices exchanged gradients and weights
-	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 if the system does not report it
-	PlannedBytes    int64   `json:"planned_bytes"`  // according to the memory plan
+	// mean CPU time of all threads, which other work on the machine affects less
+	CPUPerStep     float64 `json:"cpu_ms_per_step"`
+	FirstStep      float64 `json:"first_step_seconds"` // including compilation
+	CompileSeconds float64 `json:"compile_seconds"`
+	Devices        int     `json:"devices"`
+	// part of the last training step in which devices exchanged gradients and weights
+	ExchangeShare float64 `json:"exchange_share"`
+	PeakRSS       int64   `json:"peak_rss_bytes"` // of the process so far; 0 if the system does not report it
+	PlannedBytes  int64   `json:"planned_bytes"`  // according to the memory plan
 	Efficiency
 }
 
@@ -145,10 +147,12 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 		tokens = c.Batch
 	}
 	return &Result{
-		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
+		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq,
+		Steps:         len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
 		Devices: max(1, int(m.Gauges()["devices"])), ExchangeShare: m.Gauges()["exchange_share"],
-		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: compiling.Seconds(), PeakRSS: usedMemory, PlannedBytes: plan.Peak(),
+		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(),
+		CompileSeconds: compiling.Seconds(), PeakRSS: usedMemory, PlannedBytes: plan.Peak(),
 		Efficiency: efficiency,
 	}, nil
 }
@@ -274,15 +278,16 @@ func (r *runner) decode(ctx context.Context) error {
 		var at []time.Time
 		var cpu []time.Duration
 		last := -1
-		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + decodedTogether}, func(prompt int, _ int32) {
-			if last < 0 || prompt <= last { // the first row of a step
-				at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())
-				if len(at) == 2 && pass == 0 {
-					r.first = time.Since(start)
+		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + decodedTogether},
+			func(prompt int, _ int32) {
+				if last < 0 || prompt <= last { // the first row of a step
+					at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())
+					if len(at) == 2 && pass == 0 {
+						r.first = time.Since(start)
+					}
 				}
-			}
-			last = prompt
-		})
+				last = prompt
+			})
 		forget(r.model, prompts)
 		if err == nil {
 			err = firstError(out)
@@ -332,7 +337,8 @@ func (r *runner) prompts() ([]policy.Prompt, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[i] = policy.Prompt{Conversation: uint64(i + 1), Messages: []policy.Message{{Role: policy.User, Text: string(text[:n])}}}
+		out[i] = policy.Prompt{Conversation: uint64(i + 1), Messages: []policy.Message{{Role: policy.User, Text: string(
+			text[:n])}}}
 	}
 	return out, nil
 }

@@ -13,7 +13,8 @@ import (
 func tiny(t *testing.T) *vlm.Model {
 	t.Helper()
 	dir := t.TempDir()
-	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000, MaxPositions: 512}
+	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
+		MaxPositions: 512}
 	require.NoError(t, vlm.Create(dir, s, nil, 1))
 	m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: "go"})
 	require.NoError(t, err)
@@ -40,7 +41,8 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 		require.NoError(t, err)
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(raw, &line))
-		for _, key := range []string{"system", "model", "backend", "mode", "batch", "seq", "ms_per_step", "tokens_per_second", "compile_seconds", "peak_rss_bytes",
+		for _, key := range []string{"system", "model", "backend", "mode", "batch", "seq", "ms_per_step", "tokens_per_second",
+			"compile_seconds", "peak_rss_bytes",
 			"bytes_per_step", "model_flops_per_step", "measured_bytes_per_second", "memory_utilisation", "bound"} {
 			assert.Contains(t, line, key)
 		}

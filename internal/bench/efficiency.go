@@ -39,7 +39,8 @@ type Efficiency struct {
 
 // compare relates the cost of a step of some seconds to limits.
 func compare(c vlm.Cost, l vlm.Limits, seconds float64) Efficiency {
-	e := Efficiency{Bytes: c.Bytes, FLOPs: c.FLOPs, HardwareFLOPs: c.HardwareFLOPs, MemoryLimit: l.BytesPerSecond, ComputeLimit: l.FLOPs, Bound: MemoryBound}
+	e := Efficiency{Bytes: c.Bytes, FLOPs: c.FLOPs, HardwareFLOPs: c.HardwareFLOPs, MemoryLimit: l.BytesPerSecond,
+		ComputeLimit: l.FLOPs, Bound: MemoryBound}
 	memory, compute := float64(c.Bytes)/l.BytesPerSecond, float64(c.HardwareFLOPs)/l.FLOPs
 	e.MemoryUse, e.HardwareUse = memory/seconds, compute/seconds
 	e.ComputeUse = float64(c.FLOPs) / l.FLOPs / seconds
@@ -52,7 +53,8 @@ func compare(c vlm.Cost, l vlm.Limits, seconds float64) Efficiency {
 
 // efficiency measures the limits and compares the steps with them.
 func (r *runner) efficiency(ctx context.Context, seconds float64) (Efficiency, error) {
-	step, tokens := map[Mode]vlm.Step{Train: vlm.StepTrain, Prefill: vlm.StepPrefill, Decode: vlm.StepDecode, LogProb: vlm.StepScore}[r.Mode], r.Seq
+	step, tokens := map[Mode]vlm.Step{Train: vlm.StepTrain, Prefill: vlm.StepPrefill, Decode: vlm.StepDecode,
+		LogProb: vlm.StepScore}[r.Mode], r.Seq
 	if r.Mode == Decode { // of the step in the middle
 		tokens += warmDecoded + len(r.times)/2
 	}

@@ -134,7 +134,8 @@ func (c *Command) find(path, name string) (*Command, error) {
 		}
 		names[i] = sub.Name
 	}
-	return nil, Usagef("%s has no command %q%s; known commands: %s", path, name, nearest.Hint(name, names), strings.Join(names, ", "))
+	return nil, Usagef("%s has no command %q%s; known commands: %s", path, name, nearest.Hint(name, names),
+		strings.Join(names, ", "))
 }
 
 // run parses the flags and runs the command.

@@ -170,7 +170,8 @@ func TestOptionsReadYAMLValues(t *testing.T) {
 	o, err := Options([]string{"size=8", "mode=text", "state.reward=0.5", "seeds=[1, 2]", "url=http://h:1/?a=b"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
-		"size": uint64(8), "mode": "text", "state": map[string]any{"reward": 0.5}, "seeds": []any{uint64(1), uint64(2)}, "url": "http://h:1/?a=b",
+		"size": uint64(8), "mode": "text", "state": map[string]any{"reward": 0.5}, "seeds": []any{uint64(1), uint64(2)},
+		"url": "http://h:1/?a=b",
 	}, o)
 	for _, bad := range []string{"size", "=1", "a.=1", "a=[", "a=1 b=2: {"} {
 		_, err := Options([]string{bad})

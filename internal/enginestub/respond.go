@@ -48,7 +48,8 @@ func (q *wanted) scores() (top int, ok bool) {
 
 // job reads a request; the error is one for the client.
 func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
-	j = Job{Tokens: append(q.Token, q.Input...), Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, Max: max(q.Sampling.Max, q.Sampling.New),
+	j = Job{Tokens: append(q.Token, q.Input...), Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK,
+		Max:  max(q.Sampling.Max, q.Sampling.New),
 		Seed: max(q.Sampling.Seed, q.Sampling.Other), Stop: q.Sampling.Stop}
 	for _, p := range q.Parts {
 		q.Images = append(q.Images, p.URL)
@@ -74,7 +75,8 @@ func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
 		return j, nil, http.StatusBadRequest, err
 	}
 	if len(j.Tokens)+j.Max > s.Length {
-		return j, nil, http.StatusBadRequest, says("The decoder prompt (length %d) is longer than the maximum model length of %d", len(j.Tokens), s.Length)
+		return j, nil, http.StatusBadRequest,
+			says("The decoder prompt (length %d) is longer than the maximum model length of %d", len(j.Tokens), s.Length)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +207,8 @@ func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int
 		for i, id := range tokens {
 			content = append(content, [3]any{logProbs[i], id, nil})
 		}
-		meta := map[string]any{"finish_reason": map[string]any{"type": finish}, "prompt_tokens": len(j.Tokens), "weight_version": version, "output_token_logprobs": content}
+		meta := map[string]any{"finish_reason": map[string]any{"type": finish}, "prompt_tokens": len(j.Tokens),
+			"weight_version": version, "output_token_logprobs": content}
 		if half < len(tokens) {
 			meta["weight_versions"] = spans
 		}
@@ -223,8 +226,10 @@ func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int
 		versions = append(versions, map[string]any{"version": v[0], "start": v[1], "end": v[2]})
 	}
 	out := map[string]any{
-		"model": q.Model, "prompt_token_ids": j.Tokens, "usage": map[string]int{"prompt_tokens": len(j.Tokens)}, "mm_placeholders": nil,
-		"choices": []map[string]any{{"finish_reason": finish, "token_ids": tokens, "weight_versions": versions, "logprobs": map[string]any{"content": content}}},
+		"model": q.Model, "prompt_token_ids": j.Tokens, "usage": map[string]int{"prompt_tokens": len(j.Tokens)},
+		"mm_placeholders": nil,
+		"choices": []map[string]any{{"finish_reason": finish, "token_ids": tokens, "weight_versions": versions,
+			"logprobs": map[string]any{"content": content}}},
 	}
 	if len(places) > 0 {
 		var list []map[string]int

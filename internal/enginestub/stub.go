@@ -147,7 +147,8 @@ func (s *Stub) Adapters() []string {
 func (s *Stub) init() {
 	if s.rng == nil {
 		s.rng = rand.New(rand.NewPCG(s.Seed, 1))
-		s.version, s.adapters, s.calls, s.aborted = "default", map[string]string{}, map[string]int{}, map[string]chan struct{}{}
+		s.version, s.adapters, s.calls, s.aborted = "default", map[string]string{}, map[string]int{},
+			map[string]chan struct{}{}
 	}
 }
 
@@ -283,7 +284,9 @@ func (s *Stub) stop(id string) {
 	}
 }
 
-func (s *Stub) sglang(w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage, text func(string) string) {
+func (s *Stub) sglang(
+	w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage, text func(string) string,
+) {
 	switch r.URL.Path {
 	case "/health", "/pause_generation", "/continue_generation":
 	case "/model_info":

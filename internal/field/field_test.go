@@ -46,7 +46,8 @@ a.steps is 0, must be positive
 a.steps is 1073741825, must be at most 1073741824
 a.limit is -1, must not be negative
 a.reward is -Inf, must be finite`)
-	require.Equal(t, []string{"a.mode", "a.size", "a.share", "a.steps", "a.steps", "a.limit", "a.reward"}, field.Keys(c.Err()))
+	require.Equal(t, []string{"a.mode", "a.size", "a.share", "a.steps", "a.steps", "a.limit", "a.reward"},
+		field.Keys(c.Err()))
 }
 
 func TestChecksOfOptionsNameTheirOwnerAndWrapItsError(t *testing.T) {

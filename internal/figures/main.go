@@ -69,7 +69,8 @@ func pictures() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"concepts-masks.svg": drawMasks(e), "concepts-rewards.svg": placed, "concepts-credit.svg": credit}, nil
+	return map[string]string{"concepts-masks.svg": drawMasks(e), "concepts-rewards.svg": placed,
+		"concepts-credit.svg": credit}, nil
 }
 
 func run(dir string) error {

@@ -130,12 +130,14 @@ func TestCasesAreRead(t *testing.T) {
 
 func TestFilesThatCannotBeReadFailTheTest(t *testing.T) {
 	folder(t, map[string]string{"broken.json": "{", "empty.json": `{"schema": "vagen-golden/1", "cases": []}`})
-	for name, want := range map[string]string{"absent.json": "no such file", "broken.json": "broken.json: unexpected end", "empty.json": `empty.json: no cases (schema "vagen-golden/1")`} {
+	for name, want := range map[string]string{"absent.json": "no such file", "broken.json": "broken.json: unexpected end",
+		"empty.json": `empty.json: no cases (schema "vagen-golden/1")`} {
 		require.Contains(t, watch(func(t testing.TB) { golden.Cases(t, name) }).fatal, want)
 	}
 	fields := map[string]json.RawMessage{"x": json.RawMessage(`"text"`)}
 	var x float64
-	require.Contains(t, watch(func(t testing.TB) { golden.Need(t, fields, "x", &x) }).fatal, `field "x": json: cannot unmarshal string`)
+	require.Contains(t, watch(func(t testing.TB) { golden.Need(t, fields, "x", &x) }).fatal,
+		`field "x": json: cannot unmarshal string`)
 	require.Contains(t, watch(func(t testing.TB) { golden.Need(t, fields, "y", &x) }).fatal, `field "y" is missing`)
 }
 
@@ -145,7 +147,8 @@ func TestToleranceIsAbsoluteAndRelativeTogether(t *testing.T) {
 		got, want float64
 		ok        bool
 	}{
-		{4, 4, true}, {5.5, 4, true}, {2.5, 4, true}, {5.625, 4, false}, {2.375, 4, false}, {-5.5, -4, true}, {0.5, 0, true}, {0.75, 0, false},
+		{4, 4, true}, {5.5, 4, true}, {2.5, 4, true}, {5.625, 4, false}, {2.375, 4, false}, {-5.5, -4, true}, {0.5, 0, true},
+		{0.75, 0, false},
 		{math.NaN(), 0, false}, {0, math.NaN(), false}, {math.NaN(), math.NaN(), false}, {math.Inf(1), 4, false},
 	} {
 		require.Equal(t, c.ok, tol.Within(c.got, c.want), "%v", c)
@@ -182,9 +185,13 @@ func TestATallyWithoutComparisonsFailsTheTest(t *testing.T) {
 func TestDifferencesFailTheTest(t *testing.T) {
 	tol := golden.Tolerance{Abs: 0.5}
 	for want, compare := range map[string]func(t testing.TB, c *golden.Tally){
-		"f: x: got 3, want 1 (off by 2, allowed 0.5)":     func(t testing.TB, c *golden.Tally) { c.Float(t, "x", 3, 1, tol) },
-		"f: x: got NaN, want 1 (off by NaN, allowed 0.5)": func(t testing.TB, c *golden.Tally) { c.Float(t, "x", math.NaN(), 1, tol) },
-		"f: x: 1 numbers, want 2":                         func(t testing.TB, c *golden.Tally) { golden.Floats(t, c, "x", []float64{1}, []float64{1, 2}, tol) },
+		"f: x: got 3, want 1 (off by 2, allowed 0.5)": func(t testing.TB, c *golden.Tally) { c.Float(t, "x", 3, 1, tol) },
+		"f: x: got NaN, want 1 (off by NaN, allowed 0.5)": func(t testing.TB, c *golden.Tally) {
+			c.Float(t, "x", math.NaN(), 1, tol)
+		},
+		"f: x: 1 numbers, want 2": func(t testing.TB, c *golden.Tally) {
+			golden.Floats(t, c, "x", []float64{1}, []float64{1, 2}, tol)
+		},
 		"f: x[1]: got 5, want 2 (off by 3, allowed 0.5)": func(t testing.TB, c *golden.Tally) {
 			golden.Floats(t, c, "x", []float64{2, 5, 4}, []float64{1, 2, 3}, tol)
 		},

@@ -20,7 +20,8 @@ import (
 
 // small are overrides with which training takes about a second.
 var small = []string{
-	"model.backend=go", "model.bfloat16=false", "trainer.total_training_steps=1", "data.train_batch_size=1", "data.val_batch_size=1",
+	"model.backend=go", "model.bfloat16=false", "trainer.total_training_steps=1", "data.train_batch_size=1",
+	"data.val_batch_size=1",
 	"data.max_response_length=4", "rollout_manager.max_turns=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1",
 }
 
@@ -30,16 +31,21 @@ const smallSFT = "sft.total_training_steps=1 sft.train_batch_size=1 sft.max_leng
 // rules say how to run commands that cannot run unchanged. The rule with the longest
 // matching prefix applies.
 var rules = map[string]rule{
-	"vagen train":           {more: strings.Join(small, " "), why: "hours, CUDA"},
-	"vagen sft":             {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
-	"vagen sft run.yaml":    {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " + smallSFT, why: "minutes, CUDA"},
-	"vagen sft taught.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=64 sft.optim.lr_warmup_steps=0 " + smallSFT, why: "an hour"},
+	"vagen train": {more: strings.Join(small, " "), why: "hours, CUDA"},
+	"vagen sft":   {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
+	"vagen sft run.yaml": {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " +
+		smallSFT, why: "minutes, CUDA"},
+	"vagen sft taught.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=64 sft.optim.lr_warmup_steps=0 " +
+		smallSFT, why: "an hour"},
 	"vagen train taught.yaml": {
 		instead: "vagen train taught.yaml --out runs/walk actor_rollout_ref.model.path=runs/walk-taught/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "half an hour",
 	},
-	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " + smallSFT, why: "minutes"},
+	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " +
+		smallSFT, why: "minutes"},
 	"vagen train lake.yaml": {
-		instead: "vagen train lake.yaml --out runs/lake actor_rollout_ref.model.path=runs/lessons/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "minutes",
+		instead: "vagen train lake.yaml --out runs/lake actor_rollout_ref.model.path=runs/lessons/checkpoints/step_1/actor " +
+			strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1",
+		why: "minutes",
 	},
 	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1 --autotune ''", why: "minutes, CUDA"},
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
@@ -48,7 +54,8 @@ var rules = map[string]rule{
 	"vagen replay": {more: "--step 1", why: "the run here has one step"},
 	"vagen credit": {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
 	"vagen credit runs/default-seed0": {
-		instead: "vagen credit runs/p/e --step 1 --episodes 1 --branches 2 --alternatives 1", why: "the quickstart would have to train first",
+		instead: "vagen credit runs/p/e --step 1 --episodes 1 --branches 2 --alternatives 1",
+		why:     "the quickstart would have to train first",
 	},
 	"vagen eval":              {more: "--dry-run", why: "asks a service, plays for minutes"},
 	"vagen env show openenv":  {instead: "vagen env --help", why: "asks a server"},
@@ -57,15 +64,20 @@ var rules = map[string]rule{
 	"vagen gateway":           {instead: "vagen gateway --help", why: "needs a model, and runs until it is interrupted"},
 	"vagen view":              {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 
-	"vagen model create guesser":                {instead: "vagen model create --help", why: "the folder is not the last argument"},
+	"vagen model create guesser": {instead: "vagen model create --help",
+		why: "the folder is not the last argument"},
 	"vagen sft sft.train_files=[lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
-	"python agent.py":                           {instead: "vagen version", why: "needs the SDK of OpenAI"},
-	"vagen train guess.yaml":                    {instead: "vagen config check guess.yaml", why: "needs the service"},
+	"python agent.py":        {instead: "vagen version", why: "needs the SDK of OpenAI"},
+	"vagen train guess.yaml": {instead: "vagen config check guess.yaml", why: "needs the service"},
 
-	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
-	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
-	"vagen judge eval testdata/judge/labelled.json --limit 1":  {instead: "vagen judge eval --help", why: "no statement has a score"},
-	"vagen judge eval testdata/judge/labelled.json --config":   {instead: "vagen judge eval --help", why: "asks a service"},
+	"vagen train --preset lite_ppo data.train_files": {
+		more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
+	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help",
+		why: "asks a service"},
+	"vagen judge eval testdata/judge/labelled.json --limit 1": {instead: "vagen judge eval --help",
+		why: "no statement has a score"},
+	"vagen judge eval testdata/judge/labelled.json --config": {instead: "vagen judge eval --help",
+		why: "asks a service"},
 
 	"curl -s --create-dirs": {instead: "vagen serve --help", why: "needs the service"},
 	"openenv validate":      {instead: "vagen serve --help", why: "needs the package openenv"},
@@ -169,7 +181,8 @@ func shell(t *testing.T, dir, line string) {
 			r, longest = rules[prefix], prefix
 		}
 	}
-	require.True(t, longest != "" || regexp.MustCompile(`^(vagen|go|cat) `).MatchString(line), "%q: no rule says how to run it", line)
+	require.True(t, longest != "" || regexp.MustCompile(`^(vagen|go|cat) `).MatchString(line),
+		"%q: no rule says how to run it", line)
 	if strings.HasPrefix(line, "go ") || strings.HasPrefix(r.instead, "go ") {
 		dir = root
 	}
@@ -211,12 +224,14 @@ func examples(t *testing.T) string {
 	}
 	vagen := func(line string) { command(t, dir, "bash", "-c", "vagen "+line) }
 	for name, seeds := range map[string]string{"envs": "[0, 9, 1]", "val": "[100, 109, 1]", "more": "[200, 209, 1]"} {
-		write(name+".yaml", fmt.Sprintf("envs: [{name: FrozenLake, n_envs: 2, tag_id: %s, seed: %s, max_turns: 1, response_length_per_turn: 8, config: {render_mode: vision}}]\n", name, seeds))
+		write(name+".yaml", fmt.Sprintf(
+			"envs: [{name: FrozenLake, n_envs: 2, tag_id: %s, seed: %s, max_turns: 1, response_length_per_turn: 8, config: {render_mode: vision}}]\n", name, seeds))
 	}
 	for _, name := range []string{"docs/templates", "testdata/judge"} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))))
 	}
-	write("chats.jsonl", `{"messages":[{"role":"user","content":"Where?"},{"role":"assistant","content":"Left"}]}`+"\n"+`{"prompt":"Where?","response":"Right"}`+"\n")
+	write("chats.jsonl", `{"messages":[{"role":"user","content":"Where?"},{"role":"assistant","content":"Left"}]}`+"\n"+
+		`{"prompt":"Where?","response":"Right"}`+"\n")
 	vagen("dataset build val.yaml val.parquet")
 	vagen("model create --shape quickstart --layers 1 --word '<answer>' --word '</answer>' DIR")
 	write("run.yaml", "env: {name: frozenlake, config: {render_mode: vision, prompt: brief}}\nactor_rollout_ref: {model: {path: DIR}}\n")

@@ -91,7 +91,8 @@ func TestEveryBlockIsChecked(t *testing.T) {
 			case "go":
 				require.Regexp(t, `^package main\n`, b.text, "%s:%d: a Go block is a whole program", d.name, b.line)
 			case "yaml":
-				require.Regexp(t, `^# [a-z]+\.yaml\n`, b.text, "%s:%d: the first line of a YAML block is a comment with the name of the file", d.name, b.line)
+				require.Regexp(t, `^# [a-z]+\.yaml\n`, b.text,
+					"%s:%d: the first line of a YAML block is a comment with the name of the file", d.name, b.line)
 			case "text":
 				require.Regexp(t, arrow, b.text, "%s:%d: a block of text is the arrows between packages", d.name, b.line)
 			case "python":
@@ -105,7 +106,8 @@ func TestEveryBlockIsChecked(t *testing.T) {
 				)
 			case "go.mod", "sh":
 			default:
-				require.Fail(t, "block of an unknown language", "%s:%d: %q; known are go, go.mod, python, sh, yaml and text", d.name, b.line, b.lang)
+				require.Fail(t, "block of an unknown language", "%s:%d: %q; known are go, go.mod, python, sh, yaml and text",
+					d.name, b.line, b.lang)
 			}
 		}
 	}

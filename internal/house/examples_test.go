@@ -17,7 +17,8 @@ import (
 func TestEveryPackageHasARunnableExample(t *testing.T) {
 	dirs := map[string]bool{}
 	for path := range sources(t) {
-		if dir := filepath.Dir(path); dir != filepath.Clean(root) && !strings.HasPrefix(dir, filepath.Join(root, "examples")) {
+		if dir := filepath.Dir(path); dir != filepath.Clean(root) &&
+			!strings.HasPrefix(dir, filepath.Join(root, "examples")) {
 			dirs[dir] = true
 		}
 	}

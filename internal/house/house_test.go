@@ -138,7 +138,8 @@ func modules(ps map[string]pkg, p pkg) map[string]bool {
 // modules beside the standard library.
 func TestThePartsAreLight(t *testing.T) {
 	ps := list(t)
-	most := map[string]int{"mask": 0, "advantage": 5, "reward": 5, "env": 5, "policy": 5, "policy/engine": 5, "policy/loss": 5, "rollout": 5}
+	most := map[string]int{"mask": 0, "advantage": 5, "reward": 5, "env": 5, "policy": 5, "policy/engine": 5,
+		"policy/loss": 5, "rollout": 5}
 	for path, p := range ps {
 		name := strings.TrimPrefix(path, "vagen/")
 		limit, part := most[name]
@@ -168,7 +169,8 @@ func TestThePartsAreLight(t *testing.T) {
 func TestTheRoomsOfTheModelDependOneWay(t *testing.T) {
 	const in = "vagen/policy/vlm/internal/"
 	rooms := map[string][]string{
-		"device": nil, "model": {"device"}, "backend": {"device"}, "net": {"device", "model"}, "weights": {"backend", "device", "model", "net"},
+		"device": nil, "model": {"device"}, "backend": {"device"}, "net": {"device", "model"},
+		"weights":  {"backend", "device", "model", "net"},
 		"generate": {"backend", "device", "model", "net"}, "plan": {"device", "generate", "model", "net"},
 		"learn": {"backend", "device", "model", "net", "weights"}, "create": {"model", "weights"},
 	}

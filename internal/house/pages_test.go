@@ -72,7 +72,8 @@ func TestTheTemplatesOfDatasetsCanBeTrainedOn(t *testing.T) {
 		train, val := filepath.Join(name, "train.yaml"), filepath.Join(name, "val.yaml")
 		command(t, dir, vagen, "dataset", "show", train, "--against", val)
 		out := command(t, dir, vagen, "train", "--preset", "lite_ppo", "--out", filepath.Base(name),
-			"data.train_files="+train, "data.val_files="+val, "data.max_response_length=4000", "actor_rollout_ref.model.path=DIR",
+			"data.train_files="+train, "data.val_files="+val, "data.max_response_length=4000",
+			"actor_rollout_ref.model.path=DIR",
 			"model.backend=go", "trainer.total_training_steps=0", "trainer.val_before_train=false")
 		require.NotContains(t, out, "also trained on", name)
 	}
@@ -81,7 +82,8 @@ func TestTheTemplatesOfDatasetsCanBeTrainedOn(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
 		for _, file := range files { // their data files have paths from the root
-			out := command(t, root, vagen, "train", file, "--preset", preset, "--dry-run", "--out", filepath.Join(dir, "none"), "model.backend=go",
+			out := command(t, root, vagen, "train", file, "--preset", preset, "--dry-run", "--out", filepath.Join(dir, "none"),
+				"model.backend=go",
 				"actor_rollout_ref.model.path="+filepath.Join(dir, "DIR"))
 			require.Contains(t, out, "can be trained", file)
 		}

@@ -30,7 +30,8 @@ func TestCommandsInProseExist(t *testing.T) {
 						require.Regexp(t, `(?m)^  `+w+`( |$)`, help, "%s: %s", d.name, span)
 					}
 				}
-			case strings.HasPrefix(line, "go test "), strings.HasPrefix(line, "go run "), strings.HasPrefix(line, "go install ./"):
+			case strings.HasPrefix(line, "go test "), strings.HasPrefix(line, "go run "),
+				strings.HasPrefix(line, "go install ./"):
 				packagesExist(t, d.name, words)
 			case strings.HasPrefix(line, ".ci/"):
 				require.FileExists(t, filepath.Join(root, words[0]), "%s: %s", d.name, span)

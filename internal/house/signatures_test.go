@@ -21,7 +21,8 @@ func sources(t *testing.T) map[string]*ast.File {
 			return err
 		}
 		if d.IsDir() {
-			if private := []string{"testdata", "internal", "cmd", "studies"}; slices.Contains(private, d.Name()) || strings.HasPrefix(d.Name(), ".") && path != root {
+			if private := []string{"testdata", "internal", "cmd", "studies"}; slices.Contains(private, d.Name()) ||
+				strings.HasPrefix(d.Name(), ".") && path != root {
 				return fs.SkipDir
 			}
 			return nil

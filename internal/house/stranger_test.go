@@ -166,7 +166,8 @@ func (m module) build(t *testing.T, path string) {
 		imports += fmt.Sprintf("\tp%d %q\n", i, "stranger/"+name)
 		cases += fmt.Sprintf("\tcase %q:\n\t\tp%d.Main()\n", name, i)
 	}
-	main := "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n\tos.Args = os.Args[1:]\n\tswitch os.Args[0] {\n" +
+	main := "package main\n\nimport (\n" + imports +
+		")\n\nfunc main() {\n\tos.Args = os.Args[1:]\n\tswitch os.Args[0] {\n" +
 		cases + "\tdefault:\n\t\tpanic(os.Args[0])\n\t}\n}\n"
 	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "main.go"), []byte(main), 0o644))
 	command(t, m.dir, "go", "vet", "./...")
@@ -177,7 +178,8 @@ func (m module) build(t *testing.T, path string) {
 func command(t *testing.T, dir, name string, args ...string) string {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod"))
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS="+
+		strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s %v\n%s", name, args, out)
 	return string(out)

@@ -119,7 +119,8 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 			return fmt.Errorf("hub: the answer has the upload mode %q for %s, must be lfs or regular", f.mode, f.path)
 		}
 		if f.mode == "regular" && f.size > maxInline {
-			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, maximum is %d", f.path, f.size, maxInline)
+			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, maximum is %d", f.path,
+				f.size, maxInline)
 		}
 	}
 	return nil
@@ -141,7 +142,8 @@ func (c *Client) commit(ctx context.Context, repo string, files []*file, message
 		default:
 			var raw []byte
 			if raw, err = f.read(); err == nil {
-				err = line("file", map[string]any{"path": f.path, "encoding": "base64", "content": base64.StdEncoding.EncodeToString(raw)})
+				err = line("file", map[string]any{"path": f.path, "encoding": "base64",
+					"content": base64.StdEncoding.EncodeToString(raw)})
 			}
 		}
 	}
@@ -151,6 +153,7 @@ func (c *Client) commit(ctx context.Context, repo string, files []*file, message
 	var answer struct {
 		URL string `json:"commitUrl"`
 	}
-	err = c.send(ctx, http.MethodPost, c.endpoint+"/api/models/"+repo+"/commit/main", "application/x-ndjson", &body, &answer)
+	err = c.send(ctx, http.MethodPost, c.endpoint+"/api/models/"+repo+"/commit/main", "application/x-ndjson", &body,
+		&answer)
 	return answer.URL, err
 }

@@ -39,7 +39,8 @@ type fake struct {
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{t: t, stored: map[string][]byte{}, parts: map[string][][]byte{}, tree: map[string]string{}, fail: map[string]int{}}
+	f := &fake{t: t, stored: map[string][]byte{}, parts: map[string][][]byte{}, tree: map[string]string{},
+		fail: map[string]int{}}
 	api := http.NewServeMux()
 	api.HandleFunc("POST /api/repos/create", f.create)
 	api.HandleFunc("GET /api/whoami-v2", func(w http.ResponseWriter, _ *http.Request) {
@@ -104,7 +105,8 @@ func (f *fake) preupload(w http.ResponseWriter, r *http.Request) {
 		if e.Size > 100 {
 			mode = "lfs"
 		}
-		out = append(out, map[string]any{"path": e.Path, "uploadMode": mode, "shouldIgnore": strings.HasSuffix(e.Path, ".tmp")})
+		out = append(out, map[string]any{"path": e.Path, "uploadMode": mode,
+			"shouldIgnore": strings.HasSuffix(e.Path, ".tmp")})
 	}
 	json.NewEncoder(w).Encode(map[string]any{"files": out})
 }
@@ -211,7 +213,8 @@ func (f *fake) commit(w http.ResponseWriter, r *http.Request) {
 func folder(t *testing.T) (string, map[string]string) {
 	dir := t.TempDir()
 	want := map[string]string{
-		"config.json": "{}", "empty": "", "model.safetensors": strings.Repeat("0123456789", 170), "sub/vocab.json": strings.Repeat("v", 300), "sub/copy.json": strings.Repeat("v", 300),
+		"config.json": "{}", "empty": "", "model.safetensors": strings.Repeat("0123456789", 170),
+		"sub/vocab.json": strings.Repeat("v", 300), "sub/copy.json": strings.Repeat("v", 300),
 	}
 	for name, text := range want {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
@@ -262,8 +265,9 @@ func TestARepositoryWithoutOwnerBelongsToTheTokensUser(t *testing.T) {
 func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	dir, _ := folder(t)
 	for place, code := range map[string]int{
-		"/api/models/o/n/preupload/main": 403, "/o/n.git/info/lfs/objects/batch": 500, "/verify": 404, "/api/models/o/n/commit/main": 412,
-		"whole": 507, "part": 503, "complete": 400,
+		"/api/models/o/n/preupload/main": 403, "/o/n.git/info/lfs/objects/batch": 500, "/verify": 404,
+		"/api/models/o/n/commit/main": 412,
+		"whole":                       507, "part": 503, "complete": 400,
 	} {
 		f := newFake(t)
 		f.fail[place] = code

@@ -84,7 +84,8 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 		OID  string `json:"oid"`
 		Size int64  `json:"size"`
 	}
-	ask := map[string]any{"operation": "upload", "transfers": []string{"basic", "multipart"}, "hash_algo": "sha256", "ref": map[string]string{"name": "refs/heads/main"}}
+	ask := map[string]any{"operation": "upload", "transfers": []string{"basic", "multipart"}, "hash_algo": "sha256",
+		"ref": map[string]string{"name": "refs/heads/main"}}
 	at := map[string]*file{}
 	var objects []object
 	for _, f := range files {
@@ -168,7 +169,8 @@ func (c *Client) put(ctx context.Context, f *file, to action) error {
 		n := len(parts) + 1
 		place, ok := places[n]
 		if !ok {
-			return fmt.Errorf("hub: the answer has addresses for %d parts of %d bytes, but the file has %d bytes", len(places), chunk, f.size)
+			return fmt.Errorf("hub: the answer has addresses for %d parts of %d bytes, but the file has %d bytes", len(places),
+				chunk, f.size)
 		}
 		tag, err := c.piece(ctx, place, nil, io.NewSectionReader(in, at, min(chunk, f.size-at)))
 		if err != nil {
@@ -183,7 +185,9 @@ func (c *Client) put(ctx context.Context, f *file, to action) error {
 }
 
 // piece uploads bytes to storage and returns their ETag.
-func (c *Client) piece(ctx context.Context, place string, header map[string]string, body *io.SectionReader) (string, error) {
+func (c *Client) piece(
+	ctx context.Context, place string, header map[string]string, body *io.SectionReader,
+) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, place, io.NopCloser(body))
 	if err != nil {
 		return "", fmt.Errorf("hub: %w", err)

@@ -35,9 +35,11 @@ func TestCheck(t *testing.T) {
 		require.NoError(t, natsurl.Check(url), url)
 	}
 	for url, want := range map[string]string{
-		"ws://a:1,nats://b:2": "one kind", "tls://b,wss://a": "one kind", "nats://a/path": "without path", "nats://a,": "of the form", "http://a": "of the form",
-		"": "of the form", "embedded,nats://a": "of the form", "nats://me:geheim@h": "the URL of h contains credentials", "nats://h?token=geheim": "without path",
-		"nats://me:geheim@h:x": "not a URL", "nats://h:1,http://me:geheim@h": "contains credentials",
+		"ws://a:1,nats://b:2": "one kind", "tls://b,wss://a": "one kind", "nats://a/path": "without path",
+		"nats://a,": "of the form", "http://a": "of the form",
+		"": "of the form", "embedded,nats://a": "of the form", "nats://me:geheim@h": "the URL of h contains credentials",
+		"nats://h?token=geheim": "without path",
+		"nats://me:geheim@h:x":  "not a URL", "nats://h:1,http://me:geheim@h": "contains credentials",
 	} {
 		err := natsurl.Check(url)
 		require.ErrorContains(t, err, want, url)

@@ -57,7 +57,8 @@ func TestStreamsEqualTheOriginals(t *testing.T) {
 			draw := seed(s.Seed)
 			for i, o := range s.Ops {
 				for k, want := range o.Out {
-					golden.Equal(t, tally, fmt.Sprintf("%s seed %d op %d (%s %d) draw %d", kind, s.Seed, i, o.Op, o.N, k), draw(o), want)
+					golden.Equal(t, tally, fmt.Sprintf("%s seed %d op %d (%s %d) draw %d", kind, s.Seed, i, o.Op, o.N, k), draw(o),
+						want)
 				}
 			}
 		}

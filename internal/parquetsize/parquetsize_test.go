@@ -44,7 +44,8 @@ func check(raw []byte) error {
 
 // TestValidFilesPass in all encodings and compressions of a writer.
 func TestValidFilesPass(t *testing.T) {
-	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Zstd, &parquet.Gzip, &parquet.Brotli} {
+	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Zstd, &parquet.Gzip,
+		&parquet.Brotli} {
 		for _, version := range []int{1, 2} {
 			for _, n := range []int{0, 1, 10_000} {
 				raw := table(t, n, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(4096))

@@ -138,7 +138,9 @@ func (p *Preset) named(text string) bool {
 
 // fold returns a name in lower case, its words separated by underscores.
 func fold(name string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "_")
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}), "_")
 }
 
 // hint names the preset that an unknown name resembles most, as the end of a message.

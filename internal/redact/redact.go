@@ -16,7 +16,8 @@ import (
 const Mark = "REDACTED"
 
 // secrets are keys of secrets. Keys that end in one, such as hub_token, are included.
-var secrets = []string{"token", "password", "passwd", "secret", "api_key", "apikey", "access_key", "private_key", "authorization", "credential", "credentials", "cookie"}
+var secrets = []string{"token", "password", "passwd", "secret", "api_key", "apikey", "access_key", "private_key",
+	"authorization", "credential", "credentials", "cookie"}
 
 // Secret reports whether a value of this name is a secret.
 func Secret(name string) bool {
@@ -114,7 +115,8 @@ func value(v any, secret, all bool) (any, bool) {
 func Marked(name string, v any) []string {
 	switch v := v.(type) {
 	case string:
-		if v == Mark || strings.Contains(v, "://"+Mark+"@") || strings.Contains(v, ":"+Mark+"@") || strings.Contains(v, "="+Mark) {
+		if v == Mark || strings.Contains(v, "://"+Mark+"@") || strings.Contains(v, ":"+Mark+"@") ||
+			strings.Contains(v, "="+Mark) {
 			return []string{name}
 		}
 	case []any:

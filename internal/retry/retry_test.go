@@ -57,7 +57,8 @@ func TestRetryAfter(t *testing.T) {
 		seconds, ms string
 		want        time.Duration
 	}{
-		{"", "", 0}, {"7", "", 7 * time.Second}, {" 7.5 ", "", 7500 * time.Millisecond}, {"9", "2500", 2500 * time.Millisecond},
+		{"", "", 0}, {"7", "", 7 * time.Second}, {" 7.5 ", "", 7500 * time.Millisecond},
+		{"9", "2500", 2500 * time.Millisecond},
 		{"9", "soon", 9 * time.Second}, {"-5", "", 0}, {"NaN", "", 0}, {"soon", "", 0}, {"1e300", "", 1 << 62},
 		{"Fri, 02 Jan 2026 10:00:30 GMT", "", 30 * time.Second}, {"Fri, 02 Jan 2026 09:00:30 GMT", "", 0},
 	} {

@@ -136,7 +136,8 @@ func TestWriterRefusesMisuse(t *testing.T) {
 	}
 	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("b", nil) }), `the next one is "a"`)
 	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", make([]float32, 3)) }), "only 2 are left")
-	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, 70000}) }), "value 70000 at index 1 is too large for F16")
+	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, 70000}) }),
+		"value 70000 at index 1 is too large for F16")
 	require.NoError(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, float32(math.Inf(-1))}) }))
 	require.ErrorIs(t, try(func(w *Writer) error {
 		require.NoError(t, w.Float32("a", make([]float32, 2)))
@@ -159,7 +160,8 @@ func TestCreateListsBadTensors(t *testing.T) {
 		{"", F32, nil}, {"a", F32, nil}, {"a", F32, nil}, {"__metadata__", F32, nil},
 		{"neg", F32, []int{-1}}, {"big", F32, []int{math.MaxInt, 2}}, {"type", 0, nil}, {"\xff", F32, nil},
 	}, nil)
-	for _, want := range []string{`tensor 0: the name ""`, `"a" is repeated`, `"__metadata__" is not`, "negative", "overflows", "no dtype", `"\xff"`} {
+	for _, want := range []string{`tensor 0: the name ""`, `"a" is repeated`, `"__metadata__" is not`, "negative",
+		"overflows", "no dtype", `"\xff"`} {
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -210,13 +212,15 @@ func TestOneShardNeedsNoIndex(t *testing.T) {
 }
 
 func TestLargeTensorGetsItsOwnShard(t *testing.T) {
-	counts, total := split([]Tensor{{"a", U8, []int{3}}, {"b", U8, []int{100}}, {"c", U8, []int{4}}, {"d", U8, []int{6}}}, 10)
+	counts, total := split([]Tensor{{"a", U8, []int{3}}, {"b", U8, []int{100}}, {"c", U8, []int{4}}, {"d", U8, []int{6}}},
+		10)
 	require.Equal(t, []int{1, 1, 2}, counts)
 	require.Equal(t, int64(113), total)
 }
 
 func TestOpenShardedAcceptsOnlyPlainFileNames(t *testing.T) {
-	for _, bad := range []string{"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", `a\b.safetensors`, "x.bin", "", ".safetensors", "c:x.safetensors"} {
+	for _, bad := range []string{"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", `a\b.safetensors`, "x.bin",
+		"", ".safetensors", "c:x.safetensors"} {
 		dir := t.TempDir()
 		index := `{"weight_map":{"a":` + string(quote(bad)) + `}}`
 		require.NoError(t, os.WriteFile(filepath.Join(dir, indexName), []byte(index), 0o600))
@@ -251,8 +255,9 @@ func TestOpenShardedReportsWhatIsMissing(t *testing.T) {
 	require.Equal(t, []string{"a"}, r.Names(), "tensors that the map does not list are ignored")
 
 	for name, bad := range map[string]string{
-		"no map": `{"metadata":{}}`, "empty map": `{"weight_map":{}}`, "not an object": `[]`, "twice": `{"weight_map":{"a":"x.safetensors","a":"y.safetensors"}}`,
-		"deep": `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `,"weight_map":{"a":"one.safetensors"}}`,
+		"no map": `{"metadata":{}}`, "empty map": `{"weight_map":{}}`, "not an object": `[]`,
+		"twice": `{"weight_map":{"a":"x.safetensors","a":"y.safetensors"}}`,
+		"deep":  `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `,"weight_map":{"a":"one.safetensors"}}`,
 	} {
 		put(bad)
 		_, err = OpenSharded(dir)

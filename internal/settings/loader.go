@@ -296,7 +296,8 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	if f.Values != nil {
 		var ok bool
 		if value, ok = f.Values[display(given)]; !ok {
-			return fmt.Errorf("%s is %s, must be one of %s", path, display(given), strings.Join(slices.Sorted(maps.Keys(f.Values)), ", "))
+			return fmt.Errorf("%s is %s, must be one of %s", path, display(given),
+				strings.Join(slices.Sorted(maps.Keys(f.Values)), ", "))
 		}
 	}
 	old, set := l.given[f.To]
@@ -313,7 +314,8 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 		}
 	case p.layer <= l.base: // a file with every key: the alias was given, the field may be a default
 	case set && old.layer == p.layer && old.Value != nil && !l.same(old.Value, value):
-		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(given), old.Name, display(old.Value), old.Where)
+		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(given), old.Name,
+			display(old.Value), old.Where)
 	}
 	if err := assign(l.fields, f.To, value); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -33,7 +33,8 @@ func loaded(yaml string, overrides ...string) (sample, []settings.Note, string) 
 }
 
 func TestForeignKeysAreNotedRefusedOrRenamed(t *testing.T) {
-	s, notes, faults := loaded("title: x\nengine:\n  gone: false\n  deep: {er: 3}\n  list: [1]\na: {b: {size: 3}}\n", "+odd=7", "++n=4")
+	s, notes, faults := loaded("title: x\nengine:\n  gone: false\n  deep: {er: 3}\n  list: [1]\na: {b: {size: 3}}\n",
+		"+odd=7", "++n=4")
 	require.Empty(t, faults)
 	require.Equal(t, "x", s.Name)
 	require.Equal(t, 4, s.Inner.Count)
@@ -50,7 +51,8 @@ func TestForeignKeysAreNotedRefusedOrRenamed(t *testing.T) {
 		{"a: {b: {sise: 3}}", "odd=1", `f.yaml: line 1: unknown key "a.b.sise"`},
 		{"tittle: x", "odd=1", `unknown key "tittle", did you mean "title"?`},
 		{"title: 5", "odd=1", "f.yaml: line 1: title: name is 5 (uint64), must be a text"},
-		{"title: x\nname: y", "odd=1", "f.yaml: line 1: title is x, but name is y (f.yaml: line 2): they are two names of one setting"},
+		{"title: x\nname: y", "odd=1",
+			"f.yaml: line 1: title is x, but name is y (f.yaml: line 2): they are two names of one setting"},
 		{"nam: x", "oops", "f.yaml: line 1: unknown key \"nam\", did you mean \"name\"?\noverride 1: override \"oops\" must have the form key=value"},
 		{"name: [", "inner.count=x", "override 1: inner.count is x (string), must be a whole number"},
 	} {

@@ -80,7 +80,9 @@ func sortedKeys(m reflect.Value) ([]reflect.Value, error) {
 	if m.Type().Key().Kind() != reflect.String {
 		return nil, fmt.Errorf("a %v cannot be written as YAML, because its keys are not strings", m.Type())
 	}
-	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }), nil
+	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int {
+		return strings.Compare(a.String(), b.String())
+	}), nil
 }
 
 // writeInline writes a value on one line, lists and maps in brackets.

@@ -45,7 +45,8 @@ type either struct {
 // one number.
 func TestNumbersStandForTextsWhereTheTagAllowsIt(t *testing.T) {
 	for _, c := range []struct{ yaml, want string }{
-		{"0.01", "0.01"}, {"2", "2"}, {"1e-6", "1e-6"}, {"'0.5'", "0.5"}, {"0.5_2.0", "0.5_2.0"}, {"0.5_5", "0.5_5"}, {"1_2", "1_2"}, {"'0.5_5,3'", "0.5_5,3"},
+		{"0.01", "0.01"}, {"2", "2"}, {"1e-6", "1e-6"}, {"'0.5'", "0.5"}, {"0.5_2.0", "0.5_2.0"}, {"0.5_5", "0.5_5"},
+		{"1_2", "1_2"}, {"'0.5_5,3'", "0.5_5,3"},
 	} {
 		var loaded, set either
 		require.NoError(t, settings.Load(&loaded, []byte("bounds: "+c.yaml)), c.yaml)
@@ -82,7 +83,8 @@ func TestKeysAreListedInOrderOfDeclaration(t *testing.T) {
 			require.Equal(t, 3, k.Value)
 		}
 	}
-	require.Equal(t, []string{"name", "inner.on", "inner.count", "inner.big", "inner.seed", "inner.rate", "inner.deeper.word", "ratio", "layers", "widths", "extra"}, paths)
+	require.Equal(t, []string{"name", "inner.on", "inner.count", "inner.big", "inner.seed", "inner.rate",
+		"inner.deeper.word", "ratio", "layers", "widths", "extra"}, paths)
 }
 
 func TestLoadSetsWhatTheDocumentNames(t *testing.T) {
@@ -174,15 +176,18 @@ func TestAllFaultsAreReportedAndTheRestIsSet(t *testing.T) {
 func TestOverridesSetOneKey(t *testing.T) {
 	var s sample
 	for _, o := range []string{
-		"name=a=b", "+inner.count=4", "inner.on=true", "inner.rate=1e-6", "ratio=0.5", "layers=[a, b]", "widths=3", "inner.seed=18446744073709551615",
+		"name=a=b", "+inner.count=4", "inner.on=true", "inner.rate=1e-6", "ratio=0.5", "layers=[a, b]", "widths=3",
+		"inner.seed=18446744073709551615",
 		"extra.size=4", "extra.rows=[SF, FG]", "extra.deep.on=true", "extra.deep.p=0.5", "extra.none=",
 	} {
 		require.NoError(t, settings.Override(&s, o), o)
 	}
 	ratio := 0.5
 	require.Equal(t, sample{
-		Name: "a=b", Inner: inner{On: true, Count: 4, Seed: math.MaxUint64, Rate: 1e-6}, Ratio: &ratio, Layers: []string{"a", "b"}, Widths: []int{3},
-		Extra: map[string]any{"size": uint64(4), "rows": []any{"SF", "FG"}, "deep": map[string]any{"on": true, "p": 0.5}, "none": nil},
+		Name: "a=b", Inner: inner{On: true, Count: 4, Seed: math.MaxUint64, Rate: 1e-6}, Ratio: &ratio,
+		Layers: []string{"a", "b"}, Widths: []int{3},
+		Extra: map[string]any{"size": uint64(4), "rows": []any{"SF", "FG"}, "deep": map[string]any{"on": true, "p": 0.5},
+			"none": nil},
 	}, s)
 	require.NoError(t, settings.Override(&s, "extra={a: 1}"))
 	require.Equal(t, map[string]any{"a": uint64(1)}, s.Extra)
@@ -228,7 +233,8 @@ func TestSetTakesDecodedValues(t *testing.T) {
 	require.NoError(t, settings.Set(&s, "widths", []any{1.0, int64(2), uint64(3)}))
 	require.Equal(t, sample{Inner: inner{Count: 3, Rate: 2}, Widths: []int{1, 2, 3}}, s)
 	require.ErrorContains(t, settings.Set(&s, "inner.count", 1e300), "must be a whole number")
-	require.ErrorContains(t, settings.Set(&s, "inner.big", float64(1<<60)), "must be a whole number", "beyond 2^53 a float stands for several integers")
+	require.ErrorContains(t, settings.Set(&s, "inner.big", float64(1<<60)), "must be a whole number",
+		"beyond 2^53 a float stands for several integers")
 }
 
 func TestFieldTypesWithoutAFormAreRefused(t *testing.T) {
@@ -237,26 +243,32 @@ func TestFieldTypesWithoutAFormAreRefused(t *testing.T) {
 		M map[string]int `yaml:"m"`
 	}
 	require.ErrorContains(t, settings.Set(&odd, "f", 1), "f is 1 (int), must be func()")
-	require.ErrorContains(t, settings.Set(&odd, "m", map[string]any{}), "m is map[] (map[string]interface {}), must be a mapping")
+	require.ErrorContains(t, settings.Set(&odd, "m", map[string]any{}),
+		"m is map[] (map[string]interface {}), must be a mapping")
 }
 
 // TestMarshalledSettingsComeBack writes and reads texts that YAML might take for
 // something else, and numbers at the ends of their ranges.
 func TestMarshalledSettingsComeBack(t *testing.T) {
 	for _, text := range []string{
-		"", "x", " ", "a b", "null", "~", "true", "no", "1", "-1", "1.0", "1e5", "1e-6", ".5", "0x1F", "0o7", "1_000", ".inf", ".nan", "2024-01-02",
-		"- a", "-", "?", ": ", "a: b", "a:", "#", "a #b", "a#b", "*a", "&a", "!a", "|", ">", "%", "@", "`", "{", "}", "[", "]", ",", "'", "\"", "''", "\\", "\\n",
-		"a\nb", "a\n", "\na", "a\tb", "\t", "\r\n", "é", "日本", "\U0001f600", "<<", "=", "---", "...", "--- a", "a: [b", "{a}", "${x}", "%{y}", " lead", "trail ", "\x00", "\x7f", "\u2028", "\ufeff",
+		"", "x", " ", "a b", "null", "~", "true", "no", "1", "-1", "1.0", "1e5", "1e-6", ".5", "0x1F", "0o7", "1_000", ".inf",
+		".nan", "2024-01-02",
+		"- a", "-", "?", ": ", "a: b", "a:", "#", "a #b", "a#b", "*a", "&a", "!a", "|", ">", "%", "@", "`", "{", "}", "[",
+		"]", ",", "'", "\"", "''", "\\", "\\n",
+		"a\nb", "a\n", "\na", "a\tb", "\t", "\r\n", "é", "日本", "\U0001f600", "<<", "=", "---", "...", "--- a", "a: [b", "{a}",
+		"${x}", "%{y}", " lead", "trail ", "\x00", "\x7f", "\u2028", "\ufeff",
 	} {
 		roundTrip(t, sample{Name: text, Layers: []string{text}, Extra: map[string]any{"k": text}})
 	}
-	for _, x := range []float64{0, 1, -1, 0.1, 1e-6, 1e-300, 1e300, math.MaxFloat64, math.SmallestNonzeroFloat64, 1.0 / 3, 1 << 53, 123456789} {
+	for _, x := range []float64{0, 1, -1, 0.1, 1e-6, 1e-300, 1e300, math.MaxFloat64, math.SmallestNonzeroFloat64, 1.0 / 3,
+		1 << 53, 123456789} {
 		roundTrip(t, sample{Inner: inner{Rate: x}, Ratio: &x, Extra: map[string]any{"x": x}})
 	}
 	for _, n := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
 		roundTrip(t, sample{Inner: inner{Count: int(n), Big: n, Seed: uint64(n)}, Widths: []int{int(n)}})
 	}
-	roundTrip(t, sample{Extra: map[string]any{"list": []any{"a", uint64(1), nil, true}, "map": map[string]any{"x": map[string]any{}}, "quote\"d: key": "v"}})
+	roundTrip(t, sample{Extra: map[string]any{"list": []any{"a", uint64(1), nil, true},
+		"map": map[string]any{"x": map[string]any{}}, "quote\"d: key": "v"}})
 }
 
 func roundTrip(t *testing.T, want sample) {
@@ -280,8 +292,10 @@ func roundTrip(t *testing.T, want sample) {
 // FuzzLoad: no bytes make Load panic, and what loads comes back from Marshal.
 func FuzzLoad(f *testing.F) {
 	for _, s := range []string{
-		"", "name: x", "inner: {count: 3}", `{"name": "x", "extra": {"a": [1, null]}}`, "inner.count: 3", "a: &b c\nd: *b", "<<: *a", "? a\n: b", "name: |\n  x\n  y", "name: !!str 5",
-		"extra: {a: {b: c}}\nextra.a.b: d", "ratio: ~", "- 1", "---\n...\n", "name: \"\\x00\"", "[" + strings.Repeat("[", 50), "extra: {1: 2, true: 3, null: 4}",
+		"", "name: x", "inner: {count: 3}", `{"name": "x", "extra": {"a": [1, null]}}`, "inner.count: 3", "a: &b c\nd: *b",
+		"<<: *a", "? a\n: b", "name: |\n  x\n  y", "name: !!str 5",
+		"extra: {a: {b: c}}\nextra.a.b: d", "ratio: ~", "- 1", "---\n...\n", "name: \"\\x00\"", "[" + strings.Repeat("[", 50),
+		"extra: {1: 2, true: 3, null: 4}",
 	} {
 		f.Add([]byte(s))
 	}
@@ -313,7 +327,8 @@ func comesBack(t *testing.T, s *sample, from []byte) {
 // FuzzOverride: no text makes Override panic, and what it sets is kept by Marshal
 // and Load.
 func FuzzOverride(f *testing.F) {
-	for _, s := range []string{"name=x", "+inner.count=3", "extra.a.b=[1]", "=", "extra.=", "name=&a", "ratio=*a", "extra={a: .nan}"} {
+	for _, s := range []string{"name=x", "+inner.count=3", "extra.a.b=[1]", "=", "extra.=", "name=&a", "ratio=*a",
+		"extra={a: .nan}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, o string) {
@@ -338,7 +353,8 @@ func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
 			Map  map[string]any `yaml:"map"`
 		} `yaml:"inner"`
 	}
-	require.Empty(t, settings.Fill(&v, map[string]any{"name": "a", "turns": int64(3), "inner": map[string]any{"rate": int64(2), "map": map[string]any{"x": 1}}}))
+	require.Empty(t, settings.Fill(&v, map[string]any{"name": "a", "turns": int64(3), "inner": map[string]any{
+		"rate": int64(2), "map": map[string]any{"x": 1}}}))
 	require.Equal(t, "a", v.Name)
 	require.Equal(t, 3, v.Turns)
 	require.Equal(t, 2.0, v.Inner.Rate)
@@ -348,7 +364,8 @@ func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
 	for _, err := range settings.Fill(&v, map[string]any{"turn": 1, "name": 2, "inner": 3}) {
 		texts = append(texts, err.Error())
 	}
-	require.Equal(t, []string{"inner is 3 (int), must be a mapping", "name is 2 (int), must be a text", `unknown key "turn", did you mean "turns"?`}, texts)
+	require.Equal(t, []string{"inner is 3 (int), must be a mapping", "name is 2 (int), must be a text",
+		`unknown key "turn", did you mean "turns"?`}, texts)
 }
 
 // A text of a hundred thousand bytes must not cost gigabytes of memory or hours.
@@ -358,7 +375,8 @@ func TestHostileYAMLIsRefusedBeforeItCosts(t *testing.T) {
 	for i := range 8 {
 		laughs += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9), i)
 	}
-	for _, text := range []string{"options: " + deep, "options:\n  " + strings.ReplaceAll(strings.TrimSpace(laughs), "\n", "\n  ")} {
+	for _, text := range []string{"options: " + deep, "options:\n  " +
+		strings.ReplaceAll(strings.TrimSpace(laughs), "\n", "\n  ")} {
 		var o struct {
 			Options map[string]any `yaml:"options"`
 		}

@@ -14,7 +14,8 @@ var Abilities = []reflect.Type{
 	reflect.TypeFor[policy.PolicySnapshotter](), reflect.TypeFor[policy.StepTracker](),
 	reflect.TypeFor[policy.EngineSampler](), reflect.TypeFor[policy.WorkerSource](), reflect.TypeFor[policy.RowChecker](),
 	reflect.TypeFor[policy.Snapshotter](), reflect.TypeFor[policy.Restorer](), reflect.TypeFor[policy.Exporter](),
-	reflect.TypeFor[policy.InputLister](), reflect.TypeFor[policy.BackendNamer](), reflect.TypeFor[policy.MetricsReporter](),
+	reflect.TypeFor[policy.InputLister](), reflect.TypeFor[policy.BackendNamer](),
+	reflect.TypeFor[policy.MetricsReporter](),
 }
 
 // Lost returns the names of the abilities of a type that a wrapper of it neither implements nor

@@ -122,7 +122,9 @@ func (b *Bandit) probs(s int32, temperature float64) []float64 {
 	return p
 }
 
-func (b *Bandit) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (b *Bandit) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.OnGenerate != nil {
@@ -202,7 +204,9 @@ func poison(x []float32, rows *policy.Rows, want []bool) {
 	}
 }
 
-func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (b *Bandit) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Asked = append(b.Asked, asked{rows, want, what, temperature})

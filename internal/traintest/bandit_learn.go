@@ -13,7 +13,9 @@ import (
 	"vagen/policy"
 )
 
-func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (b *Bandit) Update(
+	ctx context.Context, batch *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.Updates = append(b.Updates, Update{batch, o, opt})
@@ -56,7 +58,8 @@ type gradient struct {
 // accumulate adds the gradient of the objective's policy loss and of its value loss. KL and entropy terms have no
 // gradient here.
 func (b *Bandit) accumulate(batch *policy.Batch, o policy.Objective, stats *policy.Stats) error {
-	scores := &policy.Scores{LogProbs: make([]float32, len(batch.Tokens)), Values: make([]float32, len(batch.Tokens)), Entropy: make([]float32, len(batch.Tokens))}
+	scores := &policy.Scores{LogProbs: make([]float32, len(batch.Tokens)), Values: make([]float32, len(batch.Tokens)),
+		Entropy: make([]float32, len(batch.Tokens))}
 	each(&batch.Rows, func(i int, s int32) {
 		if scores.Values[i] = float32(b.Values[s]); b.IsWord(batch.Tokens[i]) {
 			scores.LogProbs[i] = float32(b.logProb(batch.Tokens[i], s, o.Temperature))

@@ -99,7 +99,8 @@ type UpdateSummary struct {
 func (b *Bandit) UpdateSummaries() []UpdateSummary {
 	var out []UpdateSummary
 	for _, u := range b.Updates {
-		out = append(out, UpdateSummary{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip, u.Optimizer.Beta2})
+		out = append(out, UpdateSummary{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip,
+			u.Optimizer.Beta2})
 	}
 	return out
 }

@@ -102,7 +102,8 @@ func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // NewMLflowServer starts a server, and sets the variables that name it.
 func NewMLflowServer(t *testing.T) *MLflowServer {
-	s := &MLflowServer{Latest: 2, Runs: map[string]map[string]any{}, Metrics: map[string]float64{}, Params: map[string]string{}}
+	s := &MLflowServer{Latest: 2, Runs: map[string]map[string]any{}, Metrics: map[string]float64{},
+		Params: map[string]string{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	t.Setenv("MLFLOW_TRACKING_URI", h.URL+"/sub/")

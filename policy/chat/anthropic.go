@@ -51,7 +51,8 @@ func (anthropic) render(e entry, _ *Pictures) json.RawMessage {
 	for _, p := range e.parts {
 		switch {
 		case p.image != nil:
-			blocks = append(blocks, anthropicBlock{Type: "image", Source: &anthropicSource{"base64", p.image.mime, p.image.data}})
+			blocks = append(blocks, anthropicBlock{Type: "image",
+				Source: &anthropicSource{"base64", p.image.mime, p.image.data}})
 		case strings.TrimSpace(p.text) != "" || len(e.parts) == 1:
 			blocks = append(blocks, anthropicBlock{Type: "text", Text: p.text})
 		}

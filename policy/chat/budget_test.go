@@ -78,7 +78,8 @@ func TestUsageIsCounted(t *testing.T) {
 	require.InDelta(t, (900*2+60*10)/1e6, u.Cost, 1e-15) // only rounding
 	u.Cost = 0
 	require.Equal(t, Usage{
-		Requests: 3, Images: 3, PromptTokens: 900, CacheReadTokens: 300, ImageTokens: 774, CompletionTokens: 60, ReasoningTokens: 45,
+		Requests: 3, Images: 3, PromptTokens: 900, CacheReadTokens: 300, ImageTokens: 774, CompletionTokens: 60,
+		ReasoningTokens: 45,
 	}, u)
 	var b bytes.Buffer
 	slog.New(slog.NewTextHandler(&b, nil)).Info("done", "usage", m.Usage())

@@ -44,7 +44,8 @@ func classify(status int, f *fault, sent []string) verdict {
 		return verdict{err: ErrUnreachable, affectsAll: true}
 	case status >= 500 && status <= 599:
 		return verdict{err: ErrServer, retry: true}
-	case code("insufficient_quota", "billing_error"), status == http.StatusPaymentRequired, status == http.StatusBadRequest && has("credit balance is too low"):
+	case code("insufficient_quota", "billing_error"), status == http.StatusPaymentRequired,
+		status == http.StatusBadRequest && has("credit balance is too low"):
 		return verdict{err: ErrQuota, affectsAll: true}
 	case status == http.StatusRequestTimeout, status == http.StatusConflict:
 		return verdict{err: ErrServer, retry: true}
@@ -61,7 +62,8 @@ func classify(status int, f *fault, sent []string) verdict {
 		return verdict{err: policy.ErrNoRoom}
 	case status < 400 || status > 599:
 		return verdict{err: ErrResponse}
-	case code("unsupported_parameter", "unsupported_value", "unknown_parameter"), has("unrecognized request argument", "unknown name"),
+	case code("unsupported_parameter", "unsupported_value", "unknown_parameter"),
+		has("unrecognized request argument", "unknown name"),
 		slices.Contains(sent, f.param), about(f.message, sent):
 		return verdict{err: ErrSetting, affectsAll: true}
 	}

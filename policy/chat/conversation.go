@@ -62,7 +62,8 @@ func checkRoles(open bool, messages []policy.Message) error {
 				return fmt.Errorf("message %d: the %s cannot show images", i, m.Role)
 			}
 		default:
-			return fmt.Errorf("message %d: the role %q is not one of %s, %s and %s", i, m.Role, policy.System, policy.User, policy.Assistant)
+			return fmt.Errorf("message %d: the role %q is not one of %s, %s and %s", i, m.Role, policy.System, policy.User,
+				policy.Assistant)
 		}
 		before = m.Role
 	}
@@ -96,7 +97,9 @@ func (m *Model) read(messages []policy.Message) (additions, error) {
 		if role == policy.System && len(msg.Images) > 0 {
 			role = policy.User
 		}
-		if k := slices.IndexFunc(entries, func(e entry) bool { return e.role == policy.System }); role == policy.System && k >= 0 {
+		if k := slices.IndexFunc(entries, func(e entry) bool {
+			return e.role == policy.System
+		}); role == policy.System && k >= 0 {
 			entries[k].parts = append(entries[k].parts, parts...)
 		} else if last := len(entries) - 1; last >= 0 && entries[last].role == role {
 			entries[last].parts = append(entries[last].parts, parts...)

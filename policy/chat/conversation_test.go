@@ -27,13 +27,15 @@ func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
 	}())
 	one(t, m, prompt(1, system("be"), user("hi")))
 	for want, p := range map[string]policy.Prompt{
-		"message 0: a system message can only open":  prompt(1, system("again"), user("hi")),
-		"message 1: a system message can only open":  prompt(2, user("hi"), system("be"), user("hi")),
-		`message 0: the role "tool" is not one of`:   prompt(2, policy.Message{Role: "tool"}, user("hi")),
-		"the last of 0 messages must be the user's":  prompt(2),
-		"the last of 1 messages must be the user's":  prompt(2, system("be")),
-		"message 0: the assistant cannot show image": prompt(2, policy.Message{Role: policy.Assistant, Images: []image.Image{painted(red)}}, user("hi")),
-		"MaxTokens: the response may have -1 tokens": {Conversation: 2, Messages: []policy.Message{user("hi")}, MaxTokens: -1},
+		"message 0: a system message can only open": prompt(1, system("again"), user("hi")),
+		"message 1: a system message can only open": prompt(2, user("hi"), system("be"), user("hi")),
+		`message 0: the role "tool" is not one of`:  prompt(2, policy.Message{Role: "tool"}, user("hi")),
+		"the last of 0 messages must be the user's": prompt(2),
+		"the last of 1 messages must be the user's": prompt(2, system("be")),
+		"message 0: the assistant cannot show image": prompt(2, policy.Message{Role: policy.Assistant, Images: []image.Image{
+			painted(red)}}, user("hi")),
+		"MaxTokens: the response may have -1 tokens": {Conversation: 2, Messages: []policy.Message{user("hi")},
+			MaxTokens: -1},
 	} {
 		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(9, user("fine")), p}, short)
 		require.ErrorContains(t, err, "chat: prompt 1: "+want)
@@ -58,7 +60,8 @@ func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 		prompt(6, user("<image>", &image.RGBA{Stride: 8, Rect: image.Rect(0, 0, 2, 2)})), prompt(7, user("fine")),
 	}, short)
 	require.NoError(t, err)
-	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "the message is empty", "image 0: the image is empty", "image 0: the image is empty",
+	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "the message is empty",
+		"image 0: the image is empty", "image 0: the image is empty",
 		"image 0: the image cannot be read: ", "image 0: the image cannot be read: "} {
 		require.ErrorContains(t, out[i].Err, fmt.Sprintf("chat: conversation %d: message 0: %s", i+1, want))
 	}
@@ -154,7 +157,8 @@ func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	one(t, m, prompt(1, user("again")))
 	text := func(s string) any { return map[string]any{"type": "text", "text": s} }
 	pic := func(s string) any {
-		return map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": "image/png", "data": s}}
+		return map[string]any{"type": "image", "source": map[string]any{"type": "base64", "media_type": "image/png",
+			"data": s}}
 	}
 	for _, call := range server.all() {
 		pixels(t, call.Body)

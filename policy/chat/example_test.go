@@ -35,7 +35,8 @@ func Example() {
 	picture := image.NewGray(image.Rect(0, 0, 96, 96))
 	sampling := policy.Sampling{Temperature: 0.7, MaxTokens: 128}
 	for _, messages := range [][]policy.Message{
-		{{Role: policy.System, Text: "You move on a frozen lake."}, {Role: policy.User, Text: "<image>\nWhere to?", Images: []image.Image{picture}}},
+		{{Role: policy.System, Text: "You move on a frozen lake."},
+			{Role: policy.User, Text: "<image>\nWhere to?", Images: []image.Image{picture}}},
 		{{Role: policy.User, Text: "And then?"}},
 	} {
 		out, err := model.Generate(context.Background(), []policy.Prompt{{Conversation: 1, Messages: messages}}, sampling)
@@ -46,7 +47,8 @@ func Example() {
 		fmt.Println(out[0].Text, out[0].Stop, out[0].Err)
 	}
 	u := model.Usage()
-	fmt.Printf("%d requests, %d images, %d+%d tokens, cost %.6f\n", u.Requests, u.Images, u.PromptTokens, u.CompletionTokens, u.Cost)
+	fmt.Printf("%d requests, %d images, %d+%d tokens, cost %.6f\n", u.Requests, u.Images, u.PromptTokens,
+		u.CompletionTokens, u.Cost)
 	// Output:
 	// <answer>Up</answer> end <nil>
 	// <answer>Up</answer> end <nil>

@@ -155,7 +155,8 @@ func geminiUsage(raw json.RawMessage) (tokens, bool) {
 		return tokens{}, false
 	}
 	t := tokens{
-		prompt: int64(*in.Prompt), cacheRead: int64(in.Cached), completion: int64(in.Answer) + int64(in.Thoughts), reasoning: int64(in.Thoughts),
+		prompt: int64(*in.Prompt), cacheRead: int64(in.Cached), completion: int64(in.Answer) + int64(in.Thoughts),
+		reasoning: int64(in.Thoughts),
 	}
 	for _, d := range in.Details {
 		if d.Modality == "IMAGE" {

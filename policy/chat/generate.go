@@ -201,7 +201,8 @@ func (m *Model) complete(j *job) policy.Completion {
 	case a.stop == policy.StopFilter && strings.TrimSpace(a.text) == "":
 		return policy.Completion{
 			Stop: policy.StopFilter,
-			Err:  fmt.Errorf("chat: conversation %d: %w: %s", j.prompt.Conversation, ErrRefused, clip(m.key.hide(a.refusal), 200)),
+			Err: fmt.Errorf("chat: conversation %d: %w: %s", j.prompt.Conversation, ErrRefused,
+				clip(m.key.hide(a.refusal), 200)),
 		}
 	}
 	a.text = m.key.strip(a.text)
@@ -211,7 +212,8 @@ func (m *Model) complete(j *job) policy.Completion {
 		c.Text = m.o.Opened + c.Text
 	}
 	if a.counted {
-		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
+		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion,
+			Cost: m.ledger.price.cost(a.used)}
 	}
 	return c
 }

@@ -51,7 +51,8 @@ func TestRequestsHaveTheFormOfTheAPI(t *testing.T) {
 				sampling policy.Sampling
 				limit    int
 			}{
-				{[]policy.Message{system("Be <b>brief</b>."), user("First <image>\nthen <image>", painted(red, blue), painted(blue))}, full, 0},
+				{[]policy.Message{system("Be <b>brief</b>."), user("First <image>\nthen <image>", painted(red, blue), painted(
+					blue))}, full, 0},
 				{[]policy.Message{user("<image>", painted(red))}, policy.Sampling{TopP: 1, MaxTokens: 64}, 7},
 				{[]policy.Message{user("And"), user("now?")}, policy.Sampling{Temperature: 1, MaxTokens: 64}, 0},
 			}
@@ -133,7 +134,8 @@ func TestOpenAIsOwnAddressHasItsOwnParameters(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"model": "gpt", "max_completion_tokens": 20.0, "messages": []any{map[string]any{"role": "user", "content": "hi"}},
 	}, body)
-	_, err := m.Generate(context.Background(), []policy.Prompt{prompt(2, user("hi"))}, policy.Sampling{TopK: 3, MaxTokens: 5})
+	_, err := m.Generate(context.Background(), []policy.Prompt{prompt(2, user("hi"))},
+		policy.Sampling{TopK: 3, MaxTokens: 5})
 	require.ErrorContains(t, err, "Sampling.TopK: 3")
 }
 
@@ -164,7 +166,9 @@ func TestPublicAddresses(t *testing.T) {
 // options.
 func TestOtherAddressesGetNoKeyUnlessOneIsNamed(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
-	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, fine(OpenAI, "ok")) })
+	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, fine(OpenAI, "ok"))
+	})
 	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
 	one(t, newModel(t, o), prompt(1, user("hi")))

@@ -64,7 +64,8 @@ func record(t *testing.T, reply func(n int, w http.ResponseWriter, r *http.Reque
 	rec := &recorder{}
 	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := call{Path: r.URL.RequestURI(), Header: map[string]string{}}
-		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Anthropic-Version", "Anthropic-Beta", "Content-Type"} {
+		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Anthropic-Version", "Anthropic-Beta",
+			"Content-Type"} {
 			if v := r.Header.Get(name); v != "" {
 				c.Header[name] = v
 			}

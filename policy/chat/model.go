@@ -58,7 +58,8 @@ func New(o Options) (*Model, error) {
 	m.dialect = m.api.dialect(&m.o)
 	m.sent = append(slices.Collect(maps.Keys(m.o.Extra)), m.dialect.stop, m.dialect.logProbs, m.dialect.limit)
 	m.sent = append(m.sent, m.dialect.optional()...)
-	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" }) // "" would match an error that names no field
+	// "" would match an error that names no field
+	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" })
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}

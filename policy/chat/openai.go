@@ -60,7 +60,8 @@ func (openAI) render(e entry, pic *Pictures) json.RawMessage {
 			parts[i] = openAIPart{Type: "text", Text: p.text}
 			continue
 		}
-		parts[i] = openAIPart{Type: "image_url", Image: &openAIImage{URL: "data:" + p.image.mime + ";base64," + p.image.data, Detail: pic.Detail}}
+		parts[i] = openAIPart{Type: "image_url", Image: &openAIImage{URL: "data:" + p.image.mime + ";base64," + p.image.data,
+			Detail: pic.Detail}}
 	}
 	return mustEncode(openAIMessage{e.role, parts})
 }

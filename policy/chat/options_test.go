@@ -20,21 +20,28 @@ func TestDefaultsAreValid(t *testing.T) {
 
 func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	o := Options{
-		API: Gemini, Model: "a b", BaseURL: "host:80", KeyEnv: "small", Header: map[string]string{"Content-Type": "x", "a b": "c", "D": "e\nf"},
-		Extra: map[string]any{"contents": 1, "generationConfig": map[string]any{"topP": 1}}, Omit: []string{"top_p"}, MaxTokensField: "max_tokens",
-		Stop: []string{"a", "b", "c", "d", "e", " "}, Pictures: Pictures{JPEG: 101, MaxSide: -1, Detail: "low"},
+		API: Gemini, Model: "a b", BaseURL: "host:80", KeyEnv: "small",
+		Header: map[string]string{"Content-Type": "x", "a b": "c", "D": "e\nf"},
+		Extra:  map[string]any{"contents": 1, "generationConfig": map[string]any{"topP": 1}}, Omit: []string{"top_p"},
+		MaxTokensField: "max_tokens",
+		Stop:           []string{"a", "b", "c", "d", "e", " "}, Pictures: Pictures{JPEG: 101, MaxSide: -1, Detail: "low"},
 		RequestsPerMinute: -1, TokensPerMinute: -1, ImageTokens: -1, Retries: -1, Backoff: -1, MaxDelay: -2,
 		Prices: map[string]Price{"other": {Prompt: math.NaN()}}, Budget: 1,
 	}
 	err := o.Validate()
 	require.Error(t, err)
 	for _, want := range []string{
-		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is set by the package itself`, `chat: Header: "a b" is not a valid header name`,
+		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ",
+		`chat: Header: "Content-Type" is set by the package itself`, `chat: Header: "a b" is not a valid header name`,
 		`chat: Header: the value of "D"`, `chat: Extra: "contents"`, `chat: Extra: generationConfig: "topP"`,
-		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ", "chat: Stop: entry 5 is empty",
-		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
-		"chat: Concurrency: 0, must be at least 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
-		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns, must be at least 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
+		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ",
+		"chat: Stop: entry 5 is empty",
+		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1",
+		"chat: Pictures.Detail: ",
+		"chat: Concurrency: 0, must be at least 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1",
+		"chat: ImageTokens: -1", "chat: Retries: -1",
+		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns, must be at least 0s",
+		"chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
 		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 needs a price",
 	} {
 		require.ErrorContains(t, err, want)
@@ -69,9 +76,11 @@ func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
 
 func TestSamplingThatTheAPIDoesNotSupportIsRefused(t *testing.T) {
 	for api, bad := range map[API]map[string]policy.Sampling{
-		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()}, "Temperature: +Inf": {Temperature: math.Inf(1)},
-			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},
-			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}}, "StopStrings: \"b\"": {StopStrings: []string{"a", "b"}}},
+		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()},
+			"Temperature: +Inf": {Temperature: math.Inf(1)},
+			"TopK: -1":          {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},
+			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}},
+			"StopStrings: \"b\"": {StopStrings: []string{"a", "b"}}},
 		Anthropic: {"Temperature: 1.1": {Temperature: 1.1}, "MinP: 0.1": {MinP: 0.1}},
 		Gemini:    {"Temperature: 2.1": {Temperature: 2.1}, "MinP: 0.1": {MinP: 0.1}},
 	} {

@@ -29,7 +29,8 @@ type event struct {
 }
 
 func newPacer(o *Options) *pacer {
-	return &pacer{requests: o.RequestsPerMinute, tokens: int64(o.TokensPerMinute), head: make(chan struct{}, 1), changed: make(chan struct{})}
+	return &pacer{requests: o.RequestsPerMinute, tokens: int64(o.TokensPerMinute), head: make(chan struct{}, 1),
+		changed: make(chan struct{})}
 }
 
 // wait returns when a request with this number of tokens may start.

@@ -78,7 +78,8 @@ func TestNoMinuteHoldsMoreRequestsThanAllowed(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.RequestsPerMinute, o.Concurrency = 7, 3
 	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(n int) time.Duration { return time.Duration(n%5) * 4 * time.Second }, body: func(int) string { return fine(OpenAI, "ok") }}
+		book := &logbook{latency: func(n int) time.Duration { return time.Duration(n%5) * 4 * time.Second },
+			body: func(int) string { return fine(OpenAI, "ok") }}
 		o.Transport = book
 		begin := time.Now()
 		_, err := newModel(t, o).Generate(context.Background(), many(40), short)
@@ -97,7 +98,9 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 	// The estimate of each is 4+4+20 tokens; three of them fit into a minute. The
 	// service counts 50, from the next request on.
 	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string { return said(OpenAI, "ok", "stop", 40, 10) }}
+		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
+			return said(OpenAI, "ok", "stop", 40, 10)
+		}}
 		o.Transport = book
 		_, err := newModel(t, o).Generate(context.Background(), many(9), short)
 		require.NoError(t, err)
@@ -112,7 +115,9 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 	})
 	o.Concurrency = 1
 	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string { return said(OpenAI, "ok", "stop", 8, 2) }}
+		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
+			return said(OpenAI, "ok", "stop", 8, 2)
+		}}
 		o.Transport = book
 		_, err := newModel(t, o).Generate(context.Background(), many(20), short)
 		require.NoError(t, err)
@@ -122,7 +127,9 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 	// Requests that wait for tokens start at once when the service counts fewer.
 	o.TokensPerMinute, o.Concurrency = 50, 2
 	synctest.Test(t, func(t *testing.T) {
-		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string { return said(OpenAI, "ok", "stop", 8, 2) }}
+		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string {
+			return said(OpenAI, "ok", "stop", 8, 2)
+		}}
 		o.Transport = book
 		_, err := newModel(t, o).Generate(context.Background(), many(2), short)
 		require.NoError(t, err)

@@ -38,7 +38,8 @@ func (*counting) show(text string) env.Observation {
 
 func (c *counting) Step(_ context.Context, response string) (env.Outcome, error) {
 	c.turn++
-	return env.Outcome{Observation: c.show("after " + response), Reward: reward.Parts{{Name: "turn", Value: 1}}, Done: c.turn == 3}, nil
+	return env.Outcome{Observation: c.show("after " + response), Reward: reward.Parts{{Name: "turn", Value: 1}},
+		Done: c.turn == 3}, nil
 }
 
 func (*counting) Close() error { return nil }
@@ -90,7 +91,8 @@ func TestEpisodesArePlayedWithAModelBehindAnAPI(t *testing.T) {
 		episodes = append(episodes, rollout.Episode{Env: "counting", Seed: int64(i % 4), Group: i})
 	}
 	play := func(workers, waves int) []*rollout.Trajectory {
-		p := rollout.Player{Policy: model, Envs: envs, Sampling: policy.Sampling{MaxTokens: 8}, MaxTurns: 5, Workers: workers, Waves: waves}
+		p := rollout.Player{Policy: model, Envs: envs, Sampling: policy.Sampling{MaxTokens: 8}, MaxTurns: 5, Workers: workers,
+			Waves: waves}
 		out, _, err := p.Play(t.Context(), episodes, 3)
 		require.NoError(t, err)
 		return out

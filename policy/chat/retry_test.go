@@ -42,7 +42,8 @@ func TestRetriesWaitLongerEachTime(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Retries, o.Backoff, o.MaxDelay, o.JitterSeed = 6, time.Second, 10*time.Second, 5
 	synctest.Test(t, func(t *testing.T) {
-		times := script(&o, reply(500, ""), reply(429, ""), reply(408, ""), reply(409, ""), reply(529, ""), reply(200, "{"), ok)
+		times := script(&o, reply(500, ""), reply(429, ""), reply(408, ""), reply(409, ""), reply(529, ""), reply(200, "{"),
+			ok)
 		m := newModel(t, o)
 		require.Equal(t, "ok", one(t, m, prompt(7, user("hi"))).Text)
 		jitter := rand.New(rand.NewPCG(5, 7))
@@ -225,7 +226,8 @@ func TestFailuresOfACallAndOfAConversation(t *testing.T) {
 func TestRefusedRequestsConcernTheirConversation(t *testing.T) {
 	for api := range providers {
 		o := options(t, api, "http://test")
-		o.Transport = tripper(reply(400, `{"error":{"type":"invalid_request_error","message":"messages.0.content.1: the picture cannot be read"}}`))
+		o.Transport = tripper(reply(400,
+			`{"error":{"type":"invalid_request_error","message":"messages.0.content.1: the picture cannot be read"}}`))
 		require.ErrorIs(t, one(t, newModel(t, o), prompt(1, user("hi"))).Err, ErrRequest, api)
 	}
 }

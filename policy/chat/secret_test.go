@@ -88,7 +88,8 @@ func TestKeysComeFromTheEnvironment(t *testing.T) {
 	for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"} {
 		t.Setenv(name, " ")
 	}
-	for api, name := range map[API]string{OpenAI: "OPENAI_API_KEY", Anthropic: "ANTHROPIC_API_KEY", Gemini: "GEMINI_API_KEY or GOOGLE_API_KEY"} {
+	for api, name := range map[API]string{OpenAI: "OPENAI_API_KEY", Anthropic: "ANTHROPIC_API_KEY",
+		Gemini: "GEMINI_API_KEY or GOOGLE_API_KEY"} {
 		_, err := New(DefaultOptions(api, "m"))
 		require.ErrorIs(t, err, ErrKey)
 		require.ErrorContains(t, err, "set the environment variable "+name)
@@ -114,7 +115,8 @@ func TestKeysInOptionsAreRefusedWithoutShowingThem(t *testing.T) {
 	o.BaseURL = "https://me:" + testKey + "@host/v1"
 	o.Header = map[string]string{"authorization": "Bearer " + testKey, "x-api-key": testKey}
 	err := o.Validate()
-	for _, part := range []string{"chat: KeyEnv: ", "chat: BaseURL: ", "chat: Header: authorization", "chat: Header: x-api-key"} {
+	for _, part := range []string{"chat: KeyEnv: ", "chat: BaseURL: ", "chat: Header: authorization",
+		"chat: Header: x-api-key"} {
 		require.ErrorContains(t, err, part)
 	}
 	hasNoKey(t, "Validate", err.Error())

@@ -90,7 +90,9 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	within, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		connected.Store(true)
+	}})
 	r, err := m.request(traced, j.body)
 	if err != nil {
 		fail.Err = m.key.hideError(err)

@@ -40,7 +40,8 @@ func (p Price) cost(t tokens) float64 {
 		write = p.Prompt
 	}
 	plain := max(0, t.prompt-t.cacheRead-t.cacheWrite)
-	return (float64(plain)*p.Prompt + float64(t.cacheRead)*read + float64(t.cacheWrite)*write + float64(t.completion)*p.Completion) / 1e6
+	return (float64(plain)*p.Prompt + float64(t.cacheRead)*read + float64(t.cacheWrite)*write +
+		float64(t.completion)*p.Completion) / 1e6
 }
 
 // Usage is a Model's requests, tokens and cost so far.
@@ -97,7 +98,8 @@ func (l *ledger) usage() Usage {
 	defer l.mu.Unlock()
 	u := l.total
 	u.PromptTokens, u.CompletionTokens = l.spent.prompt, l.spent.completion
-	u.CacheReadTokens, u.CacheWriteTokens, u.ImageTokens, u.ReasoningTokens = l.spent.cacheRead, l.spent.cacheWrite, l.spent.image, l.spent.reasoning
+	u.CacheReadTokens, u.CacheWriteTokens, u.ImageTokens, u.ReasoningTokens = l.spent.cacheRead, l.spent.cacheWrite,
+		l.spent.image, l.spent.reasoning
 	u.Assumed = l.price.cost(l.assumed)
 	u.Cost = l.price.cost(l.spent) + u.Assumed
 	return u
@@ -132,7 +134,8 @@ func (l *ledger) reserve(ctx context.Context, estimate tokens) error {
 		idle, changed := l.reserved == tokens{}, l.changed
 		l.mu.Unlock()
 		if idle {
-			return fmt.Errorf("chat: %w: %.6g of %.6g spent, and the next request may cost %.6g", ErrBudget, done, l.budget, l.price.cost(estimate))
+			return fmt.Errorf("chat: %w: %.6g of %.6g spent, and the next request may cost %.6g", ErrBudget, done, l.budget,
+				l.price.cost(estimate))
 		}
 		select {
 		case <-changed:

@@ -21,7 +21,9 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Model == "":
 		f.Bad("Model", "is empty")
-	case strings.ContainsFunc(o.Model, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("?#%", r) }) || strings.Contains(o.Model, ".."):
+	case strings.ContainsFunc(o.Model, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune("?#%", r)
+	}) || strings.Contains(o.Model, ".."):
 		f.Bad("Model", "%q has white space, control characters, ?, #, %% or .., which are not allowed", o.Model)
 	}
 	o.checkAddress(f)

@@ -133,7 +133,8 @@ func (d *dialect) check(s policy.Sampling) error {
 	case !(s.TopP >= 0 && s.TopP <= 1):
 		return fmt.Errorf("chat: Sampling.TopP: %v is not in [0, 1]", s.TopP)
 	case s.Thinking.Tokens != 0:
-		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but an API's responses cannot be forced; it must be 0", s.Thinking.Tokens)
+		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but an API's responses cannot be forced; it must be 0",
+			s.Thinking.Tokens)
 	case !(s.MinP >= 0 && s.MinP < 1):
 		return fmt.Errorf("chat: Sampling.MinP: %v is not in [0, 1)", s.MinP)
 	case s.MinP > 0 && d.minP == "":

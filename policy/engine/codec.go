@@ -98,7 +98,8 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	if file.Image == nil || *file.Image != c.tok.Special().ImagePad {
-		return nil, fmt.Errorf("engine: %s: image_token_id of config.json is not the tokenizer's image placeholder, %d", dir, c.tok.Special().ImagePad)
+		return nil, fmt.Errorf("engine: %s: image_token_id of config.json is not the tokenizer's image placeholder, %d", dir,
+			c.tok.Special().ImagePad)
 	}
 	c.image = *file.Image
 	if file.Video != nil {
@@ -137,7 +138,8 @@ func (c *Codec) picture(ref policy.Image) (pic picture, err error) {
 	if err := fast.Encode(&b, small); err != nil {
 		return pic, err
 	}
-	pic = picture{ref: ref, tokens: c.proc.Tokens(grid), url: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}
+	pic = picture{ref: ref, tokens: c.proc.Tokens(grid), url: "data:image/png;base64," +
+		base64.StdEncoding.EncodeToString(b.Bytes())}
 	if ref.Hash == ([32]byte{}) {
 		pic.ref.Hash = policy.HashImage(ref.Image)
 	}

@@ -21,8 +21,9 @@ func TestADisagreementHasItsLikelyCause(t *testing.T) {
 		samples []Sample
 		says    string
 	}{
-		"close":       {[]Sample{same, same}, ""},
-		"raw":         {[]Sample{{Sampled: shifted(0.6, -0.4), Learner: base, Plain: shifted(0.6, -0.4)}}, "--logprobs-mode processed_logprobs"},
+		"close": {[]Sample{same, same}, ""},
+		"raw": {[]Sample{{Sampled: shifted(0.6, -0.4), Learner: base, Plain: shifted(0.6, -0.4)}},
+			"--logprobs-mode processed_logprobs"},
 		"images":      {[]Sample{same, {Sampled: shifted(0.4, -0.4), Learner: base, Images: true}}, "image preprocessing"},
 		"defaults":    {[]Sample{{Sampled: shifted(0.2), Learner: base}}, "--generation-config vllm"},
 		"weights":     {[]Sample{{Sampled: shifted(0.4, -0.4), Learner: base}}, "other weights"},

@@ -86,7 +86,8 @@ func afterOf(err error) time.Duration {
 // fatal reports whether an error concerns every conversation, so that no other attempt or
 // conversation can succeed.
 func fatal(err error) bool {
-	return errors.Is(err, ErrAccess) || errors.Is(err, ErrPrompt) || errors.Is(err, ErrNoServer) || errors.Is(err, ErrClosed) || errors.Is(err, ErrModel)
+	return errors.Is(err, ErrAccess) || errors.Is(err, ErrPrompt) || errors.Is(err, ErrNoServer) ||
+		errors.Is(err, ErrClosed) || errors.Is(err, ErrModel)
 }
 
 // stale reports whether an error means that a server needs the current weights again.

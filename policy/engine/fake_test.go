@@ -123,7 +123,8 @@ func stubs(t testing.TB, kind Kind, n int) (*Codec, []*enginestub.Stub, []string
 	var all []*enginestub.Stub
 	var addresses []string
 	for i := range n {
-		s := &enginestub.Stub{Model: &fake{codec: c}, SGLang: kind == SGLang, Name: "policy", Vocab: c.vocab, Length: 4096, Seed: uint64(i)}
+		s := &enginestub.Stub{Model: &fake{codec: c}, SGLang: kind == SGLang, Name: "policy", Vocab: c.vocab, Length: 4096,
+			Seed: uint64(i)}
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
 		all, addresses = append(all, s), append(addresses, h.URL)
@@ -158,7 +159,8 @@ func drawn(width, height int, shade uint8) image.Image {
 
 func opening(key uint64, text string, images ...image.Image) policy.Prompt {
 	return policy.Prompt{Conversation: key, Seed: key*7919 + 3, Messages: []policy.Message{
-		{Role: policy.System, Text: "You are an agent."}, {Role: policy.User, Text: strings.Repeat("<image>", len(images)) + text, Images: images},
+		{Role: policy.System, Text: "You are an agent."}, {Role: policy.User, Text: strings.Repeat("<image>", len(images)) +
+			text, Images: images},
 	}}
 }
 

@@ -88,7 +88,8 @@ func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
 }
 
 func differs(s, first *server, what, got, want string) error {
-	return fmt.Errorf("engine: %s: %w: it %s %s, %s %s: all servers must be the same", s.base, ErrModel, what, got, first.base, want)
+	return fmt.Errorf("engine: %s: %w: it %s %s, %s %s: all servers must be the same", s.base, ErrModel, what, got,
+		first.base, want)
 }
 
 // each calls do for every server concurrently.
@@ -115,7 +116,8 @@ func (f *Fleet) await(ctx context.Context, s *server) error {
 		case waited >= f.opts.Startup:
 			return fmt.Errorf("%w (it was asked %d times in %v)", err, tries, waited.Round(time.Millisecond))
 		case tries == 1:
-			f.log.Warn("a server does not answer yet; waiting for it to start", "server", s.base, "at_most", f.opts.Startup, "err", err)
+			f.log.Warn("a server does not answer yet; waiting for it to start", "server", s.base, "at_most", f.opts.Startup,
+				"err", err)
 		}
 		delay, _ := retry.Honour(delays.Delay(tries-1, 0), afterOf(err))
 		if ended := clock.Wait(ctx, min(delay, f.opts.Startup-waited)); ended != nil {
@@ -173,10 +175,12 @@ func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
 		return fmt.Errorf("engine: %w", err)
 	}
 	probe = append(probe, int32(f.codec.tok.VocabSize()-1))
-	r := &request{id: f.nextID(), model: s.known.model, tokens: probe, prompt: probe, vocab: f.codec.vocab, max: 1, stop: f.codec.stops()}
+	r := &request{id: f.nextID(), model: s.known.model, tokens: probe, prompt: probe, vocab: f.codec.vocab, max: 1,
+		stop: f.codec.stops()}
 	a, err := f.api.generate(ctx, s.base, r)
 	if errors.Is(err, ErrRefused) {
-		return fmt.Errorf("engine: %s: %w: it refuses the token %d, the last of our vocabulary: %w", s.base, ErrModel, probe[len(probe)-1], err)
+		return fmt.Errorf("engine: %s: %w: it refuses the token %d, the last of our vocabulary: %w", s.base, ErrModel,
+			probe[len(probe)-1], err)
 	}
 	if err != nil {
 		return err
@@ -187,7 +191,8 @@ func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
 	if err := errors.Join(r.checkPrompt(a), r.check(a)); err != nil {
 		return fmt.Errorf("engine: %s: %w: %w", s.base, ErrModel, err)
 	}
-	if want := f.codec.tok.Decode(a.tokens, true); a.text != "" && a.text != want && a.text != f.codec.tok.Decode(a.tokens, false) {
+	if want := f.codec.tok.Decode(a.tokens, true); a.text != "" && a.text != want &&
+		a.text != f.codec.tok.Decode(a.tokens, false) {
 		return fmt.Errorf("engine: %s: %w: token %d is %q there, %q here", s.base, ErrModel, a.tokens[0], a.text, want)
 	}
 	return nil

@@ -30,13 +30,21 @@ func TestAFleetThatCannotTrainIsRefused(t *testing.T) {
 			is     error
 			says   string
 		}{
-			"unreachable":   {func(o *Options, _ []*enginestub.Stub) { o.Addresses[1] = "http://127.0.0.1:1" }, ErrServer, "http://127.0.0.1:1: health"},
-			"forbidden":     {func(o *Options, _ []*enginestub.Stub) { o.Addresses[1] = forbidden.URL }, ErrAccess, "status 403: forbidden"},
-			"wrong key":     {func(o *Options, s []*enginestub.Stub) { s[0].Key = "right"; o.Key = "hunter2hunter2" }, ErrAccess, "401"},
-			"half-upgraded": {func(o *Options, s []*enginestub.Stub) { s[1].SetVersion("new") }, ErrModel, "has weights of version new"},
-			"other model":   {func(o *Options, s []*enginestub.Stub) { s[1].Name = "other" }, ErrModel, "serves other"},
-			"tokenizer":     {func(o *Options, s []*enginestub.Stub) { s[1].Model.(*fake).wrong = true }, ErrModel, ""},
-			"vocabulary":    {func(o *Options, s []*enginestub.Stub) { s[1].Vocab = 900 }, ErrModel, "the last of our vocabulary"},
+			"unreachable": {func(o *Options, _ []*enginestub.Stub) { o.Addresses[1] = "http://127.0.0.1:1" }, ErrServer,
+				"http://127.0.0.1:1: health"},
+			"forbidden": {func(o *Options, _ []*enginestub.Stub) {
+				o.Addresses[1] = forbidden.URL
+			}, ErrAccess, "status 403: forbidden"},
+			"wrong key": {func(o *Options, s []*enginestub.Stub) {
+				s[0].Key = "right"
+				o.Key = "hunter2hunter2"
+			}, ErrAccess, "401"},
+			"half-upgraded": {func(o *Options, s []*enginestub.Stub) { s[1].SetVersion("new") }, ErrModel,
+				"has weights of version new"},
+			"other model": {func(o *Options, s []*enginestub.Stub) { s[1].Name = "other" }, ErrModel, "serves other"},
+			"tokenizer":   {func(o *Options, s []*enginestub.Stub) { s[1].Model.(*fake).wrong = true }, ErrModel, ""},
+			"vocabulary": {func(o *Options, s []*enginestub.Stub) { s[1].Vocab = 900 }, ErrModel,
+				"the last of our vocabulary"},
 		} {
 			c, all, addresses := stubs(t, kind, 2)
 			o := testOptions(kind, addresses...)
@@ -118,7 +126,8 @@ func TestFaultsLoseNoEpisode(t *testing.T) {
 			f, all := opened(t, kind, 3, func(o *Options) { o.Timeout, o.InFlight, o.Attempts = time.Second, 32, 50 })
 			require.NoError(t, f.Publish(t.Context(), v))
 			for _, s := range all {
-				s.SetFaults(enginestub.Faults{Error: 0.01, Reset: 0.01, Garbage: 0.01, Hang: 0.02, Hangs: 1, Abort: 0.015, Forget: 0.01, Mix: 0.01})
+				s.SetFaults(enginestub.Faults{Error: 0.01, Reset: 0.01, Garbage: 0.01, Hang: 0.02, Hangs: 1, Abort: 0.015,
+					Forget: 0.01, Mix: 0.01})
 			}
 			require.Equal(t, want, play(f), "%s, adapter %v", kind, adapter)
 			g := f.Gauges()
@@ -250,7 +259,8 @@ func TestAPromptThatWasReadDifferentlyEndsTheCall(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	all[0].Model = doubled{all[0].Model.(*fake)}
-	_, err = NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))}, policy.Sampling{MaxTokens: 4})
+	_, err = NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))},
+		policy.Sampling{MaxTokens: 4})
 	require.ErrorIs(t, err, ErrPrompt)
 	require.ErrorContains(t, err, "they differ from token")
 	require.ErrorContains(t, err, "min_pixels")

@@ -22,9 +22,11 @@ import (
 func BenchmarkALiveServer(b *testing.B) {
 	f := live(b)
 	f.codec.end, f.codec.image, f.codec.video = nil, -1, -1 // nothing stops a response
-	length, limit, requests := number(b, "VAGEN_ENGINE_PROMPT", 77), number(b, "VAGEN_ENGINE_RESPONSE", 24), number(b, "VAGEN_ENGINE_REQUESTS", 64)
+	length, limit, requests := number(b, "VAGEN_ENGINE_PROMPT", 77), number(b, "VAGEN_ENGINE_RESPONSE", 24),
+		number(b, "VAGEN_ENGINE_REQUESTS", 64)
 	p := NewPolicy(f)
-	tokens, sent, round := 0, 0, uint64(time.Now().UnixNano()) // a server has the prompts of earlier rounds in its prefix cache
+	// a server has the prompts of earlier rounds in its prefix cache
+	tokens, sent, round := 0, 0, uint64(time.Now().UnixNano())
 	for b.Loop() {
 		b.StopTimer()
 		prompts := make(chan policy.Prompt, requests)
@@ -85,7 +87,8 @@ func exhaust(ctx context.Context, p *Policy, prompts <-chan policy.Prompt, lengt
 		if c := out[0]; c.Err != nil {
 			return c.Err
 		} else if len(c.Context) != length || len(c.Tokens) != limit {
-			return fmt.Errorf("prompt of %d tokens and response of %d, must be %d and %d", len(c.Context), len(c.Tokens), length, limit)
+			return fmt.Errorf("prompt of %d tokens and response of %d, must be %d and %d", len(c.Context), len(c.Tokens), length,
+				limit)
 		}
 		p.Forget(q.Conversation)
 	}

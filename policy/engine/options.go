@@ -81,7 +81,8 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Kind: VLLM, Timeout: 10 * time.Minute, SyncTimeout: 10 * time.Minute, Attempts: 6, InFlight: 256, EjectAfter: 3,
-		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Startup: 2 * time.Minute, Outage: 5 * time.Minute, Mixed: MixedDrop,
+		ProbeMin: 500 * time.Millisecond, ProbeMax: 30 * time.Second, Startup: 2 * time.Minute, Outage: 5 * time.Minute,
+		Mixed: MixedDrop,
 	}
 }
 
@@ -96,7 +97,8 @@ func (o *Options) Check() error {
 	for _, d := range []struct {
 		key   string
 		value time.Duration
-	}{{"Timeout", o.Timeout}, {"SyncTimeout", o.SyncTimeout}, {"ProbeMin", o.ProbeMin}, {"ProbeMax", o.ProbeMax}, {"Outage", o.Outage}} {
+	}{{"Timeout", o.Timeout}, {"SyncTimeout", o.SyncTimeout}, {"ProbeMin", o.ProbeMin}, {"ProbeMax", o.ProbeMax},
+		{"Outage", o.Outage}} {
 		if d.value <= 0 {
 			c.Bad(d.key, "%v, must be positive", d.value)
 		}

@@ -54,7 +54,9 @@ func NewPolicy(f *Fleet) *Policy {
 // response off after it was generated.
 //
 // If the call fails, all conversations of its prompts end.
-func (p *Policy) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (p *Policy) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
@@ -111,7 +113,8 @@ func checkSampling(s policy.Sampling) error {
 	case slices.Contains(s.StopStrings, ""):
 		return fmt.Errorf("engine: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
 	case s.Thinking != (policy.Thinking{}) && s.Thinking.Tokens != 0:
-		return fmt.Errorf("engine: %w: Thinking.Tokens is %d, but servers cannot insert tokens into a response", ErrSampling, s.Thinking.Tokens)
+		return fmt.Errorf("engine: %w: Thinking.Tokens is %d, but servers cannot insert tokens into a response", ErrSampling,
+			s.Thinking.Tokens)
 	}
 	return nil
 }
@@ -188,7 +191,8 @@ func (p *Policy) encode(q policy.Prompt, c *conversation, pics []picture) ([]int
 	case c.dead != nil:
 		return nil, fmt.Errorf("engine: conversation %d has ended: %w", q.Conversation, c.dead)
 	case c.resumed && len(q.Messages) == 0 && c.ended:
-		return nil, fmt.Errorf("engine: %w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
+		return nil, fmt.Errorf("engine: %w: the recorded tokens end with a complete response, and the prompt has no messages",
+			ErrResume)
 	case c.resumed && len(q.Messages) == 0:
 		return nil, nil // the response follows the recorded tokens
 	}
@@ -203,7 +207,8 @@ func (p *Policy) room(t *turn) error {
 	}
 	for _, most := range []int{p.codec.positions, p.fleet.length} {
 		if most > 0 && t.max > most-length {
-			return fmt.Errorf("engine: %w: %d tokens and %d of the response, model and servers allow %d", policy.ErrNoRoom, length, t.max, most)
+			return fmt.Errorf("engine: %w: %d tokens and %d of the response, model and servers allow %d", policy.ErrNoRoom,
+				length, t.max, most)
 		}
 	}
 	return nil

@@ -98,7 +98,8 @@ func TestAResponseEndsForTheReasonReported(t *testing.T) {
 	require.Len(t, c.Tokens, 4)
 	full := ask(t, p, opening(2, "x"))[0]
 	stop := f.codec.tok.Decode(full.Tokens[2:3], false)
-	out, err := NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(2, "x")}, policy.Sampling{Temperature: 1, MaxTokens: 16, StopStrings: []string{stop}})
+	out, err := NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(2, "x")},
+		policy.Sampling{Temperature: 1, MaxTokens: 16, StopStrings: []string{stop}})
 	require.NoError(t, err)
 	require.Equal(t, policy.StopString, out[0].Stop)
 	require.LessOrEqual(t, len(out[0].Tokens), 3)
@@ -126,7 +127,8 @@ func TestRecordedConversationsContinue(t *testing.T) {
 	first := ask(t, p, opening(1, "x", drawn(96, 96, 1)))[0]
 	second := ask(t, p, following(1, "y"))[0]
 	other := NewPolicy(f)
-	require.NoError(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: append(first.Context, first.Tokens...), Images: first.Images}))
+	require.NoError(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: append(first.Context, first.Tokens...),
+		Images: first.Images}))
 	require.Equal(t, second, ask(t, other, following(1, "y"))[0])
 	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 1, Tokens: []int32{1}}), ErrResume)
 	require.ErrorIs(t, other.Resume(policy.Recorded{Conversation: 2, Tokens: []int32{f.codec.image}}), ErrResume)
@@ -139,8 +141,10 @@ func TestBadCallsAreRefused(t *testing.T) {
 	f, _ := opened(t, VLLM, 1, nil)
 	p := NewPolicy(f)
 	for name, s := range map[string]policy.Sampling{
-		"temperature": {Temperature: -1, MaxTokens: 1}, "top-k": {TopK: -1, MaxTokens: 1}, "top-p": {TopP: 2, MaxTokens: 1}, "min-p": {MinP: 1, MaxTokens: 1},
-		"stop string": {StopStrings: []string{""}, MaxTokens: 1}, "Thinking": {Thinking: policy.Thinking{Tokens: 3, Close: "x"}, MaxTokens: 9},
+		"temperature": {Temperature: -1, MaxTokens: 1}, "top-k": {TopK: -1, MaxTokens: 1}, "top-p": {TopP: 2, MaxTokens: 1},
+		"min-p":       {MinP: 1, MaxTokens: 1},
+		"stop string": {StopStrings: []string{""}, MaxTokens: 1},
+		"Thinking":    {Thinking: policy.Thinking{Tokens: 3, Close: "x"}, MaxTokens: 9},
 	} {
 		_, err := p.Generate(t.Context(), repeat(1), s)
 		require.ErrorIs(t, err, ErrSampling)
@@ -150,14 +154,18 @@ func TestBadCallsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "must be at least 1")
 	_, err = p.Generate(t.Context(), append(repeat(1), repeat(1)...), policy.Sampling{MaxTokens: 1})
 	require.ErrorContains(t, err, "same conversation")
-	out := ask(t, p, policy.Prompt{Conversation: 7, Messages: []policy.Message{{Role: policy.User, Text: "<image>", Images: []image.Image{nil}}}})
+	out := ask(t, p, policy.Prompt{Conversation: 7, Messages: []policy.Message{{Role: policy.User, Text: "<image>",
+		Images: []image.Image{nil}}}})
 	require.Error(t, out[0].Err)
 }
 
 func TestOptionsAreChecked(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"Kind": func(o *Options) { o.Kind = "x" }, "Mixed": func(o *Options) { o.Mixed = "x" }, "Attempts": func(o *Options) { o.Attempts = 0 },
-		"InFlight": func(o *Options) { o.InFlight = 0 }, "EjectAfter": func(o *Options) { o.EjectAfter = 0 }, "Timeout": func(o *Options) { o.Timeout = 0 },
+		"Kind": func(o *Options) { o.Kind = "x" }, "Mixed": func(o *Options) { o.Mixed = "x" }, "Attempts": func(o *Options) {
+			o.Attempts = 0
+		},
+		"InFlight": func(o *Options) { o.InFlight = 0 }, "EjectAfter": func(o *Options) { o.EjectAfter = 0 },
+		"Timeout":  func(o *Options) { o.Timeout = 0 },
 		"ProbeMax": func(o *Options) { o.ProbeMax = time.Nanosecond }, "empty": func(o *Options) { o.Addresses = nil },
 		"twice":         func(o *Options) { o.Addresses = []string{"http://a:1", "http://a:1/"} },
 		"credentials":   func(o *Options) { o.Addresses = []string{"http://user:hunter2@a:1"} },

@@ -84,7 +84,8 @@ func (r *request) checkPrompt(a *response) error {
 		for at < len(a.prompt) && at < len(r.prompt) && a.prompt[at] == r.prompt[at] {
 			at++
 		}
-		return fmt.Errorf("it has %d tokens, %d were meant, and they differ from token %d on%s", len(a.prompt), len(r.prompt), at, r.hint())
+		return fmt.Errorf("it has %d tokens, %d were meant, and they differ from token %d on%s", len(a.prompt), len(r.prompt),
+			at, r.hint())
 	}
 	if a.read != len(r.prompt) {
 		return fmt.Errorf("it has %d tokens, %d were meant%s", a.read, len(r.prompt), r.hint())

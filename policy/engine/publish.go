@@ -72,7 +72,8 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 	f.mu.Lock()
 	if f.current != nil && v.Adapter != f.current.Adapter {
 		f.mu.Unlock()
-		return fmt.Errorf("engine: %w: version %s has Adapter %v, the version before it %v", ErrOption, v.Name, v.Adapter, f.current.Adapter)
+		return fmt.Errorf("engine: %w: version %s has Adapter %v, the version before it %v", ErrOption, v.Name, v.Adapter,
+			f.current.Adapter)
 	}
 	f.current = &v
 	if f.opts.Follow {
@@ -101,7 +102,8 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 	f.count.publishTime.Add(int64(time.Since(begin)))
 	f.broadcast()
 	if healthy == 0 {
-		return fmt.Errorf("engine: %w: version %s could not be brought to any server: %w", ErrNoServer, v.Name, errors.Join(errs...))
+		return fmt.Errorf("engine: %w: version %s could not be brought to any server: %w", ErrNoServer, v.Name,
+			errors.Join(errs...))
 	}
 	return nil
 }
@@ -154,7 +156,8 @@ func (f *Fleet) bring(ctx context.Context, s *server, current *Version) error {
 	case d.version == current.Name:
 		return nil
 	case f.opts.Follow:
-		return fmt.Errorf("engine: %s: %w: its weights are of version %s, must be %s", s.base, ErrVersion, d.version, current.Name)
+		return fmt.Errorf("engine: %s: %w: its weights are of version %s, must be %s", s.base, ErrVersion, d.version,
+			current.Name)
 	}
 	return f.api.reload(ctx, s.base, current.Path, current.Name)
 }

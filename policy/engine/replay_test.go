@@ -109,13 +109,16 @@ func TestRecordedResponsesAreRead(t *testing.T) {
 	cases, numbers := 0, 0
 	for _, e := range recorded(t) {
 		var b recordedBody
-		if e.Request.Path != "/inference/v1/generate" || json.Unmarshal(e.Request.Body, &b) != nil || b.Sampling.LogProbs == nil || b.Stream || b.Mode != "" || b.Sampling.N > 1 || b.Features != nil || b.Sampling.Bad != nil {
+		if e.Request.Path != "/inference/v1/generate" || json.Unmarshal(e.Request.Body, &b) != nil ||
+			b.Sampling.LogProbs == nil || b.Stream || b.Mode != "" || b.Sampling.N > 1 || b.Features != nil ||
+			b.Sampling.Bad != nil {
 			continue // this client does not send such requests
 		}
 		var a map[string]any
 		require.NoError(t, json.Unmarshal(e.Response.Body, &a))
 		r := &request{
-			id: b.ID, model: b.Model, tokens: b.Token, prompt: b.Token, seed: uint64(b.Sampling.Seed) << 1, max: b.Sampling.Max, vocab: 1408, stop: b.Sampling.Stop,
+			id: b.ID, model: b.Model, tokens: b.Token, prompt: b.Token, seed: uint64(b.Sampling.Seed) << 1, max: b.Sampling.Max,
+			vocab: 1408, stop: b.Sampling.Stop,
 			Sampling: policy.Sampling{Temperature: b.Sampling.Temperature, TopP: b.Sampling.TopP},
 		}
 		if r.stop == nil {
@@ -192,7 +195,8 @@ func TestNoPromptTokenIsLost(t *testing.T) {
 	for _, test := range []struct {
 		file   string
 		images int
-	}{{"cpu-2/04-generate-image-one-pad", 1}, {"cpu-2/06-generate-two-images", 2}, {"cpu-2/05-generate-image-expanded-pads", 1}} {
+	}{{"cpu-2/04-generate-image-one-pad", 1}, {"cpu-2/06-generate-two-images", 2},
+		{"cpu-2/05-generate-image-expanded-pads", 1}} {
 		e := find(t, all, test.file)
 		var b recordedBody
 		require.NoError(t, json.Unmarshal(e.Request.Body, &b))
@@ -282,7 +286,8 @@ func TestWeightsAreBroughtByTheRecordedCalls(t *testing.T) {
 	all := recorded(t)
 	o := DefaultOptions()
 	v := &vllm{wire: newWire(&o)}
-	base := controls(t, all, "cpu/01-health", "cpu/03-models", "33-weight-info", "22-lora-load", "25-lora-load-twice-error", "30-lora-load-missing", "31-lora-unload",
+	base := controls(t, all, "cpu/01-health", "cpu/03-models", "33-weight-info", "22-lora-load",
+		"25-lora-load-twice-error", "30-lora-load-missing", "31-lora-unload",
 		"34-pause-wait", "36-reload-weights", "37-reset-prefix-cache", "38-update-weight-version", "39-resume")
 	d, err := v.describe(t.Context(), base)
 	require.NoError(t, err)

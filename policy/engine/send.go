@@ -96,7 +96,8 @@ func (f *Fleet) attempt(ctx context.Context, s *server, r *request) (*response, 
 	if n := a.foreign(want); n > 0 {
 		f.count.mixed.Add(1)
 		f.count.foreign.Add(int64(n))
-		return a, fail(ErrVersion, fmt.Errorf("%d of %d tokens, %v, the current version is %s", n, len(a.tokens), a.versions, want))
+		return a, fail(ErrVersion, fmt.Errorf("%d of %d tokens, %v, the current version is %s", n, len(a.tokens), a.versions,
+			want))
 	}
 	return a, nil
 }

@@ -101,7 +101,8 @@ func (f *Fleet) acquire(ctx context.Context, preferred, avoid *server, key uint6
 		select {
 		case <-changed:
 		case <-late:
-			return nil, &serverError{server: "all servers", call: "wait", kind: ErrNoServer, detail: "for " + f.opts.Outage.String(), cause: reasons}
+			return nil, &serverError{server: "all servers", call: "wait", kind: ErrNoServer, detail: "for " +
+				f.opts.Outage.String(), cause: reasons}
 		case <-f.ctx.Done():
 			return nil, ErrClosed
 		case <-ctx.Done():

@@ -61,8 +61,9 @@ func newSGLangRequest(r *request) *sglangRequest {
 		topK = r.TopK
 	}
 	b.Sampling = map[string]any{
-		"max_new_tokens": r.max, "temperature": r.Temperature, "top_p": topP, "top_k": topK, "min_p": r.MinP, "stop_token_ids": r.stop,
-		"ignore_eos": true, "sampling_seed": int64(r.seed >> 33), // 31 bits, the width of its sampler's counter
+		"max_new_tokens": r.max, "temperature": r.Temperature, "top_p": topP, "top_k": topK, "min_p": r.MinP,
+		"stop_token_ids": r.stop,
+		"ignore_eos":     true, "sampling_seed": int64(r.seed >> 33), // 31 bits, the width of its sampler's counter
 		"n": 1, "skip_special_tokens": false,
 	}
 	return b
@@ -104,15 +105,18 @@ func (g *sglang) generate(ctx context.Context, base string, r *request) (*respon
 	case f == nil || f.Type != "stop" && f.Type != "length" && f.Type != "abort":
 		return fail(ErrProtocol, "meta_info.finish_reason is %v, its type must be stop, length or abort", f)
 	case f.Type == "abort" && f.Status >= 400 && f.Status < 500 && noRoom(f.Message):
-		return nil, &serverError{server: base, call: "generate", status: f.Status, kind: ErrRefused, detail: g.hide(f.Message), cause: policy.ErrNoRoom}
+		return nil, &serverError{server: base, call: "generate", status: f.Status, kind: ErrRefused,
+			detail: g.hide(f.Message), cause: policy.ErrNoRoom}
 	case f.Type == "abort" && f.Status == http.StatusBadRequest:
 		return fail(ErrRefused, "%s", g.hide(f.Message))
 	}
-	out := &response{tokens: a.Tokens, text: a.Text, read: a.Meta.Prompt, stopped: f.Type == "stop", aborted: f.Type == "abort"}
+	out := &response{tokens: a.Tokens, text: a.Text, read: a.Meta.Prompt, stopped: f.Type == "stop",
+		aborted: f.Type == "abort"}
 	for i, row := range a.Meta.LogProbs {
 		var logProb *float64
 		var token *int32
-		if len(row) < 2 || row[0] == nil || row[1] == nil || json.Unmarshal(*row[0], &logProb) != nil || json.Unmarshal(*row[1], &token) != nil ||
+		if len(row) < 2 || row[0] == nil || row[1] == nil || json.Unmarshal(*row[0], &logProb) != nil ||
+			json.Unmarshal(*row[1], &token) != nil ||
 			logProb == nil || token == nil || i >= len(a.Tokens) || *token != a.Tokens[i] {
 			return fail(ErrProtocol, "log-prob %d is not that of token %d of the response", i, i)
 		}
@@ -120,7 +124,8 @@ func (g *sglang) generate(ctx context.Context, base string, r *request) (*respon
 	}
 	for _, s := range a.Meta.Versions {
 		var version span
-		if err := errors.Join(json.Unmarshal(s[0], &version.version), json.Unmarshal(s[1], &version.start), json.Unmarshal(s[2], &version.end)); err != nil {
+		if err := errors.Join(json.Unmarshal(s[0], &version.version), json.Unmarshal(s[1], &version.start),
+			json.Unmarshal(s[2], &version.end)); err != nil {
 			return fail(ErrProtocol, "meta_info.weight_versions: %v", err)
 		}
 		out.versions = append(out.versions, version)

@@ -43,7 +43,8 @@ func (v *vllm) describe(ctx context.Context, base string) (*description, error) 
 		}
 	}
 	if d.model == "" || v.model == "" && len(bases) != 1 {
-		return nil, &serverError{server: base, call: "v1/models", kind: ErrModel, detail: fmt.Sprintf("the served models are %q, Options.Model is %q", bases, v.model)}
+		return nil, &serverError{server: base, call: "v1/models", kind: ErrModel,
+			detail: fmt.Sprintf("the served models are %q, Options.Model is %q", bases, v.model)}
 	}
 	var info struct {
 		Version string `json:"weight_version"`
@@ -56,7 +57,8 @@ func (v *vllm) describe(ctx context.Context, base string) (*description, error) 
 // needs explains errors of calls that exist only if the server was started with a flag.
 func (v *vllm) needs(err error, flag string) error {
 	var s *serverError
-	if errors.As(err, &s) && (s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusForbidden) {
+	if errors.As(err, &s) && (s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed ||
+		s.status == http.StatusForbidden) {
 		s.kind = ErrAccess
 		s.detail = "start vLLM with " + flag + ": " + s.detail
 	}
@@ -67,7 +69,8 @@ func (v *vllm) tokens(ctx context.Context, base, model, text string, template ma
 	var out struct {
 		Tokens []int32 `json:"tokens"`
 	}
-	body := map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": text}}, "add_generation_prompt": true}
+	body := map[string]any{"model": model, "messages": []map[string]string{{"role": "user", "content": text}},
+		"add_generation_prompt": true}
 	if len(template) > 0 {
 		body["chat_template_kwargs"] = template
 	}
@@ -228,11 +231,13 @@ func (a *vllmAnswer) scored(r *request) (*scored, error) {
 
 func (v *vllm) abort(ctx context.Context, base, id string) error {
 	// The server puts the name of the call before the id.
-	return v.call(ctx, base, http.MethodPost, "/abort_requests", map[string]any{"request_ids": []string{"generate-tokens-" + id}}, nil)
+	return v.call(ctx, base, http.MethodPost, "/abort_requests",
+		map[string]any{"request_ids": []string{"generate-tokens-" + id}}, nil)
 }
 
 func (v *vllm) loadAdapter(ctx context.Context, base, name, path string) error {
-	err := v.call(ctx, base, http.MethodPost, "/v1/load_lora_adapter", map[string]string{"lora_name": name, "lora_path": path}, nil)
+	err := v.call(ctx, base, http.MethodPost, "/v1/load_lora_adapter",
+		map[string]string{"lora_name": name, "lora_path": path}, nil)
 	var s *serverError
 	if errors.As(err, &s) && s.status == http.StatusNotFound && s.detail == "Not Found" {
 		return v.needs(err, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 --enable-lora")
@@ -254,7 +259,8 @@ func (v *vllm) reload(ctx context.Context, base, path, version string) error {
 	if err := post(ctx, "/pause?"+url.Values{"mode": {"wait"}}.Encode(), nil); err != nil {
 		return errors.Join(v.needs(err, "VLLM_SERVER_DEV_MODE=1"), unpause(ctx, err, resume))
 	}
-	err := post(ctx, "/collective_rpc", map[string]any{"method": "reload_weights", "kwargs": map[string]any{"weights_path": path}})
+	err := post(ctx, "/collective_rpc", map[string]any{"method": "reload_weights", "kwargs": map[string]any{
+		"weights_path": path}})
 	if err == nil {
 		err = post(ctx, "/reset_prefix_cache", nil)
 	}

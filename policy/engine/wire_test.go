@@ -22,7 +22,9 @@ func TestRedirectsToOtherServersAreFinal(t *testing.T) {
 
 func TestAnswersThatAreNotUTF8AreRefused(t *testing.T) {
 	for _, text := range []string{"\"caf\xe9\"", `"caf\ud83d"`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(text))
+		}))
 		o := DefaultOptions()
 		var out string
 		err := newWire(&o).call(t.Context(), server.URL, http.MethodGet, "/generate", nil, &out)

@@ -28,7 +28,8 @@ const (
 	SeqMeanTokenSumNorm Mode = "seq-mean-token-sum-norm"
 )
 
-var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqMeanTokenMean), string(SeqMeanTokenSumNorm)}
+var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqMeanTokenMean),
+	string(SeqMeanTokenSumNorm)}
 
 // Norm is the contribution of a micro-batch to its update.
 // The zero value treats it as the whole update. At most one of the three
@@ -107,7 +108,8 @@ func (a Aggregation) divisor(tokens, rows int) (float64, error) {
 			return float64(tokens), nil
 		}
 		if n.Tokens < tokens {
-			return 0, setting("aggregation: %s over the whole update needs Norm.Tokens >= the %d counted here, got %d", TokenMean, tokens, n.Tokens)
+			return 0, setting("aggregation: %s over the whole update needs Norm.Tokens >= the %d counted here, got %d",
+				TokenMean, tokens, n.Tokens)
 		}
 		return float64(n.Tokens), nil
 	case SeqMeanTokenSum, SeqMeanTokenMean:
@@ -115,7 +117,8 @@ func (a Aggregation) divisor(tokens, rows int) (float64, error) {
 			return float64(rows), nil
 		}
 		if n.Rows < rows {
-			return 0, setting("aggregation: %s over the whole update needs Norm.Rows >= the %d counted here, got %d", a.Mode, rows, n.Rows)
+			return 0, setting("aggregation: %s over the whole update needs Norm.Rows >= the %d counted here, got %d", a.Mode,
+				rows, n.Rows)
 		}
 		return float64(n.Rows), nil
 	default:
@@ -151,7 +154,8 @@ func (a Aggregation) check() error {
 	for _, v := range [...]struct {
 		name string
 		n    int
-	}{{"Accumulation", n.Accumulation}, {"MiniBatch", n.MiniBatch}, {"Tokens", n.Tokens}, {"Rows", n.Rows}, {"Workers", n.Workers}} {
+	}{{"Accumulation", n.Accumulation}, {"MiniBatch", n.MiniBatch}, {"Tokens", n.Tokens}, {"Rows", n.Rows},
+		{"Workers", n.Workers}} {
 		if v.n < 0 {
 			return setting("aggregation: Norm.%s = %d, want 0 or more", v.name, v.n)
 		}
@@ -170,7 +174,9 @@ func (a Aggregation) check() error {
 
 // Aggregate returns the loss of per-token losses ℓ and writes ∂loss/∂ℓ to grad
 // (reused if its capacity suffices).
-func Aggregate[T Float](grad []float64, a Aggregation, offsets []int, mask []bool, perToken []T) (float64, []float64, error) {
+func Aggregate[T Float](
+	grad []float64, a Aggregation, offsets []int, mask []bool, perToken []T,
+) (float64, []float64, error) {
 	grad, factor, err := a.Weights(grad, offsets, mask)
 	if err != nil {
 		return 0, grad, err

@@ -88,7 +88,8 @@ func BenchmarkBeside(b *testing.B) {
 
 func BenchmarkCorrect(b *testing.B) {
 	batch := benchBatch()
-	cb := &CorrectionBatch[float32]{Offsets: batch.Offsets, Mask: batch.Mask, Trainer: batch.LogProb, Rollout: batch.OldLogProb}
+	cb := &CorrectionBatch[float32]{Offsets: batch.Offsets, Mask: batch.Mask, Trainer: batch.LogProb,
+		Rollout: batch.OldLogProb}
 	c := DefaultCorrection()
 	c.Reject = []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}
 	var r Corrected

@@ -26,14 +26,17 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 		says  string
 	}{
 		{"NaN", func(b *Batch[float32]) { b.LogProb[2] = nan }, ErrNotFinite, "log_prob: row 1, position 0: NaN"},
-		{"infinity", func(b *Batch[float32]) { b.Advantage[0] = float32(math.Inf(-1)) }, ErrNotFinite, "advantage: row 0, position 0: -Inf"},
-		{"short column", func(b *Batch[float32]) { b.OldLogProb = b.OldLogProb[:2] }, ErrLength, "old_log_prob has 2 entries for 3 tokens"},
+		{"infinity", func(b *Batch[float32]) { b.Advantage[0] = float32(math.Inf(-1)) }, ErrNotFinite,
+			"advantage: row 0, position 0: -Inf"},
+		{"short column", func(b *Batch[float32]) { b.OldLogProb = b.OldLogProb[:2] }, ErrLength,
+			"old_log_prob has 2 entries for 3 tokens"},
 		{"missing column", func(b *Batch[float32]) { b.Advantage = nil }, ErrMissing, "advantage"},
 		{"mask", func(b *Batch[float32]) { b.Mask = b.Mask[:1] }, ErrLength, "mask has 1 entries for 3 tokens"},
 		{"no offsets", func(b *Batch[float32]) { b.Offsets = nil }, ErrLength, "offsets"},
 		{"first offset", func(b *Batch[float32]) { b.Offsets = []int{1, 3} }, ErrLength, "offsets[0] = 1"},
 		{"falling offsets", func(b *Batch[float32]) { b.Offsets = []int{0, 3, 2} }, ErrLength, "offsets[2] = 2 after 3"},
-		{"last offset", func(b *Batch[float32]) { b.Offsets = []int{0, 2} }, ErrLength, "offsets end at 2, but there are 3 tokens"},
+		{"last offset", func(b *Batch[float32]) { b.Offsets = []int{0, 2} }, ErrLength,
+			"offsets end at 2, but there are 3 tokens"},
 		{"weight", func(b *Batch[float32]) { b.Weight = []float32{1, 1, nan} }, ErrNotFinite, "weight: row 1, position 0"},
 		{"overflow", func(b *Batch[float32]) { b.LogProb[2] = 900 }, ErrNotFinite, "loss of a token: row 1, position 0"},
 	} {
@@ -72,9 +75,12 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		PPO{Low: -0.1}, PPO{Low: 1.1}, PPO{High: nan}, PPO{High: inf}, PPO{Low: 0.2, High: 0.2, Dual: 1}, PPO{Dual: inf},
 		GSPO{Low: 2}, TurnGSPO{Low: -1}, TurnPPO{High: -1}, CISPO{Low: nan},
 		SAPO{}, SAPO{TauPos: 1}, SAPO{1, inf}, GMPO{Low: -1}, GMPO{High: inf},
-		ClipCov{}, ClipCov{Ratio: 0.1, CovLow: 2, CovHigh: 1}, ClipCov{Ratio: 1.1, CovHigh: 1}, KLCov{}, KLCov{Ratio: 0.1, Coef: -1},
-		DPPO{Low: -1}, DPPO{High: inf}, DPPO{Cap: 1}, PrimeDPPO{KLTau: -1}, PrimeDPPO{AdvTau: nan}, PrimeDPPO{Low: -1}, PrimeDPPO{High: -1},
-		DRO{}, DRO{inf}, VESPO{KPos: -1}, VESPO{LambdaPos: nan}, VESPO{KNeg: inf}, VESPO{LambdaNeg: -1}, LUSPO{Delta: -1}, LUSPO{Low: 2},
+		ClipCov{}, ClipCov{Ratio: 0.1, CovLow: 2, CovHigh: 1}, ClipCov{Ratio: 1.1, CovHigh: 1}, KLCov{},
+		KLCov{Ratio: 0.1, Coef: -1},
+		DPPO{Low: -1}, DPPO{High: inf}, DPPO{Cap: 1}, PrimeDPPO{KLTau: -1}, PrimeDPPO{AdvTau: nan}, PrimeDPPO{Low: -1},
+		PrimeDPPO{High: -1},
+		DRO{}, DRO{inf}, VESPO{KPos: -1}, VESPO{LambdaPos: nan}, VESPO{KNeg: inf}, VESPO{LambdaNeg: -1}, LUSPO{Delta: -1},
+		LUSPO{Low: 2},
 		nil,
 	} {
 		var r Result
@@ -124,10 +130,14 @@ func TestBadLogitsAreRefused(t *testing.T) {
 	}{
 		"temperature": {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 1}}, ErrSetting},
 		"vocab":       {Logits[float32]{Temperature: 1}, ErrSetting},
-		"length":      {Logits[float32]{Values: make([]float32, 5), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1}, ErrLength},
-		"mask":        {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1, Mask: []bool{true}}, ErrLength},
-		"label":       {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 2}, Temperature: 1}, ErrLabel},
-		"infinity":    {Logits[float32]{Values: []float32{0, float32(math.Inf(1))}, Vocab: 2, Labels: []int32{0}, Temperature: 1}, ErrNotFinite},
+		"length": {Logits[float32]{Values: make([]float32, 5), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1},
+			ErrLength},
+		"mask": {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1,
+			Mask: []bool{true}}, ErrLength},
+		"label": {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 2}, Temperature: 1},
+			ErrLabel},
+		"infinity": {Logits[float32]{Values: []float32{0, float32(math.Inf(1))}, Vocab: 2, Labels: []int32{0},
+			Temperature: 1}, ErrNotFinite},
 	} {
 		var s Softmax
 		require.ErrorIs(t, c.l.Forward(&s), c.want, name)

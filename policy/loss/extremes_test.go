@@ -89,7 +89,8 @@ func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 }
 
 func TestLargeLogitsDoNotOverflow(t *testing.T) {
-	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1}, Temperature: 1}
+	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1},
+		Temperature: 1}
 	var s Softmax
 	require.NoError(t, l.Forward(&s))
 	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)

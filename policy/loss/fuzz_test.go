@@ -96,9 +96,11 @@ func FuzzCorrect(f *testing.F) {
 		names := rejectionNames()
 		rules, err := ParseRejections(names[int(choice)%len(names)], "1.5")
 		require.NoError(t, err)
-		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Lower: []float64{0, 0.5}[choice/3%2], Normalize: choice%2 == 0, Reject: rules}
+		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2,
+			Lower: []float64{0, 0.5}[choice/3%2], Normalize: choice%2 == 0, Reject: rules}
 		var r Corrected
-		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}) != nil {
+		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb,
+			Rollout: b.OldLogProb}) != nil {
 			return
 		}
 		for i, m := range r.Mask {

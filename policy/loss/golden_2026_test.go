@@ -204,7 +204,8 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var level string
 	golden.Need(t, c.Params, "importance_sampling_level", &level)
 	a, coef := Aggregation{Mode: SeqMeanTokenSum}, number(t, c.Params, "beta")
-	low, high, delta := number(t, c.Params, "epsilon"), number(t, c.Params, "epsilon_high"), optional(t, c.Params, "delta", 0)
+	low, high, delta := number(t, c.Params, "epsilon"), number(t, c.Params, "epsilon_high"),
+		optional(t, c.Params, "delta", 0)
 	b := responses[T](t, c, "old_log_prob")
 	rows := b.Rows()
 	if level == "token" { // as if each token were a row

@@ -90,7 +90,8 @@ func logitsOf(t *testing.T, c golden.Case, temperature float64) *compared {
 	}
 	mask := input(t, c, "response_mask")
 	zeros := make([]float64, len(mask.mask()))
-	out.batch = Batch[float64]{Offsets: mask.offsets(), Mask: mask.mask(), LogProb: zeros, OldLogProb: zeros, Advantage: zeros}
+	out.batch = Batch[float64]{Offsets: mask.offsets(), Mask: mask.mask(), LogProb: zeros, OldLogProb: zeros,
+		Advantage: zeros}
 	return out
 }
 
@@ -100,7 +101,9 @@ func (x *compared) choose(ids [][]int) {
 }
 
 // compare compares the sum of the tokens' losses, each with its weight, and the gradient by the logits.
-func (x *compared) compare(t *testing.T, tally *golden.Tally, c golden.Case, p Policy, weights []float64, temperature float64) *Result {
+func (x *compared) compare(
+	t *testing.T, tally *golden.Tally, c golden.Case, p Policy, weights []float64, temperature float64,
+) *Result {
 	t.Helper()
 	var got Result
 	require.NoError(t, EvalWeighted(&got, p, weights, &x.batch))
@@ -154,7 +157,8 @@ func verlTopK(t *testing.T, tally *golden.Tally, c golden.Case) {
 	var scratch pair
 	d := p.(Distill).Over
 	for i, list := range x.ids {
-		scratch.s, scratch.t = raise(x.batch.Chosen[i*len(list):][:len(list)], d.Floor), raise(x.batch.Teacher[i*len(list):][:len(list)], d.Floor)
+		scratch.s, scratch.t = raise(x.batch.Chosen[i*len(list):][:len(list)], d.Floor),
+			raise(x.batch.Teacher[i*len(list):][:len(list)], d.Floor)
 		scratch.slope = make([]float64, len(list))
 		kl = append(kl, d.sum(&scratch))
 	}
@@ -175,7 +179,8 @@ func gkd(t *testing.T, tally *golden.Tally, c golden.Case) {
 	temperature := optional(t, c.Params, "temperature", 1)
 	x := logitsOf(t, c, temperature)
 	x.choose(slices.Repeat([][]int{all(x.student.size)}, len(x.batch.Mask)))
-	p := Distill{Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary}, Alpha: optional(t, c.Params, "beta", 1)}}
+	p := Distill{Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary},
+		Alpha: optional(t, c.Params, "beta", 1)}}
 	items := optional(t, c.Params, "num_items_in_batch", max(1, float64(countTrue(x.batch.Mask))))
 	x.compare(t, tally, c, p, equalWeights(len(x.batch.Mask), 1/items), temperature)
 	entropy := 0.0
@@ -260,14 +265,17 @@ func sdftTinker(t *testing.T, tally *golden.Tally, c golden.Case) {
 			}
 		}
 		// Positions have as many compared tokens as the teacher's list has below the vocabulary's size.
-		one := Batch[float64]{Offsets: []int{0, 1}, Mask: []bool{len(ids) > 0}, LogProb: []float64{0}, OldLogProb: []float64{0},
-			Advantage: []float64{0}, Chosen: vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.at([][]int{ids}), Teacher: q}
+		one := Batch[float64]{Offsets: []int{0, 1}, Mask: []bool{len(ids) > 0}, LogProb: []float64{0},
+			OldLogProb: []float64{0},
+			Advantage:  []float64{0}, Chosen: vocab{x.student.logProb[i*x.student.size:][:x.student.size],
+				x.student.size}.at([][]int{ids}), Teacher: q}
 		r := &Result{}
 		if len(ids) > 0 {
 			r, positions = sumOf(t, p, &one), positions+1
 		}
 		loss += r.Loss
-		grad = append(grad, vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.slopes(r.GradChosen, [][]int{ids}, 1)...)
+		grad = append(grad, vocab{x.student.logProb[i*x.student.size:][:x.student.size], x.student.size}.slopes(r.GradChosen,
+			[][]int{ids}, 1)...)
 		shift(q, logSum(q))
 		for j := range slots {
 			id, w := 0.0, 0.0

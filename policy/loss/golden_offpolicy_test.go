@@ -139,7 +139,8 @@ func trlMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 }
 
 func slimeMask[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
-	clip := PPO{Low: number(t, c.Params, "eps_clip"), High: number(t, c.Params, "eps_clip_high"), Dual: optional(t, c.Params, "eps_clip_c", 0)}
+	clip := PPO{Low: number(t, c.Params, "eps_clip"), High: number(t, c.Params, "eps_clip_high"),
+		Dual: optional(t, c.Params, "eps_clip_c", 0)}
 	b := responses[T](t, c, "old_log_prob")
 	got := sumOf(t, OffPolicyMask{Policy: clip, Delta: number(t, c.Params, "opsm_delta")}, b)
 	perToken(t, tally, c, "grad_log_prob", got.Grad)

@@ -200,7 +200,8 @@ func valueCase[T Float](maskName string) func(*testing.T, *golden.Tally, golden.
 
 func aggregateCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	mask := input(t, c, "loss_mask")
-	got, _, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(), column[T](t, c, "loss_mat"))
+	got, _, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(),
+		column[T](t, c, "loss_mat"))
 	require.NoError(t, err)
 	scalar(t, tally, c, "loss", got)
 }

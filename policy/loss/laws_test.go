@@ -51,7 +51,8 @@ func slice(b *Batch[float64], from, to int) *Batch[float64] {
 	lo, hi := b.Offsets[from], b.Offsets[to]
 	out := &Batch[float64]{
 		Mask: b.Mask[lo:hi], LogProb: b.LogProb[lo:hi], OldLogProb: b.OldLogProb[lo:hi],
-		Advantage: b.Advantage[lo:hi], Weight: b.Weight[lo:hi], Turn: b.Turn[lo:hi], Sampled: b.Sampled[lo:hi], Ref: b.Ref[lo:hi],
+		Advantage: b.Advantage[lo:hi], Weight: b.Weight[lo:hi], Turn: b.Turn[lo:hi], Sampled: b.Sampled[lo:hi],
+		Ref: b.Ref[lo:hi],
 	}
 	for _, o := range b.Offsets[from : to+1] {
 		out.Offsets = append(out.Offsets, o-lo)
@@ -205,7 +206,8 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 	}
 	var c Corrected
 	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
-	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true, Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}
+	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true,
+		Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}
 	correct := func() {
 		if err := Correct(&c, corr, cb); err != nil {
 			t.Fatal(err)

@@ -73,7 +73,8 @@ func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
 }
 
 func TestBoundsAreReadInVerlsNotation(t *testing.T) {
-	for text, want := range map[string][2]float64{"2": {0, 2}, " 1e-6 ": {0, 1e-6}, "0.5_5": {0.5, 5}, "0.5_5.0": {0.5, 5}, "3_3": {3, 3}} {
+	for text, want := range map[string][2]float64{"2": {0, 2}, " 1e-6 ": {0, 1e-6}, "0.5_5": {0.5, 5}, "0.5_5.0": {0.5, 5},
+		"3_3": {3, 3}} {
 		lower, upper, err := ParseBounds(text)
 		if err != nil || lower != want[0] || upper != want[1] {
 			t.Errorf("%q: %v, %v, %v, want %v", text, lower, upper, err, want)
@@ -126,7 +127,8 @@ func TestDivergenceOfEqualPoliciesIsZero(t *testing.T) {
 	b.Rollout = b.Trainer
 	got := correct(t, DefaultCorrection(), b)
 	m := got.Metrics
-	if m.KL != 0 || m.K3 != 0 || m.Chi2 != 0 || m.Chi2Rows != 0 || m.LogRatio != 0 || m.WeightMean != 1 || m.EffectiveSize != 1 {
+	if m.KL != 0 || m.K3 != 0 || m.Chi2 != 0 || m.Chi2Rows != 0 || m.LogRatio != 0 || m.WeightMean != 1 ||
+		m.EffectiveSize != 1 {
 		t.Errorf("got %+v", m)
 	}
 	if m.TrainerLogPPL != m.RolloutLogPPL || m.TrainerLogPPL <= 0 {

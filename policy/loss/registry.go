@@ -11,7 +11,8 @@ import (
 // Options are the settings for building policy losses by name. Each loss uses its own and
 // ignores the others. Start from [DefaultOptions]; a zero is used literally.
 type Options struct {
-	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov, luspo: below 1; gmpo: of the log-ratio; dppo: distance
+	// ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov, luspo: below 1; gmpo: of the log-ratio; dppo: distance
+	ClipLow  float64
 	ClipHigh float64 // same, above 1
 	DualClip float64 // ppo: largest factor on a negative advantage; dppo: largest weight; 0 for none
 
@@ -132,7 +133,8 @@ func Builtin() *Registry {
 		"kl_cov": checked("penalises the tokens whose updates lower the entropy most", func(o Options) KLCov {
 			return KLCov{o.KLCovRatio, o.KLCovCoef}
 		}),
-		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
+		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy",
+			Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
 	} {
 		for _, name := range strings.Fields(names) {
 			all[name] = entry
@@ -167,13 +169,14 @@ func losses2026() map[string]byname.Entry[Builder] {
 		"vespo": checked("weighs rows by a smooth function of their joint ratio", func(o Options) VESPO {
 			return VESPO{o.VESPOKPos, o.VESPOLamPos, o.VESPOKNeg, o.VESPOLamNeg}
 		}),
-		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL", Value: func(o Options) (Policy, error) {
-			if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
-				return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
-			}
-			p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
-			return p, p.check()
-		}},
+		"dppo_skyrl": {About: "dppo_tv or dppo_kl with a gradient of the ratio to sampling, as in SkyRL",
+			Value: func(o Options) (Policy, error) {
+				if o.DPPOType != "binary_tv" && o.DPPOType != "binary_kl" {
+					return nil, setting("dppo_type is %q, want binary_tv or binary_kl", o.DPPOType)
+				}
+				p := DPPO{Low: o.DeltaLow, High: o.DeltaHigh, KL: o.DPPOType == "binary_kl", Surrogate: true}
+				return p, p.check()
+			}},
 		"m2po": checked("PPO without the tokens that training and sampling disagree most about", func(o Options) M2PO {
 			return M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
 		}),
@@ -186,37 +189,41 @@ func losses2026() map[string]byname.Entry[Builder] {
 // distillations learn from a teacher.
 func distillations() map[string]byname.Entry[Builder] {
 	return map[string]byname.Entry[Builder]{
-		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl", Value: func(o Options) (Policy, error) {
-			p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
-			if o.DistillKL == "forward_kl_topk" {
-				p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
-			}
-			if o.DistillPG {
-				clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
-				if err := clip.check(); err != nil {
+		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl",
+			Value: func(o Options) (Policy, error) {
+				p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
+				if o.DistillKL == "forward_kl_topk" {
+					p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
+				}
+				if o.DistillPG {
+					clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+					if err := clip.check(); err != nil {
+						return nil, err
+					}
+					p.Policy = clip
+				}
+				return p, p.check()
+			}},
+		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl",
+			Value: func(o Options) (Policy, error) {
+				inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
+				return Distill{Policy: inner, KL: K1}, inner.check()
+			}},
+		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL",
+			Value: func(o Options) (Policy, error) {
+				p, err := o.selfDistillation()
+				if err != nil {
 					return nil, err
 				}
-				p.Policy = clip
-			}
-			return p, p.check()
-		}},
-		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl", Value: func(o Options) (Policy, error) {
-			inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
-			return Distill{Policy: inner, KL: K1}, inner.check()
-		}},
-		"sdft": {About: "learns the distribution of a teacher instead of from advantages, as SDFT of TRL", Value: func(o Options) (Policy, error) {
-			p, err := o.selfDistillation()
-			if err != nil {
-				return nil, err
-			}
-			return p, p.check()
-		}},
+				return p, p.check()
+			}},
 	}
 }
 
 // selfDistillation is the loss sdft.
 func (o *Options) selfDistillation() (Distill, error) {
-	p := Distill{Cap: o.SDFTCap, Over: Divergence{Choice: Choice{ByStudent, o.SDFTTopK}, Form: Renormalised, Alpha: o.SDFTAlpha}}
+	p := Distill{Cap: o.SDFTCap, Over: Divergence{Choice: Choice{ByStudent, o.SDFTTopK}, Form: Renormalised,
+		Alpha: o.SDFTAlpha}}
 	if o.SDFTTail && o.SDFTMode != "topk_logits" {
 		return p, setting("distillation_add_tail is true, but distillation_mode is %q, want topk_logits", o.SDFTMode)
 	}

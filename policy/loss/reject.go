@@ -124,7 +124,8 @@ func parseRejection(name, limit string) (Rejection, error) {
 
 func (r Rejection) check() error {
 	if !slices.Contains(overs, r.Over) {
-		return fmt.Errorf("loss: rejection over %q: %w (known: token, seq_sum, seq_mean, seq_max)", string(r.Over), ErrUnknown)
+		return fmt.Errorf("loss: rejection over %q: %w (known: token, seq_sum, seq_mean, seq_max)", string(r.Over),
+			ErrUnknown)
 	}
 	if r.Divergence < 1 || r.Divergence > 3 {
 		return setting("rejection: Divergence = %d, want 1, 2 or 3", r.Divergence)

@@ -94,7 +94,8 @@ func TestRolloutCorrectionAgreesWithVerl(t *testing.T) {
 			golden.Need(t, c.Params, "rollout_is_batch_normalize", &normalize)
 			rules, err := ParseRejections(names, thresholds)
 			require.NoError(t, err)
-			corr := Correction{Weight: Level(level), Threshold: number(t, c.Params, "rollout_is_threshold"), Normalize: normalize, Reject: rules}
+			corr := Correction{Weight: Level(level), Threshold: number(t, c.Params, "rollout_is_threshold"),
+				Normalize: normalize, Reject: rules}
 			mask := input(t, c, "response_mask")
 			var got Corrected
 			err = Correct(&got, corr, &CorrectionBatch[float64]{

@@ -34,7 +34,8 @@ type LoRA struct {
 func (m *Model) configureAdapters() (err error) {
 	var lora *peft.Config
 	if l := m.opts.LoRA; l != nil {
-		lora = &peft.Config{Rank: l.Rank, Alpha: l.Alpha, RankStabilized: l.RankStabilized, Targets: l.Targets, Pattern: l.Pattern}
+		lora = &peft.Config{Rank: l.Rank, Alpha: l.Alpha, RankStabilized: l.RankStabilized, Targets: l.Targets,
+			Pattern: l.Pattern}
 	}
 	if m.adapter, err = weights.Adapt(m.cfg, lora, m.opts.Adapter, m.opts.Log); err != nil {
 		return err

@@ -29,7 +29,8 @@ func TestBackendsAgree(t *testing.T) {
 	image := func(seed uint64) []policy.Message { return vlmtest.Say("<image> left?", vlmtest.Drawing(seed, 24, 24)) }
 	played, again := vlmtest.Stories{}, vlmtest.Stories{}
 	for _, prompts := range [][]policy.Prompt{
-		{{Conversation: 1, Messages: vlmtest.Say("right"), Seed: 1}, {Conversation: 2, Messages: image(1), Seed: 2}, {Conversation: 3, Messages: image(2), Seed: 3}},
+		{{Conversation: 1, Messages: vlmtest.Say("right"), Seed: 1}, {Conversation: 2, Messages: image(1), Seed: 2},
+			{Conversation: 3, Messages: image(2), Seed: 3}},
 		{{Conversation: 2, Messages: vlmtest.Say("on"), Seed: 4}, {Conversation: 1, Messages: vlmtest.Say("go on"), Seed: 5}},
 	} {
 		played.Play(t, pure, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
@@ -41,7 +42,8 @@ func TestBackendsAgree(t *testing.T) {
 	}
 
 	b := vlmtest.PlayedBatch(t, pure.sets, pure.text)
-	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3",
+		KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32
 	for _, m := range []*Model{pure, other} {
 		_, err := m.Accumulate(t.Context(), b, aim)

@@ -48,7 +48,8 @@ func (m *Model) openDevices(ctx context.Context) error {
 		m.parts = opened.Parts
 	}
 	if o.TokensPerCall > 1 && m.dev.PureGo() {
-		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall, m.dev.Name())
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall,
+			m.dev.Name())
 	}
 	return nil
 }

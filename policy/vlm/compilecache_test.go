@@ -52,7 +52,8 @@ func useModel(t *testing.T, dir string) cached {
 	}
 	loaded, compiled := m.dev.Store().Counts()
 	require.EqualValues(t, loaded, m.Gauges()["executables_loaded"])
-	require.True(t, m.dev.Store() == nil || loaded+compiled == m.dev.Executables(), "%d loaded, %d compiled, %d in use", loaded, compiled, m.dev.Executables())
+	require.True(t, m.dev.Store() == nil || loaded+compiled == m.dev.Executables(), "%d loaded, %d compiled, %d in use",
+		loaded, compiled, m.dev.Executables())
 	return cached{Hash: hex.EncodeToString(h.Sum(nil)), Loaded: loaded, Compiled: compiled}
 }
 
@@ -155,7 +156,8 @@ func TestCompileCacheIsChosen(t *testing.T) {
 	standard := filepath.Join(home, "vagen", "executables")
 	for _, c := range [][3]string{
 		{"", "", ""}, {"auto", "", ""}, // within go test
-		{"on", "", standard}, {"", "on", standard}, {"off", "on", ""}, {"auto", folder, folder}, {folder, "off", folder}, {"", "off", ""},
+		{"on", "", standard}, {"", "on", standard}, {"off", "on", ""}, {"auto", folder, folder}, {folder, "off", folder},
+		{"", "off", ""},
 	} {
 		got, err := open(c[0], c[1])
 		require.NoError(t, err)

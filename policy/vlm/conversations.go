@@ -66,7 +66,9 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 // The order of the calls is the same in every run. watch must be quick, because the device
 // waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
 // text one by one.
-func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
+func (m *Model) Stream(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
+) ([]policy.Completion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

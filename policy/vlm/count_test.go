@@ -33,9 +33,11 @@ func TestCountIsWhatGenerateReads(t *testing.T) {
 			prompts[i].Messages = vlmtest.Say("on <image>", vlmtest.Drawing(uint64(i), 16, 8))
 		}
 	}
-	require.NotEqual(t, count(prompts[0]), count(policy.Prompt{Messages: prompts[0].Messages}), "an opening is no continuation")
+	require.NotEqual(t, count(prompts[0]), count(policy.Prompt{Messages: prompts[0].Messages}),
+		"an opening is no continuation")
 	past := append(vlmtest.Say("left?"), policy.Message{Role: policy.Assistant, Text: "right"})
-	require.Greater(t, count(policy.Prompt{Messages: append(past, vlmtest.Say("sure?")...)}), count(policy.Prompt{Messages: vlmtest.Say("sure?")}), "an opening may repeat earlier turns")
+	require.Greater(t, count(policy.Prompt{Messages: append(past, vlmtest.Say("sure?")...)}),
+		count(policy.Prompt{Messages: vlmtest.Say("sure?")}), "an opening may repeat earlier turns")
 	_, err := m.Count(policy.Prompt{Messages: vlmtest.Say("<image>")})
 	require.ErrorContains(t, err, "vlm: ")
 	require.NoError(t, m.Close())

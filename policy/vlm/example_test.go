@@ -19,7 +19,8 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	dir = filepath.Join(dir, "new")
-	shape := vlm.Shape{Family: "qwen3", Layers: 1, Hidden: 16, FF: 16, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000, MaxPositions: 256}
+	shape := vlm.Shape{Family: "qwen3", Layers: 1, Hidden: 16, FF: 16, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
+		MaxPositions: 256}
 	if err := vlm.Create(dir, shape, []string{"Left", "Right"}, 1); err != nil {
 		panic(err)
 	}
@@ -29,7 +30,8 @@ func Example() {
 		panic(err)
 	}
 	defer m.Close()
-	prompt := policy.Prompt{Conversation: 1, Seed: 7, Messages: []policy.Message{{Role: policy.User, Text: "Left or Right?"}}}
+	prompt := policy.Prompt{Conversation: 1, Seed: 7,
+		Messages: []policy.Message{{Role: policy.User, Text: "Left or Right?"}}}
 	out, err := m.Generate(ctx, []policy.Prompt{prompt}, policy.Sampling{Temperature: 1, MaxTokens: 3})
 	if err != nil {
 		panic(err)

@@ -114,7 +114,8 @@ func TestProgramsWriteInPlaceAndKeepLogitsSmall(t *testing.T) {
 	const layers, layerWeights = 2, 6 // of tinyObject's Llama
 	all := inspect(t)
 	for _, p := range all {
-		t.Logf("%-30.30s %2d outputs over inputs, %d copies, %2d fusions, %2d products", p.name, p.aliases, p.copies, p.fusions, p.dots)
+		t.Logf("%-30.30s %2d outputs over inputs, %d copies, %2d fusions, %2d products", p.name, p.aliases, p.copies,
+			p.fusions, p.dots)
 	}
 	// A first micro-batch returns gradients, later ones add to them.
 	for name, gradients := range map[string]int{"layer_0_back": layerWeights, "head_back": 2, "embed_back": 1} {

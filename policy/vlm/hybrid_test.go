@@ -21,10 +21,12 @@ import (
 func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": 3}), Options{Recompute: r, MicroTokens: 64})
+		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": 3}),
+			Options{Recompute: r, MicroTokens: 64})
 		rows, want := vlmtest.FourRows(t, m.text)
 		at := weightsOf(t, m.sets.Actor)
-		grads, _, _ := vlmtest.GradientsOf(t, m.sets, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1})
+		grads, _, _ := vlmtest.GradientsOf(t, m.sets, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)},
+			policy.Objective{Imitate: true, Temperature: 1})
 		require.Len(t, grads, len(at))
 		for name, g := range grads {
 			var norm float64
@@ -60,14 +62,16 @@ func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	t.Parallel()
 	m := newTiny(t, vlmtest.Hybrid, Options{})
 	_, weights := m.dev.Live()
-	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")}, {Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
+	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")},
+		{Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
 	s := m.gen.Batches[0]
 	const state = 4 * (2*6 + 6) // bytes of a row's window and sum
 	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.Slots+s.RecentLen, dtypes.Float32))
 	require.Equal(t, int64(state), m.cfg.CacheBytes(0, dtypes.Float32))
-	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state, "a key and a value of two heads in the one layer with attention")
+	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state,
+		"a key and a value of two heads in the one layer with attention")
 }
 
 // Layers of a type share their programs, also in generation, so that a deeper model compiles no more.

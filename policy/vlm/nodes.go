@@ -79,7 +79,8 @@ func (n Nodes) start(ctx context.Context) (mpi.World, error) {
 	if n.Count == 1 || n.world != nil {
 		return n.world, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, n.Timeout, fmt.Errorf("not all of the %d ranks have started within %v: %w", n.Count, n.Timeout, nodes.ErrLost))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.Timeout,
+		fmt.Errorf("not all of the %d ranks have started within %v: %w", n.Count, n.Timeout, nodes.ErrLost))
 	defer cancel()
 	w, err := mpi.Start(ctx, n.Count)
 	switch {

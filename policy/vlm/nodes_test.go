@@ -75,7 +75,8 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0, 10, 20, 30, 40}, Tokens: make([]int32, n)}}
 	for i := range n {
 		b.Tokens[i] = int32(i % 7)
-		b.Weight, b.OldLogProbs, b.Advantages = append(b.Weight, 1), append(b.OldLogProbs, -1), append(b.Advantages, float32(i%3))
+		b.Weight, b.OldLogProbs, b.Advantages = append(b.Weight, 1), append(b.OldLogProbs, -1),
+			append(b.Advantages, float32(i%3))
 	}
 	for _, at := range b.Offsets[:4] {
 		b.Weight[at] = 0
@@ -87,11 +88,21 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 func TestNodesThatDifferAreRefused(t *testing.T) {
 	dir, other := vlmtest.Folder(t, model.Qwen2, nil), vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"rms_norm_eps": 1e-5})
 	for says, change := range map[string]func(o *Options){
-		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same":                         func(o *Options) { o.MicroRows = 3 },
-		"Devices is 1 on rank 0 and 2 on rank 1, must be the same":                           func(o *Options) { o.Devices = 2 },
-		"Critic is none on rank 0 and shared on rank 1, must be the same":                    func(o *Options) { o.Critic = SharedCritic },
-		"LoRA is none on rank 0 and":                                                         func(o *Options) { o.LoRA = &LoRA{Rank: 2, Alpha: 4} },
-		"Freeze is [] on rank 0 and [\"*.embed_tokens.weight\"] on rank 1, must be the same": func(o *Options) { o.Freeze = []string{"*.embed_tokens.weight"} },
+		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same": func(o *Options) {
+			o.MicroRows = 3
+		},
+		"Devices is 1 on rank 0 and 2 on rank 1, must be the same": func(o *Options) {
+			o.Devices = 2
+		},
+		"Critic is none on rank 0 and shared on rank 1, must be the same": func(o *Options) {
+			o.Critic = SharedCritic
+		},
+		"LoRA is none on rank 0 and": func(o *Options) {
+			o.LoRA = &LoRA{Rank: 2, Alpha: 4}
+		},
+		"Freeze is [] on rank 0 and [\"*.embed_tokens.weight\"] on rank 1, must be the same": func(o *Options) {
+			o.Freeze = []string{"*.embed_tokens.weight"}
+		},
 	} {
 		o, others := startNodes(t, dir, Options{Devices: 1}, 2, change)
 		m := openTiny(t, dir, o)
@@ -119,7 +130,8 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	o, others := startNodes(t, dir, Options{}, 4, nil)
 	m := openTiny(t, dir, o)
-	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "Nodes.Count is 4, but the ranks are not connected: call Connect first")
+	require.ErrorContains(t, learnOnce(t.Context(), m, nil),
+		"Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	before := vlmtest.StateOf(t, m.sets)
@@ -168,12 +180,13 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
 	first := true
-	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained, func(_ model.Stored, x []float32) ([]float32, error) {
-		if first {
-			x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
-		}
-		return x, nil
-	}))
+	require.NoError(t, m.sets.Actor.Weights.Replace(weights.IsTrained,
+		func(_ model.Stored, x []float32) ([]float32, error) {
+			if first {
+				x[len(x)-1], first = math.Float32frombits(math.Float32bits(x[len(x)-1])^1), false
+			}
+			return x, nil
+		}))
 	var err error
 	for range len(m.sets.Actor.Weights.Groups) + 1 { // each group's turn
 		if err = learnOnce(t.Context(), m, nil); err != nil {
@@ -187,9 +200,11 @@ func TestDivergedNodesAreNoticed(t *testing.T) {
 func TestOptionsOfNodesAreChecked(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen2, nil)
 	for says, o := range map[string]Options{
-		"Nodes.Count is 3, must be 1, 2, 4 or 8":                                              {Nodes: Nodes{Count: 3}},
-		"Nodes.Timeout is -1ns, must be positive":                                             {Nodes: Nodes{Count: 2, Timeout: -1}},
-		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4, Nodes: Nodes{Count: 4}},
+		"Nodes.Count is 3, must be 1, 2, 4 or 8": {Nodes: Nodes{Count: 3}},
+		"Nodes.Timeout is -1ns, must be positive": {Nodes: Nodes{Count: 2,
+			Timeout: -1}},
+		"Nodes.Count is 4 and Devices 4: a step's rows are divided into 8 parts, so together": {Devices: 4,
+			Nodes: Nodes{Count: 4}},
 	} {
 		o.Backend = backend.Go
 		_, err := Open(t.Context(), dir, o)
@@ -214,7 +229,8 @@ func TestNodesOnOtherDevicesAreRefused(t *testing.T) {
 	o, others := startNodes(t, dir, Options{}, 2, func(o *Options) { o.Backend = backend.XLA })
 	err := openTiny(t, dir, o).Connect(t.Context())
 	require.ErrorIs(t, err, nodes.ErrConfig)
-	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+" on rank 1, must be the same")
+	require.ErrorContains(t, err, "kind of devices is processor, "+runtime.GOARCH+" on rank 0 and cpu, "+runtime.GOARCH+
+		" on rank 1, must be the same")
 	require.ErrorContains(t, err, "version of the backend is "+runtime.Version()+" on rank 0 and PJRT 0.")
 	require.ErrorContains(t, <-others[0].ended, "kind of devices is ")
 }

@@ -25,11 +25,13 @@ import (
 )
 
 func TestOpenListsAllBadOptions(t *testing.T) {
-	_, err := Open(t.Context(), t.TempDir(), Options{Recompute: "some", Critic: "maybe", MicroTokens: -1, HeadTokens: -2, MaxRows: -3,
+	_, err := Open(t.Context(), t.TempDir(), Options{Recompute: "some", Critic: "maybe", MicroTokens: -1, HeadTokens: -2,
+		MaxRows:     -3,
 		CacheTokens: -4, CriticPath: "there"})
 	require.ErrorIs(t, err, ErrOption)
 	for _, part := range []string{
-		`Recompute is "some", must be one of`, `Critic is "maybe", must be one of`, "MicroTokens is -1", "HeadTokens is -2", "MaxRows is -3",
+		`Recompute is "some", must be one of`, `Critic is "maybe", must be one of`, "MicroTokens is -1", "HeadTokens is -2",
+		"MaxRows is -3",
 		"CacheTokens is -4, must not be negative", `CriticPath is "there", but Critic is "maybe"`,
 	} {
 		require.ErrorContains(t, err, part)
@@ -50,7 +52,8 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 	remove := func(name string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
 	}
-	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T, dir string) {
+	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T,
+		dir string) {
 		return func(t *testing.T, dir string) { vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), f) }
 	}
 	for name, c := range map[string]struct {
@@ -63,17 +66,22 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		"config is not JSON": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o644))
 		}, Options{}, nil, nil},
-		"unknown family":                       {change(vlmtest.Object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
-		"no tokenizer":                         {remove("tokenizer.json"), Options{}, os.ErrNotExist, []string{"tokenizer.json"}},
-		"no image processor":                   {remove("preprocessor_config.json"), Options{}, os.ErrNotExist, []string{"preprocessor_config.json"}},
-		"no weights":                           {remove("model.safetensors"), Options{}, nil, []string{"model.safetensors"}},
-		"embedding smaller than the tokenizer": {change(vlmtest.Object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
+		"unknown family": {change(vlmtest.Object{"model_type": "bert"}), Options{}, nil,
+			[]string{"bert"}},
+		"no tokenizer": {remove("tokenizer.json"), Options{}, os.ErrNotExist,
+			[]string{"tokenizer.json"}},
+		"no image processor": {remove("preprocessor_config.json"), Options{}, os.ErrNotExist,
+			[]string{"preprocessor_config.json"}},
+		"no weights": {remove("model.safetensors"), Options{}, nil, []string{"model.safetensors"}},
+		"embedding smaller than the tokenizer": {change(vlmtest.Object{"vocab_size": 265}), Options{}, nil,
+			[]string{"ids, the embedding only 265 rows"}},
 		"patches of another size": {func(t *testing.T, dir string) {
 			vision := maps.Clone(vlmtest.Config(t, model.Qwen25VL, nil)["vision_config"].(vlmtest.Object))
 			vision["patch_size"] = 8
 			change(vlmtest.Object{"vision_config": vision})(t, dir)
 		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower needs 8"}},
-		"another placeholder": {change(vlmtest.Object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
+		"another placeholder": {change(vlmtest.Object{"image_token_id": 99}), Options{}, nil,
+			[]string{"image_token_id is 99, the tokenizer's image placeholder is "}},
 		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			delete(tensors, "model.norm.weight")
 			delete(tensors, "visual.blocks.0.norm1.weight")
@@ -86,16 +94,19 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 			tensors["model.embed_tokens.weight"] = x
 		}), Options{}, ErrWeights, []string{
 			"model.language_model.norm.weight [16] is missing", "visual.blocks.0.norm1.weight [16] is missing",
-			"model.layers.0.mlp.up_proj.weight has shape [16 24], must be [24 16]", "model.embed_tokens.weight has shape [1 16], must be [272 16]", good[:4],
+			"model.layers.0.mlp.up_proj.weight has shape [16 24], must be [24 16]",
+			"model.embed_tokens.weight has shape [1 16], must be [272 16]", good[:4],
 		}},
-		"a head that is not the tied one": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+		"a head that is not the tied one": {tensorsOf(func(tensors map[string]safetensors.Tensor,
+			values map[string][]float32) {
 			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], make([]float32, 272*16)
 		}), Options{}, ErrWeights, []string{"ties lm_head to the embedding, but lm_head.weight is stored and differs"}},
 		"torn weights": {func(t *testing.T, dir string) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, "model.safetensors"), 5000))
 		}, Options{}, nil, []string{"model.safetensors"}},
 		"unknown backend": {nil, Options{Backend: "tpu"}, ErrBackend, []string{`"tpu"`}},
-		"no critic there": {nil, Options{Critic: SeparateCritic, CriticPath: filepath.Join(good, "none")}, nil, []string{filepath.Join(good, "none")}},
+		"no critic there": {nil, Options{Critic: SeparateCritic, CriticPath: filepath.Join(good, "none")}, nil,
+			[]string{filepath.Join(good, "none")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "model")
@@ -122,10 +133,13 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 
 func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
-		tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}}, []float32{1, 2}
-		tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], values["model.embed_tokens.weight"]
-	})
+	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"),
+		func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+			tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}},
+				[]float32{1, 2}
+			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"],
+				values["model.embed_tokens.weight"]
+		})
 	var log bytes.Buffer
 	openTiny(t, dir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", &log)
@@ -164,7 +178,8 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	vlmtest.Train(t, m.sets, m.text, 1)
 	good := vlmtest.PlayedBatch(t, m.sets, m.text)
 	before := save(t, m)
-	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
+	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2",
+		KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
 	n := len(good.Tokens)
 	poison := func(x []float32, at int, value float64) []float32 {
 		out := slices.Clone(x)
@@ -172,24 +187,48 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		return out
 	}
 	for want, f := range map[string]func(b *policy.Batch, o *policy.Objective, opt *policy.Optimizer){
-		"temperature is 0, must be at least 1e-09": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = 0 },
-		"temperature is +Inf":                      func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = math.Inf(1) },
-		"k7":                                       func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.KL = "k7" },
-		"Weight is missing":                        func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Weight = nil },
-		"ValueWeight is missing":                   func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.ValueWeight = nil },
-		"OldLogProbs is missing":                   func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldLogProbs = nil },
-		"Advantages is missing":                    func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = nil },
-		"Reference is missing":                     func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Reference = nil },
-		"Returns is missing":                       func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Returns = nil },
-		"OldValues is missing":                     func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldValues = nil },
-		"Advantages has 3 numbers for":             func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = b.Advantages[:3] },
+		"temperature is 0, must be at least 1e-09": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
+			o.Temperature = 0
+		},
+		"temperature is +Inf": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
+			o.Temperature = math.Inf(1)
+		},
+		"k7": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
+			o.KL = "k7"
+		},
+		"Weight is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Weight = nil
+		},
+		"ValueWeight is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.ValueWeight = nil
+		},
+		"OldLogProbs is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.OldLogProbs = nil
+		},
+		"Advantages is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Advantages = nil
+		},
+		"Reference is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Reference = nil
+		},
+		"Returns is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Returns = nil
+		},
+		"OldValues is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.OldValues = nil
+		},
+		"Advantages has 3 numbers for": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Advantages = b.Advantages[:3]
+		},
 		"Advantages at token 5 is NaN": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
 			b.Advantages = poison(b.Advantages, 5, math.NaN())
 		},
 		"Returns at token 6 is -Inf": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
 			b.Returns = poison(b.Returns, 6, math.Inf(-1))
 		},
-		"row offsets must go from 0": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Offsets = b.Offsets[1:] },
+		"row offsets must go from 0": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Offsets = b.Offsets[1:]
+		},
 		"id 272, must be in [0, 272)": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
 			b.Tokens = slices.Clone(b.Tokens)
 			b.Tokens[0] = 272
@@ -198,14 +237,26 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 			b.Images = slices.Clone(b.Images)
 			b.Images[1] = b.Images[0]
 		},
-		"Rate is NaN, must be at least 0":    func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Rate = math.NaN() },
-		"CriticRate is -1":                   func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.CriticRate = -1 },
-		"Beta1 is 1, must be in [0, 1)":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta1 = 1 },
-		"Beta2 is 2, must be in [0, 1)":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta2 = 2 },
-		"Epsilon is 0, must be above 0":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Epsilon = 0 },
-		"WeightDecay is -0.1":                func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.WeightDecay = -0.1 },
-		"GradClip is NaN":                    func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.GradClip = math.NaN() },
-		"MaxGradNorm is +Inf, must be at le": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.MaxGradNorm = math.Inf(1) },
+		"Rate is NaN, must be at least 0": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.Rate = math.NaN()
+		},
+		"CriticRate is -1": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.CriticRate = -1
+		},
+		"Beta1 is 1, must be in [0, 1)": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta1 = 1 },
+		"Beta2 is 2, must be in [0, 1)": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta2 = 2 },
+		"Epsilon is 0, must be above 0": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.Epsilon = 0
+		},
+		"WeightDecay is -0.1": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.WeightDecay = -0.1
+		},
+		"GradClip is NaN": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.GradClip = math.NaN()
+		},
+		"MaxGradNorm is +Inf, must be at le": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
+			o.MaxGradNorm = math.Inf(1)
+		},
 	} {
 		b, o, opt := *good, objective, policy.DefaultOptimizer()
 		f(&b, &o, &opt)
@@ -221,7 +272,8 @@ func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 	for _, c := range []Critic{NoCritic, SharedCritic} {
 		m := newTiny(t, model.Qwen2, Options{Critic: c})
 		b := vlmtest.PlayedBatch(t, m.sets, m.text)
-		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1}, policy.DefaultOptimizer())
+		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1},
+			policy.DefaultOptimizer())
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
 	}
@@ -265,7 +317,8 @@ func TestTokensPerCallAreChecked(t *testing.T) {
 
 func TestOffloadingNeedsWhatItMoves(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true, Critic: SharedCritic})
+	_, err := Open(t.Context(), dir, Options{Backend: backend.Go, OffloadReference: true, OffloadCriticMoments: true,
+		Critic: SharedCritic})
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "OffloadReference true, but Reference is not set")
 	require.ErrorContains(t, err, `OffloadCritic is false and OffloadCriticMoments true, but Critic is "shared", not "separate"`)

@@ -25,7 +25,8 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 		name         string
 		value, least int
 	}{
-		{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0},
+		{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0},
+		{"Wanted", w.Wanted, 0},
 		{"ReadTokens", w.ReadTokens, 0}, {"ReadImages", w.ReadImages, 0}, {"OpenTokens", w.OpenTokens, 0},
 		{"Snapshots", w.Snapshots, 0}, {"Compared.K", w.Compared.K, 0}, {"UpdateRows", w.UpdateRows, 0}, {"Hint", w.Hint, 0},
 	} {
@@ -41,8 +42,10 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 
 // Setup returns what plans depend on.
 func (m *Model) planSetup() *plan.Setup {
-	s := &plan.Setup{Net: m.net, Packer: m.sets.Packer(m.net), HeadTokens: m.opts.HeadTokens, MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens,
-		Devices: len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sets.Sharded, Parts: m.parts, Narrow: m.gen.NarrowBytes(), Pictures: m.text.Pictures.Growth()}
+	s := &plan.Setup{Net: m.net, Packer: m.sets.Packer(m.net), HeadTokens: m.opts.HeadTokens, MaxRows: m.opts.MaxRows,
+		CacheTokens: m.opts.CacheTokens,
+		Devices:     len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sets.Sharded, Parts: m.parts,
+		Narrow: m.gen.NarrowBytes(), Pictures: m.text.Pictures.Growth()}
 	for _, d := range m.devices {
 		s.Resident += d.Resident()
 	}

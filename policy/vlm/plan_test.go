@@ -119,7 +119,8 @@ func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
 func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	_, weights := m.dev.Live()
-	prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1}, {Conversation: 2, Messages: vlmtest.Say("right"), Seed: 2}}
+	prompts := []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left"), Seed: 1},
+		{Conversation: 2, Messages: vlmtest.Say("right"), Seed: 2}}
 	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
@@ -306,9 +307,12 @@ func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	rows, want := vlmtest.FourRows(t, m.text)
 	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
 	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
-	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
+	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool {
+		return !strings.Contains(l, "memory plan")
+	})
 	require.Len(t, lines, 1)
-	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
+	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=",
+		"plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
 		require.Contains(t, lines[0], word)
 	}
 }
@@ -334,8 +338,9 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 // TestPlansCountParkedWeights: those of reference and critic are on every device while it scores.
 func TestPlansCountParkedWeights(t *testing.T) {
 	for _, devices := range []int{1, 4} {
-		m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: devices, OffloadReference: true,
-			OffloadCritic: true, OffloadMoments: true, OffloadCriticMoments: true})
+		m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true, Devices: devices,
+			OffloadReference: true,
+			OffloadCritic:    true, OffloadMoments: true, OffloadCriticMoments: true})
 		scoring := planOf(t, m, Workload{Score: true, Rows: 4, Tokens: 32})
 		playing := planOf(t, m, Workload{Generate: true, Rows: 4, Tokens: 32})
 		parked := m.sets.Ref.ParkedBytes() + m.sets.Critic.ParkedBytes()

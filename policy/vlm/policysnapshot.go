@@ -34,7 +34,8 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		return nil, ErrClosed
 	}
 	l := &policySnapshot{m: &Model{
-		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net, sets: &learn.Sets{Options: m.sets.Options},
+		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net,
+		sets: &learn.Sets{Options: m.sets.Options},
 	}}
 	actor := m.sets.Actor
 	for i, r := range actor.Replicas {
@@ -51,7 +52,8 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 			}
 			continue
 		}
-		l.m.sets.Actor.Replicas = append(l.m.sets.Actor.Replicas, &learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
+		l.m.sets.Actor.Replicas = append(l.m.sets.Actor.Replicas,
+			&learn.Replica{Net: r.Net, Weights: weights, Parts: r.Net.PartsOf(weights.Arrays)})
 	}
 	l.m.gen = l.m.newGenerator()
 	return l, nil
@@ -78,7 +80,9 @@ func (l *policySnapshot) copy(ctx context.Context, r *learn.Replica) (*weights.T
 }
 
 // Generate implements policy.Policy.
-func (l *policySnapshot) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (l *policySnapshot) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	return l.m.Generate(ctx, prompts, s)
 }
 

@@ -16,7 +16,8 @@ import (
 // trained at the same time. All that was copied is freed.
 func TestPolicySnapshotsDoNotChange(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 8}
-	for name, lora := range map[string]*LoRA{"weights": nil, "adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
+	for name, lora := range map[string]*LoRA{"weights": nil,
+		"adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
 		m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic, LoRA: lora})
 		vlmtest.Train(t, m.sets, m.text, 1)
 		want := vlmtest.Ask(t, m, o, vlmtest.Asks())

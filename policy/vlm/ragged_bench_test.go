@@ -35,7 +35,8 @@ func BenchmarkRaggedResponses(b *testing.B) {
 			b.Cleanup(func() { require.NoError(b, m.Close()) })
 			prompts := make([]policy.Prompt, c.rows)
 			for i := range prompts {
-				prompts[i] = policy.Prompt{Conversation: uint64(i), Seed: uint64(i), Messages: vlmtest.Say(fmt.Sprint("look ", i, " and go on")), MaxTokens: 6}
+				prompts[i] = policy.Prompt{Conversation: uint64(i), Seed: uint64(i),
+					Messages: vlmtest.Say(fmt.Sprint("look ", i, " and go on")), MaxTokens: 6}
 				if c.long(i) {
 					prompts[i].MaxTokens = 64
 				}

@@ -28,7 +28,8 @@ func TestAResumedConversationGoesAsTheRecordedOne(t *testing.T) {
 	defer snapshot.Close()
 	s := policy.Sampling{Temperature: 1, MaxTokens: 10}
 	prompts := []policy.Prompt{
-		{Messages: append([]policy.Message{{Role: policy.System, Text: "be good"}}, vlmtest.Say("look <image>", vlmtest.Drawing(1, 24, 16))...), Seed: 1},
+		{Messages: append([]policy.Message{{Role: policy.System, Text: "be good"}},
+			vlmtest.Say("look <image>", vlmtest.Drawing(1, 24, 16))...), Seed: 1},
 		{Messages: vlmtest.Say("now <image> and <image>", vlmtest.Drawing(2, 8, 8), vlmtest.Drawing(3, 16, 8)), Seed: 2},
 		{Messages: vlmtest.Say("left or right?"), Seed: 3, MaxTokens: 3},
 		{Messages: vlmtest.Say("again <image>", vlmtest.Drawing(1, 24, 16)), Seed: 4},
@@ -136,7 +137,8 @@ func TestResumeRefusesWhatCannotBeContinued(t *testing.T) {
 
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 3, Tokens: whole, Images: c.Images}))
 	m.Forget(3)
-	opened := one(t, m, policy.Prompt{Conversation: 3, Messages: vlmtest.Say("<image>", vlmtest.Drawing(1, 8, 8)), Seed: 1}, s)
+	opened := one(t, m, policy.Prompt{Conversation: 3, Messages: vlmtest.Say("<image>", vlmtest.Drawing(1, 8, 8)),
+		Seed: 1}, s)
 	require.Equal(t, c.Context, opened.Context, "it is forgotten, so a new one opens")
 	complete := append(slices.Clone(whole), m.text.Tok.Special().TurnEnd)
 	require.NoError(t, m.Resume(policy.Recorded{Conversation: 4, Tokens: complete, Images: c.Images}))

@@ -80,7 +80,8 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 				learned = append(learned, b.Tokens[k])
 			}
 		}
-		golden.Equal(t, tally, fmt.Sprintf("chat %d: tokens with a loss", i), tok.Decode(learned, tokenizer.KeepSpecial), said.String())
+		golden.Equal(t, tally, fmt.Sprintf("chat %d: tokens with a loss", i), tok.Decode(learned, tokenizer.KeepSpecial),
+			said.String())
 		end := len(b.Tokens)
 		require.Greater(t, len(c.IDs), end, "only what follows the last response is left out")
 	}
@@ -92,7 +93,8 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 // order differ by rounding: 1e-5 is a hundred units in the last place of a log-prob.
 func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 	lines := []string{
-		`{"prompt":"left or right?","response":"left"}`, `{"prompt":"a","response":"` + strings.Repeat("goal box, then right, ", 20) + `"}`,
+		`{"prompt":"left or right?","response":"left"}`, `{"prompt":"a","response":"` +
+			strings.Repeat("goal box, then right, ", 20) + `"}`,
 		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y","weight":2},{"role":"user","content":"z"},{"role":"assistant","content":"left"}]}`,
 		`{"prompt":"b","response":"right"}`, `{"prompt":"c c c","response":"box"}`,
 	}
@@ -102,14 +104,18 @@ func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
 		b := examples(t, packed, mode, lines...)
 		packs, err := packed.sets.Packer(packed.net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 		require.NoError(t, err)
-		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool { return slices.Max(p.Segment) > 0 }), "some examples share a sequence")
-		together, err := packed.Score(t.Context(), &b.Rows, learn.NonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
+		require.True(t, slices.ContainsFunc(packs, func(p *net.Pack) bool {
+			return slices.Max(p.Segment) > 0
+		}), "some examples share a sequence")
+		together, err := packed.Score(t.Context(), &b.Rows, learn.NonZero(len(b.Tokens), b.Weight),
+			policy.ScoreRequest{LogProbs: true}, 1)
 		require.NoError(t, err)
 		loss := 0.0
 		for i := range lines {
 			from, to := b.Offsets[i], b.Offsets[i+1]
 			row := policy.Rows{Offsets: []int{0, to - from}, Tokens: b.Tokens[from:to]}
-			alone, err := single.Score(t.Context(), &row, learn.NonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
+			alone, err := single.Score(t.Context(), &row, learn.NonZero(to-from, b.Weight[from:to]),
+				policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)
 			for k, lp := range alone.LogProbs {
 				require.InDelta(t, lp, together.LogProbs[from+k], 1e-5)

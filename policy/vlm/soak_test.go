@@ -45,7 +45,8 @@ func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
 		}
 	}
 	grown := usage.Resident() - resident
-	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times, float64(usage.Resident())/1e6, float64(grown)/1e6)
+	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times,
+		float64(usage.Resident())/1e6, float64(grown)/1e6)
 	// Heaps vary by some megabytes; a leak of one small array for every step of a
 	// long run is more than this.
 	require.Less(t, grown, int64(64<<20), "%s", what)

@@ -15,7 +15,8 @@ import (
 
 // TestATeacherScoresLikeItself: a reference of another folder and size has that model's log-probs, also after Tie.
 func TestATeacherScoresLikeItself(t *testing.T) {
-	dir, other := vlmtest.Folder(t, model.Qwen3, nil), vlmtest.Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
+	dir, other := vlmtest.Folder(t, model.Qwen3, nil),
+		vlmtest.Folder(t, model.Qwen3, map[string]any{"num_hidden_layers": 1})
 	ctx := context.Background()
 	rows := &policy.Rows{Offsets: []int{0, 4}, Tokens: []int32{3, 4, 5, 6}}
 	want := []bool{false, true, true, true}

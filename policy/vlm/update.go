@@ -9,7 +9,9 @@ import (
 )
 
 // Score implements policy.Learner.
-func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (m *Model) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -37,7 +39,9 @@ func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, e
 // computed with the old weights. The policy is updated before a separate critic. Once it
 // has been updated, the end of ctx no longer stops the critic: both are updated or
 // neither, unless the device fails between the two.
-func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (m *Model) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	return m.learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
 }
 

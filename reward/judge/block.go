@@ -87,7 +87,8 @@ const (
 // DefaultStateReward returns the block without entries.
 func DefaultStateReward() StateReward {
 	legacy := reward.SokobanScorer()
-	return StateReward{Base: 0.334, Service: DefaultService(), Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel, Scoring: HalfAgreements, Guard: GuardAuto,
+	return StateReward{Base: 0.334, Service: DefaultService(), Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel,
+		Scoring: HalfAgreements, Guard: GuardAuto,
 		Phrases: StockPhrases{Keep: legacy.Keep, Top: legacy.TopK, Enough: legacy.Enough, Penalty: legacy.Penalty}}
 }
 
@@ -111,7 +112,8 @@ var exactObjects = map[string][]string{"sokoban": {"target", "box"}, "frozenlake
 // Supports returns an error if the named environment does not support the block.
 func (s *StateReward) Supports(environment string) error {
 	if s.Enabled() && s.Scoring == ExactMatches && exactObjects[strings.ToLower(environment)] == nil {
-		return fmt.Errorf("%s: scoring is %s, which is for sokoban and frozenlake alone; %s has %s", Key, ExactMatches, environment, HalfAgreements)
+		return fmt.Errorf("%s: scoring is %s, which is for sokoban and frozenlake alone; %s has %s", Key, ExactMatches,
+			environment, HalfAgreements)
 	}
 	return nil
 }
@@ -183,8 +185,10 @@ func (s *StateReward) Problems() []error {
 	if s.Scoring == HalfAgreements && s.Phrases != DefaultStateReward().Phrases {
 		c.Say("stock_phrases is for scoring %s, found %s", ExactMatches, s.Scoring)
 	}
-	if p := s.Phrases; p.Keep < 1 || p.Top < 0 || p.Top > p.Keep || !(p.Enough >= 0) || !(p.Penalty >= 0) || math.IsInf(p.Enough+p.Penalty, 0) {
-		c.Say("stock_phrases is %+v; keep must be positive, top within 0..keep, enough and penalty finite and not negative", p)
+	if p := s.Phrases; p.Keep < 1 || p.Top < 0 || p.Top > p.Keep || !(p.Enough >= 0) || !(p.Penalty >= 0) ||
+		math.IsInf(p.Enough+p.Penalty, 0) {
+		c.Say("stock_phrases is %+v; keep must be positive, top within 0..keep, enough and penalty finite and not negative",
+			p)
 	}
 	s.Service.check(&c)
 	if s.Scorer != ByModel || !s.Enabled() {
@@ -237,7 +241,8 @@ func (s *StateReward) Tree() map[string]any {
 		"state_estimation": section(s.Estimation), "transition_prediction": section(s.Transition),
 		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel, "judge": s.Service.tree(),
 		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer, "scoring": s.Scoring, "guard": s.Guard,
-		"stock_phrases": map[string]any{"keep": s.Phrases.Keep, "top": s.Phrases.Top, "enough": s.Phrases.Enough, "penalty": s.Phrases.Penalty},
+		"stock_phrases": map[string]any{"keep": s.Phrases.Keep, "top": s.Phrases.Top, "enough": s.Phrases.Enough,
+			"penalty": s.Phrases.Penalty},
 	}
 	if s.On != nil {
 		out["enabled"] = *s.On
@@ -247,7 +252,8 @@ func (s *StateReward) Tree() map[string]any {
 
 // NewScoring returns how the block scores what its judge read.
 func (s *StateReward) NewScoring() Scoring {
-	return Scoring{Base: s.Base, Scorers: s.Scorers(), Guarded: s.Guard == GuardOn || s.Guard == GuardAuto && s.Scorer == ByRules}
+	return Scoring{Base: s.Base, Scorers: s.Scorers(), Guarded: s.Guard == GuardOn || s.Guard == GuardAuto &&
+		s.Scorer == ByRules}
 }
 
 // Rules returns the judge of scorers ByRules and ByExactRules; nil for ByModel.
@@ -263,7 +269,8 @@ func Reference() [][3]string {
 	d := DefaultStateReward()
 	all := [][3]string{
 		{"enabled", "", "false switches the block off, whatever its sections say"},
-		{"state_estimation", "{enable: false, reward: 0}", "pay for statements about the state before the turn, and how much for a perfect one"},
+		{"state_estimation", "{enable: false, reward: 0}",
+			"pay for statements about the state before the turn, and how much for a perfect one"},
 		{"transition_prediction", "{enable: false, reward: 0}", "the same about the state after the turn"},
 		{"score_base", fmt.Sprint(d.Base), "score of guessing, which earns nothing; 0 is off"},
 		{"scorer", d.Scorer, "judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN next"},
@@ -271,7 +278,8 @@ func Reference() [][3]string {
 		{"judge_model", "", "its name there"},
 		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},
 		{"guard", d.Guard, "on: nothing for turns that leave the state as it was and for what was as true a turn earlier, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"},
-		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top, d.Phrases.Enough, d.Phrases.Penalty),
+		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top,
+			d.Phrases.Enough, d.Phrases.Penalty),
 			"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"},
 		{"credit_site", d.Site, "section_end pays at the statement's last token, turn_end at the turn's"},
 		{"aggregation", d.Aggregation, "per_turn, or episode_mean: scaled by turn limit / turns played"},

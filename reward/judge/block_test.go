@@ -17,7 +17,8 @@ func TestBlocksAreSeparatedFromOptions(t *testing.T) {
 	require.Equal(t, options, rest)
 	require.False(t, s.Enabled())
 
-	options[Key] = map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.25}, "scorer": "exact", "credit_site": "per_span"}
+	options[Key] = map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.25}, "scorer": "exact",
+		"credit_site": "per_span"}
 	s, rest, err = TakeStateReward(options)
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"size": 4}, rest)
@@ -61,7 +62,8 @@ func TestBlocksBecomeOptions(t *testing.T) {
 	s.Estimation, s.Transition = Section{Enable: true, Reward: 0.25}, Section{Reward: 3}
 	out, err := s.Apply(map[string]any{"size": 4})
 	require.NoError(t, err)
-	require.Equal(t, map[string]any{"size": 4, "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0}, out)
+	require.Equal(t, map[string]any{"size": 4, "use_state_reward": true, "grounding_reward_weight": 0.25,
+		"worldmodeling_reward_weight": 0.0}, out)
 	for _, name := range []string{"use_state_reward", "grounding_reward_weight", "worldmodeling_reward_weight"} {
 		_, err = s.Apply(map[string]any{name: 1})
 		require.ErrorContains(t, err, name)
@@ -73,14 +75,17 @@ func TestBadBlocksAreRefused(t *testing.T) {
 	for want, block := range map[string]any{
 		"state_reward is 3, must be a mapping":         3,
 		`unknown key "scorrer", did you mean "scorer"`: map[string]any{"scorrer": "exact"},
-		`scorer is "me"`:                              map[string]any{"scorer": "me"},
-		"score_base is 1":                             map[string]any{"score_base": 1},
-		`credit_site is "here"`:                       map[string]any{"credit_site": "here"},
-		`aggregation is "sum"`:                        map[string]any{"aggregation": "sum"},
-		"judge_base_url":                              map[string]any{"state_estimation": on, "judge_model": "m"},
-		"judge_model is missing":                      map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1"},
-		"a model of this process, but judge_base_url": map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1", "judge": map[string]any{"model": "dir"}},
-		"only judge.concurrency, judge.step_budget":   map[string]any{"transition_prediction": on, "judge": map[string]any{"model": "dir", "retries": 2}},
+		`scorer is "me"`:        map[string]any{"scorer": "me"},
+		"score_base is 1":       map[string]any{"score_base": 1},
+		`credit_site is "here"`: map[string]any{"credit_site": "here"},
+		`aggregation is "sum"`:  map[string]any{"aggregation": "sum"},
+		"judge_base_url":        map[string]any{"state_estimation": on, "judge_model": "m"},
+		"judge_model is missing": map[string]any{"transition_prediction": on,
+			"judge_base_url": "http://h/v1"},
+		"a model of this process, but judge_base_url": map[string]any{"transition_prediction": on,
+			"judge_base_url": "http://h/v1", "judge": map[string]any{"model": "dir"}},
+		"only judge.concurrency, judge.step_budget": map[string]any{"transition_prediction": on,
+			"judge": map[string]any{"model": "dir", "retries": 2}},
 	} {
 		_, _, err := TakeStateReward(map[string]any{Key: block})
 		require.ErrorContains(t, err, want)
@@ -91,7 +96,8 @@ func TestBadBlocksAreRefused(t *testing.T) {
 // the same values.
 func TestABlockThatSaysEnabledCanShareItsJudge(t *testing.T) {
 	read := func(base float64) *StateReward {
-		s, _, err := TakeStateReward(map[string]any{Key: map[string]any{"enabled": true, "scorer": "exact", "score_base": base, "state_estimation": map[string]any{"enable": true, "reward": 1}}})
+		s, _, err := TakeStateReward(map[string]any{Key: map[string]any{"enabled": true, "scorer": "exact",
+			"score_base": base, "state_estimation": map[string]any{"enable": true, "reward": 1}}})
 		require.NoError(t, err)
 		return s
 	}

@@ -60,7 +60,8 @@ func ReadLabelled(r io.Reader) ([]Labelled, error) {
 			return nil, fmt.Errorf("judge: %w: cases[%d].env is %q, must be frozenlake or sokoban", ErrLabels, i, c.Env)
 		}
 		if c.Section != reward.SectionObservation && c.Section != reward.SectionPrediction {
-			return nil, fmt.Errorf("judge: %w: cases[%d].section is %q, must be %s or %s", ErrLabels, i, c.Section, reward.SectionObservation, reward.SectionPrediction)
+			return nil, fmt.Errorf("judge: %w: cases[%d].section is %q, must be %s or %s", ErrLabels, i, c.Section,
+				reward.SectionObservation, reward.SectionPrediction)
 		}
 	}
 	return set.Cases, nil

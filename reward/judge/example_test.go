@@ -10,7 +10,8 @@ import (
 
 // Rules read the relations that a statement asserts.
 func ExampleRules_Read() {
-	readings, err := new(judge.Rules).Read(context.Background(), []reward.Claim{{Env: "sokoban", Text: "The box is above the player. The target is to the right."}})
+	readings, err := new(judge.Rules).Read(context.Background(),
+		[]reward.Claim{{Env: "sokoban", Text: "The box is above the player. The target is to the right."}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -48,7 +48,8 @@ func compareRelations(t *testing.T, tally *golden.Tally, what string, got, want 
 	golden.Equal(t, tally, what+": relations", len(got), len(want))
 	for i := range min(len(got), len(want)) {
 		golden.Equal(t, tally, fmt.Sprintf("%s: relation %d", what, i),
-			[3]string{got[i].Object, got[i].Vertical, got[i].Horizontal}, [3]string{want[i].Object, want[i].Vertical, want[i].Horizontal})
+			[3]string{got[i].Object, got[i].Vertical, got[i].Horizontal},
+			[3]string{want[i].Object, want[i].Vertical, want[i].Horizontal})
 	}
 }
 

@@ -32,7 +32,8 @@ func TestLabelledDescriptionsAreReadAsLabelled(t *testing.T) {
 	}
 	tally.Add(e.All.Label)
 	for _, c := range set {
-		got, err := new(Rules).Read(t.Context(), []reward.Claim{{Env: c.Env, Section: c.Section, Text: c.Text, Truth: c.Truth}})
+		got, err := new(Rules).Read(t.Context(), []reward.Claim{{Env: c.Env, Section: c.Section, Text: c.Text,
+			Truth: c.Truth}})
 		require.NoError(t, err)
 		if q := compare(&c, &got[0]); q.PaidMore > 0 || q.Label == 0 && q.Stated > 0 {
 			t.Logf("%s: %.300q read as %v", c.ID, c.Text, got[0].Relations)
@@ -41,7 +42,8 @@ func TestLabelledDescriptionsAreReadAsLabelled(t *testing.T) {
 	for form, q := range e.Forms {
 		t.Logf("%s: F1 %.3f of %d descriptions", form, q.F1(), q.Cases)
 	}
-	t.Logf("all: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+	t.Logf("all: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(),
+		e.All.Recall(), e.All.PaidMore, e.All.Cases)
 	require.Greater(t, e.All.F1(), 0.9)
 	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
 }
@@ -56,7 +58,8 @@ func TestPhrasingsAreReadAsLabelled(t *testing.T) {
 	require.NoError(t, err)
 	e, err := Evaluate(t.Context(), new(Rules), set)
 	require.NoError(t, err)
-	t.Logf("F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+	t.Logf("F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(),
+		e.All.Recall(), e.All.PaidMore, e.All.Cases)
 	require.GreaterOrEqual(t, e.All.F1(), 0.95)
 	require.GreaterOrEqual(t, e.All.Precision(), 0.95)
 	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
@@ -85,7 +88,8 @@ func TestSentencesOfManyWritersAreRead(t *testing.T) {
 		require.NotEmpty(t, sets[half])
 		e, err := Evaluate(t.Context(), new(Rules), sets[half])
 		require.NoError(t, err)
-		t.Logf("%s: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", half, e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+		t.Logf("%s: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", half, e.All.F1(),
+			e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
 		require.GreaterOrEqual(t, e.All.F1(), least, half)
 		require.LessOrEqual(t, e.All.PaidMore, len(sets[half])/30, half)
 	}
@@ -108,7 +112,8 @@ func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
 	require.NoError(t, err)
 	down := errors.New("down")
 	m := &Model{Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
-		return []string{`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}]`, ""}, []error{nil, down}, nil
+		return []string{`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}]`, ""},
+			[]error{nil, down}, nil
 	}}
 	e, err := Evaluate(t.Context(), m, set)
 	require.NoError(t, err)
@@ -118,7 +123,8 @@ func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
 	e, err = Evaluate(t.Context(), new(Rules), set)
 	require.NoError(t, err)
 	require.Equal(t, Quality{Cases: 2, ExactLists: 2, Both: 1, Stated: 1, Label: 1}, e.All)
-	for _, bad := range []string{"", "{}", `{"cases": [{"env": "svg"}]}`, `{"cases": [{"env": "sokoban", "section": "x"}]}`} {
+	for _, bad := range []string{"", "{}", `{"cases": [{"env": "svg"}]}`,
+		`{"cases": [{"env": "sokoban", "section": "x"}]}`} {
 		_, err := ReadLabelled(strings.NewReader(bad))
 		require.ErrorIs(t, err, ErrLabels, bad)
 	}

@@ -42,7 +42,8 @@ type Service struct {
 // DefaultService returns the limits of the systems that the blocks come from, 32 requests at
 // once and 60 s each, and a breaker and a budget, which those do not have.
 func DefaultService() Service {
-	return Service{Concurrency: 32, Timeout: 60, Retries: 3, StepBudget: 300, BreakerFailures: 8, BreakerPause: 30, CacheMB: 256}
+	return Service{Concurrency: 32, Timeout: 60, Retries: 3, StepBudget: 300, BreakerFailures: 8, BreakerPause: 30,
+		CacheMB: 256}
 }
 
 // check reports the errors of the settings. The value of KeyEnv is never shown: it may be a
@@ -61,7 +62,8 @@ func (s *Service) check(c *field.Checks) {
 		Model: s.Model, Concurrency: s.Concurrency, StepBudget: s.StepBudget, Cache: s.Cache, CacheMB: s.CacheMB,
 	}); s.Model != "" {
 		d := DefaultService()
-		alone.Timeout, alone.Retries, alone.BreakerFailures, alone.BreakerPause = d.Timeout, d.Retries, d.BreakerFailures, d.BreakerPause
+		alone.Timeout, alone.Retries, alone.BreakerFailures, alone.BreakerPause = d.Timeout, d.Retries, d.BreakerFailures,
+			d.BreakerPause
 		if *s != alone {
 			c.Say("{judge.model} is a model of this process, for which only judge.concurrency, judge.step_budget, judge.cache and " +
 				"judge.cache_mb may be set: the other keys of judge are about a service")
@@ -75,8 +77,9 @@ func (s *Service) check(c *field.Checks) {
 // tree returns the settings as a configuration file has them.
 func (s *Service) tree() map[string]any {
 	return map[string]any{
-		"model": s.Model, "key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute, "tokens_per_minute": s.TokensPerMinute,
-		"timeout": s.Timeout, "retries": s.Retries, "step_budget": s.StepBudget, "breaker_failures": s.BreakerFailures,
+		"model": s.Model, "key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute,
+		"tokens_per_minute": s.TokensPerMinute,
+		"timeout":           s.Timeout, "retries": s.Retries, "step_budget": s.StepBudget, "breaker_failures": s.BreakerFailures,
 		"breaker_pause": s.BreakerPause, "cache": s.Cache, "cache_mb": s.CacheMB,
 	}
 }
@@ -87,15 +90,21 @@ func (s *Service) reference() [][3]string {
 		{"judge.model", s.Model, "folder of a model that this process loads, instead of judge_base_url and judge_model"},
 		{"judge.key_env", s.KeyEnv, "environment variable with its key; empty sends none"},
 		{"judge.concurrency", fmt.Sprint(s.Concurrency), "requests at once"},
-		{"judge.requests_per_minute", fmt.Sprint(s.RequestsPerMinute), "most requests in a minute, retries included; 0 is no limit"},
-		{"judge.tokens_per_minute", fmt.Sprint(s.TokensPerMinute), "most tokens in a minute, estimated until the service has counted; 0 is no limit"},
+		{"judge.requests_per_minute", fmt.Sprint(s.RequestsPerMinute),
+			"most requests in a minute, retries included; 0 is no limit"},
+		{"judge.tokens_per_minute", fmt.Sprint(s.TokensPerMinute),
+			"most tokens in a minute, estimated until the service has counted; 0 is no limit"},
 		{"judge.timeout", fmt.Sprint(s.Timeout), "seconds that an attempt may take"},
 		{"judge.retries", fmt.Sprint(s.Retries), "attempts after the first; then the statement has no score"},
-		{"judge.step_budget", fmt.Sprint(s.StepBudget), "seconds of a training step that may pass waiting for it; then statements have no score. 0 is no limit"},
-		{"judge.breaker_failures", fmt.Sprint(s.BreakerFailures), "after this many failed attempts in a row it is not asked for breaker_pause; 0 never stops"},
-		{"judge.breaker_pause", fmt.Sprint(s.BreakerPause), "seconds until a request tests whether it works again; until then statements have no score"},
+		{"judge.step_budget", fmt.Sprint(s.StepBudget),
+			"seconds of a training step that may pass waiting for it; then statements have no score. 0 is no limit"},
+		{"judge.breaker_failures", fmt.Sprint(s.BreakerFailures),
+			"after this many failed attempts in a row it is not asked for breaker_pause; 0 never stops"},
+		{"judge.breaker_pause", fmt.Sprint(s.BreakerPause),
+			"seconds until a request tests whether it works again; until then statements have no score"},
 		{"judge.cache", s.Cache, "folder in which valid answers are kept, also for other processes; empty keeps none"},
-		{"judge.cache_mb", fmt.Sprint(s.CacheMB), "size of that folder in megabytes; what was not used for longest is removed"},
+		{"judge.cache_mb", fmt.Sprint(s.CacheMB),
+			"size of that folder in megabytes; what was not used for longest is removed"},
 	}
 }
 

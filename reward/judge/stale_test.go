@@ -27,8 +27,10 @@ const (
 )
 
 func TestOnlyWhatFitsThePresentBetterThanThePastIsPaid(t *testing.T) {
-	for _, j := range []env.Judge{&Rules{Scoring: Scoring{Guarded: true}}, &Rules{Scoring: Scoring{Guarded: true}, Literal: true},
-		&Rules{Scoring: Scoring{Guarded: true, Scorers: map[string]reward.Scorer{"sokoban": &reward.AssignmentScorer{Weights: map[string]float64{"box": 1, "target": 1}}}}}} {
+	for _, j := range []env.Judge{&Rules{Scoring: Scoring{Guarded: true}},
+		&Rules{Scoring: Scoring{Guarded: true}, Literal: true},
+		&Rules{Scoring: Scoring{Guarded: true, Scorers: map[string]reward.Scorer{"sokoban": &reward.AssignmentScorer{
+			Weights: map[string]float64{"box": 1, "target": 1}}}}}} {
 		scores := score(t, j, moved(nowTrue), moved(thenTrue),
 			// One of the two changes: now 3/4, then 3/4.
 			moved("The target is above and right of me. The box is below and left of me."),
@@ -78,7 +80,8 @@ func TestNumbersOfThePastAreNotPaid(t *testing.T) {
 		return c
 	}
 	j := &Rules{Scoring: Scoring{Guarded: true}}
-	require.InDeltaSlice(t, []float64{1, 0, 2.0 / 3}, score(t, j, hand("I hold 17 and the dealer shows 10."), hand("I hold 13 and the dealer shows 10."), hand("I hold 17.")), 1e-12)
+	require.InDeltaSlice(t, []float64{1, 0, 2.0 / 3}, score(t, j, hand("I hold 17 and the dealer shows 10."), hand(
+		"I hold 13 and the dealer shows 10."), hand("I hold 17.")), 1e-12)
 	require.InDelta(t, 0.5, score(t, new(Rules), hand("I hold 13 and the dealer shows 10."))[0], 1e-12)
 	same := hand("I hold 17 and the dealer shows 10.")
 	same.EarlierState = same.State
@@ -91,7 +94,8 @@ func TestNumbersOfThePastAreNotPaid(t *testing.T) {
 // of numbers it is asked twice, in the same call.
 func TestALanguageModelIsAskedWhetherAClaimWasTrueBefore(t *testing.T) {
 	var asked []string
-	m := &Model{Scoring: Scoring{Guarded: true}, Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
+	m := &Model{Scoring: Scoring{Guarded: true}, Complete: func(_ context.Context, prompts []string) ([]string, []error,
+		error) {
 		asked = prompts
 		out, errs := make([]string, len(prompts)), make([]error, len(prompts))
 		for i, p := range prompts {
@@ -101,7 +105,8 @@ func TestALanguageModelIsAskedWhetherAClaimWasTrueBefore(t *testing.T) {
 				out[i] = `[{"object_id": "target", "vertical_relation": "same", "horizontal_relation": "right"}, {"object_id": "box", "vertical_relation": "below", "horizontal_relation": "left"}]`
 			case strings.Contains(p, "\nlost\n") && past:
 				errs[i] = errors.New("no answer")
-			case strings.Contains(p, "\nvague\n"), strings.Contains(p, "\nnew\n") && !past, strings.Contains(p, "\nlost\n"), strings.Contains(p, "\nold\n") && past:
+			case strings.Contains(p, "\nvague\n"), strings.Contains(p, "\nnew\n") && !past, strings.Contains(p, "\nlost\n"),
+				strings.Contains(p, "\nold\n") && past:
 				out[i] = "<answer>YES</answer>"
 			default:
 				out[i] = "<answer>NO</answer>"

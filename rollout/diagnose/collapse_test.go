@@ -33,7 +33,8 @@ func TestTemplatesAreToldFromAnswers(t *testing.T) {
 		template.Text[i] = template.Text[0]
 	}
 	same(t, measured(t, TemplateCollapse(3), template), map[string]float64{
-		"template/distinct_n": 4.0 / 24, "template/repeated": 1, "template/within": 1, "template/across": 1, "template/index": 1,
+		"template/distinct_n": 4.0 / 24, "template/repeated": 1, "template/within": 1, "template/across": 1,
+		"template/index": 1,
 	})
 }
 

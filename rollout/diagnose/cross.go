@@ -113,15 +113,18 @@ func (c *CrossScores) check() error {
 	}
 	for i, own := range c.Own {
 		if own < 0 || own >= c.Starts {
-			return fmt.Errorf("diagnose: cross scores: response %d answers start state %d, want 0 to %d: %w", i, own, c.Starts-1, ErrSetting)
+			return fmt.Errorf("diagnose: cross scores: response %d answers start state %d, want 0 to %d: %w", i, own, c.Starts-1,
+				ErrSetting)
 		}
 		if c.Tokens != nil && c.Tokens[i] < 1 {
-			return fmt.Errorf("diagnose: cross scores: response %d has %d tokens, want 1 or more: %w", i, c.Tokens[i], ErrSetting)
+			return fmt.Errorf("diagnose: cross scores: response %d has %d tokens, want 1 or more: %w", i, c.Tokens[i],
+				ErrSetting)
 		}
 	}
 	for i, v := range c.LogProb {
 		if !floats.Finite(v) {
-			return fmt.Errorf("diagnose: cross scores: response %d, start state %d: %v: %w", i/c.Starts, i%c.Starts, v, ErrNotFinite)
+			return fmt.Errorf("diagnose: cross scores: response %d, start state %d: %v: %w", i/c.Starts, i%c.Starts, v,
+				ErrNotFinite)
 		}
 	}
 	return nil

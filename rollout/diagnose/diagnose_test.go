@@ -132,7 +132,8 @@ func TestAdvantageWithoutVaryingPartsIsUnexplained(t *testing.T) {
 	for row := range b.Parts {
 		b.Parts[row] = reward.Parts{{Name: "format", Value: 0.1}}
 	}
-	same(t, measured(t, AdvantageShare, b), map[string]float64{"advantage_share/format": 0, "advantage_share/unexplained": 1})
+	same(t, measured(t, AdvantageShare, b),
+		map[string]float64{"advantage_share/format": 0, "advantage_share/unexplained": 1})
 }
 
 func TestGroupsOfOneAreComparedWithTheBatch(t *testing.T) {
@@ -155,7 +156,9 @@ func TestGroupsOfOneAreComparedWithTheBatch(t *testing.T) {
 func TestAbsentColumnsWriteNothing(t *testing.T) {
 	r, err := Builtin(DefaultOptions())
 	require.NoError(t, err)
-	for _, b := range []*Batch{{}, {Offsets: []int{0}}, {Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{}, Text: []string{}, Cross: &CrossScores{}}} {
+	for _, b := range []*Batch{{}, {Offsets: []int{0}},
+		{Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{},
+			Text: []string{}, Cross: &CrossScores{}}} {
 		got := map[string]float64{}
 		if err := r.Measure(got, b); err != nil || len(got) != 0 {
 			t.Errorf("%+v: %v, %v", b, got, err)
@@ -235,7 +238,8 @@ func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
 	}
 	got := map[string]float64{"kept": 7}
 	err = r.Measure(got, sample(), "best", "broken", "nan", "entropy", "entropi")
-	want := map[string]float64{"kept": 7, "best": 2, "half": 0.5, "entropy/mean": 1, "entropy/min": 0.5, "entropy/max": 1.5}
+	want := map[string]float64{"kept": 7, "best": 2, "half": 0.5, "entropy/mean": 1, "entropy/min": 0.5,
+		"entropy/max": 1.5}
 	same(t, got, want)
 	for _, e := range []error{broken, ErrNotFinite, ErrUnknown} {
 		if !errors.Is(err, e) {
@@ -260,7 +264,8 @@ func TestEqualBatchesGiveEqualBits(t *testing.T) {
 	var first map[string]float64
 	for range 20 {
 		b := sample()
-		b.Text = []string{"the player is left of the box", "the box is near", "the player is up", "the box is left of the wall"}
+		b.Text = []string{"the player is left of the box", "the box is near", "the player is up",
+			"the box is left of the wall"}
 		got := map[string]float64{}
 		require.NoError(t, r.Measure(got, b))
 		if first == nil {

@@ -201,7 +201,8 @@ func (e *Evaluation) check() error {
 			c.Say("task %d (%s): Episodes is empty", i, t.Tag)
 		}
 		if k := duplicate(t.Episodes); k >= 0 {
-			c.Say("task %d (%s): episode %d has group %d and index %d like an earlier one: results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
+			c.Say("task %d (%s): episode %d has group %d and index %d like an earlier one: results would be mixed", i, t.Tag, k,
+				t.Episodes[k].Group, t.Episodes[k].Index)
 		}
 		if t.AtOnce < 0 {
 			c.Say("task %d (%s): AtOnce is %d, must not be negative", i, t.Tag, t.AtOnce)
@@ -260,7 +261,8 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 		case r == nil:
 			missing = append(missing, n.Episode)
 		case e.Resume == ResumeOff:
-			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (resume with %s, or replace them with %s)", ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
+			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (resume with %s, or replace them with %s)",
+				ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
 			missing, stale = append(missing, n.Episode), append(stale, id)
 		case r.Settings != t.settings(&n.Episode):

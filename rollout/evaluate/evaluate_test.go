@@ -24,13 +24,16 @@ import (
 // evaluation plays the guessing game, two tasks of it.
 func evaluation(t testing.TB, dir string, p policy.Policy, a *traintest.Arena) *evaluate.Evaluation {
 	task := func(tag string, n int, turns uint64) evaluate.Task {
-		k := evaluate.Task{Tag: tag, Seed: 5, AtOnce: 3, Player: rollout.Player{Envs: a.Registry(t), MaxTurns: 4, Sampling: policy.Sampling{Temperature: 1, MaxTokens: 4}}}
+		k := evaluate.Task{Tag: tag, Seed: 5, AtOnce: 3,
+			Player: rollout.Player{Envs: a.Registry(t), MaxTurns: 4, Sampling: policy.Sampling{Temperature: 1, MaxTokens: 4}}}
 		for i := range n {
-			k.Episodes = append(k.Episodes, rollout.Episode{Env: "guess", Config: map[string]any{"turns": turns}, Seed: int64(i / 2), Group: i})
+			k.Episodes = append(k.Episodes, rollout.Episode{Env: "guess", Config: map[string]any{"turns": turns},
+				Seed: int64(i / 2), Group: i})
 		}
 		return k
 	}
-	return &evaluate.Evaluation{Dir: dir, Model: "bandit", Policy: p, Tasks: []evaluate.Task{task("short", 8, 1), task("long", 4, 3)}}
+	return &evaluate.Evaluation{Dir: dir, Model: "bandit", Policy: p,
+		Tasks: []evaluate.Task{task("short", 8, 1), task("long", 4, 3)}}
 }
 
 // stored reads the summary of a folder.
@@ -137,7 +140,8 @@ func evaluationIsValidation(t *testing.T, c config.Config) {
 	require.InDelta(t, m["val/turns"], row.Turns.Mean, tol)
 	require.InDelta(t, m["val/reward/guess"], row.Reward["guess"].Mean, tol)
 	require.InDelta(t, m["val/format_correct"], row.FormatCorrect, tol)
-	require.InDelta(t, m["val/response_tokens"], row.ResponseTokens.Mean*float64(row.Episodes), tol*m["val/response_tokens"])
+	require.InDelta(t, m["val/response_tokens"], row.ResponseTokens.Mean*float64(row.Episodes),
+		tol*m["val/response_tokens"])
 	require.Less(t, row.Success.Low, row.Success.Mean)
 	require.Greater(t, row.Success.High, row.Success.Mean)
 }
@@ -196,7 +200,8 @@ func TestResultsAreNotMixed(t *testing.T) {
 	r, err := e.Run(t.Context())
 	require.NoError(t, err)
 	require.Len(t, r.Rows, 4)
-	require.Equal(t, []string{"another", "bandit", "another", "bandit"}, []string{r.Rows[0].Model, r.Rows[1].Model, r.Rows[2].Model, r.Rows[3].Model})
+	require.Equal(t, []string{"another", "bandit", "another", "bandit"},
+		[]string{r.Rows[0].Model, r.Rows[1].Model, r.Rows[2].Model, r.Rows[3].Model})
 	var md bytes.Buffer
 	require.NoError(t, r.WriteMarkdown(&md))
 	require.Equal(t, 2*(2+4+1)+1, strings.Count(md.String(), "\n"))
@@ -207,13 +212,15 @@ func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {
 	for says, change := range map[string]func(*evaluate.Evaluation){
 		`Tag is "../x", must be valid as the name of a folder`: func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "../x" },
 		`Tag is "a/b", must be valid as the name of a folder`:  func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "a/b" },
-		`Tag is "", must be`:                                    func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "" },
-		`Tag is "SHORT", which another task has, too`:           func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "SHORT" },
-		"Episodes is empty":                                     func(e *evaluate.Evaluation) { e.Tasks[1].Episodes = nil },
-		"episode 3 has group 1 and index 0 like an earlier one": func(e *evaluate.Evaluation) { e.Tasks[1].Episodes[3].Group = 1 },
-		"AtOnce is -1":                                          func(e *evaluate.Evaluation) { e.Tasks[1].AtOnce = -1 },
-		`Resume is "on"`:                                        func(e *evaluate.Evaluation) { e.Resume = "on" },
-		"none may be empty":                                     func(e *evaluate.Evaluation) { e.Model = "" },
+		`Tag is "", must be`:                          func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "" },
+		`Tag is "SHORT", which another task has, too`: func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "SHORT" },
+		"Episodes is empty":                           func(e *evaluate.Evaluation) { e.Tasks[1].Episodes = nil },
+		"episode 3 has group 1 and index 0 like an earlier one": func(e *evaluate.Evaluation) {
+			e.Tasks[1].Episodes[3].Group = 1
+		},
+		"AtOnce is -1":      func(e *evaluate.Evaluation) { e.Tasks[1].AtOnce = -1 },
+		`Resume is "on"`:    func(e *evaluate.Evaluation) { e.Resume = "on" },
+		"none may be empty": func(e *evaluate.Evaluation) { e.Model = "" },
 	} {
 		e := evaluation(t, t.TempDir(), traintest.Guesser(), &traintest.Arena{})
 		change(e)
@@ -241,7 +248,9 @@ type priced struct {
 	fail  int64 // the call that fails
 }
 
-func (p *priced) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (p *priced) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	if p.calls.Add(1) == p.fail {
 		return nil, errors.New("no credit")
 	}
@@ -268,7 +277,8 @@ func TestCostsAreCountedByEpisode(t *testing.T) {
 	r, err := e.Run(t.Context())
 	require.NoError(t, err)
 	long := r.Rows[1]
-	require.Equal(t, []float64{30, 300, 1.5, 6}, []float64{long.ResponseTokens.Mean, long.PromptTokens.Mean, long.Cost.Mean, long.TotalCost}, "three turns an episode")
+	require.Equal(t, []float64{30, 300, 1.5, 6},
+		[]float64{long.ResponseTokens.Mean, long.PromptTokens.Mean, long.Cost.Mean, long.TotalCost}, "three turns an episode")
 	var text bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	require.Contains(t, text.String(), "total cost")
@@ -282,7 +292,9 @@ type watching struct {
 	seen sync.Map
 }
 
-func (w *watching) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (w *watching) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	w.seen.Store(ctx.Value(contextKey{}), true)
 	return w.Policy.Generate(ctx, prompts, s)
 }
@@ -296,7 +308,9 @@ func TestEachEpisodeHasAContextOfItsOwn(t *testing.T) {
 		e.Independent, e.Concurrency = apart, 3
 		var n atomic.Int64
 		for i := range e.Tasks {
-			e.Tasks[i].Context = func(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, n.Add(1)) }
+			e.Tasks[i].Context = func(ctx context.Context) context.Context {
+				return context.WithValue(ctx, contextKey{}, n.Add(1))
+			}
 		}
 		_, err := e.Run(t.Context())
 		require.NoError(t, err)

@@ -36,7 +36,8 @@ func TestMeansAreStudents(t *testing.T) {
 	raw, err := json.Marshal([]Estimate{one, MeanOf(nil, Level)})
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"mean":7,"low":null,"high":null,"n":1},{"mean":null,"low":null,"high":null,"n":0}]`, string(raw))
-	require.Equal(t, []string{"7.00", "-", "2.00 [2.00, 2.00]"}, []string{one.String(), MeanOf(nil, Level).String(), MeanOf([]float64{2, 2}, Level).String()})
+	require.Equal(t, []string{"7.00", "-", "2.00 [2.00, 2.00]"},
+		[]string{one.String(), MeanOf(nil, Level).String(), MeanOf([]float64{2, 2}, Level).String()})
 }
 
 // TestIntervalsHoldAsOftenAsTheySay draws samples whose truth is known. Of 2000

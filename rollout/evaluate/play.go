@@ -19,7 +19,9 @@ func (e *Evaluation) playBatches(ctx context.Context, t *Task, missing []rollout
 	for i := range missing {
 		wanted[placeOf(&missing[i])] = true
 	}
-	return PlayBatches(t.context(ctx), &p, t.Episodes, t.AtOnce, t.Seed, func(e *rollout.Episode) bool { return wanted[placeOf(e)] }, func(ts []*rollout.Trajectory) error {
+	return PlayBatches(t.context(ctx), &p, t.Episodes, t.AtOnce, t.Seed, func(e *rollout.Episode) bool {
+		return wanted[placeOf(e)]
+	}, func(ts []*rollout.Trajectory) error {
 		for _, tr := range ts {
 			if err := e.store(t, tr, policy.Usage{}); err != nil {
 				return err
@@ -32,7 +34,8 @@ func (e *Evaluation) playBatches(ctx context.Context, t *Task, missing []rollout
 // PlayBatches plays episodes in batches of atOnce, 0 for a single batch, and calls done
 // with the trajectories of each batch. It plays only the episodes that wanted accepts, each in
 // the batch that it has in the whole list; nil plays all.
-func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted func(*rollout.Episode) bool, done func([]*rollout.Trajectory) error) error {
+func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64,
+	wanted func(*rollout.Episode) bool, done func([]*rollout.Trajectory) error) error {
 	if atOnce == 0 {
 		atOnce = max(1, len(episodes))
 	}
@@ -109,7 +112,9 @@ type episodePolicy struct {
 }
 
 // Generate implements policy.Policy.
-func (l *episodePolicy) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (l *episodePolicy) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	own := slices.Clone(prompts)
 	for i := range own {
 		own[i].Conversation += l.base

@@ -59,7 +59,8 @@ func (e *Evaluation) report() *Report {
 
 // summarize makes the row of one tag and model.
 func summarize(rs []EpisodeResult) Row {
-	row := Row{Tag: rs[0].Tag, Model: rs[0].Model, Episodes: len(rs), ByEnd: map[string]int{}, Reward: map[string]Estimate{}}
+	row := Row{Tag: rs[0].Tag, Model: rs[0].Model, Episodes: len(rs), ByEnd: map[string]int{},
+		Reward: map[string]Estimate{}}
 	var used []EpisodeResult
 	success, turns, format, cut := 0, 0, 0, 0
 	for _, r := range rs {
@@ -100,7 +101,8 @@ func summarize(rs []EpisodeResult) Row {
 // tables returns the rows as texts: one table of results, one of reward parts.
 func (r *Report) tables() (figures, rewards [][]string) {
 	costs := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.TotalCost > 0 })
-	head := []string{"tag", "model", "episodes", "unusable", "success", "score", "turns", "format", "truncated", "response tokens", "prompt tokens"}
+	head := []string{"tag", "model", "episodes", "unusable", "success", "score", "turns", "format", "truncated",
+		"response tokens", "prompt tokens"}
 	if costs {
 		head = append(head, "cost", "total cost")
 	}
@@ -109,7 +111,8 @@ func (r *Report) tables() (figures, rewards [][]string) {
 		row := &r.Rows[i]
 		line := []string{
 			row.Tag, row.Model, fmt.Sprint(row.Episodes), row.failures(), row.rate(), row.Score.String(), row.Turns.String(),
-			fmt.Sprintf("%.2f", row.FormatCorrect), fmt.Sprintf("%.2f", row.Truncated), row.ResponseTokens.String(), row.PromptTokens.String(),
+			fmt.Sprintf("%.2f", row.FormatCorrect), fmt.Sprintf("%.2f", row.Truncated), row.ResponseTokens.String(),
+			row.PromptTokens.String(),
 		}
 		if costs {
 			line = append(line, row.Cost.String(), fmt.Sprintf("%.4g", row.TotalCost))

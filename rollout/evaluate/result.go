@@ -96,7 +96,8 @@ func (t *Task) settings(e *rollout.Episode) string {
 	p := &t.Player
 	limits := *e
 	limits.Config, limits.Seed, limits.Group, limits.Index = nil, 0, 0, 0
-	sum := sha256.Sum256(fmt.Appendf(options, "|%+v|%+v|%d|%T%+v|%+v|%q|%d", limits, p.Sampling, p.MaxTurns, p.Harness, p.Harness, p.Budget, p.EpisodeMean, t.Seed))
+	sum := sha256.Sum256(fmt.Appendf(options, "|%+v|%+v|%d|%T%+v|%+v|%q|%d", limits, p.Sampling, p.MaxTurns, p.Harness,
+		p.Harness, p.Budget, p.EpisodeMean, t.Seed))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -70,7 +70,8 @@ func TestVariancesWhoseSumOverflowsAreScaled(t *testing.T) {
 // TestTrajectoriesThatAddUpToInfinityAreRefused: rows may be finite where their
 // sum is not.
 func TestTrajectoriesThatAddUpToInfinityAreRefused(t *testing.T) {
-	b := &Batch{Group: []string{"a", "a", "a"}, Trajectory: []string{"x", "x", "y"}, Return: []float64{math.MaxFloat64, math.MaxFloat64, 0}}
+	b := &Batch{Group: []string{"a", "a", "a"}, Trajectory: []string{"x", "x", "y"},
+		Return: []float64{math.MaxFloat64, math.MaxFloat64, 0}}
 	var r Result
 	require.ErrorIs(t, (TopK{K: 1}).Filter(&r, b), ErrNotFinite)
 }

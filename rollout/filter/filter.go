@@ -113,7 +113,8 @@ func Groups(b *Batch, ddof int) ([]Group, error) {
 	for g := range groups {
 		for _, x := range returns[g] {
 			if math.IsInf(x, 0) {
-				return nil, fmt.Errorf("filter: returns of a trajectory (group %q) add up to %v: %w", groups[g].Key, x, ErrNotFinite)
+				return nil, fmt.Errorf("filter: returns of a trajectory (group %q) add up to %v: %w", groups[g].Key, x,
+					ErrNotFinite)
 			}
 		}
 		groups[g].measure(returns[g], ddof)

@@ -124,7 +124,8 @@ func TestGroupsThatAreTooSmallOrEqualHaveNoVariance(t *testing.T) {
 }
 
 func TestFilteringNothingKeepsNothing(t *testing.T) {
-	for _, f := range []Filter{None{}, DefaultTopFraction(), TopK{K: 1}, DefaultTopP(), DefaultMinP(), DefaultDropEqual()} {
+	for _, f := range []Filter{None{}, DefaultTopFraction(), TopK{K: 1}, DefaultTopP(), DefaultMinP(),
+		DefaultDropEqual()} {
 		if got := run(t, f, &Batch{}); len(got.Keep) != 0 || got.Scale != 1 {
 			t.Errorf("%T: %+v", f, got)
 		}
@@ -169,17 +170,18 @@ func TestBadBatchesAndSettingsAreRefused(t *testing.T) {
 		b    *Batch
 		want error
 	}{
-		"short returns":      {None{}, &Batch{Group: []string{"a"}}, ErrLength},
-		"short trajectories": {DefaultTopP(), &Batch{Group: []string{"a"}, Return: []float64{1}, Trajectory: []string{}}, ErrLength},
-		"NaN":                {DefaultTopP(), &Batch{Group: []string{"a"}, Return: []float64{math.NaN()}}, ErrNotFinite},
-		"infinity":           {None{}, &Batch{Group: []string{"a"}, Return: []float64{math.Inf(1)}}, ErrNotFinite},
-		"topk":               {TopFraction{Fraction: 1.5}, mixed(), ErrSetting},
-		"k":                  {TopK{}, mixed(), ErrSetting},
-		"top_p":              {TopP{P: -0.1}, mixed(), ErrSetting},
-		"min_p":              {MinP{P: math.NaN()}, mixed(), ErrSetting},
-		"tolerance":          {DropEqual{Tolerance: -1}, mixed(), ErrSetting},
-		"ddof":               {TopP{P: 0.5, DDOF: -1}, mixed(), ErrSetting},
-		"scaling":            {TopP{P: 0.5, Scaling: "root"}, mixed(), ErrSetting},
+		"short returns": {None{}, &Batch{Group: []string{"a"}}, ErrLength},
+		"short trajectories": {DefaultTopP(), &Batch{Group: []string{"a"}, Return: []float64{1}, Trajectory: []string{}},
+			ErrLength},
+		"NaN":       {DefaultTopP(), &Batch{Group: []string{"a"}, Return: []float64{math.NaN()}}, ErrNotFinite},
+		"infinity":  {None{}, &Batch{Group: []string{"a"}, Return: []float64{math.Inf(1)}}, ErrNotFinite},
+		"topk":      {TopFraction{Fraction: 1.5}, mixed(), ErrSetting},
+		"k":         {TopK{}, mixed(), ErrSetting},
+		"top_p":     {TopP{P: -0.1}, mixed(), ErrSetting},
+		"min_p":     {MinP{P: math.NaN()}, mixed(), ErrSetting},
+		"tolerance": {DropEqual{Tolerance: -1}, mixed(), ErrSetting},
+		"ddof":      {TopP{P: 0.5, DDOF: -1}, mixed(), ErrSetting},
+		"scaling":   {TopP{P: 0.5, Scaling: "root"}, mixed(), ErrSetting},
 	} {
 		var r Result
 		require.ErrorIs(t, c.f.Filter(&r, c.b), c.want, name)

@@ -35,33 +35,37 @@ type Registry struct {
 //	reward_variance_min_p  min_p 0.1, ddof 0, scaling none
 //	drop_equal             tolerance 1e-9, keep_none false, scaling none
 func Builtin() *Registry {
-	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal", Value: func(a *Args) (Filter, error) {
-		d := DefaultDropEqual()
-		f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
-		return f, errors.Join(f.check(), f.Scaling.check())
-	}}
+	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal",
+		Value: func(a *Args) (Filter, error) {
+			d := DefaultDropEqual()
+			f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
+			return f, errors.Join(f.check(), f.Scaling.check())
+		}}
 	r := new(Registry)
 	r.builders.Fill(map[string]byname.Entry[Builder]{
 		"none": {About: "everything", Value: func(*Args) (Filter, error) { return None{}, nil }},
-		"reward_variance": {About: "a share of the groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
-			d := DefaultTopFraction()
-			f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
-			return f, errors.Join(f.check(), f.Scaling.check())
-		}},
-		"reward_variance_top_k": {About: "k groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
-			f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
-			return f, errors.Join(f.check(), f.Scaling.check())
-		}},
+		"reward_variance": {About: "a share of the groups, those with the largest variance of returns",
+			Value: func(a *Args) (Filter, error) {
+				d := DefaultTopFraction()
+				f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
+				return f, errors.Join(f.check(), f.Scaling.check())
+			}},
+		"reward_variance_top_k": {About: "k groups, those with the largest variance of returns",
+			Value: func(a *Args) (Filter, error) {
+				f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
+				return f, errors.Join(f.check(), f.Scaling.check())
+			}},
 		"reward_variance_top_p": {About: "the groups with the largest variance of returns until they have a share of all variance", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopP()
 			f := TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
 		}},
-		"reward_variance_min_p": {About: "the groups whose variance of returns is at least a share of the largest one", Value: func(a *Args) (Filter, error) {
-			d := DefaultMinP()
-			f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
-			return f, errors.Join(f.check(), f.Scaling.check())
-		}},
+		"reward_variance_min_p": {About: "the groups whose variance of returns is at least a share of the largest one",
+			Value: func(a *Args) (Filter, error) {
+				d := DefaultMinP()
+				f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
+				return f, errors.Join(f.check(), f.Scaling.check())
+			}},
 		"drop_equal": drop,
 		"dapo":       drop,
 	})
@@ -149,7 +153,8 @@ func (a *Args) problems() error {
 		if len(a.read) > 0 {
 			known = strings.Join(a.read, ", ")
 		}
-		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.read), known, ErrSetting))
+		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.read), known,
+			ErrSetting))
 	}
 	return errors.Join(errs...)
 }

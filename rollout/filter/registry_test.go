@@ -35,7 +35,8 @@ func TestSettingsArePassedToTheFilter(t *testing.T) {
 }
 
 func TestAllFaultsOfSettingsAreReportedAtOnce(t *testing.T) {
-	_, err := Builtin().New("reward_variance_top_p", map[string]any{"topp": 0.5, "ddof": "two", "scaling": "sqr", "zzz": 1})
+	_, err := Builtin().New("reward_variance_top_p", map[string]any{"topp": 0.5, "ddof": "two", "scaling": "sqr",
+		"zzz": 1})
 	require.ErrorIs(t, err, ErrSetting)
 	for _, says := range []string{
 		`topp: no such setting, did you mean "top_p"?`, "ddof is two (string), must be a whole number",

@@ -72,7 +72,8 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	done := make(chan []*rollout.Trajectory)
 	go func() {
 		task := map[string]any{"task": map[string]any{"name": "sum"}, "wait": true}
-		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "agent", Config: task, Seed: 4}, {Env: "agent", Config: task, Seed: 5}}, 1)
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "agent", Config: task, Seed: 4}, {Env: "agent",
+			Config: task, Seed: 5}}, 1)
 		if err != nil {
 			ts = nil
 		}
@@ -133,12 +134,13 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		config map[string]any
 		want   string
 	}{
-		"crash":       {nil, map[string]any{"command": []any{os.Args[0]}}, "exit status 3"},
-		"panic":       {func(context.Context, *Episode) (*Score, error) { panic("oh") }, nil, "panicked: oh"},
-		"no reward":   {asks(question), nil, ErrNoReward.Error()},
-		"no call":     {func(context.Context, *Episode) (*Score, error) { return &Score{}, nil }, nil, ErrNoTurns.Error()},
-		"forced tool": {asks(`{"tool_choice": "required", "messages": [{"role": "user", "content": "x"}]}`), nil, "tool_choice: the policy samples freely"},
-		"deep":        {asks(`{"messages": ` + strings.Repeat("[", 1000)), nil, "nested more than"},
+		"crash":     {nil, map[string]any{"command": []any{os.Args[0]}}, "exit status 3"},
+		"panic":     {func(context.Context, *Episode) (*Score, error) { panic("oh") }, nil, "panicked: oh"},
+		"no reward": {asks(question), nil, ErrNoReward.Error()},
+		"no call":   {func(context.Context, *Episode) (*Score, error) { return &Score{}, nil }, nil, ErrNoTurns.Error()},
+		"forced tool": {asks(`{"tool_choice": "required", "messages": [{"role": "user", "content": "x"}]}`), nil,
+			"tool_choice: the policy samples freely"},
+		"deep": {asks(`{"messages": ` + strings.Repeat("[", 1000)), nil, "nested more than"},
 		"no image": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}`),
 			nil, "must be PNG, JPEG or GIF"},
 		"image bomb": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,` + bomb + `"}}]}]}`),

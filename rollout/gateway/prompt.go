@@ -15,7 +15,8 @@ import (
 const toolText = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 	"You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n%s\n</tools>\n\n" +
 	"For each function call, return a json object with function name and arguments within " +
-	callOpen + callClose + " XML tags:\n" + callOpen + "\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n" + callClose
+	callOpen + callClose + " XML tags:\n" + callOpen +
+	"\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n" + callClose
 
 // withTools adds definitions of tools to the instructions, which are the first message then. All
 // leading instructions become one message.
@@ -94,7 +95,8 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 					return refusal("", "image %d of message %d: %v, must be PNG, JPEG or GIF", k, i, err)
 				}
 				if pixels += width * height; width > maxSide || height > maxSide || pixels > maxPixels {
-					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k, i, width, height, maxSide, maxPixels)
+					return refusal("", "image %d of message %d has %d by %d pixels, at most %d a side and %d in a call are allowed", k,
+						i, width, height, maxSide, maxPixels)
 				}
 				if e.pixels += width * height; e.pixels > maxHeld {
 					return refusal("", "the images of the episode have more than %d pixels", maxHeld)

@@ -29,7 +29,8 @@ func FirstDifference(path string, step int, ts []*rollout.Trajectory) (*rollout.
 
 func (r *Reader) firstDifference(step int, ts []*rollout.Trajectory) (*rollout.Difference, error) {
 	whole := func(i int, what string, was, is any) *rollout.Difference {
-		return &rollout.Difference{Episode: i, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was), Is: fmt.Sprint(is)}
+		return &rollout.Difference{Episode: i, Turn: -1, Row: -1, Token: -1, What: what, Was: fmt.Sprint(was),
+			Is: fmt.Sprint(is)}
 	}
 	if r.Len() != len(ts) {
 		return whole(min(r.Len(), len(ts)), "number of episodes", r.Len(), len(ts)), nil

@@ -23,7 +23,8 @@ func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.T
 		return nil, err
 	}
 	t := &rollout.Trajectory{
-		Episode: rollout.Episode{Env: r.Env, Config: config, Seed: r.Seed, Group: int(r.Group), Index: int(r.Index), MaxTurns: int(r.MaxTurns)},
+		Episode: rollout.Episode{Env: r.Env, Config: config, Seed: r.Seed, Group: int(r.Group), Index: int(r.Index),
+			MaxTurns: int(r.MaxTurns)},
 		Metrics: metrics(r.Metrics), Success: r.Success, End: rollout.End(r.End), Attempt: int(r.Attempt),
 	}
 	if r.Error != "" {
@@ -49,8 +50,10 @@ func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.T
 func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rollout.Turn, error) {
 	p := &r.Parsed
 	t := rollout.Turn{
-		Row: int(r.Row), Observation: env.Observation{Text: r.Observation}, Cut: r.Cut, Response: r.Response, Stop: policy.Stop(r.Stop), Version: int(r.Version),
-		Parsed:  reward.Response{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Dropped: int(p.Dropped), BoxedAnswer: p.BoxedAnswer},
+		Row: int(r.Row), Observation: env.Observation{Text: r.Observation}, Cut: r.Cut, Response: r.Response,
+		Stop: policy.Stop(r.Stop), Version: int(r.Version),
+		Parsed: reward.Response{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Dropped: int(p.Dropped),
+			BoxedAnswer: p.BoxedAnswer},
 		Metrics: metrics(r.Metrics),
 	}
 	if r.Row < 0 || r.Row > 0 && r.Row >= int64(rows) { // demonstrations and tests may have turns without rows
@@ -81,7 +84,8 @@ func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rol
 func decodeRow(r *row, fetch func(string) (image.Image, error)) (rollout.Row, error) {
 	out := rollout.Row{Summary: r.Summary}
 	if len(r.LogProbs) != len(r.Tokens) {
-		return out, fmt.Errorf("%w: %d log-probs for %d tokens, the numbers must be equal", ErrFormat, len(r.LogProbs), len(r.Tokens))
+		return out, fmt.Errorf("%w: %d log-probs for %d tokens, the numbers must be equal", ErrFormat, len(r.LogProbs),
+			len(r.Tokens))
 	}
 	if len(r.LogProbs) > 0 {
 		out.LogProbs = r.LogProbs
@@ -91,7 +95,8 @@ func decodeRow(r *row, fetch func(string) (image.Image, error)) (rollout.Row, er
 	}
 	for i, p := range r.Images {
 		im := policy.Image{}
-		if n, err := hex.Decode(im.Hash[:], []byte(p.Hash[:min(len(p.Hash), 64)])); err != nil || n != len(im.Hash) || len(p.Hash) != 64 {
+		if n, err := hex.Decode(im.Hash[:], []byte(p.Hash[:min(len(p.Hash), 64)])); err != nil || n != len(im.Hash) ||
+			len(p.Hash) != 64 {
 			return out, fmt.Errorf("image %d: %w: the hash %q is not 64 hexadecimal digits", i, ErrFormat, p.Hash)
 		}
 		if p.Name != "" {
@@ -136,7 +141,8 @@ func fillSequence(s *mask.Sequence, r *row) error {
 	}
 	for i, p := range r.Spans {
 		if p.Start < 0 || p.Length < 1 || p.Start > int64(at) || p.Length > int64(at) {
-			return fmt.Errorf("span %d starts at %d with %d tokens, must lie in the %d tokens of the row", i, p.Start, p.Length, at)
+			return fmt.Errorf("span %d starts at %d with %d tokens, must lie in the %d tokens of the row", i, p.Start, p.Length,
+				at)
 		}
 		if err := s.AddSpan(p.Name, int(p.Start), int(p.Start+p.Length)); err != nil {
 			return fmt.Errorf("span %d: %w", i, err)

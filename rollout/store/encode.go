@@ -24,8 +24,9 @@ func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, err
 		return record{}, err
 	}
 	r := record{
-		Step: int64(step), Env: t.Env, Config: config, Seed: t.Seed, Group: int64(t.Group), Index: int64(t.Index), MaxTurns: int64(t.MaxTurns),
-		End: string(t.End), Success: t.Success, Attempt: int64(t.Attempt), Metrics: values(t.Metrics),
+		Step: int64(step), Env: t.Env, Config: config, Seed: t.Seed, Group: int64(t.Group), Index: int64(t.Index),
+		MaxTurns: int64(t.MaxTurns),
+		End:      string(t.End), Success: t.Success, Attempt: int64(t.Attempt), Metrics: values(t.Metrics),
 	}
 	if t.Err != nil {
 		r.Error = redact.Text(t.Err.Error())
@@ -50,8 +51,10 @@ func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, err
 func encodeTurn(t *rollout.Turn, keep func(image.Image) (string, error)) (turn, error) {
 	p := &t.Parsed
 	out := turn{
-		Row: int64(t.Row), Observation: t.Observation.Text, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Version: int64(t.Version), Metrics: values(t.Metrics),
-		Parsed: parsed{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Actions: p.Actions, Dropped: int64(p.Dropped), BoxedAnswer: p.BoxedAnswer},
+		Row: int64(t.Row), Observation: t.Observation.Text, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop),
+		Version: int64(t.Version), Metrics: values(t.Metrics),
+		Parsed: parsed{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Actions: p.Actions, Dropped: int64(p.Dropped),
+			BoxedAnswer: p.BoxedAnswer},
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Sections)) {
 		out.Parsed.Sections = append(out.Parsed.Sections, section{name, p.Sections[name]})

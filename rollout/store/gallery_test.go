@@ -30,7 +30,8 @@ func tree(t testing.TB, dir string) map[string]string {
 func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	ts := trajectories(t)
 	sizes := map[string]int{}
-	for name, o := range map[string]GalleryOptions{"names": {NamesOnly: true}, "small": {Level: png.BestCompression}, "plain": {Level: png.NoCompression}} {
+	for name, o := range map[string]GalleryOptions{"names": {NamesOnly: true}, "small": {Level: png.BestCompression},
+		"plain": {Level: png.NoCompression}} {
 		dir := filepath.Join(t.TempDir(), "new", name)
 		g, err := OpenGallery(dir, o)
 		require.NoError(t, err)
@@ -84,7 +85,8 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 	require.NoError(t, all.Save("all.parquet", 0, ts))
 	quota := all.images.bytes * 3 / 5
 	save := func(dir string, log *bytes.Buffer, from, to int) *Gallery {
-		g, err := OpenGallery(dir, GalleryOptions{Level: png.BestSpeed, Quota: quota, Log: slog.New(slog.NewTextHandler(log, nil))})
+		g, err := OpenGallery(dir, GalleryOptions{Level: png.BestSpeed, Quota: quota,
+			Log: slog.New(slog.NewTextHandler(log, nil))})
 		require.NoError(t, err)
 		for i := from; i < to; i++ {
 			require.NoError(t, g.Save(fmt.Sprintf("step_%d.parquet", i), i, ts[i:i+1]))

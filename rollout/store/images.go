@@ -40,7 +40,8 @@ type folder struct {
 const cached = 256
 
 func newFolder(file string) *folder {
-	return &folder{dir: filepath.Join(filepath.Dir(file), imageFolder), seen: map[string]bool{}, last: map[string]image.Image{}}
+	return &folder{dir: filepath.Join(filepath.Dir(file), imageFolder), seen: map[string]bool{},
+		last: map[string]image.Image{}}
 }
 
 // plain converts an image to the pixel format of stored images. The result may share
@@ -191,7 +192,8 @@ func decodeImage(name string, data []byte) (image.Image, error) {
 		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
 	}
 	if size.Width < 1 || size.Height < 1 || size.Width > maxPixels/size.Height {
-		return nil, fmt.Errorf("%w: image %s has %d by %d pixels, at most %d in total are allowed", ErrFormat, name, size.Width, size.Height, maxPixels)
+		return nil, fmt.Errorf("%w: image %s has %d by %d pixels, at most %d in total are allowed", ErrFormat, name,
+			size.Width, size.Height, maxPixels)
 	}
 	im, err := png.Decode(bytes.NewReader(data))
 	if err != nil {

@@ -19,13 +19,16 @@ const MaxImageBytes = 8 * maxPixels
 // writers keeps writers, which are costly to create, between messages. Snappy compresses less
 // than the format of files, but needs no large tables.
 var writers = sync.Pool{New: func() any {
-	return parquet.NewGenericWriter[record](nil, parquet.KeyValueMetadata(versionKey, version), parquet.Compression(&parquet.Snappy))
+	return parquet.NewGenericWriter[record](nil, parquet.KeyValueMetadata(versionKey, version),
+		parquet.Compression(&parquet.Snappy))
 }}
 
 // Encode returns the bytes of a file of trajectories, for transport. keep is called for every
 // image, under the name that the trajectories refer to; png encodes it, which is only
 // needed for an image that the receiver does not have.
-func Encode(step int, ts []*rollout.Trajectory, keep func(name string, png func() ([]byte, error)) error) ([]byte, error) {
+func Encode(
+	step int, ts []*rollout.Trajectory, keep func(name string, png func() ([]byte, error)) error,
+) ([]byte, error) {
 	var out bytes.Buffer
 	w := writers.Get().(*parquet.GenericWriter[record])
 	w.Reset(&out)

@@ -143,7 +143,8 @@ func (s *Scores) Len() int {
 
 func (s *Scores) lengths() [10]int {
 	return [10]int{
-		len(s.OldLogProbs), len(s.Reference), len(s.Values), len(s.Entropy), len(s.Rewards), len(s.Advantages), len(s.Returns),
+		len(s.OldLogProbs), len(s.Reference), len(s.Values), len(s.Entropy), len(s.Rewards), len(s.Advantages),
+		len(s.Returns),
 		len(s.Loss), len(s.Value), len(s.Scored),
 	}
 }
@@ -156,7 +157,8 @@ func (s *Scores) check() error {
 	n := s.Len()
 	for i, length := range s.lengths() {
 		if length != 0 && length != n {
-			names := [10]string{"old_log_probs", "reference", "values", "entropy", "rewards", "advantages", "returns", "loss", "value", "scored"}
+			names := [10]string{"old_log_probs", "reference", "values", "entropy", "rewards", "advantages", "returns", "loss",
+				"value", "scored"}
 			return fmt.Errorf("%s has %d numbers, must be %d or none", names[i], length, n)
 		}
 	}

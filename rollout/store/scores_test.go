@@ -13,11 +13,14 @@ import (
 func scoresOf() []Scores {
 	return []Scores{
 		{
-			Group: 3, Index: 1, Row: 2, OldLogProbs: []float32{0, -0.5, float32(math.Copysign(0, -1))}, Reference: []float32{0, -1, -2},
-			Values: []float32{0, 1e-30, 3}, Entropy: []float32{0, 0.25, 0.5}, Rewards: []float32{0, 0, 1}, Advantages: []float32{0, 2, -2}, Returns: []float32{0, 4, 5},
+			Group: 3, Index: 1, Row: 2, OldLogProbs: []float32{0, -0.5, float32(math.Copysign(0, -1))},
+			Reference: []float32{0, -1, -2},
+			Values:    []float32{0, 1e-30, 3}, Entropy: []float32{0, 0.25, 0.5}, Rewards: []float32{0, 0, 1},
+			Advantages: []float32{0, 2, -2}, Returns: []float32{0, 4, 5},
 			Loss: []bool{false, true, false}, Value: []bool{false, true, true}, Scored: []bool{false, true, true},
 		},
-		{Group: 4, Rewards: []float32{1}, Advantages: []float32{0.5}, Returns: []float32{0.25}, Loss: []bool{false}, Value: []bool{false}, Scored: []bool{false}},
+		{Group: 4, Rewards: []float32{1}, Advantages: []float32{0.5}, Returns: []float32{0.25}, Loss: []bool{false},
+			Value: []bool{false}, Scored: []bool{false}},
 		{Group: 5},
 	}
 }
@@ -41,7 +44,8 @@ func TestScoresAreCompleteOrAbsent(t *testing.T) {
 	path := filepath.Join(dir, "step_7.scores.parquet")
 	bad := scoresOf()
 	bad[0].Values = bad[0].Values[1:]
-	require.ErrorContains(t, SaveScores(path, 7, bad), "scores 0 (group 3, index 1, row 2): values has 2 numbers, must be 3 or none")
+	require.ErrorContains(t, SaveScores(path, 7, bad),
+		"scores 0 (group 3, index 1, row 2): values has 2 numbers, must be 3 or none")
 	bad = scoresOf()
 	bad[1].Row = -1
 	require.ErrorContains(t, SaveScores(path, 7, bad), "row is -1")

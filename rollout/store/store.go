@@ -50,7 +50,8 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 			_, err = w.out.Write([]record{r})
 		}
 		if err != nil {
-			w.failed = fmt.Errorf("store: %s: trajectory %d of step %d (group %d, index %d): %w", w.path, i, step, t.Group, t.Index, err)
+			w.failed = fmt.Errorf("store: %s: trajectory %d of step %d (group %d, index %d): %w", w.path, i, step, t.Group,
+				t.Index, err)
 			return w.failed
 		}
 	}

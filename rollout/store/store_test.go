@@ -222,7 +222,8 @@ func TestColoursSurviveARoundTrip(t *testing.T) {
 		clear.Pix[i] = byte(37 * i)
 	}
 	part := clear.SubImage(image.Rect(1, 1, 4, 3))
-	tr := &rollout.Trajectory{Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{gray, clear, part}}}}}
+	tr := &rollout.Trajectory{Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{gray, clear,
+		part}}}}}
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	require.NoError(t, Save(path, 0, []*rollout.Trajectory{tr}))
 	got, err := Load(path)
@@ -235,7 +236,8 @@ func TestColoursSurviveARoundTrip(t *testing.T) {
 // TestOptionsKeepTheirTypes as far as YAML distinguishes types.
 func TestOptionsKeepTheirTypes(t *testing.T) {
 	config := map[string]any{
-		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true, "none": nil,
+		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true,
+		"none": nil,
 		"list": []any{uint64(1), 0.5, []any{}}, "inner": map[string]any{"x": math.Copysign(0, -1)},
 	}
 	path := filepath.Join(t.TempDir(), "a.parquet")
@@ -243,7 +245,8 @@ func TestOptionsKeepTheirTypes(t *testing.T) {
 	got, err := Load(path)
 	require.NoError(t, err)
 	require.Equal(t, config, got[0].Config)
-	err = Save(path, 0, []*rollout.Trajectory{{}, {Episode: rollout.Episode{Group: 4, Config: map[string]any{"x": math.NaN()}}}})
+	err = Save(path, 0, []*rollout.Trajectory{{},
+		{Episode: rollout.Episode{Group: 4, Config: map[string]any{"x": math.NaN()}}}})
 	require.ErrorContains(t, err, "trajectory 1 of step 0 (group 4, index 0): config")
 	again, err := Load(path)
 	require.NoError(t, err)
@@ -257,8 +260,9 @@ func TestInvalidTrajectoriesAreRefused(t *testing.T) {
 	short := rollout.Row{}
 	require.NoError(t, short.AppendResponse(1, 2))
 	for says, tr := range map[string]*rollout.Trajectory{
-		"row 0: 0 log-probs for 2 tokens":   {Rows: []rollout.Row{short}},
-		"turn 0: image 0: the image is nil": {Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{nil}}}}},
+		"row 0: 0 log-probs for 2 tokens": {Rows: []rollout.Row{short}},
+		"turn 0: image 0: the image is nil": {Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{
+			nil}}}}},
 	} {
 		w, err := Create(filepath.Join(t.TempDir(), "a.parquet"))
 		require.NoError(t, err)
@@ -323,20 +327,29 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 // TestInvalidRecordsAreErrors makes one value of a record invalid at a time.
 func TestInvalidRecordsAreErrors(t *testing.T) {
 	good := func() row {
-		return row{Tokens: []int32{1, 2, 3}, LogProbs: make([]float32, 3), Pieces: []piece{{"prompt", 1}, {"response", 2}}, Spans: []span{{"a", 1, 2}}, Images: []picture{{Hash: strings.Repeat("ab", 32)}}}
+		return row{Tokens: []int32{1, 2, 3}, LogProbs: make([]float32, 3), Pieces: []piece{{"prompt", 1}, {"response", 2}},
+			Spans: []span{{"a", 1, 2}}, Images: []picture{{Hash: strings.Repeat("ab", 32)}}}
 	}
 	none := func(string) (image.Image, error) { return nil, errors.New("no images here") }
 	_, err := decode(&record{Rows: []row{good()}}, none)
 	require.NoError(t, err)
 	for says, spoil := range map[string]func(*record){
-		"row 0: not a file of trajectories: 2 log-probs":          func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
-		"piece 1 has 3 tokens, must be in [1, 2]":                 func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
-		"piece 0 has -1 tokens":                                   func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
-		"the pieces have 1 tokens in total":                       func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
-		`the kind "answer" is not one of`:                         func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },
-		"piece 1: mask: context: prompt after 1 turns":            func(r *record) { r.Rows[0].Pieces = []piece{{"response", 1}, {"prompt", 2}} },
-		"piece 1: mask: response: the conversation was closed":    func(r *record) { r.Rows[0].Pieces = []piece{{"summary", 1}, {"response", 2}} },
-		"span 0: mask: span":                                      func(r *record) { r.Rows[0].Spans[0].Start = 0 },
+		"row 0: not a file of trajectories: 2 log-probs": func(r *record) {
+			r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:]
+		},
+		"piece 1 has 3 tokens, must be in [1, 2]": func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
+		"piece 0 has -1 tokens":                   func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
+		"the pieces have 1 tokens in total": func(r *record) {
+			r.Rows[0].Pieces = r.Rows[0].Pieces[:1]
+		},
+		`the kind "answer" is not one of`: func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },
+		"piece 1: mask: context: prompt after 1 turns": func(r *record) {
+			r.Rows[0].Pieces = []piece{{"response", 1}, {"prompt", 2}}
+		},
+		"piece 1: mask: response: the conversation was closed": func(r *record) {
+			r.Rows[0].Pieces = []piece{{"summary", 1}, {"response", 2}}
+		},
+		"span 0: mask: span": func(r *record) { r.Rows[0].Spans[0].Start = 0 },
 		"span 0 starts at 1 with 4611686018427387904 tokens":      func(r *record) { r.Rows[0].Spans[0].Length = 1 << 62 },
 		"image 0: not a file of trajectories: the hash":           func(r *record) { r.Rows[0].Images[0].Hash = "abc" },
 		"image 0: no images here":                                 func(r *record) { r.Rows[0].Images[0].Name = "x" },
@@ -344,7 +357,9 @@ func TestInvalidRecordsAreErrors(t *testing.T) {
 		"turn 0: not a file of trajectories: its row index is -1": func(r *record) { r.Turns = []turn{{Row: -1}} },
 		"config: not a file of trajectories: there is text after": func(r *record) { r.Config = "{} {}" },
 		"config: not a file of trajectories: json: cannot":        func(r *record) { r.Config = "3" },
-		"config: not a file of trajectories: strconv":             func(r *record) { r.Config = `{"x":99999999999999999999}` },
+		"config: not a file of trajectories: strconv": func(r *record) {
+			r.Config = `{"x":99999999999999999999}`
+		},
 	} {
 		r := record{Rows: []row{good()}}
 		spoil(&r)

@@ -24,8 +24,9 @@ func TestSummariesAreThoseOfTheEpisodes(t *testing.T) {
 	require.Len(t, got, len(ts))
 	require.Len(t, texts, len(ts))
 	for i, tr := range ts {
-		want := Summary{Step: 7, Env: tr.Env, Seed: tr.Seed, Group: tr.Group, Index: tr.Index, End: tr.End, Success: tr.Success,
-			Reward: tr.Return(), Turns: len(tr.Turns)}
+		want := Summary{Step: 7, Env: tr.Env, Seed: tr.Seed, Group: tr.Group, Index: tr.Index, End: tr.End,
+			Success: tr.Success,
+			Reward:  tr.Return(), Turns: len(tr.Turns)}
 		if tr.Err != nil {
 			want.Error = tr.Err.Error()
 		}
@@ -35,7 +36,8 @@ func TestSummariesAreThoseOfTheEpisodes(t *testing.T) {
 		require.Equal(t, want, got[i])
 		var said Texts
 		for _, turn := range tr.Turns {
-			said.Observations, said.Responses = append(said.Observations, turn.Observation.Text), append(said.Responses, turn.Response)
+			said.Observations, said.Responses = append(said.Observations, turn.Observation.Text),
+				append(said.Responses, turn.Response)
 		}
 		require.Equal(t, said, texts[i])
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // inks are the presets' colours.
-var inks = []color.RGBA{{110, 110, 110, 255}, {214, 134, 30, 255}, {44, 140, 80, 255}, {70, 130, 200, 255}, {170, 40, 60, 255}}
+var inks = []color.RGBA{{110, 110, 110, 255}, {214, 134, 30, 255}, {44, 140, 80, 255}, {70, 130, 200, 255},
+	{170, 40, 60, 255}}
 
 // curve is a mean over seeds at each validation.
 type curve struct {

@@ -68,10 +68,13 @@ func parse(args []string, w io.Writer) (options, error) {
 	f := flag.NewFlagSet("ablation", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", defaultSeeds, "runs of each preset, at least 2")
-	f.StringVar(&o.out, "out", "", "folder for warm starts and results; existing ones are used (default runs/ablation, with -long or -slips runs/ablation-long or runs/ablation-slips)")
-	f.StringVar(&o.report, "report", "", "file to write; its plots are written beside it (default docs/ablation.md, with -long or -slips docs/ablation-long.md or docs/ablation-slips.md)")
+	f.StringVar(&o.out, "out", "",
+		"folder for warm starts and results; existing ones are used (default runs/ablation, with -long or -slips runs/ablation-long or runs/ablation-slips)")
+	f.StringVar(&o.report, "report", "",
+		"file to write; its plots are written beside it (default docs/ablation.md, with -long or -slips docs/ablation-long.md or docs/ablation-slips.md)")
 	f.BoolVar(&o.long, "long", false, "train vagen_base and vagen_full alone, for twice as many steps")
-	f.BoolVar(&o.slips, "slips", false, "start from a policy whose statements have errors, and whose moves follow its statements")
+	f.BoolVar(&o.slips, "slips", false,
+		"start from a policy whose statements have errors, and whose moves follow its statements")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
 	f.Uint64Var(&o.first, "first", 0, "the first seed; the others follow")
 	f.BoolVar(&o.plan, "plan", false, "write the page without results, and train nothing")

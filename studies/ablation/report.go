@@ -68,7 +68,8 @@ func report(o options, results []result, s setting) error {
 	for _, m := range measures {
 		table(&b, results, m, s.presets)
 	}
-	fmt.Fprintf(&b, "\n![success over training](%s.png)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", name)
+	fmt.Fprintf(&b, "\n![success over training](%s.png)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n",
+		name)
 	seeing(&b, results, s.presets)
 	fmt.Fprintf(&b, "\n![accuracy of statements over training](%s-seeing.png)\n", name)
 	b.WriteString(limits)
@@ -82,7 +83,9 @@ func drawAll(stem string, results []result, compared []string) error {
 		if !slices.Contains(compared, preset) {
 			continue
 		}
-		success.curves = append(success.curves, curveOf(results, preset, preset, i, func(p point) float64 { return p.Success }))
+		success.curves = append(success.curves, curveOf(results, preset, preset, i, func(p point) float64 {
+			return p.Success
+		}))
 	}
 	if err := success.draw(stem + ".png"); err != nil {
 		return err
@@ -117,7 +120,8 @@ func curveOf(results []result, preset, name string, ink int, of func(p point) fl
 // table writes the presets' results by one measure, and the tests of their order.
 func table(b *strings.Builder, results []result, m measure, compared []string) {
 	values := byPreset(results, m.of)
-	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs |\n|---|---|---|---|\n", strings.ToUpper(m.name[:1])+m.name[1:])
+	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs |\n|---|---|---|---|\n", strings.ToUpper(m.name[:1])+
+		m.name[1:])
 	for _, preset := range compared {
 		e := stats.EstimateOf(values[preset])
 		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.Mean, e.Low, e.High, list(values[preset]))
@@ -149,7 +153,8 @@ func seeing(b *strings.Builder, results []result, compared []string) {
 		end := byPreset(results, func(r result) float64 { return m.of(last(r)) })
 		for _, preset := range compared {
 			e := stats.EstimateOf(end[preset])
-			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset, stats.EstimateOf(first[preset]).Mean, e.Mean, e.Low, e.High, list(end[preset]))
+			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset,
+				stats.EstimateOf(first[preset]).Mean, e.Mean, e.Low, e.High, list(end[preset]))
 		}
 		if len(tests) == 6 {
 			continue // the tests are about first turns
@@ -182,7 +187,8 @@ func writeTests(b *strings.Builder, tests []test) {
 	corrected := stats.Holm(p)
 	b.WriteString("\n| difference | mean | 95 % CI | p | p (Holm) | |\n|---|---|---|---|---|---|\n")
 	for i, t := range tests {
-		fmt.Fprintf(b, "| %s | %+.3f | %+.3f to %+.3f | %s | %s | %s |\n", t.name, t.diff.Mean, t.diff.Low, t.diff.High, pValue(t.p), pValue(corrected[i]), verdict(t.diff, corrected[i]))
+		fmt.Fprintf(b, "| %s | %+.3f | %+.3f to %+.3f | %s | %s | %s |\n", t.name, t.diff.Mean, t.diff.Low, t.diff.High,
+			pValue(t.p), pValue(corrected[i]), verdict(t.diff, corrected[i]))
 	}
 }
 

@@ -58,7 +58,9 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 	for seed := range 4 {
 		for _, preset := range presets {
 			x := end[preset][seed]
-			all = append(all, result{Preset: preset, Seed: uint64(seed), Points: []point{{Step: 0, Success: 0.2, Observation: 0.5}, {Step: 3, Success: x / 2}, {Step: 6, Success: x, Observation: x}}})
+			all = append(all, result{Preset: preset, Seed: uint64(seed),
+				Points: []point{{Step: 0, Success: 0.2, Observation: 0.5}, {Step: 3, Success: x / 2},
+					{Step: 6, Success: x, Observation: x}}})
 		}
 	}
 	o := options{seeds: 4, report: filepath.Join(t.TempDir(), "docs", "ablation.md")}
@@ -70,8 +72,10 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 	raw, err = os.ReadFile(o.report)
 	require.NoError(t, err)
 	for _, want := range []string{
-		"with 4 seeds each, 0 to 3,", "| vagen_full | 0.708 |", "0.70 0.73 0.69 0.71", "![success over training](ablation.png)", "(ablation-seeing.png)",
-		"| vagen_full − vagen_base | +0.107 | +0.100 to +0.115 | < 0.001 | < 0.001 | higher |", "| vagen_base − turn_ppo | -0.205 |", "**lower** |",
+		"with 4 seeds each, 0 to 3,", "| vagen_full | 0.708 |", "0.70 0.73 0.69 0.71",
+		"![success over training](ablation.png)", "(ablation-seeing.png)",
+		"| vagen_full − vagen_base | +0.107 | +0.100 to +0.115 | < 0.001 | < 0.001 | higher |",
+		"| vagen_base − turn_ppo | -0.205 |", "**lower** |",
 		"not significant |", "| observation, first turn: vagen_full, end − warm start | +0.207 |",
 	} {
 		require.Contains(t, string(raw), want)
@@ -90,7 +94,8 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 func TestTheLongerStudyComparesTwoPresets(t *testing.T) {
 	o, err := parse([]string{"-long", "-seeds", "2"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join("runs", "ablation-long"), filepath.Join("docs", "ablation-long.md")}, []string{o.out, o.report})
+	require.Equal(t, []string{filepath.Join("runs", "ablation-long"), filepath.Join("docs", "ablation-long.md")},
+		[]string{o.out, o.report})
 	s := o.setting()
 	require.Equal(t, 24, s.steps)
 	o.report = filepath.Join(t.TempDir(), "ablation-long.md")
@@ -105,7 +110,9 @@ func TestTheLongerStudyComparesTwoPresets(t *testing.T) {
 	raw, err := os.ReadFile(o.report)
 	require.NoError(t, err)
 	text := string(raw)
-	for _, want := range []string{"`go run ./studies/ablation -long -seeds 2` wrote this page. It trains vagen_base and vagen_full with 2 seeds", "| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {
+	for _, want := range []string{
+		"`go run ./studies/ablation -long -seeds 2` wrote this page. It trains vagen_base and vagen_full with 2 seeds",
+		"| vagen_full − vagen_base | +0.100 |", "(ablation-long.png)", "chosen after those\nresults were seen"} {
 		require.Contains(t, text, want)
 	}
 	for _, other := range []string{"| masked_grpo", "| turn_ppo", "− vanilla_ppo", "NaN"} {

@@ -63,7 +63,8 @@ func published() setting {
 	return setting{
 		presets: presets, reasons: reasons,
 		shape: vlm.Small(), episodes: 128, group: 8, steps: 12, every: 4, maps: 256, turns: 6, epochs: 2, batches: 4,
-		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, 0, imitation(30, 8e-4)}, {1280, 6, true, 0, imitation(16, 5e-4)}},
+		pay: 0.3, noise: 0.7, lessons: []lesson{{12000, 1, false, 0, imitation(30, 8e-4)},
+			{1280, 6, true, 0, imitation(16, 5e-4)}},
 	}
 }
 

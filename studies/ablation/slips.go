@@ -27,7 +27,8 @@ func slippingPlayer(slips, noise float64) func(r *rand.Rand, t *toldLake) (strin
 			return "", fmt.Errorf("response %q does not have the statements of the lessons", response)
 		}
 		head = strings.Replace(head, strings.Join(seen, " "), strings.Join(told, " "), 1)
-		return head + "<prediction>" + strings.Join(slip(r, strings.Fields(predicted), slips), " ") + "</prediction>" + tail, nil
+		return head + "<prediction>" + strings.Join(slip(r, strings.Fields(predicted), slips), " ") + "</prediction>" + tail,
+			nil
 	}
 }
 

@@ -71,7 +71,8 @@ func TestMovesFollowWhatIsStated(t *testing.T) {
 func TestTheStudyFromAStartThatMisreads(t *testing.T) {
 	o, err := parse([]string{"-slips"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, []string{filepath.Join("runs", "ablation-slips"), filepath.Join("docs", "ablation-slips.md")}, []string{o.out, o.report})
+	require.Equal(t, []string{filepath.Join("runs", "ablation-slips"), filepath.Join("docs", "ablation-slips.md")},
+		[]string{o.out, o.report})
 	s, other := o.setting(), published()
 	require.Equal(t, presets, s.presets)
 	require.Equal(t, longer().steps, s.steps)
@@ -88,7 +89,8 @@ func TestTheStudyFromAStartThatMisreads(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "`go run ./studies/ablation -slips` wrote this page. It trains the five presets")
 	o.seeds, o.first = 3, 7
-	require.Contains(t, introduction(o.setting(), o), "`go run ./studies/ablation -slips -seeds 3 -first 7` wrote this page.")
+	require.Contains(t, introduction(o.setting(), o),
+		"`go run ./studies/ablation -slips -seeds 3 -first 7` wrote this page.")
 
 	_, err = parse([]string{"-slips", "-long"}, io.Discard)
 	require.ErrorContains(t, err, "-long and -slips")

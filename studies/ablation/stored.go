@@ -40,7 +40,8 @@ func (s *study) differences(name string, stored []byte, c config.Config) ([]stri
 		}
 	}
 	if !slices.Equal(chosen(was), chosen(is)) {
-		lines = append(lines, fmt.Sprintf("warm start: %s → %s", strings.TrimPrefix(was, startMark), strings.TrimPrefix(is, startMark)))
+		lines = append(lines, fmt.Sprintf("warm start: %s → %s", strings.TrimPrefix(was, startMark),
+			strings.TrimPrefix(is, startMark)))
 	}
 	return lines, nil
 }

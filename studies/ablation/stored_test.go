@@ -30,9 +30,12 @@ func TestStoredResultsOfEqualSettingsAreUsed(t *testing.T) {
 	require.Empty(t, differences(replace(" slips:0", "")), "the lesson has no slips")
 	require.Empty(t, differences(replace(" Beta2:0.999", "")), "the optimiser has its default")
 
-	require.Equal(t, []string{"run.waves: 2 → 1"}, differences(replace("  waves: 1\n", "  waves: 2\n")), "its default was 2")
-	require.Equal(t, []string{"run.speed: 5 → no such key"}, differences(replace("  waves: 1\n", "  waves: 1\n  speed: 5\n")))
-	for old, was := range map[string]string{"noise 0.7": "noise 0.5", "slips:0": "slips:0.3", "Beta2:0.999": "Beta2:0.99", "episodes:8": "episodes:9", "statements: false": "statements: true"} {
+	require.Equal(t, []string{"run.waves: 2 → 1"}, differences(replace("  waves: 1\n", "  waves: 2\n")),
+		"its default was 2")
+	require.Equal(t, []string{"run.speed: 5 → no such key"},
+		differences(replace("  waves: 1\n", "  waves: 1\n  speed: 5\n")))
+	for old, was := range map[string]string{"noise 0.7": "noise 0.5", "slips:0": "slips:0.3", "Beta2:0.999": "Beta2:0.99",
+		"episodes:8": "episodes:9", "statements: false": "statements: true"} {
 		stored := replace(old, was)
 		lines := differences(stored)
 		require.Len(t, lines, 1, old)

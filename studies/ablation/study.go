@@ -103,7 +103,8 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 		return result{}, err
 	}
 	if len(lines) > 0 {
-		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it:\n  %s", dir, strings.Join(lines, "\n  "))
+		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it:\n  %s", dir,
+			strings.Join(lines, "\n  "))
 	}
 	var r result
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -139,7 +140,8 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string) 
 	if err != nil {
 		return r, err
 	}
-	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled, Sinks: []track.Sink{lines}, Observer: (*recorder)(&r)}
+	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled,
+		Sinks: []track.Sink{lines}, Observer: (*recorder)(&r)}
 	if err := errors.Join(t.Run(ctx), lines.Close()); err != nil {
 		return r, err
 	}

@@ -111,15 +111,17 @@ func (s *study) demonstrations(c config.Config, l lesson, first int64, n uint64)
 	return func(ctx context.Context, members []int) ([]*rollout.Trajectory, error) {
 		episodes := make([]rollout.Episode, len(members))
 		for k, i := range members {
-			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
+			episodes[k] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i,
+				MaxTurns: l.turns}
 		}
-		return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-			t, ok := e.(*toldLake)
-			if !ok {
-				return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
-			}
-			return player(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), t)
-		})
+		return rollout.Demonstrate(ctx, s.model, s.envs, episodes,
+			func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+				t, ok := e.(*toldLake)
+				if !ok {
+					return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
+				}
+				return player(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), t)
+			})
 	}
 }
 
@@ -194,7 +196,8 @@ func valued(ts []*rollout.Trajectory) (*policy.Batch, error) {
 			}
 			b.Weight = append(b.Weight, w)
 		}
-		b.Tokens, b.Images, b.Returns = append(b.Tokens, row.Tokens()...), append(b.Images, row.Images), append(b.Returns, returns...)
+		b.Tokens, b.Images, b.Returns = append(b.Tokens, row.Tokens()...), append(b.Images, row.Images),
+			append(b.Returns, returns...)
 		b.Offsets = append(b.Offsets, len(b.Tokens))
 	}
 	b.Advantages = slices.Clone(b.Weight)

@@ -15,12 +15,14 @@ func introduction(s setting, o options) string {
 		}
 		lessons = append(lessons, fmt.Sprintf("%d %s", l.episodes, of))
 	}
-	title, command, trains := "The paper's ablation at small scale", "go run ./studies/ablation", "the five presets of VAGEN's paper"
+	title, command, trains := "The paper's ablation at small scale", "go run ./studies/ablation",
+		"the five presets of VAGEN's paper"
 	switch {
 	case s.follows:
 		title, command = "The paper's ablation from a start that misreads", "go run ./studies/ablation -slips"
 	case len(s.presets) < len(presets):
-		title, command, trains = "State rewards over more steps", "go run ./studies/ablation -long", strings.Join(s.presets, " and ")
+		title, command, trains = "State rewards over more steps", "go run ./studies/ablation -long",
+			strings.Join(s.presets, " and ")
 	}
 	if o.seeds != defaultSeeds {
 		command += fmt.Sprintf(" -seeds %d", o.seeds)

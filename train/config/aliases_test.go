@@ -20,7 +20,8 @@ func TestAliasesFillTheOneFieldOfAFact(t *testing.T) {
 	c, err = config.Load("", "env=x", "algorithm.adv_estimator=no_concat_gae", "trainer.concat_multi_turn=false")
 	require.NoError(t, err)
 	require.Equal(t, "no_concat", c.Trainer.Harness)
-	c, err = config.Load(traintest.WriteFile(t, "trainer: {concat_multi_turn: true}"), "env=x", "trainer.harness=compact", "algorithm.adv_estimator=default_gae")
+	c, err = config.Load(traintest.WriteFile(t, "trainer: {concat_multi_turn: true}"), "env=x", "trainer.harness=compact",
+		"algorithm.adv_estimator=default_gae")
 	require.NoError(t, err, "the later source counts")
 	require.Equal(t, "compact", c.Trainer.Harness)
 
@@ -54,7 +55,8 @@ func TestFlagsOfOtherSystemsLeaveNoTrace(t *testing.T) {
 		require.Equal(t, want, []any{c.Critic.Kind, c.Model.Recompute, c.Agent.Rollout.Val.Temperature}, file)
 		raw, err := c.YAML()
 		require.NoError(t, err)
-		require.NotRegexp(t, `(?m)^  enable:|enable_gradient|^      do_sample`, regexp.MustCompile(`(?ms)^filter:.*?^\S`).ReplaceAllString(string(raw), ""))
+		require.NotRegexp(t, `(?m)^  enable:|enable_gradient|^      do_sample`,
+			regexp.MustCompile(`(?ms)^filter:.*?^\S`).ReplaceAllString(string(raw), ""))
 	}
 	c, err := load("{critic.enable: false}", "critic.kind=shared")
 	require.NoError(t, err)
@@ -82,7 +84,8 @@ func TestRunFilesWithAliasKeysLoad(t *testing.T) {
 	raw, err := c.YAML()
 	require.NoError(t, err)
 	older := func(gamma, concat string) config.Config {
-		text := regexp.MustCompile(`(?m)^( *)high_level_gamma: `).ReplaceAllString(string(raw), "${1}gamma_turn: "+gamma+"\n${0}")
+		text := regexp.MustCompile(`(?m)^( *)high_level_gamma: `).ReplaceAllString(string(raw), "${1}gamma_turn: "+gamma+
+			"\n${0}")
 		text = regexp.MustCompile(`(?m)^( *)harness: `).ReplaceAllString(text, "${1}concat_multi_turn: "+concat+"\n${0}")
 		text = regexp.MustCompile(`(?m)^( *)thinking_open: `).ReplaceAllString(text, "${1}do_sample: null\n${0}")
 		require.Contains(t, text, "do_sample: null")

@@ -16,7 +16,8 @@ func (m *ModelConfig) CheckPrograms(c *field.Checks, group, backend string) {
 	case m.Autotune == "" && m.AutotuneSum != "":
 		c.Say("{%sautotune_sha256} is %q, but {%sautotune} is empty", group, m.AutotuneSum, group)
 	case m.Autotune != "" && m.Backend != "cuda":
-		c.Say("{%sautotune} is %q, but {%s} is %q, must be cuda: other backends do not choose between kernels", group, m.Autotune, backend, m.Backend)
+		c.Say("{%sautotune} is %q, but {%s} is %q, must be cuda: other backends do not choose between kernels", group,
+			m.Autotune, backend, m.Backend)
 	}
 	switch n := m.PerCall; {
 	case n != 0 && n != 1 && n != 2 && n != 4 && n != 8:

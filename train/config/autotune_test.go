@@ -42,7 +42,8 @@ func TestAutotuningNeedsAGPU(t *testing.T) {
 	for _, backend := range []string{"auto", "xla", "go"} {
 		c := config.Default()
 		c.Model.Backend, c.Model.Autotune = backend, "kernels.txt"
-		require.ErrorContains(t, c.Validate(), `model.autotune is "kernels.txt", but model.backend is "`+backend+`", must be cuda`)
+		require.ErrorContains(t, c.Validate(), `model.autotune is "kernels.txt", but model.backend is "`+backend+
+			`", must be cuda`)
 	}
 	c := config.Default()
 	c.Model.AutotuneSum = "ab"

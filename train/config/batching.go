@@ -13,7 +13,8 @@ func (v *validator) batching(c *Config) {
 	if a.Dynamic && c.Model.MicroTokens > 0 {
 		v.Say("{actor_rollout_ref.actor.use_dynamic_bsz} sizes micro-batches by {actor_rollout_ref.actor.ppo_max_token_len_per_gpu}, but {model.micro_tokens} is %d: set one of them", c.Model.MicroTokens)
 	}
-	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own && k.Kind == "shared" {
+	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own &&
+		k.Kind == "shared" {
 		v.Say("{critic.kind} is shared: a shared critic is updated together with the policy, so {critic.ppo_epochs}, {critic.ppo_mini_batch_size}, {critic.shuffle}, {critic.grad_clip} and {critic.grad_norm_threshold} must not be set")
 	}
 }

@@ -73,7 +73,8 @@ func (v *validator) ranges(c *Config) {
 	v.nodes(c)
 	c.Model.CheckPrograms(&v.Checks, "model.", "model.backend")
 	if k := c.Algorithm.PassK; k > c.Rollout.Trajectories {
-		v.Say("{algorithm.pass_k} is %d, but {rollout_manager.n_trajectory} is %d: a group needs at least pass_k episodes", k, c.Rollout.Trajectories)
+		v.Say("{algorithm.pass_k} is %d, but {rollout_manager.n_trajectory} is %d: a group needs at least pass_k episodes", k,
+			c.Rollout.Trajectories)
 	}
 	// A clip_ratio_low of 1 has no effect: ratios are positive.
 	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
@@ -95,7 +96,8 @@ func (v *validator) optimizers(c *Config) {
 // optim checks an optimiser whose schedule has a number of steps, which key sets.
 func (v *validator) optim(group string, o *OptimConfig, key string, steps int) {
 	if steps > 0 && o.WarmupSteps > steps {
-		v.Say("{%s.lr_warmup_steps} is %d, but {%s} is %d: the learning rate would never reach %v", group, o.WarmupSteps, key, steps, o.Rate)
+		v.Say("{%s.lr_warmup_steps} is %d, but {%s} is %d: the learning rate would never reach %v", group, o.WarmupSteps, key,
+			steps, o.Rate)
 	}
 }
 
@@ -111,7 +113,8 @@ func (v *validator) names(c *Config, r Registries) {
 		v.Say("{actor_rollout_ref.model.lora_rank} is %d, but the adapter in {actor_rollout_ref.model.lora_adapter_path} has its own rank: set lora_rank to 0", m.LoRARank)
 	}
 	v.kl("algorithm.kl_penalty", c.Algorithm.KLPenalty)
-	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
+	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target,
+		c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}
 	v.environments(c)
@@ -130,10 +133,13 @@ func (v *validator) episodes(what, key string, n int, times string, k int) {
 
 // levels checks where start states come from.
 func (v *validator) levels(c *Config) {
-	v.episodes("a step", "data.train_batch_size", c.Data.TrainBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)
-	v.episodes("the rounds of a step", "data.gen_batch_size", c.Data.GenBatch, "rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	v.episodes("a step", "data.train_batch_size", c.Data.TrainBatch, "rollout_manager.n_trajectory",
+		c.Rollout.Trajectories)
+	v.episodes("the rounds of a step", "data.gen_batch_size", c.Data.GenBatch, "rollout_manager.n_trajectory",
+		c.Rollout.Trajectories)
 	if len(c.Data.ValFiles) == 0 {
-		v.episodes("a validation", "data.val_batch_size", c.Data.ValBatch, "actor_rollout_ref.rollout.val_kwargs.n", c.Agent.Rollout.Val.Episodes)
+		v.episodes("a validation", "data.val_batch_size", c.Data.ValBatch, "actor_rollout_ref.rollout.val_kwargs.n",
+			c.Agent.Rollout.Val.Episodes)
 	}
 	v.pools(&c.Data.Pools)
 	files := len(c.Data.TrainFiles) > 0

@@ -24,7 +24,8 @@ func TestTheNumberOfDevicesIsFreeWhereItChangesNoByte(t *testing.T) {
 	require.Equal(t, []string{"model.devices: 2 → 4"}, config.Differences(parts(2), parts(4)))
 	require.Equal(t, []string{"model.part_per_device: true → false"}, config.Differences(parts(2), of(2, false)))
 	require.Equal(t, []string{"model.devices: 1 → 4"}, config.Differences(of(1, false), of(4, false)))
-	require.Equal(t, []string{"model.devices: 0 → 4"}, config.Differences(of(0, false), of(4, false)), "on one CPU 0 is another division of work")
+	require.Equal(t, []string{"model.devices: 0 → 4"}, config.Differences(of(0, false), of(4, false)),
+		"on one CPU 0 is another division of work")
 }
 
 func TestOneDivisionOfWorkIsChosen(t *testing.T) {
@@ -53,13 +54,16 @@ func TestTheNumberOfNodesIsFreeWhereItChangesNoByte(t *testing.T) {
 	same.Model.SameBytes = true
 	require.Empty(t, config.Differences(same, of(2)))
 	require.Empty(t, config.Differences(of(4), of(2)))
-	require.Equal(t, []string{"model.num_nodes: 1 → 2"}, config.Differences(of(1), of(2)), "one process divides a step only with same_bytes")
+	require.Equal(t, []string{"model.num_nodes: 1 → 2"}, config.Differences(of(1), of(2)),
+		"one process divides a step only with same_bytes")
 
 	for says, set := range map[string][]string{
-		"model.num_nodes is 3, must be 1, 2, 4 or 8":                                  {"model.num_nodes=3"},
-		"model.node_timeout is 0, must be at least 1":                                 {"model.node_timeout=0"},
-		"model.num_nodes is 2 and model.devices 8: together at most 8 devices":        {"model.num_nodes=2", "model.devices=8"},
-		"trainer.stage is sft+rl, but model.num_nodes is 2: run the stages one after": {"model.num_nodes=2", "trainer.stage=sft+rl"},
+		"model.num_nodes is 3, must be 1, 2, 4 or 8":  {"model.num_nodes=3"},
+		"model.node_timeout is 0, must be at least 1": {"model.node_timeout=0"},
+		"model.num_nodes is 2 and model.devices 8: together at most 8 devices": {"model.num_nodes=2",
+			"model.devices=8"},
+		"trainer.stage is sft+rl, but model.num_nodes is 2: run the stages one after": {"model.num_nodes=2",
+			"trainer.stage=sft+rl"},
 	} {
 		_, err := config.Load("", append([]string{"env.name=frozenlake"}, set...)...)
 		require.ErrorContains(t, err, says)

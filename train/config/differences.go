@@ -23,7 +23,8 @@ func Differences(old, new *Config) []string {
 	before, after := SafeKeys(old), SafeKeys(new)
 	for i, k := range before {
 		was, is := ValueText(k.Value), ValueText(after[i].Value)
-		if empty := []string{"null", "{}"}; slices.Contains(empty, was) && slices.Contains(empty, is) { // maps, which files have as {}
+		// maps, which files have as {}
+		if empty := []string{"null", "{}"}; slices.Contains(empty, was) && slices.Contains(empty, is) {
 			continue
 		}
 		if was != is && k.Resume != "free" && !(divided && k.Resume == "devices") {

@@ -41,13 +41,15 @@ func TestServersNeedSettingsThatTheyCanHonour(t *testing.T) {
 		require.ErrorContains(t, err, want, set)
 		require.NotContains(t, err.Error(), "pw", set)
 	}
-	_, err = config.Load("", append(base, e+"mixed_versions=correct", "algorithm.rollout_correction.rollout_is=token", r+"val_kwargs.top_p=0.9")...)
+	_, err = config.Load("", append(base, e+"mixed_versions=correct", "algorithm.rollout_correction.rollout_is=token", r+
+		"val_kwargs.top_p=0.9")...)
 	require.NoError(t, err)
 }
 
 // TestSettingsOfServersNeedServers: without addresses they would have no effect.
 func TestSettingsOfServersNeedServers(t *testing.T) {
-	for _, set := range []string{"model=m", "api_key_env=K", "timeout=1", "sync_timeout=1", "attempts=1", "max_in_flight=1", "eject_after=1", "start_timeout=1", "outage_timeout=1",
+	for _, set := range []string{"model=m", "api_key_env=K", "timeout=1", "sync_timeout=1", "attempts=1",
+		"max_in_flight=1", "eject_after=1", "start_timeout=1", "outage_timeout=1",
 		"mixed_versions=keep", "sync_dir=/d", "server_sync_dir=/d", "check_responses=1", "check_limit=1"} {
 		_, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.rollout.engine."+set)
 		require.ErrorContains(t, err, "actor_rollout_ref.rollout.engine.addresses is empty", set)

@@ -121,7 +121,8 @@ func (in *loaded) dropDefaults() {
 	}
 	slices.Sort(unused)
 	for _, key := range slices.Compact(unused) {
-		in.notes = append(in.notes, settings.Note{Key: key, About: "the environment is " + e.Name + ", and no data files name others"})
+		in.notes = append(in.notes, settings.Note{Key: key, About: "the environment is " + e.Name +
+			", and no data files name others"})
 	}
 }
 

@@ -28,36 +28,51 @@ type played struct {
 // (scripts/examples, and scripts/exps of June 2025) and main (examples/train).
 var (
 	legacyPlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 3, "format_reward": 0.5,
+		"sokoban": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
+			"max_actions_per_step": 3, "format_reward": 0.5,
 			"dim_room": []int{6, 6}, "num_boxes": 1, "action_sep": ","}, 3, 200, 2400},
-		"frozenlake": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 3, "format_reward": 0.5,
+		"frozenlake": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
+			"max_actions_per_step": 3, "format_reward": 0.5,
 			"size": 4, "p": 0.8, "is_slippery": false}, 3, 200, 2400},
-		"navigation": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 5, "format_reward": 0.5,
-			"step_length": 0.5, "success_threshold": 1.5, "action_sep": ",", "max_steps": 30, "resolution": 255, "fov": 100.0}, 5, 256, 5000},
-		"primitive_skill": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 2, "format_reward": 0.5,
+		"navigation": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
+			"max_actions_per_step": 5, "format_reward": 0.5,
+			"step_length": 0.5, "success_threshold": 1.5, "action_sep": ",", "max_steps": 30, "resolution": 255, "fov": 100.0},
+			5, 256, 5000},
+		"primitive_skill": {map[string]any{"rules": "legacy", "render_mode": "vision",
+			"prompt_format": "grounding_worldmodeling", "max_actions_per_step": 2, "format_reward": 0.5,
 			"action_sep": "|", "max_steps": 10}, 3, 200, 3800},
-		"svg": {map[string]any{"rules": "service", "render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 1, "format_reward": 0.5,
+		"svg": {map[string]any{"rules": "service", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
+			"max_actions_per_step": 1, "format_reward": 0.5,
 			"format_penalty": 0.0, "action_sep": "~~"}, 2, 750, 3600},
-		"blackjack": {map[string]any{"render_mode": "vision", "prompt_format": "grounding_worldmodeling", "max_actions_per_step": 1, "format_reward": 0.5,
+		"blackjack": {map[string]any{"render_mode": "vision", "prompt_format": "grounding_worldmodeling",
+			"max_actions_per_step": 1, "format_reward": 0.5,
 			"invalid_reward": -0.1}, 3, 200, 2400},
 	}
 	litePlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3, "format_reward": 0.1, "success_reward": 1.0,
+		"sokoban": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3,
+			"format_reward": 0.1, "success_reward": 1.0,
 			"min_solution_steps": []int{1, 5}}, 5, 512, 5000},
-		"frozenlake": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "free_think", "max_actions_per_step": 5, "format_reward": 0.02,
+		"frozenlake": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "free_think",
+			"max_actions_per_step": 5, "format_reward": 0.02,
 			"success_reward": 1.0, "size": 4, "p": 0.8, "is_slippery": false, "slip_prob": 0.0}, 5, 512, 5000},
-		"navigation": {map[string]any{"rules": "lite", "prompt_format": "eval_mode", "max_actions_per_step": 5, "format_reward": 0.0, "per_turn_format_reward": 0.01,
+		"navigation": {map[string]any{"rules": "lite", "prompt_format": "eval_mode", "max_actions_per_step": 5,
+			"format_reward": 0.0, "per_turn_format_reward": 0.01,
 			"success_reward": 1.0, "step_length": 0.3, "success_threshold": 1.0, "action_sep": "|"}, 10, 512, 13000},
-		"primitive_skill": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 2, "format_reward": 0.1,
+		"primitive_skill": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm",
+			"max_actions_per_step": 2, "format_reward": 0.1,
 			"success_reward": 1.0, "action_sep": "|"}, 3, 1024, 13000},
 	}
 	nextPlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3, "format_reward": 0.1, "success_reward": 1.0,
+		"sokoban": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3,
+			"format_reward": 0.1, "success_reward": 1.0,
 			"min_solution_steps": []int{1, 5}, "retry": "lcg", "strict_format": true}, 5, 512, 5000},
-		"frozenlake": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 5, "format_reward": 0.02,
+		"frozenlake": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm",
+			"max_actions_per_step": 5, "format_reward": 0.02,
 			"success_reward": 1.0, "strict_format": true}, 5, 512, 5000},
-		"navigation": {map[string]any{"rules": "next", "prompt_format": "wm", "max_actions_per_step": 5, "per_turn_format_reward": 0.01, "success_reward": 1.0}, 10, 512, 13000},
-		"primitive_skill": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 2, "format_reward": 0.1,
+		"navigation": {map[string]any{"rules": "next", "prompt_format": "wm", "max_actions_per_step": 5,
+			"per_turn_format_reward": 0.01, "success_reward": 1.0}, 10, 512, 13000},
+		"primitive_skill": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm",
+			"max_actions_per_step": 2, "format_reward": 0.1,
 			"success_reward": 1.0}, 3, 1024, 13000},
 	}
 	// The scripts of the first release have shorter responses; those of its other
@@ -68,11 +83,13 @@ var (
 			"navigation": {nil, 3, 128, 2400}, "primitive_skill": {nil, 3, 128, 3000}, "svg": {nil, 2, 750, 3600},
 		},
 		"lite_grpo_lora": {
-			"sokoban": {map[string]any{"render_mode": "text", "prompt_format": "free_wm"}, 5, 512, 5000}, "frozenlake": {map[string]any{"render_mode": "text"}, 5, 512, 5000},
+			"sokoban":         {map[string]any{"render_mode": "text", "prompt_format": "free_wm"}, 5, 512, 5000},
+			"frozenlake":      {map[string]any{"render_mode": "text"}, 5, 512, 5000},
 			"primitive_skill": {map[string]any{"render_mode": "text"}, 3, 1024, 13000},
 		},
 		"no_concat": {
-			"sokoban": {nil, 5, 512, 1800}, "frozenlake": {nil, 5, 512, 1800}, "navigation": {nil, 10, 512, 4100}, "primitive_skill": {nil, 3, 1024, 4100},
+			"sokoban": {nil, 5, 512, 1800}, "frozenlake": {nil, 5, 512, 1800}, "navigation": {nil, 10, 512, 4100},
+			"primitive_skill": {nil, 3, 1024, 4100},
 		},
 	}
 	paidEnvironments = []string{"blackjack", "frozenlake", "navigation", "primitive_skill", "sokoban"}
@@ -123,7 +140,8 @@ func TestEveryPresetPlaysWhatItsExperimentsPlayed(t *testing.T) {
 			c, err := config.Source{Preset: p.Name, Overrides: []string{"env=" + name}}.Load()
 			require.NoError(t, err, p.Name, name)
 			require.Empty(t, c.Env.Defaults)
-			require.Equal(t, []int{w.turns, w.response, w.length}, []int{c.Rollout.MaxTurns, c.Data.MaxResponse, c.Rollout.MaxTrajectory}, "%s, %s", p.Name, name)
+			require.Equal(t, []int{w.turns, w.response, w.length},
+				[]int{c.Rollout.MaxTurns, c.Data.MaxResponse, c.Rollout.MaxTrajectory}, "%s, %s", p.Name, name)
 			e, err := builtin.Registry().New(name, c.Env.Config)
 			require.NoError(t, err, "%s, %s", p.Name, name)
 			require.NoError(t, e.Close())
@@ -159,10 +177,14 @@ func TestVAGENBaseAndFullDifferInStateRewardsAlone(t *testing.T) {
 // TestNamesOfPresetsAreThoseOfThePapers, in any case and with any separators.
 func TestNamesOfPresetsAreThoseOfThePapers(t *testing.T) {
 	for written, name := range map[string]string{
-		"TRICO": "mask_gae_mask_loss_turnwise_reward_bi_level", "trico": "mask_gae_mask_loss_turnwise_reward_bi_level", "RICO": "gae", "AICO": "mask_gae_mask_loss",
-		"VAGEN-Base": "vagen_base", "vagen full": "vagen_full", "VAGEN_FULL": "vagen_full", "GRPO w/ Mask": "masked_grpo", "grpo with mask": "masked_grpo",
-		"Turn-PPO w/ Mask": "turn_ppo", "Vanilla PPO": "vanilla_ppo", "Vanilla-PPO": "vanilla_ppo", "RICO-GRPO": "grpo", "RICO-GRPO+LM": "grpo_mask_loss",
-		"AICO − LM": "mask_gae", "AICO − GM": "mask_loss", "TRICO − turn reward": "mask_gae_mask_loss_bi_level", "Masked GRPO": "masked_grpo",
+		"TRICO": "mask_gae_mask_loss_turnwise_reward_bi_level", "trico": "mask_gae_mask_loss_turnwise_reward_bi_level",
+		"RICO": "gae", "AICO": "mask_gae_mask_loss",
+		"VAGEN-Base": "vagen_base", "vagen full": "vagen_full", "VAGEN_FULL": "vagen_full", "GRPO w/ Mask": "masked_grpo",
+		"grpo with mask":   "masked_grpo",
+		"Turn-PPO w/ Mask": "turn_ppo", "Vanilla PPO": "vanilla_ppo", "Vanilla-PPO": "vanilla_ppo", "RICO-GRPO": "grpo",
+		"RICO-GRPO+LM": "grpo_mask_loss",
+		"AICO − LM":    "mask_gae", "AICO − GM": "mask_loss", "TRICO − turn reward": "mask_gae_mask_loss_bi_level",
+		"Masked GRPO": "masked_grpo",
 	} {
 		load := func(preset string) config.Config {
 			c, err := config.Source{Preset: preset, Overrides: []string{"env=sokoban"}}.Load()
@@ -171,7 +193,8 @@ func TestNamesOfPresetsAreThoseOfThePapers(t *testing.T) {
 		}
 		require.Equal(t, load(name), load(written), written)
 	}
-	for written, hint := range map[string]string{"TRIKO": "TRICO", "vagen_ful": "vagen_full", "GRPO w/ Masks": "GRPO w/ Mask", "_legacy": ""} {
+	for written, hint := range map[string]string{"TRIKO": "TRICO", "vagen_ful": "vagen_full",
+		"GRPO w/ Masks": "GRPO w/ Mask", "_legacy": ""} {
 		_, err := config.Source{Preset: written}.Load()
 		require.ErrorContains(t, err, "unknown preset")
 		if hint != "" {
@@ -181,7 +204,9 @@ func TestNamesOfPresetsAreThoseOfThePapers(t *testing.T) {
 	seen := map[string]string{}
 	for _, p := range config.Presets() {
 		for _, other := range append([]string{p.Name}, p.Also...) {
-			folded := strings.Join(strings.FieldsFunc(strings.ToLower(other), func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789", r) }), "_")
+			folded := strings.Join(strings.FieldsFunc(strings.ToLower(other), func(r rune) bool {
+				return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789", r)
+			}), "_")
 			if before, ok := seen[folded]; ok {
 				require.Equal(t, before, p.Name, "%s names two presets", other)
 			}
@@ -212,7 +237,8 @@ func TestDefaultsOfEnvironmentsAreBelowWhatOthersGive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, c.Env, again.Env, "a removed option stays removed")
 
-	c = load("data.train_files=[a.yaml]", "data.val_files=[b.yaml]", "env.config.render_mode=text", "env.defaults.frozenlake.p=0.9")
+	c = load("data.train_files=[a.yaml]", "data.val_files=[b.yaml]", "env.config.render_mode=text",
+		"env.defaults.frozenlake.p=0.9")
 	require.Equal(t, map[string]any{"render_mode": "text", "num_boxes": uint64(2)}, c.EnvOptions("sokoban"))
 	require.Equal(t, map[string]any{"render_mode": "text", "size": uint64(6), "p": 0.9}, c.EnvOptions("frozenlake"))
 	require.Equal(t, map[string]any{"render_mode": "text"}, c.EnvOptions("svg"))
@@ -225,14 +251,16 @@ func TestDefaultsOfEnvironmentsAreBelowWhatOthersGive(t *testing.T) {
 
 // TestDataFilesGetThePresetsOptions, whatever environment an entry has.
 func TestDataFilesGetThePresetsOptions(t *testing.T) {
-	c, err := config.Source{Preset: "vagen_full", Overrides: []string{"data.train_files=[a.yaml]", "data.val_files=[b.yaml]"}}.Load()
+	c, err := config.Source{Preset: "vagen_full",
+		Overrides: []string{"data.train_files=[a.yaml]", "data.val_files=[b.yaml]"}}.Load()
 	require.NoError(t, err)
 	require.Empty(t, c.Env.Config)
 	for name, w := range legacyPlay {
 		require.Equal(t, w.options["prompt_format"], c.EnvOptions(name)["prompt_format"], name)
 		require.Equal(t, slices.Contains(paidEnvironments, name), c.EnvOptions(name)["use_state_reward"] == true, name)
 	}
-	merged := config.MergeOptions(c.EnvOptions("sokoban"), map[string]any{"state_reward": map[string]any{"scorer": "rules"}})
+	merged := config.MergeOptions(c.EnvOptions("sokoban"),
+		map[string]any{"state_reward": map[string]any{"scorer": "rules"}})
 	require.NotContains(t, merged, "use_state_reward", "a block replaces it")
 	require.Equal(t, true, c.EnvOptions("sokoban")["use_state_reward"], "the maps that are merged stay as they are")
 }

@@ -9,7 +9,8 @@ import (
 // Load reads a file and overrides on top of the defaults, and reports all mistakes at
 // once.
 func ExampleLoad() {
-	c, err := config.Load("", "env=frozenlake", "algorithm.adv_estimator=masked_gae", "data.train_batch_size=64", "actor_rollout_ref.actor.ppo_mini_batch_size=32")
+	c, err := config.Load("", "env=frozenlake", "algorithm.adv_estimator=masked_gae", "data.train_batch_size=64",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=32")
 	fmt.Println(c.Algorithm.Estimator, c.Data.TrainBatch, err)
 
 	_, err = config.Load("", "env=frozenlake", "algorithm.adv_estimater=grpo")

@@ -78,17 +78,22 @@ func TestBaseFilesOfEveryGenerationLoadWithTheirScripts(t *testing.T) {
 		trainer.test_freq=20 trainer.total_training_steps=401 `
 	const concat = ppo + "trainer.concat_multi_turn=False "
 	for name, c := range map[string]struct{ base, overrides, noted string }{
-		"legacy masked_gae":   {legacyBase, ppo + "algorithm.adv_estimator=masked_gae data.truncation=left rollout_manager.n_trajectory=1 +rollout_manager.mini_batch_size=64", "rollout_manager.mini_batch_size"},
+		"legacy masked_gae": {legacyBase, ppo +
+			"algorithm.adv_estimator=masked_gae data.truncation=left rollout_manager.n_trajectory=1 +rollout_manager.mini_batch_size=64", "rollout_manager.mini_batch_size"},
 		"legacy bi_level_gae": {legacyBase, ppo + "algorithm.adv_estimator=bi_level_gae algorithm.high_level_gamma=0.95", ""},
-		"legacy grpo":         {legacyBase, ppo + "algorithm.adv_estimator=grpo rollout_manager.n_trajectory=8 data.train_batch_size=16", ""},
-		"lite gae":            {liteBase, ppo + "algorithm.adv_estimator=gae", "algorithm.reward_clip"},
-		"lite no_concat":      {liteBase, concat + "algorithm.adv_estimator=no_concat_gae_first", "trainer.log_image.enable"},
-		"lite grpo":           {liteBase, files + "actor_rollout_ref.actor.ppo_mini_batch_size=32 algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=8 filter.enable=True critic.enable=False", ""},
-		"next gae":            {nextBase, ppo + "algorithm.adv_estimator=gae huggingface_hub.repo_id=null data.gen_batch_size=null trainer.rollout_data_dir=", ""},
-		"next upload":         {nextBase, ppo + "algorithm.adv_estimator=gae huggingface_hub.hf_save_freq=200", ""},
-		"next no_concat":      {nextBase, concat + "algorithm.adv_estimator=no_concat_gae huggingface_hub.repo_id=", ""},
-		"next compact":        {nextBase, ppo + "algorithm.adv_estimator=default_gae trainer.concat_multi_turn=null trainer.harness=compact", ""},
-		"verl":                {verlBase, ppo + "actor_rollout_ref.rollout.name=vllm", "algorithm.filter_groups.metric"},
+		"legacy grpo": {legacyBase, ppo +
+			"algorithm.adv_estimator=grpo rollout_manager.n_trajectory=8 data.train_batch_size=16", ""},
+		"lite gae":       {liteBase, ppo + "algorithm.adv_estimator=gae", "algorithm.reward_clip"},
+		"lite no_concat": {liteBase, concat + "algorithm.adv_estimator=no_concat_gae_first", "trainer.log_image.enable"},
+		"lite grpo": {liteBase, files +
+			"actor_rollout_ref.actor.ppo_mini_batch_size=32 algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=8 filter.enable=True critic.enable=False", ""},
+		"next gae": {nextBase, ppo +
+			"algorithm.adv_estimator=gae huggingface_hub.repo_id=null data.gen_batch_size=null trainer.rollout_data_dir=", ""},
+		"next upload":    {nextBase, ppo + "algorithm.adv_estimator=gae huggingface_hub.hf_save_freq=200", ""},
+		"next no_concat": {nextBase, concat + "algorithm.adv_estimator=no_concat_gae huggingface_hub.repo_id=", ""},
+		"next compact": {nextBase, ppo +
+			"algorithm.adv_estimator=default_gae trainer.concat_multi_turn=null trainer.harness=compact", ""},
+		"verl": {verlBase, ppo + "actor_rollout_ref.rollout.name=vllm", "algorithm.filter_groups.metric"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := config.Load(traintest.WriteFile(t, c.base), strings.Fields(c.overrides)...)
@@ -126,7 +131,8 @@ func TestNullAndEmptyLeaveUnsetWhatCanBeUnset(t *testing.T) {
 // TestRewardsAboutTheStateAreExplainedWhereUsersLookForThem: the message and vagen
 // config explain say which keys switch them on.
 func TestRewardsAboutTheStateAreExplainedWhereUsersLookForThem(t *testing.T) {
-	for _, given := range []string{"use_state_reward=true", "state_reward.scorer=exact", "trainer.state_reward.budget=1", "rollout_manager.use_state_reward=true"} {
+	for _, given := range []string{"use_state_reward=true", "state_reward.scorer=exact", "trainer.state_reward.budget=1",
+		"rollout_manager.use_state_reward=true"} {
 		_, err := config.Load("", "env.name=sokoban", given)
 		require.ErrorContains(t, err, "env.config.use_state_reward=true", given)
 		key, _, _ := strings.Cut(given, "=")

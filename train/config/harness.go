@@ -11,7 +11,8 @@ import (
 
 // NewHarness returns the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
-	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
+	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget,
+		Summary: c.Trainer.CompactSummary}}
 	if o.Compact.Summary == 0 {
 		o.Compact.Summary = c.PerTurn()
 		if o.Compact.Total > 0 {
@@ -69,7 +70,8 @@ func (v *validator) playing(c *Config, r Registries) {
 			v.Say("{rollout_manager.base_url} is %s, must be of the form http://host:port", found)
 		}
 	}
-	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
+	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil &&
+		(mode == "gpg" || mode == "reinforce") {
 		v.Say("{run.async} trains on episodes of an earlier policy, but the loss %s assumes the current policy: set {algorithm.rollout_correction.rollout_is}", mode)
 	}
 	switch n := c.Run.MaxStaleness; {
@@ -98,7 +100,8 @@ func (v *validator) playing(c *Config, r Registries) {
 		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is 0: the length of a conversation includes its initial prompt, so set the limit of that, too", n)
 		return
 	case n > 0 && n <= c.Data.MaxPrompt:
-		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is %d: it must be larger", n, c.Data.MaxPrompt)
+		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is %d: it must be larger", n,
+			c.Data.MaxPrompt)
 		return
 	}
 	v.harness(c, r)
@@ -111,7 +114,8 @@ func (v *validator) partial(c *Config) {
 	}
 	switch {
 	case !c.UsesEngine():
-		v.Say("{run.partial_rollouts} is true, but {%s.addresses} is empty: only servers get new weights while they generate", engineKey)
+		v.Say("{run.partial_rollouts} is true, but {%s.addresses} is empty: only servers get new weights while they generate",
+			engineKey)
 	case !c.Run.Async || c.Run.MaxStaleness < 2:
 		v.Say("{run.partial_rollouts} is true, but {run.async} is %v and {run.max_staleness} %d: no episodes are played while weights change, so set them to true and at least 2", c.Run.Async, c.Run.MaxStaleness)
 	}

@@ -255,7 +255,9 @@ func (c *Config) Override(assignment string) error {
 	l.Overrides([]string{assignment})
 	notes, _, problems := l.Finish()
 	if c.System != system {
-		problems = append(problems, fmt.Errorf("system is %q, but the configuration was loaded with the defaults of %q: set it when the configuration is loaded", c.System, system))
+		problems = append(problems, fmt.Errorf(
+			"system is %q, but the configuration was loaded with the defaults of %q: set it when the configuration is loaded",
+			c.System, system))
 		c.System = system
 	}
 	if len(problems) > 0 {
@@ -286,7 +288,8 @@ func Settings() []Setting {
 	c := Default()
 	var out []Setting
 	for _, k := range settings.Keys(&c) {
-		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value, Values: Registries{}.Values(k.Path)})
+		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value,
+			Values: Registries{}.Values(k.Path)})
 	}
 	others := map[string]Setting{}
 	for _, f := range vagen.Keys() {

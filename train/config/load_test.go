@@ -10,7 +10,9 @@ import (
 )
 
 func TestOffloadingWithoutWhatItMovesIsNoted(t *testing.T) {
-	offloads := []string{"env=x", "actor_rollout_ref.ref.fsdp_config.param_offload=True", "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.param_offload=True"}
+	offloads := []string{"env=x", "actor_rollout_ref.ref.fsdp_config.param_offload=True",
+		"actor_rollout_ref.actor.fsdp_config.optimizer_offload=True", "critic.model.fsdp_config.optimizer_offload=True",
+		"critic.model.fsdp_config.param_offload=True"}
 	notes := func(more ...string) (keys []string) {
 		c, err := config.Load("", append(more, offloads...)...)
 		require.NoError(t, err)
@@ -22,11 +24,13 @@ func TestOffloadingWithoutWhatItMovesIsNoted(t *testing.T) {
 	}
 	require.Equal(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload"}, notes())
 	require.Empty(t, notes("actor_rollout_ref.actor.use_kl_loss=true"))
-	require.ElementsMatch(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload", "critic.model.fsdp_config.optimizer_offload", "critic.model.fsdp_config.param_offload"}, notes("critic.kind=shared"))
+	require.ElementsMatch(t, []string{"actor_rollout_ref.ref.fsdp_config.param_offload",
+		"critic.model.fsdp_config.optimizer_offload", "critic.model.fsdp_config.param_offload"}, notes("critic.kind=shared"))
 }
 
 func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
-	path := traintest.WriteFile(t, "env: frozenlake\nactor_rollout_ref:\n  actor: {fsdp_config: {param_offload: true}, strategy: fsdp}\n  rollout: {gpu_memory_utilization: 0.4, n: 8}\n")
+	path := traintest.WriteFile(t,
+		"env: frozenlake\nactor_rollout_ref:\n  actor: {fsdp_config: {param_offload: true}, strategy: fsdp}\n  rollout: {gpu_memory_utilization: 0.4, n: 8}\n")
 	c, err := config.Load(path, "trainer.nnodes=1")
 	require.NoError(t, err)
 	require.Equal(t, "frozenlake", c.Env.Name)
@@ -36,14 +40,16 @@ func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
 		require.NotEmpty(t, n.About)
 		keys = append(keys, n.Keys...)
 	}
-	require.Equal(t, []string{"actor_rollout_ref.actor.fsdp_config.param_offload", "actor_rollout_ref.actor.strategy", "actor_rollout_ref.rollout.gpu_memory_utilization", "trainer.nnodes"}, keys)
+	require.Equal(t, []string{"actor_rollout_ref.actor.fsdp_config.param_offload", "actor_rollout_ref.actor.strategy",
+		"actor_rollout_ref.rollout.gpu_memory_utilization", "trainer.nnodes"}, keys)
 	require.NoError(t, c.Override("trainer.device=cuda"))
 	require.Len(t, c.Notes, 4, "notes of equal text are put together in one source, and kept apart between two")
 	raw, err := c.YAML()
 	require.NoError(t, err)
 	require.NotContains(t, string(raw), "gpu_memory_utilization", "what sets nothing is not written")
 
-	for _, bad := range []string{"custom_reward_function.path=f.py", "reward_model.enable=true", "actor_rollout_ref.model.external_lib=mine"} {
+	for _, bad := range []string{"custom_reward_function.path=f.py", "reward_model.enable=true",
+		"actor_rollout_ref.model.external_lib=mine"} {
 		_, err := config.Load("", "env=x", bad)
 		require.ErrorIs(t, err, config.ErrConfig)
 		require.ErrorContains(t, err, "override 2: ")
@@ -80,8 +86,10 @@ func TestEveryKeyIsExplained(t *testing.T) {
 func TestErrorsHaveOneOrder(t *testing.T) {
 	load := func() string {
 		const e = "actor_rollout_ref.rollout.engine."
-		_, err := config.Load("", "env=frozenlake", "critic.grad_clip=-1", "critic.grad_norm_threshold=-1", e+"timeout=0", e+"sync_timeout=0",
-			e+"outage_timeout=0", "sft.messages_key=", "sft.prompt_key=", "sft.response_key=", "sft.images_key=", "algorithm.gamma=2", "algorithm.lam=2")
+		_, err := config.Load("", "env=frozenlake", "critic.grad_clip=-1", "critic.grad_norm_threshold=-1", e+"timeout=0", e+
+			"sync_timeout=0",
+			e+"outage_timeout=0", "sft.messages_key=", "sft.prompt_key=", "sft.response_key=", "sft.images_key=",
+			"algorithm.gamma=2", "algorithm.lam=2")
 		require.ErrorIs(t, err, config.ErrConfig)
 		return err.Error()
 	}

@@ -14,16 +14,20 @@ import (
 func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	c := config.Default()
 	for _, o := range []string{
-		"trainer.logger=[console, console, wandbb, prometheus]", "trainer.prometheus_address=localhost", "trainer.val_log_select=luck",
-		"trainer.val_log_success_ratio=2", "trainer.log_val_generations=-1", "trainer.rollout_data_dir=a/b", "trainer.validation_data_dir=a/./b",
+		"trainer.logger=[console, console, wandbb, prometheus]", "trainer.prometheus_address=localhost",
+		"trainer.val_log_select=luck",
+		"trainer.val_log_success_ratio=2", "trainer.log_val_generations=-1", "trainer.rollout_data_dir=a/b",
+		"trainer.validation_data_dir=a/./b",
 		"trainer.log_image.max_pending=0", "trainer.log_image.png_compress_level=10", "trainer.log_image.disk_quota_mb=-1",
 	} {
 		require.NoError(t, c.Override(o))
 	}
 	err := c.Validate()
 	for _, want := range []string{
-		"trainer.logger has console twice", `"wandbb", must be one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
-		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1", "both would write step_<n>.parquet",
+		"trainer.logger has console twice", `"wandbb", must be one of`, `did you mean "wandb"?`,
+		"trainer.prometheus_address is \"localhost\"",
+		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1",
+		"both would write step_<n>.parquet",
 		"max_pending is 0", "png_compress_level is 10", "disk_quota_mb is -1",
 	} {
 		require.ErrorContains(t, err, want)
@@ -36,7 +40,8 @@ func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	require.Empty(t, c.Notes)
 	_, err = config.Load("", "env.name=frozenlake", "trainer.replace_image_tokens_for_logging=false")
 	require.ErrorContains(t, err, "rows[].tokens")
-	_, err = config.Load("", "env.name=frozenlake", "trainer.replace_image_tokens_for_logging=true", "trainer.skip_pad_tokens=true")
+	_, err = config.Load("", "env.name=frozenlake", "trainer.replace_image_tokens_for_logging=true",
+		"trainer.skip_pad_tokens=true")
 	require.NoError(t, err)
 	_, err = config.Load("", "env.name=frozenlake", "trainer.rollout_data_scores=true")
 	require.ErrorContains(t, err, "trainer.rollout_data_scores is true, but trainer.rollout_data_dir is null")
@@ -65,7 +70,8 @@ func TestShownEpisodesFollowTheChoice(t *testing.T) {
 			Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "a", Value: r}}}},
 		})
 	}
-	for choice, want := range map[string][]int64{"first": {0, 1}, "failures": {1, 3}, "successes": {0, 2}, "best": {2, 0}, "worst": {1, 3}, "balanced": {0, 1}} {
+	for choice, want := range map[string][]int64{"first": {0, 1}, "failures": {1, 3}, "successes": {0, 2}, "best": {2, 0},
+		"worst": {1, 3}, "balanced": {0, 1}} {
 		c := config.Default().Trainer.LoggingConfig
 		c.ValSelect, c.LogEpisodes = choice, 2
 		shown, err := c.Shown(ts)

@@ -209,7 +209,8 @@ func (v *validator) teacher(c *Config) {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")
 	}
 	if (taught || !d.Task) && c.Critic.Kind != "none" {
-		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values", c.Critic.Kind)
+		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values",
+			c.Critic.Kind)
 	}
 }
 

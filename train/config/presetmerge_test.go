@@ -52,7 +52,8 @@ func TestAFileAddsToAPresetsMapAsOverridesDo(t *testing.T) {
 	delete(want, "render_mode")
 	require.Equal(t, want, load("env: {config: {max_steps: 9, render_mode: null}}"))
 	require.Equal(t, want, load("", "env.config.max_steps=9", "env.config.render_mode=null"))
-	require.Equal(t, map[string]any{"max_steps": uint64(9)}, load("env.config: null\nenv.config.max_steps: 9"), "all of a preset's options")
+	require.Equal(t, map[string]any{"max_steps": uint64(9)}, load("env.config: null\nenv.config.max_steps: 9"),
+		"all of a preset's options")
 	require.Equal(t, map[string]any{"max_steps": uint64(9)}, load("env.config: null", "env.config.max_steps=9"))
 	require.Equal(t, preset, load(""), "the preset stays as it is")
 }
@@ -98,19 +99,24 @@ func TestSingleSettingsOfABlockChangeAPresetsStateReward(t *testing.T) {
 		t.Helper()
 		c, err := config.Source{Preset: preset, Overrides: append(overrides, "env.name="+name)}.Load()
 		require.NoError(t, err)
-		e, err := builtin.RegistryWith(func(*judge.StateReward) (judge.Completer, error) { return nil, nil }).New(name, c.Env.Config)
+		e, err := builtin.RegistryWith(func(*judge.StateReward) (judge.Completer, error) {
+			return nil, nil
+		}).New(name, c.Env.Config)
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
 		block, _ := c.Env.Config[judge.Key].(map[string]any)
 		return block
 	}
-	asked := []string{"env.config.state_reward.scorer=judge", "env.config.state_reward.judge_base_url=http://127.0.0.1:1/v1", "env.config.state_reward.judge_model=m"}
-	want := map[string]any{"scorer": "judge", "judge_base_url": "http://127.0.0.1:1/v1", "judge_model": "m", "score_base": 0.0, "credit_site": "turn_end", "guard": "off",
+	asked := []string{"env.config.state_reward.scorer=judge",
+		"env.config.state_reward.judge_base_url=http://127.0.0.1:1/v1", "env.config.state_reward.judge_model=m"}
+	want := map[string]any{"scorer": "judge", "judge_base_url": "http://127.0.0.1:1/v1", "judge_model": "m",
+		"score_base": 0.0, "credit_site": "turn_end", "guard": "off",
 		"state_estimation": section(0.5), "transition_prediction": section(0.5)}
 	require.Equal(t, want, load("vagen_full", "frozenlake", asked...))
 	want["scoring"], want["stock_phrases"] = "exact_matches", map[string]any{"top": 0}
 	require.Equal(t, want, load("vagen_full", "sokoban", asked...))
-	require.Equal(t, 0.25, load("vagen_full", "sokoban", "env.config.state_reward.stock_phrases.penalty=0.25")["stock_phrases"].(map[string]any)["penalty"])
+	require.Equal(t, 0.25, load("vagen_full", "sokoban",
+		"env.config.state_reward.stock_phrases.penalty=0.25")["stock_phrases"].(map[string]any)["penalty"])
 
 	next := load("next_bi_level", "sokoban")
 	changed := load("next_bi_level", "sokoban", "env.config.state_reward.scorer=rules")
@@ -118,7 +124,9 @@ func TestSingleSettingsOfABlockChangeAPresetsStateReward(t *testing.T) {
 	changed["scorer"] = next["scorer"]
 	require.Equal(t, next, changed)
 
-	c, err := config.Source{Preset: "vagen_full", Overrides: []string{"data.train_files=[a.yaml]", "data.val_files=[b.yaml]", "env.config.state_reward.scorer=exact"}}.Load()
+	c, err := config.Source{Preset: "vagen_full",
+		Overrides: []string{"data.train_files=[a.yaml]", "data.val_files=[b.yaml]",
+			"env.config.state_reward.scorer=exact"}}.Load()
 	require.NoError(t, err)
 	require.Equal(t, section(0.5), c.EnvOptions("frozenlake")[judge.Key].(map[string]any)["state_estimation"])
 	c, err = config.Load("", "env.name=sokoban", "env.config.state_reward.scorer=rules")
@@ -129,7 +137,8 @@ func TestSingleSettingsOfABlockChangeAPresetsStateReward(t *testing.T) {
 // TestEveryPresetsStateRewardCanBeSwitchedOff.
 func TestEveryPresetsStateRewardCanBeSwitchedOff(t *testing.T) {
 	for _, preset := range paidPresets(t) {
-		for _, off := range []string{"env.config.state_reward=null", "env.config.state_reward=false", "env.config.state_reward.enabled=false", "env.config.use_state_reward=false"} {
+		for _, off := range []string{"env.config.state_reward=null", "env.config.state_reward=false",
+			"env.config.state_reward.enabled=false", "env.config.use_state_reward=false"} {
 			c, err := config.Source{Preset: preset, Overrides: []string{"env.name=sokoban", off}}.Load()
 			require.NoError(t, err, off)
 			e, err := builtin.Registry().New("sokoban", c.Env.Config)

@@ -53,9 +53,11 @@ func (v *validator) queue(c *Config) {
 	}
 	switch {
 	case o.Creds != "" && (o.User != "" || o.KeyEnv != ""):
-		v.Say("{%s.creds} is set, but {%s.user} or {%s.key_env} is, too: choose one way to log in", queueKey, queueKey, queueKey)
+		v.Say("{%s.creds} is set, but {%s.user} or {%s.key_env} is, too: choose one way to log in", queueKey, queueKey,
+			queueKey)
 	case o.Creds != "" && c.Run.Queue == QueueEmbedded:
-		v.Say("{%s.creds} is set, but {run.queue} is embedded, which knows only {%s.key_env} and {%s.user}", queueKey, queueKey, queueKey)
+		v.Say("{%s.creds} is set, but {run.queue} is embedded, which knows only {%s.key_env} and {%s.user}", queueKey,
+			queueKey, queueKey)
 	case o.CA != "" && c.Run.Queue == QueueEmbedded:
 		v.Say("{%s.tls_ca} is set, but {run.queue} is embedded, the server in this process: only workers need it, as --tls-ca", queueKey)
 	case o.User != "" && o.KeyEnv == "":

@@ -64,7 +64,8 @@ func (r Registries) MetricNames(c *Config) ([]string, error) {
 	default:
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				return nil, fmt.Errorf("%q is not a metric%s; allowed are all, none, or some of %q", name, nearest.Hint(name, known), known)
+				return nil, fmt.Errorf("%q is not a metric%s; allowed are all, none, or some of %q", name,
+					nearest.Hint(name, known), known)
 			}
 		}
 		return names, nil

@@ -30,7 +30,8 @@ func (e estimators) Describe(name string) (string, error) {
 func TestEveryNameHasADescription(t *testing.T) {
 	r := config.Registries{}.WithBuiltins()
 	for kind, all := range map[string]registry{
-		"environments": builtin.Registry(), "estimators": estimators{r.Estimators}, "filters": r.Filters, "metrics": r.Metrics,
+		"environments": builtin.Registry(), "estimators": estimators{r.Estimators}, "filters": r.Filters,
+		"metrics":   r.Metrics,
 		"harnesses": r.Harnesses, "losses": r.Losses,
 	} {
 		require.NotEmpty(t, all.Names(), kind)
@@ -47,7 +48,9 @@ func TestEveryNameHasADescription(t *testing.T) {
 // A setting that is a name of a registry lists what it may be, a user's own names too.
 func ExampleRegistries_Values() {
 	r := config.Registries{Filters: new(filter.Registry)}
-	err := r.Filters.Register("half", func(*filter.Args) (filter.Filter, error) { return filter.TopFraction{Fraction: 0.5}, nil }, "half of the groups")
+	err := r.Filters.Register("half", func(*filter.Args) (filter.Filter, error) {
+		return filter.TopFraction{Fraction: 0.5}, nil
+	}, "half of the groups")
 	fmt.Println(r.Values("filter.name"), err)
 	fmt.Println(r.Values("trainer.harness")[0])
 	// Output:

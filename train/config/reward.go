@@ -70,7 +70,8 @@ func (c *RewardConfig) Normalizer() *reward.Normalizer {
 	if c.Normalize == "none" {
 		return nil
 	}
-	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon, Limit: c.Limit}
+	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon,
+		Limit: c.Limit}
 }
 
 // Changes reports whether rewards are clipped or normalised.
@@ -91,14 +92,16 @@ func (v *validator) shaping(c *Config, r Registries) {
 		v.Say("{reward.running} keeps statistics from step to step, but {reward.normalize} is group, and groups last one step")
 	}
 	if w.Normalize == string(reward.ByGroup) && c.Rollout.Trajectories < 2 && !c.Rollout.MultiTurnReward {
-		v.Say("{reward.normalize} compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Rollout.Trajectories)
+		v.Say("{reward.normalize} compares the episodes of a group, but {rollout_manager.n_trajectory} is %d",
+			c.Rollout.Trajectories)
 	}
 	if _, err := r.Filters.New(c.Filter.Name, c.Filter.Settings); err != nil { // enabled or not
 		v.Add("filter", err) // it begins with the section's name
 	}
 	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"
 	if c.Filter.Enable && ours && c.Rollout.Trajectories < 2 {
-		v.Say("{filter.name} %s compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Filter.Name, c.Rollout.Trajectories)
+		v.Say("{filter.name} %s compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Filter.Name,
+			c.Rollout.Trajectories)
 	}
 	if _, err := r.MetricNames(c); err != nil {
 		v.Say("{trainer.metrics}: %w", err)

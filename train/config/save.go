@@ -46,7 +46,8 @@ func (c *Config) Exports(step int) bool {
 
 func defaultSaving() SavingConfig {
 	actors, critics := 1, 1
-	return SavingConfig{ResumeMode: resumeAuto, KeepActors: &actors, KeepCritics: &critics, BestMetric: "val/score", OnInterrupt: true}
+	return SavingConfig{ResumeMode: resumeAuto, KeepActors: &actors, KeepCritics: &critics, BestMetric: "val/score",
+		OnInterrupt: true}
 }
 
 // The values of trainer.resume_mode.
@@ -84,7 +85,8 @@ func (v *validator) saving(c *Config) {
 	case t.ResumeMode == resumePath && t.ResumeFrom == "":
 		v.Say("{trainer.resume_mode} is resume_path, but {trainer.resume_from_path} is empty")
 	case t.ResumeMode != resumePath && t.ResumeFrom != "":
-		v.Say("{trainer.resume_from_path} is %q, but {trainer.resume_mode} is %s: set it to resume_path", t.ResumeFrom, t.ResumeMode)
+		v.Say("{trainer.resume_from_path} is %q, but {trainer.resume_mode} is %s: set it to resume_path", t.ResumeFrom,
+			t.ResumeMode)
 	}
 	if whole, actors := c.Kept(); actors > 0 && (whole == 0 || whole > actors) { // a checkpoint includes its policy
 		v.Say("{trainer.max_critic_ckpt_to_keep} keeps more checkpoints than the %d of {trainer.max_actor_ckpt_to_keep}, but a checkpoint includes its policy: it must not be larger", actors)

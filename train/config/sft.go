@@ -101,7 +101,8 @@ func defaultSFT() SFTConfig {
 		Messages: "messages", Prompt: "prompt", Response: "response", Images: "images",
 		Episodes: EpisodesSuccess, Lessons: LessonConfig{Episodes: 512},
 		Turns: TurnsAll, Truncation: TruncationError,
-		Batch: 32, Shuffle: true, Aggregation: string(loss.TokenMean), Loss: "nll", Optim: o, GradClip: 1, Steps: StepsFromEpochs, Epochs: 1, TestFreq: 20,
+		Batch: 32, Shuffle: true, Aggregation: string(loss.TokenMean), Loss: "nll", Optim: o, GradClip: 1,
+		Steps: StepsFromEpochs, Epochs: 1, TestFreq: 20,
 	}
 }
 
@@ -109,7 +110,8 @@ func defaultSFT() SFTConfig {
 func (v *validator) supervised(c *Config) {
 	t, s := &c.Trainer, &c.SFT
 	v.optim("sft.optim", &s.Optim, "sft.total_training_steps", s.Steps)
-	for _, column := range [][2]string{{"messages_key", s.Messages}, {"prompt_key", s.Prompt}, {"response_key", s.Response}, {"images_key", s.Images}} {
+	for _, column := range [][2]string{{"messages_key", s.Messages}, {"prompt_key", s.Prompt},
+		{"response_key", s.Response}, {"images_key", s.Images}} {
 		if column[1] == "" {
 			v.Say("{sft.%s} is empty, must be the name of a column", column[0])
 		}
@@ -125,7 +127,8 @@ func (v *validator) supervised(c *Config) {
 		v.Say("{trainer.stage} is sft+rl, but {actor_rollout_ref.model.lora_adapter_path} is set: reinforcement learning starts from the model with the adapter merged in, so continue the adapter with {trainer.stage} sft, or set {actor_rollout_ref.model.lora_rank} for new adapters in both stages")
 	}
 	if t.Stage == StageSFTThen && s.SaveFreq < 0 {
-		v.Say("{trainer.stage} is sft+rl, but {sft.save_freq} is %d: the second stage starts from a checkpoint of the first", s.SaveFreq)
+		v.Say("{trainer.stage} is sft+rl, but {sft.save_freq} is %d: the second stage starts from a checkpoint of the first",
+			s.SaveFreq)
 	}
 	if t.Stage == StageSFTThen && t.ResumeMode == resumePath {
 		v.Say("{trainer.stage} is sft+rl, but {trainer.resume_mode} is resume_path: the checkpoint belongs to one of the stages, so set {trainer.stage} to it")
@@ -145,7 +148,8 @@ func (v *validator) lessons(c *Config) {
 		v.Say("{sft.lessons.teacher} is %s, but {rollout_manager.use_service} is true: a service has no scripts", l.Teacher)
 	}
 	if h := c.Trainer.Harness; h != "concat" && h != "no_concat" {
-		v.Say("{sft.lessons.teacher} is %s, but {trainer.harness} is %s: lessons are written for concat and no_concat", l.Teacher, h)
+		v.Say("{sft.lessons.teacher} is %s, but {trainer.harness} is %s: lessons are written for concat and no_concat",
+			l.Teacher, h)
 	}
 	from, to := c.FirstLesson(), c.FirstLesson()+int64(l.Episodes)
 	if n := int64(c.Data.ValBatch); len(c.Data.ValFiles) == 0 && from < c.Env.ValSeed+n && c.Env.ValSeed < to {

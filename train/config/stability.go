@@ -86,7 +86,8 @@ func defaultAlarms() AlarmConfig {
 	return AlarmConfig{
 		Action: ActionWarn, Patience: 3, MinEntropy: limit(0.01), MinFormat: limit(0.05), MaxTruncated: limit(0.9),
 		MaxEqual: limit(0.99), MaxKL: limit(0.5), MaxRatio: limit(1e6),
-		MinLength: limit(0.2), MaxGradNorm: limit(100), MaxIdentical: limit(0.95), MaxStateGap: limit(0.1), MaxUnscored: limit(0.2),
+		MinLength: limit(0.2), MaxGradNorm: limit(100), MaxIdentical: limit(0.95), MaxStateGap: limit(0.1),
+		MaxUnscored: limit(0.2),
 	}
 }
 
@@ -94,16 +95,20 @@ func defaultAlarms() AlarmConfig {
 func (v *validator) stability(c *Config) {
 	s := &c.Stability
 	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && c.Trainer.SaveFreq < 1 {
-		v.Say("{stability.spike.action} is rollback, but {trainer.save_freq} is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
+		v.Say("{stability.spike.action} is rollback, but {trainer.save_freq} is %d: there is no checkpoint to return to",
+			c.Trainer.SaveFreq)
 	}
 	if s.Early.Metric != "" && c.Trainer.TestFreq < 1 {
-		v.Say("{stability.early_stopping.metric} is set, but {trainer.test_freq} is %d: nothing is validated during training", c.Trainer.TestFreq)
+		v.Say("{stability.early_stopping.metric} is set, but {trainer.test_freq} is %d: nothing is validated during training",
+			c.Trainer.TestFreq)
 	}
 	if s.Early.Metric != "" && strings.TrimPrefix(s.Early.Metric, "-") == "" {
 		v.Say("{stability.early_stopping.metric} is %q, must name a metric", s.Early.Metric)
 	}
-	if s.Alarms.MaxRepeated != nil && !slices.Contains(c.Trainer.Metrics, "all") && !slices.Contains(c.Trainer.Metrics, "template_collapse") {
-		v.Say("{stability.alarms.max_repeated} is set, but {trainer.metrics} is %q: it needs template_collapse", c.Trainer.Metrics)
+	if s.Alarms.MaxRepeated != nil && !slices.Contains(c.Trainer.Metrics, "all") &&
+		!slices.Contains(c.Trainer.Metrics, "template_collapse") {
+		v.Say("{stability.alarms.max_repeated} is set, but {trainer.metrics} is %q: it needs template_collapse",
+			c.Trainer.Metrics)
 	}
 	if s.KL.Style != "constant" && c.Algorithm.KLInReward && c.Algorithm.KLCtrl.Type == "adaptive" {
 		v.Say("{stability.kl_schedule} changes the coefficient that {algorithm.kl_ctrl.type} adaptive controls: use only one of them")

@@ -8,7 +8,8 @@ import (
 )
 
 // The sections of a block state_reward, with the options that pay for them without a block.
-var paidSections = map[string]string{"state_estimation": "grounding_reward_weight", "transition_prediction": "worldmodeling_reward_weight"}
+var paidSections = map[string]string{"state_estimation": "grounding_reward_weight",
+	"transition_prediction": "worldmodeling_reward_weight"}
 
 // partialBlock returns the block state_reward of an environment's options if it has settings
 // but does not say which statements are paid.
@@ -37,7 +38,8 @@ func completeBlock(options, below map[string]any, environment string) {
 	if below["rules"] == "next" {
 		weight = 0.006
 	}
-	own := map[string]any{"scorer": judge.ByRules, "score_base": 0.0, "credit_site": judge.TurnEnd, "guard": judge.GuardOff}
+	own := map[string]any{"scorer": judge.ByRules, "score_base": 0.0, "credit_site": judge.TurnEnd,
+		"guard": judge.GuardOff}
 	for section, option := range paidSections {
 		var reward any = weight
 		if given, ok := below[option]; ok {

@@ -29,21 +29,25 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 		return c
 	}
 	c := load("system=legacy", "actor_rollout_ref.rollout.temperature=0.7")
-	require.Equal(t, []any{"gae", true, "attention", 0.001, 0.0, 0.7, false}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Algorithm.KLMask,
-		c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
+	require.Equal(t, []any{"gae", true, "attention", 0.001, 0.0, 0.7, false},
+		[]any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Algorithm.KLMask,
+			c.Agent.Actor.Entropy, c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=gae")
-	require.Equal(t, []any{"lite_gae", false, 0.0, 3.0, 0.0, true}, []any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Agent.Actor.Entropy,
-		c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
+	require.Equal(t, []any{"lite_gae", false, 0.0, 3.0, 0.0, true},
+		[]any{c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Agent.Actor.Entropy,
+			c.Agent.Actor.ClipDual, c.Agent.Rollout.Val.Temperature, c.Agent.Actor.Loss.Clamp})
 	c = load("system=lite", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=8")
 	require.Equal(t, []any{"lite_grpo", "none"}, []any{c.Algorithm.Estimator, c.Critic.Kind})
 	require.Equal(t, "default_gae", load("system=next").Algorithm.Estimator)
-	require.Equal(t, "trajectory_bi_level_gae", load("system=next", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.5").Algorithm.Estimator)
+	require.Equal(t, "trajectory_bi_level_gae",
+		load("system=next", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.5").Algorithm.Estimator)
 	require.Equal(t, config.Default().Algorithm, load("system=null").Algorithm)
 
 	_, err := config.Load("", "env=x", "system=full")
 	require.ErrorContains(t, err, `system is "full", must be one of`)
 	d := config.Default()
-	require.ErrorContains(t, d.Override("system=lite"), `system is "lite", but the configuration was loaded with the defaults of ""`)
+	require.ErrorContains(t, d.Override("system=lite"),
+		`system is "lite", but the configuration was loaded with the defaults of ""`)
 	require.Equal(t, config.Default(), d)
 	d.Env.Name, d.System = "x", "lite"
 	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite: set it to lite_gae")
@@ -59,7 +63,8 @@ func TestKeysOfAGenerationWarnOfItsDefaults(t *testing.T) {
 		return warnings(c)
 	}
 	lite := load("trainer.concat_multi_turn=true", "algorithm.adv_estimator=gae")
-	for _, want := range []string{"trainer.concat_multi_turn", "algorithm.adv_estimator is gae (lite: lite_gae)", "clip_ratio_c is 0.0 (lite: 3.0)", "val_kwargs.temperature is 1.0 (lite: 0.0)", "set system: lite"} {
+	for _, want := range []string{"trainer.concat_multi_turn", "algorithm.adv_estimator is gae (lite: lite_gae)",
+		"clip_ratio_c is 0.0 (lite: 3.0)", "val_kwargs.temperature is 1.0 (lite: 0.0)", "set system: lite"} {
 		require.Contains(t, lite, want)
 	}
 	legacy := load("rollout_manager.use_gae_mask=true", "algorithm.kl_ctrl.kl_coef=0.001")
@@ -68,7 +73,8 @@ func TestKeysOfAGenerationWarnOfItsDefaults(t *testing.T) {
 	}
 	require.NotContains(t, legacy, "rollout_manager.use_gae_mask is", "what was given does not differ")
 	require.Empty(t, load("trainer.concat_multi_turn=true", "system=null"))
-	require.Empty(t, load("rollout_manager.max_turns=3", "rollout_manager.n_trajectory=2"), "keys that this library's users set, too")
+	require.Empty(t, load("rollout_manager.max_turns=3", "rollout_manager.n_trajectory=2"),
+		"keys that this library's users set, too")
 }
 
 // TestEveryKeyWithDifferentDefaultsFollowsTheGeneration: values of the specification of keys
@@ -78,19 +84,28 @@ func TestEveryKeyWithDifferentDefaultsFollowsTheGeneration(t *testing.T) {
 	const actor, val = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.val_kwargs."
 	for system, want := range map[string]map[string]any{
 		"legacy": {
-			"algorithm.adv_estimator": "gae", "algorithm.high_level_gamma": 0.99, "algorithm.use_kl_in_reward": true, "algorithm.kl_mask": "attention", "algorithm.kl_ctrl.kl_coef": 0.001,
-			"data.train_batch_size": 1024, "data.max_prompt_length": 512, "data.max_response_length": 512, "rollout_manager.max_turns": 5, "rollout_manager.window_size": 5,
-			"rollout_manager.max_trajectory_length": 3072, actor + "shuffle": false, actor + "clip_ratio_c": 0.0, actor + "entropy_coeff": 0.001, actor + "grad_norm_threshold": 1000.0,
-			actor + "policy_loss.clamp_log_ratio": false, val + "temperature": 1.0, "env.config": map[string]any{"rules": "legacy"},
+			"algorithm.adv_estimator": "gae", "algorithm.high_level_gamma": 0.99, "algorithm.use_kl_in_reward": true,
+			"algorithm.kl_mask": "attention", "algorithm.kl_ctrl.kl_coef": 0.001,
+			"data.train_batch_size": 1024, "data.max_prompt_length": 512, "data.max_response_length": 512,
+			"rollout_manager.max_turns": 5, "rollout_manager.window_size": 5,
+			"rollout_manager.max_trajectory_length": 3072, actor + "shuffle": false, actor + "clip_ratio_c": 0.0, actor +
+				"entropy_coeff": 0.001, actor + "grad_norm_threshold": 1000.0,
+			actor + "policy_loss.clamp_log_ratio": false, val + "temperature": 1.0,
+			"env.config": map[string]any{"rules": "legacy"},
 		},
 		"lite": {
-			"algorithm.adv_estimator": "lite_gae", "algorithm.use_kl_in_reward": false, "algorithm.kl_ctrl.target_kl": 0.1, "algorithm.kl_ctrl.horizon": 10000.0, "data.train_batch_size": 128,
-			"data.max_prompt_length": 9000, "data.max_response_length": 8000, "rollout_manager.max_trajectory_length": 0, actor + "shuffle": false, actor + "clip_ratio_c": 3.0,
-			actor + "entropy_coeff": 0.0, actor + "grad_norm_threshold": 0.0, actor + "policy_loss.clamp_log_ratio": true, val + "temperature": 0.0, "env.config": map[string]any(nil),
+			"algorithm.adv_estimator": "lite_gae", "algorithm.use_kl_in_reward": false, "algorithm.kl_ctrl.target_kl": 0.1,
+			"algorithm.kl_ctrl.horizon": 10000.0, "data.train_batch_size": 128,
+			"data.max_prompt_length": 9000, "data.max_response_length": 8000, "rollout_manager.max_trajectory_length": 0, actor +
+				"shuffle": false, actor + "clip_ratio_c": 3.0,
+			actor + "entropy_coeff": 0.0, actor + "grad_norm_threshold": 0.0, actor + "policy_loss.clamp_log_ratio": true, val +
+				"temperature": 0.0, "env.config": map[string]any(nil),
 		},
 		"next": {
-			"algorithm.adv_estimator": "trajectory_bi_level_gae", "algorithm.high_level_gamma": 0.95, "algorithm.lambda_turn": 0.95, "algorithm.lambda_token": 1.0, "algorithm.bi_level_mix": 0.75,
-			"algorithm.use_kl_in_reward": false, "data.train_batch_size": 128, "data.max_prompt_length": 9000, "data.max_response_length": 8000, actor + "clip_ratio_c": 3.0,
+			"algorithm.adv_estimator": "trajectory_bi_level_gae", "algorithm.high_level_gamma": 0.95,
+			"algorithm.lambda_turn": 0.95, "algorithm.lambda_token": 1.0, "algorithm.bi_level_mix": 0.75,
+			"algorithm.use_kl_in_reward": false, "data.train_batch_size": 128, "data.max_prompt_length": 9000,
+			"data.max_response_length": 8000, actor + "clip_ratio_c": 3.0,
 			actor + "entropy_coeff": 0.0, val + "temperature": 0.0, "env.config": map[string]any{"rules": "next"},
 		},
 	} {
@@ -126,9 +141,11 @@ func TestComparisonsShowWhatDiffersAndWhy(t *testing.T) {
 	}
 	s := config.Source{Preset: "lite_ppo", Overrides: []string{"env=sokoban", "data.train_batch_size=7"}}
 	d := find(s, "data.train_batch_size")
-	require.Equal(t, config.Compared{Key: "data.train_batch_size", Value: 7, Default: 1024, Systems: map[string]any{"lite": 128, "next": 128}, From: "override 2"}, d)
+	require.Equal(t, config.Compared{Key: "data.train_batch_size", Value: 7, Default: 1024,
+		Systems: map[string]any{"lite": 128, "next": 128}, From: "override 2"}, d)
 	d = find(s, "algorithm.adv_estimator")
-	require.Equal(t, []any{"lite_gae", "gae", map[string]any{"lite": "lite_gae", "next": "default_gae"}}, []any{d.Value, d.Default, d.Systems})
+	require.Equal(t, []any{"lite_gae", "gae", map[string]any{"lite": "lite_gae", "next": "default_gae"}},
+		[]any{d.Value, d.Default, d.Systems})
 	require.Equal(t, "preset lite_ppo: line 3", d.From)
 	d = find(config.Source{Overrides: []string{"env=sokoban"}}, "algorithm.use_kl_in_reward")
 	require.Equal(t, []any{false, map[string]any{"legacy": true}, ""}, []any{d.Value, d.Systems, d.From})

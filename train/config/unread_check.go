@@ -87,20 +87,24 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 	}
 	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
 		"algorithm.use_kl_in_reward is false, so there is no KL penalty in rewards; the full VAGEN system has one whenever use_kl_loss is false, and so does system: legacy")
-	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
+	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef",
+		"actor_rollout_ref.actor.use_kl_loss",
 		"actor_rollout_ref.actor.use_kl_loss is false")
-	say(!c.Agent.Actor.UseKLLoss && c.Agent.Actor.KLLossType != Default().Agent.Actor.KLLossType, "actor_rollout_ref.actor.kl_loss_type", "actor_rollout_ref.actor.use_kl_loss",
+	say(!c.Agent.Actor.UseKLLoss && c.Agent.Actor.KLLossType != Default().Agent.Actor.KLLossType,
+		"actor_rollout_ref.actor.kl_loss_type", "actor_rollout_ref.actor.use_kl_loss",
 		"actor_rollout_ref.actor.use_kl_loss is false")
 	name := c.Agent.Rollout.Name
 	say(name != ownGeneration && !c.UsesEngine(), "actor_rollout_ref.rollout.name", "", c.engineNote())
 	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
 		"huggingface_hub.hf_save_freq is null, so nothing is exported and uploaded")
-	say(c.Trainer.LogImage.Enable && c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.log_image.enable", "",
+	say(c.Trainer.LogImage.Enable && c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.log_image.enable",
+		"",
 		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so no images are stored")
 	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
 		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
 	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
-		"it needs no critic, but critic.kind is "+c.Critic.Kind+": values are computed, but the critic is never trained; set critic.enable to false")
+		"it needs no critic, but critic.kind is "+c.Critic.Kind+
+			": values are computed, but the critic is never trained; set critic.enable to false")
 	return out
 }

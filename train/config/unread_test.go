@@ -19,20 +19,28 @@ import (
 // hyperparameter: accepted ones are read.
 func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 	read := map[string]string{ // by estimators, without whiten and epsilon
-		"gae": "gamma lam", "masked_gae": "gamma lam", "lite_gae": "gamma lam", "bi_level_gae": "gamma lam high_level_gamma gamma_turn",
-		"turn_wise_gae": "lam high_level_gamma gamma_turn", "grpo": "norm_adv_by_std_in_grpo", "masked_grpo": "norm_adv_by_std_in_grpo", "lite_grpo": "norm_adv_by_std_in_grpo",
-		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
-		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
-		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
-		"grpo_ragen": "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "", "max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
+		"gae": "gamma lam", "masked_gae": "gamma lam", "lite_gae": "gamma lam",
+		"bi_level_gae":  "gamma lam high_level_gamma gamma_turn",
+		"turn_wise_gae": "lam high_level_gamma gamma_turn", "grpo": "norm_adv_by_std_in_grpo",
+		"masked_grpo": "norm_adv_by_std_in_grpo", "lite_grpo": "norm_adv_by_std_in_grpo",
+		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma",
+		"reinforce_plus_plus_baseline": "", "remax": "",
+		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam",
+		"no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
+		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam",
+		"trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
+		"grpo_ragen":              "norm_adv_by_std_in_grpo", "gdpo": "norm_adv_by_std_in_grpo", "gdpo_trl": "", "maxrl_skyrl": "",
+		"max_rl_prime": "", "reinforce_plus_plus_slime": "gamma",
 		"optimal_token_baseline": "handle_zero_tail", "tir_optimal_token_baseline": "handle_zero_tail", "rae": "decay",
 		"grpo_prime":          "num_output_tokens_weight num_input_tokens_weight num_turns_weight",
 		"hgpo":                "gamma history_length length_weight_alpha base_group norm_adv_by_std_in_grpo",
 		"graphgpo":            "gamma step_advantage_w episode_advantage_w normalize_distance norm_adv_by_std_in_grpo",
-		"bi_level_gae_varlam": "lambda_turn lambda_token", "bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+		"bi_level_gae_varlam": "lambda_turn lambda_token", "bi_level_gae_published": "gamma lam high_level_gamma gamma_turn",
+		"trajectory_grpo": "norm_adv_by_std_in_grpo",
 	}
 	values := map[string]string{
-		"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9",
+		"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9",
+		"lambda_token": "0.9",
 		"bi_level_mix": "0.9", "step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
 		"episode_advantage_w": "0.5", "normalize_distance": "true", "history_length": "3", "length_weight_alpha": "2",
 		"base_group": "true", "num_output_tokens_weight": "0.5", "num_input_tokens_weight": "0.5", "num_turns_weight": "0.5",
@@ -46,7 +54,8 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 			want += " high_level_gamma" // which scripts give to these
 		}
 		base := []string{
-			"env=x", "system=null", "algorithm.adv_estimator=" + name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true",
+			"env=x", "system=null", "algorithm.adv_estimator=" + name, "rollout_manager.n_trajectory=2",
+			"critic.use_reward_mask=true",
 		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)
 		var unread []string
@@ -79,7 +88,8 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 // TestKeysOfNextsBiLevelGAEDoNotRunAnotherOne: with the published name they get
 // the algorithm of their generation, or an error that names it.
 func TestKeysOfNextsBiLevelGAEDoNotRunAnotherOne(t *testing.T) {
-	keys := []string{"env=x", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.75", "algorithm.lambda_turn=0.95"}
+	keys := []string{"env=x", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.75",
+		"algorithm.lambda_turn=0.95"}
 	_, err := config.Load("", keys...)
 	require.ErrorContains(t, err, "algorithm.bi_level_mix is 0.75, but algorithm.adv_estimator bi_level_gae does not read it; these do: trajectory_bi_level_gae (bi_level_gae of system: next)")
 	require.ErrorContains(t, err, "algorithm.lambda_turn is 0.95")
@@ -92,9 +102,12 @@ func TestKeysOfNextsBiLevelGAEDoNotRunAnotherOne(t *testing.T) {
 func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 	const actor = "actor_rollout_ref.actor."
 	read := map[string]string{
-		"vanilla": "clip_ratio_low clip_ratio_c clamp_log_ratio", "gspo": "clip_ratio_low", "turn_gspo": "clip_ratio_low", "turn_ppo": "clip_ratio_low", "cispo": "clip_ratio_low",
-		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low", "clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef", "reinforce": "",
-		"dppo_tv": "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
+		"vanilla": "clip_ratio_low clip_ratio_c clamp_log_ratio", "gspo": "clip_ratio_low", "turn_gspo": "clip_ratio_low",
+		"turn_ppo": "clip_ratio_low", "cispo": "clip_ratio_low",
+		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low",
+		"clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef",
+		"reinforce": "",
+		"dppo_tv":   "clip_ratio_low clip_ratio_c", "dppo_kl": "clip_ratio_low clip_ratio_c", "luspo": "clip_ratio_low delta",
 		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
 		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg", "dppo_skyrl": "delta_low delta_high dppo_type",
 		"opd":    "clip_ratio_low clip_ratio_c clamp_log_ratio distillation_loss_mode topk log_prob_min_clamp loss_max_clamp use_policy_gradient",
@@ -111,8 +124,10 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"policy_loss.vespo_lambda_pos": "1", "policy_loss.vespo_k_neg": "1", "policy_loss.vespo_lambda_neg": "1",
 		"policy_loss.delta": "2", "policy_loss.delta_low": "0.1", "policy_loss.delta_high": "0.1",
 		"policy_loss.dppo_type": "binary_kl", "policy_loss.m2_threshold": "0.1",
-		"policy_loss.distillation_loss_mode": "forward_kl_topk", "policy_loss.topk": "5", "policy_loss.log_prob_min_clamp": "-5",
-		"policy_loss.distillation_alpha": "0.7", "policy_loss.distillation_topk": "5", "policy_loss.distillation_add_tail": "true", "policy_loss.distillation_is_clip": "1.5",
+		"policy_loss.distillation_loss_mode": "forward_kl_topk", "policy_loss.topk": "5",
+		"policy_loss.log_prob_min_clamp": "-5",
+		"policy_loss.distillation_alpha": "0.7", "policy_loss.distillation_topk": "5",
+		"policy_loss.distillation_add_tail": "true", "policy_loss.distillation_is_clip": "1.5",
 		"policy_loss.loss_max_clamp": "1", "policy_loss.use_policy_gradient": "false",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
@@ -122,7 +137,8 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		require.True(t, known, mode)
 		base := []string{"env=x", "algorithm.adv_estimator=token_level_gae", actor + "policy_loss.loss_mode=" + mode}
 		if p, err := loss.Builtin().New(mode, loss.DefaultOptions()); err == nil && loss.Teacher(p) {
-			base = append(base, "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T")
+			base = append(base, "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",
+				"actor_rollout_ref.ref.model.path=T")
 		}
 		accepted, refused := slices.Clone(base), slices.Clone(base)
 		var unread []string
@@ -148,14 +164,16 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 func TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused(t *testing.T) {
 	const lossKeys = "actor_rollout_ref.actor.policy_loss."
 	for set, want := range map[string]string{
-		"opd topk=5": "distillation_loss_mode k3 does not read it", "opd log_prob_min_clamp=-5": "distillation_loss_mode k3 does not read it",
+		"opd topk=5":                "distillation_loss_mode k3 does not read it",
+		"opd log_prob_min_clamp=-5": "distillation_loss_mode k3 does not read it",
 		"sdft distillation_mode=full_logits distillation_topk=5":                        "distillation_mode full_logits does not read it",
 		"sdft distillation_mode=forward_cross_entropy distillation_alpha=0.1":           "distillation_mode forward_cross_entropy does not read it",
 		"sdft distillation_mode=sampled_token distillation_alpha=1 distillation_topk=5": "distillation_mode sampled_token does not read it",
 		"opd distillation_loss_mode=forward_kl_topk topk=5":                             "", "sdft distillation_topk=5": "",
 	} {
 		mode, keys, _ := strings.Cut(set, " ")
-		args := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none", "actor_rollout_ref.ref.model.path=T",
+		args := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",
+			"actor_rollout_ref.ref.model.path=T",
 			lossKeys + "loss_mode=" + mode}
 		for _, key := range strings.Fields(keys) {
 			args = append(args, lossKeys+key)
@@ -186,7 +204,8 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, key+" is ", set)
 		require.ErrorContains(t, err, want, set)
 	}
-	_, err := config.Load("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5", "trainer.critic_warmup=101")
+	_, err := config.Load("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5",
+		"trainer.critic_warmup=101")
 	require.Equal(t, 4, strings.Count(err.Error(), "\n")+1, err.Error())
 	c, err := config.Load("", "env=x", "reward.center=false", "algorithm.lam=1", "actor_rollout_ref.model.lora_alpha=8")
 	require.NoError(t, err, "values that ask for nothing")
@@ -196,7 +215,8 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 // TestPresetsGiveWayToAnotherEstimatorAndLoss: a preset's settings for its own estimator
 // and loss do not contradict those that a run uses, and the run's file loads again.
 func TestPresetSettingsReturnToDefaultsWithAnotherEstimatorOrLoss(t *testing.T) {
-	c, err := config.Source{Preset: "next_bi_level", Overrides: []string{"env=x", "algorithm.adv_estimator=default_gae", "actor_rollout_ref.actor.policy_loss.loss_mode=gspo"}}.Load()
+	c, err := config.Source{Preset: "next_bi_level", Overrides: []string{"env=x", "algorithm.adv_estimator=default_gae",
+		"actor_rollout_ref.actor.policy_loss.loss_mode=gspo"}}.Load()
 	require.NoError(t, err)
 	require.Equal(t, 0.99, c.Algorithm.TurnGamma, "the default")
 	require.Zero(t, c.Agent.Actor.ClipDual)
@@ -217,7 +237,8 @@ func TestAnotherEngineGetsAWarning(t *testing.T) {
 	for _, name := range []string{"vllm", "sglang", "hf"} {
 		c, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name="+name)
 		require.NoError(t, err)
-		require.Contains(t, warnings(c), "responses are generated by the trained model in this process (xla): "+name+" is not started")
+		require.Contains(t, warnings(c), "responses are generated by the trained model in this process (xla): "+name+
+			" is not started")
 	}
 	c, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name=xla")
 	require.NoError(t, err)
@@ -241,6 +262,7 @@ func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, config.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := config.Load("", "env=x", "trainer.critic_warmup=100", actor+"clip_ratio_low=1", actor+"clip_ratio_high=0.5", actor+"optim.lr_warmup_steps=100")
+	_, err := config.Load("", "env=x", "trainer.critic_warmup=100", actor+"clip_ratio_low=1", actor+"clip_ratio_high=0.5",
+		actor+"optim.lr_warmup_steps=100")
 	require.NoError(t, err)
 }

@@ -48,7 +48,8 @@ func agreement(pairs []pair, draws [][]int) Agreement {
 	if len(pairs) == 0 {
 		return a
 	}
-	a.Pearson.Value, a.Spearman.Value, a.MSE.Value = Number(pearson(pairs)), Number(spearman(pairs)), Number(scaledError(pairs))
+	a.Pearson.Value, a.Spearman.Value, a.MSE.Value = Number(pearson(pairs)), Number(spearman(pairs)),
+		Number(scaledError(pairs))
 	var columns [3][]float64
 	for _, sample := range samples(pairs, draws) {
 		columns[0] = append(columns[0], pearson(sample))
@@ -113,7 +114,8 @@ func quantiles(xs []float64) (low, high Number) {
 	}
 	slices.Sort(known)
 	const tail = (1 - evaluate.Level) / 2
-	return Number(stat.Quantile(tail, stat.Empirical, known, nil)), Number(stat.Quantile(1-tail, stat.Empirical, known, nil))
+	return Number(stat.Quantile(tail, stat.Empirical, known, nil)),
+		Number(stat.Quantile(1-tail, stat.Empirical, known, nil))
 }
 
 func columns(pairs []pair) (claims, measured []float64) {

@@ -25,9 +25,10 @@ func ExampleStep_Estimate() {
 	step := credit.Step{
 		Config: &c,
 		Episodes: []*rollout.Trajectory{{
-			Rows:  []rollout.Row{{Sequence: row, LogProbs: make([]float32, row.Len())}},
-			Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "pay", Value: 0}}}, {Reward: reward.Parts{{Name: "pay", Value: 1}}}},
-			End:   rollout.EndDone,
+			Rows: []rollout.Row{{Sequence: row, LogProbs: make([]float32, row.Len())}},
+			Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "pay", Value: 0}}},
+				{Reward: reward.Parts{{Name: "pay", Value: 1}}}},
+			End: rollout.EndDone,
 		}},
 		Scores: []store.Scores{{
 			Rewards: []float32{0, 0, 0, 0, 0, 0, 1}, Values: make([]float32, 7),

@@ -140,11 +140,14 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 			m.Done(Progress{Episodes: len(measured), Of: len(episodes), Tokens: spent})
 		}
 	}
-	slices.SortFunc(measured, func(a, b *Measured) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Index, b.Index)) })
+	slices.SortFunc(measured, func(a, b *Measured) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Index, b.Index))
+	})
 	table := newTable(measured, claims, missing, m.Seed)
 	table.Checkpoint, table.Step, table.Gamma, table.Branches = m.Checkpoint, m.Played, m.Gamma, m.Branches
 	if len(measured) < len(episodes) {
-		table.Remarks = append(table.Remarks, fmt.Sprintf("the budget stopped the measurement after %d of %d episodes", len(measured), len(episodes)))
+		table.Remarks = append(table.Remarks, fmt.Sprintf("the budget stopped the measurement after %d of %d episodes",
+			len(measured), len(episodes)))
 	}
 	return table, writeJSON(tablePath(m.Run, m.Checkpoint), table)
 }
@@ -156,7 +159,8 @@ func (m *Measurement) check() error {
 	case m.Player == nil:
 		return errors.New("field Player is not set")
 	case o.Episodes < 0 || o.Alternatives < 0 || o.MaxTokens < 0 || o.MaxTime < 0:
-		return fmt.Errorf("fields Episodes %d, Alternatives %d, MaxTokens %d and MaxTime %v must not be negative", o.Episodes, o.Alternatives, o.MaxTokens, o.MaxTime)
+		return fmt.Errorf("fields Episodes %d, Alternatives %d, MaxTokens %d and MaxTime %v must not be negative", o.Episodes,
+			o.Alternatives, o.MaxTokens, o.MaxTime)
 	case o.Branches < 2:
 		return fmt.Errorf("field Branches is %d, must be at least 2", o.Branches)
 	case !(o.Gamma >= 0 && o.Gamma <= 1):
@@ -195,7 +199,8 @@ func (m *Measurement) chosen() []*rollout.Trajectory {
 
 // result computes the figures of an episode from the returns of its continuations.
 func (w *work) result(k Key, t *rollout.Trajectory, claims []claimed) *Measured {
-	out := &Measured{Key: k, Env: t.Env, Seed: t.Seed, Success: t.Success, Length: len(t.Turns), Turns: []MeasuredTurn{}, LeftOut: w.LeftOut}
+	out := &Measured{Key: k, Env: t.Env, Seed: t.Seed, Success: t.Success, Length: len(t.Turns), Turns: []MeasuredTurn{},
+		LeftOut: w.LeftOut}
 	best := 0.0
 	for i := range w.Turns {
 		m, why := w.Turns[i].measure()
@@ -233,7 +238,8 @@ func (w *workTurn) measure() (m MeasuredTurn, why string) {
 			continue
 		}
 		f := estimate(theirs, 1)
-		m.Alternatives = append(m.Alternatives, Alternative{Actions: alt.Actions, Share: alt.Share, Q: f.Value, Low: f.Low, High: f.High})
+		m.Alternatives = append(m.Alternatives, Alternative{Actions: alt.Actions, Share: alt.Share, Q: f.Value, Low: f.Low,
+			High: f.High})
 		// The best of several is more likely to be above by chance: the level is Bonferroni's.
 		if d := estimate(differences(theirs, ours), len(w.Alternatives)); len(m.Alternatives) == 1 || d.Value > best.Value {
 			best = d

@@ -81,7 +81,8 @@ func (m *Measurement) snapshot(ctx context.Context, all []*episode) {
 			var err error
 			if e.states, err = m.Player.Snapshots(ctx, e.from); err != nil {
 				e.states = nil
-				m.Log.Debug("no snapshots: the environment repeats the recorded responses", "group", e.from.Group, "episode", e.from.Index, "err", err)
+				m.Log.Debug("no snapshots: the environment repeats the recorded responses", "group", e.from.Group, "episode",
+					e.from.Index, "err", err)
 			}
 		})
 	}
@@ -108,7 +109,8 @@ func (m *Measurement) playAlternatives(ctx context.Context, b *batch, all []*epi
 			for _, answer := range m.Force {
 				r, err := m.forced(e.from, k.Turn, answer)
 				if err != nil {
-					m.Log.Warn("cannot continue from a forced answer", "answer", answer, "group", e.from.Group, "episode", e.from.Index, "turn", k.Turn, "err", err)
+					m.Log.Warn("cannot continue from a forced answer", "answer", answer, "group", e.from.Group, "episode",
+						e.from.Index, "turn", k.Turn, "err", err)
 					continue
 				}
 				others, responses = append(others, workAlternative{Share: Number(math.NaN())}), append(responses, r)
@@ -153,9 +155,11 @@ func (b *batch) add(e *episode, turn int, response *policy.Completion) {
 	if e.states != nil {
 		state = e.states[turn]
 	}
-	id := int(rng.Derive(b.Seed, rng.Credit, playDraws, uint64(b.Played), uint64(e.from.Group), uint64(e.from.Index), uint64(turn)) >> 1)
+	id := int(rng.Derive(b.Seed, rng.Credit, playDraws, uint64(b.Played), uint64(e.from.Group), uint64(e.from.Index),
+		uint64(turn)) >> 1)
 	for i := range b.Branches {
-		b.branches = append(b.branches, rollout.Branch{From: e.from, Turn: turn, State: state, Reseed: true, Response: response, Group: id, Index: i})
+		b.branches = append(b.branches, rollout.Branch{From: e.from, Turn: turn, State: state, Reseed: true,
+			Response: response, Group: id, Index: i})
 		b.works = append(b.works, e.work)
 	}
 }
@@ -234,7 +238,9 @@ func firstActions(ts []*rollout.Trajectory, turn int) []string {
 
 // alternatives are the most frequent actions of the responses that were drawn anew, other
 // than those that were given, each with the first response that has them.
-func alternatives(k *workTurn, drawn []*rollout.Trajectory, most int) (out []workAlternative, responses []*policy.Completion) {
+func alternatives(
+	k *workTurn, drawn []*rollout.Trajectory, most int,
+) (out []workAlternative, responses []*policy.Completion) {
 	type group struct {
 		actions []string
 		count   int

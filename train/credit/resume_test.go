@@ -66,7 +66,8 @@ func TestResultsDoNotDependOnWorkersOrInterruptions(t *testing.T) {
 	require.Greater(t, len(left), 4)
 	require.Less(t, len(left), len(want))
 	require.NotContains(t, left, "step_4/table.json")
-	require.NoError(t, os.WriteFile(filepath.Join(stopped.Run, credit.Folder, "step_4", "table.json.tmp"), []byte("{"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(stopped.Run, credit.Folder, "step_4", "table.json.tmp"), []byte("{"),
+		0o644))
 	s.policy.fail = nil
 	require.NoError(t, measure(stopped, 2))
 	require.Equal(t, want, written(t, stopped))
@@ -100,7 +101,8 @@ func TestDamagedWorkIsPlayedAgain(t *testing.T) {
 	good := want[names[0]]
 	for _, bad := range []string{
 		"", "{", "[]", "{}", want[names[1]], good[:len(good)/2], strings.Replace(good, `"turn": 0`, `"turn": 7`, 1),
-		strings.Replace(good, `"q": [`, `"q": [1,`, 1), strings.Replace(good, `"tokens": `, `"tokens": -`, 1), strings.Repeat("[", 1<<20),
+		strings.Replace(good, `"q": [`, `"q": [1,`, 1), strings.Replace(good, `"tokens": `, `"tokens": -`, 1),
+		strings.Repeat("[", 1<<20),
 	} {
 		require.NotEqual(t, good, bad)
 		require.NoError(t, os.WriteFile(filepath.Join(m.Run, credit.Folder, names[0]), []byte(bad), 0o644))

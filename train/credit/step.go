@@ -184,7 +184,8 @@ func (s *Step) layOut(names config.Registries, spec advantage.Spec) (*train.Layo
 		first, last := l.Batch.Offsets[i], l.Batch.Offsets[i+1]
 		sc := scores[rowKey{r.Episode.Group, r.Episode.Index, r.Row}]
 		if sc == nil {
-			return nil, fmt.Errorf("%w: row %d of group %d, episode %d has no recorded numbers", ErrUnavailable, r.Row, r.Episode.Group, r.Episode.Index)
+			return nil, fmt.Errorf("%w: row %d of group %d, episode %d has no recorded numbers", ErrUnavailable, r.Row,
+				r.Episode.Group, r.Episode.Index)
 		}
 		if err := checkRecorded(sc, last-first, spec.Critic); err != nil {
 			return nil, fmt.Errorf("row %d of group %d, episode %d: %w", r.Row, r.Episode.Group, r.Episode.Index, err)
@@ -259,7 +260,8 @@ func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*s
 		sc := &s.Scores[i]
 		k := rowKey{sc.Group, sc.Index, sc.Row}
 		if scores[k] != nil {
-			return nil, nil, fmt.Errorf("row %d of group %d, episode %d has two entries of recorded numbers", sc.Row, sc.Group, sc.Index)
+			return nil, nil, fmt.Errorf("row %d of group %d, episode %d has two entries of recorded numbers", sc.Row, sc.Group,
+				sc.Index)
 		}
 		scores[k] = sc
 	}
@@ -271,13 +273,16 @@ func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*s
 	for k := range scores {
 		groups[k.group] = true
 	}
-	return slices.DeleteFunc(slices.Clone(s.Episodes), func(t *rollout.Trajectory) bool { return !groups[t.Group] }), scores, nil
+	return slices.DeleteFunc(slices.Clone(s.Episodes), func(t *rollout.Trajectory) bool {
+		return !groups[t.Group]
+	}), scores, nil
 }
 
 // checkRecorded checks that the recorded numbers of a row have what an estimator needs.
 func checkRecorded(s *store.Scores, tokens int, values bool) error {
 	if len(s.Rewards) != tokens || len(s.Loss) != tokens {
-		return fmt.Errorf("%w: %d rewards and %d entries of the loss mask were recorded for %d tokens", ErrUnavailable, len(s.Rewards), len(s.Loss), tokens)
+		return fmt.Errorf("%w: %d rewards and %d entries of the loss mask were recorded for %d tokens", ErrUnavailable,
+			len(s.Rewards), len(s.Loss), tokens)
 	}
 	if values && (len(s.Values) != tokens || len(s.Scored) != tokens) {
 		return fmt.Errorf("%w: it needs one value of the critic per token, but %d values, with a mask of %d entries, were recorded for %d tokens", ErrUnavailable, len(s.Values), len(s.Scored), tokens)

@@ -26,7 +26,8 @@ func grouped(estimator string) (config.Config, *traintest.Bandit) {
 	c.Rollout.MaxTurns = 3
 	b := traintest.Guesser()
 	for _, s := range []int{0, 1, 2} {
-		b.Values[traintest.State(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", s)})] = 0.3 * float64(s+1)
+		b.Values[traintest.State(policy.Message{Role: policy.User,
+			Text: fmt.Sprintf("<image> colour %d", s)})] = 0.3 * float64(s+1)
 	}
 	return c, b
 }
@@ -145,12 +146,20 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 		{"masked_gae", "gae", "values of all tokens", nil},
 		{"masked_gae", "grpo", "n_trajectory is 1", func(c *config.Config, _ *credit.Step) { c.Rollout.Trajectories = 1 }},
 		{"grpo", "masked_gae", "use_gae_mask is false", func(c *config.Config, _ *credit.Step) { c.Rollout.GAEMask = false }},
-		{"grpo", "bi_level_gae", "numbers of tokens were not recorded", func(_ *config.Config, s *credit.Step) { s.Scores = nil }},
-		{"grpo", "rloo", "changes rewards", func(c *config.Config, s *credit.Step) { s.Scores, c.Algorithm.KLInReward = nil, true }},
+		{"grpo", "bi_level_gae", "numbers of tokens were not recorded", func(_ *config.Config, s *credit.Step) {
+			s.Scores = nil
+		}},
+		{"grpo", "rloo", "changes rewards", func(c *config.Config, s *credit.Step) {
+			s.Scores, c.Algorithm.KLInReward = nil, true
+		}},
 		{"grpo", "bi_level_gae", "0 values", func(_ *config.Config, s *credit.Step) { s.Scores[1].Values = nil }},
 		{"grpo", "rloo", "no recorded numbers", func(_ *config.Config, s *credit.Step) { s.Scores = s.Scores[1:] }},
-		{"grpo", "rloo", "entries of the loss mask were recorded", func(_ *config.Config, s *credit.Step) { s.Scores[0].Loss = s.Scores[0].Loss[1:] }},
-		{"token_level_gae", "bi_level_gae", "may split an episode", func(c *config.Config, _ *credit.Step) { c.Trainer.Harness = "no_concat" }},
+		{"grpo", "rloo", "entries of the loss mask were recorded", func(_ *config.Config, s *credit.Step) {
+			s.Scores[0].Loss = s.Scores[0].Loss[1:]
+		}},
+		{"token_level_gae", "bi_level_gae", "may split an episode", func(c *config.Config, _ *credit.Step) {
+			c.Trainer.Harness = "no_concat"
+		}},
 	} {
 		cfg, b := grouped(c.run)
 		s := recordedStep(t, cfg, b)

@@ -242,11 +242,13 @@ func (t *Table) addConclusions() {
 		case math.IsNaN(float64(l.Above.Value)):
 			unclear = append(unclear, l.Name)
 		default:
-			t.Remarks = append(t.Remarks, fmt.Sprintf("%s does not beat the return minus its mean: the difference of Pearson's correlations is %.2f, 95 %% interval [%.2f, %.2f]", l.Name, l.Above.Value, l.Above.Low, l.Above.High))
+			t.Remarks = append(t.Remarks, fmt.Sprintf(
+				"%s does not beat the return minus its mean: the difference of Pearson's correlations is %.2f, 95 %% interval [%.2f, %.2f]", l.Name, l.Above.Value, l.Above.Low, l.Above.High))
 		}
 	}
 	if len(unclear) > 0 {
-		t.Remarks = append(t.Remarks, "without a correlation over the decided turns nothing can be said about "+strings.Join(unclear, ", "))
+		t.Remarks = append(t.Remarks, "without a correlation over the decided turns nothing can be said about "+
+			strings.Join(unclear, ", "))
 	}
 }
 

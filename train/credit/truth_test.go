@@ -96,8 +96,10 @@ func TestEstimatorsAreRankedByTheTruth(t *testing.T) {
 	m := s.measurement(t, func(m *credit.Measurement) { m.Estimators = []string{"wrong", "far", "middle", "near"} })
 	table, err := m.Measure(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"wrong", "far", "middle", "near", credit.ReturnMinusMean, credit.Zero, credit.Random}, names(table))
-	near, middle, far, wrong := line(t, table, "near"), line(t, table, "middle"), line(t, table, "far"), line(t, table, "wrong")
+	require.Equal(t, []string{"wrong", "far", "middle", "near", credit.ReturnMinusMean, credit.Zero, credit.Random},
+		names(table))
+	near, middle, far, wrong := line(t, table, "near"), line(t, table, "middle"), line(t, table, "far"),
+		line(t, table, "wrong")
 	require.Greater(t, near.All.Pearson.Value, middle.All.Pearson.Value)
 	require.Greater(t, middle.All.Pearson.Value, far.All.Pearson.Value)
 	require.Greater(t, far.All.Pearson.Value, wrong.All.Pearson.Value)
@@ -119,7 +121,8 @@ func TestEstimatorsAreRankedByTheTruth(t *testing.T) {
 
 	// What does not beat the return is said so, in a sentence for each.
 	require.Len(t, table.Remarks, 2)
-	require.Contains(t, table.Remarks[0], "wrong does not beat the return minus its mean: the difference of Pearson's correlations is -")
+	require.Contains(t, table.Remarks[0],
+		"wrong does not beat the return minus its mean: the difference of Pearson's correlations is -")
 	require.Contains(t, table.Remarks[1], "far does not beat")
 }
 

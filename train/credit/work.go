@@ -64,7 +64,8 @@ func (m *Measurement) work(ctx context.Context, ts []*rollout.Trajectory) ([]*wo
 			return nil, err
 		}
 		// Measurements with other options are kept beside each other.
-		paths[i] = filepath.Join(workDir(m.Run, m.Checkpoint), "work", fmt.Sprintf("%d-%d-%.12s.json", t.Group, t.Index, ids[i]))
+		paths[i] = filepath.Join(workDir(m.Run, m.Checkpoint), "work",
+			fmt.Sprintf("%d-%d-%.12s.json", t.Group, t.Index, ids[i]))
 		out[i] = new(work)
 		if err = readJSON(paths[i], out[i]); err == nil {
 			err = out[i].check(ids[i], m.Branches, len(t.Turns))
@@ -144,8 +145,10 @@ func (m *Measurement) fingerprint(t *rollout.Trajectory) (string, error) {
 		Tokens              [][]int32
 		Responses           []response
 	}{
-		m.Identity, t.Env, t.Config, t.Seed, m.Checkpoint, m.Played, o.Branches, o.Alternatives, o.Force, o.Turns, o.Gamma, o.Seed,
-		p.Sampling, p.MaxTurns, t.MaxTurns, t.MaxTokens, t.MaxObservation, fmt.Sprintf("%+v", p.Budget), fmt.Sprintf("%T %+v", p.Harness, p.Harness),
+		m.Identity, t.Env, t.Config, t.Seed, m.Checkpoint, m.Played, o.Branches, o.Alternatives, o.Force, o.Turns, o.Gamma,
+		o.Seed,
+		p.Sampling, p.MaxTurns, t.MaxTurns, t.MaxTokens, t.MaxObservation, fmt.Sprintf("%+v", p.Budget),
+		fmt.Sprintf("%T %+v", p.Harness, p.Harness),
 		p.EpisodeMean, t.Group, t.Index, nil, nil,
 	}
 	for i := range t.Rows {

@@ -141,7 +141,9 @@ type tabular struct {
 
 const ended = 2 // the token after an action
 
-func (p *tabular) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (p *tabular) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls++; p.fail != nil {
@@ -229,7 +231,8 @@ func newSetup(t testing.TB, w *world, episodes int, snapshots bool) *setup {
 	}))
 	c := traintest.Small()
 	c.Env.Name, c.Rollout.MaxTurns, c.Rollout.Trajectories = "world", 9, 2
-	s.player = &rollout.Player{Policy: s.policy, Envs: registry, Sampling: policy.Sampling{Temperature: 1, MaxTokens: 4}, MaxTurns: 9, Workers: 2}
+	s.player = &rollout.Player{Policy: s.policy, Envs: registry, Sampling: policy.Sampling{Temperature: 1, MaxTokens: 4},
+		MaxTurns: 9, Workers: 2}
 	var list []rollout.Episode
 	for i := range episodes {
 		list = append(list, rollout.Episode{Env: "world", Seed: int64(i / 2), Group: i / 2, Index: i % 2})
@@ -244,8 +247,9 @@ func newSetup(t testing.TB, w *world, episodes int, snapshots bool) *setup {
 	for i, r := range l.Rows {
 		first, last := l.Batch.Offsets[i], l.Batch.Offsets[i+1]
 		s.step.Scores = append(s.step.Scores, store.Scores{
-			Group: r.Episode.Group, Index: r.Episode.Index, Row: r.Row, Rewards: l.Batch.Rewards[first:last], Values: make([]float32, last-first),
-			Loss: l.Loss[first:last], Value: l.Value[first:last], Scored: l.Scored[first:last],
+			Group: r.Episode.Group, Index: r.Episode.Index, Row: r.Row, Rewards: l.Batch.Rewards[first:last],
+			Values: make([]float32, last-first),
+			Loss:   l.Loss[first:last], Value: l.Value[first:last], Scored: l.Scored[first:last],
 		})
 	}
 	return s
@@ -254,7 +258,8 @@ func newSetup(t testing.TB, w *world, episodes int, snapshots bool) *setup {
 // measurement of the setup's episodes, kept in a folder of the test's.
 func (s *setup) measurement(t testing.TB, change func(*credit.Measurement)) *credit.Measurement {
 	t.Helper()
-	m := &credit.Measurement{Options: credit.DefaultOptions(), Run: t.TempDir(), Checkpoint: 4, Played: 5, Identity: "table", Step: s.step, Player: s.player}
+	m := &credit.Measurement{Options: credit.DefaultOptions(), Run: t.TempDir(), Checkpoint: 4, Played: 5,
+		Identity: "table", Step: s.step, Player: s.player}
 	m.Estimators, m.Params = []string{"bi_level_gae"}, s.step.Config.Algorithm.Params
 	m.Params.TurnGamma = 0.5
 	change(m)

@@ -22,7 +22,8 @@ func (l *Learner) compare(ctx context.Context) error {
 		return fmt.Errorf("engines: comparison before training: %w", err)
 	}
 	a := engine.Compare(samples)
-	l.log.Info("log-probs of servers and learner", "responses", a.Responses, "tokens", a.Tokens, "mean", a.Mean, "largest", a.Largest, "bias", a.Bias)
+	l.log.Info("log-probs of servers and learner", "responses", a.Responses, "tokens", a.Tokens, "mean", a.Mean, "largest",
+		a.Largest, "bias", a.Bias)
 	return engine.Diagnose(samples, e.CheckLimit)
 }
 
@@ -55,7 +56,8 @@ func probe(i int, pictures ...image.Image) policy.Prompt {
 func (l *Learner) scored(ctx context.Context, prompts []policy.Prompt) ([]engine.Sample, error) {
 	n := len(prompts)
 	temperature := l.config.Agent.Rollout.Temperature
-	out, err := engine.NewPolicy(l.fleet).Generate(ctx, prompts, policy.Sampling{Temperature: temperature, MaxTokens: probeTokens})
+	out, err := engine.NewPolicy(l.fleet).Generate(ctx, prompts,
+		policy.Sampling{Temperature: temperature, MaxTokens: probeTokens})
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,8 @@ func TestWeightsAreNotReplacedUnderACollection(t *testing.T) {
 	s := policy.Sampling{Temperature: 1, MaxTokens: 4}
 	p, err := l.SnapshotPolicy(t.Context())
 	require.NoError(t, err)
-	_, err = l.Update(t.Context(), &policy.Batch{}, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+	_, err = l.Update(t.Context(), &policy.Batch{}, policy.Objective{Imitate: true, Temperature: 1},
+		policy.DefaultOptimizer())
 	require.Error(t, err, "weights of an update that failed may have changed, too")
 	_, err = l.Generate(t.Context(), prompts, s)
 	require.ErrorContains(t, err, "still collect episodes")

@@ -23,7 +23,8 @@ func ExampleCheck() {
 	}
 	defer os.RemoveAll(tmp)
 	dir := filepath.Join(tmp, "new")
-	shape := vlm.Shape{Family: "qwen3", Layers: 1, Hidden: 16, FF: 16, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000, MaxPositions: 256}
+	shape := vlm.Shape{Family: "qwen3", Layers: 1, Hidden: 16, FF: 16, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000,
+		MaxPositions: 256}
 	if err := vlm.Create(dir, shape, []string{"Left", "Right"}, 1); err != nil {
 		fmt.Println(err)
 		return
@@ -31,7 +32,8 @@ func ExampleCheck() {
 	const rollout = "actor_rollout_ref.rollout."
 	for _, overrides := range [][]string{
 		nil,
-		{rollout + "name=vllm", rollout + "engine.addresses=[http://127.0.0.1:1]", rollout + "engine.start_timeout=0"}, // where nothing listens
+		// where nothing listens
+		{rollout + "name=vllm", rollout + "engine.addresses=[http://127.0.0.1:1]", rollout + "engine.start_timeout=0"},
 	} {
 		c, err := config.Load("", append(overrides, "env=frozenlake", "actor_rollout_ref.model.path="+dir)...)
 		if err != nil {

@@ -57,7 +57,8 @@ func TestALiveServersLogProbsAreTheModels(t *testing.T) {
 		samples, err := l.scored(t.Context(), prompts)
 		require.NoError(t, err, kind)
 		a := engine.Compare(samples)
-		t.Logf("%s: %d responses, %d tokens, mean difference %.2g, largest %.2g", kind, a.Responses, a.Tokens, a.Mean, a.Largest)
+		t.Logf("%s: %d responses, %d tokens, mean difference %.2g, largest %.2g", kind, a.Responses, a.Tokens, a.Mean,
+			a.Largest)
 		require.Less(t, a.Largest, limit, kind)
 	}
 }

@@ -42,7 +42,8 @@ func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 		require.False(t, got(o), "%s is the default", set)
 	}
 	dir := t.TempDir()
-	c, err := config.Load("", append(base, key+"sync_dir="+dir+"/own", key+"server_sync_dir=/mnt/own", "actor_rollout_ref.rollout.name=sglang")...)
+	c, err := config.Load("", append(base, key+"sync_dir="+dir+"/own", key+"server_sync_dir=/mnt/own",
+		"actor_rollout_ref.rollout.name=sglang")...)
 	require.NoError(t, err)
 	o, err := options(&c)
 	require.NoError(t, err)
@@ -56,6 +57,8 @@ func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 	c.Agent.Rollout.Engine.SyncDir = "/proc/none"
 	require.ErrorIs(t, l.openFolder(dir), config.ErrConfig)
 	defaults, published := engine.DefaultOptions(), config.Default().Agent.Rollout.Engine
-	require.Equal(t, []any{defaults.Timeout.Seconds(), defaults.SyncTimeout.Seconds(), defaults.Startup.Seconds(), defaults.Outage.Seconds(), defaults.Attempts, defaults.InFlight, defaults.EjectAfter, string(defaults.Mixed)},
-		[]any{published.Timeout, published.SyncTimeout, published.Startup, published.Outage, published.Attempts, published.InFlight, published.EjectAfter, published.Mixed})
+	require.Equal(t, []any{defaults.Timeout.Seconds(), defaults.SyncTimeout.Seconds(), defaults.Startup.Seconds(),
+		defaults.Outage.Seconds(), defaults.Attempts, defaults.InFlight, defaults.EjectAfter, string(defaults.Mixed)},
+		[]any{published.Timeout, published.SyncTimeout, published.Startup, published.Outage, published.Attempts,
+			published.InFlight, published.EjectAfter, published.Mixed})
 }

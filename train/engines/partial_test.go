@@ -54,7 +54,8 @@ func TestWeightsAreReplacedUnderACollectionThatMayContinue(t *testing.T) {
 		}
 		require.Zero(t, turn("Turn 1").Version)
 		for step := 1; step <= 2; step++ {
-			_, err = l.Update(t.Context(), &policy.Batch{}, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+			_, err = l.Update(t.Context(), &policy.Batch{}, policy.Objective{Imitate: true, Temperature: 1},
+				policy.DefaultOptimizer())
 			require.Error(t, err, "weights of an update that failed may have changed, too")
 			l.Trained(step)
 			require.Equal(t, step-1, turn("Turn 2").Version, "the servers have the weights from before the update")

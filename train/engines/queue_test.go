@@ -63,7 +63,8 @@ func TestWorkersSampleWithTheWeightsOfTheTrainer(t *testing.T) {
 					require.Less(t, m["rollout/logprob_diff_max"], agreement, "step %d", i+1)
 				}
 				kept := map[string]float64{}
-				for _, k := range []string{"train/score", "train/response_tokens", "train/unusable", "train/success", "train/turns"} {
+				for _, k := range []string{"train/score", "train/response_tokens", "train/unusable", "train/success",
+					"train/turns"} {
 					kept[k] = m[k]
 				}
 				results[queue] = append(results[queue], kept)

@@ -122,7 +122,8 @@ func (s *served) Generate(j enginestub.Job) ([]int32, []float32, error) {
 		return nil, nil, err
 	}
 	defer m.Forget(s.keys)
-	out, err := m.Generate(context.Background(), []policy.Prompt{{Conversation: s.keys, Seed: uint64(j.Seed)}}, policy.Sampling{Temperature: j.Temperature, MaxTokens: j.Max})
+	out, err := m.Generate(context.Background(), []policy.Prompt{{Conversation: s.keys, Seed: uint64(j.Seed)}},
+		policy.Sampling{Temperature: j.Temperature, MaxTokens: j.Max})
 	if err == nil {
 		err = out[0].Err
 	}
@@ -140,7 +141,9 @@ func (s *served) Generate(j enginestub.Job) ([]int32, []float32, error) {
 		for i := range scored {
 			want[len(j.Tokens)+i] = true
 		}
-		scores, err := m.Score(context.Background(), &policy.Rows{Offsets: []int{0, len(row)}, Tokens: row, Images: [][]policy.Image{r.Images}}, want, policy.ScoreRequest{LogProbs: true}, 1)
+		scores, err := m.Score(context.Background(),
+			&policy.Rows{Offsets: []int{0, len(row)}, Tokens: row, Images: [][]policy.Image{r.Images}}, want,
+			policy.ScoreRequest{LogProbs: true}, 1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -159,7 +162,8 @@ func (s *served) Decode(tokens []int32) string { return s.tok.Decode(tokens, tok
 
 // words are tokens of their own of the tiny model.
 var words = []string{
-	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn", " 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
+	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
+	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
 }
 
 // tinyModel creates a model that the pure-Go backend trains in a moment.
@@ -183,7 +187,8 @@ func serve(t *testing.T, c *config.Config, n int, change func(i int, m *served))
 		if change != nil {
 			change(i, m)
 		}
-		s := &enginestub.Stub{Model: m, SGLang: c.Agent.Rollout.Name == "sglang", Name: "policy", Vocab: m.tok.VocabSize() + 1000, Length: 1 << 14, Seed: uint64(i)}
+		s := &enginestub.Stub{Model: m, SGLang: c.Agent.Rollout.Name == "sglang", Name: "policy", Vocab: m.tok.VocabSize() +
+			1000, Length: 1 << 14, Seed: uint64(i)}
 		h := httptest.NewServer(s)
 		t.Cleanup(h.Close)
 		all = append(all, s)
@@ -198,7 +203,8 @@ func lake(t *testing.T, engine string) config.Config {
 	c := config.Default()
 	c.Model.Backend, c.Model.CacheTokens = "go", 64
 	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
-		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1, "turn_cost": 0.1,
+		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1,
+		"turn_cost": 0.1,
 	}
 	c.Algorithm.Estimator, c.Critic.Kind = "masked_grpo", "none"
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5

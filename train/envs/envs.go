@@ -36,7 +36,8 @@ func Dial(c *config.Config, envs *env.Registry, log *slog.Logger) judge.Dial {
 			return nil, err
 		}
 		models := &judges.Models{Log: log, Options: vlm.Options{
-			Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, CompileCache: c.Model.CompileCache, TokensPerCall: c.Model.PerCall,
+			Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, CompileCache: c.Model.CompileCache,
+			TokensPerCall: c.Model.PerCall,
 		}}
 		envs.OnClose(models.Close)
 		return models.Dial(client.Dial(log))(block)

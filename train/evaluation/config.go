@@ -110,7 +110,8 @@ type Price struct {
 func DefaultBackend() BackendConfig {
 	o := chat.DefaultOptions("", "")
 	return BackendConfig{
-		Concurrency: o.Concurrency, Retries: o.Retries, MinBackoff: o.Backoff.Seconds(), MaxBackoff: o.MaxDelay.Seconds(), Timeout: o.Timeout.Seconds(), Engine: "auto",
+		Concurrency: o.Concurrency, Retries: o.Retries, MinBackoff: o.Backoff.Seconds(), MaxBackoff: o.MaxDelay.Seconds(),
+		Timeout: o.Timeout.Seconds(), Engine: "auto",
 	}
 }
 
@@ -125,7 +126,8 @@ type ChatConfig struct {
 }
 
 var foreign = []settings.Foreign{
-	{Key: "defaults.*", Kind: settings.Noted, About: "this library has its own defaults for backends: vagen eval --explain lists them"},
+	{Key: "defaults.*", Kind: settings.Noted,
+		About: "this library has its own defaults for backends: vagen eval --explain lists them"},
 	{Key: "backends.*.api_key_env", Kind: settings.Refused, About: "use key_env"},
 	{Key: "run.queue", Kind: settings.Refused, About: "an evaluation plays its episodes in its own process, " +
 		"max_concurrent_jobs at a time: set it to null or remove it; only training runs have workers"},
@@ -171,7 +173,8 @@ func expandEnv(raw []byte) (out []byte, faults []error) {
 			return []byte(v)
 		}
 		if !bytes.Contains(text, []byte(",")) {
-			faults = append(faults, fmt.Errorf("%s: the environment variable %s is not set, and there is no default", text, m[1]))
+			faults = append(faults, fmt.Errorf("%s: the environment variable %s is not set, and there is no default", text,
+				m[1]))
 		}
 		return m[2]
 	})
@@ -242,7 +245,8 @@ func (e *Plan) check() []error {
 	c := &e.Config
 	settings.Check(&bad, c)
 	if !(c.Run.EnvTimeout >= 0 && c.Run.EpisodeTimeout >= 0) {
-		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout, c.Run.EpisodeTimeout)
+		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout,
+			c.Run.EpisodeTimeout)
 	}
 	if c.Experiment.DumpDir == "" {
 		bad.Say("experiment.dump_dir is empty")

@@ -114,7 +114,8 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	require.Len(t, e.Tasks, 2)
 	one, two := e.Tasks[0], e.Tasks[1]
 	require.Equal(t, "7", one.Tag)
-	require.Equal(t, policy.Sampling{Temperature: 0.7, TopP: 0.9, MaxTokens: 64, StopStrings: []string{"</answer>"}}, one.Player.Sampling)
+	require.Equal(t, policy.Sampling{Temperature: 0.7, TopP: 0.9, MaxTokens: 64, StopStrings: []string{"</answer>"}},
+		one.Player.Sampling)
 	require.Len(t, one.Episodes, 3)
 	for i, ep := range one.Episodes {
 		require.Equal(t, i, ep.Group)
@@ -149,7 +150,8 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	e, err := Load(filepath.Join(dir, "eval.yaml"), nil)
 	require.NoError(t, err)
 	require.Len(t, e.Tasks, 2)
-	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes), len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
+	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes),
+		len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
 	_, err = Load(filepath.Join(dir, "eval.yaml"), nil)
 	require.ErrorIs(t, err, config.ErrConfig)
@@ -173,17 +175,24 @@ backends:
 `), []string{"run.workers=-1"})
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{
-		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment variable NOT_SET is not set",
-		`line 6: envs[0]: name: environment "FrozenLaek" is unknown`, `line 7: envs[1]: tag_id: "../up" begins`, `line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
-		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key contains a key", `did you mean "model"?`, "backends.openai: model is empty",
+		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`,
+		`line 3: unknown key "experimint"`, "the environment variable NOT_SET is not set",
+		`line 6: envs[0]: name: environment "FrozenLaek" is unknown`, `line 7: envs[1]: tag_id: "../up" begins`,
+		`line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
+		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key contains a key", `did you mean "model"?`,
+		"backends.openai: model is empty",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NotContains(t, err.Error(), "sk-123")
 	for want, change := range map[string]string{
-		"tag_id is missing": "tag_id: x|", "a local model has its own": "|tokenizer: gpt2, response_length_per_turn: 5", "are unset: set one of them": "|", "no length at which to summarise": "|harness: compact, response_length_per_turn: 5",
-		`did you mean "temperature"?`: "|chat_config: {temprature: 1, max_tokens: 5}", "temperature must not be negative": "|chat_config: {temperature: -1, max_tokens: 5}",
-		`did you mean "compact"?`: "|harness: compcat, response_length_per_turn: 5", "thinking_token_budget": "|thinking_token_budget: 5, response_length_per_turn: 5",
+		"tag_id is missing": "tag_id: x|", "a local model has its own": "|tokenizer: gpt2, response_length_per_turn: 5",
+		"are unset: set one of them":       "|",
+		"no length at which to summarise":  "|harness: compact, response_length_per_turn: 5",
+		`did you mean "temperature"?`:      "|chat_config: {temprature: 1, max_tokens: 5}",
+		"temperature must not be negative": "|chat_config: {temperature: -1, max_tokens: 5}",
+		`did you mean "compact"?`:          "|harness: compcat, response_length_per_turn: 5",
+		"thinking_token_budget":            "|thinking_token_budget: 5, response_length_per_turn: 5",
 	} {
 		tag := "tag_id: x, "
 		if change[0] == 't' { // the line to remove
@@ -218,7 +227,8 @@ func TestAnEvaluationHasNoWorkers(t *testing.T) {
 // needs its address.
 func TestTheResponsesAPIIsRefused(t *testing.T) {
 	for _, c := range []struct{ block, want string }{
-		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai calls`},
+		{"openai_responses: {model: m}",
+			`backends.openai_responses: api is "openai_responses", which is not supported: api openai calls`},
 		{"azure_responses: {model: m}", `api is "azure_responses", which is not supported`},
 		{"mine: {model: m, api: openai_responses}", `backends.mine: api is "openai_responses", which is not supported`},
 		{"vllm: {model: m}", "backends.vllm: base_url is empty, which means the address of OpenAI"},
@@ -240,10 +250,12 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 func TestALocalModelHasTheProgramsOfTraining(t *testing.T) {
 	path := evalFile(t, strings.Replace(evalText, `    stop_strings: ["</answer>"]`+"\n", "", 1))
 	const key = "backends.local."
-	e, err := Load(path, []string{"run.backend=local", key + "engine=cuda", key + "autotune=kernels.txt", key + "autotune_sha256=ab", key + "tokens_per_call=4"})
+	e, err := Load(path, []string{"run.backend=local", key + "engine=cuda", key + "autotune=kernels.txt", key +
+		"autotune_sha256=ab", key + "tokens_per_call=4"})
 	require.NoError(t, err)
 	o := e.modelOptions("", nil)
-	require.Equal(t, []any{filepath.Join(filepath.Dir(path), "kernels.txt"), "ab", 4}, []any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
+	require.Equal(t, []any{filepath.Join(filepath.Dir(path), "kernels.txt"), "ab", 4},
+		[]any{o.Autotune, o.AutotuneSHA256, o.TokensPerCall})
 	e, err = Load(path, []string{"run.backend=local"})
 	require.NoError(t, err)
 	o, m := e.modelOptions("", nil), config.Default().Model
@@ -315,7 +327,8 @@ func TestOwnBackendsAndEnvironmentsAreNamedLikeThoseOfTheLibrary(t *testing.T) {
 	}
 	text := strings.Replace(evalText, "name: frozenlake", "name: own_lake", 1)
 	text = strings.Replace(text, `    stop_strings: ["</answer>"]`+"\n", "", 1)
-	path := evalFile(t, strings.Replace(text, "local: {model: folder}", "echo: {model: folder}\n  other: {api: echo, model: second}", 1))
+	path := evalFile(t, strings.Replace(text, "local: {model: folder}",
+		"echo: {model: folder}\n  other: {api: echo, model: second}", 1))
 	for backend, model := range map[string]string{"echo": "folder", "other": "second"} {
 		plan, err := Parts{Backends: backends, Envs: envs}.Load(path, []string{"run.backend=" + backend})
 		require.NoError(t, err)

@@ -36,7 +36,8 @@ backends:
 		return
 	}
 	for _, task := range plan.Tasks {
-		fmt.Printf("%s: %d episodes of %s, temperature %v\n", task.Tag, len(task.Episodes), task.Episodes[0].Env, task.Player.Sampling.Temperature)
+		fmt.Printf("%s: %d episodes of %s, temperature %v\n", task.Tag, len(task.Episodes), task.Episodes[0].Env,
+			task.Player.Sampling.Temperature)
 	}
 	fmt.Println(plan.Backend.API, plan.Backend.Model)
 	// Output:

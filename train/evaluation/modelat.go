@@ -20,7 +20,8 @@ func ModelAt(path, adapter string) (model, with string, err error) {
 	case !ok:
 		return path, adapter, nil
 	case adapter != "":
-		return "", "", fmt.Errorf("%w: %s is an adapter, and %s is set, too: set the folder of a model and one adapter", config.ErrConfig, path, adapter)
+		return "", "", fmt.Errorf("%w: %s is an adapter, and %s is set, too: set the folder of a model and one adapter",
+			config.ErrConfig, path, adapter)
 	}
 	if _, err := os.Stat(filepath.Join(base, "config.json")); err != nil {
 		return "", "", fmt.Errorf("%w: %s is an adapter for the model in %q, which does not exist: set the path to that model's folder, and lora_adapter_path to the adapter with lora_rank 0: %w", config.ErrConfig, path, base, err)

@@ -32,7 +32,8 @@ func Example() {
 	check(err)
 	ctx, meter := client.WithMeter(context.Background())
 	scores, err := j.Score(ctx, []reward.Claim{{
-		Section: reward.SectionObservation, Env: "sokoban", Text: "It is below me.", Truth: []reward.Relation{reward.Relate("box", 1, 0)},
+		Section: reward.SectionObservation, Env: "sokoban", Text: "It is below me.",
+		Truth: []reward.Relation{reward.Relate("box", 1, 0)},
 	}})
 	check(err)
 	fmt.Println(scores, meter.Usage().Unscored)

@@ -127,12 +127,14 @@ func (m *model) report() {
 		return
 	}
 	const prompt, answer = 512, 512 // tokens
-	plan, err := m.loaded.Plan(vlm.Workload{Generate: true, Rows: m.service.Concurrency, Tokens: prompt + answer, Wanted: answer})
+	plan, err := m.loaded.Plan(vlm.Workload{Generate: true, Rows: m.service.Concurrency, Tokens: prompt + answer,
+		Wanted: answer})
 	if err != nil {
 		m.log.Warn("memory plan of the judge failed", "err", err)
 		return
 	}
-	m.log.Info("the judge's model is loaded; its memory is in addition to that of the run", "judge.model", m.service.Model, "plan", plan)
+	m.log.Info("the judge's model is loaded; its memory is in addition to that of the run", "judge.model", m.service.Model,
+		"plan", plan)
 }
 
 func (m *model) close() error {

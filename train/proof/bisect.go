@@ -25,16 +25,18 @@ type Finding struct {
 
 // Bisection is the result of Bisect.
 type Bisection struct {
-	A        string       `json:"a"`
-	B        string       `json:"b"`
-	Facts    []Difference `json:"facts"`  // machine, backend, code and inputs that differ
-	Config   []string     `json:"config"` // settings that differ, as "key: a → b"; those that change no result are left out
-	Sessions []string     `json:"sessions"`
-	Compared int          `json:"compared"` // number of steps that both runs have and that are equal
-	First    *Finding     `json:"first"`    // nil if nothing differs
-	Weights  *Finding     `json:"weights"`  // first tensor of the first checkpoint that both have and that differs; nil for none
-	Cause    string       `json:"cause"`    // likely cause; "" if nothing differs
-	Notes    []string     `json:"notes"`    // what could not be compared
+	A     string       `json:"a"`
+	B     string       `json:"b"`
+	Facts []Difference `json:"facts"` // machine, backend, code and inputs that differ
+	// settings that differ, as "key: a → b"; those that change no result are left out
+	Config   []string `json:"config"`
+	Sessions []string `json:"sessions"`
+	Compared int      `json:"compared"` // number of steps that both runs have and that are equal
+	First    *Finding `json:"first"`    // nil if nothing differs
+	// first tensor of the first checkpoint that both have and that differs; nil for none
+	Weights *Finding `json:"weights"`
+	Cause   string   `json:"cause"` // likely cause; "" if nothing differs
+	Notes   []string `json:"notes"` // what could not be compared
 }
 
 // side is one of the two runs.
@@ -65,7 +67,8 @@ func Bisect(ctx context.Context, a, b string) (*Bisection, error) {
 	if out.Weights, err = out.compareWeights(ctx, runs[0], runs[1]); err != nil {
 		return nil, err
 	}
-	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step && out.First.Stage != track.StageImitation) {
+	if w := out.Weights; w != nil &&
+		(out.First == nil || w.Step < out.First.Step && out.First.Stage != track.StageImitation) {
 		out.First = w
 	}
 	out.explain()
@@ -151,7 +154,8 @@ func (b *Bisection) compareFacts(x, y *side) {
 
 // folders are settings that name places for results: they differ between runs, and change
 // no result. The model is compared by its files.
-var folders = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir", "actor_rollout_ref.model.path", "critic.model.path"}
+var folders = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir", "actor_rollout_ref.model.path",
+	"critic.model.path"}
 
 // inputDifferences compares the hashes of inputs.
 func inputDifferences(a, b map[string]string) []Difference {
@@ -182,7 +186,8 @@ func (b *Bisection) walk(ctx context.Context, x, y *side) error {
 		e, f := x.events[i], y.events[i]
 		if e.Kind != f.Kind || e.Step != f.Step {
 			if e.Kind == track.KindStep || f.Kind == track.KindStep || e.Kind == f.Kind {
-				b.note("the runs validate or save at different steps; compared up to %s of step %d and %s of step %d", e.Kind, e.Step, f.Kind, f.Step)
+				b.note("the runs validate or save at different steps; compared up to %s of step %d and %s of step %d", e.Kind,
+					e.Step, f.Kind, f.Step)
 			}
 			return b.stepsOnly(x, y, i)
 		}

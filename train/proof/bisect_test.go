@@ -57,7 +57,8 @@ func TestTheSettingIsNamed(t *testing.T) {
 	require.Equal(t, "configuration: actor_rollout_ref.actor.optim.lr: 2 → 1.5", b.Cause)
 	require.Equal(t, []any{1, track.StageUpdate}, []any{b.First.Step, b.First.Stage})
 	require.Contains(t, b.First.What, "actor/lr 2 → 1.5")
-	require.Equal(t, []any{1, "actor/policy differs, by the recorded hashes: a checkpoint was removed"}, []any{b.Weights.Step, b.Weights.What})
+	require.Equal(t, []any{1, "actor/policy differs, by the recorded hashes: a checkpoint was removed"},
+		[]any{b.Weights.Step, b.Weights.What})
 
 	c.Data.MaxResponse = 1
 	b = bisect(t, made, whole(t, c))
@@ -142,10 +143,12 @@ func TestADifferenceInImitationIsCalledSo(t *testing.T) {
 		path := filepath.Join(run, "metrics.jsonl")
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"), raw...), 0o644))
+		require.NoError(t, os.WriteFile(path, append([]byte(`{"kind":"imitate","step":16,"imitate/loss":`+loss+"}\n"),
+			raw...), 0o644))
 	}
 	b := bisect(t, a, dir)
-	require.Equal(t, proof.Finding{Step: 16, Stage: track.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"}, *b.First)
+	require.Equal(t, proof.Finding{Step: 16, Stage: track.StageImitation, What: "metrics imitate/loss 0.5 → 0.25"},
+		*b.First)
 	require.Equal(t, "seed: run.seed: 5 → 6", b.Cause)
 }
 
@@ -153,7 +156,8 @@ func TestADifferenceInImitationIsCalledSo(t *testing.T) {
 func TestTheFirstTensorIsNamed(t *testing.T) {
 	put := func(dir string, second float32) {
 		folder := filepath.Join(dir, "checkpoints", "step_5")
-		tensors := []safetensors.Tensor{{Name: "a", DType: safetensors.F32, Shape: []int{2}}, {Name: "b", DType: safetensors.F32, Shape: []int{2}}}
+		tensors := []safetensors.Tensor{{Name: "a", DType: safetensors.F32, Shape: []int{2}},
+			{Name: "b", DType: safetensors.F32, Shape: []int{2}}}
 		w, err := safetensors.Create(filepath.Join(folder, "actor", "model.safetensors"), tensors, nil)
 		require.NoError(t, err)
 		require.NoError(t, w.Float32("a", []float32{1, 2}))
@@ -167,7 +171,8 @@ func TestTheFirstTensorIsNamed(t *testing.T) {
 	put(a, 4)
 	put(b, 4.5)
 	got := bisect(t, a, b)
-	require.Equal(t, &proof.Finding{Step: 5, Stage: proof.StageWeights, What: "actor/model.safetensors: tensor b [2]: 1 of 2 weights differ; the first, at 1, is 4 and 4.5"}, got.First)
+	require.Equal(t, &proof.Finding{Step: 5, Stage: proof.StageWeights,
+		What: "actor/model.safetensors: tensor b [2]: 1 of 2 weights differ; the first, at 1, is 4 and 4.5"}, got.First)
 }
 
 // TestMachineAndCodeAreCauses when they are all that differs.
@@ -191,7 +196,8 @@ func TestDataFilesAreInputs(t *testing.T) {
 	entry := "envs: [{name: guess, n_envs: 24, seed: [1, 100, 1], config: {turns: 2}}]"
 	path := traintest.WriteFile(t, entry)
 	c := recorded()
-	c.Env.Name, c.Env.Config, c.Data.TrainFiles, c.Data.ValFiles = "", nil, []string{path}, []string{traintest.WriteFile(t, entry)}
+	c.Env.Name, c.Env.Config, c.Data.TrainFiles, c.Data.ValFiles = "", nil, []string{path},
+		[]string{traintest.WriteFile(t, entry)}
 	one := whole(t, c)
 	edit(t, func(s string) string { return strings.Replace(s, "100", "90", 1) }, path)
 	b := bisect(t, one, whole(t, c))

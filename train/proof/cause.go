@@ -74,9 +74,11 @@ var (
 // before. In later steps every setting has acted.
 func (b *Bisection) acting() []string {
 	lines := slices.DeleteFunc(slices.Clone(b.Config), func(line string) bool {
-		return len(settings([]string{line}, "trainer.total_training_steps", "trainer.total_epochs", "trainer.save_freq", "trainer.test_freq", "trainer.val_before_train")) > 0
+		return len(settings([]string{line}, "trainer.total_training_steps", "trainer.total_epochs", "trainer.save_freq",
+			"trainer.test_freq", "trainer.val_before_train")) > 0
 	})
-	if b.First.Step > 1 && b.First.Stage != track.StageImitation || b.First.Stage == track.StageUpdate || b.First.Stage == StageWeights || b.First.Stage == track.StageValidation && b.First.Step > 0 {
+	if b.First.Step > 1 && b.First.Stage != track.StageImitation || b.First.Stage == track.StageUpdate ||
+		b.First.Stage == StageWeights || b.First.Stage == track.StageValidation && b.First.Step > 0 {
 		return lines
 	}
 	late := settings(lines, updateSettings...)

@@ -39,7 +39,8 @@ func (c *Closeness) Within(all int, limit float64) error {
 		return fmt.Errorf("proof: log-prob: the largest difference is %.2g, at most %.2g is allowed", c.LogProb, limit)
 	}
 	if c.Episodes == all && !(c.MetricRatio <= metricTolerance) {
-		return fmt.Errorf("proof: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio, metricTolerance)
+		return fmt.Errorf("proof: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio,
+			metricTolerance)
 	}
 	if c.Tokens == 0 {
 		return fmt.Errorf("proof: no token is equal to the recorded one")

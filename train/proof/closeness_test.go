@@ -31,9 +31,11 @@ func TestAnotherMachineIsComparedWithinTolerances(t *testing.T) {
 	}{
 		{was, 1, LogProbTolerance, ""},
 		{sampled(t, []int32{1, 2, 3}, []float32{-1.0005, -2, -3}), 1.005, LogProbTolerance, ""},
-		{sampled(t, []int32{1, 2, 3}, []float32{-1.01, -2, -3}), 1, LogProbTolerance, "log-prob: the largest difference is 0.01, at most 0.001 is allowed"},
+		{sampled(t, []int32{1, 2, 3}, []float32{-1.01, -2, -3}), 1, LogProbTolerance,
+			"log-prob: the largest difference is 0.01, at most 0.001 is allowed"},
 		{sampled(t, []int32{1, 2, 3}, []float32{-1.01, -2, -3}), 1, LogProbTolerance * BFloat16Factor, ""},
-		{sampled(t, []int32{1, 2, 3}, []float32{float32(math.NaN()), -2, -3}), 1, LogProbTolerance, "log-prob: the largest difference is NaN"},
+		{sampled(t, []int32{1, 2, 3}, []float32{float32(math.NaN()), -2, -3}), 1, LogProbTolerance,
+			"log-prob: the largest difference is NaN"},
 		{sampled(t, []int32{1, 5, 3}, []float32{-1, -7, -9}), 2, LogProbTolerance, ""},
 		{sampled(t, []int32{4, 2, 3}, []float32{-1, -2, -3}), 1, LogProbTolerance, "no token is equal"},
 		{was, 1.5, LogProbTolerance, "actor/grad_norm: the relative difference is 0.33, at most 0.01 is allowed"},

@@ -28,7 +28,8 @@ type Facts struct {
 // NewFacts returns the facts of this process for a configuration, as Config.Stored returns
 // it. backend is "" if unknown.
 func NewFacts(config []byte, seed uint64, backend string) *Facts {
-	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend, XLAFlags: os.Getenv("XLA_FLAGS")}
+	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend,
+		XLAFlags: os.Getenv("XLA_FLAGS")}
 	raw, err := regular.ReadFile("/proc/cpuinfo") // on other systems the processor stays unknown
 	if err == nil {
 		f.Processor, f.Family = processor(string(raw))

@@ -141,7 +141,8 @@ func metricsFinding(e, f track.Event) *Finding {
 		}
 		of[stage] = append(of[stage], fmt.Sprintf("%s %v → %v", name, shown(x, ok), shown(y, ok2)))
 	}
-	for _, stage := range []string{track.StageImitation, track.StageEpisodes, track.StageAdvantages, track.StageUpdate, track.StageValidation} {
+	for _, stage := range []string{track.StageImitation, track.StageEpisodes, track.StageAdvantages, track.StageUpdate,
+		track.StageValidation} {
 		if lines := of[stage]; len(lines) > 0 {
 			text := "metrics " + strings.Join(lines[:min(4, len(lines))], ", ")
 			if more := len(lines) - 4; more > 0 {

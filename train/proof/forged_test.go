@@ -99,10 +99,14 @@ func TestForgeriesWithoutANewChainAreFound(t *testing.T) {
 			edit(t, without(-1), dir, proof.FileName) // the last save
 			edit(t, without(-1), dir, "metrics.jsonl")
 		}, false, "checkpoints: unfinished: step 6 is in no record"},
-		"episodes":         {func(t *testing.T, dir string) { add(t, dir, "rollouts", "step_9.parquet") }, false, "episodes: fault: rollouts/step_9.parquet is in no record"},
-		"scores":           {func(t *testing.T, dir string) { add(t, dir, "rollouts", "step_2.scores.parquet") }, false, "episodes: fault: rollouts/step_2.scores.parquet is in no record"},
-		"a file of a step": {func(t *testing.T, dir string) { add(t, dir, "checkpoints", "step_5", "actor", "more") }, false, "checkpoints: fault: checkpoints/step_5/actor/more is in no record"},
-		"a kept policy":    {func(t *testing.T, dir string) { add(t, dir, "checkpoints", "actor_step_7", "policy") }, false, "checkpoints: fault: checkpoints/actor_step_7/policy is in no record"},
+		"episodes": {func(t *testing.T, dir string) { add(t, dir, "rollouts", "step_9.parquet") }, false,
+			"episodes: fault: rollouts/step_9.parquet is in no record"},
+		"scores": {func(t *testing.T, dir string) { add(t, dir, "rollouts", "step_2.scores.parquet") }, false,
+			"episodes: fault: rollouts/step_2.scores.parquet is in no record"},
+		"a file of a step": {func(t *testing.T, dir string) { add(t, dir, "checkpoints", "step_5", "actor", "more") }, false,
+			"checkpoints: fault: checkpoints/step_5/actor/more is in no record"},
+		"a kept policy": {func(t *testing.T, dir string) { add(t, dir, "checkpoints", "actor_step_7", "policy") }, false,
+			"checkpoints: fault: checkpoints/actor_step_7/policy is in no record"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.RemoveAll(dir)) // the run itself, because a copy is not resumed

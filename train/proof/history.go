@@ -42,7 +42,8 @@ type seen struct {
 
 func newHistory(c *Chain) *history {
 	h := &history{
-		files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{}, named: map[string]bool{},
+		files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{},
+		named: map[string]bool{},
 	}
 	before := map[result]seen{}
 	for _, l := range c.Lines {
@@ -97,7 +98,9 @@ func (h *history) begin(l Line) {
 	}
 	h.sessions = append(h.sessions, l)
 	if l.Kept > len(h.events) {
-		h.faults = append(h.faults, fmt.Errorf("%w: metrics.jsonl had %d events when the run was resumed after step %d, but the chain has %d", ErrChain, l.Kept, l.Step, len(h.events)))
+		h.faults = append(h.faults, fmt.Errorf(
+			"%w: metrics.jsonl had %d events when the run was resumed after step %d, but the chain has %d", ErrChain, l.Kept,
+			l.Step, len(h.events)))
 		h.events = append(h.events, make([]Line, min(l.Kept, maxEvents)-len(h.events))...)
 	}
 	h.cut(max(l.Kept, 0))
@@ -141,12 +144,17 @@ func (h *history) repeat(before map[result]seen, of result, hash string) {
 	case !again || was.session == now:
 	case was.hash == hash:
 		h.repeated++
-	case was.session == nil || now == nil || was.session.Config != now.Config || !was.session.SameMachine(now) || len(was.session.CodeDifferences(now)) > 0:
-		h.unequal = append(h.unequal, fmt.Sprintf("%s of step %d was repeated after a resume with another configuration, machine or version, and differs", of.text(), of.step))
+	case was.session == nil || now == nil || was.session.Config != now.Config || !was.session.SameMachine(now) ||
+		len(was.session.CodeDifferences(now)) > 0:
+		h.unequal = append(h.unequal, fmt.Sprintf(
+			"%s of step %d was repeated after a resume with another configuration, machine or version, and differs", of.text(),
+			of.step))
 	case strings.HasPrefix(now.Backend, "xla:cuda"):
-		h.unequal = append(h.unequal, fmt.Sprintf("%s of step %d was repeated after a resume on a GPU, and differs", of.text(), of.step))
+		h.unequal = append(h.unequal, fmt.Sprintf("%s of step %d was repeated after a resume on a GPU, and differs",
+			of.text(), of.step))
 	default:
-		h.faults = append(h.faults, fmt.Errorf("%s of step %d was repeated after a resume, and differs: %s → %s", of.text(), of.step, short(was.hash), short(hash)))
+		h.faults = append(h.faults, fmt.Errorf("%s of step %d was repeated after a resume, and differs: %s → %s", of.text(),
+			of.step, short(was.hash), short(hash)))
 	}
 }
 

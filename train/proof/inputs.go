@@ -31,7 +31,9 @@ func (i *Inputs) Wait() error {
 // paths by their use, as policy.InputLister returns them. Reading large weights takes seconds, so it does not
 // wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged.
 // A path that the configuration does not name for this use is recorded, too.
-func (r *Recorder) RecordInputs(ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger) (*Inputs, error) {
+func (r *Recorder) RecordInputs(
+	ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger,
+) (*Inputs, error) {
 	known, others := inputPaths(c), map[string]string{}
 	for use, path := range paths {
 		if filepath.Clean(path) == filepath.Clean(known[use]) || use == "plugin" { // the process that verifies loads its own

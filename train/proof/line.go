@@ -38,7 +38,8 @@ type Line struct {
 	Facts      *Facts   `json:"facts,omitempty"`      // of start and resume
 	Changed    []string `json:"changed,omitempty"`    // settings that a resume changed, as "key: old → new"
 	Checkpoint string   `json:"checkpoint,omitempty"` // SHA-256 of the manifest that was written, or resumed from
-	Metrics    string   `json:"metrics,omitempty"`    // SHA-256 of an event's line in metrics.jsonl without metrics of the machine
+	// SHA-256 of an event's line in metrics.jsonl without metrics of the machine
+	Metrics string `json:"metrics,omitempty"`
 	// Files has the SHA-256 of files: relative to the run's folder with slashes if they are in
 	// it, else absolute; of inputs by their use, such as model/config.json.
 	Files map[string]string `json:"files,omitempty"`
@@ -133,7 +134,8 @@ func Parse(raw []byte) *Chain {
 			continue
 		}
 		if l.Previous != previous {
-			c.Damage = append(c.Damage, fmt.Errorf("line %d: %w: it follows a line with hash %s, but the line before has %s", number, ErrChain, short(l.Previous), short(previous)))
+			c.Damage = append(c.Damage, fmt.Errorf("line %d: %w: it follows a line with hash %s, but the line before has %s",
+				number, ErrChain, short(l.Previous), short(previous)))
 		}
 		previous = l.Hash
 		c.Lines = append(c.Lines, l)

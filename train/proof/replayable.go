@@ -27,7 +27,9 @@ func (r *Report) Replayable(c *config.Config) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := c.Trainer.ResumeFrom == "" && !slices.ContainsFunc(r.history.events, func(l Line) bool { return l.Kind == track.KindImitate })
+	fresh := c.Trainer.ResumeFrom == "" && !slices.ContainsFunc(r.history.events, func(l Line) bool {
+		return l.Kind == track.KindImitate
+	})
 	var out []int
 	for _, step := range r.Steps() {
 		if stored[step] && (step == 1 && fresh || slices.Contains(saved, step-1)) {

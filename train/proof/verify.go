@@ -209,7 +209,8 @@ func (r *Report) metrics(context.Context) error {
 		case err != nil:
 			r.Add(rundir.MetricsName, Faulty, "line %d: %v", n, err)
 		case want[n-1].Metrics == "":
-		case e.Kind != want[n-1].Kind || e.Step != want[n-1].Step || metricsHash(e) != want[n-1].Metrics || !bytes.Equal(track.Line(e, nil), line):
+		case e.Kind != want[n-1].Kind || e.Step != want[n-1].Step || metricsHash(e) != want[n-1].Metrics ||
+			!bytes.Equal(track.Line(e, nil), line):
 			r.Add(rundir.MetricsName, Faulty, "line %d is not the recorded event: %s of step %d",
 				n, want[n-1].Kind, want[n-1].Step)
 		}
@@ -227,7 +228,8 @@ func (r *Report) metrics(context.Context) error {
 			"from the run of the checkpoint, or from another version of vagen", older)
 	}
 	if len(r.Faults()) == faults {
-		r.Add(rundir.MetricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded",
+		r.Add(rundir.MetricsName, Passed,
+			"%d events equal the record, except metrics of time and machine, which are not recorded",
 			n-min(n, r.history.older))
 	}
 	return nil

@@ -127,7 +127,8 @@ func TestARepeatedStepMustBeEqual(t *testing.T) {
 	require.NoError(t, train(t, dir, c, func(_ *run.Run, b *traintest.Bandit) {
 		b.Alter = func(_ *policy.Batch, s *policy.Stats) error { s.Entropy++; return nil }
 	}))
-	require.Contains(t, text(verify(t, dir)), "proof.jsonl: fault: step (metrics) of step 4 was repeated after a resume, and differs")
+	require.Contains(t, text(verify(t, dir)),
+		"proof.jsonl: fault: step (metrics) of step 4 was repeated after a resume, and differs")
 }
 
 // TestAChangedSettingIsRecorded, and steps before and after it are not compared.
@@ -146,7 +147,8 @@ func TestAChangedSettingIsRecorded(t *testing.T) {
 func TestARollbackIsPartOfTheChain(t *testing.T) {
 	c := recorded()
 	c.Trainer.Steps = 8
-	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback", MaxRollbacks: 2}
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
+		MaxRollbacks: 2}
 	dir := filepath.Join(t.TempDir(), "run")
 	var bad uint64
 	updates := 0

@@ -52,7 +52,8 @@ func (b *Bisection) compareWeights(ctx context.Context, x, y *side) (*Finding, e
 			return x.tensor(y, step, name)
 		}
 		if len(p[step]) != len(q[step]) {
-			return &Finding{step, StageWeights, fmt.Sprintf("the checkpoints have %d and %d files of weights", len(p[step]), len(q[step]))}, nil
+			return &Finding{step, StageWeights, fmt.Sprintf("the checkpoints have %d and %d files of weights", len(p[step]),
+				len(q[step]))}, nil
 		}
 	}
 	if both == 0 {
@@ -168,5 +169,6 @@ func tensorDifference(a, b *safetensors.Reader, name string) (string, error) {
 	if first < 0 {
 		return fmt.Sprintf("tensor %s differs", name), nil
 	}
-	return fmt.Sprintf("tensor %s %v: %d of %d weights differ; the first, at %d, is %v and %v", name, p.Shape, differ, len(v), first, v[first], w[first]), nil
+	return fmt.Sprintf("tensor %s %v: %d of %d weights differ; the first, at %d, is %v and %v", name, p.Shape, differ,
+		len(v), first, v[first], w[first]), nil
 }

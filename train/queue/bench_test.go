@@ -15,7 +15,9 @@ func BenchmarkEpisodes(b *testing.B) {
 	o.Log = nil
 	q := open(b, o)
 	for range 2 {
-		work(b, q.URL(), func(o *queue.WorkerOptions) { o.Slots, o.Open = 16, players(&traintest.Arena{}, traintest.Guesser()) })
+		work(b, q.URL(), func(o *queue.WorkerOptions) {
+			o.Slots, o.Open = 16, players(&traintest.Arena{}, traintest.Guesser())
+		})
 	}
 	p := stubPlayer()
 	p.Dealer = q

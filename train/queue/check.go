@@ -17,8 +17,10 @@ type RowCheck func(tokens []int32, images []policy.Image) error
 
 // ends are the reasons why an episode of a worker may have ended.
 var ends = []rollout.End{
-	rollout.EndDone, rollout.EndMaxTurns, rollout.EndNoRoom, rollout.EndSetup, rollout.EndEnv, rollout.EndLost, rollout.EndHang, rollout.EndContract,
-	rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy, rollout.EndSlow, rollout.EndBudget, rollout.EndNoProgress, rollout.EndHarness,
+	rollout.EndDone, rollout.EndMaxTurns, rollout.EndNoRoom, rollout.EndSetup, rollout.EndEnv, rollout.EndLost,
+	rollout.EndHang, rollout.EndContract,
+	rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy, rollout.EndSlow, rollout.EndBudget, rollout.EndNoProgress,
+	rollout.EndHarness,
 }
 
 // checkResult returns an error unless a trajectory can be the result of an episode.

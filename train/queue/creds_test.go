@@ -49,7 +49,8 @@ func credentials(t *testing.T, account identity, change func(*jwt.UserClaims)) s
 // TestCredentialFilesLogIn: on a server whose users are signed by an account, a user with the
 // documented permissions trains and plays. Expired, foreign and missing credentials are refused.
 func TestCredentialFilesLogIn(t *testing.T) {
-	operator, account, other := newIdentity(t, nkeys.CreateOperator), newIdentity(t, nkeys.CreateAccount), newIdentity(t, nkeys.CreateAccount)
+	operator, account, other := newIdentity(t, nkeys.CreateOperator), newIdentity(t, nkeys.CreateAccount),
+		newIdentity(t, nkeys.CreateAccount)
 	ac := jwt.NewAccountClaims(account.public)
 	ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
 	signed, err := ac.Encode(operator)
@@ -62,7 +63,8 @@ func TestCredentialFilesLogIn(t *testing.T) {
 	signed, err = jwt.NewAccountClaims(system.public).Encode(operator)
 	require.NoError(t, err)
 	require.NoError(t, accounts.Store(system.public, signed))
-	s := serve(t, &server.Options{TrustedOperators: []*jwt.OperatorClaims{oc}, SystemAccount: system.public, AccountResolver: accounts})
+	s := serve(t, &server.Options{TrustedOperators: []*jwt.OperatorClaims{oc}, SystemAccount: system.public,
+		AccountResolver: accounts})
 
 	allowed := func(u *jwt.UserClaims) {
 		u.Pub.Allow = jwt.StringList{"$JS.API.>", "$JS.ACK.>", "$O.>", "vagen.creds.>"}
@@ -78,7 +80,8 @@ func TestCredentialFilesLogIn(t *testing.T) {
 	f.finish(t)
 
 	expired := credentials(t, account, func(u *jwt.UserClaims) { u.Expires = time.Now().Add(-time.Hour).Unix() })
-	for about, file := range map[string]string{"expired": expired, "of another account": credentials(t, other, nil), "none": ""} {
+	for about, file := range map[string]string{"expired": expired, "of another account": credentials(t, other, nil),
+		"none": ""} {
 		trainer := f.opts
 		trainer.Creds = file
 		_, err := Open(t.Context(), trainer)

@@ -46,14 +46,17 @@ type deal struct {
 }
 
 // newDeal prepares a batch.
-func (q *Queue) newDeal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) (*deal, error) {
+func (q *Queue) newDeal(
+	ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64,
+) (*deal, error) {
 	d := &deal{
 		q: q, nonce: nonce(), episodes: episodes, encoded: make([]json.RawMessage, len(episodes)),
 		out: make([]*rollout.Trajectory, len(episodes)), attempts: make([]int, len(episodes)),
 		sent: make([]time.Time, len(episodes)), missing: len(episodes),
 		progress: time.Now(), warned: time.Now(),
 	}
-	d.settings = settings{Run: q.opts.Run, Tag: p.Tag, Seed: seed, Lease: q.opts.Lease, Tries: q.opts.Tries, Limits: limitsOf(p), Setup: q.opts.Setup}
+	d.settings = settings{Run: q.opts.Run, Tag: p.Tag, Seed: seed, Lease: q.opts.Lease, Tries: q.opts.Tries,
+		Limits: limitsOf(p), Setup: q.opts.Setup}
 	var err error
 	if d.batch, err = d.encode(); err != nil {
 		return nil, err
@@ -77,7 +80,8 @@ func (d *deal) encode() (name string, err error) {
 			d.encoded[i], err = json.Marshal(&of)
 		}
 		if err == nil && int64(len(d.encoded[i])) > most {
-			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(d.encoded[i]), most)
+			err = fmt.Errorf("%w: environment and options have %d bytes, at most %d are allowed", ErrOption, len(d.encoded[i]),
+				most)
 		}
 		if err != nil {
 			return "", fmt.Errorf("queue: episode %d: %w", i, err)
@@ -114,7 +118,8 @@ func (d *deal) run(ctx context.Context) error {
 			clock.Wait(ctx, pace.Tick)
 		}
 		if n == 0 {
-			if err := d.findLost(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) || errors.Is(err, ErrNoWorkers) {
+			if err := d.findLost(ctx); errors.Is(err, errStopped) || errors.Is(err, ErrOtherRun) ||
+				errors.Is(err, ErrNoWorkers) {
 				return err
 			} else if err != nil {
 				d.disturbed = time.Now()
@@ -193,7 +198,8 @@ func (d *deal) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
+	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch),
+		Storage: jetstream.FileStorage}); err != nil {
 		return access(err)
 	}
 	if err := d.announce(ctx); err != nil {
@@ -259,7 +265,8 @@ func (d *deal) clear(ctx context.Context) (stored int, err error) {
 // subscribe reads the results of the batch from the beginning.
 func (d *deal) subscribe(ctx context.Context) (err error) {
 	d.consumer, err = d.results.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		FilterSubject: d.q.names.resultOf(d.batch), AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
+		FilterSubject: d.q.names.resultOf(d.batch), AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy:     jetstream.DeliverAllPolicy,
 		InactiveThreshold: 5 * time.Minute, MemoryStorage: true,
 	})
 	if err != nil {
@@ -289,7 +296,8 @@ func (d *deal) publish(ctx context.Context) {
 			d.sent[i] = time.Now()
 			raw, err := json.Marshal(&taskOf[json.RawMessage]{d.batch, d.nonce, i, d.attempts[i], d.encoded[i]})
 			if err == nil {
-				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw, jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
+				futures[k], err = q.js.PublishAsync(q.names.taskOf(d.batch, d.nonce), raw,
+					jetstream.WithMsgID(fmt.Sprintf("%s/%d/%d", d.nonce, i, d.attempts[i])))
 			}
 			failed = errors.Join(failed, err)
 		}
@@ -373,9 +381,11 @@ func (d *deal) announce(ctx context.Context) error {
 		return fmt.Errorf("queue: %w", err)
 	}
 	if len(raw) > maxSettings {
-		return fmt.Errorf("queue: %w: settings and policy of a batch have %d bytes, at most %d are allowed", ErrOption, len(raw), maxSettings)
+		return fmt.Errorf("queue: %w: settings and policy of a batch have %d bytes, at most %d are allowed", ErrOption,
+			len(raw), maxSettings)
 	}
-	d.all, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
+	d.all, err = q.js.CreateOrUpdateObjectStore(ctx,
+		jetstream.ObjectStoreConfig{Bucket: q.names.settings(), Storage: jetstream.MemoryStorage})
 	if err == nil {
 		err = writeObject(ctx, d.all, d.nonce, raw)
 	}

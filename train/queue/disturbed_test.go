@@ -30,7 +30,8 @@ func TestQueuesWhoseNamesBeginAlikeAreApart(t *testing.T) {
 	other := namesOf("run_2")
 	_, err := f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.settings()})
 	require.NoError(t, err)
-	_, err = f.q.js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: other.bucket("0123456789abcdef01234567")})
+	_, err = f.q.js.CreateObjectStore(t.Context(),
+		jetstream.ObjectStoreConfig{Bucket: other.bucket("0123456789abcdef01234567")})
 	require.NoError(t, err)
 	f.start(t)
 	f.work(t, f.workerOptions())
@@ -399,15 +400,18 @@ func TestAUserWithoutJetStreamIsToldSo(t *testing.T) {
 	so := &server.Options{
 		Accounts: []*server.Account{plain, able},
 		Users: []*server.User{
-			{Username: "publish", Password: "p", Account: able, Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}},
-			{Username: "subscribe", Password: "p", Account: able, Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Deny: []string{"_INBOX.>"}}}},
+			{Username: "publish", Password: "p", Account: able,
+				Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}},
+			{Username: "subscribe", Password: "p", Account: able,
+				Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Deny: []string{"_INBOX.>"}}}},
 			{Username: "account", Password: "p", Account: plain},
 		},
 	}
 	s := serve(t, so)
 	registered, err := s.LookupAccount("able")
 	require.NoError(t, err)
-	require.NoError(t, registered.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1, MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil))
+	require.NoError(t, registered.EnableJetStream(map[string]server.JetStreamAccountLimits{"": {MaxMemory: -1,
+		MaxStore: -1, MaxStreams: -1, MaxConsumers: -1}}, nil))
 	var all sync.WaitGroup // each waits until NATS's client gives up, at the same time
 	for user, says := range map[string]string{"publish": "$JS.API", "subscribe": "_INBOX", "account": "enable JetStream"} {
 		o := testOptions()

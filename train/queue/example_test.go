@@ -41,7 +41,9 @@ func deal(ctx context.Context) error {
 	w := queue.DefaultWorkerOptions()
 	w.URL, w.KeyFile = q.URL(), q.KeyFile()
 	w.Open = func(context.Context, queue.Batch) (queue.Opened, error) {
-		return queue.Opened{Player: func() *rollout.Player { return &rollout.Player{Policy: traintest.Walker(), Envs: builtin.Registry()} }}, nil
+		return queue.Opened{Player: func() *rollout.Player {
+			return &rollout.Player{Policy: traintest.Walker(), Envs: builtin.Registry()}
+		}}, nil
 	}
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -64,7 +64,8 @@ type fixture struct {
 func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	t.Helper()
 	f := &fixture{opts: testOptions()}
-	f.opts.Run, f.opts.Dir, f.opts.Listen, f.opts.Lease, f.opts.Tries = "run-1", t.TempDir(), "127.0.0.1:0", 300*time.Millisecond, 1000
+	f.opts.Run, f.opts.Dir, f.opts.Listen, f.opts.Lease, f.opts.Tries = "run-1", t.TempDir(), "127.0.0.1:0",
+		300*time.Millisecond, 1000
 	f.opts.Log = slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
 		change(&f.opts)
@@ -77,7 +78,8 @@ func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.q.Close()) })
 	for i := range 6 {
-		f.es = append(f.es, rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(2)}, Seed: 5, Group: i, MaxTurns: 2})
+		f.es = append(f.es, rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(2)}, Seed: 5, Group: i,
+			MaxTurns: 2})
 	}
 	f.p = &rollout.Player{Policy: traintest.Guesser(), Envs: (&traintest.Arena{}).Registry(t), MaxTurns: 2}
 	f.p.Sampling.Temperature, f.p.Sampling.MaxTokens = 1, 8
@@ -241,7 +243,8 @@ func TestHostileResultsAreCountedAndPlayedAgain(t *testing.T) {
 	} {
 		send(fmt.Sprintf("0/%d", attempt), body)
 		attempt++
-		require.Eventually(t, func() bool { return f.q.count.faults.Load() == int64(attempt) }, patience, time.Millisecond, "body %d: %s", i, f.log.String())
+		require.Eventually(t, func() bool { return f.q.count.faults.Load() == int64(attempt) }, patience, time.Millisecond,
+			"body %d: %s", i, f.log.String())
 	}
 	send(fmt.Sprintf("0/%d,0/%d", attempt, attempt), good)
 	send(fmt.Sprintf("0/%d", attempt), nil, objectHeader, "../../etc/passwd")
@@ -299,11 +302,17 @@ func TestWrongCredentialsAreErrorsWithoutSecrets(t *testing.T) {
 // TestOptionsAreChecked.
 func TestOptionsAreChecked(t *testing.T) {
 	for name, change := range map[string]func(o *Options){
-		"URL": func(o *Options) { o.URL = "http://h" }, "credentials": func(o *Options) { o.URL = "nats://u:geheim@h" }, "Name": func(o *Options) { o.Name = "a.b" },
-		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 }, "Tries": func(o *Options) { o.Tries = 0 },
-		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) { o.Dir = "" },
+		"URL": func(o *Options) { o.URL = "http://h" }, "credentials": func(o *Options) { o.URL = "nats://u:geheim@h" },
+		"Name":   func(o *Options) { o.Name = "a.b" },
+		"Listen": func(o *Options) { o.Listen = "0.0.0.0:1" }, "Lease": func(o *Options) { o.Lease = 0 },
+		"Tries":  func(o *Options) { o.Tries = 0 },
+		"Window": func(o *Options) { o.Window = 0 }, "Run": func(o *Options) { o.Run = "" }, "Dir": func(o *Options) {
+			o.Dir = ""
+		},
 		"Server": func(o *Options) { o.Server = nil },
-		"Creds":  func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) { o.User = "u" }, "Cert": func(o *Options) { o.Cert = "/c" },
+		"Creds":  func(o *Options) { o.Creds = "/c" }, "CA": func(o *Options) { o.CA = "/c" }, "User": func(o *Options) {
+			o.User = "u"
+		}, "Cert": func(o *Options) { o.Cert = "/c" },
 		"KeyFile": func(o *Options) { o.Key, o.KeyFile = "geheim", "/k" },
 	} {
 		o := testOptions()

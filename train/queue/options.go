@@ -158,7 +158,8 @@ func (o *Options) Check() error {
 	}
 	if o.URL == Embedded {
 		if o.Server == nil {
-			c.Bad("Server", "nil, must be Start of package vagen/train/queue/embedded, which starts the server of URL %s", Embedded)
+			c.Bad("Server", "nil, must be Start of package vagen/train/queue/embedded, which starts the server of URL %s",
+				Embedded)
 		}
 		if o.Dir == "" {
 			c.Bad("Dir", "empty, must be a folder for the embedded server")
@@ -183,7 +184,8 @@ func (o *Options) Check() error {
 func (o *Connection) dial() ([]nats.Option, *serverErrors, error) {
 	reported := &serverErrors{name: o.Name, log: o.log()}
 	out := []nats.Option{
-		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond), nats.ReconnectJitter(250*time.Millisecond, time.Second),
+		nats.Name("vagen"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, time.Second),
 		nats.PingInterval(20 * time.Second), nats.ErrorHandler(reported.hear),
 	}
 	switch {
@@ -201,7 +203,8 @@ func (o *Connection) dial() ([]nats.Option, *serverErrors, error) {
 			_, err = read.SignatureCB([]byte("nonce"))
 		}
 		if err != nil { // which a server that is not reachable yet would hide
-			return nil, nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption, o.Creds, err)
+			return nil, nil, fmt.Errorf("queue: %w: Creds: %s must be a file of credentials in NATS's format: %w", ErrOption,
+				o.Creds, err)
 		}
 		out = append(out, creds)
 	case o.hasKey():
@@ -272,7 +275,8 @@ func access(err error) error {
 	if errors.As(err, &theirs) || errors.As(err, &alert) && alert.Op == "remote error" {
 		kind = ErrCertificate
 	}
-	for _, denied := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrPermissionViolation, nats.ErrAccountAuthExpired} {
+	for _, denied := range []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked,
+		nats.ErrPermissionViolation, nats.ErrAccountAuthExpired} {
 		if errors.Is(err, denied) {
 			kind = ErrAccess
 		}

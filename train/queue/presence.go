@@ -113,5 +113,6 @@ func (a *attendance) whyNone(progress time.Time) error {
 	if limit == 0 || a.failed == 0 || len(a.live) > 0 || now.Sub(since) < limit {
 		return nil
 	}
-	return fmt.Errorf("queue: %w: %d ended with an error, and for %v no other played an episode; the last error: %s", ErrNoWorkers, a.failed, limit, a.why)
+	return fmt.Errorf("queue: %w: %d ended with an error, and for %v no other played an episode; the last error: %s",
+		ErrNoWorkers, a.failed, limit, a.why)
 }

@@ -89,7 +89,9 @@ func TestABatchWaitsForWorkersThatStartLateOrAreReplaced(t *testing.T) {
 		o.Slots = 4 // and four are left
 	})
 	time.Sleep(limit)
-	require.Eventually(t, func() bool { return errors.Is(queue.Work(t.Context(), failingAt(q.URL())), errClosed) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return errors.Is(queue.Work(t.Context(), failingAt(q.URL())), errClosed)
+	}, time.Minute, time.Millisecond)
 	time.Sleep(limit)
 	failed.Store(true)
 	require.NoError(t, <-over)

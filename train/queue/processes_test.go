@@ -52,7 +52,8 @@ func workerProcess() {
 	defer stop()
 	o := queue.DefaultWorkerOptions()
 	o.Key = testKey
-	o.URL, o.Open, o.Log = os.Getenv("URL"), players(&traintest.Arena{}, traintest.Guesser()), slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.URL, o.Open, o.Log = os.Getenv("URL"), players(&traintest.Arena{}, traintest.Guesser()),
+		slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	o.Slots, _ = strconv.Atoi(os.Getenv("SLOTS"))
 	o.OnTask = func(e rollout.Episode) {
 		if p := os.Getenv("POISON"); p != "" && p == fmt.Sprint(e.Seed) {
@@ -196,7 +197,9 @@ func stubEpisodes(n int) []rollout.Episode {
 
 // supervise runs a job in a trainer process with worker processes. kill, if not nil, is called
 // often and may kill some.
-func supervise(t testing.TB, j job, workers, slots int, kill func(trainer *exec.Cmd, workers []*exec.Cmd), variables ...string) (out result, deaths int) {
+func supervise(
+	t testing.TB, j job, workers, slots int, kill func(trainer *exec.Cmd, workers []*exec.Cmd), variables ...string,
+) (out result, deaths int) {
 	t.Helper()
 	raw, err := json.Marshal(&j)
 	require.NoError(t, err)
@@ -223,7 +226,8 @@ const many = 20
 
 func newJob(t testing.TB, episodes, batches int) job {
 	t.Helper()
-	return job{Listen: traintest.FreeAddress(t), Dir: filepath.Join(t.TempDir(), "queue"), Episodes: episodes, Batches: batches, Out: filepath.Join(t.TempDir(), "out.json")}
+	return job{Listen: traintest.FreeAddress(t), Dir: filepath.Join(t.TempDir(), "queue"), Episodes: episodes,
+		Batches: batches, Out: filepath.Join(t.TempDir(), "out.json")}
 }
 
 // alone plays a job in this process.

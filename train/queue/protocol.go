@@ -85,7 +85,8 @@ func limitsOf(p *rollout.Player) limits {
 }
 
 func (l *limits) apply(p *rollout.Player) {
-	p.Sampling, p.MaxTurns, p.Budget, p.EnvTimeout, p.EpisodeTimeout = l.Sampling, l.MaxTurns, l.Budget, l.EnvTimeout, l.EpisodeTimeout
+	p.Sampling, p.MaxTurns, p.Budget, p.EnvTimeout, p.EpisodeTimeout = l.Sampling, l.MaxTurns, l.Budget, l.EnvTimeout,
+		l.EpisodeTimeout
 	p.EpisodeMean, p.Retry = l.EpisodeMean, l.Retry
 }
 

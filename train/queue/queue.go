@@ -164,7 +164,8 @@ func (q *Queue) claim(ctx context.Context) error {
 	}
 	tasks, err := q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: q.names.tasks(), Subjects: []string{q.names.taskOf("*", "*")}, Metadata: meta, Storage: jetstream.MemoryStorage,
-		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window), MaxMsgSize: maxTask,
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxMsgs: int64(2 * q.opts.Window),
+		MaxMsgSize: maxTask,
 	})
 	if err != nil {
 		return access(err)
@@ -208,7 +209,9 @@ func (q *Queue) consumer(ctx context.Context) (string, error) {
 // Deal implements rollout.Dealer. It waits for workers as long as ctx allows, also while the
 // server cannot be reached or its disk is full, unless those that there were ended with errors:
 // see Options.NoWorkers, after which the error wraps ErrNoWorkers.
-func (q *Queue) Deal(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64) ([]*rollout.Trajectory, rollout.Timing, error) {
+func (q *Queue) Deal(
+	ctx context.Context, p *rollout.Player, episodes []rollout.Episode, seed uint64,
+) ([]*rollout.Trajectory, rollout.Timing, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	begin := time.Now()
@@ -232,7 +235,8 @@ func (q *Queue) Gauges() map[string]float64 {
 	out := map[string]float64{}
 	for name, n := range map[string]*atomic.Int64{
 		"played": &c.played, "resumed": &c.resumed, "duplicates": &c.duplicates, "faults": &c.faults, "died": &c.died,
-		"invalid": &c.invalid, "unusable": &c.unusable, "redealt": &c.redealt, "refused": &c.refused, "undelivered": &c.undelivered,
+		"invalid": &c.invalid, "unusable": &c.unusable, "redealt": &c.redealt, "refused": &c.refused,
+		"undelivered": &c.undelivered,
 	} {
 		out["queue_"+name] = float64(n.Load())
 	}
@@ -295,7 +299,8 @@ func dropBuckets(ctx context.Context, js jetstream.JetStream, n names, except st
 		errs = append(errs, access(err))
 	}
 	for _, name := range old {
-		if err := js.DeleteObjectStore(ctx, name); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := js.DeleteObjectStore(ctx, name); err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) &&
+			!errors.Is(err, jetstream.ErrStreamNotFound) {
 			errs = append(errs, access(err))
 		}
 	}

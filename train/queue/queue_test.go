@@ -100,7 +100,8 @@ func player(t testing.TB) *rollout.Player {
 func episodes(n int) []rollout.Episode {
 	out := make([]rollout.Episode, n)
 	for i := range out {
-		out[i] = rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(3)}, Seed: int64(i / 4), Group: i / 4, Index: i % 4, Source: "source"}
+		out[i] = rollout.Episode{Env: "guess", Config: map[string]any{"turns": uint64(3)}, Seed: int64(i / 4), Group: i / 4,
+			Index: i % 4, Source: "source"}
 	}
 	return out
 }

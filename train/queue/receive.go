@@ -113,7 +113,9 @@ func (d *deal) decode(ctx context.Context, m jetstream.Msg, places []place) ([]s
 			return nil, err
 		}
 	}
-	ts, err := store.Decode(body, len(places), func(name string) ([]byte, error) { return d.object(ctx, name, store.MaxImageBytes) })
+	ts, err := store.Decode(body, len(places), func(name string) ([]byte, error) {
+		return d.object(ctx, name, store.MaxImageBytes)
+	})
 	if err == nil && len(ts) != len(places) {
 		err = fmt.Errorf("%d trajectories for %d tasks", len(ts), len(places))
 	}
@@ -191,7 +193,9 @@ const transferTimeout = time.Minute
 var errTooLong = errors.New("it is too long")
 
 // readObject reads an object of at most limit bytes.
-func readObject(ctx context.Context, within time.Duration, from jetstream.ObjectStore, name string, limit int64) ([]byte, error) {
+func readObject(
+	ctx context.Context, within time.Duration, from jetstream.ObjectStore, name string, limit int64,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	r, err := from.Get(ctx, name)
@@ -272,7 +276,8 @@ func (d *deal) fault(ctx context.Context, p place, kind string, err error) {
 			d.first = err
 		}
 		d.q.count.unusable.Add(1)
-		if err := d.finish(ctx, p.number, &rollout.Trajectory{Episode: *e, End: rollout.EndWorker, Err: err}, nil); err != nil {
+		if err := d.finish(ctx, p.number, &rollout.Trajectory{Episode: *e, End: rollout.EndWorker, Err: err},
+			nil); err != nil {
 			d.failed = err
 		}
 		return

@@ -52,7 +52,8 @@ func (d *deal) findLost(ctx context.Context) error {
 	if waiting < d.pending {
 		return d.redeal(ctx)
 	}
-	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+	if _, err := d.all.GetInfo(ctx, d.nonce); errors.Is(err, jetstream.ErrObjectNotFound) ||
+		errors.Is(err, jetstream.ErrStreamNotFound) {
 		return d.redeal(ctx)
 	}
 	c, err := tasks.Consumer(ctx, tasks.CachedInfo().Config.Metadata[consumerKey])
@@ -99,7 +100,8 @@ func (d *deal) redeal(ctx context.Context) (err error) {
 	if err := q.claim(ctx); err != nil {
 		return err
 	}
-	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch), Storage: jetstream.FileStorage}); err != nil {
+	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch),
+		Storage: jetstream.FileStorage}); err != nil {
 		return err
 	}
 	d.close()

@@ -125,7 +125,9 @@ func (w *worker) publish(ctx context.Context, group []outcome) error {
 		return err
 	}
 	most := w.most() - int64(len(reports))
-	raw, err := store.Encode(0, ts, func(name string, png func() ([]byte, error)) error { return first.of.keep(ctx, name, png) })
+	raw, err := store.Encode(0, ts, func(name string, png func() ([]byte, error)) error {
+		return first.of.keep(ctx, name, png)
+	})
 	switch {
 	case err != nil && len(group) == 1 && !errors.Is(err, errBucket):
 		group[0].fault, group[0].err = faultFailed, err // an episode that no file can hold

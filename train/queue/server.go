@@ -97,7 +97,8 @@ func (o *Options) start() (*embedded, error) {
 
 // serverOptions returns the options of an embedded server.
 func (o *Options) serverOptions(host string, port int) (ServerOptions, error) {
-	so := ServerOptions{Name: o.Name, Host: host, Port: port, Dir: o.Dir, User: o.User, MaxPayload: maxPayload, Sync: o.Sync, Log: o.log()}
+	so := ServerOptions{Name: o.Name, Host: host, Port: port, Dir: o.Dir, User: o.User, MaxPayload: maxPayload,
+		Sync: o.Sync, Log: o.log()}
 	var err error
 	if so.Key, err = o.secret(); err != nil || o.Cert == "" {
 		return so, err

@@ -31,7 +31,8 @@ func (c *serverErrors) hear(_ *nats.Conn, _ *nats.Subscription, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := err.Error()
-	if errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(text, "$JS.API") || strings.Contains(text, "_INBOX")) {
+	if errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(text, "$JS.API") || strings.Contains(text,
+		"_INBOX")) {
 		c.denied, c.when = err, time.Now()
 	}
 	if text != c.last || time.Since(c.at) > 30*time.Second {

@@ -89,7 +89,8 @@ func (w *worker) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	meta := tasks.CachedInfo().Config.Metadata
 	if v := meta[protocolKey]; v != protocol {
-		return nil, fmt.Errorf("queue: %w: the trainer has %q, this worker %q: use the same version of the program", errProtocol, v, protocol)
+		return nil, fmt.Errorf("queue: %w: the trainer has %q, this worker %q: use the same version of the program",
+			errProtocol, v, protocol)
 	}
 	c, err := tasks.Consumer(ctx, meta[consumerKey])
 	if err != nil {

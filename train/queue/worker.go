@@ -123,7 +123,8 @@ func newWorker(ctx context.Context, o WorkerOptions) (*worker, error) {
 		return nil, err
 	}
 	w := &worker{
-		opts: o, id: nonce(), reported: reported, limit: maxPayload, names: namesOf(o.Name), slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
+		opts: o, id: nonce(), reported: reported, limit: maxPayload, names: namesOf(o.Name),
+		slots: make(chan struct{}, o.Slots), finished: make(chan outcome, 2*maxGrouped),
 		held: map[*held]bool{}, ticker: time.NewTicker(DefaultOptions().Lease / 3), opened: map[string]*opened{},
 	}
 	for logged := false; ; {

@@ -44,7 +44,9 @@ type Credit struct {
 // overrides, of the form key=value, set secrets, as in Step. If envs is nil, the
 // environments of the configuration are used. The folder credit of the run is locked until
 // Close; nothing else in the run's folder changes.
-func OpenCredit(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (_ *Credit, err error) {
+func OpenCredit(
+	ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger,
+) (_ *Credit, err error) {
 	rec, err := openRecord(path, overrides, log)
 	if err != nil {
 		return nil, err

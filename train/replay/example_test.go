@@ -55,7 +55,8 @@ trainer: {total_training_steps: 2, save_freq: 2, val_before_train: false}
 `), 0o644); err != nil {
 		return err
 	}
-	c, err := config.Load(yaml, "actor_rollout_ref.model.path="+model, "trainer.rollout_data_dir="+filepath.Join(tmp, "episodes"))
+	c, err := config.Load(yaml, "actor_rollout_ref.model.path="+model, "trainer.rollout_data_dir="+
+		filepath.Join(tmp, "episodes"))
 	if err != nil {
 		return err
 	}

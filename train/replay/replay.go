@@ -44,7 +44,9 @@ func (r *Result) Same() bool { return r.First == nil && len(r.Metrics) == 0 }
 // compared is what was computed from them. overrides, of the form
 // key=value, set secrets, which files of a run do not contain; they must not change
 // other settings. If envs is nil, the environments of the configuration are used.
-func Step(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (*Result, error) {
+func Step(
+	ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger,
+) (*Result, error) {
 	r, err := openRecord(path, overrides, log)
 	if err != nil {
 		return nil, err

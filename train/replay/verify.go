@@ -35,7 +35,8 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, e
 	if err != nil || r.Facts == nil {
 		return r, err
 	}
-	r.Add("other files", proof.Unchecked, "curve.png, best_actor, hf, samples in episodes, stored images, and files of loggers are not recorded")
+	r.Add("other files", proof.Unchecked,
+		"curve.png, best_actor, hf, samples in episodes, stored images, and files of loggers are not recorded")
 	if o.Steps < 1 {
 		r.Add("replay", proof.Unchecked, "no step was replayed, as asked for")
 		return r, nil
@@ -55,7 +56,8 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 		return err
 	}
 	if len(candidates) == 0 {
-		r.Add("replay", proof.Unchecked, "no step can be replayed: none has stored episodes (trainer.rollout_data_dir) and a checkpoint directly before it")
+		r.Add("replay", proof.Unchecked,
+			"no step can be replayed: none has stored episodes (trainer.rollout_data_dir) and a checkpoint directly before it")
 		return nil
 	}
 	exact, err := o.sameMachine(ctx, &c, r)
@@ -86,7 +88,8 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 func report(r *proof.Report, x *Result, exact, bfloat16 bool) {
 	switch {
 	case x.Same():
-		r.Add("replay", proof.Passed, "step %d: %d episodes with %d tokens, and all metrics, are equal bit by bit", x.Step, x.Episodes, x.Tokens)
+		r.Add("replay", proof.Passed, "step %d: %d episodes with %d tokens, and all metrics, are equal bit by bit", x.Step,
+			x.Episodes, x.Tokens)
 	case !exact:
 		n, limit := &x.Closeness, proof.LogProbTolerance
 		if bfloat16 {
@@ -105,7 +108,8 @@ func report(r *proof.Report, x *Result, exact, bfloat16 bool) {
 	case x.First != nil:
 		r.Add("replay", proof.Faulty, "step %d: %v", x.Step, x.First)
 	default:
-		r.Add("replay", proof.Faulty, "step %d: metrics differ: %s", x.Step, strings.Join(x.Metrics[:min(3, len(x.Metrics))], ", "))
+		r.Add("replay", proof.Faulty, "step %d: metrics differ: %s", x.Step,
+			strings.Join(x.Metrics[:min(3, len(x.Metrics))], ", "))
 	}
 }
 

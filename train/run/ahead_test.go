@@ -132,7 +132,10 @@ func BenchmarkStep(b *testing.B) {
 				c.Trainer.Steps, c.Trainer.Metrics = b.N, []string{"none"}
 				g := traintest.Guesser()
 				g.Alter = func(*policy.Batch, *policy.Stats) error { time.Sleep(2 * time.Millisecond); return nil }
-				tr, _ := traintest.Trainer(b, c, g, &traintest.Arena{Fault: func(int64, int) error { time.Sleep(turn * time.Millisecond); return nil }})
+				tr, _ := traintest.Trainer(b, c, g, &traintest.Arena{Fault: func(int64, int) error {
+					time.Sleep(turn * time.Millisecond)
+					return nil
+				}})
 				tr.Sinks = nil
 				b.ResetTimer()
 				require.NoError(b, tr.Run(b.Context()))

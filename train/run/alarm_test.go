@@ -23,7 +23,8 @@ func logged(t *testing.T, tr *train.Trainer, j *traintest.Journal) (string, trai
 }
 
 // policyMetrics are those of an update of the policy.
-var policyMetrics = []string{"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/grad_norm", "actor/ratio_max", "actor/kl_loss", "actor/lr"}
+var policyMetrics = []string{"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/grad_norm",
+	"actor/ratio_max", "actor/kl_loss", "actor/lr"}
 
 // TestCriticWarmUpMeasuresNoPolicy: its steps have no metric of the policy's update,
 // so neither alarms nor the spike detector act on one, during the warm-up or after.
@@ -54,7 +55,8 @@ func TestCriticWarmUpMeasuresNoPolicy(t *testing.T) {
 func TestAStepThatUpdatesNothingMeasuresNoUpdate(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.Steps, c.Rollout.Trajectories = 2, 2
-	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal", Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
+	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal",
+		Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
 	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "stop"}
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
@@ -92,7 +94,9 @@ func TestOptimiserStepsWithoutATokenDoNotDiluteAverages(t *testing.T) {
 // weightless is a bandit whose second update finds no token with a loss.
 type weightless struct{ *traintest.Bandit }
 
-func (w weightless) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (w weightless) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	if len(w.Updates) == 1 {
 		clear(b.Weight)
 	}
@@ -128,7 +132,9 @@ type babbler struct {
 	on func() bool
 }
 
-func (b babbler) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (b babbler) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	out, err := b.Bandit.Generate(ctx, prompts, s)
 	for i := range out {
 		if b.on() {

@@ -59,7 +59,8 @@ func claim(dir string, run owner.Run) (release func() error, err error) {
 // done is -1 for a new run.
 func newArchive(dir string, release func() error, c *config.Config, done int, log *slog.Logger) (*archive, error) {
 	o := &c.Trainer.LogImage
-	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !o.Enable, Level: level(o.Level), Quota: int64(o.Quota) << 20, Log: log})
+	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !o.Enable, Level: level(o.Level),
+		Quota: int64(o.Quota) << 20, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,8 @@ func newArchive(dir string, release func() error, c *config.Config, done int, lo
 	if c.Trainer.RolloutScores {
 		pending *= 2
 	}
-	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan func() error, pending-1), done: make(chan struct{})}
+	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan func() error, pending-1),
+		done: make(chan struct{})}
 	go a.work()
 	return a, nil
 }

@@ -89,7 +89,8 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	_, err = claim(dir, first)
 	require.ErrorIs(t, err, ErrBusy, "one process at a time")
 	require.NoError(t, a.close())
-	for name, other := range map[string]owner.Run{"another run": {ID: "B", Folder: home}, "a run that begins": {ID: "", Folder: home}, "a copy of the run": {ID: "A", Folder: home + "-copy"}} {
+	for name, other := range map[string]owner.Run{"another run": {ID: "B", Folder: home},
+		"a run that begins": {ID: "", Folder: home}, "a copy of the run": {ID: "A", Folder: home + "-copy"}} {
 		_, err = claim(dir, other)
 		require.ErrorIs(t, err, ErrExists, name)
 		require.ErrorContains(t, err, home, name)
@@ -129,7 +130,8 @@ func TestEpisodesThatCannotBeWrittenEndTheRun(t *testing.T) {
 }
 
 func TestLevelsAreThoseOfPNG(t *testing.T) {
-	for n, want := range map[int]png.CompressionLevel{0: png.NoCompression, 1: png.BestSpeed, 2: png.DefaultCompression, 8: png.DefaultCompression, 9: png.BestCompression} {
+	for n, want := range map[int]png.CompressionLevel{0: png.NoCompression, 1: png.BestSpeed, 2: png.DefaultCompression,
+		8: png.DefaultCompression, 9: png.BestCompression} {
 		require.Equal(t, want, level(n))
 	}
 }

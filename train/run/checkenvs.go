@@ -42,7 +42,8 @@ func CheckOptions(ctx context.Context, c config.Config, envs *env.Registry) (not
 	missing := func(key string, paths []string) {
 		for _, path := range paths {
 			if _, err := os.Stat(path); err != nil {
-				notes = append(notes, config.Note{Keys: []string{key}, Warn: true, About: fmt.Sprintf("the options of its environments were not checked: %v", err)})
+				notes = append(notes, config.Note{Keys: []string{key}, Warn: true,
+					About: fmt.Sprintf("the options of its environments were not checked: %v", err)})
 			}
 		}
 	}

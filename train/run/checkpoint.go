@@ -64,7 +64,9 @@ func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State,
 }
 
 // put writes a checkpoint with the files that save writes.
-func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string) error, s train.State, settings []byte) error {
+func (c *Checkpoints) put(
+	ctx context.Context, save func(context.Context, string) error, s train.State, settings []byte,
+) error {
 	final := c.path(s.Step)
 	if err := c.write(ctx, final+durable.Unfinished, save, s, settings); err != nil {
 		return fmt.Errorf("run: checkpoint: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
@@ -87,7 +89,9 @@ func (c *Checkpoints) path(step int) string {
 	return filepath.Join(c.Dir, rundir.StepPrefix+strconv.Itoa(step))
 }
 
-func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.Context, string) error, s train.State, settings []byte) error {
+func (c *Checkpoints) write(
+	ctx context.Context, dir string, save func(context.Context, string) error, s train.State, settings []byte,
+) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -149,7 +153,8 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 		case err != nil:
 			return fmt.Errorf("run: checkpoint: %w", err)
 		case got != sum:
-			return fmt.Errorf("run: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, got.Size, got.SHA256, sum.Size, sum.SHA256)
+			return fmt.Errorf("run: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir,
+				got.Size, got.SHA256, sum.Size, sum.SHA256)
 		}
 	}
 	return nil

@@ -59,7 +59,8 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 	s, state := &saver{}, train.State{Step: 7, KLCoef: 0.25}
 	require.NoError(t, points.Save(t.Context(), s, state, &c))
 	require.Equal(t, []string{"step_7"}, names(t, points.Dir))
-	require.Equal(t, []string{"config.yaml", "manifest.json", "saved", "state.json"}, names(t, filepath.Join(points.Dir, "step_7")))
+	require.Equal(t, []string{"config.yaml", "manifest.json", "saved", "state.json"},
+		names(t, filepath.Join(points.Dir, "step_7")))
 	require.Equal(t, "1", saved())
 
 	require.NoError(t, os.WriteFile(filepath.Join(points.Dir, "step_7", "of the old one"), nil, 0o644))

@@ -74,7 +74,9 @@ func guesses(ctx context.Context, e *gateway.Episode) (*gateway.Score, error) {
 // two are also played with less room. open gives a trainer the environments.
 func throughDoors(t *testing.T) (c config.Config, open func(*train.Trainer)) {
 	t.Helper()
-	s, err := openenv.NewServer(openenv.Hosted{Name: "guess", Make: func(map[string]any) (env.Env, error) { return game() }},
+	s, err := openenv.NewServer(openenv.Hosted{Name: "guess", Make: func(map[string]any) (env.Env, error) {
+		return game()
+	}},
 		remote.DefaultServerOptions())
 	require.NoError(t, err)
 	h := httptest.NewServer(s)

@@ -14,7 +14,9 @@ import (
 // Prepare opens the environments and start states of a configuration, and sets the values of
 // the configuration that depend on the start states. If envs is nil, the environments are
 // those of the configuration.
-func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*env.Registry, *train.Levels, error) {
+func Prepare(
+	ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger,
+) (*env.Registry, *train.Levels, error) {
 	err := c.CheckSecrets()
 	if err == nil && envs == nil {
 		envs, err = environments.Open(c, log)

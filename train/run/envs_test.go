@@ -52,7 +52,8 @@ func checked(t *testing.T, c *config.Config) (envs *env.Registry, l *train.Level
 
 func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	h, path := hosted(t, "frozenlake")
-	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=2",
 		"rollout_manager.use_service=True", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 	require.NoError(t, err)
 	envs, levels, err := checked(t, &c)
@@ -74,7 +75,8 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		{"data.train_files=" + path, "data.val_files=" + path},
 		{"env.name=alfWorld", "env.config={render_mode: text}"},
 	} {
-		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
+		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+			"rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 		c, err := config.Load("", append(args, "rollout_manager.use_service=True")...)
 		require.NoError(t, err)
 		_, _, err = checked(t, &c)
@@ -91,7 +93,8 @@ func TestAModelOfThisProcessJudgesUnlessWorkersPlay(t *testing.T) {
 	require.NoError(t, vlm.Create(dir, vlm.Small(), nil, 1))
 	check := func(more ...string) error {
 		c, err := config.Load("", append([]string{"env.name=sokoban", "model.backend=go",
-			"env.config={render_mode: text, prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 1}}}"}, more...)...)
+			"env.config={render_mode: text, prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 1}}}"},
+			more...)...)
 		require.NoError(t, err)
 		envs, err := environments.Open(&c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
@@ -101,19 +104,23 @@ func TestAModelOfThisProcessJudgesUnlessWorkersPlay(t *testing.T) {
 		return errors.Join(err, envs.Close())
 	}
 	require.NoError(t, check("env.config.state_reward.judge.model="+dir))
-	require.ErrorContains(t, check("env.config.state_reward.judge.model="+t.TempDir()), "not a folder with a model that can judge")
-	require.ErrorContains(t, check("env.config.state_reward.judge.model="+dir, "run.queue=nats://127.0.0.1:1"), "workers load no judge")
+	require.ErrorContains(t, check("env.config.state_reward.judge.model="+t.TempDir()),
+		"not a folder with a model that can judge")
+	require.ErrorContains(t, check("env.config.state_reward.judge.model="+dir, "run.queue=nats://127.0.0.1:1"),
+		"workers load no judge")
 }
 
 func TestJudgesAreThoseOfTheFile(t *testing.T) {
 	file := func(scorer string) string {
 		path := filepath.Join(t.TempDir(), "envs.yaml")
-		require.NoError(t, os.WriteFile(path, []byte("envs: [{name: Sokoban, n_envs: 2, config: {prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 0.5}, "+scorer+"}}}]"), 0o644))
+		require.NoError(t, os.WriteFile(path,
+			[]byte("envs: [{name: Sokoban, n_envs: 2, config: {prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 0.5}, "+scorer+"}}}]"), 0o644))
 		return path
 	}
 	for _, scorer := range []string{"scorer: exact", "judge_base_url: 'http://localhost:1/v1', judge_model: m"} {
 		path := file(scorer)
-		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
+		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2",
+			"actor_rollout_ref.actor.ppo_mini_batch_size=2")
 		require.NoError(t, err)
 		envs, _, err := checked(t, &c)
 		require.NoError(t, err)

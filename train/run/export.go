@@ -28,7 +28,9 @@ func (r *Run) begin(ctx context.Context, learner policy.Learner, s train.State) 
 // export returns the function that writes hf/step_<n> from a checkpoint's folder.
 // Adapters are merged on the device, so export does that immediately; the rest is copied
 // from the checkpoint while the next step runs.
-func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx context.Context, dir string, s train.State) error, error) {
+func (r *Run) export(
+	ctx context.Context, learner policy.Learner,
+) (func(ctx context.Context, dir string, s train.State) error, error) {
 	adapted := r.Config.Agent.Model.LoRARank > 0 || r.Config.Agent.Model.Adapter != ""
 	merged := filepath.Join(r.Folder.Path, "hf", "merged.tmp")
 	merges := adapted && slices.Contains(r.Config.Hub.Contents, config.HubModel)

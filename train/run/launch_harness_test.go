@@ -38,7 +38,8 @@ func tinyRun(harness string) config.Config {
 	c := config.Default()
 	c.Model.Backend, c.Model.CacheTokens = "go", 64
 	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
-		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1, "turn_cost": 0.1,
+		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1,
+		"turn_cost": 0.1,
 	}
 	c.Algorithm.Estimator = "token_level_gae"
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5
@@ -67,7 +68,9 @@ type watched struct {
 	batches hash.Hash
 }
 
-func (w watched) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (w watched) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	for _, numbers := range []any{b.Tokens, b.OldLogProbs, b.Advantages, b.Returns, b.RolloutWeight} {
 		if err := binary.Write(w.batches, binary.LittleEndian, numbers); err != nil {
 			return policy.Stats{}, err
@@ -85,7 +88,8 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	dir := t.TempDir()
 	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
 	w := watched{batches: sha256.New()}
-	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run"), Learner: func(ctx context.Context, _ string) (_ policy.Learner, err error) {
+	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run"), Learner: func(ctx context.Context,
+		_ string) (_ policy.Learner, err error) {
 		w.Model, err = vlm.Open(ctx, filepath.Join(dir, "model"), ModelOptions(&c, nil))
 		return w, err
 	}})
@@ -95,7 +99,8 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	require.NoError(t, r.Close())
 	out := map[string]string{"batches": hex.EncodeToString(w.batches.Sum(nil))}
 	require.NoError(t, filepath.WalkDir(folder.Path, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" || filepath.Base(path) == proof.FileName {
+		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" ||
+			filepath.Base(path) == proof.FileName {
 			return err // the number of workers is in the configuration, which the manifest and the record sum up
 		}
 		raw, err := os.ReadFile(path)
@@ -187,7 +192,8 @@ func TestTheModelsRunsRepeatThemselves(t *testing.T) {
 		want := trained(t, harness)
 		require.NotEmpty(t, want["metrics.jsonl"])
 		for _, on := range []struct{ workers, procs int }{{2, 1}, {8, 2}} {
-			require.Equal(t, want, trainOn(t, harness, on.workers, on.procs), "%s: %d workers, %d processors", harness, on.workers, on.procs)
+			require.Equal(t, want, trainOn(t, harness, on.workers, on.procs), "%s: %d workers, %d processors", harness,
+				on.workers, on.procs)
 		}
 	}
 }

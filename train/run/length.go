@@ -11,7 +11,8 @@ import (
 // setsSteps reports whether a line of config.Differences is about the number of steps alone.
 func setsSteps(line string) bool {
 	key, _, _ := strings.Cut(line, ":")
-	return slices.Contains([]string{"trainer.total_training_steps", "trainer.total_epochs", "sft.total_training_steps", "sft.total_epochs"}, key)
+	return slices.Contains([]string{"trainer.total_training_steps", "trainer.total_epochs", "sft.total_training_steps",
+		"sft.total_epochs"}, key)
 }
 
 // stepsChange says what another number of steps means for a run that has done some steps with the
@@ -52,7 +53,8 @@ func dependsOnSteps(c *config.Config) []string {
 	}
 	// After its last step a run has a validation and a checkpoint of its own.
 	add(c.Stability.Early.Metric != "", "stability.early_stopping.metric", c.Stability.Early.Metric)
-	add(c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback, "stability.spike.action", config.ActionRollback)
+	add(c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback, "stability.spike.action",
+		config.ActionRollback)
 	return out
 }
 

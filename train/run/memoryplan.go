@@ -104,7 +104,8 @@ func workload(c *config.Config, begin, later vlm.Size, context int) vlm.Workload
 	return vlm.Workload{
 		ReadTokens: readTokens, ReadImages: readImages, OpenTokens: min(begin.Tokens, tokens),
 		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
-		Tokens: tokens, Wanted: min((more+1)*response, tokens), Images: images, Patches: begin.Patches, Snapshots: snapshots(c),
+		Tokens: tokens, Wanted: min((more+1)*response, tokens), Images: images, Patches: begin.Patches,
+		Snapshots: snapshots(c),
 	}
 }
 

@@ -20,17 +20,25 @@ func TestThePlanHasTheLengthsThatARunAllows(t *testing.T) {
 		tokens, wanted int
 		images         int
 	}{
-		"no limit":           {func(c *config.Config) {}, 0, 780, 500, 10},
-		"a long context":     {func(c *config.Config) {}, 32768, 780, 500, 10},
-		"the model's limit":  {func(c *config.Config) {}, 640, 640, 500, 10},
-		"a short context":    {func(c *config.Config) {}, 400, 400, 400, 10},
-		"a trajectory limit": {func(c *config.Config) { c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 120, 420 }, 32768, 400, 400, 10},
-		"a longer one":       {func(c *config.Config) { c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 120, 4000 }, 32768, 780, 500, 10},
-		"a response region":  {func(c *config.Config) { c.Data.MaxResponse, c.Data.PerTurn = 200, 50 }, 32768, 300, 300, 10},
-		"one turn each":      {func(c *config.Config) { c.Trainer.Harness = "no_concat" }, 32768, 150, 50, 1},
-		"a window":           {func(c *config.Config) { c.Trainer.Harness, c.Rollout.WindowSize = "window", &window }, 32768, 290, 150, 3},
-		"compaction":         {func(c *config.Config) { c.Trainer.Harness, c.Trainer.CompactBudget = "compact", 300 }, 32768, 420, 420, 10},
-		"few images":         {func(c *config.Config) { c.Agent.Rollout.MaxImages = 4 }, 32768, 780, 500, 4},
+		"no limit":          {func(c *config.Config) {}, 0, 780, 500, 10},
+		"a long context":    {func(c *config.Config) {}, 32768, 780, 500, 10},
+		"the model's limit": {func(c *config.Config) {}, 640, 640, 500, 10},
+		"a short context":   {func(c *config.Config) {}, 400, 400, 400, 10},
+		"a trajectory limit": {func(c *config.Config) {
+			c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 120, 420
+		}, 32768, 400, 400, 10},
+		"a longer one": {func(c *config.Config) {
+			c.Data.MaxPrompt, c.Rollout.MaxTrajectory = 120, 4000
+		}, 32768, 780, 500, 10},
+		"a response region": {func(c *config.Config) { c.Data.MaxResponse, c.Data.PerTurn = 200, 50 }, 32768, 300, 300, 10},
+		"one turn each":     {func(c *config.Config) { c.Trainer.Harness = "no_concat" }, 32768, 150, 50, 1},
+		"a window": {func(c *config.Config) {
+			c.Trainer.Harness, c.Rollout.WindowSize = "window", &window
+		}, 32768, 290, 150, 3},
+		"compaction": {func(c *config.Config) {
+			c.Trainer.Harness, c.Trainer.CompactBudget = "compact", 300
+		}, 32768, 420, 420, 10},
+		"few images": {func(c *config.Config) { c.Agent.Rollout.MaxImages = 4 }, 32768, 780, 500, 4},
 	} {
 		cfg := config.Default()
 		cfg.Rollout.MaxTurns, cfg.Data.MaxResponse = 10, 50

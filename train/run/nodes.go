@@ -81,7 +81,8 @@ func Follow(ctx context.Context, c config.Config, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	stop := context.AfterFunc(ctx, func() {
-		o.Log.Warn("interrupted: this rank ends when rank 0 does; a second signal ends it at once", "rank", rank, "err", context.Cause(ctx))
+		o.Log.Warn("interrupted: this rank ends when rank 0 does; a second signal ends it at once", "rank", rank, "err",
+			context.Cause(ctx))
 	})
 	defer stop()
 	return m.Follow(context.WithoutCancel(ctx))

@@ -76,7 +76,9 @@ type Options struct {
 // must call.
 func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	if rank, err := Rank(ctx, &c); err != nil || rank > 0 {
-		return nil, cmp.Or(err, fmt.Errorf("run: %w: this process is rank %d of model.num_nodes %d, which follows: see Follow", config.ErrConfig, rank, c.Model.Nodes))
+		return nil, cmp.Or(err, fmt.Errorf(
+			"run: %w: this process is rank %d of model.num_nodes %d, which follows: see Follow", config.ErrConfig, rank,
+			c.Model.Nodes))
 	}
 	if c, err = o.stage(ctx, &c); err != nil {
 		return nil, err
@@ -99,7 +101,8 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	}
 	r := &Run{
 		Config: c, Folder: folder, Envs: p.envs, ownEnvs: o.Envs == nil, Curve: &o.Curve, drawCurve: o.DrawCurve,
-		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
+		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log),
+		unlock: unlock,
 	}
 	defer func() {
 		if err != nil {
@@ -256,7 +259,8 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 			return nil, err
 		}
 	}
-	out := &Preview{Steps: c.Trainer.Steps, Levels: p.levels.String(), Model: c.Agent.Model.Path, Dir: dir, Notes: c.Notes, Shared: p.levels.Shared}
+	out := &Preview{Steps: c.Trainer.Steps, Levels: p.levels.String(), Model: c.Agent.Model.Path, Dir: dir, Notes: c.Notes,
+		Shared: p.levels.Shared}
 	if out.Rows = max(rows, p.rows()); o.Learner != nil || p.examples != nil {
 		return out, nil
 	}
@@ -265,7 +269,8 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 		return nil, err
 	}
 	defer model.Close()
-	trial := &Run{Config: c, Folder: &Folder{Path: dir}, Learner: model, Envs: p.envs, levels: p.levels, names: o.Registries, log: o.Log}
+	trial := &Run{Config: c, Folder: &Folder{Path: dir}, Learner: model, Envs: p.envs, levels: p.levels,
+		names: o.Registries, log: o.Log}
 	trial.Config.Notes = nil // they are part of the result
 	t := trial.trainer()
 	if _, err := t.Player(ctx); err != nil { // all checks but the first episode, whose programs are not in the plan

@@ -99,8 +99,12 @@ func TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt(t *testing.T) {
 	require.NotContains(t, err.Error(), "total_training_steps", "which needs no permission")
 
 	for want, change := range map[string]func(*config.Config){
-		"actor_rollout_ref.actor.optim.warmup_style is cosine":       func(c *config.Config) { c.Agent.Actor.Optim.Style = "cosine" },
-		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 0.5": func(c *config.Config) { c.Agent.Actor.Optim.WarmupRatio = 0.5 },
+		"actor_rollout_ref.actor.optim.warmup_style is cosine": func(c *config.Config) {
+			c.Agent.Actor.Optim.Style = "cosine"
+		},
+		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 0.5": func(c *config.Config) {
+			c.Agent.Actor.Optim.WarmupRatio = 0.5
+		},
 	} {
 		for _, steps := range []int{2, 5} {
 			dir, c := start(change)
@@ -135,7 +139,8 @@ func TestRunsOfAnotherLengthHaveTheSameSteps(t *testing.T) {
 	}
 	train := func(dir string, n int, style string) {
 		c := long()
-		c.Trainer.Steps, c.Trainer.BestActor, c.Agent.Actor.Optim.Style, c.Trainer.AllowChange = n, false, style, style != "constant"
+		c.Trainer.Steps, c.Trainer.BestActor, c.Agent.Actor.Optim.Style, c.Trainer.AllowChange = n, false, style,
+			style != "constant"
 		require.NoError(t, trainIn(t.Context(), dir, c, nil))
 	}
 	const last = "checkpoints/step_12/table.json"

@@ -15,7 +15,9 @@ import (
 // files are being written. A learner that is not a policy.Snapshotter is saved before Begin
 // returns. After Begin has returned, the end of ctx does not stop the writing. Callers must
 // wait for a checkpoint before they begin the next one.
-func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) (*train.Pending, error) {
+func (c *Checkpoints) Begin(
+	ctx context.Context, l policy.Learner, s train.State, cfg *config.Config,
+) (*train.Pending, error) {
 	shot, ok := policy.As[policy.Snapshotter](l)
 	if !ok {
 		return nil, c.Save(ctx, l, s, cfg)

@@ -42,7 +42,8 @@ func preflight(
 	pictures, err2 := preflightEnvs(ctx, c, levels, envs, model.Encoder)
 	errs := []error{err1, err2, preflightLoggers(c), preflightHub(c)}
 	if err1 == nil && pictures != "" && !model.Vision {
-		errs = append(errs, fmt.Errorf("%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
+		errs = append(errs, fmt.Errorf(
+			"%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
 			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
 	}
 	return model, errors.Join(errs...)
@@ -68,7 +69,8 @@ func preflightHub(c *config.Config) error {
 // preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
 	const actor, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
-	if err := errors.Join(modeldir.Check(actor, c.Agent.Model.Path, true), modeldir.Check(critic, c.CriticPath(), false)); err != nil {
+	if err := errors.Join(modeldir.Check(actor, c.Agent.Model.Path, true),
+		modeldir.Check(critic, c.CriticPath(), false)); err != nil {
 		return vlm.Description{}, err
 	}
 	d, err := vlm.Check(ctx, c.Agent.Model.Path, ModelOptions(c, nil))

@@ -123,7 +123,8 @@ type paced struct {
 func startPaced(b *testing.B, record func(*config.Config, string)) *paced {
 	b.Helper()
 	folder := b.TempDir()
-	p := &paced{dir: filepath.Join(folder, "rollouts"), reached: make(chan struct{}), open: make(chan struct{}), ended: make(chan error, 1)}
+	p := &paced{dir: filepath.Join(folder, "rollouts"), reached: make(chan struct{}), open: make(chan struct{}),
+		ended: make(chan error, 1)}
 	c := tinyRun("concat")
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = "auto", 256, 2240
 	c.Env.Config["tile_size"], c.Env.Config["max_actions_per_step"] = 28, 2

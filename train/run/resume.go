@@ -80,7 +80,8 @@ func compare(name string, raw []byte, c *config.Config, done int) ([]string, err
 		other = append(other, note)
 	}
 	if len(other) > 0 && !c.Trainer.AllowChange {
-		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
+		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s",
+			ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return append(lines, removed...), nil
 }

@@ -85,7 +85,8 @@ func long() config.Config {
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
 	c.Trainer.KeepActors, c.Trainer.KeepCritics, c.Trainer.BestActor = nil, nil, true
 	c.Data.Pools.Share = 0.5
-	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true, config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
+	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true,
+		config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
 	return c
 }
 
@@ -163,7 +164,9 @@ func trainIn(ctx context.Context, dir string, c config.Config, spoil func(*train
 type beginFunc func(ctx context.Context, s train.State) (*train.Pending, error)
 
 // wrapBegin puts a function around the Begin of a Trainer's Checkpointer.
-func wrapBegin(tr *train.Trainer, around func(ctx context.Context, s train.State, begin beginFunc) (*train.Pending, error)) traintest.Hooks {
+func wrapBegin(
+	tr *train.Trainer, around func(ctx context.Context, s train.State, begin beginFunc) (*train.Pending, error),
+) traintest.Hooks {
 	h := tr.Checkpointer.(traintest.Hooks)
 	begin := h.OnBegin
 	h.OnBegin = func(ctx context.Context, s train.State) (*train.Pending, error) { return around(ctx, s, begin) }
@@ -223,7 +226,8 @@ func killRuns(t *testing.T, staleness int) {
 	got := outcome(t, dir)
 	require.Equal(t, outcome(t, want), got)
 	for _, name := range []string{
-		"checkpoints/actor_step_6/policy", "checkpoints/actor_step_8/policy", "checkpoints/step_10/state.json", "checkpoints/step_12/actor/policy", "best_actor/best.json",
+		"checkpoints/actor_step_6/policy", "checkpoints/actor_step_8/policy", "checkpoints/step_10/state.json",
+		"checkpoints/step_12/actor/policy", "best_actor/best.json",
 	} {
 		require.Contains(t, got, name)
 	}

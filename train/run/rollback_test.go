@@ -107,7 +107,8 @@ func TestCurvesShowTheWayThatWasKept(t *testing.T) {
 	for _, e := range rolledBack() {
 		require.NoError(t, c.Event(e))
 		if e.Kind == track.KindStep {
-			require.NoError(t, c.Event(track.Event{Kind: track.KindValidate, Step: e.Step, Metrics: track.Metrics{"val": e.Metrics["a"]}}))
+			require.NoError(t, c.Event(track.Event{Kind: track.KindValidate, Step: e.Step,
+				Metrics: track.Metrics{"val": e.Metrics["a"]}}))
 		}
 		if e.Step == 2 && e.Kind == track.KindRollback {
 			_, last := c.Ends()

@@ -33,7 +33,9 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		), CriticPath: c.CriticPath(), ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,
 		Reference: c.UsesReference() && !c.ServesReference() && !c.TeachesItself(), ReferencePath: c.Agent.Ref.Model.Path,
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
-		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs, SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard, Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
+		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs,
+		SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard,
+		Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
 		SharePrefix: c.Model.SharePrefix, DraftTokens: c.Model.DraftTokens,
 	}
 	if m := &c.Model; m.Nodes > 1 {
@@ -180,7 +182,8 @@ func (r *Run) Train(ctx context.Context) error {
 // trainer returns the trainer of the run.
 func (r *Run) trainer() *train.Trainer {
 	t := &train.Trainer{
-		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Examples: r.examples, Registries: r.names,
+		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
+		Examples: r.examples, Registries: r.names,
 		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: train.OuterKeys(),
 	}
 	if r.queue != nil {

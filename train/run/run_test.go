@@ -54,7 +54,8 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, []bool{false, false, false, false}, offloads())
 	c.Agent.Actor.UseKLLoss = false
 	c.Critic.Model.FSDP.ParamOffload = true
-	c.Agent.Actor.FSDP.OptimizerOffload, c.Agent.Ref.FSDP.ParamOffload, c.Critic.Model.FSDP.OptimizerOffload = true, true, true
+	c.Agent.Actor.FSDP.OptimizerOffload, c.Agent.Ref.FSDP.ParamOffload, c.Critic.Model.FSDP.OptimizerOffload = true, true,
+		true
 	require.Equal(t, []bool{true, false, true, true}, offloads(), "there is no reference")
 	c.Agent.Actor.UseKLLoss, c.Critic.Kind = true, "shared"
 	require.Equal(t, []bool{true, true, false, false}, offloads(), "the policy's moments are those of a shared critic")
@@ -71,9 +72,11 @@ func TestMicroBatchesAreSizedByRowsOrByTokens(t *testing.T) {
 		{nil, sizes{}},
 		{[]string{"model.micro_tokens=99"}, sizes{tokens: 99}},
 		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"}, sizes{rows: 2}},
-		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.ppo_micro_batch_size=3"}, sizes{rows: 2, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.ppo_micro_batch_size=3"},
+			sizes{rows: 2, criticRows: 3}},
 		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true"}, sizes{tokens: 16384, criticTokens: 32768}},
-		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size=3"}, sizes{tokens: 16384, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_micro_batch_size=2",
+			"critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size=3"}, sizes{tokens: 16384, criticRows: 3}},
 		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "critic.kind=shared"}, sizes{tokens: 16384}},
 	} {
 		c, err := config.Load("", append(x.overrides, "env=x")...)
@@ -91,8 +94,10 @@ func TestEventsOfARunGoToItsFolder(t *testing.T) {
 	r, err := Open(t.Context(), c, o)
 	require.NoError(t, err)
 	for _, s := range r.Sinks {
-		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
-		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 1, Total: 1, Metrics: track.Metrics{"val/success": 0.75}}))
+		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 0, Total: 1,
+			Metrics: track.Metrics{"val/success": 0.25}}))
+		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 1, Total: 1,
+			Metrics: track.Metrics{"val/success": 0.75}}))
 	}
 	require.NoError(t, r.Close())
 	first, last := r.Curve.Ends()
@@ -156,7 +161,8 @@ func TestARunResumesWithTheKernelsItBeganWith(t *testing.T) {
 	require.NoError(t, r.Close())
 	const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, appendix B.1
 	require.Equal(t, abc, r.Config.Model.AutotuneSum)
-	require.Equal(t, []string{c.Model.Autotune, abc}, []string{ModelOptions(&r.Config, nil).Autotune, ModelOptions(&r.Config, nil).AutotuneSHA256})
+	require.Equal(t, []string{c.Model.Autotune, abc}, []string{ModelOptions(&r.Config, nil).Autotune, ModelOptions(
+		&r.Config, nil).AutotuneSHA256})
 	r, err = Open(t.Context(), c, o)
 	require.NoError(t, err, "the same kernels")
 	require.NoError(t, r.Close())
@@ -172,7 +178,8 @@ func TestARunThatMeasuredResumesWithItsKernels(t *testing.T) {
 	o := guessing(t)
 	c := traintest.Small()
 	c.Trainer.Steps, c.Model.Backend, c.Model.Autotune = 1, "cuda", filepath.Join(t.TempDir(), "kernels.txt")
-	for _, want := range []string{"", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
+	for _, want := range []string{"", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+		"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
 		r, err := Open(t.Context(), c, o)
 		require.NoError(t, err)
 		require.Equal(t, want, r.Config.Model.AutotuneSum)
@@ -221,7 +228,8 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	c.Env.Name, c.Critic.Model.Path = "lake", "none"
 	err := preflightOf(t, &c, builtin.Registry())
 	require.ErrorIs(t, err, config.ErrConfig)
-	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder", `"lake"`} {
+	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder",
+		`"lake"`} {
 		require.ErrorContains(t, err, want)
 	}
 

@@ -48,7 +48,8 @@ type Folder struct {
 // CreateFolder creates the folder of a new run and writes the configuration there,
 // without secrets. If the folder contains a run, the error wraps ErrExists.
 func CreateFolder(path string, c *config.Config) (*Folder, error) {
-	exists := fmt.Errorf("run: %w: %s (choose another folder, resume the run with trainer.resume_mode=auto, or remove it)", ErrExists, path)
+	exists := fmt.Errorf("run: %w: %s (choose another folder, resume the run with trainer.resume_mode=auto, or remove it)",
+		ErrExists, path)
 	name := filepath.Join(path, rundir.ConfigName)
 	if _, err := os.Stat(name); err == nil {
 		return nil, exists

@@ -74,8 +74,10 @@ func TestEpisodesAreWrittenWithTheirPictures(t *testing.T) {
 			Episode: rollout.Episode{Env: "lake", Seed: 11}, Success: true, End: rollout.EndDone,
 			Turns: []rollout.Turn{
 				{
-					Observation: env.Observation{Text: "see <image>", Images: []image.Image{im}}, Response: "<answer>Up & away</answer>", Stop: policy.StopEnd,
-					Parsed: reward.Response{Actions: []string{"up", "away"}}, Reward: reward.Parts{{Name: "format", Value: 0.25}, {Name: "format", Value: 0.5}, {Name: "success", Value: 1}},
+					Observation: env.Observation{Text: "see <image>", Images: []image.Image{im}},
+					Response:    "<answer>Up & away</answer>", Stop: policy.StopEnd,
+					Parsed:  reward.Response{Actions: []string{"up", "away"}},
+					Reward:  reward.Parts{{Name: "format", Value: 0.25}, {Name: "format", Value: 0.5}, {Name: "success", Value: 1}},
 					Metrics: env.Metrics{"valid": 1},
 				},
 				{Observation: env.Observation{Text: "end"}, Stop: policy.StopLength},
@@ -104,8 +106,10 @@ func TestEpisodesAreWrittenWithTheirPictures(t *testing.T) {
 	delete(got, "turns")
 	require.Equal(t, map[string]any{"env": "lake", "seed": 11.0, "success": true, "end": "done", "return": 1.75}, got)
 	require.Equal(t, map[string]any{
-		"observation": "see <image>", "images": []any{"episode_0_turn_0_0.png"}, "response": "<answer>Up & away</answer>", "stop": "end",
-		"actions": []any{"up", "away"}, "reward": map[string]any{"format": 0.75, "success": 1.0}, "metrics": map[string]any{"valid": 1.0},
+		"observation": "see <image>", "images": []any{"episode_0_turn_0_0.png"}, "response": "<answer>Up & away</answer>",
+		"stop":    "end",
+		"actions": []any{"up", "away"}, "reward": map[string]any{"format": 0.75, "success": 1.0},
+		"metrics": map[string]any{"valid": 1.0},
 	}, turns[0])
 	require.Len(t, turns, 2)
 

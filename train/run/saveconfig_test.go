@@ -21,11 +21,15 @@ func TestContradictionsOfSavingAreRefused(t *testing.T) {
 		"must be a multiple of trainer.save_freq, which is 4": {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=4"},
 		"trainer.save_freq, which is 0":                       {"huggingface_hub.hf_save_freq=6"},
 		"huggingface_hub.hf_save_freq is 0":                   {"huggingface_hub.hf_save_freq=0", "trainer.save_freq=1"},
-		"upload_contents is empty":                            {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[]"},
-		"has adapter, but the policy has none":                {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[adapter]"},
-		`upload_contents is "hf"`:                             {"huggingface_hub.upload_contents=[hf]"},
-		`huggingface_hub.repo_id is "a b"`:                    {"huggingface_hub.repo_id=a b", "huggingface_hub.hf_save_freq=1", "trainer.save_freq=1"},
-		"trainer.save_best_actor needs validations":           {"trainer.save_best_actor=true", "trainer.test_freq=0", "trainer.val_before_train=false"},
+		"upload_contents is empty": {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1",
+			"huggingface_hub.upload_contents=[]"},
+		"has adapter, but the policy has none": {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1",
+			"huggingface_hub.upload_contents=[adapter]"},
+		`upload_contents is "hf"`: {"huggingface_hub.upload_contents=[hf]"},
+		`huggingface_hub.repo_id is "a b"`: {"huggingface_hub.repo_id=a b",
+			"huggingface_hub.hf_save_freq=1", "trainer.save_freq=1"},
+		"trainer.save_best_actor needs validations": {"trainer.save_best_actor=true", "trainer.test_freq=0",
+			"trainer.val_before_train=false"},
 	} {
 		_, err := config.Load("", append([]string{"env.name=sokoban"}, overrides...)...)
 		require.ErrorIs(t, err, config.ErrConfig, want)

@@ -34,7 +34,8 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	folder := r.Folder
 	for _, s := range r.Sinks {
-		require.NoError(t, s.Event(track.Event{Kind: track.KindValidate, Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
+		require.NoError(t, s.Event(track.Event{Kind: track.KindValidate, Step: 0, Total: 1,
+			Metrics: track.Metrics{"val/success": 0.25}}))
 	}
 	url := regexp.MustCompile(`http://[\d.:]+/metrics`).FindString(log.String())
 	answer, err := http.Get(url)

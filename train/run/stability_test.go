@@ -21,7 +21,8 @@ import (
 func spiky() config.Config {
 	c := thrifty()
 	c.Trainer.Steps = 8
-	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback", MaxRollbacks: 2}
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
+		MaxRollbacks: 2}
 	return c
 }
 
@@ -52,7 +53,8 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 		}
 	}
 	whole, j := requireResumesAfterEveryEvent(t, "spikes", spiky(), spike)
-	require.Contains(t, strings.Join(j.Kinds(), ","), "save 4,step 5,step 6,rollback 4,step 5,step 6,validate 6,save 6,step 7")
+	require.Contains(t, strings.Join(j.Kinds(), ","),
+		"save 4,step 5,step 6,rollback 4,step 5,step 6,validate 6,save 6,step 7")
 	want := outcome(t, whole)
 	lines := want["metrics.jsonl"]
 	require.Equal(t, 1, strings.Count(lines, `"kind":"step","step":5,`))
@@ -61,7 +63,8 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 
 	calm := filepath.Join(t.TempDir(), "calm")
 	require.NoError(t, trainIn(t.Context(), calm, spiky(), nil))
-	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"], "another way")
+	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"],
+		"another way")
 }
 
 func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
@@ -161,18 +164,20 @@ func TestBoundsAndPenaltiesFollowTheirSchedules(t *testing.T) {
 
 func TestContradictionsOfStabilityAreRefused(t *testing.T) {
 	for want, overrides := range map[string][]string{
-		"stability.spike.window is 0":              {"stability.spike.window=0"},
-		"stability.spike.deviations is 0.5":        {"stability.spike.deviations=0.5"},
-		`stability.spike.action is "pray"`:         {"stability.spike.action=pray"},
-		"there is no checkpoint to return to":      {"stability.spike.action=rollback", "stability.spike.metric=actor/grad_norm"},
-		"stability.early_stopping.patience is 0":   {"stability.early_stopping.patience=0"},
-		"nothing is validated during training":     {"stability.early_stopping.metric=val/score", "trainer.test_freq=0"},
-		`stability.alarms.action is "rollback"`:    {"stability.alarms.action=rollback"},
-		"stability.alarms.min_format is 2":         {"stability.alarms.min_format=2"},
-		"it needs template_collapse":               {"stability.alarms.max_repeated=0.5", "trainer.metrics=[entropy]"},
-		`stability.clip_schedule.style is "step"`:  {"stability.clip_schedule.style=step"},
-		"stability.kl_schedule.end_ratio is -1":    {"stability.kl_schedule.end_ratio=-1"},
-		"algorithm.kl_ctrl.type adaptive controls": {"stability.kl_schedule.style=linear", "algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.target_kl=0.1", "algorithm.kl_ctrl.horizon=10"},
+		"stability.spike.window is 0":       {"stability.spike.window=0"},
+		"stability.spike.deviations is 0.5": {"stability.spike.deviations=0.5"},
+		`stability.spike.action is "pray"`:  {"stability.spike.action=pray"},
+		"there is no checkpoint to return to": {"stability.spike.action=rollback",
+			"stability.spike.metric=actor/grad_norm"},
+		"stability.early_stopping.patience is 0":  {"stability.early_stopping.patience=0"},
+		"nothing is validated during training":    {"stability.early_stopping.metric=val/score", "trainer.test_freq=0"},
+		`stability.alarms.action is "rollback"`:   {"stability.alarms.action=rollback"},
+		"stability.alarms.min_format is 2":        {"stability.alarms.min_format=2"},
+		"it needs template_collapse":              {"stability.alarms.max_repeated=0.5", "trainer.metrics=[entropy]"},
+		`stability.clip_schedule.style is "step"`: {"stability.clip_schedule.style=step"},
+		"stability.kl_schedule.end_ratio is -1":   {"stability.kl_schedule.end_ratio=-1"},
+		"algorithm.kl_ctrl.type adaptive controls": {"stability.kl_schedule.style=linear", "algorithm.use_kl_in_reward=true",
+			"algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.target_kl=0.1", "algorithm.kl_ctrl.horizon=10"},
 		"stability.early_stopping.min_delta is -1": {"stability.early_stopping.min_delta=-1"},
 		"stability.spike.max_rollbacks is -1":      {"stability.spike.max_rollbacks=-1"},
 		"stability.alarms.patience is 0":           {"stability.alarms.patience=0"},

@@ -59,7 +59,8 @@ func (o *Options) checkStages(ctx context.Context, c *config.Config) (first, nex
 		return first, next, err
 	}
 	if o.Learner != nil {
-		return first, next, fmt.Errorf("%w: trainer.stage is sft+rl, but the learner is the caller's, which cannot be opened from the result of the first stage: run the stages one after the other", config.ErrConfig)
+		return first, next, fmt.Errorf(
+			"%w: trainer.stage is sft+rl, but the learner is the caller's, which cannot be opened from the result of the first stage: run the stages one after the other", config.ErrConfig)
 	}
 	trial, options := next, *o
 	if err := trial.PinAutotune(); err != nil { // as in the folder

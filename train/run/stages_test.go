@@ -85,7 +85,8 @@ func TestAnInterruptedSupervisedStageEndsWithTheSameBytes(t *testing.T) {
 		require.NoError(t, execute(t.Context(), c, Options{Dir: filepath.Join(whole, "run")}))
 		for _, step := range []int{2, 5} {
 			ctx, cancel := context.WithCancel(t.Context())
-			require.ErrorIs(t, execute(ctx, c, Options{Dir: filepath.Join(parts, "run"), Sinks: []track.Sink{stopping(step, cancel)}}), context.Canceled)
+			require.ErrorIs(t, execute(ctx, c, Options{Dir: filepath.Join(parts, "run"), Sinks: []track.Sink{stopping(step,
+				cancel)}}), context.Canceled)
 			cancel()
 		}
 		require.NoError(t, execute(t.Context(), c, Options{Dir: filepath.Join(parts, "run"), MustResume: true}))
@@ -124,7 +125,8 @@ func TestBothStagesAreOneCommand(t *testing.T) {
 	o := Options{Dir: filepath.Join(dir, "run")}
 	require.NoError(t, execute(t.Context(), c, o))
 	want := leaves(t, o.Dir)
-	for _, name := range []string{"sft/metrics.jsonl", "sft/checkpoints/step_6/state.json", "sft/model/config.json", "sft/model/model.safetensors", "checkpoints/step_2/actor/adapter_model.safetensors"} {
+	for _, name := range []string{"sft/metrics.jsonl", "sft/checkpoints/step_6/state.json", "sft/model/config.json",
+		"sft/model/model.safetensors", "checkpoints/step_2/actor/adapter_model.safetensors"} {
 		require.Contains(t, want, name)
 	}
 	require.NotContains(t, want, "sft/model/adapter_model.safetensors", "adapters are merged in")
@@ -158,11 +160,14 @@ func TestBothStagesAreOneCommand(t *testing.T) {
 func TestStagesAreCheckedBeforeTheFirstBegins(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "run")}
 	for want, change := range map[string]func(*config.Config){
-		"env: ":                                  func(c *config.Config) { c.Env.Config["no_such_option"] = 1 },
-		"must be one of shortest_path":           func(c *config.Config) { c.SFT.Lessons.Teacher = "wizard" },
-		"actor_rollout_ref.model.path":           func(c *config.Config) { c.Agent.Model.Path = "nowhere" },
-		"lora_adapter_path is set":               func(c *config.Config) { c.Agent.Model.Adapter = "adapter" },
-		"trainer.harness is window: lessons are": func(c *config.Config) { two := 2; c.Trainer.Harness, c.Rollout.WindowSize = "window", &two },
+		"env: ":                        func(c *config.Config) { c.Env.Config["no_such_option"] = 1 },
+		"must be one of shortest_path": func(c *config.Config) { c.SFT.Lessons.Teacher = "wizard" },
+		"actor_rollout_ref.model.path": func(c *config.Config) { c.Agent.Model.Path = "nowhere" },
+		"lora_adapter_path is set":     func(c *config.Config) { c.Agent.Model.Adapter = "adapter" },
+		"trainer.harness is window: lessons are": func(c *config.Config) {
+			two := 2
+			c.Trainer.Harness, c.Rollout.WindowSize = "window", &two
+		},
 	} {
 		c := taughtRun(t, config.StageSFTThen)
 		change(&c)
@@ -172,7 +177,9 @@ func TestStagesAreCheckedBeforeTheFirstBegins(t *testing.T) {
 		require.NoFileExists(t, filepath.Join(o.Dir, "config.yaml"))
 	}
 	c := taughtRun(t, config.StageSFTThen)
-	_, err := Open(t.Context(), c, Options{Dir: o.Dir, Learner: func(context.Context, string) (policy.Learner, error) { return nil, nil }})
+	_, err := Open(t.Context(), c, Options{Dir: o.Dir, Learner: func(context.Context, string) (policy.Learner, error) {
+		return nil, nil
+	}})
 	require.ErrorContains(t, err, "the learner is the caller's")
 	require.False(t, strings.Contains(err.Error(), "supervised stage:"))
 }

@@ -49,12 +49,14 @@ func TestTheNumberOfAStepDecidesWhichPolicyPlaysIt(t *testing.T) {
 		require.Len(t, b.Seeds, 8*2, "the learner itself plays the first step alone")
 		for i, e := range j.Steps() {
 			age := float64(min(i, n))
-			require.Equal(t, []float64{age, age}, []float64{e.Metrics["rollout/staleness_mean"], e.Metrics["rollout/staleness_max"]}, "N = %d, step %d", n, e.Step)
+			require.Equal(t, []float64{age, age},
+				[]float64{e.Metrics["rollout/staleness_mean"], e.Metrics["rollout/staleness_max"]}, "N = %d, step %d", n, e.Step)
 			off := e.Metrics["rollout_corr/rollout_is_max"] - 1 // float32 rounds what was sampled
 			require.Equal(t, i > 0, off > 1e-3, "step %d: %v", e.Step, off)
 		}
 	}
-	require.NotContains(t, traintest.Run(t, traintest.Small(), traintest.Guesser()).Steps()[0].Metrics, "rollout/staleness_mean", "all are of the current policy")
+	require.NotContains(t, traintest.Run(t, traintest.Small(), traintest.Guesser()).Steps()[0].Metrics,
+		"rollout/staleness_mean", "all are of the current policy")
 }
 
 // TestOldEpisodesRepeatThemselves: however long collections and updates take, and with any
@@ -215,7 +217,8 @@ func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
 // and the steps after the rollback begin with episodes of the restored policy.
 func TestARollbackDropsTheEpisodesAhead(t *testing.T) {
 	c := stale(brisk(), 2)
-	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback", MaxRollbacks: 2}
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
+		MaxRollbacks: 2}
 	var first map[string]string
 	for range 2 {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -315,9 +318,11 @@ func TestARunThatStopsEarlyHasACompleteState(t *testing.T) {
 func TestPrefetchedStepsAreReadAsEarlierVersionsWroteThem(t *testing.T) {
 	one := train.PrefetchedSteps{{Step: 4, Policy: 2, Metrics: track.Metrics{"a": 1}, Baselines: map[int]float64{0: 2}}}
 	for text, s := range map[string]train.PrefetchedSteps{
-		`{"step":4,"metrics":{"a":1},"baselines":{"0":2}}`:                        one,
-		`{"step":4,"policy":0,"metrics":{}}`:                                      {{Step: 4, Policy: 0, Metrics: track.Metrics{}}},
-		`[{"step":4,"policy":1,"metrics":{}},{"step":5,"policy":2,"metrics":{}}]`: {{Step: 4, Policy: 1, Metrics: track.Metrics{}}, {Step: 5, Policy: 2, Metrics: track.Metrics{}}},
+		`{"step":4,"metrics":{"a":1},"baselines":{"0":2}}`: one,
+		`{"step":4,"policy":0,"metrics":{}}`: {{Step: 4, Policy: 0,
+			Metrics: track.Metrics{}}},
+		`[{"step":4,"policy":1,"metrics":{}},{"step":5,"policy":2,"metrics":{}}]`: {{Step: 4, Policy: 1,
+			Metrics: track.Metrics{}}, {Step: 5, Policy: 2, Metrics: track.Metrics{}}},
 	} {
 		raw, err := json.Marshal(s)
 		require.NoError(t, err)
@@ -344,7 +349,8 @@ func TestTooOldEpisodesOfAStateAreNotUsed(t *testing.T) {
 	c := stale(traintest.Small(), 1)
 	c.Trainer.Steps = 5
 	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
-	require.NoError(t, tr.Restore(train.State{Step: 3, Prefetched: train.PrefetchedSteps{{Step: 4, Policy: 0, Metrics: track.Metrics{}}}}))
+	require.NoError(t, tr.Restore(train.State{Step: 3,
+		Prefetched: train.PrefetchedSteps{{Step: 4, Policy: 0, Metrics: track.Metrics{}}}}))
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, 0.0, j.Steps()[0].Metrics["rollout/staleness_max"])
 }

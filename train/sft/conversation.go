@@ -65,7 +65,8 @@ func (r *reader) pair(c *columns, record map[string]any) ([]message, error) {
 	}
 	response, ok := lookup(record, c.response)
 	if !ok {
-		return nil, fmt.Errorf("%s: it is missing, but %s is there: name its column in sft.response_key", c.response, c.prompt)
+		return nil, fmt.Errorf("%s: it is missing, but %s is there: name its column in sft.response_key", c.response,
+			c.prompt)
 	}
 	text, ok := textOf(response)
 	if !ok {

@@ -80,7 +80,8 @@ func Open(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.L
 	if c.SFT.Steps == config.StepsFromEpochs {
 		c.Trainer.Steps = (c.SFT.Epochs*n + c.SFT.Batch - 1) / c.SFT.Batch
 	}
-	log.Info("examples of the supervised stage", "train", len(train), "validation", len(held), "rows", n, "steps", c.Trainer.Steps,
+	log.Info("examples of the supervised stage", "train", len(train), "validation", len(held), "rows", n, "steps",
+		c.Trainer.Steps,
 		"recorded episodes left out", o.filtered, "lessons solved", o.solved)
 	return &Data{config: c, log: log, response: o.response, found: n, train: train, held: held, epoch: -1}, nil
 }
@@ -150,7 +151,8 @@ func (d *Data) Encode(ctx context.Context, encode policy.Encoder) error {
 	}
 	d.train, d.held = nil, nil
 	if e.dropped+e.cut > 0 {
-		d.log.Warn("examples are longer than the limit", "sft.max_length", d.config.SFT.MaxLength, "dropped", e.dropped, "cut", e.cut)
+		d.log.Warn("examples are longer than the limit", "sft.max_length", d.config.SFT.MaxLength, "dropped", e.dropped,
+			"cut", e.cut)
 	}
 	if e.idle > 0 {
 		d.log.Warn("examples have no token with a weight, and are left out", "examples", e.idle)

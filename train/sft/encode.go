@@ -161,7 +161,8 @@ func (e *encoding) fit(r row) (_ row, ok bool, err error) {
 	most := e.config.MaxLength
 	if e.limit > 0 && (most == 0 || most > e.limit) {
 		if len(r.tokens) > e.limit && (most == 0 || e.config.Truncation == config.TruncationError) {
-			return r, false, fmt.Errorf("it has %d tokens, the model allows %d: set sft.max_length and sft.truncation", len(r.tokens), e.limit)
+			return r, false, fmt.Errorf("it has %d tokens, the model allows %d: set sft.max_length and sft.truncation",
+				len(r.tokens), e.limit)
 		}
 		most = e.limit
 	}

@@ -14,7 +14,8 @@ import (
 func Example() {
 	ctx := context.Background()
 	c, err := config.Load("", "trainer.stage=sft", "env=frozenlake", "env.config={render_mode: text, size: 3}",
-		"sft.lessons.teacher=shortest_path", "sft.lessons.episodes=4", "sft.train_batch_size=4", "sft.val_fraction=0", "sft.total_epochs=3")
+		"sft.lessons.teacher=shortest_path", "sft.lessons.episodes=4", "sft.train_batch_size=4", "sft.val_fraction=0",
+		"sft.total_epochs=3")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -46,7 +46,8 @@ func expand(paths []string) ([]string, error) {
 		n := len(out)
 		for _, e := range entries {
 			ext := filepath.Ext(e.Name())
-			if !e.IsDir() && (ext == ".jsonl" || ext == ".parquet") && !strings.HasSuffix(e.Name(), ".scores.parquet") && !strings.HasPrefix(e.Name(), ".") {
+			if !e.IsDir() && (ext == ".jsonl" || ext == ".parquet") && !strings.HasSuffix(e.Name(), ".scores.parquet") &&
+				!strings.HasPrefix(e.Name(), ".") {
 				out = append(out, filepath.Join(path, e.Name()))
 			}
 		}

@@ -20,16 +20,18 @@ func (o *opener) playLessons(ctx context.Context) ([]source, error) {
 	}
 	episodes := make([]rollout.Episode, l.Episodes)
 	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.FirstLesson() + int64(i), Group: i, MaxTurns: turns}
+		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.FirstLesson() + int64(i), Group: i,
+			MaxTurns: turns}
 	}
 	played := &recorder{}
-	ts, err := rollout.Demonstrate(ctx, played, o.envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
-		t, ok := e.(env.Teacher)
-		if !ok {
-			return "", fmt.Errorf("sft.lessons.teacher is %s, but %s has no scripts", l.Teacher, c.Env.Name)
-		}
-		return t.Teach(l.Teacher, l.Noise, rollout.ScriptRand(c.Run.Seed, uint64(ep.Group), uint64(turn)))
-	})
+	ts, err := rollout.Demonstrate(ctx, played, o.envs, episodes,
+		func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+			t, ok := e.(env.Teacher)
+			if !ok {
+				return "", fmt.Errorf("sft.lessons.teacher is %s, but %s has no scripts", l.Teacher, c.Env.Name)
+			}
+			return t.Teach(l.Teacher, l.Noise, rollout.ScriptRand(c.Run.Seed, uint64(ep.Group), uint64(turn)))
+		})
 	if err != nil {
 		return nil, fmt.Errorf("lessons: %w", err)
 	}

@@ -268,7 +268,8 @@ func TestImagesComeFromFilesURLsAndBytes(t *testing.T) {
 		Other    int64 `parquet:"other"`
 	}
 	table := filepath.Join(dir, "a.parquet")
-	require.NoError(t, parquet.WriteFile(table, []rec{{[]msg{{"user", "<image>?"}, {"assistant", "yes"}}, []img{{Bytes: picture(7)}}, 1}, {[]msg{{"user", "?"}, {"assistant", "no"}}, nil, 2}}))
+	require.NoError(t, parquet.WriteFile(table, []rec{{[]msg{{"user", "<image>?"}, {"assistant", "yes"}}, []img{
+		{Bytes: picture(7)}}, 1}, {[]msg{{"user", "?"}, {"assistant", "no"}}, nil, 2}}))
 	d, _ = open(t, settings(table), letters{})
 	require.Equal(t, []int{7}, sides(batch(t, d, 1)))
 	require.Equal(t, "u?\nno.", text(batch(t, d, 2).Tokens))
@@ -293,7 +294,8 @@ func TestVerlsColumnsAreRead(t *testing.T) {
 	c.SFT.Prompt, c.SFT.Response = "extra_info.question", "extra_info.answer"
 	d, _ = open(t, c, letters{})
 	require.Equal(t, "uq\na.", text(batch(t, d, 1).Tokens))
-	d, _ = open(t, settings(write(t, "a.jsonl", `{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`)), letters{})
+	d, _ = open(t, settings(write(t, "a.jsonl",
+		`{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`)), letters{})
 	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
 }
 
@@ -312,7 +314,8 @@ func TestAFileWithoutRowsSaysSo(t *testing.T) {
 // TestTextThatIsNotUTF8IsRefused with file, line and byte. A byte order mark is skipped.
 func TestTextThatIsNotUTF8IsRefused(t *testing.T) {
 	const good = "\xef\xbb\xbf" + `{"prompt":"a","response":"b"}` + "\n"
-	for put, want := range map[string]string{"\xe9": "line 2: it is not a JSON object: byte 31: 0xe9 is not UTF-8", `\ud800x`: `byte 31: \ud800 is half of a surrogate pair`} {
+	for put, want := range map[string]string{"\xe9": "line 2: it is not a JSON object: byte 31: 0xe9 is not UTF-8",
+		`\ud800x`: `byte 31: \ud800 is half of a surrogate pair`} {
 		path := write(t, "latin.jsonl", good+` {"prompt":"a","response":"caf`+put+`"}`)
 		c := settings(path)
 		_, err := sft.Open(t.Context(), &c, nil, nil)
@@ -345,7 +348,8 @@ func TestToolsReachTheEncoderInTheirOrder(t *testing.T) {
 	quoted := func(text string) string { return `"` + strings.ReplaceAll(text, `"`, `\"`) + `"` }
 	for _, shape := range []func(string) string{func(text string) string { return text }, quoted} {
 		line := "\xef\xbb\xbf" + `{"tools": ` + shape(tools) + `, "messages": [{"role": "user", "content": "a"},` +
-			`{"role": "assistant", "content": null, "tool_calls": ` + shape(calls) + `}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "tool_calls": []}]}`
+			`{"role": "assistant", "content": null, "tool_calls": ` + shape(calls) +
+			`}, {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b", "tool_calls": []}]}`
 		path := write(t, "a.jsonl", line)
 		d, _ := open(t, settings(path), callers{})
 		b := batch(t, d, 1)
@@ -398,22 +402,24 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		`{"messages":7}`:   "line 2: messages: it is a number, must be a list",
 		`{"messages":[]}`:  "line 2: messages: it is empty",
 		`{"messages":[7]}`: "line 2: messages[0]: it is a number, must be a mapping",
-		`{"messages":[{"role":"robot","content":"a"}]}`:                                                                                           `messages[0].role: it is "robot", must be system, user, assistant or tool`,
-		`{"messages":[{"role":"user"}]}`:                                                                                                          "messages[0].content: it is missing or null",
-		`{"messages":[` + ask + `]}`:                                                                                                              "messages: no message is the assistant's",
-		`{"messages":[{"role":"assistant","content":"a"}]}`:                                                                                       "messages[0].role: it is assistant, but must follow",
-		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":"0"}]}`:                                                              "messages[1].weight: it is a text, must be a number",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:                                                             "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
-		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`:                                                            "messages[1].tool_calls: it is a number, must be a list",
-		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:                                                                          "messages[0].tool_calls: it is set, but only the assistant calls tools",
-		`{"tools":"hammer","messages":[` + ask + `,{"role":"assistant","content":"b"}]}`:                                                          "tools: it is not a list in JSON",
-		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                                                             `messages[0].content[0].type: it is "video"`,
-		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                                                             "messages[0].content[0]: it shows image 1, but the record has 0 images",
-		`{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/y.png"}]}]}`:                                                   "messages[0].content[0].image: addresses of https are not read",
-		`{"messages":[{"role":"user","content":[{"type":"image","image":"data:image/png;base64,AAAA"}]}]}`:                                        "messages[0].content[0].image: 3 bytes are not an image",
-		`{"images":["a.png"],"messages":[` + ask + `,{"role":"assistant","content":"b"}]}`:                                                        "images: it has 1 images, but the messages show 0",
+		`{"messages":[{"role":"robot","content":"a"}]}`:                                `messages[0].role: it is "robot", must be system, user, assistant or tool`,
+		`{"messages":[{"role":"user"}]}`:                                               "messages[0].content: it is missing or null",
+		`{"messages":[` + ask + `]}`:                                                   "messages: no message is the assistant's",
+		`{"messages":[{"role":"assistant","content":"a"}]}`:                            "messages[0].role: it is assistant, but must follow",
+		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                 "messages[1].content: it is empty",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:    "messages[1].weight: it is -1, must be a number of 0 or more",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":"0"}]}`:   "messages[1].weight: it is a text, must be a number",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":1e39}]}`:  "messages[1].weight: it is 1e+39, must be a number of 0 or more, and at most 3.4e+38",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":7}]}`: "messages[1].tool_calls: it is a number, must be a list",
+		`{"messages":[{"role":"user","content":"a","tool_calls":[{}]}]}`:               "messages[0].tool_calls: it is set, but only the assistant calls tools",
+		`{"tools":"hammer","messages":[` + ask +
+			`,{"role":"assistant","content":"b"}]}`: "tools: it is not a list in JSON",
+		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                      `messages[0].content[0].type: it is "video"`,
+		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                      "messages[0].content[0]: it shows image 1, but the record has 0 images",
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/y.png"}]}]}`:            "messages[0].content[0].image: addresses of https are not read",
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"data:image/png;base64,AAAA"}]}]}`: "messages[0].content[0].image: 3 bytes are not an image",
+		`{"images":["a.png"],"messages":[` + ask +
+			`,{"role":"assistant","content":"b"}]}`: "images: it has 1 images, but the messages show 0",
 		`{"messages":[` + ask + `,{"role":"assistant","content":[{"type":"image","image":"a.png"},{"type":"text","text":"b"}]}]}`:                 "messages[1].content: it has 1 images, but the assistant writes text only",
 		`{"messages":[{"role":"user","content":[{"type":"text","text":"<image>"}]},{"role":"assistant","content":[{"type":"text","text":"b"}]}]}`: "messages[0].content[0].text: it contains <image>",
 	} {
@@ -425,14 +431,17 @@ func TestBadRecordsAreNamed(t *testing.T) {
 		require.ErrorContains(t, err, path, record)
 		require.ErrorContains(t, err, want, record)
 	}
-	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`))
+	c := settings(write(t, "a.jsonl",
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`))
 	d := opened(t, &c)
 	err := d.Encode(t.Context(), letters{})
 	require.ErrorContains(t, err, "a.jsonl: line 1")
 	require.ErrorContains(t, err, "message 0: image 0: open ")
 	for path, want := range map[string]string{
-		write(t, "a.txt", chat): `ends in ".txt", must end in .jsonl or .parquet`, write(t, "a.parquet", chat): "a.parquet: bad example",
-		t.TempDir(): "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl", write(t, "e.jsonl", "\n"): "the file has no conversations",
+		write(t, "a.txt", chat):     `ends in ".txt", must end in .jsonl or .parquet`,
+		write(t, "a.parquet", chat): "a.parquet: bad example",
+		t.TempDir():                 "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl",
+		write(t, "e.jsonl", "\n"): "the file has no conversations",
 	} {
 		c := settings(path)
 		_, err := sft.Open(t.Context(), &c, nil, nil)
@@ -447,7 +456,8 @@ func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
 	c := settings(path)
 	c.SFT.MaxLength = 17
 	d := opened(t, &c)
-	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
+	require.ErrorContains(t, d.Encode(t.Context(), letters{}),
+		"a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
 	c.SFT.Truncation = config.TruncationDrop
 	d, _ = open(t, c, letters{})
 	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
@@ -617,12 +627,14 @@ func episodes(t *testing.T, dir string, withImages bool) string {
 			Name  string
 			Value float64
 		}{"r", reward})
-		return &rollout.Trajectory{Rows: []rollout.Row{{Sequence: s, LogProbs: make([]float32, s.Len()), Images: []policy.Image{im}}},
+		return &rollout.Trajectory{Rows: []rollout.Row{{Sequence: s, LogProbs: make([]float32, s.Len()),
+			Images: []policy.Image{im}}},
 			Turns: []rollout.Turn{turn, {Response: "two", Stop: policy.StopEnd}}, Success: success, End: end}
 	}
 	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !withImages})
 	require.NoError(t, err)
-	require.NoError(t, g.Save("step_1.parquet", 1, []*rollout.Trajectory{made(true, rollout.EndDone, 1), made(false, rollout.EndDone, 3), made(true, rollout.EndHang, 5)}))
+	require.NoError(t, g.Save("step_1.parquet", 1, []*rollout.Trajectory{made(true, rollout.EndDone, 1), made(false,
+		rollout.EndDone, 3), made(true, rollout.EndHang, 5)}))
 	return filepath.Join(dir, "step_1.parquet")
 }
 
@@ -681,7 +693,8 @@ func TestEpisodesOfAnotherTokenizerAreRefused(t *testing.T) {
 // per episode or per turn.
 func TestLessonsAreScriptedEpisodes(t *testing.T) {
 	for name, options := range map[string]map[string]any{
-		"frozenlake": {"render_mode": "text", "max_actions_per_step": 1}, "sokoban": {"render_mode": "text", "dim_room": []any{5, 5}, "max_actions_per_step": 1},
+		"frozenlake": {"render_mode": "text", "max_actions_per_step": 1},
+		"sokoban":    {"render_mode": "text", "dim_room": []any{5, 5}, "max_actions_per_step": 1},
 	} {
 		c := settings()
 		c.Env.Name, c.Env.Config, c.Rollout.MaxTurns = name, options, 3
@@ -729,7 +742,8 @@ func TestReadingStopsWithItsContext(t *testing.T) {
 // which every one can be encoded and has a token to learn.
 func FuzzJSONLines(f *testing.F) {
 	f.Add([]byte(chat))
-	f.Add([]byte(`{"prompt":"<image>a","response":"b","images":["data:image/png;base64,` + base64.StdEncoding.EncodeToString(picture(1)) + `"]}`))
+	f.Add([]byte(`{"prompt":"<image>a","response":"b","images":["data:image/png;base64,` +
+		base64.StdEncoding.EncodeToString(picture(1)) + `"]}`))
 	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":"b","weight":0.5}]}` + "\n{"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := settings(write(t, "a.jsonl", string(data)))

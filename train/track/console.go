@@ -37,7 +37,8 @@ func (c *Console) Event(e Event) error {
 		return c.bar(e, "imitation  loss "+e.show("%.3f", "imitate/loss"))
 	case KindStep:
 		if _, ok := e.Metrics["sft/loss"]; ok {
-			return c.bar(e, fmt.Sprintf("supervised  loss %s  %s tokens/s", e.show("%.3f", "sft/loss"), e.show("%.0f", "perf/throughput")))
+			return c.bar(e, fmt.Sprintf("supervised  loss %s  %s tokens/s", e.show("%.3f", "sft/loss"),
+				e.show("%.0f", "perf/throughput")))
 		}
 		text := fmt.Sprintf("training  success %s  score %s  format %s  entropy %s  %s s/step",
 			e.show("%.2f", "train/success"), e.show("%+.2f", "train/score"), e.show("%.2f", "train/format_correct"),
@@ -78,7 +79,8 @@ func (e Event) show(format, name string) string {
 func (c *Console) bar(e Event, text string) error {
 	const cells = 24
 	full := min(max(0, cells*e.Step/max(1, e.Total)), cells)
-	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, c.remaining(e), text)
+	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step,
+		e.Total, c.remaining(e), text)
 	if !c.terminal {
 		_, err := fmt.Fprintln(c.w, line)
 		return err

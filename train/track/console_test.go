@@ -134,7 +134,8 @@ func TestTheTimeLeftComesFromTheStepsSeen(t *testing.T) {
 }
 
 func TestConsoleStandsOddEvents(t *testing.T) {
-	for _, e := range []Event{{Kind: "step"}, {Kind: "step", Step: 5}, {Kind: "step", Step: 7, Total: 3}, {Kind: "step", Step: -2, Total: 3}, {Kind: "imitate", Step: 1, Total: -1}} {
+	for _, e := range []Event{{Kind: "step"}, {Kind: "step", Step: 5}, {Kind: "step", Step: 7, Total: 3},
+		{Kind: "step", Step: -2, Total: 3}, {Kind: "imitate", Step: 1, Total: -1}} {
 		require.NotEmpty(t, show(t, true, e, e))
 	}
 }

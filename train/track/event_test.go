@@ -19,16 +19,19 @@ func TestJSONLinesAreObjectsWithSortedKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	s, err := track.NewJSONLines(path)
 	require.NoError(t, err)
-	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 3, Total: 9, Metrics: track.Metrics{"b": 0.1, "a/x": -2, "c": 1e-30, "B": 1e21}}))
+	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 3, Total: 9,
+		Metrics: track.Metrics{"b": 0.1, "a/x": -2, "c": 1e-30, "B": 1e21}}))
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, `{"kind":"step","step":3,"B":1e+21,"a/x":-2,"b":0.1,"c":1e-30}`+"\n", string(raw), "a line is in the file when Event returns")
+	require.Equal(t, `{"kind":"step","step":3,"B":1e+21,"a/x":-2,"b":0.1,"c":1e-30}`+"\n", string(raw),
+		"a line is in the file when Event returns")
 	require.NoError(t, s.Event(track.Event{Kind: "save", Step: 9}))
 	require.NoError(t, s.Close())
 
 	s, err = track.NewJSONLines(path)
 	require.NoError(t, err)
-	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 10, Metrics: track.Metrics{"b": math.NaN(), "c": math.Inf(1), "d": math.Inf(-1)}}))
+	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 10,
+		Metrics: track.Metrics{"b": math.NaN(), "c": math.Inf(1), "d": math.Inf(-1)}}))
 	require.NoError(t, s.Close())
 	raw, err = os.ReadFile(path)
 	require.NoError(t, err)
@@ -42,7 +45,8 @@ func TestJSONLinesAreObjectsWithSortedKeys(t *testing.T) {
 // TestJSONLinesEscapeEveryName: environments name parts of rewards, so a name may
 // hold anything. Every line must be JSON and give the name back.
 func TestJSONLinesEscapeEveryName(t *testing.T) {
-	for _, name := range []string{`a"b`, `a\b`, "a\nb", "\x00", "\x07", "\x7f", "\u2028", "<&>", "日本", "\U0001f600", "", " "} {
+	for _, name := range []string{`a"b`, `a\b`, "a\nb", "\x00", "\x07", "\x7f", "\u2028", "<&>", "日本", "\U0001f600", "",
+		" "} {
 		path := filepath.Join(t.TempDir(), "m.jsonl")
 		s, err := track.NewJSONLines(path)
 		require.NoError(t, err)

@@ -27,7 +27,8 @@ func TestPrometheusShowsTheNewestValues(t *testing.T) {
 	}
 	require.NotContains(t, read(), "vagen_step{", "nothing has happened yet")
 	require.NoError(t, p.Event(track.Event{Kind: "step", Step: 1, Total: 9, Metrics: track.Metrics{"a/b": 1, "old": 7}}))
-	require.NoError(t, p.Event(track.Event{Kind: "step", Step: 2, Total: 9, Metrics: track.Metrics{"a/b": math.NaN(), `"`: 0.5}}))
+	require.NoError(t, p.Event(track.Event{Kind: "step", Step: 2, Total: 9,
+		Metrics: track.Metrics{"a/b": math.NaN(), `"`: 0.5}}))
 	require.NoError(t, p.Event(track.Event{Kind: "validate", Step: 2, Total: 9}))
 	require.Equal(t, `# HELP vagen_step Steps done, by kind of event.
 # TYPE vagen_step gauge

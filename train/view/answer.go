@@ -45,7 +45,8 @@ func answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		if b.Len() > maxAnswer {
-			refuse(w, failure{http.StatusUnprocessableEntity, fmt.Errorf("the answer has %d bytes, at most %d are allowed", b.Len(), maxAnswer)})
+			refuse(w, failure{http.StatusUnprocessableEntity, fmt.Errorf("the answer has %d bytes, at most %d are allowed",
+				b.Len(), maxAnswer)})
 			return
 		}
 		send(w, http.StatusOK, b.Bytes())

@@ -30,7 +30,8 @@ func TestARunIsDescribed(t *testing.T) {
 	s.get(t, 200, "/api/runs", &a)
 	require.Len(t, a.Runs, 1)
 	r := a.Runs[0]
-	require.Equal(t, []any{"r0", "run", 2, 2 * len(f.episodes[1]), "bi_level_gae"}, []any{r.ID, r.Name, r.Steps, r.Episodes, r.Estimator})
+	require.Equal(t, []any{"r0", "run", 2, 2 * len(f.episodes[1]), "bi_level_gae"},
+		[]any{r.ID, r.Name, r.Steps, r.Episodes, r.Estimator})
 	require.Empty(t, r.Problems)
 	require.False(t, r.Live, "its last step is done")
 
@@ -71,7 +72,8 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 	for i, e := range all.Episodes {
 		want := f.episodes[e.Step][i%n]
 		require.Equal(t, fmt.Sprintf("train/%d/%d-%d", i/n+1, want.Group, want.Index), e.Key)
-		require.Equal(t, []any{want.Seed, string(want.End), want.Success, want.Return(), len(want.Turns), want.Rows[0].Len(), want.Turns[0].Response, true, false},
+		require.Equal(t, []any{want.Seed, string(want.End), want.Success, want.Return(), len(want.Turns), want.Rows[0].Len(),
+			want.Turns[0].Response, true, false},
 			[]any{e.Seed, e.End, e.Success, e.Reward, e.Turns, e.Tokens, e.Excerpt, e.Scores, e.Measured})
 	}
 	ask := func(query string) listAnswer {
@@ -115,7 +117,8 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 		}
 	}
 	require.Equal(t, count, found.Total, "texts are searched without regard to case")
-	for _, bad := range []string{"kind=x", "order=up", "limit=0", "limit=501", "step=-1", "success=maybe", "min=NaN", "offset=a", "text=" + strings.Repeat("a", 201)} {
+	for _, bad := range []string{"kind=x", "order=up", "limit=0", "limit=501", "step=-1", "success=maybe", "min=NaN",
+		"offset=a", "text=" + strings.Repeat("a", 201)} {
 		var a failure
 		s.get(t, 400, "/api/runs/r0/episodes?"+bad, &a)
 		require.NotEmpty(t, a.Error, bad)
@@ -170,7 +173,8 @@ func TestAnEpisodeShowsWhatWasRecorded(t *testing.T) {
 					require.Equal(t, want, got.Turn[at])
 				}
 			}
-			for name, x := range map[string][]float32{"old": scores.OldLogProbs, "value": scores.Values, "entropy": scores.Entropy, "reward": scores.Rewards,
+			for name, x := range map[string][]float32{"old": scores.OldLogProbs, "value": scores.Values,
+				"entropy": scores.Entropy, "reward": scores.Rewards,
 				"advantage": scores.Advantages, "return": scores.Returns, "sampled": row.LogProbs} {
 				require.Len(t, got.Columns[name], row.Len(), name)
 				for at, y := range got.Columns[name] {
@@ -218,7 +222,8 @@ func TestTheRunsOwnCreditIsTheRecordedOne(t *testing.T) {
 	s.get(t, 200, "/api/runs/r0/credit?estimator=remax&key=train/1/0-0", &none)
 	require.Contains(t, none.Problem, "greedy")
 	var a failure
-	for _, bad := range []string{"estimator=x", "estimator=gae&gamma=x", "estimator=gae&whiten=2", "estimator=gae&pass_k=1.5"} {
+	for _, bad := range []string{"estimator=x", "estimator=gae&gamma=x", "estimator=gae&whiten=2",
+		"estimator=gae&pass_k=1.5"} {
 		s.get(t, 400, "/api/runs/r0/credit?key=train/1/0-0&"+bad, &a)
 	}
 	s.get(t, 200, "/api/runs/r0/credit?key=train/1/0-0&estimator=bi_level_gae&gamma=7", &none)
@@ -230,7 +235,8 @@ func TestMeasuredCreditIsServedWhereItExists(t *testing.T) {
 	s := serveRuns(t, "", f.dir)
 	var none failure
 	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-0", &none)
-	f.write(t, "credit/train/1/0-0.json", `{"step":1,"group":0,"index":0,"length":3,"turns":[{"turn":1,"q":0.5,"v":null,"n":16,"decided":true}],"mistake":1}`)
+	f.write(t, "credit/train/1/0-0.json",
+		`{"step":1,"group":0,"index":0,"length":3,"turns":[{"turn":1,"q":0.5,"v":null,"n":16,"decided":true}],"mistake":1}`)
 	var m credit.Measured
 	s.get(t, 200, "/api/runs/r0/measured?key=train/1/0-0", &m)
 	require.Equal(t, 1, *m.Mistake)
@@ -263,7 +269,8 @@ func TestEpisodesOfAMeasurementAreShown(t *testing.T) {
 	}
 	require.Empty(t, list("kind=measured"), "there is no result")
 	before := len(list(""))
-	f.write(t, "credit/train/1/0-1.json", `{"step":1,"group":0,"index":1,"length":3,"turns":[{"turn":1,"q":0.5,"v":1,"n":16,"decided":true}],"mistake":1}`)
+	f.write(t, "credit/train/1/0-1.json",
+		`{"step":1,"group":0,"index":1,"length":3,"turns":[{"turn":1,"q":0.5,"v":1,"n":16,"decided":true}],"mistake":1}`)
 	require.Equal(t, []string{"measured/1/0-1"}, list("kind=measured"))
 	require.Len(t, list(""), before+1)
 	var m credit.Measured
@@ -315,28 +322,34 @@ func TestEstimatorsListWhatTheyRead(t *testing.T) {
 	}
 	require.Equal(t, []string{"gamma", "lam", "high_level_gamma", "whiten"}, names["bi_level_gae"])
 	require.Equal(t, []string{"epsilon", "norm_adv_by_std_in_grpo"}, names["grpo"])
-	require.Equal(t, []string{"high_level_gamma", "lambda_turn", "lambda_token", "bi_level_mix", "whiten"}, names["trajectory_bi_level_gae"])
+	require.Equal(t, []string{"high_level_gamma", "lambda_turn", "lambda_token", "bi_level_mix", "whiten"},
+		names["trajectory_bi_level_gae"])
 }
 
 // lakeEpisode plays FrozenLake with a script that describes the state, truly or not.
 func lakeEpisode(t *testing.T, group int, lie string) *rollout.Trajectory {
 	t.Helper()
 	o := frozenlake.DefaultOptions(env.Lite)
-	o.RenderMode, o.PromptFormat, o.Prompt, o.DescribeHoles, o.ObservationReward, o.PredictionReward = env.Vision, "observe_predict", "brief", true, 0.05, 0.05
+	o.RenderMode, o.PromptFormat, o.Prompt, o.DescribeHoles, o.ObservationReward, o.PredictionReward = env.Vision,
+		"observe_predict", "brief", true, 0.05, 0.05
 	e, err := frozenlake.New(o)
 	require.NoError(t, err)
 	defer e.Close()
-	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "frozenlake", Seed: 3, Group: group, MaxTurns: 2, Config: map[string]any{
-		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict", "describe_holes": true, "observation_reward": 0.05, "prediction_reward": 0.05,
-	}}, End: rollout.EndMaxTurns}
+	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "frozenlake", Seed: 3, Group: group, MaxTurns: 2,
+		Config: map[string]any{
+			"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
+			"describe_holes": true, "observation_reward": 0.05, "prediction_reward": 0.05,
+		}}, End: rollout.EndMaxTurns}
 	shown, err := e.Reset(t.Context(), 3)
 	require.NoError(t, err)
 	for range 2 {
 		said := e.Describe() + lie
-		text := "<think><observation>" + said + "</observation><prediction>goal up left</prediction></think><answer>Left</answer>"
+		text := "<think><observation>" + said +
+			"</observation><prediction>goal up left</prediction></think><answer>Left</answer>"
 		out, err := e.Step(t.Context(), text)
 		require.NoError(t, err)
-		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown, Response: text, Parsed: out.Response, Reward: out.Reward, Metrics: out.Turn})
+		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown, Response: text, Parsed: out.Response, Reward: out.Reward,
+			Metrics: out.Turn})
 		shown = out.Observation
 	}
 	return tr
@@ -350,7 +363,8 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 	other.Seed = 4 // not what was played
 	foreign := lakeEpisode(t, 2, "")
 	foreign.Env = "maze"
-	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{lie, other, foreign}))
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2,
+		[]*rollout.Trajectory{lie, other, foreign}))
 	s := serveRuns(t, "", f.dir)
 	var a detailAnswer
 	s.get(t, 200, "/api/runs/r0/episode?key=train/2/0-0", &a)
@@ -361,8 +375,10 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 		require.Equal(t, c.Said, c.Truth+" up")
 		require.Equal(t, lie.Turns[k].Metrics["observation_score"], *c.Score)
 		require.InDelta(t, 2.0/3, *turn.Claims[1].Score, 1e-9)
-		require.Equal(t, []string{"worldmodeling", "goal up left", "goal up right"}, []string{turn.Claims[1].Kind, turn.Claims[1].Said, turn.Claims[1].Truth})
-		require.Equal(t, []string{"think", "observation", "prediction", "answer"}, []string{turn.Sections[0].Name, turn.Sections[1].Name, turn.Sections[2].Name, turn.Sections[3].Name})
+		require.Equal(t, []string{"worldmodeling", "goal up left", "goal up right"},
+			[]string{turn.Claims[1].Kind, turn.Claims[1].Said, turn.Claims[1].Truth})
+		require.Equal(t, []string{"think", "observation", "prediction", "answer"},
+			[]string{turn.Sections[0].Name, turn.Sections[1].Name, turn.Sections[2].Name, turn.Sections[3].Name})
 	}
 	s.get(t, 200, "/api/runs/r0/episode?key=train/2/1-0", &a)
 	require.Empty(t, a.Turns[0].Claims[0].Truth)
@@ -395,7 +411,8 @@ func TestEveryEnvironmentHasATruth(t *testing.T) {
 			e, err = builtin.Registry().New(w.name, nil)
 		}
 		require.NoError(t, err)
-		tr := &rollout.Trajectory{Episode: rollout.Episode{Env: w.name, Config: w.config, Seed: 1, Group: i, MaxTurns: 2}, End: rollout.EndMaxTurns}
+		tr := &rollout.Trajectory{Episode: rollout.Episode{Env: w.name, Config: w.config, Seed: 1, Group: i, MaxTurns: 2},
+			End: rollout.EndMaxTurns}
 		shown, err := e.Reset(t.Context(), tr.Seed)
 		require.NoError(t, err)
 		for range 2 {
@@ -466,7 +483,8 @@ func TestEveryFileOfThePageHasItsType(t *testing.T) {
 	h := handlerOf(t, "", trainRun(t, 1).dir)
 	files, err := os.ReadDir("static")
 	require.NoError(t, err)
-	want := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+	want := map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	for _, file := range files {
 		a := ask(h, http.MethodGet, "/"+file.Name(), nil)
 		require.Equal(t, 200, a.StatusCode, file.Name())

@@ -82,7 +82,8 @@ func browse(t *testing.T, width, height int64, theme string) *tab {
 	call(b, log.Enable, cdp.Empty{})
 	call(b, network.Enable, network.EnableParams{})
 	call(b, page.Enable, page.EnableParams{})
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 	b.do(chromedp.EmulateViewport(width, height))
 	return b
 }
@@ -179,7 +180,8 @@ func (b *tab) until(expression string) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			require.Fail(b.t, "waited in vain", "for %s; the console has %v, and the page shows\n%s", expression, b.said(), eval[string](b, "document.body.innerText.slice(0, 1500)"))
+			require.Fail(b.t, "waited in vain", "for %s; the console has %v, and the page shows\n%s", expression, b.said(),
+				eval[string](b, "document.body.innerText.slice(0, 1500)"))
 		}
 	}
 }

@@ -48,7 +48,8 @@ func bundle(files fs.FS, data string) (string, error) {
 	}
 	csp := fmt.Sprintf("default-src 'none'; script-src %s %s; style-src %s; img-src data:; base-uri 'none'; form-action 'none'", hash(data), hash(code), hash(string(css)))
 	page = iconLine.ReplaceAllLiteralString(page, "")
-	page = strings.Replace(page, "<meta name=\"viewport\"", "<meta http-equiv=\"Content-Security-Policy\" content=\""+csp+"\">\n<meta name=\"viewport\"", 1)
+	page = strings.Replace(page, "<meta name=\"viewport\"", "<meta http-equiv=\"Content-Security-Policy\" content=\""+csp+
+		"\">\n<meta name=\"viewport\"", 1)
 	page = strings.Replace(page, style[0], "<style>"+string(css)+"</style>", 1)
 	return strings.Replace(page, script[0], "<script>"+data+"</script>\n<script>"+code+"</script>", 1), nil
 }

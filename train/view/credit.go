@@ -32,7 +32,8 @@ type param struct {
 // params are all hyperparameters, in the order in which the page shows them.
 var params = func() (out []param) {
 	largest := map[string]float64{
-		"step_advantage_w": 2, "episode_advantage_w": 2, "pass_k": 16, "epsilon": 0.1, "history_length": 8, "length_weight_alpha": 4,
+		"step_advantage_w": 2, "episode_advantage_w": 2, "pass_k": 16, "epsilon": 0.1, "history_length": 8,
+		"length_weight_alpha": 4,
 	}
 	for name, f := range field.Named(reflect.TypeFor[advantage.Params](), "yaml") {
 		out = append(out, param{name, cmp.Or(largest[name], 1), f.Index})
@@ -106,7 +107,8 @@ func listEstimators(*http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic, Group: spec.Groups}
+		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic,
+			Group: spec.Groups}
 		for _, p := range paramsOf(spec) {
 			a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), 0, p.max})
 		}
@@ -117,7 +119,8 @@ func listEstimators(*http.Request) (any, error) {
 
 // aboutEstimator describes in a sentence what an estimator works on.
 func aboutEstimator(s advantage.Spec) string {
-	over := map[advantage.Mask]string{advantage.MaskAttention: "all tokens", advantage.MaskLoss: "tokens with a loss", advantage.MaskGAE: "tokens of the GAE mask"}[s.Mask]
+	over := map[advantage.Mask]string{advantage.MaskAttention: "all tokens", advantage.MaskLoss: "tokens with a loss",
+		advantage.MaskGAE: "tokens of the GAE mask"}[s.Mask]
 	text := "Works on " + over
 	if s.RowLocal {
 		text += " of each conversation"

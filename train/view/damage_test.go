@@ -99,7 +99,8 @@ func TestOldAndForeignFoldersAreProblems(t *testing.T) {
 	config, err := os.ReadFile(filepath.Join(f.dir, "config.yaml"))
 	require.NoError(t, err)
 	for text, says := range map[string]string{
-		"trainer: {no_such_key: 1}\n": "no_such_key", "trainer: [\n": "config.yaml cannot be read", "": "", "\x00": "config.yaml cannot be read",
+		"trainer: {no_such_key: 1}\n": "no_such_key", "trainer: [\n": "config.yaml cannot be read", "": "",
+		"\x00": "config.yaml cannot be read",
 	} {
 		f.write(t, "config.yaml", text)
 		require.Contains(t, problems(t, s), says, "%q", text)
@@ -108,7 +109,8 @@ func TestOldAndForeignFoldersAreProblems(t *testing.T) {
 		require.Positive(t, m.Lines)
 	}
 	// A key that does not exist any more is named, and the rest is used.
-	f.write(t, "config.yaml", regexp.MustCompile(`(?m)^( +)high_level_gamma:`).ReplaceAllString(string(config), "${1}an_old_key: 1\n${0}"))
+	f.write(t, "config.yaml", regexp.MustCompile(`(?m)^( +)high_level_gamma:`).ReplaceAllString(string(config),
+		"${1}an_old_key: 1\n${0}"))
 	require.Contains(t, problems(t, s), "an_old_key")
 	var old listAnswer
 	s.get(t, 200, "/api/runs/r0/episodes", &old)

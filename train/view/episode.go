@@ -123,7 +123,8 @@ func (r *run) episodeOf(req *http.Request) (*episodeAnswer, error) {
 	}
 	defer done()
 	a := &episodeAnswer{
-		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{}, Rows: []rowAnswer{}, Problems: []string{},
+		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{},
+		Rows: []rowAnswer{}, Problems: []string{},
 	}
 	if e.readable {
 		return a, r.detailShown(root, e, a)
@@ -199,8 +200,10 @@ func (r *run) trajectory(e *entry) (*rollout.Trajectory, error) {
 // turn describes a turn.
 func (r *run) turn(images *os.Root, e *entry, t *rollout.Turn) turnAnswer {
 	a := turnAnswer{
-		Row: t.Row, Observation: t.Observation.Text, Images: []*string{}, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Format: t.Parsed.FormatCorrect,
-		Sections: sections(&t.Parsed, t.Response), Actions: emptyIfNil(t.Parsed.Actions), Reward: map[string]number{}, Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
+		Row: t.Row, Observation: t.Observation.Text, Images: []*string{}, Cut: t.Cut, Response: t.Response,
+		Stop: string(t.Stop), Format: t.Parsed.FormatCorrect,
+		Sections: sections(&t.Parsed, t.Response), Actions: emptyIfNil(t.Parsed.Actions), Reward: map[string]number{},
+		Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
 	}
 	for _, p := range t.Reward {
 		a.Reward[p.Name] += number(p.Value)
@@ -228,7 +231,9 @@ func sections(p *reward.Response, response string) []sectionAnswer {
 		}
 		return math.MaxInt
 	}
-	slices.SortFunc(out, func(a, b sectionAnswer) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b sectionAnswer) int {
+		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

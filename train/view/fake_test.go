@@ -30,8 +30,10 @@ type fake struct {
 
 // hostile are texts that open a dialog or make an element if they are parsed as HTML.
 var hostile = []string{
-	`<img src=x onerror="alert(1)">`, `<script>alert(2)</script>`, `"><svg onload=alert(3)>`, `</script><script>alert(4)</script>`,
-	`<!--<script>`, `javascript:alert(5)`, `<iframe srcdoc="<script>alert(6)</script>">`, `<style>*{display:none}</style>`, `{{constructor.constructor('alert(7)')()}}`, "\u2028alert(8)\u2029",
+	`<img src=x onerror="alert(1)">`, `<script>alert(2)</script>`, `"><svg onload=alert(3)>`,
+	`</script><script>alert(4)</script>`,
+	`<!--<script>`, `javascript:alert(5)`, `<iframe srcdoc="<script>alert(6)</script>">`, `<style>*{display:none}</style>`,
+	`{{constructor.constructor('alert(7)')()}}`, "\u2028alert(8)\u2029",
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'"
@@ -80,9 +82,11 @@ type object = map[string]any
 
 func (f *fake) runs(*http.Request) any {
 	run := func(id, name string, seed int, problems ...string) object {
-		return object{"id": id, "name": name, "steps": f.lines, "live": true, "updated": f.lines, "problems": problems, "episodes": f.episodes, "estimator": "bi_level_gae", "actor": "Qwen2.5-VL", "seed": seed}
+		return object{"id": id, "name": name, "steps": f.lines, "live": true, "updated": f.lines, "problems": problems,
+			"episodes": f.episodes, "estimator": "bi_level_gae", "actor": "Qwen2.5-VL", "seed": seed}
 	}
-	return object{"runs": []object{run("r0", "default-seed0", 0), run("r1", "no-turn-gamma "+hostile[0], 1, "metrics.jsonl ends in the middle of a line; the line is left out.")}}
+	return object{"runs": []object{run("r0", "default-seed0", 0),
+		run("r1", "no-turn-gamma "+hostile[0], 1, "metrics.jsonl ends in the middle of a line; the line is left out.")}}
 }
 
 func (f *fake) metrics(r *http.Request) any {
@@ -108,8 +112,10 @@ func (f *fake) config(r *http.Request) any {
 	n := len(strings.Split(r.FormValue("runs"), ","))
 	keys := []object{}
 	for _, k := range [][3]string{
-		{"algorithm.adv_estimator", "bi_level_gae", "bi_level_gae"}, {"algorithm.gamma", "1.0", "1.0"}, {"algorithm.lam", "0.95", "0.95"},
-		{"algorithm.high_level_gamma", "0.95", "1.0"}, {"env.name", "frozenlake", "frozenlake"}, {"trainer.seed", "0", "1"}, {"trainer.experiment_name", "default", hostile[1]},
+		{"algorithm.adv_estimator", "bi_level_gae", "bi_level_gae"}, {"algorithm.gamma", "1.0", "1.0"},
+		{"algorithm.lam", "0.95", "0.95"},
+		{"algorithm.high_level_gamma", "0.95", "1.0"}, {"env.name", "frozenlake", "frozenlake"}, {"trainer.seed", "0", "1"},
+		{"trainer.experiment_name", "default", hostile[1]},
 	} {
 		keys = append(keys, object{"key": k[0], "values": k[1 : 1+n], "differs": n > 1 && k[1] != k[2]})
 	}
@@ -127,8 +133,10 @@ func (f *fake) summary(i int) object {
 	}
 	kind := map[bool]string{true: "val", false: "train"}[i%10 == 9]
 	return object{
-		"key": fmt.Sprintf("%s/%d/%d-%d", kind, i/250+1, i%250/4, i%4), "kind": kind, "step": i/250 + 1, "group": i % 250 / 4, "index": i % 4, "env": []string{"frozenlake", "sokoban"}[i/5%2],
-		"seed": 1000 + i, "end": end, "success": success, "reward": reward, "turns": 3, "tokens": 172, "scores": true, "measured": i == 1, "excerpt": excerpt,
+		"key": fmt.Sprintf("%s/%d/%d-%d", kind, i/250+1, i%250/4, i%4), "kind": kind, "step": i/250 + 1, "group": i % 250 / 4,
+		"index": i % 4, "env": []string{"frozenlake", "sokoban"}[i/5%2],
+		"seed": 1000 + i, "end": end, "success": success, "reward": reward, "turns": 3, "tokens": 172, "scores": true,
+		"measured": i == 1, "excerpt": excerpt,
 	}
 }
 
@@ -142,7 +150,8 @@ func (f *fake) list(r *http.Request) any {
 			want := r.FormValue(name)
 			return want == "" || fmt.Sprint(e[name]) == want
 		}
-		if !fits("kind") || !fits("success") || !fits("env") || !fits("end") || !fits("step") || !strings.Contains(e["excerpt"].(string), r.FormValue("text")) ||
+		if !fits("kind") || !fits("success") || !fits("env") || !fits("end") || !fits("step") ||
+			!strings.Contains(e["excerpt"].(string), r.FormValue("text")) ||
 			noLow == nil && e["reward"].(float64) < low || noHigh == nil && e["reward"].(float64) > high {
 			continue
 		}
@@ -159,7 +168,8 @@ func (f *fake) list(r *http.Request) any {
 	offset, _ := strconv.Atoi(r.FormValue("offset"))
 	limit, _ := strconv.Atoi(r.FormValue("limit"))
 	part := all[min(offset, len(all)):min(offset+limit, len(all))]
-	return object{"total": len(all), "facets": object{"env": []string{"frozenlake", "sokoban"}, "end": []string{"terminated", "max_turns"}, "step": []int{1, 2, 3, 40}}, "episodes": part}
+	return object{"total": len(all), "facets": object{"env": []string{"frozenlake", "sokoban"}, "end": []string{
+		"terminated", "max_turns"}, "step": []int{1, 2, 3, 40}}, "episodes": part}
 }
 
 func (f *fake) find(key string) object {
@@ -189,15 +199,22 @@ func (f *fake) episode(r *http.Request) any {
 			texts, turn = append(texts, w), append(turn, t)
 		}
 	}
-	piece("prompt", -1, strings.SplitAfter("<|im_start|> system\n You walk over a frozen lake. Answer with Left, Down, Right or Up. <|im_end|>", " ")...)
+	piece("prompt", -1, strings.SplitAfter(
+		"<|im_start|> system\n You walk over a frozen lake. Answer with Left, Down, Right or Up. <|im_end|>", " ")...)
 	for i, text := range said {
 		reward := []object{{"format": 0.05, "grounding": 0.05}, {"format": 0.05, "hole": -0.5}, {"success": 1.0}}[i]
 		turns = append(turns, object{
-			"row": 0, "observation": "You see the lake. <image>\n" + map[bool]string{true: evil, false: "The player is at (1, 2)."}[i == 2], "images": []any{fmt.Sprintf("/api/runs/r0/image?kind=train&step=1&name=%d.png", i)}, "cut": i == 1,
-			"response": text, "stop": "end", "format": i != 2, "sections": []object{{"name": "think", "text": ""}}, "actions": []string{[]string{"Right", "Down", "Right"}[i]}, "reward": reward, "metrics": object{},
-			"claims": []object{{"kind": "grounding", "said": "The player is left of the goal.", "truth": "player (1,2), goal (1,4)", "score": 1}, {"kind": "worldmodeling", "said": "The player will be nearer.", "truth": "player (1,3), goal (1,4)", "score": nil}},
+			"row": 0, "observation": "You see the lake. <image>\n" +
+				map[bool]string{true: evil, false: "The player is at (1, 2)."}[i == 2],
+			"images": []any{fmt.Sprintf("/api/runs/r0/image?kind=train&step=1&name=%d.png", i)}, "cut": i == 1,
+			"response": text, "stop": "end", "format": i != 2, "sections": []object{{"name": "think", "text": ""}},
+			"actions": []string{[]string{"Right", "Down", "Right"}[i]}, "reward": reward, "metrics": object{},
+			"claims": []object{{"kind": "grounding", "said": "The player is left of the goal.",
+				"truth": "player (1,2), goal (1,4)", "score": 1}, {"kind": "worldmodeling", "said": "The player will be nearer.",
+				"truth": "player (1,3), goal (1,4)", "score": nil}},
 		})
-		piece("observation", i, append(slices.Repeat([]string{"<|image_pad|>"}, 16), strings.SplitAfter("You see the lake. \n", " ")...)...)
+		piece("observation", i, append(slices.Repeat([]string{"<|image_pad|>"}, 16),
+			strings.SplitAfter("You see the lake. \n", " ")...)...)
 		piece("response", i, strings.SplitAfter(strings.ReplaceAll(strings.ReplaceAll(text, "<", " <"), ">", "> "), " ")...)
 	}
 	n := len(texts)
@@ -225,7 +242,8 @@ func (f *fake) episode(r *http.Request) any {
 		}
 	}
 	row := object{"tokens": ids, "texts": texts, "pieces": pieces, "turn": turn, "columns": columns}
-	for k, v := range (object{"error": "", "config": object{}, "metrics": object{}, "turns": turns, "rows": []object{row}, "problems": []string{}}) {
+	for k, v := range (object{"error": "", "config": object{}, "metrics": object{}, "turns": turns, "rows": []object{row},
+		"problems": []string{}}) {
 		e[k] = v
 	}
 	return e
@@ -237,7 +255,8 @@ func (f *fake) credit(r *http.Request) any {
 		gamma = 1
 	}
 	if r.FormValue("estimator") == "grpo" {
-		return object{"rows": []any{}, "turns": []any{}, "problem": "grpo needs the group, and only one episode of it was stored."}
+		return object{"rows": []any{}, "turns": []any{},
+			"problem": "grpo needs the group, and only one episode of it was stored."}
 	}
 	row := f.episode(r).(object)["rows"].([]object)[0]
 	turn, loss := row["turn"].([]int), row["columns"].(map[string][]any)["loss"]
@@ -253,7 +272,8 @@ func (f *fake) credit(r *http.Request) any {
 		adv[i] = claims[turn[i]] + 0.2*math.Sin(float64(i))*gamma
 		ret[i] = adv[i].(float64) + 0.3
 	}
-	return object{"rows": []object{{"advantage": adv, "return": ret}}, "turns": []object{{"claim": claims[0]}, {"claim": claims[1]}, {"claim": claims[2]}}, "problem": ""}
+	return object{"rows": []object{{"advantage": adv, "return": ret}},
+		"turns": []object{{"claim": claims[0]}, {"claim": claims[1]}, {"claim": claims[2]}}, "problem": ""}
 }
 
 func (f *fake) measured(w http.ResponseWriter, r *http.Request) {
@@ -264,10 +284,13 @@ func (f *fake) measured(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	turn := func(i int, a, low, high, regret float64, decided bool) object {
-		return object{"turn": i, "q": 0.5 + a, "v": 0.5, "advantage": a, "low": low, "high": high, "n": 16, "decided": decided, "regret": regret,
-			"alternatives": []object{{"actions": []string{"Right"}, "q": 0.9, "low": 0.75, "high": 1.05}, {"actions": []string{"Left"}, "q": 0.4, "low": 0.2, "high": 0.6}}, "claims": object{"gae": 0.1}}
+		return object{"turn": i, "q": 0.5 + a, "v": 0.5, "advantage": a, "low": low, "high": high, "n": 16,
+			"decided": decided, "regret": regret,
+			"alternatives": []object{{"actions": []string{"Right"}, "q": 0.9, "low": 0.75, "high": 1.05},
+				{"actions": []string{"Left"}, "q": 0.4, "low": 0.2, "high": 0.6}}, "claims": object{"gae": 0.1}}
 	}
-	_ = json.NewEncoder(w).Encode(object{"turns": []object{turn(0, 0.12, -0.05, 0.29, 0.05, false), turn(1, -0.55, -0.75, -0.35, 0.95, true), turn(2, 0.3, 0.1, 0.5, 0, true)}, "mistake": 1})
+	_ = json.NewEncoder(w).Encode(object{"turns": []object{turn(0, 0.12, -0.05, 0.29, 0.05, false),
+		turn(1, -0.55, -0.75, -0.35, 0.95, true), turn(2, 0.3, 0.1, 0.5, 0, true)}, "mistake": 1})
 }
 
 func estimators(*http.Request) any {
@@ -278,9 +301,12 @@ func estimators(*http.Request) any {
 		return ps
 	}
 	return object{"estimators": []object{
-		{"name": "gae", "about": "Generalized advantage estimation over the tokens that the model wrote.", "params": params("gamma", "lam"), "critic": true, "group": false},
-		{"name": "bi_level_gae", "about": "Advantages of turns, then of the tokens in them.", "params": params("gamma", "lam", "high_level_gamma"), "critic": true, "group": false},
-		{"name": "grpo", "about": "Score of the episode, relative to its group.", "params": params(), "critic": false, "group": true},
+		{"name": "gae", "about": "Generalized advantage estimation over the tokens that the model wrote.",
+			"params": params("gamma", "lam"), "critic": true, "group": false},
+		{"name": "bi_level_gae", "about": "Advantages of turns, then of the tokens in them.",
+			"params": params("gamma", "lam", "high_level_gamma"), "critic": true, "group": false},
+		{"name": "grpo", "about": "Score of the episode, relative to its group.", "params": params(), "critic": false,
+			"group": true},
 	}}
 }
 

@@ -31,10 +31,13 @@ type trained struct {
 func trainRun(t testing.TB, steps int) *trained {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	f := &trained{dir: dir, rollouts: filepath.Join(dir, "rollouts"), episodes: map[int][]*rollout.Trajectory{}, scores: map[int][]store.Scores{}}
+	f := &trained{dir: dir, rollouts: filepath.Join(dir, "rollouts"), episodes: map[int][]*rollout.Trajectory{},
+		scores: map[int][]store.Scores{}}
 	c := traintest.Grouped()
-	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Env.Config, c.Rollout.MaxTurns = "bi_level_gae", 0.9, map[string]any{"turns": uint64(3)}, 3
-	c.Trainer.Steps, c.Trainer.RolloutDir, c.Trainer.RolloutScores, c.Trainer.LogImage.Enable = steps, &f.rollouts, true, true
+	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Env.Config, c.Rollout.MaxTurns = "bi_level_gae", 0.9,
+		map[string]any{"turns": uint64(3)}, 3
+	c.Trainer.Steps, c.Trainer.RolloutDir, c.Trainer.RolloutScores, c.Trainer.LogImage.Enable = steps, &f.rollouts, true,
+		true
 	f.config = c
 	require.NoError(t, os.MkdirAll(f.rollouts, 0o755))
 	raw, err := c.Stored()

@@ -51,7 +51,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, failure{http.StatusMethodNotAllowed, fmt.Errorf("the method is %s, must be GET or HEAD", clip(r.Method, 20))})
+		refuse(w, failure{http.StatusMethodNotAllowed, fmt.Errorf("the method is %s, must be GET or HEAD", clip(r.Method,
+			20))})
 		return
 	}
 	if err := h.admit(r); err != nil {
@@ -71,7 +72,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the key.
 func (h *handler) admit(r *http.Request) error {
 	if n := len(r.URL.RequestURI()); n > maxURL {
-		return failure{http.StatusRequestURITooLong, fmt.Errorf("the address has %d bytes, at most %d are allowed", n, maxURL)}
+		return failure{http.StatusRequestURITooLong, fmt.Errorf("the address has %d bytes, at most %d are allowed", n,
+			maxURL)}
 	}
 	if r.ContentLength != 0 {
 		return badRequest("the request has a body, must have none")
@@ -81,7 +83,8 @@ func (h *handler) admit(r *http.Request) error {
 	}
 	if h.key == "" {
 		if name := hostname(r.Host); !loopback(name) {
-			return refused("Host: %q is not a loopback name; give the server a key to use it under other names", clip(r.Host, 100))
+			return refused("Host: %q is not a loopback name; give the server a key to use it under other names",
+				clip(r.Host, 100))
 		}
 		if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 			return refused("the server listens on %v, which other machines reach: it needs a key", at.IP)
@@ -97,7 +100,8 @@ func (h *handler) admit(r *http.Request) error {
 		}
 	}
 	// A link on another page may open the page, but must not load its data.
-	site, opens := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode") == "navigate" && !strings.HasPrefix(r.URL.Path, "/api/")
+	site, opens := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		!strings.HasPrefix(r.URL.Path, "/api/")
 	if site != "" && site != "same-origin" && site != "none" && !opens {
 		return refused("Sec-Fetch-Site: a page of another origin (%s) must not use this server", clip(site, 20))
 	}
@@ -145,7 +149,8 @@ func (h *handler) session() string {
 
 // keep sets the cookie, and removes the key from the address that the browser shows.
 func (h *handler) keep(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: keyCookie, Value: h.session(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{Name: keyCookie, Value: h.session(), Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	q := r.URL.Query()
 	q.Del("key")
 	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/"), RawQuery: q.Encode()}

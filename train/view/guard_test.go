@@ -22,8 +22,10 @@ import (
 )
 
 var paths = []string{
-	"/", "/app.js", "/nothing", "/api/", "/api/runs", "/api/config", "/api/estimators", "/api/runs/r0/metrics", "/api/runs/r0/episodes", "/api/runs/r9/episodes",
-	"/api/runs/r0/episode?key=train/1/0-0", "/api/runs/r0/episode?key=x", "/api/runs/r0/credit?key=train/1/0-0&estimator=grpo", "/api/runs/r0/measured?key=train/1/0-0",
+	"/", "/app.js", "/nothing", "/api/", "/api/runs", "/api/config", "/api/estimators", "/api/runs/r0/metrics",
+	"/api/runs/r0/episodes", "/api/runs/r9/episodes",
+	"/api/runs/r0/episode?key=train/1/0-0", "/api/runs/r0/episode?key=x",
+	"/api/runs/r0/credit?key=train/1/0-0&estimator=grpo", "/api/runs/r0/measured?key=train/1/0-0",
 	"/api/runs/r0/image?kind=train&name=x",
 }
 
@@ -77,16 +79,24 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 		at                         net.Addr
 		want                       int
 	}{
-		{h: open, path: "/api/runs", host: "localhost:80", want: 200}, {h: open, path: "/api/runs", host: "[::1]:80", want: 200},
-		{h: open, path: "/api/runs", host: "127.0.0.1", want: 200}, {h: open, path: "/api/runs", host: "evil.example", want: 403},
-		{h: open, path: "/", host: "localhost.evil.example:80", want: 403}, {h: open, path: "/", host: "192.0.2.7", want: 403}, {h: open, path: "/", host: "", want: 403},
+		{h: open, path: "/api/runs", host: "localhost:80", want: 200},
+		{h: open, path: "/api/runs", host: "[::1]:80", want: 200},
+		{h: open, path: "/api/runs", host: "127.0.0.1", want: 200},
+		{h: open, path: "/api/runs", host: "evil.example", want: 403},
+		{h: open, path: "/", host: "localhost.evil.example:80", want: 403},
+		{h: open, path: "/", host: "192.0.2.7", want: 403}, {h: open, path: "/", host: "", want: 403},
 		{h: open, path: "/", host: "localhost", at: lan, want: 403},
-		{h: open, path: "/api/runs", host: "localhost:80", page: "http://localhost:80", want: 200}, {h: open, path: "/api/runs", host: "localhost:80", page: "http://localhost:3000", want: 403},
-		{h: open, path: "/api/runs", host: "localhost:80", page: "https://localhost:80", want: 403}, {h: open, path: "/api/runs", host: "localhost:80", page: "null", want: 403},
-		{h: open, path: "/api/runs", host: "localhost", site: "same-origin", want: 200}, {h: open, path: "/api/runs", host: "localhost", site: "cross-site", op: "navigate", want: 403},
-		{h: open, path: "/api/runs", host: "localhost", site: "same-site", want: 403}, {h: open, path: "/", host: "localhost", site: "cross-site", op: "navigate", want: 200},
+		{h: open, path: "/api/runs", host: "localhost:80", page: "http://localhost:80", want: 200},
+		{h: open, path: "/api/runs", host: "localhost:80", page: "http://localhost:3000", want: 403},
+		{h: open, path: "/api/runs", host: "localhost:80", page: "https://localhost:80", want: 403},
+		{h: open, path: "/api/runs", host: "localhost:80", page: "null", want: 403},
+		{h: open, path: "/api/runs", host: "localhost", site: "same-origin", want: 200},
+		{h: open, path: "/api/runs", host: "localhost", site: "cross-site", op: "navigate", want: 403},
+		{h: open, path: "/api/runs", host: "localhost", site: "same-site", want: 403},
+		{h: open, path: "/", host: "localhost", site: "cross-site", op: "navigate", want: 200},
 		{h: open, path: "/", host: "localhost", site: "cross-site", op: "no-cors", want: 403},
-		{h: keyed, path: "/api/runs?key=k", host: "box.example", at: lan, want: 200}, {h: keyed, path: "/api/runs?key=k", host: "box.example", page: "http://evil.example", want: 403},
+		{h: keyed, path: "/api/runs?key=k", host: "box.example", at: lan, want: 200},
+		{h: keyed, path: "/api/runs?key=k", host: "box.example", page: "http://evil.example", want: 403},
 	} {
 		a := ask(c.h, http.MethodGet, c.path, func(r *http.Request) {
 			r.Host = c.host
@@ -116,7 +126,9 @@ func TestTheKeyIsNeededForEverything(t *testing.T) {
 			}).StatusCode, path)
 		}
 	}
-	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) { r.Header.Set("X-API-Key", "secret") }).StatusCode)
+	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) {
+		r.Header.Set("X-API-Key", "secret")
+	}).StatusCode)
 	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs?key=secret", nil).StatusCode)
 
 	a := ask(h, http.MethodGet, "/?key=secret&x=1", nil)
@@ -128,7 +140,9 @@ func TestTheKeyIsNeededForEverything(t *testing.T) {
 	require.NotContains(t, cookie.Value, "secret")
 	require.NotContains(t, cookie.Value, hex.EncodeToString([]byte("secret")))
 	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode)
-	require.Equal(t, 401, ask(handlerOf(t, "other", f.dir), http.MethodGet, "/api/runs", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode)
+	require.Equal(t, 401, ask(handlerOf(t, "other", f.dir), http.MethodGet, "/api/runs", func(r *http.Request) {
+		r.AddCookie(cookie)
+	}).StatusCode)
 	a = ask(h, http.MethodGet, "//evil.example/?key=secret", nil)
 	require.NotRegexp(t, `^(https?:|//)`, a.Header.Get("Location"), "a redirect stays on the server")
 }
@@ -136,8 +150,12 @@ func TestTheKeyIsNeededForEverything(t *testing.T) {
 func TestLargeRequestsAreRefused(t *testing.T) {
 	f := trainRun(t, 1)
 	h := handlerOf(t, "", f.dir)
-	require.Equal(t, http.StatusRequestURITooLong, ask(h, http.MethodGet, "/api/runs?x="+strings.Repeat("a", 9000), nil).StatusCode)
-	require.Equal(t, http.StatusBadRequest, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) { r.ContentLength = 5; r.Body = io.NopCloser(strings.NewReader("hello")) }).StatusCode)
+	require.Equal(t, http.StatusRequestURITooLong, ask(h, http.MethodGet, "/api/runs?x="+strings.Repeat("a", 9000),
+		nil).StatusCode)
+	require.Equal(t, http.StatusBadRequest, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) {
+		r.ContentLength = 5
+		r.Body = io.NopCloser(strings.NewReader("hello"))
+	}).StatusCode)
 }
 
 // TestNoFileOutsideTheRunIsRead: by names, by links, and by names in files of episodes.
@@ -153,14 +171,17 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "images", hash+".png"), []byte(secret), 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(f.dir, "credit", "train", "1"), 0o755))
 	require.NoError(t, os.Symlink(outside, filepath.Join(f.dir, "credit", "episodes")))
-	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.dir, "credit", "train", "1", "0-0.json")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"),
+		filepath.Join(f.dir, "credit", "train", "1", "0-0.json")))
 	require.NoError(t, os.MkdirAll(filepath.Join(f.dir, "episodes", "step_1"), 0o755))
-	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"), filepath.Join(f.dir, "episodes", "step_1", "episode_0_turn_0_0.png")))
+	require.NoError(t, os.Symlink(filepath.Join(outside, "secret"),
+		filepath.Join(f.dir, "episodes", "step_1", "episode_0_turn_0_0.png")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(f.dir, "checkpoints")))
 	require.NoError(t, os.WriteFile(filepath.Join(f.dir, ".hidden"), []byte(secret), 0o644))
 
 	// An episode whose images have hostile names, which store.Absent writes as they are.
-	names := []string{"../../secret", "/etc/passwd", "..%2f..%2fsecret", hash, "", "\x00", strings.Repeat("a", 5000), `C:\x`, "images/" + hash}
+	names := []string{"../../secret", "/etc/passwd", "..%2f..%2fsecret", hash, "", "\x00", strings.Repeat("a", 5000),
+		`C:\x`, "images/" + hash}
 	bad := &rollout.Trajectory{Episode: rollout.Episode{Env: "../../x", Group: 9}, End: rollout.EndDone}
 	for _, name := range names {
 		turn := rollout.Turn{Observation: env.Observation{Text: "<image>"}}
@@ -170,8 +191,10 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_5.parquet"), 5, []*rollout.Trajectory{bad}))
 
 	s := serveRuns(t, "", f.dir)
-	targets := []string{"/api/runs/r0/episode?key=train/5/9-0", "/api/runs", "/api/runs/r0/episodes", "/api/runs/r0/measured?key=train/1/0-0", "/api/runs/r0/episode?key=train/7/0-0",
-		"/api/runs/r0/episode?key=train/1/0-0", "/config.yaml", "/static/", "/.hidden", "/../.hidden", "/..%2f.hidden", "/%2e%2e/%2e%2e/config.yaml"}
+	targets := []string{"/api/runs/r0/episode?key=train/5/9-0", "/api/runs", "/api/runs/r0/episodes",
+		"/api/runs/r0/measured?key=train/1/0-0", "/api/runs/r0/episode?key=train/7/0-0",
+		"/api/runs/r0/episode?key=train/1/0-0", "/config.yaml", "/static/", "/.hidden", "/../.hidden", "/..%2f.hidden",
+		"/%2e%2e/%2e%2e/config.yaml"}
 	for _, name := range append(names, hash+".png", "../run.id", "../../config.yaml", "episode_0_turn_0_0.png", "..") {
 		for _, kind := range []string{"train", "val", "measured", "shown", "..", "", "images/.."} {
 			for _, step := range []string{"1", "..", "-1", "1/../.."} {
@@ -179,7 +202,8 @@ func TestNoFileOutsideTheRunIsRead(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"train/../0-0", "train/1/../../../secret", "train/01/0-0", "val/1/0-0/../..", "train/99999999999999/0-0"} {
+	for _, key := range []string{"train/../0-0", "train/1/../../../secret", "train/01/0-0", "val/1/0-0/../..",
+		"train/99999999999999/0-0"} {
 		for _, what := range []string{"episode", "measured", "credit"} {
 			targets = append(targets, "/api/runs/r0/"+what+"?"+url.Values{"key": {key}, "estimator": {"grpo"}}.Encode())
 		}

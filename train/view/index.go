@@ -85,7 +85,8 @@ func (x *index) refresh(r *run, root *os.Root) {
 		for _, d := range []struct {
 			kind, key string
 			path      *string
-		}{{kindTrain, "trainer.rollout_data_dir", c.Trainer.RolloutDir}, {kindVal, "trainer.validation_data_dir", c.Trainer.ValDir}} {
+		}{{kindTrain, "trainer.rollout_data_dir", c.Trainer.RolloutDir},
+			{kindVal, "trainer.validation_data_dir", c.Trainer.ValDir}} {
 			dir, problem := r.dataFolder(root, d.key, d.path)
 			if problem != "" {
 				x.faults = append(x.faults, problem)

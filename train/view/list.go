@@ -66,7 +66,8 @@ type filter struct {
 }
 
 func parseFilter(q url.Values) (filter, error) {
-	f := filter{kind: q.Get("kind"), env: q.Get("env"), end: q.Get("end"), text: strings.ToLower(q.Get("text")), order: q.Get("order"), limit: defaultLimit}
+	f := filter{kind: q.Get("kind"), env: q.Get("env"), end: q.Get("end"), text: strings.ToLower(q.Get("text")),
+		order: q.Get("order"), limit: defaultLimit}
 	if !slices.Contains([]string{"", kindTrain, kindVal, kindMeasured}, f.kind) {
 		return f, badRequest("kind: %q is not train, val or measured", clip(f.kind, 20))
 	}
@@ -113,8 +114,10 @@ func parseFilter(q url.Values) (filter, error) {
 
 // keeps reports whether an episode has what the filter asks for, except for its text.
 func (f *filter) keeps(e *entry) bool {
-	return (f.env == "" || e.Env == f.env) && (f.end == "" || string(e.End) == f.end) && (f.step == nil || e.source.step == *f.step) &&
-		(f.success == nil || e.Success == *f.success) && (f.min == nil || e.Reward >= *f.min) && (f.max == nil || e.Reward <= *f.max)
+	return (f.env == "" || e.Env == f.env) && (f.end == "" || string(e.End) == f.end) &&
+		(f.step == nil || e.source.step == *f.step) &&
+		(f.success == nil || e.Success == *f.success) && (f.min == nil || e.Reward >= *f.min) &&
+		(f.max == nil || e.Reward <= *f.max)
 }
 
 func (r *run) episodesAnswer(req *http.Request) (any, error) {
@@ -178,7 +181,8 @@ func sorted[K cmp.Ordered](set map[K]bool) []K {
 // list describes an episode.
 func (r *run) list(root *os.Root, e *entry) listed {
 	l := listed{
-		Key: e.key(), Kind: e.kind, Step: e.source.step, Group: e.Group, Index: e.Index, Env: e.Env, Seed: e.Seed, End: string(e.End), Success: e.Success,
+		Key: e.key(), Kind: e.kind, Step: e.source.step, Group: e.Group, Index: e.Index, Env: e.Env, Seed: e.Seed,
+		End: string(e.End), Success: e.Success,
 		Reward: number(e.Reward), Turns: e.Turns, Tokens: e.Tokens, Scores: e.scores,
 	}
 	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
@@ -271,7 +275,8 @@ func (r *run) readTexts(root *os.Root, s *source) []store.Texts {
 			continue
 		}
 		for _, t := range e.Turns {
-			out[i].Observations, out[i].Responses = append(out[i].Observations, t.Observation), append(out[i].Responses, t.Response)
+			out[i].Observations, out[i].Responses = append(out[i].Observations, t.Observation),
+				append(out[i].Responses, t.Response)
 		}
 	}
 	return out

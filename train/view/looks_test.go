@@ -89,8 +89,10 @@ func TestAPhoneShowsEveryViewWithoutScrollingSideways(t *testing.T) {
 	}
 	// Two runs are beside each other without scrolling: the difference can be seen.
 	b.open(f.URL+"/#/config", ".keys mark")
-	require.LessOrEqual(t, eval[float64](b, "Math.max(...[...document.querySelectorAll('.keys td')].map((c) => c.getBoundingClientRect().right))"), 360.0)
-	require.Equal(t, eval[float64](b, "document.querySelectorAll('.keys tbody td')[0].getBoundingClientRect().top"), eval[float64](b, "document.querySelectorAll('.keys tbody td')[1].getBoundingClientRect().top"))
+	require.LessOrEqual(t, eval[float64](b,
+		"Math.max(...[...document.querySelectorAll('.keys td')].map((c) => c.getBoundingClientRect().right))"), 360.0)
+	require.Equal(t, eval[float64](b, "document.querySelectorAll('.keys tbody td')[0].getBoundingClientRect().top"),
+		eval[float64](b, "document.querySelectorAll('.keys tbody td')[1].getBoundingClientRect().top"))
 	b.keys("?")
 	require.Equal(t, 360, eval[int](b, "document.documentElement.scrollWidth"), "help")
 	b.quiet()
@@ -103,7 +105,8 @@ func TestEveryControlHasANameAndAVisibleFocus(t *testing.T) {
 	b := browse(t, 1280, 900, "light")
 	for _, p := range places {
 		b.open(f.URL+"/"+p.hash, p.shown)
-		require.Empty(t, eval[[]string](b, `[...document.querySelectorAll('a, button, input, select, [tabindex="0"], [role=img], img')]
+		require.Empty(t, eval[[]string](
+			b, `[...document.querySelectorAll('a, button, input, select, [tabindex="0"], [role=img], img')]
 			.filter((e) => e.checkVisibility() && !(e.getAttribute('aria-label') || e.getAttribute('alt') !== null && e.tagName === 'IMG' || e.textContent.trim() || e.closest('label')?.textContent.trim() || e.classList.contains('rows')))
 			.map((e) => e.outerHTML.slice(0, 120))`), p.name)
 		require.Equal(t, 1, eval[int](b, "document.querySelectorAll('main').length"))

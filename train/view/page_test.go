@@ -32,7 +32,8 @@ func TestThePageIsSmallAndNeverParsesHTML(t *testing.T) {
 		}
 		raw, err := fs.ReadFile(static, path)
 		size += len(raw)
-		require.NotRegexp(t, regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function| style=|setAttribute\('style|https?://`), strings.ReplaceAll(string(raw), "http://www.w3.org/2000/svg", ""), path)
+		require.NotRegexp(t, regexp.MustCompile(
+			`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function| style=|setAttribute\('style|https?://`), strings.ReplaceAll(string(raw), "http://www.w3.org/2000/svg", ""), path)
 		return err
 	}))
 	require.Less(t, size, 200_000, "bytes of the page")
@@ -109,7 +110,8 @@ func TestKeysLeadThroughThePage(t *testing.T) {
 	b.until(`document.activeElement.id === 'f-text'`)
 	eval[string](b, "document.activeElement.value = ''") // the driver types the character even if its key is handled
 	b.keys("2")
-	require.Equal(t, "2", eval[string](b, "document.getElementById('f-text').value"), "keys typed into a field are its text")
+	require.Equal(t, "2", eval[string](b, "document.getElementById('f-text').value"),
+		"keys typed into a field are its text")
 	b.keys(kb.Escape, "?")
 	b.until("document.getElementById('keys').open")
 	b.keys("?")
@@ -136,7 +138,8 @@ func TestMovingGammaChangesTheNumbers(t *testing.T) {
 	b.until(`document.querySelector('.credit-turns td.claim').textContent === '+0.2'`)
 	require.NotEqual(t, before, figures("a"))
 	require.Equal(t, other, figures("b"), "the parameter is one of estimator A")
-	require.NotEqual(t, color, eval[string](b, "document.querySelector('.side[data-side=a] .token.filled').style.backgroundColor"))
+	require.NotEqual(t, color, eval[string](b,
+		"document.querySelector('.side[data-side=a] .token.filled').style.backgroundColor"))
 	require.Contains(t, eval[string](b, "location.hash"), "a_gamma=0.8")
 
 	b.set("select[data-estimator=b]", "bi_level_gae")
@@ -159,8 +162,10 @@ func TestATokenShowsItsNumbers(t *testing.T) {
 	require.True(t, eval[bool](b, "document.getElementById('tip').hidden"))
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=b] .token.filled').dispatchEvent(new PointerEvent('pointerover', {bubbles: true})); return true })()")
 	b.until("!document.getElementById('tip').hidden")
-	require.Regexp(t, `position37.*turn1.*loss mask1.*entropy0\.\d+.*A: advantage, bi_level_gae.*B: advantage, gae`, b.text("#tip"))
-	require.Equal(t, 2, eval[int](b, "document.querySelectorAll('.token.marked').length"), "the token is marked in both panels")
+	require.Regexp(t, `position37.*turn1.*loss mask1.*entropy0\.\d+.*A: advantage, bi_level_gae.*B: advantage, gae`,
+		b.text("#tip"))
+	require.Equal(t, 2, eval[int](b, "document.querySelectorAll('.token.marked').length"),
+		"the token is marked in both panels")
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=a] .token[tabindex=\"0\"]').focus(); return true })()")
 	b.keys(kb.ArrowRight, kb.ArrowRight)
 	b.until(`document.getElementById('tip').textContent.includes('position39')`)
@@ -174,7 +179,8 @@ func TestATokenShowsItsNumbers(t *testing.T) {
 func TestADeepLinkRestoresTheView(t *testing.T) {
 	f := newFake(t)
 	b := browse(t, 1280, 900, "light")
-	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit&color=return&a=gae&b=bi_level_gae&gamma=0.5&scale=own", ".token.filled")
+	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit&color=return&a=gae&b=bi_level_gae&gamma=0.5&scale=own",
+		".token.filled")
 	state := `JSON.stringify([document.querySelector('h2').textContent, document.getElementById('color').value, document.getElementById('common').checked,
 		[...document.querySelectorAll('select[data-estimator]')].map((s) => s.value), [...document.querySelectorAll('input[data-param]')].map((i) => i.value), [...document.querySelectorAll('.figures')].map((p) => p.textContent)])`
 	b.until(`document.querySelectorAll('.figures b').length === 8`)
@@ -197,10 +203,12 @@ func TestADeepLinkRestoresTheView(t *testing.T) {
 	b.until(`document.querySelector('.row.at')?.dataset.at === '111'`)
 
 	b.open(f.URL+"/#/metrics?runs=r1&names=actor/entropy,val/success&smooth=0.5&log=1", ".chart path")
-	require.Equal(t, `["actor/entropy","val/success"] ["r1"] 0.50 true`, eval[string](b, `JSON.stringify([...document.querySelectorAll('.chart')].map((c) => c.dataset.metric)) + ' ' +
+	require.Equal(t, `["actor/entropy","val/success"] ["r1"] 0.50 true`,
+		eval[string](b, `JSON.stringify([...document.querySelectorAll('.chart')].map((c) => c.dataset.metric)) + ' ' +
 		JSON.stringify([...document.querySelectorAll('.run input')].map((i, n) => i.checked ? 'r' + n : null).filter(Boolean)) + ' ' + document.querySelector('.slider output').value + ' ' + document.getElementById('log').checked`))
 	b.open(f.URL+"/#/episodes?run=r1&success=true&order=-reward&at=7", ".row.at a")
-	require.Equal(t, "r1 true -reward 7", eval[string](b, `['f-run', 'f-success', 'f-order'].map((id) => document.getElementById(id).value).join(' ') + ' ' + document.querySelector('.row.at').dataset.at`))
+	require.Equal(t, "r1 true -reward 7",
+		eval[string](b, `['f-run', 'f-success', 'f-order'].map((id) => document.getElementById(id).value).join(' ') + ' ' + document.querySelector('.row.at').dataset.at`))
 	b.quiet()
 }
 
@@ -244,8 +252,10 @@ func TestHostileTextsStayTexts(t *testing.T) {
 	}
 	b.open(f.URL+"/"+places[2].hash, ".turn")
 	for _, text := range hostile {
-		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.response')[2].textContent.includes(%q)", text)), "%q is shown as it is", text)
-		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.observation')[2].textContent.includes(%q)", text)), "%q is shown as it is", text)
+		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.response')[2].textContent.includes(%q)",
+			text)), "%q is shown as it is", text)
+		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.observation')[2].textContent.includes(%q)",
+			text)), "%q is shown as it is", text)
 	}
 	for i, text := range hostile {
 		escaped := urlEscape(text)

@@ -234,7 +234,8 @@ func (d *reportData) episodes(h http.Handler, run string, n int, estimators []st
 		return err
 	}
 	list := sample(all, n)
-	d.Episode[run], d.Credit[run], d.Measured[run] = map[string]any{}, map[string]map[string]any{}, map[string]json.RawMessage{}
+	d.Episode[run], d.Credit[run], d.Measured[run] = map[string]any{}, map[string]map[string]any{},
+		map[string]json.RawMessage{}
 	for _, e := range list {
 		key, _ := e["key"].(string)
 		var full map[string]any

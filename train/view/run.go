@@ -132,7 +132,8 @@ func (r *run) dataFolder(own *os.Root, key string, setting *string) (root *os.Ro
 	if err != nil {
 		return nil, sentence("%s: %v", key, err)
 	}
-	candidates := []string{path, filepath.Join(r.path, filepath.Base(*setting)), filepath.Join(filepath.Dir(r.path), filepath.Base(*setting))}
+	candidates := []string{path, filepath.Join(r.path, filepath.Base(*setting)),
+		filepath.Join(filepath.Dir(r.path), filepath.Base(*setting))}
 	for _, path := range candidates {
 		root, err := os.OpenRoot(path)
 		if err != nil {
@@ -263,7 +264,9 @@ func (h *handler) compareConfigs(req *http.Request) (any, error) {
 	out := make([]keyAnswer, 0, len(names))
 	for _, name := range names {
 		v := values[name]
-		differs := slices.ContainsFunc(v, func(x *string) bool { return (x == nil) != (v[0] == nil) || x != nil && *x != *v[0] })
+		differs := slices.ContainsFunc(v, func(x *string) bool {
+			return (x == nil) != (v[0] == nil) || x != nil && *x != *v[0]
+		})
 		out = append(out, keyAnswer{name, v, differs})
 	}
 	return map[string]any{"keys": out}, nil

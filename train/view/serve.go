@@ -21,7 +21,8 @@ const stopTime = 2 * time.Second
 // loopback addresses and Unix sockets; for others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if at, ok := ln.Addr().(*net.TCPAddr); ok && s.Key == "" && !at.IP.IsLoopback() {
-		err := fmt.Errorf("view: address: %v, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(), ErrKeyNeeded)
+		err := fmt.Errorf("view: address: %v, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(),
+			ErrKeyNeeded)
 		return errors.Join(err, ln.Close())
 	}
 	h, err := s.Handler()
@@ -36,7 +37,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	requests, end := context.WithCancel(ctx)
 	defer end()
 	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 5 * time.Minute,
+		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return requests },
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

@@ -80,7 +80,8 @@ func (s *Server) handler() (*handler, error) {
 
 // types are the content types of the page's files.
 var types = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 // page sends a file of the page.

@@ -78,7 +78,8 @@ func (s *source) loadShown(run string) {
 		}
 		s.names = append(s.names, name)
 		s.summaries = append(s.summaries, store.Summary{
-			Step: s.step, Env: e.Env, Seed: e.Seed, Group: n, End: rollout.End(e.End), Error: e.Error, Success: e.Success, Reward: e.Return, Turns: len(e.Turns),
+			Step: s.step, Env: e.Env, Seed: e.Seed, Group: n, End: rollout.End(e.End), Error: e.Error, Success: e.Success,
+			Reward: e.Return, Turns: len(e.Turns),
 		})
 	}
 }
@@ -104,7 +105,8 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		t := &found.Turns[i]
 		turn := turnAnswer{
 			Observation: t.Observation, Images: make([]*string, len(t.Images)), Response: t.Response, Stop: t.Stop,
-			Sections: []sectionAnswer{}, Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward), Metrics: emptyMapIfNil(t.Metrics), Claims: []claimAnswer{},
+			Sections: []sectionAnswer{}, Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward),
+			Metrics: emptyMapIfNil(t.Metrics), Claims: []claimAnswer{},
 		}
 		for j, name := range t.Images {
 			if shownImage.MatchString(name) {
@@ -113,7 +115,8 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		}
 		a.Turns = append(a.Turns, turn)
 	}
-	a.Problems = append(a.Problems, "This validation episode was saved in readable form, without tokens; trainer.validation_data_dir stores all of them with their tokens.")
+	a.Problems = append(a.Problems,
+		"This validation episode was saved in readable form, without tokens; trainer.validation_data_dir stores all of them with their tokens.")
 	return nil
 }
 

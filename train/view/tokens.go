@@ -70,7 +70,8 @@ func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores) (a rowAnswer,
 		return a, ""
 	}
 	if scores.Len() != n {
-		return a, sentence("The recorded numbers of conversation %d are for %d tokens, it has %d; they are left out", i, scores.Len(), n)
+		return a, sentence("The recorded numbers of conversation %d are for %d tokens, it has %d; they are left out", i,
+			scores.Len(), n)
 	}
 	a.scores(scores, row.LogProbs, written)
 	return a, ""
@@ -79,7 +80,8 @@ func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores) (a rowAnswer,
 // scores adds the columns that a training step recorded.
 func (a *rowAnswer) scores(s *store.Scores, sampled []float32, written []bool) {
 	scored := func(at int) bool { return at < len(s.Scored) && s.Scored[at] }
-	for name, x := range map[string][]float32{"old": s.OldLogProbs, "reference": s.Reference, "value": s.Values, "entropy": s.Entropy} {
+	for name, x := range map[string][]float32{"old": s.OldLogProbs, "reference": s.Reference, "value": s.Values,
+		"entropy": s.Entropy} {
 		if x != nil {
 			a.Columns[name] = where(x, scored)
 		}

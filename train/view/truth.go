@@ -133,7 +133,8 @@ func claims(t *rollout.Trajectory, k int, truths []truth) []claimAnswer {
 	out := []claimAnswer{}
 	turn := &t.Turns[k]
 	text := statements(turn)
-	for _, c := range []struct{ section, kind string }{{reward.SectionObservation, "grounding"}, {reward.SectionPrediction, "worldmodeling"}} {
+	for _, c := range []struct{ section, kind string }{{reward.SectionObservation, "grounding"},
+		{reward.SectionPrediction, "worldmodeling"}} {
 		words, ok := text[c.section]
 		if !ok {
 			continue

@@ -38,7 +38,8 @@ func (t *Trainer) options() (queue.Options, error) {
 	k, out := &t.Config.Run.QueueOptions, queue.DefaultOptions()
 	if t.Config.Run.Queue == config.QueueEmbedded && t.QueueServer == nil {
 		return out, fmt.Errorf("%w: run.queue: %s, but this program has no server: it must set Options.QueueServer to Start "+
-			"of package vagen/train/queue/embedded, or run.queue must be the URL of a NATS server", config.ErrConfig, config.QueueEmbedded)
+			"of package vagen/train/queue/embedded, or run.queue must be the URL of a NATS server", config.ErrConfig,
+			config.QueueEmbedded)
 	}
 	out.Connection = queue.Connection{
 		URL: t.Config.Run.Queue, Name: k.Name, Creds: k.Creds, User: k.User,
@@ -49,7 +50,8 @@ func (t *Trainer) options() (queue.Options, error) {
 	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
 		if out.Key = os.Getenv(k.KeyEnv); out.Key == "" {
-			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig, k.KeyEnv)
+			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig,
+				k.KeyEnv)
 		}
 	}
 	if out.Run = t.ID; out.Run == "" {

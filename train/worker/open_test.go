@@ -72,10 +72,16 @@ func TestEveryKeyOfQueuesIsHonoured(t *testing.T) {
 	defaults.URL, defaults.Dir, defaults.Run = "nats://h:1", published.Dir, published.Run
 	require.Equal(t, defaults, published)
 	for set, change := range map[string]func(q *queue.Options){
-		"name=n": func(q *queue.Options) { q.Name = "n" }, "listen=127.0.0.1:9": func(q *queue.Options) { q.Listen = "127.0.0.1:9" },
-		"lease=1.5": func(q *queue.Options) { q.Lease = 1500e6 }, "no_worker_timeout=0.5": func(q *queue.Options) { q.NoWorkers = 500e6 }, "tries=9": func(q *queue.Options) { q.Tries = 9 }, "sync=true": func(q *queue.Options) { q.Sync = true },
-		"creds=/c": func(q *queue.Options) { q.Creds = "/c" }, "user=u": func(q *queue.Options) { q.User = "u" }, "key_env=VAGEN_TEST_KEY": func(q *queue.Options) { q.Key = "value of K" },
-		"tls_ca=/a": func(q *queue.Options) { q.CA = "/a" }, "tls_cert=/b": func(q *queue.Options) { q.Cert = "/b" }, "tls_key=/k": func(q *queue.Options) { q.CertKey = "/k" },
+		"name=n": func(q *queue.Options) { q.Name = "n" }, "listen=127.0.0.1:9": func(q *queue.Options) {
+			q.Listen = "127.0.0.1:9"
+		},
+		"lease=1.5": func(q *queue.Options) { q.Lease = 1500e6 }, "no_worker_timeout=0.5": func(q *queue.Options) {
+			q.NoWorkers = 500e6
+		}, "tries=9": func(q *queue.Options) { q.Tries = 9 }, "sync=true": func(q *queue.Options) { q.Sync = true },
+		"creds=/c": func(q *queue.Options) { q.Creds = "/c" }, "user=u": func(q *queue.Options) { q.User = "u" },
+		"key_env=VAGEN_TEST_KEY": func(q *queue.Options) { q.Key = "value of K" },
+		"tls_ca=/a":              func(q *queue.Options) { q.CA = "/a" }, "tls_cert=/b": func(q *queue.Options) { q.Cert = "/b" },
+		"tls_key=/k": func(q *queue.Options) { q.CertKey = "/k" },
 	} {
 		want := published
 		change(&want)

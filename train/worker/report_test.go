@@ -24,18 +24,22 @@ import (
 // for one worker and for three.
 func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 	for name, answer := range map[string]string{
-		"works": `[{"object_id": "target", "vertical_relation": "below", "horizontal_relation": "right"}]`, "nonsense": "I think so.",
+		"works":    `[{"object_id": "target", "vertical_relation": "below", "horizontal_relation": "right"}]`,
+		"nonsense": "I think so.",
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text, _ := json.Marshal(answer)
-			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+`},"finish_reason":"stop"}],"usage":{"prompt_tokens":70,"completion_tokens":11}}`)
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+
+				`},"finish_reason":"stop"}],"usage":{"prompt_tokens":70,"completion_tokens":11}}`)
 		}))
 		defer s.Close()
 		c := config.Default()
 		c.Run.Queue, c.Run.QueueOptions.Listen = config.QueueEmbedded, "127.0.0.1:0"
-		lake := map[string]any{"render_mode": "text", "prompt_format": "wm", "desc": []any{"SFF", "FFF", "FFG"}, "state_reward": map[string]any{
-			"judge_base_url": s.URL + "/v1", "judge_model": "m", "state_estimation": map[string]any{"enable": true, "reward": 0.5},
-			"judge": map[string]any{"retries": uint64(0), "breaker_failures": uint64(1000)}}}
+		lake := map[string]any{"render_mode": "text", "prompt_format": "wm", "desc": []any{"SFF", "FFF", "FFG"},
+			"state_reward": map[string]any{
+				"judge_base_url": s.URL + "/v1", "judge_model": "m",
+				"state_estimation": map[string]any{"enable": true, "reward": 0.5},
+				"judge":            map[string]any{"retries": uint64(0), "breaker_failures": uint64(1000)}}}
 		c.Env.Name = "frozenlake"
 		newPolicy := func() policy.Policy {
 			return traintest.NewBandit("<perception>The goal is below me to the right.</perception><reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>")
@@ -48,7 +52,8 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 		}
 		play := func(d rollout.Dealer) client.Usage {
 			ctx, judged := client.WithMeter(t.Context())
-			p := rollout.Player{Policy: newPolicy(), Envs: registry, MaxTurns: 2, Dealer: d, Sampling: policy.Sampling{MaxTokens: 8}}
+			p := rollout.Player{Policy: newPolicy(), Envs: registry, MaxTurns: 2, Dealer: d,
+				Sampling: policy.Sampling{MaxTokens: 8}}
 			ts, _, err := p.Play(ctx, es, 0)
 			require.NoError(t, err)
 			for _, e := range ts {
@@ -89,8 +94,11 @@ func TestTheTrainerCountsTheJudgeOfItsWorkers(t *testing.T) {
 // TestReportsOfWorkersAreNotTrusted.
 func TestReportsOfWorkersAreNotTrusted(t *testing.T) {
 	for _, bad := range []string{
-		"{", "7", `{"judge":{"claims":-1}}`, `{"judge":{"claims":1,"cached":2}}`, `{"judge":{"claims":1,"unscored":{"answer":2}}}`,
-		`{"judge":{"claims":1,"unscored":{"sk-key":1}}}`, `{"judge":{"claims":5,"cached":2,"unscored":{"answer":-1}}}`, `{"judge":{"attempts":-1}}`, `{"judge":{"prompt_tokens":-1}}`, `{"judge":{"completion_tokens":9223372036854775807}}`, `{"judge":{"waited_ns":-1}}`,
+		"{", "7", `{"judge":{"claims":-1}}`, `{"judge":{"claims":1,"cached":2}}`,
+		`{"judge":{"claims":1,"unscored":{"answer":2}}}`,
+		`{"judge":{"claims":1,"unscored":{"sk-key":1}}}`, `{"judge":{"claims":5,"cached":2,"unscored":{"answer":-1}}}`,
+		`{"judge":{"attempts":-1}}`, `{"judge":{"prompt_tokens":-1}}`, `{"judge":{"completion_tokens":9223372036854775807}}`,
+		`{"judge":{"waited_ns":-1}}`,
 	} {
 		ctx, meter := client.WithMeter(t.Context())
 		require.ErrorIs(t, countJudge(ctx, nil, []byte(bad)), queue.ErrResult, bad)
@@ -99,7 +107,9 @@ func TestReportsOfWorkersAreNotTrusted(t *testing.T) {
 	ctx, meter := client.WithMeter(t.Context())
 	require.NoError(t, countJudge(ctx, nil, nil))
 	for range 2 {
-		require.NoError(t, countJudge(ctx, nil, report{Judge: client.Usage{Claims: 5, Cached: 2, Attempts: 4, PromptTokens: 50, CompletionTokens: 3, Unscored: map[client.Cause]int{client.Answer: 1}, Waited: 7}}.write()))
+		require.NoError(t, countJudge(ctx, nil, report{Judge: client.Usage{Claims: 5, Cached: 2, Attempts: 4,
+			PromptTokens: 50, CompletionTokens: 3, Unscored: map[client.Cause]int{client.Answer: 1}, Waited: 7}}.write()))
 	}
-	require.Equal(t, client.Usage{Claims: 10, Cached: 4, Attempts: 8, PromptTokens: 100, CompletionTokens: 6, Unscored: map[client.Cause]int{client.Answer: 2}, Waited: 14}, meter.Usage())
+	require.Equal(t, client.Usage{Claims: 10, Cached: 4, Attempts: 8, PromptTokens: 100, CompletionTokens: 6,
+		Unscored: map[client.Cause]int{client.Answer: 2}, Waited: 14}, meter.Usage())
 }

@@ -45,7 +45,8 @@ func workerProcess() error {
 	defer stop()
 	o := worker.DefaultOptions()
 	o.KeyFile = filepath.Join(os.Getenv("DIR"), "queue", "key")
-	o.URL, o.Slots, o.Log = os.Getenv("URL"), 2, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o.URL, o.Slots, o.Log = os.Getenv("URL"), 2, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{
+		Level: slog.LevelWarn}))
 	o.Policy = func(_ context.Context, _ *config.Config, version []byte) (policy.Policy, error) {
 		b := traintest.Walker()
 		return b, b.SetTable(version)
@@ -176,7 +177,8 @@ func TestTrainingWithWorkersGivesTheBytesOfOneProcess(t *testing.T) {
 		require.Equal(t, raw, got[name], name)
 	}
 	require.Len(t, got, len(want))
-	require.NoDirExists(t, filepath.Join(dir, "queue", "jetstream", "$G", "streams", "VAGEN_vagen_RESULTS"), "the queue is removed at the end")
+	require.NoDirExists(t, filepath.Join(dir, "queue", "jetstream", "$G", "streams", "VAGEN_vagen_RESULTS"),
+		"the queue is removed at the end")
 }
 
 // TestARunWhoseWorkersAllFailedEndsWithTheReasonAndResumes: the worker cannot use the policy of a

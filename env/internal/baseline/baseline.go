@@ -11,7 +11,9 @@ import (
 // SuccessRate plays the episodes of the seeds first, first+1, …, each until it is
 // done or for the given number of turns, and returns the share that succeed. script
 // writes the responses with randomness that depends only on the key and the seed.
-func SuccessRate(e env.Env, first int64, episodes, turns int, key uint64, script func(*rand.Rand) string) (float64, error) {
+func SuccessRate(
+	e env.Env, first int64, episodes, turns int, key uint64, script func(*rand.Rand) string,
+) (float64, error) {
 	ctx := context.Background()
 	wins := 0
 	for i := range int64(episodes) {

@@ -11,12 +11,13 @@ import (
 
 // Response holds the options of prompts and responses, which every environment has.
 type Response struct {
-	RenderMode       string   `option:"render_mode" kind:"text"`     // env.Text or env.Vision
-	PromptFormat     string   `option:"prompt_format" kind:"text"`   // a format of the rule set, see package reward
-	FormatSections   []string `option:"format_sections" kind:"text"` // tags of a format of your own, see reward.NewTagged
-	MaxActions       int      `option:"max_actions_per_step"`
-	ActionSep        string   `option:"action_sep" kind:"text"`
-	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
+	RenderMode     string   `option:"render_mode" kind:"text"`     // env.Text or env.Vision
+	PromptFormat   string   `option:"prompt_format" kind:"text"`   // a format of the rule set, see package reward
+	FormatSections []string `option:"format_sections" kind:"text"` // tags of a format of your own, see reward.NewTagged
+	MaxActions     int      `option:"max_actions_per_step"`
+	ActionSep      string   `option:"action_sep" kind:"text"`
+	// must be env.ImageMark; accepted for old configurations
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
 	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 	FormatReward     float64  `option:"format_reward"`
 	Texts
@@ -45,7 +46,8 @@ type Ruled struct {
 // DefaultRuled returns what all environments publish for a rule set, Lite for an unknown
 // one.
 func DefaultRuled(r env.Rules) Ruled {
-	o := Ruled{Rules: env.Lite, Response: Response{RenderMode: env.Vision, ImagePlaceholder: env.ImageMark}, SuccessReward: 1}
+	o := Ruled{Rules: env.Lite, Response: Response{RenderMode: env.Vision, ImagePlaceholder: env.ImageMark},
+		SuccessReward: 1}
 	switch r {
 	case env.Next:
 		o.Rules, o.GroundingWeight, o.WorldModelingWeight = r, 0.006, 0.006
@@ -99,7 +101,8 @@ func DefaultDescribed() Described { return Described{Prompt: "full"} }
 
 // DefaultLevel is DefaultRuled for grids, with cells of 28 pixels.
 func DefaultLevel(r env.Rules) Level {
-	o := Level{Ruled: DefaultRuled(r), Described: DefaultDescribed(), TileSize: 28, Shading: true, UseExample: true, StrictFormat: r == env.Next}
+	o := Level{Ruled: DefaultRuled(r), Described: DefaultDescribed(), TileSize: 28, Shading: true, UseExample: true,
+		StrictFormat: r == env.Next}
 	o.ActionSep = ","
 	if o.Rules != env.Legacy {
 		o.RenderMode = env.Text
@@ -113,7 +116,8 @@ func Describing(o *Level) bool { return o.Described.Describing(o.PromptFormat) }
 // Positional reports whether sections are to be written in the words that judges read by
 // rule: when they are rewarded and the format requires no other notation.
 func Positional(o *Level) bool {
-	return o.UseStateReward && !Describing(o) && !strings.HasSuffix(o.PromptFormat, "_symbolic") && !strings.HasSuffix(o.PromptFormat, "_structured")
+	return o.UseStateReward && !Describing(o) && !strings.HasSuffix(o.PromptFormat, "_symbolic") &&
+		!strings.HasSuffix(o.PromptFormat, "_structured")
 }
 
 // CheckResponse checks the options of prompts and responses.
@@ -171,16 +175,19 @@ func NewParser(o *Response, po reward.ParserOptions) (*reward.Parser, error) {
 // format that makes no statements about the state.
 func CheckStateReward(c *field.Checks, o *StateReward, rules env.Rules, response *Response) {
 	format := response.PromptFormat
-	if use := response.FormatSections; slices.Contains(use, reward.SectionObservation) || slices.Contains(use, reward.SectionPrediction) {
+	if use := response.FormatSections; slices.Contains(use, reward.SectionObservation) ||
+		slices.Contains(use, reward.SectionPrediction) {
 		format = reward.ObservePredict // makes the same statements
 	}
-	use := map[env.Rules][]string{env.Legacy: {"grounding", "worldmodeling", "grounding_worldmodeling"}, env.Next: {"wm"}}[rules]
+	use := map[env.Rules][]string{env.Legacy: {"grounding", "worldmodeling", "grounding_worldmodeling"},
+		env.Next: {"wm"}}[rules]
 	switch {
 	case !o.UseStateReward || format == reward.ObservePredict && rules != env.Lite:
 	case rules == env.Lite:
 		c.Bad("use_state_reward", "true, but the lite rules have no judged state reward")
 	case use != nil && !slices.ContainsFunc(use, func(part string) bool { return strings.Contains(format, part) }):
-		c.Bad("use_state_reward", "true, but the format %q contains no statements about the state; use %s", format, strings.Join(use, ", "))
+		c.Bad("use_state_reward", "true, but the format %q contains no statements about the state; use %s", format,
+			strings.Join(use, ", "))
 	}
 }
 

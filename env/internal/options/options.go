@@ -16,7 +16,9 @@ import (
 // Make decodes the options of a configuration over the defaults of the rule set that its
 // option "rules" names, "" by default, and builds the environment. Errors begin with the
 // name of the environment.
-func Make[O any, E env.Env](name string, config map[string]any, defaults func(env.Rules) O, build func(O) (E, error)) (env.Env, error) {
+func Make[O any, E env.Env](
+	name string, config map[string]any, defaults func(env.Rules) O, build func(O) (E, error),
+) (env.Env, error) {
 	rules, _ := config["rules"].(string)
 	o := defaults(env.Rules(rules))
 	if err := env.Decode(config, &o); err != nil {
@@ -66,7 +68,8 @@ func Unread[O any](c *field.Checks, rules env.Rules, o, defaults O) {
 		}
 		value = reflect.Indirect(value)
 		if readers := strings.Fields(f.Tag.Get("rules")); len(readers) > 0 && !slices.Contains(readers, string(rules)) {
-			c.Bad(name, "%v, which has no effect under the %s rules; leave it out, or choose the rules %s", value, rules, strings.Join(readers, " or "))
+			c.Bad(name, "%v, which has no effect under the %s rules; leave it out, or choose the rules %s", value, rules,
+				strings.Join(readers, " or "))
 		}
 		if why := f.Tag.Get("unread"); why != "" {
 			c.Bad(name, "%v, which has no effect: %s; leave it out", value, why)

@@ -11,7 +11,9 @@ import (
 
 func TestCommonOptionsAreCheckedWithTheNameOfTheEnvironment(t *testing.T) {
 	c := Check("pond")
-	o := Level{Ruled: Ruled{Rules: "lait", Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200, Described: Described{Prompt: "short"}, StrictFormat: true}
+	o := Level{Ruled: Ruled{Rules: "lait",
+		Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200,
+		Described: Described{Prompt: "short"}, StrictFormat: true}
 	CheckLevel(c, &o)
 	CheckEnvName(c, "pool", "pond")
 	require.ErrorIs(t, c.Err(), env.ErrOption)
@@ -37,7 +39,8 @@ func TestStateRewardNeedsAFormatThatMakesStatements(t *testing.T) {
 		{true, env.Lite, reward.ObservePredict, "the lite rules have no judged state reward"},
 		{true, env.Next, "answer", `the format "answer" contains no statements about the state; use wm`},
 		{true, env.Next, "wm_think", ""},
-		{true, env.Legacy, "free_think", `the format "free_think" contains no statements about the state; use grounding, worldmodeling, grounding_worldmodeling`},
+		{true, env.Legacy, "free_think",
+			`the format "free_think" contains no statements about the state; use grounding, worldmodeling, grounding_worldmodeling`},
 		{true, env.Legacy, reward.ObservePredict, ""},
 		{false, env.Lite, "answer", ""},
 	} {

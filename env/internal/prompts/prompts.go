@@ -114,7 +114,8 @@ func load(o *options.Response, n Names) (Set, []optionError) {
 		text, ok := value.(string)
 		switch {
 		case !slices.Contains(partNames[:], name):
-			bad("prompts", fmt.Errorf("%w; the parts are %s", field.Unknown(name, partNames[:]), strings.Join(partNames[:], ", ")))
+			bad("prompts", fmt.Errorf("%w; the parts are %s", field.Unknown(name, partNames[:]),
+				strings.Join(partNames[:], ", ")))
 		case !ok:
 			bad("prompts."+name, fmt.Errorf("%T, must be a text", value))
 		default:
@@ -128,7 +129,8 @@ func load(o *options.Response, n Names) (Set, []optionError) {
 		}
 		for name, text := range files {
 			if _, twice := texts[name]; twice {
-				bad("prompt_dir", fmt.Errorf("%s.txt is in %s, but prompts.%s is set; leave one of them out", name, o.PromptDir, name))
+				bad("prompt_dir", fmt.Errorf("%s.txt is in %s, but prompts.%s is set; leave one of them out", name, o.PromptDir,
+					name))
 				continue
 			}
 			texts[name] = text
@@ -153,7 +155,9 @@ func load(o *options.Response, n Names) (Set, []optionError) {
 		}
 		s.templates[p] = t
 	}
-	slices.SortStableFunc(errs, func(a, b optionError) int { return strings.Compare(a.key+a.err.Error(), b.key+b.err.Error()) })
+	slices.SortStableFunc(errs, func(a, b optionError) int {
+		return strings.Compare(a.key+a.err.Error(), b.key+b.err.Error())
+	})
 	return s, errs
 }
 
@@ -171,7 +175,8 @@ func readFolder(dir string) (map[string]string, error) {
 			continue
 		}
 		if !slices.Contains(partNames[:], name) {
-			return nil, fmt.Errorf("%s: %w; the files are %s.txt", dir, field.Unknown(e.Name(), nil), strings.Join(partNames[:], ".txt, "))
+			return nil, fmt.Errorf("%s: %w; the files are %s.txt", dir, field.Unknown(e.Name(), nil),
+				strings.Join(partNames[:], ".txt, "))
 		}
 		text, err := readFile(filepath.Join(dir, e.Name()))
 		if err != nil {
@@ -191,7 +196,8 @@ func readFile(path string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return "", fmt.Errorf("%s: %w: must be a file of at most %d bytes, is %d bytes (%v)", path, fs.ErrInvalid, maxFile, info.Size(), info.Mode())
+		return "", fmt.Errorf("%s: %w: must be a file of at most %d bytes, is %d bytes (%v)", path, fs.ErrInvalid, maxFile,
+			info.Size(), info.Mode())
 	}
 	raw, err := regular.ReadFile(path)
 	return strings.TrimSuffix(string(raw), "\n"), err

@@ -61,16 +61,18 @@ func TestBadTemplatesAreNamed(t *testing.T) {
 		texts map[string]any
 		want  string
 	}{
-		"unknown placeholder": {map[string]any{"system": "{formt}"}, `prompts.system": template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
-		"of another part":     {map[string]any{"system": "{observation}"}, "contains {observation}, must be one of"},
-		"no state":            {map[string]any{"first": "go on"}, "shows the state 0 times, must contain {observation} or {default} once"},
-		"two states":          {map[string]any{"later": "{observation} {default}"}, "shows the state 2 times"},
-		"image mark":          {map[string]any{"first": "<image>"}, "contains <image>, must contain {observation}"},
-		"single brace":        {map[string]any{"system": `{"a": 1}`}, "contains a single '{' before"},
-		"closing brace":       {map[string]any{"system": "a } b"}, "contains a single '}' before \" b\""},
-		"open at the end":     {map[string]any{"system": "{format"}, "contains a single '{'"},
-		"unknown part":        {map[string]any{"frist": "x"}, "first"},
-		"no text":             {map[string]any{"system": 3}, "int, must be a text"},
+		"unknown placeholder": {map[string]any{"system": "{formt}"},
+			`prompts.system": template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
+		"of another part": {map[string]any{"system": "{observation}"}, "contains {observation}, must be one of"},
+		"no state": {map[string]any{"first": "go on"},
+			"shows the state 0 times, must contain {observation} or {default} once"},
+		"two states":      {map[string]any{"later": "{observation} {default}"}, "shows the state 2 times"},
+		"image mark":      {map[string]any{"first": "<image>"}, "contains <image>, must contain {observation}"},
+		"single brace":    {map[string]any{"system": `{"a": 1}`}, "contains a single '{' before"},
+		"closing brace":   {map[string]any{"system": "a } b"}, "contains a single '}' before \" b\""},
+		"open at the end": {map[string]any{"system": "{format"}, "contains a single '{'"},
+		"unknown part":    {map[string]any{"frist": "x"}, "first"},
+		"no text":         {map[string]any{"system": 3}, "int, must be a text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(response(c.texts), lake)

@@ -35,7 +35,8 @@ func parse(text string) (template, error) {
 		}
 		name, rest, ok := strings.Cut(text, "}")
 		if brace == '}' || !ok || !isName(name) {
-			return nil, fmt.Errorf("contains a single %q before %q, must be {NAME}, or %s for the brace itself", brace, beginning(text), strings.Repeat(string(brace), 2))
+			return nil, fmt.Errorf("contains a single %q before %q, must be {NAME}, or %s for the brace itself", brace,
+				beginning(text), strings.Repeat(string(brace), 2))
 		}
 		t = append(t, name, "")
 		text = rest
@@ -90,7 +91,8 @@ func (t template) check(known []string, observation bool) error {
 		}
 	}
 	if observation && states != 1 {
-		errs = append(errs, fmt.Errorf("shows the state %d times, must contain {%s} or {%s} once", states, Observation, Default))
+		errs = append(errs, fmt.Errorf("shows the state %d times, must contain {%s} or {%s} once", states, Observation,
+			Default))
 	}
 	return errors.Join(errs...)
 }

@@ -62,7 +62,8 @@ func TestProjectAgreesWithWhatIsDrawn(t *testing.T) {
 		Background: func(Vec, Vec) (float64, color.RGBA, int32) { return math.Inf(1), color.RGBA{0, 0, 0, 255}, 1 },
 		Shade:      func(c color.RGBA, _ Vec, _ float64) color.RGBA { return c },
 	}
-	for _, eye := range []Eye{{FOV: 60}, {FOV: 90, Pitch: 10}, {FOV: 60, Yaw: 30, Pitch: -20}, {FOV: 60, Yaw: 180}, {FOV: 100, At: Vec{0, 2, -1}, Pitch: 30}} {
+	for _, eye := range []Eye{{FOV: 60}, {FOV: 90, Pitch: 10}, {FOV: 60, Yaw: 30, Pitch: -20}, {FOV: 60, Yaw: 180},
+		{FOV: 100, At: Vec{0, 2, -1}, Pitch: 30}} {
 		const size = 150
 		img := w.Draw(eye, size)
 		n, cx, cy := 0.0, 0.0, 0.0
@@ -86,7 +87,8 @@ func TestProjectAgreesWithWhatIsDrawn(t *testing.T) {
 }
 
 func TestFirstIsTheNearest(t *testing.T) {
-	solids := []Solid{{Lo: Vec{-1, -1, 5}, Hi: Vec{1, 1, 6}}, {Lo: Vec{-1, -1, 2}, Hi: Vec{1, 1, 3}}, {Lo: Vec{-1, -1, -3}, Hi: Vec{1, 1, -2}}}
+	solids := []Solid{{Lo: Vec{-1, -1, 5}, Hi: Vec{1, 1, 6}}, {Lo: Vec{-1, -1, 2}, Hi: Vec{1, 1, 3}},
+		{Lo: Vec{-1, -1, -3}, Hi: Vec{1, 1, -2}}}
 	i, at := First(solids, Vec{}, Vec{0, 0, 1})
 	require.Equal(t, 1, i)
 	require.InDelta(t, 2, at, 1e-12)
@@ -95,7 +97,8 @@ func TestFirstIsTheNearest(t *testing.T) {
 }
 
 func TestRightAnglesAreExact(t *testing.T) {
-	for _, c := range []struct{ degrees, sin, cos float64 }{{0, 0, 1}, {90, 1, 0}, {180, 0, -1}, {270, -1, 0}, {-90, -1, 0}, {450, 1, 0}} {
+	for _, c := range []struct{ degrees, sin, cos float64 }{{0, 0, 1}, {90, 1, 0}, {180, 0, -1}, {270, -1, 0},
+		{-90, -1, 0}, {450, 1, 0}} {
 		sin, cos := SinCos(c.degrees)
 		require.Equal(t, c.sin, sin)
 		require.Equal(t, c.cos, cos)

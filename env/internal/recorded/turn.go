@@ -60,7 +60,8 @@ func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.O
 	if s.Parsed.FormatRewarded != nil {
 		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(format) != 0, *s.Parsed.FormatRewarded)
 	}
-	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil || s.Parsed.Prediction != nil)
+	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil ||
+		s.Parsed.Prediction != nil)
 	for _, c := range out.Claims {
 		want := s.Parsed.Observation
 		if c.Section == reward.SectionPrediction {

@@ -68,7 +68,9 @@ type Renderer[K comparable] struct {
 // NewRenderer returns a renderer for cells with sides of size pixels. color gives the
 // colour at a point of a cell in Units. Renderers of the usual size share the common
 // atlas.
-func NewRenderer[K comparable](size int, shading bool, common *Atlas[Look[K]], color func(kind K, u, v float64) color.RGBA) *Renderer[K] {
+func NewRenderer[K comparable](
+	size int, shading bool, common *Atlas[Look[K]], color func(kind K, u, v float64) color.RGBA,
+) *Renderer[K] {
 	if size != Units {
 		common = new(Atlas[Look[K]])
 	}

@@ -39,11 +39,14 @@ func (t *Truth) Possible() error {
 		return nil
 	}
 	if len(t.Relations) > mostRelations {
-		return fmt.Errorf("the state before the previous turn has %d relations, at most %d are possible", len(t.Relations), mostRelations)
+		return fmt.Errorf("the state before the previous turn has %d relations, at most %d are possible", len(t.Relations),
+			mostRelations)
 	}
 	for _, r := range t.Relations {
-		if !slices.Contains([]string{reward.Above, reward.Below, reward.Same}, r.Vertical) || !slices.Contains([]string{reward.Left, reward.Right, reward.Same}, r.Horizontal) {
-			return fmt.Errorf("before the previous turn %.40q was %.40q and %.40q, which are no directions", r.Object, r.Vertical, r.Horizontal)
+		if !slices.Contains([]string{reward.Above, reward.Below, reward.Same}, r.Vertical) ||
+			!slices.Contains([]string{reward.Left, reward.Right, reward.Same}, r.Horizontal) {
+			return fmt.Errorf("before the previous turn %.40q was %.40q and %.40q, which are no directions", r.Object,
+				r.Vertical, r.Horizontal)
 		}
 	}
 	return nil

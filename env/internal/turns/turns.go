@@ -104,7 +104,9 @@ func Describe(out *env.Outcome, section string, weight float64, truth func() str
 // after. judged is the name under which judges know the environment, and truth sets the
 // true facts of a state. Claim is called in every turn, whatever the response: it remembers
 // the truth for the claims of the next turn.
-func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, before, after S, truth func(*reward.Claim, S)) {
+func Claim[S any](
+	b *Base, out *env.Outcome, judged string, rewarded bool, before, after S, truth func(*reward.Claim, S),
+) {
 	if !b.state.UseStateReward {
 		return
 	}

@@ -47,7 +47,8 @@ func TestClaimsAreAboutTheStateBeforeAndAfterTheTurn(t *testing.T) {
 	Claim(&b, &out, "pond", true, 1, 2, func(c *reward.Claim, state int) { c.State = fmt.Sprint("state ", state) })
 	require.Equal(t, []reward.Claim{
 		{Section: reward.SectionObservation, Text: "a frog", State: "state 1", Env: "pond", Weight: 0.5},
-		{Section: reward.SectionPrediction, Text: "a leap", State: "state 2", Env: "pond", Weight: 0.25, EarlierState: "state 1"},
+		{Section: reward.SectionPrediction, Text: "a leap", State: "state 2", Env: "pond", Weight: 0.25,
+			EarlierState: "state 1"},
 	}, out.Claims)
 	require.Empty(t, out.Turn)
 }
@@ -88,7 +89,8 @@ func TestClaimsHaveTheTruthOfOneTurnEarlier(t *testing.T) {
 func TestATruthThatNoStateHasIsNotPossible(t *testing.T) {
 	require.NoError(t, (*Truth)(nil).Possible())
 	require.NoError(t, (&Truth{Relations: []reward.Relation{reward.Relate("box", 1, 0)}, State: "x"}).Possible())
-	require.ErrorContains(t, (&Truth{Relations: []reward.Relation{{Object: "box", Vertical: "up", Horizontal: reward.Left}}}).Possible(), `"up"`)
+	require.ErrorContains(t, (&Truth{Relations: []reward.Relation{{Object: "box", Vertical: "up",
+		Horizontal: reward.Left}}}).Possible(), `"up"`)
 	require.ErrorContains(t, (&Truth{Relations: make([]reward.Relation, mostRelations+1)}).Possible(), "65537 relations")
 }
 
@@ -106,7 +108,9 @@ func TestWithoutStateRewardThereAreNoClaims(t *testing.T) {
 func TestTheNextRulesRefuseTooManyActionsAndStrictOnesDropThem(t *testing.T) {
 	o := judged()
 	b := base(t, o)
-	response := b.Parser().Compose(func(section string) string { return map[string]string{reward.SectionAnswer: "Up,Up,Up"}[section] + "x" })
+	response := b.Parser().Compose(func(section string) string {
+		return map[string]string{reward.SectionAnswer: "Up,Up,Up"}[section] + "x"
+	})
 	r := Read(&b, response)
 	require.False(t, r.FormatCorrect)
 	require.Len(t, r.Actions, 2)

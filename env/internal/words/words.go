@@ -95,7 +95,8 @@ func Format(p *reward.Parser) string {
 	for _, name := range p.Sections() {
 		what = append(what, "<"+p.Tag(name)+"> holds "+Content(sections, name))
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + otherText(p)
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") +
+		"." + otherText(p)
 }
 
 // otherText describes other text that a response may contain, "" if none.
@@ -149,7 +150,8 @@ func Relations(format, target, other string) string {
 		return " Draw what you see and expect as a grid of symbols."
 	case strings.HasSuffix(format, "_structured"):
 		return ` Give what you see and expect as a JSON list, one object for each ` + target + ` and one for each ` + other +
-			`: {"object_id": "` + target + `", "vertical_relation": "above|below|same", "horizontal_relation": "left|right|same"}.`
+			`: {"object_id": "` + target +
+			`", "vertical_relation": "above|below|same", "horizontal_relation": "left|right|same"}.`
 	}
 	return ""
 }
@@ -193,7 +195,8 @@ func Dictionary(player [2]int, all ...Things) string {
 func JSON(list []reward.Relation) string {
 	parts := make([]string, len(list))
 	for i, r := range list {
-		parts[i] = `{"object_id": "` + r.Object + `", "vertical_relation": "` + r.Vertical + `", "horizontal_relation": "` + r.Horizontal + `"}`
+		parts[i] = `{"object_id": "` + r.Object + `", "vertical_relation": "` + r.Vertical + `", "horizontal_relation": "` +
+			r.Horizontal + `"}`
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
 }

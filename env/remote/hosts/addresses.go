@@ -28,7 +28,8 @@ func (p *Pool) Addresses(baseURLs any, file string) ([]string, error) {
 		for i, u := range v {
 			text, ok := u.(string)
 			if !ok {
-				return nil, fmt.Errorf("remote: option %q: %w: entry %d must be text, found %v (%T)", "base_urls", env.ErrOption, i, u, u)
+				return nil, fmt.Errorf("remote: option %q: %w: entry %d must be text, found %v (%T)", "base_urls", env.ErrOption, i,
+					u, u)
 			}
 			list = append(list, text)
 		}
@@ -37,7 +38,8 @@ func (p *Pool) Addresses(baseURLs any, file string) ([]string, error) {
 		}
 	case nil:
 	default:
-		return nil, fmt.Errorf("remote: option %q: %w: a list or text is needed, found %v (%T)", "base_urls", env.ErrOption, v, v)
+		return nil, fmt.Errorf("remote: option %q: %w: a list or text is needed, found %v (%T)", "base_urls", env.ErrOption,
+			v, v)
 	}
 	if file == "" {
 		return nil, nil

@@ -63,7 +63,8 @@ func (h *Host) Heard(head http.Header) {
 	}
 	for part := range strings.SplitSeq(value, ",") {
 		name, text, _ := strings.Cut(strings.TrimSpace(part), "=")
-		if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && strings.EqualFold(name, "timeout") && n >= 0 && n < 1e6 {
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil && strings.EqualFold(name, "timeout") && n >= 0 &&
+			n < 1e6 {
 			h.keep.Store(int64(n))
 		}
 	}

@@ -65,7 +65,8 @@ func New(o Options) *Pool {
 	o.EjectAfter = max(o.EjectAfter, 1)
 	o.Pause, o.ProbeTimeout = max(o.Pause, 1), max(o.ProbeTimeout, 1)
 	o.MaxPause = max(o.MaxPause, o.Pause)
-	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string]*List{}, known: map[*string]*List{}, texts: map[string]*List{}, next: o.FirstKey}
+	p := &Pool{o: o, byURL: map[string]*Host{}, lists: map[string]*List{}, known: map[*string]*List{},
+		texts: map[string]*List{}, next: o.FirstKey}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -182,7 +183,8 @@ func (p *Pool) lost(s *Session, h *Host, r Result) {
 	if !h.ejected && (r == Unreachable || h.silent >= p.o.EjectAfter) {
 		h.ejected, h.pauses = true, 0
 		p.pause(h)
-		s.o.Log.Warn("service ejected", "url", h.name, "unanswered", h.silent, "pause", time.Until(h.due).Round(time.Millisecond))
+		s.o.Log.Warn("service ejected", "url", h.name, "unanswered", h.silent, "pause",
+			time.Until(h.due).Round(time.Millisecond))
 	}
 }
 

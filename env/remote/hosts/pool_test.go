@@ -20,7 +20,8 @@ func TestListsThatChangeDoNotAccumulate(t *testing.T) {
 
 func TestRequestsHaveTheirAddressAndPath(t *testing.T) {
 	for raw, want := range map[string]string{
-		"http://u:p@h:1/base": "http://u:p@h:1/base/call", "http://h": "http://h/call", "https://h/a%2Fb": "https://h/a%2Fb/call",
+		"http://u:p@h:1/base": "http://u:p@h:1/base/call", "http://h": "http://h/call",
+		"https://h/a%2Fb": "https://h/a%2Fb/call",
 	} {
 		l, err := New(DefaultOptions()).List([]string{raw})
 		require.NoError(t, err)
@@ -39,7 +40,8 @@ func TestErrorsOfAddressesHaveNoPasswords(t *testing.T) {
 }
 
 func TestKeepAliveOfAService(t *testing.T) {
-	for head, want := range map[string]float64{"timeout=120": 120, "max=5, Timeout=7": 7, "timeout=x": 0, "": 0, "timeout=-1": 0} {
+	for head, want := range map[string]float64{"timeout=120": 120, "max=5, Timeout=7": 7, "timeout=x": 0, "": 0,
+		"timeout=-1": 0} {
 		var h Host
 		h.Heard(http.Header{"Keep-Alive": {head}})
 		require.InDelta(t, want, h.KeepsIdle().Seconds(), 0, head)

@@ -189,7 +189,8 @@ type file struct {
 // with weights only as safetensors.
 func (l *listing) wanted() []file {
 	return slices.DeleteFunc(slices.Clone(l.Files), func(f file) bool {
-		return !slices.Contains([]string{".safetensors", ".json", ".jinja", ".txt"}, filepath.Ext(f.Name)) || strings.ContainsAny(f.Name, `/\`) ||
+		return !slices.Contains([]string{".safetensors", ".json", ".jinja", ".txt"}, filepath.Ext(f.Name)) ||
+			strings.ContainsAny(f.Name, `/\`) ||
 			strings.HasPrefix(f.Name, ".")
 	})
 }

@@ -200,7 +200,8 @@ func readJSON(path string, dst any) error {
 }
 
 // knownTypes are the image processors that this package implements; the type may be absent.
-var knownTypes = []string{"", "Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil", "Qwen2_5_VLImageProcessor", "Qwen3VLImageProcessor", "Qwen3VLImageProcessorFast"}
+var knownTypes = []string{"", "Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil",
+	"Qwen2_5_VLImageProcessor", "Qwen3VLImageProcessor", "Qwen3VLImageProcessorFast"}
 
 const bicubicCode = 3 // of Pillow's resampling filters
 
@@ -209,7 +210,8 @@ func (f *fileConfig) config() (Config, error) {
 	for _, flag := range []struct {
 		name  string
 		value *bool
-	}{{"do_convert_rgb", f.DoConvertRGB}, {"do_resize", f.DoResize}, {"do_rescale", f.DoRescale}, {"do_normalize", f.DoNormalize}} {
+	}{{"do_convert_rgb", f.DoConvertRGB}, {"do_resize", f.DoResize}, {"do_rescale", f.DoRescale},
+		{"do_normalize", f.DoNormalize}} {
 		if flag.value != nil && !*flag.value {
 			errs = append(errs, fmt.Errorf("%w: %s false", ErrUnsupported, flag.name))
 		}

@@ -79,7 +79,8 @@ func TestPatchesAreThoseOfTransformers(t *testing.T) {
 		wantGrid, err := tensors.Int64(c.Key+".grid_thw", nil)
 		require.NoError(t, err)
 		golden.Equal(t, tally, c.Key+": grid", got.Grid, Grid{int(wantGrid[0]), int(wantGrid[1]), int(wantGrid[2])})
-		golden.Equal(t, tally, c.Key+": size", [2]int{got.Grid.H * cfg.PatchSize, got.Grid.W * cfg.PatchSize}, [2]int(c.ResizedHW))
+		golden.Equal(t, tally, c.Key+": size", [2]int{got.Grid.H * cfg.PatchSize, got.Grid.W * cfg.PatchSize},
+			[2]int(c.ResizedHW))
 
 		wantPixels, err := tensors.Bytes(c.Key + ".resized_u8")
 		require.NoError(t, err)
@@ -101,7 +102,8 @@ func TestPatchesAreThoseOfTransformers(t *testing.T) {
 		golden.Floats(t, tally, c.Key+": row_sumsq", squares, floats(t, tensors, c.Key+".row_sumsq"), sumTolerance)
 		first := floats(t, tensors, c.Key+".first_rows")
 		golden.Floats(t, tally, c.Key+": first_rows", rows[:len(first)], first, valueTolerance)
-		golden.Floats(t, tally, c.Key+": last_row", rows[len(rows)-dim:], floats(t, tensors, c.Key+".last_row"), valueTolerance)
+		golden.Floats(t, tally, c.Key+": last_row", rows[len(rows)-dim:], floats(t, tensors, c.Key+".last_row"),
+			valueTolerance)
 	}
 }
 

@@ -64,7 +64,8 @@ func (p *Processor) Grid(width, height int) (Grid, error) {
 		err = fmt.Errorf("processor: %w: %d by %d pixels, more than %d in all", ErrImage, width, height, maxPixels)
 	}
 	if err == nil && h*w > maxPixels {
-		err = fmt.Errorf("processor: %w: %d by %d pixels become %d by %d, more than %d pixels", ErrImage, width, height, w, h, maxPixels)
+		err = fmt.Errorf("processor: %w: %d by %d pixels become %d by %d, more than %d pixels", ErrImage, width, height, w, h,
+			maxPixels)
 	}
 	if err != nil {
 		return Grid{}, err

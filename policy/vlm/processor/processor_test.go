@@ -112,7 +112,8 @@ func TestEveryKindOfImageBecomesTheSamePixels(t *testing.T) {
 	}
 	moved := image.NewNRGBA(image.Rect(-3, 5, 20, 30))
 	draw.Draw(moved, image.Rect(2, 9, 11, 16), base, image.Point{}, draw.Src)
-	require.Equal(t, want, patches(t, small(), moved.SubImage(image.Rect(2, 9, 11, 16))), "part of an image that begins elsewhere")
+	require.Equal(t, want, patches(t, small(), moved.SubImage(image.Rect(2, 9, 11, 16))),
+		"part of an image that begins elsewhere")
 
 	grey, deep := image.NewGray(base.Bounds()), image.NewGray16(base.Bounds())
 	full := image.NewNRGBA(base.Bounds())
@@ -235,10 +236,12 @@ func TestNumbersOfNormalisationThatNoProcessorHasAreNamed(t *testing.T) {
 }
 
 func TestValidateReportsEveryFault(t *testing.T) {
-	c := Config{PatchSize: 0, TemporalPatchSize: -1, MergeSize: 2000, MinPixels: 9, MaxPixels: 3, Rescale: math.NaN(), Mean: [3]float64{0, math.Inf(1), 0}}
+	c := Config{PatchSize: 0, TemporalPatchSize: -1, MergeSize: 2000, MinPixels: 9, MaxPixels: 3, Rescale: math.NaN(),
+		Mean: [3]float64{0, math.Inf(1), 0}}
 	_, err := New(c)
 	require.ErrorIs(t, err, ErrConfig)
-	for _, want := range []string{"patch_size is 0", "temporal_patch_size is -1", "merge_size is 2000", "min_pixels is 9", "rescale_factor", "image_mean[1]", "image_std[0]", "image_std[2]"} {
+	for _, want := range []string{"patch_size is 0", "temporal_patch_size is -1", "merge_size is 2000", "min_pixels is 9",
+		"rescale_factor", "image_mean[1]", "image_std[0]", "image_std[2]"} {
 		require.ErrorContains(t, err, want)
 	}
 	c = Qwen25VL()
@@ -259,7 +262,8 @@ func writeConfig(t *testing.T, name, content string) string {
 }
 
 func TestLoadConfigTakesOldAndNewKeys(t *testing.T) {
-	old := writeConfig(t, configFile, `{"min_pixels":3136,"max_pixels":23520,"patch_size":14,"merge_size":2,"temporal_patch_size":2,"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"processor_class":"X"}`)
+	old := writeConfig(t, configFile,
+		`{"min_pixels":3136,"max_pixels":23520,"patch_size":14,"merge_size":2,"temporal_patch_size":2,"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"processor_class":"X"}`)
 	c, err := LoadConfig(old)
 	require.NoError(t, err)
 	require.Equal(t, [2]int{3136, 23520}, [2]int{c.MinPixels, c.MaxPixels})
@@ -271,7 +275,8 @@ func TestLoadConfigTakesOldAndNewKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [3]int{4096, 24576, 16}, [3]int{c.MinPixels, c.MaxPixels, c.PatchSize})
 
-	c, err = LoadConfig(writeConfig(t, configFile, `{"size":{"shortest_edge":4096,"longest_edge":24576},"min_pixels":5000}`))
+	c, err = LoadConfig(writeConfig(t, configFile,
+		`{"size":{"shortest_edge":4096,"longest_edge":24576},"min_pixels":5000}`))
 	require.NoError(t, err)
 	require.Equal(t, [2]int{5000, 24576}, [2]int{c.MinPixels, c.MaxPixels}, "the old keys win")
 
@@ -279,7 +284,8 @@ func TestLoadConfigTakesOldAndNewKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, [2]int{3136, 1003520}, [2]int{c.MinPixels, c.MaxPixels}, "defaults of transformers")
 
-	inner := writeConfig(t, processorFile, `{"processor_class":"Y","image_processor":{"min_pixels":784,"max_pixels":7840}}`)
+	inner := writeConfig(t, processorFile,
+		`{"processor_class":"Y","image_processor":{"min_pixels":784,"max_pixels":7840}}`)
 	c, err = LoadConfig(inner)
 	require.NoError(t, err)
 	require.Equal(t, 7840, c.MaxPixels)

@@ -28,10 +28,12 @@ func SmartSize(height, width, factor, minPixels, maxPixels int) (h, w int, err e
 		return 0, 0, fmt.Errorf("processor: %w: %d by %d pixels, want sides of 1 to %d", ErrImage, width, height, maxSide)
 	}
 	if factor < 1 || minPixels < 1 || maxPixels < 1 {
-		return 0, 0, fmt.Errorf("processor: %w: factor %d, bounds %d and %d, want at least 1", ErrConfig, factor, minPixels, maxPixels)
+		return 0, 0, fmt.Errorf("processor: %w: factor %d, bounds %d and %d, want at least 1", ErrConfig, factor, minPixels,
+			maxPixels)
 	}
 	if float64(max(height, width))/float64(min(height, width)) > maxRatio {
-		return 0, 0, fmt.Errorf("processor: %w: %d by %d pixels, one side may be at most %d times the other", ErrImage, width, height, maxRatio)
+		return 0, 0, fmt.Errorf("processor: %w: %d by %d pixels, one side may be at most %d times the other", ErrImage, width,
+			height, maxRatio)
 	}
 	y, x, f := float64(height), float64(width), float64(factor)
 	h = int(math.RoundToEven(y/f)) * factor

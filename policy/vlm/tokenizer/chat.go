@@ -211,7 +211,8 @@ func (c *Chat) check(m Message, previous string) error {
 			return fmt.Errorf("%w: two %s messages in a row, which the chat template does not support", ErrText, m.Role)
 		}
 		if m.Role == RoleAssistant && (previous == "" || previous == RoleSystem) && !c.leads {
-			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not support", ErrText)
+			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not support",
+				ErrText)
 		}
 	case RoleTool:
 		if !c.hasTool {

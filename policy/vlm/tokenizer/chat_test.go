@@ -104,10 +104,11 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 	const end = `{% if add_generation_prompt %}<|im_start|>assistant{% endif %}`
 	for want, template := range map[string]string{
-		"has no chat template":              "",
-		`statement "include"`:               "{% include 'x' %}",
-		`filter "urlize"`:                   "{% for m in messages %}{{ m.content|urlize }}{% endfor %}",
-		"must each appear once":             "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}" + end,
+		"has no chat template": "",
+		`statement "include"`:  "{% include 'x' %}",
+		`filter "urlize"`:      "{% for m in messages %}{{ m.content|urlize }}{% endfor %}",
+		"must each appear once": "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}" +
+			end,
 		"in order":                          "{% for m in messages|reverse %}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		"more than concatenate messages":    "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
 		"not simply concatenated":           "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,

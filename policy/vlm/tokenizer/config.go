@@ -75,17 +75,20 @@ func newBPE(m modelSpec) (*bpe, error) {
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, fmt.Errorf("%w: model.dropout %v, want none", ErrUnsupported, *m.Dropout)
 	case m.ContinuingSubwordPrefix != nil && *m.ContinuingSubwordPrefix != "":
-		return nil, fmt.Errorf("%w: model.continuing_subword_prefix %q, want none", ErrUnsupported, *m.ContinuingSubwordPrefix)
+		return nil, fmt.Errorf("%w: model.continuing_subword_prefix %q, want none", ErrUnsupported,
+			*m.ContinuingSubwordPrefix)
 	case m.EndOfWordSuffix != nil && *m.EndOfWordSuffix != "":
 		return nil, fmt.Errorf("%w: model.end_of_word_suffix %q, want none", ErrUnsupported, *m.EndOfWordSuffix)
 	case len(m.Vocab) == 0:
 		return nil, fmt.Errorf("%w: model.vocab is empty", ErrFormat)
 	}
-	b := &bpe{vocab: make(map[string]int32, len(m.Vocab)), merges: make(map[uint64]merge, len(m.Merges)), ignoreMerges: m.IgnoreMerges}
+	b := &bpe{vocab: make(map[string]int32, len(m.Vocab)), merges: make(map[uint64]merge, len(m.Merges)),
+		ignoreMerges: m.IgnoreMerges}
 	ids := make(map[int32]string, len(m.Vocab))
 	for entry, id := range m.Vocab {
 		if other, ok := ids[id]; ok || id < 0 || id >= maxID {
-			return nil, fmt.Errorf("%w: model.vocab: id %d of %q is out of range or also the id of %q", ErrFormat, id, entry, other)
+			return nil, fmt.Errorf("%w: model.vocab: id %d of %q is out of range or also the id of %q", ErrFormat, id, entry,
+				other)
 		}
 		ids[id] = entry
 		b.vocab[toBytes(entry)] = id
@@ -101,7 +104,8 @@ func newBPE(m modelSpec) (*bpe, error) {
 		right, okR := m.Vocab[p[1]]
 		joint, okJ := m.Vocab[p[0]+p[1]]
 		if !okL || !okR || !okJ {
-			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or their concatenation, are not in the vocabulary", ErrFormat, i, p[0], p[1])
+			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or their concatenation, are not in the vocabulary",
+				ErrFormat, i, p[0], p[1])
 		}
 		if _, ok := b.merges[pair(left, right)]; !ok {
 			b.merges[pair(left, right)] = merge{int32(i), joint}

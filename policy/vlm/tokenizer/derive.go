@@ -46,7 +46,8 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	}
 	a, size := t.raw.longest(c.assistant.after)
 	if a == nil {
-		return nil, fmt.Errorf("%w: the text after a response is %q, must begin with an added token", ErrUnsupported, c.assistant.after)
+		return nil, fmt.Errorf("%w: the text after a response is %q, must begin with an added token", ErrUnsupported,
+			c.assistant.after)
 	}
 	c.end, c.endID = c.assistant.after[:size], a.ID
 	if id := t.special.ImagePad; id >= 0 {
@@ -125,7 +126,8 @@ func (p *probe) parts() (*Chat, error) {
 	c.user.before, ok[1] = strings.CutPrefix(three[2], c.assistant.after)
 	c.open, ok[2] = strings.CutSuffix(one[0], c.user.before)
 	if ok != [3]bool{true, true, true} {
-		return nil, fmt.Errorf("messages are not simply concatenated: %q, %q and %q surround three of them, %q and %q one", three[0], three[1], three[2], one[0], one[1])
+		return nil, fmt.Errorf("messages are not simply concatenated: %q, %q and %q surround three of them, %q and %q one",
+			three[0], three[1], three[2], one[0], one[1])
 	}
 	plain, err := p.render(false, Text(RoleUser, textA))
 	if err != nil {
@@ -260,7 +262,8 @@ func imageProbes(system bool) [][]Message {
 	list := [][]Message{
 		{{RoleUser, []Part{image}}},
 		{{RoleUser, []Part{image, image, {Text: " then "}, image}}},
-		{{RoleUser, []Part{{Text: " \nsee "}, image, {Text: "\n"}}}, Text(RoleAssistant, "two"), {RoleUser, []Part{image, {Text: "three"}}}},
+		{{RoleUser, []Part{{Text: " \nsee "}, image, {Text: "\n"}}}, Text(RoleAssistant, "two"),
+			{RoleUser, []Part{image, {Text: "three"}}}},
 	}
 	if system {
 		list = append(list, []Message{Text(RoleSystem, "be brief"), {RoleUser, []Part{{Text: "see "}, image}}})

@@ -94,7 +94,8 @@ func parse(all files) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := &Tokenizer{files: all, template: cfg.template, names: map[string]string{}}
-	for name, text := range map[string]tokenText{"bos_token": cfg.BOS, "eos_token": cfg.EOS, "pad_token": cfg.Pad, "unk_token": cfg.Unk} {
+	for name, text := range map[string]tokenText{"bos_token": cfg.BOS, "eos_token": cfg.EOS, "pad_token": cfg.Pad,
+		"unk_token": cfg.Unk} {
 		if text != "" {
 			t.names[name] = string(text)
 		}
@@ -249,7 +250,8 @@ func (c *config) merge(spec fileSpec) ([]*added, error) {
 		a.ID = int32(id)
 		if have := known[a.Content]; have != nil {
 			if have.ID != a.ID {
-				return nil, fmt.Errorf("%w: token %q has id %d in %s and %d in %s", ErrFormat, a.Content, have.ID, tokenizerFile, a.ID, configFile)
+				return nil, fmt.Errorf("%w: token %q has id %d in %s and %d in %s", ErrFormat, a.Content, have.ID, tokenizerFile,
+					a.ID, configFile)
 			}
 			have.Special = have.Special || a.Special
 			continue

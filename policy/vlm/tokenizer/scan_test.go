@@ -84,7 +84,8 @@ func (r reference) scan(s string) int {
 }
 
 func FuzzScanners(f *testing.F) {
-	for _, s := range []string{"Hello  world 1234", "I'll DON'T 'ſ 'K", "a \n\n b\t\tc", "x!!\r\ny", "  \u00a0x\u2003\n \u3000", "½Ⅷ٣'ſt", "'", "''s 'RE", "é\u0301 \u200d"} {
+	for _, s := range []string{"Hello  world 1234", "I'll DON'T 'ſ 'K", "a \n\n b\t\tc", "x!!\r\ny",
+		"  \u00a0x\u2003\n \u3000", "½Ⅷ٣'ſt", "'", "''s 'RE", "é\u0301 \u200d"} {
 		f.Add(s)
 	}
 	refs := map[string]reference{}

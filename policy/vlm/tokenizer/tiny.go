@@ -108,7 +108,8 @@ func tinySpec(words []string) (tinyFile, error) {
 		Version:    "1.0",
 		Normalizer: map[string]any{"type": "NFC"},
 		PreTokenizer: map[string]any{"type": "Sequence", "pretokenizers": []any{
-			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": patternQwen2}, "behavior": "Isolated", "invert": false},
+			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": patternQwen2}, "behavior": "Isolated",
+				"invert": false},
 			byteLevel,
 		}},
 		Decoder: byteLevel,
@@ -120,7 +121,8 @@ func tinySpec(words []string) (tinyFile, error) {
 	seen := map[string]bool{}
 	add := func(text string, special bool) {
 		seen[text] = true
-		spec.AddedTokens = append(spec.AddedTokens, &added{ID: 256 + int32(len(spec.AddedTokens)), Content: text, Special: special})
+		spec.AddedTokens = append(spec.AddedTokens, &added{ID: 256 + int32(len(spec.AddedTokens)), Content: text,
+			Special: special})
 	}
 	for _, text := range tinySpecial {
 		add(text, true)
@@ -152,7 +154,8 @@ func tinyConfig(tokens []*added) map[string]any {
 	decoder := map[string]any{}
 	for _, a := range tokens {
 		decoder[strconv.Itoa(int(a.ID))] = map[string]any{
-			"content": a.Content, "lstrip": false, "normalized": false, "rstrip": false, "single_word": false, "special": a.Special,
+			"content": a.Content, "lstrip": false, "normalized": false, "rstrip": false, "single_word": false,
+			"special": a.Special,
 		}
 	}
 	return map[string]any{

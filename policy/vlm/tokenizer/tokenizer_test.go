@@ -66,7 +66,8 @@ func TestFlagsOfAddedTokens(t *testing.T) {
 			}
 		}
 		file["added_tokens"] = append(file["added_tokens"].([]any),
-			map[string]any{"id": 300, "content": "Å!", "normalized": true, "lstrip": false, "rstrip": false, "single_word": false, "special": false})
+			map[string]any{"id": 300, "content": "Å!", "normalized": true, "lstrip": false, "rstrip": false,
+				"single_word": false, "special": false})
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "left", " ", "b"}, tokensOf(t, tok, "a  left b"))
@@ -122,14 +123,20 @@ func TestSettingsThatAreNotKnownAreNamed(t *testing.T) {
 		`model.dropout 0.1`:                    model("dropout", 0.1),
 		`model.continuing_subword_prefix "##"`: model("continuing_subword_prefix", "##"),
 		`model.end_of_word_suffix "</w>"`:      model("end_of_word_suffix", "</w>"),
-		`normalizer "Lowercase"`:               part("normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Lowercase"}]}`),
-		`pre_tokenizer "Metaspace"`:            part("pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Metaspace"}]}`),
-		`by the pattern "a(?=b)"`:              part("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"a(?=b)"},"behavior":"Isolated"}`),
-		`without a regular expression`:         part("pre_tokenizer", `{"type":"Split","pattern":{"String":" "},"behavior":"Isolated"}`),
-		`behavior "MergedWithNext"`:            part("pre_tokenizer", mustJSON(map[string]any{"type": "Split", "pattern": map[string]string{"Regex": patternQwen2}, "behavior": "MergedWithNext"})),
-		`pre_tokenizer without ByteLevel`:      part("pre_tokenizer", `null`),
-		`decoder "Metaspace"`:                  part("decoder", `{"type":"Metaspace"}`),
-		`decoder ""`:                           part("decoder", `null`),
+		`normalizer "Lowercase"`: part("normalizer",
+			`{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Lowercase"}]}`),
+		`pre_tokenizer "Metaspace"`: part("pre_tokenizer",
+			`{"type":"Sequence","pretokenizers":[{"type":"Metaspace"}]}`),
+		`by the pattern "a(?=b)"`: part("pre_tokenizer",
+			`{"type":"Split","pattern":{"Regex":"a(?=b)"},"behavior":"Isolated"}`),
+		`without a regular expression`: part("pre_tokenizer",
+			`{"type":"Split","pattern":{"String":" "},"behavior":"Isolated"}`),
+		`behavior "MergedWithNext"`: part("pre_tokenizer",
+			mustJSON(map[string]any{"type": "Split", "pattern": map[string]string{"Regex": patternQwen2},
+				"behavior": "MergedWithNext"})),
+		`pre_tokenizer without ByteLevel`: part("pre_tokenizer", `null`),
+		`decoder "Metaspace"`:             part("decoder", `{"type":"Metaspace"}`),
+		`decoder ""`:                      part("decoder", `null`),
 	} {
 		_, err := edited(t, nil, edit)
 		require.ErrorIs(t, err, ErrUnsupported, want)
@@ -278,7 +285,8 @@ func TestTinyRefusesWordsItCannotHold(t *testing.T) {
 	_, err := NewTiny([]string{"ok", "", "ok", "\xff", "<|im_end|>", "é", "V", "V", "Ġx"})
 	require.ErrorIs(t, err, ErrText)
 	for _, want := range []string{`word 1, "", is empty`, `word 2, "ok", is repeated`, `word 3, "\xff", is not valid`,
-		`word 4, "<|im_end|>", is repeated`, `word 5, "é", cannot be decoded`, `word 7, "V", is repeated`, `word 8, "Ġx", cannot`} {
+		`word 4, "<|im_end|>", is repeated`, `word 5, "é", cannot be decoded`, `word 7, "V", is repeated`,
+		`word 8, "Ġx", cannot`} {
 		require.ErrorContains(t, err, want)
 	}
 	tok := tiny(t, "V", " é", "机器")
@@ -302,7 +310,8 @@ func TestNormalizeIsNFCForLongRunsOfMarks(t *testing.T) {
 }
 
 func FuzzEncode(f *testing.F) {
-	for _, s := range []string{"Hello world", "<think>go</think>", "e\u0301 Å 각", "  \n\n x", "<|im_start|>user\n", "\u200d🙂"} {
+	for _, s := range []string{"Hello world", "<think>go</think>", "e\u0301 Å 각", "  \n\n x", "<|im_start|>user\n",
+		"\u200d🙂"} {
 		f.Add(s)
 	}
 	small, _ := loadRecorded(f)

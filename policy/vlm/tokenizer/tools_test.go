@@ -56,7 +56,8 @@ func TestToolsAreShownAsByTheTemplate(t *testing.T) {
 		require.Equal(t, "<think>x</think>\n<tool_call>\n"+want+"\n</tool_call>", got)
 	}
 	for calls, want := range map[string]string{
-		`7`: "must be a list of calls", `[]`: "is empty", `[{}]`: "tool_calls[0] has no name", `[{"name": "f", "arguments": "x"}]`: "arguments are x, must be an object",
+		`7`: "must be a list of calls", `[]`: "is empty", `[{}]`: "tool_calls[0] has no name",
+		`[{"name": "f", "arguments": "x"}]`: "arguments are x, must be an object",
 		`[{"name": "f", "arguments": [1]}]`: "arguments are [1], must be an object",
 	} {
 		_, err := c.ToolCalls("", json.RawMessage(calls))

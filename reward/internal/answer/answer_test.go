@@ -16,7 +16,8 @@ func Example() {
 }
 
 func TestExtractionEndsOnHostileAnswers(t *testing.T) {
-	for _, text := range []string{strings.Repeat("[", 1<<17), strings.Repeat(`["`, 1<<16), strings.Repeat("[]x[1]", 1<<15) + `[{}]`,
+	for _, text := range []string{strings.Repeat("[", 1<<17), strings.Repeat(`["`, 1<<16),
+		strings.Repeat("[]x[1]", 1<<15) + `[{}]`,
 		strings.Repeat("```json", 1<<14), announced + strings.Repeat("```json [1] ```", 1<<13)} {
 		list, ok := List(text)
 		require.True(t, !ok || len(list) == 0)

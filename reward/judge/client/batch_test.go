@@ -25,7 +25,9 @@ type scripted struct {
 	most int
 }
 
-func (p *scripted) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (p *scripted) Generate(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
+) ([]policy.Completion, error) {
 	p.mu.Lock()
 	for _, q := range prompts {
 		if p.open[q.Conversation] || s.Temperature != 0 {

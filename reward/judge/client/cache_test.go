@@ -120,7 +120,8 @@ func TestTheAnswersLeastRecentlyUsedAreRemoved(t *testing.T) {
 	for k := range 50 {
 		key := keyOf(fmt.Sprint(k))
 		require.NoError(t, c.put(key, long))
-		require.NoError(t, os.Chtimes(c.path(key), old.Add(time.Duration(k)*time.Second), old.Add(time.Duration(k)*time.Second)))
+		require.NoError(t, os.Chtimes(c.path(key), old.Add(time.Duration(k)*time.Second),
+			old.Add(time.Duration(k)*time.Second)))
 	}
 	_, ok := c.get(keyOf("0")) // used again
 	require.True(t, ok)

@@ -67,7 +67,9 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 // Over asks a policy of this process, which has the given identity for the cache, instead of the service of a block:
 // once for each claim, the most likely tokens, at most Service.Concurrency claims in one call. The caller closes
 // batches before the policy.
-func Over(p policy.Policy, identity string, block *judge.StateReward, log *slog.Logger) (c *Client, batches *Batches, err error) {
+func Over(
+	p policy.Policy, identity string, block *judge.StateReward, log *slog.Logger,
+) (c *Client, batches *Batches, err error) {
 	s := block.Service
 	s.Retries, s.BreakerFailures = 0, 0 // another attempt would give the same answer
 	batches = &Batches{policy: p, most: s.Concurrency}
@@ -284,7 +286,8 @@ func (c *Client) report(err error) class {
 	}
 	switch opened, closed := c.breaker.report(r); {
 	case opened:
-		c.log.Warn("the judge does not answer; claims have no score until it does", "failures in a row", c.service.BreakerFailures,
+		c.log.Warn("the judge does not answer; claims have no score until it does", "failures in a row",
+			c.service.BreakerFailures,
 			"next test in", c.breaker.pause, "err", err)
 	case closed:
 		c.log.Info("the judge answers again")
@@ -339,7 +342,8 @@ func (c *Client) warn(err *Error) {
 	}
 	c.mu.Unlock()
 	if !recent {
-		c.log.Warn("a claim has no score; more of the same cause are not logged for a while", "cause", string(err.Cause), "err", err)
+		c.log.Warn("a claim has no score; more of the same cause are not logged for a while", "cause", string(err.Cause),
+			"err", err)
 	}
 }
 

@@ -58,7 +58,8 @@ const rightAnswer = `[{"object_id": "box", "vertical_relation": "below", "horizo
 
 func reply(w http.ResponseWriter, content string) {
 	text, _ := json.Marshal(content)
-	_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+`},"finish_reason":"stop"}]}`)
+	_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":`+string(text)+
+		`},"finish_reason":"stop"}]}`)
 }
 
 // settings returns a block for a stub, with delays of a test.
@@ -82,7 +83,8 @@ func open(t *testing.T, b *judge.StateReward, log *slog.Logger) (*judge.Model, *
 // claimOf is a true claim that no other has.
 func claimOf(i int) reward.Claim {
 	return reward.Claim{Section: reward.SectionObservation, Env: "sokoban", Weight: 1,
-		Text: fmt.Sprintf("<claim %d> the box is below me on the left", i), Truth: []reward.Relation{reward.Relate("box", 1, -1)}}
+		Text:  fmt.Sprintf("<claim %d> the box is below me on the left", i),
+		Truth: []reward.Relation{reward.Relate("box", 1, -1)}}
 }
 
 // safe is a buffer for a log.
@@ -142,7 +144,8 @@ func TestAThousandClaimsAreScoredOrCountedThoughTheServiceFails(t *testing.T) {
 		case 7:
 			reply(w, `[{"name": "box", "position": "below"}]`)
 		case 8:
-			reply(w, []string{`[1, 2, 3]`, `I see no box.`, `[{"object_id": "box", "vertical_relation": "south", "horizontal_relation": "left"}]`, ""}[n%4])
+			reply(w, []string{`[1, 2, 3]`, `I see no box.`,
+				`[{"object_id": "box", "vertical_relation": "south", "horizontal_relation": "left"}]`, ""}[n%4])
 		}
 		return true
 	})
@@ -210,7 +213,8 @@ func TestAnswersOfAWrongFormAreNoAnswers(t *testing.T) {
 	require.NoError(t, err)
 	for answer, want := range map[string][2]bool{
 		rightAnswer: {true, false}, "[]": {true, false}, "Here:\n```json\n[]\n```": {true, false},
-		"<answer>YES</answer>": {false, true}, "No: <answer>no</answer>": {false, true}, "": {}, "null": {}, "{}": {}, `{"a": []}`: {}, "[1]": {}, `[[]]`: {},
+		"<answer>YES</answer>": {false, true}, "No: <answer>no</answer>": {false, true}, "": {}, "null": {}, "{}": {},
+		`{"a": []}`: {}, "[1]": {}, `[[]]`: {},
 		"<answer>YES</answer> or <answer>NO</answer>": {}, "YES": {},
 		`[{"object_id": "box"}]`: {}, `[{"object_id": 1, "vertical_relation": "above"}]`: {},
 		`[{"object_id": "box", "vertical_relation": "above"}]`:                                 {true, false},
@@ -334,8 +338,10 @@ func TestCausesAreTold(t *testing.T) {
 		requests int64
 		fault    func(int64, string, http.ResponseWriter, *http.Request) bool
 	}{
-		{Server, 3, status(503, "overloaded")}, {Key, 1, status(401, "who?")}, {Unreachable, 1, status(404, "no such model")}, {Busy, 3, status(429, "later")},
-		{Refused, 1, status(400, `{"error": {"message": "x", "code": "content_filter"}}`)}, {Lost, 3, status(200, "nonsense")},
+		{Server, 3, status(503, "overloaded")}, {Key, 1, status(401, "who?")}, {Unreachable, 1, status(404, "no such model")},
+		{Busy, 3, status(429, "later")},
+		{Refused, 1, status(400, `{"error": {"message": "x", "code": "content_filter"}}`)},
+		{Lost, 3, status(200, "nonsense")},
 		{Answer, 3, func(_ int64, _ string, w http.ResponseWriter, _ *http.Request) bool { reply(w, "Sorry."); return true }},
 	} {
 		s := newStub(t, c.fault)
@@ -357,7 +363,8 @@ func TestKeysAreNamesOfVariables(t *testing.T) {
 	_, err := New(b, nil)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), secret)
-	for _, block := range []map[string]any{{"judge": map[string]any{"key_env": secret}}, {"judge_base_url": "http://u:" + secret + "@h/v1"}, {"judge_base_url": "http://h/v1?key=" + secret}} {
+	for _, block := range []map[string]any{{"judge": map[string]any{"key_env": secret}},
+		{"judge_base_url": "http://u:" + secret + "@h/v1"}, {"judge_base_url": "http://h/v1?key=" + secret}} {
 		block["state_estimation"], block["judge_model"] = map[string]any{"enable": true}, "m"
 		if block["judge_base_url"] == nil {
 			block["judge_base_url"] = "http://h/v1"

@@ -88,7 +88,8 @@ func Add(ctx context.Context, u Usage) {
 	m, _ := meterOf(ctx)
 	m.add(func(sum *Usage) {
 		sum.PromptTokens, sum.CompletionTokens = sum.PromptTokens+u.PromptTokens, sum.CompletionTokens+u.CompletionTokens
-		sum.Claims, sum.Cached, sum.Attempts, sum.Waited = sum.Claims+u.Claims, sum.Cached+u.Cached, sum.Attempts+u.Attempts, sum.Waited+u.Waited
+		sum.Claims, sum.Cached, sum.Attempts, sum.Waited = sum.Claims+u.Claims, sum.Cached+u.Cached, sum.Attempts+u.Attempts,
+			sum.Waited+u.Waited
 	})
 	for cause, n := range u.Unscored {
 		m.add(func(sum *Usage) { sum.count(cause, n) })
@@ -104,14 +105,17 @@ func (u Usage) Check() error {
 	n := 0
 	for cause, k := range u.Unscored {
 		if !slices.Contains(Causes(), cause) || k < 0 || k > most {
-			return fmt.Errorf("client: %w: %d claims without a score of cause %q: causes are %q, numbers must not be negative", ErrUsage, k, cause, Causes())
+			return fmt.Errorf("client: %w: %d claims without a score of cause %q: causes are %q, numbers must not be negative",
+				ErrUsage, k, cause, Causes())
 		}
 		n += k
 	}
 	if u.PromptTokens < 0 || u.PromptTokens > most || u.CompletionTokens < 0 || u.CompletionTokens > most {
-		return fmt.Errorf("client: %w: %d prompt tokens and %d completion tokens, must be in [0, %d]", ErrUsage, u.PromptTokens, u.CompletionTokens, most)
+		return fmt.Errorf("client: %w: %d prompt tokens and %d completion tokens, must be in [0, %d]", ErrUsage,
+			u.PromptTokens, u.CompletionTokens, most)
 	}
-	if u.Claims < 0 || u.Claims > most || u.Attempts < 0 || u.Attempts > most || u.Cached < 0 || u.Cached+n > u.Claims || u.Waited < 0 || u.Waited > 1000*time.Hour {
+	if u.Claims < 0 || u.Claims > most || u.Attempts < 0 || u.Attempts > most || u.Cached < 0 || u.Cached+n > u.Claims ||
+		u.Waited < 0 || u.Waited > 1000*time.Hour {
 		return fmt.Errorf("client: %w: %d claims, %d of them cached and %d without a score, %d attempts, waited %v: numbers must not be negative, and claims not fewer than their parts",
 			ErrUsage, u.Claims, u.Cached, n, u.Attempts, u.Waited)
 	}

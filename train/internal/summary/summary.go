@@ -48,8 +48,14 @@ func AtN(m track.Metrics, source, variable string, levels [][]float64, n int) {
 	for k := 2; ; k = min(2*k, n) {
 		for _, side := range []string{"best", "worst"} {
 			core := side == "best" && k == n
-			put(core, fmt.Sprintf("%s@%d/mean", side, k), func(x []float64) float64 { mean, _ := drawn(x, k, side == "worst"); return mean })
-			put(core, fmt.Sprintf("%s@%d/std", side, k), func(x []float64) float64 { _, std := drawn(x, k, side == "worst"); return std })
+			put(core, fmt.Sprintf("%s@%d/mean", side, k), func(x []float64) float64 {
+				mean, _ := drawn(x, k, side == "worst")
+				return mean
+			})
+			put(core, fmt.Sprintf("%s@%d/std", side, k), func(x []float64) float64 {
+				_, std := drawn(x, k, side == "worst")
+				return std
+			})
 		}
 		if k == n {
 			return

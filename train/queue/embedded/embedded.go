@@ -30,7 +30,8 @@ func Start(o queue.ServerOptions) (queue.Server, error) {
 		o.Port = server.RANDOM_PORT
 	}
 	so := &server.Options{
-		ServerName: "vagen-" + o.Name, Host: o.Host, Port: o.Port, JetStream: true, StoreDir: o.Dir, NoSigs: true, NoLog: true,
+		ServerName: "vagen-" + o.Name, Host: o.Host, Port: o.Port, JetStream: true, StoreDir: o.Dir, NoSigs: true,
+		NoLog:      true,
 		MaxPayload: int32(o.MaxPayload), SyncAlways: o.Sync,
 	}
 	if o.User != "" {

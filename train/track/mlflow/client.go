@@ -154,7 +154,8 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("mlflow: %s: %w: the answer is not that of an MLflow server: %s", path, errRefused, clip(string(raw)))
+		return fmt.Errorf("mlflow: %s: %w: the answer is not that of an MLflow server: %s", path, errRefused,
+			clip(string(raw)))
 	}
 	return nil
 }

@@ -159,7 +159,8 @@ func (m *Sink) work(ctx context.Context) {
 		closed, err := m.send(ctx)
 		switch {
 		case errors.Is(err, errRefused):
-			m.log.Error("MLflow refuses this run; its metrics are only in the run's folder", "server", m.client.String(), "err", err)
+			m.log.Error("MLflow refuses this run; its metrics are only in the run's folder", "server", m.client.String(), "err",
+				err)
 			<-m.quit
 			return
 		case err != nil:
@@ -176,7 +177,8 @@ func (m *Sink) work(ctx context.Context) {
 			return
 		}
 		if ctx.Err() != nil {
-			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server", m.client.String())
+			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server",
+				m.client.String())
 			return
 		}
 		if err == nil {
@@ -355,7 +357,8 @@ func (m *Sink) begin(ctx context.Context) error {
 	m.run = run
 	raw, _ := json.Marshal(serverRun{m.client.String(), run}) // never fails for strings
 	if err := durable.WriteFile(m.path, append(raw, '\n')); err != nil {
-		m.log.Warn("the id of the MLflow run could not be stored; if this run is resumed, it will be a new run in MLflow", "err", err)
+		m.log.Warn("the id of the MLflow run could not be stored; if this run is resumed, it will be a new run in MLflow",
+			"err", err)
 	}
 	var params []pair
 	for _, key := range slices.Sorted(maps.Keys(m.o.Params)) {

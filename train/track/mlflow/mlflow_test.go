@@ -38,10 +38,12 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "metrics.jsonl")
 	var log bytes.Buffer
-	m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Experiment: "run",
+		Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := 1; step <= 2; step++ {
-		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}})
+		recorded(t, path, m, track.Event{Kind: "step", Step: step,
+			Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}})
 	}
 	m.Ended(context.Canceled)
 	require.NoError(t, m.Close())

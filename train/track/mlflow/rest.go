@@ -64,7 +64,8 @@ func (c *client) find(ctx context.Context, name string) (string, error) {
 			Stage string `json:"lifecycle_stage"`
 		} `json:"experiment"`
 	}
-	if err := c.call(ctx, http.MethodGet, "experiments/get-by-name?experiment_name="+url.QueryEscape(name), nil, &got); err != nil {
+	if err := c.call(ctx, http.MethodGet, "experiments/get-by-name?experiment_name="+url.QueryEscape(name), nil,
+		&got); err != nil {
 		return "", err
 	}
 	if got.Experiment.Stage == "deleted" {
@@ -134,7 +135,8 @@ func (c *client) logParams(ctx context.Context, run string, params []pair) error
 				short[i].Value = strings.ToValidUTF8(v[:maxValue-3], "") + "…"
 			}
 		}
-		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "params": short}, nil); err != nil {
+		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "params": short},
+			nil); err != nil {
 			return err
 		}
 	}
@@ -144,7 +146,8 @@ func (c *client) logParams(ctx context.Context, run string, params []pair) error
 // logMetrics stores figures.
 func (c *client) logMetrics(ctx context.Context, run string, metrics []metric) error {
 	for part := range slices.Chunk(metrics, maxMetrics) {
-		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part}, nil); err != nil {
+		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part},
+			nil); err != nil {
 			return err
 		}
 	}
@@ -155,7 +158,8 @@ func (c *client) logMetrics(ctx context.Context, run string, metrics []metric) e
 // path without empty parts; at most 250 bytes.
 func validName(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if r < 128 && (r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z') {
+		if r < 128 && (r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' || r >= '0' && r <= '9' || r|0x20 >= 'a' &&
+			r|0x20 <= 'z') {
 			return r
 		}
 		return '_'

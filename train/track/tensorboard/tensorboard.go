@@ -78,7 +78,8 @@ func (t *Sink) Event(e track.Event) error {
 			continue
 		}
 		value := protowire.AppendString(protowire.AppendTag(nil, valueTag, protowire.BytesType), name)
-		value = protowire.AppendFixed32(protowire.AppendTag(value, valueSimple, protowire.Fixed32Type), math.Float32bits(float32(x)))
+		value = protowire.AppendFixed32(protowire.AppendTag(value, valueSimple, protowire.Fixed32Type),
+			math.Float32bits(float32(x)))
 		summary = protowire.AppendBytes(protowire.AppendTag(summary, summaryValue, protowire.BytesType), value)
 	}
 	if summary == nil {

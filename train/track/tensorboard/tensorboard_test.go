@@ -19,7 +19,8 @@ func TestTensorBoardFilesHoldEveryFiniteMetric(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tb")
 	s, err := tensorboard.New(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 300, Metrics: track.Metrics{"b": 0.25, "a": -1e9, "c": math.NaN(), "d": math.Inf(-1)}}))
+	require.NoError(t, s.Event(track.Event{Kind: "step", Step: 300,
+		Metrics: track.Metrics{"b": 0.25, "a": -1e9, "c": math.NaN(), "d": math.Inf(-1)}}))
 	require.NoError(t, s.Event(track.Event{Kind: "save", Step: 300}))
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Close(), os.ErrClosed)

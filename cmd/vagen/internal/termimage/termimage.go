@@ -35,7 +35,8 @@ func Detect() Protocol {
 	switch {
 	case get("TMUX") != "" || strings.HasPrefix(term, "screen"):
 		return None // multiplexers do not pass them on
-	case get("KITTY_WINDOW_ID") != "" || strings.Contains(term, "kitty") || strings.Contains(term, "ghostty") || program == "ghostty":
+	case get("KITTY_WINDOW_ID") != "" || strings.Contains(term, "kitty") || strings.Contains(term, "ghostty") ||
+		program == "ghostty":
 		return Kitty
 	case program == "iterm.app" || program == "wezterm" || program == "vscode" || get("LC_TERMINAL") == "iterm2":
 		return ITerm

@@ -18,7 +18,8 @@ func TestTerminalsAreDetected(t *testing.T) {
 	for want, envs := range map[Protocol][]map[string]string{
 		Kitty: {{"TERM": "xterm-kitty"}, {"KITTY_WINDOW_ID": "1"}, {"TERM": "xterm-ghostty"}},
 		ITerm: {{"TERM_PROGRAM": "iTerm.app"}, {"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}},
-		None:  {{}, {"TERM": "xterm-256color"}, {"TERM": "screen.xterm", "TERM_PROGRAM": "iTerm.app"}, {"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}},
+		None: {{}, {"TERM": "xterm-256color"}, {"TERM": "screen.xterm", "TERM_PROGRAM": "iTerm.app"},
+			{"KITTY_WINDOW_ID": "1", "TMUX": "/tmp/x"}},
 	} {
 		for _, e := range envs {
 			for _, name := range []string{"TERM", "TERM_PROGRAM", "TMUX", "KITTY_WINDOW_ID", "LC_TERMINAL"} {

@@ -25,9 +25,11 @@ func TestFloatsAreWrittenAsPythonDoes(t *testing.T) {
 		f    float64
 		want string
 	}{
-		{0, "0.0"}, {math.Copysign(0, -1), "-0.0"}, {1, "1.0"}, {-1.5, "-1.5"}, {0.1, "0.1"}, {1e-4, "0.0001"}, {9.999e-5, "9.999e-05"},
+		{0, "0.0"}, {math.Copysign(0, -1), "-0.0"}, {1, "1.0"}, {-1.5, "-1.5"}, {0.1, "0.1"}, {1e-4, "0.0001"},
+		{9.999e-5, "9.999e-05"},
 		{1e15, "1000000000000000.0"}, {1e16, "1e+16"}, {123456789012345680, "1.2345678901234568e+17"}, {1.5e300, "1.5e+300"},
-		{5e-324, "5e-324"}, {3600, "3600.0"}, {1795297090.5246358, "1795297090.5246358"}, {1 << 53, "9007199254740992.0"}, {1e22, "1e+22"},
+		{5e-324, "5e-324"}, {3600, "3600.0"}, {1795297090.5246358, "1795297090.5246358"}, {1 << 53, "9007199254740992.0"},
+		{1e22, "1e+22"},
 		{0.1 + 0.2, "0.30000000000000004"}, {math.NaN(), "NaN"}, {math.Inf(1), "Infinity"}, {math.Inf(-1), "-Infinity"},
 	} {
 		if c.f == 0.1+0.2 {
@@ -76,11 +78,13 @@ func TestParseTakesWhatPythonTakes(t *testing.T) {
 		in   string
 		want any
 	}{
-		{` null `, nil}, {`true`, true}, {`false`, false}, {`12`, int64(12)}, {`-0`, int64(0)}, {`1.50`, 1.5}, {`-1e3`, -1000.0}, {`1E+2`, 100.0},
+		{` null `, nil}, {`true`, true}, {`false`, false}, {`12`, int64(12)}, {`-0`, int64(0)}, {`1.50`, 1.5},
+		{`-1e3`, -1000.0}, {`1E+2`, 100.0},
 		{`9223372036854775807`, int64(math.MaxInt64)}, {`9223372036854775808`, 9223372036854775808.0}, {`1e999`, math.Inf(1)},
 		{`-Infinity`, math.Inf(-1)}, {`[]`, []any{}}, {"[1 ,\t[2]\n]", []any{int64(1), []any{int64(2)}}},
 		{`{"a":1,"a":2}`, map[string]any{"a": int64(2)}}, {`{ }`, map[string]any{}}, {`"\u00e9\ud83d\ude00\/\n"`, "é😀/\n"},
-		{`"\ud83d"`, "\ufffd"}, {`"\ude00x"`, "\ufffdx"}, {`"\ud83d\u0041"`, "\ufffdA"}, {`"a\u2028b` + "\u2028" + `"`, "a\u2028b\u2028"},
+		{`"\ud83d"`, "\ufffd"}, {`"\ude00x"`, "\ufffdx"}, {`"\ud83d\u0041"`, "\ufffdA"},
+		{`"a\u2028b` + "\u2028" + `"`, "a\u2028b\u2028"},
 	} {
 		got, err := Parse([]byte(c.in))
 		require.NoError(t, err, c.in)
@@ -92,8 +96,10 @@ func TestParseTakesWhatPythonTakes(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsNoJSON(t *testing.T) {
-	for _, in := range []string{"", " ", "nul", "nan", "01", "1.", ".5", "1e", "+1", "-", "--1", "[1,]", "[1 2]", "[", "{", `{"a"}`, `{"a":}`, `{"a":1,}`,
-		`{a:1}`, `"`, `"\x"`, `"\u12"`, `"\u12g4"`, "\"a\nb\"", `"\u0041` + "\x01\"", "1 2", "\ufeff1", "\"\xff\"", "'a'", "[1}", `"\`,
+	for _, in := range []string{"", " ", "nul", "nan", "01", "1.", ".5", "1e", "+1", "-", "--1", "[1,]", "[1 2]", "[", "{",
+		`{"a"}`, `{"a":}`, `{"a":1,}`,
+		`{a:1}`, `"`, `"\x"`, `"\u12"`, `"\u12g4"`, "\"a\nb\"", `"\u0041` + "\x01\"", "1 2", "\ufeff1", "\"\xff\"", "'a'",
+		"[1}", `"\`,
 		strings.Repeat("[", 101) + strings.Repeat("]", 101)} {
 		_, err := Parse([]byte(in))
 		assert.ErrorIs(t, err, ErrSyntax, "%q", in)
@@ -107,7 +113,8 @@ func TestParseRefusesWhatIsNoJSON(t *testing.T) {
 // What is written in any style is read as the same value, and written again as
 // the same text.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"a": [1, 2.5, NaN, "x\ud83d\ude00\u0000"], "b": null}`, `[-Infinity, 1e400, 123456789012345678901]`, `"\ud800"`, "\"\u007f\""} {
+	for _, s := range []string{`{"a": [1, 2.5, NaN, "x\ud83d\ude00\u0000"], "b": null}`,
+		`[-Infinity, 1e400, 123456789012345678901]`, `"\ud800"`, "\"\u007f\""} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {

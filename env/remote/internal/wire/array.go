@@ -70,5 +70,6 @@ func flatten(dst []byte, v any, limit int) ([]byte, error) {
 			return append(dst, byte(v)), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: an image array has a %T that is not a number in 0 to 255, or more values than its shape", ErrFormat, v)
+	return nil, fmt.Errorf("%w: an image array has a %T that is not a number in 0 to 255, or more values than its shape",
+		ErrFormat, v)
 }

@@ -159,7 +159,8 @@ func contentTypeOf(head []byte) string {
 	for more := true; more; {
 		var line []byte
 		line, head, more = bytes.Cut(head, []byte(crlf))
-		if name, value, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(bytes.TrimSpace(name), []byte("content-type")) {
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok &&
+			bytes.EqualFold(bytes.TrimSpace(name), []byte("content-type")) {
 			kind = strings.ToLower(string(bytes.TrimSpace(value)))
 		}
 	}

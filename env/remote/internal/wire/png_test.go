@@ -44,7 +44,8 @@ func frame(r *rand.Rand, w, h, left, above int) *image.NRGBA {
 
 func TestQuickPicturesAreLossless(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {2, 2}, {85, 3}, {86, 3}, {87, 3}, {172, 4}, {173, 4}, {300, 20}, {10922, 2}} {
+	for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {2, 2}, {85, 3}, {86, 3}, {87, 3}, {172, 4}, {173, 4}, {300, 20},
+		{10922, 2}} {
 		for _, like := range [][2]int{{0, 0}, {9, 0}, {0, 9}, {5, 4}, {10, 0}, {0, 10}} {
 			m := frame(r, size[0], size[1], like[0], like[1])
 			data, ok := appendPNG(nil, m.Pix, m.Stride, m.Rect.Size())

@@ -16,14 +16,16 @@ import (
 
 func TestBoundaryIsFoundWhereverItStands(t *testing.T) {
 	for in, want := range map[string]string{
-		`multipart/form-data; boundary=B`: "B", `multipart/form-data; boundary="a b"`: "a b", `boundary=B; multipart/mixed`: "B",
+		`multipart/form-data; boundary=B`: "B", `multipart/form-data; boundary="a b"`: "a b",
+		`boundary=B; multipart/mixed`:                         "B",
 		`multipart/mixed; charset=utf-8; BOUNDARY= "B" ; x=y`: "B", `multipart/mixed;boundary=;boundary=C`: "C",
 	} {
 		got, err := Boundary(in)
 		require.NoError(t, err, in)
 		assert.Equal(t, want, got, in)
 	}
-	for _, in := range []string{"", "multipart/form-data", "multipart/mixed; boundary=", `multipart/mixed; boundary=""`, "multipart/mixed; xboundary=B",
+	for _, in := range []string{"", "multipart/form-data", "multipart/mixed; boundary=", `multipart/mixed; boundary=""`,
+		"multipart/mixed; xboundary=B",
 		"multipart/mixed; boundary=" + strings.Repeat("x", 201)} {
 		_, err := Boundary(in)
 		assert.EqualError(t, err, "Missing boundary in Content-Type: "+in)
@@ -67,10 +69,12 @@ func TestDecodeIsAsLenientAsTheOriginal(t *testing.T) {
 		{"only the end", "--B--\r\n", map[string]any{}, 0, true},
 		{"no end", "--B\r\n" + json + `{"a": 1}`, map[string]any{"a": int64(1)}, 0, false},
 		{"preamble and epilogue", "hi\r\n--B\r\n" + json + "{}\r\n--B--\r\nbye", map[string]any{}, 0, true},
-		{"the last JSON counts", "--B\r\n" + json + `{"a": 1}` + "\r\n--B\r\n" + json + `{"a": 2}` + "\r\n--B--", map[string]any{"a": int64(2)}, 0, true},
+		{"the last JSON counts", "--B\r\n" + json + `{"a": 1}` + "\r\n--B\r\n" + json + `{"a": 2}` + "\r\n--B--",
+			map[string]any{"a": int64(2)}, 0, true},
 		{"a value", "--B\r\n" + json + "[1]\r\n--B--", map[string]any{"_data": []any{int64(1)}}, 0, true},
 		{"no JSON", "--B\r\n" + json + "{x\xff\r\n--B--", map[string]any{"_data_raw": "{x"}, 0, true},
-		{"headers in any order and case", "--B\r\nX: 1\r\nCONTENT-TYPE:  Application/JSON; charset=x\r\n\r\n{}\r\n--B--", map[string]any{}, 0, true},
+		{"headers in any order and case", "--B\r\nX: 1\r\nCONTENT-TYPE:  Application/JSON; charset=x\r\n\r\n{}\r\n--B--",
+			map[string]any{}, 0, true},
 		{"other parts", "--B\r\nContent-Type: text/plain\r\n\r\nx\r\n--B\r\n\r\n\r\ny\r\n--B\r\nContent-Type: image/webp\r\n\r\nz\r\n--B--", map[string]any{}, 1, true},
 		{"an empty part", "--B\r\nContent-Type: image/png\r\n\r\n\r\n--B--", map[string]any{}, 0, true},
 		{"space before headers", "--B\r\n\r\n  " + json + `{"a": 1}` + "\r\n--B--", map[string]any{"a": int64(1)}, 0, true},
@@ -132,7 +136,8 @@ func TestImagesKeepTheirPixels(t *testing.T) {
 		}
 		for y := range 3 {
 			for x := range 5 {
-				assert.Equal(t, color.NRGBAModel.Convert(img.At(x, y)), color.NRGBAModel.Convert(got.At(x, y)), "%s %d %d", name, x, y)
+				assert.Equal(t, color.NRGBAModel.Convert(img.At(x, y)), color.NRGBAModel.Convert(got.At(x, y)), "%s %d %d", name, x,
+					y)
 			}
 		}
 	}

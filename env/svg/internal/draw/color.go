@@ -44,7 +44,9 @@ func parseColor(text string, current rgba) (rgba, bool) {
 	if !ok {
 		return black, false
 	}
-	parts := strings.FieldsFunc(strings.TrimSuffix(rest, ")"), func(r rune) bool { return strings.ContainsRune(", /\t\r\n", r) })
+	parts := strings.FieldsFunc(strings.TrimSuffix(rest, ")"), func(r rune) bool {
+		return strings.ContainsRune(", /\t\r\n", r)
+	})
 	if len(parts) < 3 {
 		return black, false
 	}

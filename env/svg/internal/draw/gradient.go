@@ -131,7 +131,8 @@ func rampOf(stops []stop) *[rampSize]color.RGBA {
 			a, b := stops[k-1], stops[k]
 			w := (t - a.at) / (b.at - a.at)
 			mix := func(p, q float64) float64 { return p + (q-p)*w }
-			ramp[i] = rgba{mix(a.color.r, b.color.r), mix(a.color.g, b.color.g), mix(a.color.b, b.color.b), mix(a.color.a, b.color.a)}.premultiplied()
+			ramp[i] = rgba{mix(a.color.r, b.color.r), mix(a.color.g, b.color.g), mix(a.color.b, b.color.b),
+				mix(a.color.a, b.color.a)}.premultiplied()
 		}
 	}
 	return ramp

@@ -107,15 +107,18 @@ func TestPaintsAreRight(t *testing.T) {
 		{`<rect width="64" height="64" fill="url(http://example.com/#a)"/>`, 9, 9, color.RGBA{255, 255, 255, 255}},
 		{`<style>rect{fill:red} .a{fill:lime} #b{fill:blue} /* #b{fill:red} */</style><rect class="x a" width="64" height="64"/>`, 9, 9, color.RGBA{0, 255, 0, 255}},
 		{`<style>rect{fill:red} .a{fill:lime} #b{fill:blue !important}</style><rect id="b" class="a" width="64" height="64" fill="red"/>`, 9, 9, color.RGBA{0, 0, 255, 255}},
-		{`<style>g .k, g#z > rect{fill:lime} p .k{fill:red}</style><g><g><rect class="k" width="64" height="64"/></g></g>`, 9, 9, color.RGBA{0, 255, 0, 255}},
-		{`<style>rect{fill:red}</style><rect style="fill: lime; stroke:none" width="64" height="64"/>`, 9, 9, color.RGBA{0, 255, 0, 255}},
+		{`<style>g .k, g#z > rect{fill:lime} p .k{fill:red}</style><g><g><rect class="k" width="64" height="64"/></g></g>`, 9,
+			9, color.RGBA{0, 255, 0, 255}},
+		{`<style>rect{fill:red}</style><rect style="fill: lime; stroke:none" width="64" height="64"/>`, 9, 9,
+			color.RGBA{0, 255, 0, 255}},
 		{`<linearGradient id="g"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 0, 9, color.RGBA{254, 0, 1, 255}},
 		{`<linearGradient id="g"><stop stop-color="red"/><stop offset="100%" style="stop-color:blue"/></linearGradient><linearGradient id="h" href="#g" x2="0" y2="1"/><rect width="64" height="64" fill="url(#h)"/>`, 3, 63, color.RGBA{2, 0, 253, 255}},
 		{`<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="0" x2="8" spreadMethod="reflect"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 16, 9, color.RGBA{247, 0, 8, 255}},
 		{`<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="0" x2="8" spreadMethod="repeat"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 23.5, 9, color.RGBA{8, 0, 247, 255}},
 		{`<radialGradient id="g"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></radialGradient><rect width="64" height="64" fill="url(#g)"/>`, 32, 32, color.RGBA{252, 0, 3, 255}},
 		{`<radialGradient id="g" fx="10%"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></radialGradient><rect width="64" height="64" fill="url(#g)"/>`, 63.5, 32, color.RGBA{1, 0, 254, 255}},
-		{`<linearGradient id="g" href="#g"/><rect width="64" height="64" fill="url(#g)"/>`, 9, 9, color.RGBA{255, 255, 255, 255}},
+		{`<linearGradient id="g" href="#g"/><rect width="64" height="64" fill="url(#g)"/>`, 9, 9,
+			color.RGBA{255, 255, 255, 255}},
 	} {
 		got := at(paintDoc(t, doc(c.body)), c.x, c.y)
 		for _, p := range [][2]uint8{{got.R, c.want.R}, {got.G, c.want.G}, {got.B, c.want.B}, {got.A, c.want.A}} {
@@ -139,7 +142,8 @@ func TestDocumentsAreFittedIntoThePicture(t *testing.T) {
 		for y := range side {
 			for x := range side {
 				if img.RGBAAt(x, y).R < 128 {
-					box = [4]float64{min(box[0], float64(x)), min(box[1], float64(y)), max(box[2], float64(x+1)), max(box[3], float64(y+1))}
+					box = [4]float64{min(box[0], float64(x)), min(box[1], float64(y)), max(box[2], float64(x+1)),
+						max(box[3], float64(y+1))}
 				}
 			}
 		}
@@ -150,9 +154,11 @@ func TestDocumentsAreFittedIntoThePicture(t *testing.T) {
 func TestTextIsDrawn(t *testing.T) {
 	plain := inked(paintDoc(t, doc(`<text x="4" y="40" font-size="20">Ink</text>`)))
 	require.Greater(t, plain, 30.0)
-	require.Greater(t, inked(paintDoc(t, doc(`<text x="4" y="40" font-size="20" font-weight="bold">Ink</text>`))), 1.1*plain)
+	require.Greater(t, inked(paintDoc(t, doc(`<text x="4" y="40" font-size="20" font-weight="bold">Ink</text>`))),
+		1.1*plain)
 	require.InDelta(t, 4*plain, inked(paintDoc(t, doc(`<text x="2" y="50" font-size="40">Ink</text>`))), 0.02*4*plain)
-	require.InDelta(t, plain, inked(paintDoc(t, doc(`<text x="4" y="40" font-size="20">I<tspan>n</tspan><tspan x="30" y="60">k</tspan></text>`))), 0.02*plain)
+	require.InDelta(t, plain, inked(paintDoc(t,
+		doc(`<text x="4" y="40" font-size="20">I<tspan>n</tspan><tspan x="30" y="60">k</tspan></text>`))), 0.02*plain)
 	middle := paintDoc(t, doc(`<text x="32" y="40" font-size="20" text-anchor="middle">ooo</text>`))
 	left, right := 0.0, 0.0
 	for i := range middle.Pix {
@@ -175,7 +181,8 @@ func TestHostileCodeIsBounded(t *testing.T) {
 	limits.Work /= 10 // soon under the race detector, too
 	long := "M0 0" + strings.Repeat("h1v1", 9000)
 	gradient := func(spread string) string {
-		return doc(`<linearGradient id="g" gradientUnits="userSpaceOnUse" spreadMethod="` + spread + `" x2="0" y2="1e-150" gradientTransform="matrix(1e200 0 0 1e-210 0 0)">` +
+		return doc(`<linearGradient id="g" gradientUnits="userSpaceOnUse" spreadMethod="` + spread +
+			`" x2="0" y2="1e-150" gradientTransform="matrix(1e200 0 0 1e-210 0 0)">` +
 			`<stop stop-color="red"/></linearGradient><rect width="9" height="9" fill="url(#g)"/>`)
 	}
 	for name, c := range map[string]struct {
@@ -189,30 +196,37 @@ func TestHostileCodeIsBounded(t *testing.T) {
 		"wide":            {doc(strings.Repeat("<g/>", 20_000)), ErrLimit},
 		"use bomb":        {doc(uses), ErrLimit},
 		"many attributes": {doc("<g " + strings.Repeat(`a="" `, 1000) + "/>"), ErrLimit},
-		"much work":       {doc(strings.Repeat(`<path d="`+strings.Repeat("M0 0L64 64L0 64L64 0z", 200)+`"/>`, 50)), ErrLimit},
-		"layers":          {doc(strings.Repeat(`<g opacity=".5"/>`, 9000)), ErrLimit},
-		"clips":           {doc(`<clipPath id="c"><rect width="9" height="9"/></clipPath>` + strings.Repeat(`<g clip-path="url(#c)"/>`, 5000)), ErrLimit},
-		"entity bomb":     {`<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;"><!ENTITY c "&b;&b;&b;">]><svg><text>&c;</text></svg>`, nil},
-		"entity file":     {`<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg><text>&a;</text></svg>`, nil},
-		"use itself":      {doc(`<g id="a"><use href="#a"/><rect width="9" height="9"/></g>`), nil},
-		"use the root":    {`<svg id="r" viewBox="0 0 9 9"><use href="#r"/></svg>`, nil},
-		"clip by itself":  {doc(`<clipPath id="c" clip-path="url(#c)"><use href="#c"/></clipPath><rect width="9" height="9" clip-path="url(#c)"/>`), nil},
-		"outside":         {doc(`<image href="file:///etc/passwd"/><use href="http://example.com/a.svg#b"/><style>@import url(http://example.com/a.css);</style>`), nil},
-		"huge numbers":    {doc(`<path d="M-1e300 1e300 C1e308 1e308 -1e308 0 9 9A1e300 1e-300 1e300 0 1 1 1 z" stroke="red" stroke-width="1e300"/>`), nil},
-		"not numbers":     {doc(`<rect x="nan" y="inf" width="1e999" height="-5"/><circle r="-1"/><path d="M NaN 0 L Inf"/>`), nil},
+		"much work": {doc(strings.Repeat(`<path d="`+strings.Repeat("M0 0L64 64L0 64L64 0z", 200)+`"/>`, 50)),
+			ErrLimit},
+		"layers": {doc(strings.Repeat(`<g opacity=".5"/>`, 9000)), ErrLimit},
+		"clips": {doc(`<clipPath id="c"><rect width="9" height="9"/></clipPath>` +
+			strings.Repeat(`<g clip-path="url(#c)"/>`, 5000)), ErrLimit},
+		"entity bomb":    {`<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;"><!ENTITY c "&b;&b;&b;">]><svg><text>&c;</text></svg>`, nil},
+		"entity file":    {`<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg><text>&a;</text></svg>`, nil},
+		"use itself":     {doc(`<g id="a"><use href="#a"/><rect width="9" height="9"/></g>`), nil},
+		"use the root":   {`<svg id="r" viewBox="0 0 9 9"><use href="#r"/></svg>`, nil},
+		"clip by itself": {doc(`<clipPath id="c" clip-path="url(#c)"><use href="#c"/></clipPath><rect width="9" height="9" clip-path="url(#c)"/>`), nil},
+		"outside":        {doc(`<image href="file:///etc/passwd"/><use href="http://example.com/a.svg#b"/><style>@import url(http://example.com/a.css);</style>`), nil},
+		"huge numbers":   {doc(`<path d="M-1e300 1e300 C1e308 1e308 -1e308 0 9 9A1e300 1e-300 1e300 0 1 1 1 z" stroke="red" stroke-width="1e300"/>`), nil},
+		"not numbers": {doc(`<rect x="nan" y="inf" width="1e999" height="-5"/><circle r="-1"/><path d="M NaN 0 L Inf"/>`),
+			nil},
 		"huge scale":      {doc(`<g transform="scale(1e200)"><g transform="scale(1e200)"><circle r="1e-300" stroke="red"/></g></g>`), nil},
 		"no scale":        {doc(`<g transform="scale(0)"><circle r="1" stroke="red"/></g>`), nil},
 		"tiny dashes":     {doc(`<path d="M0 0L1e9 1e9" stroke="red" stroke-dasharray="1e-9 0 1e-9"/>`), nil},
 		"huge dash":       {doc(`<path d="M0 0H9" stroke="red" stroke-dasharray="1.5e308" stroke-dashoffset="-1"/>`), nil},
 		"huge repeats":    {gradient("repeat"), nil},
 		"huge reflection": {gradient("reflect"), nil},
-		"style bomb":      {doc(`<style>` + strings.Repeat("*,", 400) + `*{` + strings.Repeat("a:b;", 10_000) + `}</style>` + strings.Repeat("<g/>", 40)), ErrLimit},
-		"selectors":       {doc(`<style>` + strings.Repeat("a b c d e f.x g.x *{a:b}", 500) + `</style>` + strings.Repeat("<g>", 50) + strings.Repeat(`<g/>`, 9000)), ErrLimit},
-		"clip bomb":       {doc(`<path id="p" d="` + long + `"/><clipPath id="c">` + strings.Repeat(`<use x="1e6" href="#p"/>`, 3000) + `</clipPath><g clip-path="url(#c)"/>`), ErrLimit},
-		"text bomb":       {doc(`<text visibility="hidden" id="p">` + strings.Repeat("a", 2000) + `</text>` + strings.Repeat(`<use href="#p"/>`, 3000)), ErrLimit},
-		"bad view":        {`<svg viewBox="0 0 -5 1e400"><rect width="9" height="9"/></svg>`, nil},
-		"not UTF-8":       {"<svg>\xff<rect/></svg>", nil},
-		"cut off":         {`<svg><g><rect width="9`, nil},
+		"style bomb": {doc(`<style>` + strings.Repeat("*,", 400) + `*{` + strings.Repeat("a:b;", 10_000) + `}</style>` +
+			strings.Repeat("<g/>", 40)), ErrLimit},
+		"selectors": {doc(`<style>` + strings.Repeat("a b c d e f.x g.x *{a:b}", 500) + `</style>` +
+			strings.Repeat("<g>", 50) + strings.Repeat(`<g/>`, 9000)), ErrLimit},
+		"clip bomb": {doc(`<path id="p" d="` + long + `"/><clipPath id="c">` +
+			strings.Repeat(`<use x="1e6" href="#p"/>`, 3000) + `</clipPath><g clip-path="url(#c)"/>`), ErrLimit},
+		"text bomb": {doc(`<text visibility="hidden" id="p">` + strings.Repeat("a", 2000) + `</text>` +
+			strings.Repeat(`<use href="#p"/>`, 3000)), ErrLimit},
+		"bad view":  {`<svg viewBox="0 0 -5 1e400"><rect width="9" height="9"/></svg>`, nil},
+		"not UTF-8": {"<svg>\xff<rect/></svg>", nil},
+		"cut off":   {`<svg><g><rect width="9`, nil},
 	} {
 		img, err := Render(t.Context(), c.code, side, limits)
 		if c.want != nil {

@@ -177,7 +177,8 @@ func (r *reader) attributes(n *node, t xml.StartElement) error {
 			continue
 		}
 		if r.strict && !r.bound(a.Name.Space) {
-			return fmt.Errorf("%w: <%s>: the prefix of attribute %s:%s is not bound to a namespace", ErrSyntax, n.name, a.Name.Space, a.Name.Local)
+			return fmt.Errorf("%w: <%s>: the prefix of attribute %s:%s is not bound to a namespace", ErrSyntax, n.name,
+				a.Name.Space, a.Name.Local)
 		}
 		if _, have := n.lookup(a.Name.Local); !have || a.Name.Space == "" {
 			n.attrs = append(n.attrs, attribute{a.Name.Local, a.Value})

@@ -33,7 +33,8 @@ func (o *Options) kernelChoices() (plugin.Choices, error) {
 	sum, err := durable.SumOf(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.AutotuneSHA256 != "":
-		return plugin.Choices{}, fmt.Errorf("vlm: %w: Autotune is %s, which does not exist, but AutotuneSHA256 is %s", ErrOption, path, o.AutotuneSHA256)
+		return plugin.Choices{}, fmt.Errorf("vlm: %w: Autotune is %s, which does not exist, but AutotuneSHA256 is %s",
+			ErrOption, path, o.AutotuneSHA256)
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			return plugin.Choices{}, fmt.Errorf("vlm: %w: Autotune is %s: %w", ErrOption, path, err)
@@ -42,7 +43,8 @@ func (o *Options) kernelChoices() (plugin.Choices, error) {
 	case err != nil:
 		return plugin.Choices{}, fmt.Errorf("vlm: Autotune: %w", err)
 	case o.AutotuneSHA256 != "" && o.AutotuneSHA256 != sum.SHA256:
-		return plugin.Choices{}, fmt.Errorf("vlm: %w: Autotune is %s with SHA-256 %s, AutotuneSHA256 is %s", ErrOption, path, sum.SHA256, o.AutotuneSHA256)
+		return plugin.Choices{}, fmt.Errorf("vlm: %w: Autotune is %s with SHA-256 %s, AutotuneSHA256 is %s", ErrOption, path,
+			sum.SHA256, o.AutotuneSHA256)
 	}
 	return plugin.Choices{Load: path}, nil
 }
@@ -50,7 +52,9 @@ func (o *Options) kernelChoices() (plugin.Choices, error) {
 // tuned opens a device on a GPU whose kernels are chosen as given, and returns how they are
 // chosen. XLA reads that once, so all models of a process must have the same choices; while
 // it measures, later models continue, although the file may exist by then.
-func (e engines) tuned(ctx context.Context, want plugin.Choices, log *slog.Logger) (*device.Device, plugin.Choices, error) {
+func (e engines) tuned(
+	ctx context.Context, want plugin.Choices, log *slog.Logger,
+) (*device.Device, plugin.Choices, error) {
 	if _, err := e.choose(ctx, want); err != nil {
 		return nil, want, err
 	}

@@ -52,7 +52,8 @@ type engine struct {
 // opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
-var openers = map[string]opener{XLA: openXLA, xlaDevices: openXLADevices, CUDA: cudaOpener(plugin.Choices{}), Go: openGo}
+var openers = map[string]opener{XLA: openXLA, xlaDevices: openXLADevices, CUDA: cudaOpener(plugin.Choices{}),
+	Go: openGo}
 
 // engines holds the process's backends by name. They are never closed: a PJRT client
 // holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
@@ -130,7 +131,8 @@ func (e engines) several(ctx context.Context, choice string, log *slog.Logger) (
 func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, error) {
 	found, err := e.get(ctx, XLA, log)
 	if err == nil {
-		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail, plugin: found.plugin}, nil
+		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail,
+			plugin: found.plugin}, nil
 	}
 	if !errors.Is(err, ErrUnavailable) {
 		return nil, err

@@ -145,7 +145,8 @@ func fakeGo(name string, opened *atomic.Int32) opener {
 func TestAutoPrefersXLA(t *testing.T) {
 	var x, g atomic.Int32
 	var log lines
-	d, err := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &x), Go: fakeGo("go", &g)}).device(t.Context(), "auto", slog.New(&log))
+	d, err := newEngines(map[string]opener{XLA: fakeGo("xla:cpu", &x), Go: fakeGo("go", &g)}).device(t.Context(), "auto",
+		slog.New(&log))
 	require.NoError(t, err)
 	require.Equal(t, "xla:cpu", d.Name())
 	require.Zero(t, g.Load())

@@ -38,7 +38,8 @@ func (d *Devices) keepExecutables(first *device.Device) error {
 		auto && (first.Accelerator() || testing.Testing()):
 		return nil
 	case d.choices.Measure != "": // a loaded executable's products would not be measured
-		d.opts.Log.Info("executables are not kept between processes", "why", "kernels of matrix products are measured for Autotune")
+		d.opts.Log.Info("executables are not kept between processes", "why",
+			"kernels of matrix products are measured for Autotune")
 		return nil
 	}
 	dir, level := choice, slog.LevelWarn

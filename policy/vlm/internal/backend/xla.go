@@ -16,8 +16,10 @@ import (
 )
 
 // xlaHint explains how to get XLA after the fallback to pure Go.
-const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow installing the XLA plugin (unset $" + plugin.NoInstall +
-	" and $GOMLX_NO_AUTO_INSTALL, have network and pip once), or put a PJRT CPU plugin into a folder and name it in $" + plugin.SearchPath
+const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow installing the XLA plugin (unset $" +
+	plugin.NoInstall +
+	" and $GOMLX_NO_AUTO_INSTALL, have network and pip once), or put a PJRT CPU plugin into a folder and name it in $" +
+	plugin.SearchPath
 
 // openXLA finds or installs the CPU plugin and starts it.
 func openXLA(ctx context.Context, log *slog.Logger) (*engine, error) {
@@ -43,7 +45,9 @@ func Describe(b compute.Backend, n int) (kinds []string, version string, err err
 	return xla.Describe(b, n)
 }
 
-func startPlugin(ctx context.Context, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (*engine, error) {
+func startPlugin(
+	ctx context.Context, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger,
+) (*engine, error) {
 	name := "xla:" + string(kind)
 	p, err := plugin.Ensure(ctx, kind, log)
 	if errors.Is(err, plugin.ErrMissing) {

@@ -18,14 +18,16 @@ import (
 
 // smallShape is a model of some thousand parameters of a family.
 func smallShape(family string) create.Shape {
-	s := create.Shape{Family: family, Hidden: 16, FF: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 300, RopeTheta: 10000, MaxPositions: 256}
+	s := create.Shape{Family: family, Hidden: 16, FF: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 300,
+		RopeTheta: 10000, MaxPositions: 256}
 	if strings.HasPrefix(family, "qwen3_5") {
 		s.Linear = create.LinearShape{KeyHeads: 1, ValueHeads: 2, HeadDim: 4, Kernel: 3, Interval: 2}
 		s.HeadDim = 32
 	}
 	if strings.HasSuffix(family, "vl") || family == "qwen3_5" {
 		small := create.Small()
-		s.RopeSections, s.Patch, s.Mean, s.Std, s.MaxPixels = [3]int{2, 1, 1}, small.Patch, small.Mean, small.Std, small.MaxPixels
+		s.RopeSections, s.Patch, s.Mean, s.Std, s.MaxPixels = [3]int{2, 1, 1}, small.Patch, small.Mean, small.Std,
+			small.MaxPixels
 		s.VisionHidden, s.VisionFF, s.VisionDepth, s.VisionHeads, s.Window, s.FullBlocks = 16, 24, 2, 2, 56, []int{1}
 	}
 	return s
@@ -54,7 +56,8 @@ func TestCreatedModelsOfEveryFamilyGenerateInEveryStorage(t *testing.T) {
 
 				m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: backend.Go})
 				require.NoError(t, err, family)
-				out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User, Text: "go left"}}}},
+				out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: []policy.Message{{Role: policy.User,
+					Text: "go left"}}}},
 					policy.Sampling{Temperature: 1, MaxTokens: 3})
 				require.NoError(t, err, family)
 				assert.NotEmpty(t, out[0].Tokens)

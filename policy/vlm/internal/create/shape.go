@@ -24,14 +24,16 @@ type Shape struct {
 	Hidden, FF, Layers int
 	Heads, KVHeads     int
 	HeadDim            int
-	Vocab              int // rows of the embedding; if below the tokenizer's number of ids, that number rounded up to a multiple of 32
-	Untied             bool
-	Eps                float64 // of RMSNorm; 0 means 1e-6
-	RopeTheta          float64
-	RopeSections       [3]int // frequencies that use the t, h and w positions; 0 for qwen3_5 divides them like the released models
-	MaxPositions       int
-	BFloat16           bool // store weights in bfloat16
-	Linear             LinearShape
+	// rows of the embedding; if below the tokenizer's number of ids, that number rounded up to a multiple of 32
+	Vocab     int
+	Untied    bool
+	Eps       float64 // of RMSNorm; 0 means 1e-6
+	RopeTheta float64
+	// frequencies that use the t, h and w positions; 0 for qwen3_5 divides them like the released models
+	RopeSections [3]int
+	MaxPositions int
+	BFloat16     bool // store weights in bfloat16
+	Linear       LinearShape
 
 	// The other fields are for families with a vision tower.
 
@@ -58,8 +60,9 @@ type LinearShape struct {
 func Small() Shape {
 	return Shape{
 		Hidden: 96, FF: 288, Layers: 3, Heads: 3, KVHeads: 1, HeadDim: 32, RopeTheta: 10000, RopeSections: [3]int{6, 5, 5},
-		MaxPositions: 2048, VisionHidden: 64, VisionFF: 128, VisionDepth: 1, VisionHeads: 2, Window: 112, FullBlocks: []int{0},
-		Patch: 14, Mean: [3]float64{0.675, 0.753, 0.973}, Std: [3]float64{0.25, 0.25, 0.25}, MaxPixels: 512 * 512,
+		MaxPositions: 2048, VisionHidden: 64, VisionFF: 128, VisionDepth: 1, VisionHeads: 2, Window: 112,
+		FullBlocks: []int{0},
+		Patch:      14, Mean: [3]float64{0.675, 0.753, 0.973}, Std: [3]float64{0.25, 0.25, 0.25}, MaxPixels: 512 * 512,
 	}
 }
 
@@ -86,7 +89,8 @@ var namedShapes = map[string]func() Shape{
 	},
 	"qwen2_5_vl-3b": func() Shape {
 		s := qwenVision(32, 1280, 3420, 16)
-		s.Hidden, s.FF, s.Layers, s.Heads, s.KVHeads, s.HeadDim, s.RopeSections = 2048, 11008, 36, 16, 2, 128, [3]int{16, 24, 24}
+		s.Hidden, s.FF, s.Layers, s.Heads, s.KVHeads, s.HeadDim, s.RopeSections = 2048, 11008, 36, 16, 2, 128,
+			[3]int{16, 24, 24}
 		return s
 	},
 	"qwen3_5-0_8b":      func() Shape { return qwen35("qwen3_5") },
@@ -161,7 +165,8 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 	}
 	class, ok := architectures[family]
 	if !ok {
-		return nil, fmt.Errorf("%w: family is %q, must be one of %q", ErrShape, s.Family, slices.Sorted(maps.Keys(architectures)))
+		return nil, fmt.Errorf("%w: family is %q, must be one of %q", ErrShape, s.Family,
+			slices.Sorted(maps.Keys(architectures)))
 	}
 	if err := s.check(family.HasVision()); err != nil {
 		return nil, err
@@ -176,9 +181,11 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 	sp := tok.Special()
 	c := map[string]any{
 		"architectures": []string{class}, "model_type": string(family), "torch_dtype": dtype,
-		"vocab_size": max(s.Vocab, tok.PaddedSize(32)), "hidden_size": s.Hidden, "intermediate_size": s.FF, "num_hidden_layers": s.Layers,
-		"num_attention_heads": s.Heads, "num_key_value_heads": s.KVHeads, "head_dim": s.HeadDim, "hidden_act": "silu", "rms_norm_eps": eps,
-		"rope_theta": s.RopeTheta, "max_position_embeddings": s.MaxPositions, "tie_word_embeddings": !s.Untied,
+		"vocab_size": max(s.Vocab, tok.PaddedSize(32)), "hidden_size": s.Hidden, "intermediate_size": s.FF,
+		"num_hidden_layers":   s.Layers,
+		"num_attention_heads": s.Heads, "num_key_value_heads": s.KVHeads, "head_dim": s.HeadDim, "hidden_act": "silu",
+		"rms_norm_eps": eps,
+		"rope_theta":   s.RopeTheta, "max_position_embeddings": s.MaxPositions, "tie_word_embeddings": !s.Untied,
 		"initializer_range": 0.02, "attention_dropout": 0.0, "use_cache": true,
 		"bos_token_id": sp.Pad, "eos_token_id": sp.TurnEnd, "pad_token_id": sp.Pad,
 	}
@@ -245,9 +252,11 @@ func (s Shape) visionConfig() map[string]any {
 	return map[string]any{
 		"rope_scaling": map[string]any{"type": "mrope", "mrope_section": s.RopeSections},
 		"vision_config": map[string]any{
-			"model_type": string(model.Qwen25VL), "depth": s.VisionDepth, "hidden_size": s.VisionHidden, "intermediate_size": s.VisionFF,
-			"num_heads": s.VisionHeads, "window_size": s.Window, "fullatt_block_indexes": s.FullBlocks, "out_hidden_size": s.Hidden,
-			"hidden_act": "silu", "patch_size": s.Patch, "spatial_patch_size": s.Patch, "spatial_merge_size": 2,
+			"model_type": string(model.Qwen25VL), "depth": s.VisionDepth, "hidden_size": s.VisionHidden,
+			"intermediate_size": s.VisionFF,
+			"num_heads":         s.VisionHeads, "window_size": s.Window, "fullatt_block_indexes": s.FullBlocks,
+			"out_hidden_size": s.Hidden,
+			"hidden_act":      "silu", "patch_size": s.Patch, "spatial_patch_size": s.Patch, "spatial_merge_size": 2,
 			"temporal_patch_size": 2, "tokens_per_second": 2, "in_channels": 3, "in_chans": 3,
 		},
 	}
@@ -265,7 +274,8 @@ func (s Shape) check(vision bool) error {
 		{"HeadDim", s.HeadDim}, {"MaxPositions", s.MaxPositions},
 	}
 	if vision {
-		fields = append(fields, field{"VisionHidden", s.VisionHidden}, field{"VisionFF", s.VisionFF}, field{"VisionDepth", s.VisionDepth},
+		fields = append(fields, field{"VisionHidden", s.VisionHidden}, field{"VisionFF", s.VisionFF},
+			field{"VisionDepth", s.VisionDepth},
 			field{"VisionHeads", s.VisionHeads}, field{"Patch", s.Patch}, field{"MaxPixels", s.MaxPixels})
 	}
 	var bad []error

@@ -16,7 +16,8 @@ import (
 func TestNamedShapesHaveTheSizeOfTheirModels(t *testing.T) {
 	tok, err := tokenizer.NewTiny(nil)
 	require.NoError(t, err)
-	want := map[string]float64{"llama-135m": 134.5e6, "qwen2-0_5b": 494.0e6, "qwen3-0_6b": 596.0e6, "qwen2_5_vl-3b": 3754.6e6,
+	want := map[string]float64{"llama-135m": 134.5e6, "qwen2-0_5b": 494.0e6, "qwen3-0_6b": 596.0e6,
+		"qwen2_5_vl-3b":     3754.6e6,
 		"qwen3_5_text-0_8b": 752.4e6, "qwen3_5-0_8b": 852.9e6}
 	for _, name := range ShapeNames() {
 		s, err := Named(name)

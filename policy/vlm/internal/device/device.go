@@ -72,8 +72,9 @@ const maxExecutables = 512
 // New wraps the first device of a backend, which the caller still owns and may share
 // between devices. The name is for messages, such as "xla:cpu" or "go".
 func New(backend compute.Backend, name string) *Device {
-	return &Device{library: &library{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
-		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}}
+	return &Device{library: &library{backend: backend, name: name, pure: backend.String() == "go",
+		maxExecutables: maxExecutables,
+		compilers:      make(chan struct{}, runtime.GOMAXPROCS(0))}}
 }
 
 // Name returns the backend's name.

@@ -34,7 +34,8 @@ func equalGPUs(driver fs.FS, visible string) error {
 	}
 	slices.Sort(models)
 	if models = slices.Compact(models); len(models) > 1 {
-		return fmt.Errorf("GPUs are of different models, %s; select equal ones with CUDA_VISIBLE_DEVICES, or use one device", strings.Join(models, " and "))
+		return fmt.Errorf("GPUs are of different models, %s; select equal ones with CUDA_VISIBLE_DEVICES, or use one device",
+			strings.Join(models, " and "))
 	}
 	return nil
 }

@@ -47,7 +47,9 @@ func inPlace(f *stablehlo.Function, in []shapes.Shape, donate []int, out []*grap
 // again for each of its users, so that only one of them is made in place and the others
 // copy the array. GoMLX's own barrier behind every update, also where nothing is written in
 // place, makes decoding of 32 rows 15 % slower.
-func keepUpdates(f *stablehlo.Function, all []*stablehlo.Statement, results []*stablehlo.Value) (out []*stablehlo.Statement) {
+func keepUpdates(
+	f *stablehlo.Function, all []*stablehlo.Statement, results []*stablehlo.Value,
+) (out []*stablehlo.Statement) {
 	names := &stablehlo.Function{Builder: f.Builder, Parent: f} // makes values
 	for _, s := range all {
 		out = append(out, s)

@@ -50,7 +50,9 @@ func (k *Kernel) attributes() map[string]any {
 			if len(k.Out) == 1 {
 				at = ""
 			}
-			alias = append(alias, fmt.Sprintf("#stablehlo.output_operand_alias<output_tuple_indices = [%s], operand_index = %d, operand_tuple_indices = []>", at, in))
+			alias = append(alias, fmt.Sprintf(
+				"#stablehlo.output_operand_alias<output_tuple_indices = [%s], operand_index = %d, operand_tuple_indices = []>", at,
+				in))
 		}
 	}
 	return map[string]any{
@@ -143,7 +145,8 @@ func plainProduct(s *stablehlo.Statement) bool {
 		}
 	}
 	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
-	for _, want := range []string{"lhs_batching_dimensions=[]", "rhs_batching_dimensions=[]", "lhs_contracting_dimensions=[1]", "rhs_contracting_dimensions=[1]"} {
+	for _, want := range []string{"lhs_batching_dimensions=[]", "rhs_batching_dimensions=[]",
+		"lhs_contracting_dimensions=[1]", "rhs_contracting_dimensions=[1]"} {
 		if !strings.Contains(text, want) {
 			return false
 		}

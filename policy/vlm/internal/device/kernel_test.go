@@ -104,7 +104,8 @@ func TestOtherProductsStay(t *testing.T) {
 			return graph.DotGeneral(rows(in, 3), []int{1}, nil, in[1], []int{0}, nil)
 		}, func(i, j, k int) float64 { return at(x, i, k) * at(w, k, j) }},
 		"vectors": {func(in []*graph.Node) *graph.Node {
-			return graph.DotGeneral(rows(in, 3), []int{1}, []int{0}, graph.Slice(in[1], graph.AxisRange(0, 3)), []int{1}, []int{0})
+			return graph.DotGeneral(rows(in, 3), []int{1}, []int{0}, graph.Slice(in[1], graph.AxisRange(0, 3)), []int{1},
+				[]int{0})
 		}, func(i, _, k int) float64 { return at(x, i, k) * at(w, i, k) }},
 	} {
 		p := d.Fused(name, func(in []*graph.Node) ([]*graph.Node, []device.Kernel) { return []*graph.Node{c.build(in)}, nil })

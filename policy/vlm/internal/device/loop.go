@@ -119,10 +119,13 @@ func (l *Loop) insert(f *stablehlo.Function, out []*graph.Node) error {
 }
 
 // region is a function inside f with these inputs and results.
-func region(f *stablehlo.Function, in []*stablehlo.Value, body []*stablehlo.Statement, out []*stablehlo.Value) *stablehlo.Function {
+func region(
+	f *stablehlo.Function, in []*stablehlo.Value, body []*stablehlo.Statement, out []*stablehlo.Value,
+) *stablehlo.Function {
 	back := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: out}
 	setOp(back, "FuncReturn")
-	return &stablehlo.Function{Builder: f.Builder, Name: "loop", Parent: f, Inputs: slices.Clone(in), Statements: append(body, back), Returned: true}
+	return &stablehlo.Function{Builder: f.Builder, Name: "loop", Parent: f, Inputs: slices.Clone(in),
+		Statements: append(body, back), Returned: true}
 }
 
 // without returns the statements of all that are not in others, in order.

@@ -47,7 +47,8 @@ func looped(d *device.Device, times int) *device.Program {
 		x, cache := l.Carry(in[1]), l.Carry(in[2])
 		firsts := l.Carry(Zeros(g, shapes.Make(dtypes.Float32, 1, times)))
 		x.Next, cache.Next = advance(in[0], x.Now, cache.Now, Add(in[3], l.Index))
-		firsts.Next = DynamicUpdateSlice(firsts.Now, Slice(x.Next, AxisRange(), AxisRange(0, 1)), []*Node{Const(g, int32(0)), l.Index})
+		firsts.Next = DynamicUpdateSlice(firsts.Now, Slice(x.Next, AxisRange(), AxisRange(0, 1)),
+			[]*Node{Const(g, int32(0)), l.Index})
 		return []*Node{x.End, cache.End, firsts.End, MulScalar(firsts.End, 2), Add(in[3], Const(g, int32(1)))}, nil, l
 	})
 }
@@ -57,7 +58,8 @@ func looped(d *device.Device, times int) *device.Program {
 func runLoop(t *testing.T, d *device.Device, times int, once bool) (x, cache, firsts []float32) {
 	const at = 3
 	w := putDims(t, d, draw(loopWidth*loopWidth, 1), loopWidth, loopWidth)
-	in := []*device.Array{w, putDims(t, d, draw(loopWidth, 2), 1, loopWidth), putDims(t, d, draw(loopSlots*loopWidth, 3), loopSlots, loopWidth)}
+	in := []*device.Array{w, putDims(t, d, draw(loopWidth, 2), 1, loopWidth),
+		putDims(t, d, draw(loopSlots*loopWidth, 3), loopSlots, loopWidth)}
 	if once {
 		from, err := device.Scalar(d, int32(at))
 		require.NoError(t, err)

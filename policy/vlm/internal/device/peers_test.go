@@ -86,7 +86,8 @@ func TestUnequalGPUsAreFound(t *testing.T) {
 	gpu := func(model, uuid string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("Model: \t\t " + model + "\nIRQ:   12\nGPU UUID: \t " + uuid + "\n")}
 	}
-	driver := fstest.MapFS{"0/information": gpu("NVIDIA H100", "GPU-a"), "1/information": gpu("NVIDIA A100", "GPU-b"), "2/information": gpu("NVIDIA H100", "GPU-c")}
+	driver := fstest.MapFS{"0/information": gpu("NVIDIA H100", "GPU-a"), "1/information": gpu("NVIDIA A100", "GPU-b"),
+		"2/information": gpu("NVIDIA H100", "GPU-c")}
 	err := device.EqualGPUs(driver, "")
 	require.ErrorContains(t, err, "GPUs are of different models, NVIDIA A100 and NVIDIA H100; select equal ones with CUDA_VISIBLE_DEVICES")
 	require.NoError(t, device.EqualGPUs(driver, "GPU-a,GPU-c"))

@@ -74,7 +74,9 @@ func (e *executable) free() {
 
 // Program declares a program. Nothing is compiled until it runs.
 func (d *library) Program(name string, build Builder) *Program {
-	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel, *Loop) { return build(in), nil, nil }})
+	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel, *Loop) {
+		return build(in), nil, nil
+	}})
 }
 
 // Fused is Program for a graph with kernels.

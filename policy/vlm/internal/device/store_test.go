@@ -102,7 +102,8 @@ func TestDamagedExecutablesAreCompiledAgain(t *testing.T) {
 	altered[len(altered)/2]++
 	other := append([]byte{}, whole...)
 	other[len("vagen executable")]++ // version
-	for name, data := range map[string][]byte{"empty": nil, "torn": whole[:len(whole)/2], "altered": altered, "of another version": other} {
+	for name, data := range map[string][]byte{"empty": nil, "torn": whole[:len(whole)/2], "altered": altered,
+		"of another version": other} {
 		require.NoError(t, os.WriteFile(file, data, 0o600))
 		d, s := withStore(t, dir)
 		overwrites(t, d)

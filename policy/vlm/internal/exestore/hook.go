@@ -118,7 +118,8 @@ func (s *Store) Compile(f func()) {
 	C.exestore_use(C.uintptr_t(h))
 	defer C.exestore_use(0)
 	if f(); !c.called {
-		s.report("executables are not kept", errors.New("the plugin was called without package exestore; its log when the plugin started has the reason"))
+		s.report("executables are not kept",
+			errors.New("the plugin was called without package exestore; its log when the plugin started has the reason"))
 	}
 }
 
@@ -163,7 +164,8 @@ func (c *compilation) load(slot C.int, a *C.compile_args) (ok bool) {
 	defer C.free(unsafe.Pointer(text))
 	c.key = newKey(
 		id, C.GoString(text), machine(), environment(), c.store.opts.Choices,
-		view(a.program.format, a.program.format_length), view(a.options, a.options_length), view(a.program.code, a.program.code_length),
+		view(a.program.format, a.program.format_length), view(a.options, a.options_length),
+		view(a.program.code, a.program.code_length),
 	)
 	data, ok := c.store.read(c.key)
 	if !ok {

@@ -55,7 +55,8 @@ func checksumOf(path string) (string, error) {
 var machine = sync.OnceValue(func() string {
 	list, _ := regular.ReadFile("/proc/cpuinfo") // supported has tested it
 	driver, _ := regular.ReadFile("/proc/driver/nvidia/version")
-	return strings.Join(append(processors(string(list)), runtime.GOARCH, strconv.Itoa(runtime.NumCPU()), string(driver)), "\n")
+	return strings.Join(append(processors(string(list)), runtime.GOARCH, strconv.Itoa(runtime.NumCPU()), string(driver)),
+		"\n")
 })
 
 // supported returns why executables cannot be kept on this machine; "" if they can.
@@ -94,7 +95,8 @@ func processors(list string) []string {
 // environment lists the variables that XLA, or a library that it compiles with, reads.
 // Too many only cost a compilation, so names are matched by prefix.
 func environment() string {
-	prefixes := []string{"XLA_", "TF_", "TSL_", "NVIDIA_TF32_OVERRIDE=", "NPROC=", "PJRT_NPROC=", "OMP_", "ONEDNN_", "DNNL_", "CUBLAS", "CUDNN_"}
+	prefixes := []string{"XLA_", "TF_", "TSL_", "NVIDIA_TF32_OVERRIDE=", "NPROC=", "PJRT_NPROC=", "OMP_", "ONEDNN_",
+		"DNNL_", "CUBLAS", "CUDNN_"}
 	all := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
 	})

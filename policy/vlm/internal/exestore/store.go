@@ -83,7 +83,8 @@ func Open(dir string, o Options) (*Store, error) {
 // code that this process runs.
 func private(dir fs.FileInfo) error {
 	if mode := dir.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("its mode is %#o, so %w: remove the permission with chmod go-w, or choose another folder", mode, ErrUnsafe)
+		return fmt.Errorf("its mode is %#o, so %w: remove the permission with chmod go-w, or choose another folder", mode,
+			ErrUnsafe)
 	}
 	if uid, mine := owner(dir); !mine {
 		return fmt.Errorf("it belongs to user %d, so %w: choose another folder", uid, ErrUnsafe)

@@ -104,7 +104,8 @@ func TestTheLeastRecentlyUsedAreRemoved(t *testing.T) {
 	}
 	_, ok := s.read(keys[0]) // the oldest is used again
 	require.True(t, ok)
-	unrelated, dead, writing := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "1"+unfinished), filepath.Join(dir, "2"+unfinished)
+	unrelated, dead, writing := filepath.Join(dir, "notes.txt"), filepath.Join(dir, "1"+unfinished),
+		filepath.Join(dir, "2"+unfinished)
 	for _, path := range []string{unrelated, dead, writing} {
 		require.NoError(t, os.WriteFile(path, bytes.Repeat(code, 9), 0o600))
 	}
@@ -197,7 +198,8 @@ func TestProcessorsAreIdentified(t *testing.T) {
 	faster := strings.ReplaceAll(intel, "2600", "3100")
 	require.Equal(t, processors(intel), processors(intel+faster), "the same kind twice, at another frequency")
 	require.NotEqual(t, processors(intel), processors(strings.ReplaceAll(intel, "avx2", "avx2 avx512f")))
-	require.NotEqual(t, processors(intel), processors(intel+strings.ReplaceAll(intel, "Xeon", "Core")), "two kinds in one machine")
+	require.NotEqual(t, processors(intel), processors(intel+strings.ReplaceAll(intel, "Xeon", "Core")),
+		"two kinds in one machine")
 	arm := "processor\t: 0\nBogoMIPS\t: 48.00\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n"
 	require.Equal(t, []string{"Features: fp asimd", "CPU implementer: 0x41", "CPU part: 0xd40"}, processors(arm))
 	require.Empty(t, processors("cpu MHz\t: 1\n"))

@@ -25,7 +25,9 @@ type Conversation struct {
 }
 
 // Stream generates the responses to prompts. It calls watch, which may be nil, with each sampled token.
-func (g *Generator) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
+func (g *Generator) Stream(
+	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
+) ([]policy.Completion, error) {
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
@@ -49,7 +51,8 @@ func (g *Generator) Stream(ctx context.Context, prompts []policy.Prompt, s polic
 }
 
 // generateTurns generates the responses of all turns without an error.
-func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
+func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling,
+	watch func(int, int32), out []policy.Completion) error {
 	var schedulers []*Scheduler // one for each leaf with requests
 	sequences := make([]*Sequence, len(prompts))
 	defer func() {
@@ -227,7 +230,8 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		if err != nil {
 			return nil, err
 		}
-		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit, stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
+		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit,
+			stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
 			Shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{Turn: r, context: ids, images: refs[i], Opened: opened}
 		g.Resumed[p.Conversation].prepend(&turns[i])
@@ -236,7 +240,8 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 			length += c.Batch.Rows[c.Row].Length
 		}
 		if most := g.Cfg.Text.MaxPositions; most > 0 && limit > most-length {
-			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length, limit, most)
+			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length,
+				limit, most)
 		}
 	}
 	return turns, nil
@@ -270,7 +275,8 @@ func (g *Generator) EncodePrompt(p policy.Prompt, pics []net.Picture) ([]int32, 
 	case c != nil:
 		text, err = g.Chat.Continue(msgs, tokenizer.Ending(c.ended))
 	case r != nil && len(msgs) == 0 && r.ended:
-		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
+		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages",
+			ErrResume)
 	case r != nil && len(msgs) == 0:
 		return nil, nil // the response follows the recorded tokens
 	case r != nil:
@@ -308,7 +314,8 @@ func (g *Generator) Completion(p policy.Prompt, t promptTurn, r *Reply) policy.C
 	_, end := g.Chat.EndOfTurn()
 	last := r.Tokens[len(r.Tokens)-1]
 	c.ended = r.Stopped && last == end
-	out := policy.Completion{Context: t.context, Tokens: r.Tokens, LogProbs: r.LogProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
+	out := policy.Completion{Context: t.context, Tokens: r.Tokens, LogProbs: r.LogProbs, Forced: r.forced,
+		Images: t.images, Stop: policy.StopLength}
 	words := r.Tokens
 	switch {
 	case r.Stopped:

@@ -42,12 +42,14 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 		first := played.Play(t, m, []policy.Prompt{{Conversation: 1, Messages: msgs}}, policy.Sampling{MaxTokens: 1})[0]
 		answer := policy.Message{Role: policy.Assistant, Text: "right"}
 		next := policy.Message{Role: policy.User, Text: "sure?"}
-		pieces, images, err := m.Text.Encode(append(append(slices.Clone(msgs), answer, next), policy.Message{Role: policy.Assistant, Text: "yes"}))
+		pieces, images, err := m.Text.Encode(append(append(slices.Clone(msgs), answer, next),
+			policy.Message{Role: policy.Assistant, Text: "yes"}))
 		require.NoError(t, err)
 		require.Len(t, pieces, 4)
 		require.Equal(t, first.Context, pieces[0].Tokens, "%s", family)
 		require.Equal(t, len(first.Images), len(images))
-		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response, pieces[3].Response})
+		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response,
+			pieces[3].Response})
 		require.Equal(t, end, pieces[1].Tokens[len(pieces[1].Tokens)-1])
 		require.Equal(t, "right", m.Text.Tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], tokenizer.KeepSpecial))
 	}
@@ -71,8 +73,9 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 		"message 1: 1 images, but the assistant": {look[0], {Role: policy.Assistant, Text: "x", Images: look[0].Images}},
 		"message 1: tokenizer: ":                 {look[0], assistant("see " + pad)},
 		"message 0: ":                            {{Role: policy.User, Text: "<image>"}, assistant("x")},
-		"image 0 is nil":                         {{Role: policy.User, Text: "<image>", Images: make([]image.Image, 1)}, assistant("x")},
-		"before message 1: ":                     {Say("see " + pad)[0], assistant("x")},
+		"image 0 is nil": {{Role: policy.User, Text: "<image>", Images: make([]image.Image, 1)},
+			assistant("x")},
+		"before message 1: ": {Say("see " + pad)[0], assistant("x")},
 	} {
 		_, _, err := m.Text.Encode(msgs)
 		require.ErrorContains(t, err, want)
@@ -96,7 +99,8 @@ func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
 	require.Greater(t, len(played[1].Tokens), 40, "it continued while there was room")
 	// A new conversation in the same call is not affected, and one that never fits fails at
 	// once.
-	long := policy.Prompt{Conversation: 3, Messages: Say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
+	long := policy.Prompt{Conversation: 3,
+		Messages: Say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
 	got := played.Play(t, m, []policy.Prompt{p(1), p(2), long}, o)
 	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
 	require.NoError(t, got[1].Err)
@@ -228,7 +232,8 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
 	var none *image.RGBA
 	for name, im := range map[string]image.Image{
-		"nil pointer": none, "nil embedded": torn{}, "too few pixels": &image.RGBA{Stride: 64, Rect: image.Rect(0, 0, 16, 16)},
+		"nil pointer": none, "nil embedded": torn{}, "too few pixels": &image.RGBA{Stride: 64, Rect: image.Rect(0, 0, 16,
+			16)},
 	} {
 		prompts := []policy.Prompt{{Conversation: 1, Messages: Say("<image>", im)}, {Conversation: 2, Messages: Say("left")}}
 		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
@@ -236,7 +241,8 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		require.ErrorContains(t, out[0].Err, "image 0: image cannot be read", name)
 		require.NoError(t, out[1].Err, "the other conversation continues")
 		m.Forget(1, 2)
-		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.Cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
+		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.Cfg.ImageToken},
+			Images: [][]policy.Image{{{Image: im}}}}
 		_, err = m.Score(t.Context(), &rows, Trues(2), policy.ScoreRequest{LogProbs: true}, 1)
 		require.ErrorContains(t, err, "row 0: image 0: image cannot be read", name)
 	}
@@ -256,7 +262,8 @@ func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 		m := New(t, family, Options{})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: Say("<image>", im)}}, policy.Sampling{MaxTokens: 2})
+		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: Say("<image>", im)}},
+			policy.Sampling{MaxTokens: 2})
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Error(t, out[0].Err)
@@ -274,10 +281,11 @@ func TestFailingDevicesEndConversationsOfCancelledCalls(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, m.Gen.Chats, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = m.Gen.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: Say("on")}}, policy.Sampling{MaxTokens: 32}, func(int, int32) {
-		cancel()
-		m.Dev.Close()
-	})
+	_, err = m.Gen.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: Say("on")}}, policy.Sampling{MaxTokens: 32},
+		func(int, int32) {
+			cancel()
+			m.Dev.Close()
+		})
 	require.ErrorIs(t, err, device.ErrClosed)
 	require.Empty(t, m.Gen.Chats, "the other one shared the cache")
 	require.Empty(t, m.Gen.Batches)

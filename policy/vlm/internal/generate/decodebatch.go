@@ -50,7 +50,8 @@ func (p *Sequence) ended() bool {
 // not used, because its logits were not finite (see Sampler.Sample).
 func (p *Sequence) add(c *Scheduler, id int32, logProb float32) {
 	if logProb-logProb != 0 {
-		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.Reply.Tokens), logProb, net.ErrNotFinite)
+		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.Reply.Tokens),
+			logProb, net.ErrNotFinite)
 		return
 	}
 	p.Reply.Tokens, p.LogProbs = append(p.Reply.Tokens, id), append(p.LogProbs, logProb)
@@ -320,7 +321,8 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	for _, row := range f.unfinished() {
 		p := f.Sequences[row]
 		l, here := p.state, now[row*nowColumns:]
-		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.Pending, int32(len(p.Reply.Tokens)), p.Think.Next(), 1
+		here[nowToken], here[nowCount], here[nowForced], here[nowLive] = l.Pending, int32(len(p.Reply.Tokens)),
+			p.Think.Next(), 1
 		for k := range 3 {
 			here[nowPosition+k] = l.next
 		}

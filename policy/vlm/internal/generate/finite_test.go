@@ -12,7 +12,8 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
+var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)),
+	"-Inf": float32(math.Inf(-1))}
 
 // poisonRow fills a row of a tensor on the device with x.
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
@@ -37,14 +38,16 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 		t.Helper()
 		o.MaxTokens = 4
 		watched := 0
-		prompts := []policy.Prompt{{Conversation: 1, Messages: Say("go left")}, {Conversation: 2, Messages: Say("where is it?")}}
+		prompts := []policy.Prompt{{Conversation: 1, Messages: Say("go left")},
+			{Conversation: 2, Messages: Say("where is it?")}}
 		got, err := m.Gen.Stream(t.Context(), prompts, o, func(int, int32) { watched++ })
 		require.NoError(t, err)
 		for i, c := range got {
 			require.ErrorIs(t, c.Err, net.ErrNotFinite, name)
 			require.Empty(t, c.Tokens)
 			require.ErrorContains(t, c.Err, "vlm: generate: token 0 of the response: log-prob is ")
-			again, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: prompts[i].Conversation, Messages: Say("and?")}}, o)
+			again, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: prompts[i].Conversation, Messages: Say(
+				"and?")}}, o)
 			require.NoError(t, err)
 			require.ErrorIs(t, again[0].Err, net.ErrNotFinite, "the conversation is over")
 			m.Forget(prompts[i].Conversation)
@@ -56,7 +59,8 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 	for text, bad := range notFinite {
 		poisonRow(t, m, "lm_head.weight", row, bad) // Inf − Inf, too, is NaN
 		for name, o := range map[string]policy.Sampling{
-			"greedy": {}, "drawn": {Temperature: 1}, "top-k": {Temperature: 1, TopK: 3}, "top-p": {Temperature: 1, TopP: 0.5}, "min-p": {Temperature: 1, MinP: 0.1},
+			"greedy": {}, "drawn": {Temperature: 1}, "top-k": {Temperature: 1, TopK: 3}, "top-p": {Temperature: 1, TopP: 0.5},
+			"min-p": {Temperature: 1, MinP: 0.1},
 		} {
 			check(m, text+" "+name, o)
 		}
@@ -73,7 +77,8 @@ func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 	m := New(t, model.Qwen3, Options{Backend: Backend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
 	prompts := []policy.Prompt{
-		{Conversation: 1, Messages: Say("go left"), Seed: 1}, {Conversation: 2, Messages: Say("the goal"), Seed: 2}, {Conversation: 3, Messages: Say("go up"), Seed: 3},
+		{Conversation: 1, Messages: Say("go left"), Seed: 1}, {Conversation: 2, Messages: Say("the goal"), Seed: 2},
+		{Conversation: 3, Messages: Say("go up"), Seed: 3},
 	}
 	want, err := m.Generate(t.Context(), prompts, o)
 	require.NoError(t, err)

@@ -91,7 +91,8 @@ func TestTemperatureDividesTheLogits(t *testing.T) {
 	}
 	require.InDelta(t, 1, total, Drift, "the probabilities of all tokens")
 	rows := policy.Rows{Offsets: []int{0, 4}, Tokens: append(context, 0)}
-	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true}, temperature)
+	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true},
+		temperature)
 	require.NoError(t, err)
 	require.InDelta(t, entropy, s.Entropy[3], Drift)
 }
@@ -180,7 +181,8 @@ func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 		"an image much too long":    {Say("<image>", image.NewGray(image.Rect(0, 0, 3000, 2))), "image 0"},
 		"a role that is not known":  {[]policy.Message{{Role: "judge", Text: "x"}}, "judge"},
 	} {
-		got, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 7, Messages: c.messages}, good}, policy.Sampling{MaxTokens: 3})
+		got, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 7, Messages: c.messages}, good},
+			policy.Sampling{MaxTokens: 3})
 		require.NoError(t, err, name)
 		require.ErrorContains(t, got[0].Err, c.want, name)
 		require.Empty(t, got[0].Tokens, name)

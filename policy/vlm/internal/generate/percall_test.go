@@ -110,14 +110,17 @@ func perCallCases() []perCallCase {
 			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
 		},
 		{
-			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": ends, "num_hidden_layers": 1}, sampling: plain,
-			turns: turnsOf(questions(4, true), 2, 31),
-			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
+			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": ends, "num_hidden_layers": 1},
+			sampling: plain,
+			turns:    turnsOf(questions(4, true), 2, 31),
+			check:    func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
 		},
-		{name: "stop strings", family: model.Llama, changes: shallow, sampling: stopping, turns: turnsOf(questions(4, false), 2, 21),
+		{name: "stop strings", family: model.Llama, changes: shallow, sampling: stopping,
+			turns: turnsOf(questions(4, false), 2, 21),
 			check: func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopString)) }},
 		{
-			name: "thinking", family: model.Qwen2, changes: shallow, sampling: thinking, turns: turnsOf(questions(8, false), 1, 31),
+			name: "thinking", family: model.Qwen2, changes: shallow, sampling: thinking,
+			turns: turnsOf(questions(8, false), 1, 31),
 			check: forced,
 		},
 		{
@@ -161,7 +164,9 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 	o.TokensPerCall = perCall
 	m = Open(t, dir, xlaOptions(t, o))
 	for _, prompts := range c.turns {
-		out, err := m.Gen.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) { order = append(order, fmt.Sprint(prompt, " ", token)) })
+		out, err := m.Gen.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) {
+			order = append(order, fmt.Sprint(prompt, " ", token))
+		})
 		require.NoError(t, err)
 		for _, x := range out {
 			require.NoError(t, x.Err)
@@ -271,7 +276,8 @@ func TestProgramsOfSeveralTokensCopyNoCache(t *testing.T) {
 		loops := regexp.MustCompile(`(?m)^.* while\(.*$`).FindAllString(string(text), -1)
 		require.Len(t, loops, 1)
 		require.Contains(t, strings.ReplaceAll(loops[0], `"`, ""), "known_trip_count:{n:8}")
-		require.Len(t, regexp.MustCompile(cache).FindAllString(loops[0], -1), 2*4, "keys and values of two layers, long and recent")
+		require.Len(t, regexp.MustCompile(cache).FindAllString(loops[0], -1), 2*4,
+			"keys and values of two layers, long and recent")
 		require.Empty(t, regexp.MustCompile(`(?m)^.* = `+cache+`\S* copy\(.*$`).FindAllString(string(text), -1))
 	}
 }

@@ -60,7 +60,9 @@ func (n Programs) genWeights(a *net.Args, tied bool) genWeights {
 
 // sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
 // a placeholder.
-func (n Programs) sampleTokens(w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+func (n Programs) sampleTokens(
+	w model.HeadWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node,
+) (id, logProb *Node) {
 	return s.Sample(n.logits(w, x), seeds, count, params, forced, n.Cfg.Placeholders())
 }
 
@@ -281,7 +283,9 @@ func (p *stepIn) positions() *Node {
 
 // next feeds the tokens and samples the next ones. index is the number of tokens that were
 // fed since now was made; nil is 0.
-func (p *stepIn) next(s model.Sampler, tokens, index *Node) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
+func (p *stepIn) next(
+	s model.Sampler, tokens, index *Node,
+) (id, logProb *Node, cache []*Node, kernels model.StepKernels) {
 	n := p.net
 	p.unpack(&kernels)
 	if p.rows() > p.lines() {

@@ -137,7 +137,8 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 	for row, place := range p.Index {
 		last[row] = ends[place]
 	}
-	in := append(f.Net.genArrays(f.scheduler.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length), net.Upload(s, last))
+	in := append(f.Net.genArrays(f.scheduler.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3),
+		net.Upload(s, p.fresh, b, length), net.Upload(s, last))
 	in = append(in, f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.scheduler.params)
 	if len(pictures) > 0 {
 		p.vision = net.PlanVision(cfg, pictures)

@@ -178,12 +178,14 @@ func TestRowsRegroupWhereItPays(t *testing.T) {
 		waiting []*generate.DecodeBatch
 		want    int
 	}{
-		"no batch waits":              {decoding(8, 4, 50, 100), nil, 0},
-		"the first goes anyway":       {nil, []*generate.DecodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
-		"small ones together":         {nil, []*generate.DecodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
-		"short ones on their own":     {nil, []*generate.DecodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
-		"no room":                     {decoding(32, 17, 50, 100), []*generate.DecodeBatch{fresh(16, 100)}, 0},
-		"room":                        {decoding(32, 16, 50, 100), []*generate.DecodeBatch{fresh(16, 100), fresh(16, 100)}, 1},
+		"no batch waits":        {decoding(8, 4, 50, 100), nil, 0},
+		"the first goes anyway": {nil, []*generate.DecodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
+		"small ones together": {nil, []*generate.DecodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100),
+			fresh(1, 100)}, 4},
+		"short ones on their own": {nil, []*generate.DecodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
+		"no room":                 {decoding(32, 17, 50, 100), []*generate.DecodeBatch{fresh(16, 100)}, 0},
+		"room": {decoding(32, 16, 50, 100), []*generate.DecodeBatch{fresh(16, 100), fresh(16, 100)},
+			1},
 		"hardly any time is left":     {decoding(32, 16, 98, 100), []*generate.DecodeBatch{fresh(16, 100)}, 0},
 		"a bucket that is too large":  {decoding(16, 15, 50, 100), []*generate.DecodeBatch{fresh(2, 100)}, 0},
 		"places that would stay free": {decoding(16, 14, 50, 100), []*generate.DecodeBatch{fresh(2, 100)}, 1},

@@ -45,13 +45,15 @@ func NewScheduler(n Programs, w *net.Parts, s policy.Sampling, end []int32, o *S
 	c := &Scheduler{net: n, w: w, decoding: w, end: end, RecentTokens: 32,
 		tokensPerCall: TokensPerCall(o.TokensPerCall, n), MaxRows: o.MaxRows, Fixed: stepCost(n.Dev)}
 	c.sharePrefix, c.draftTokens = o.SharePrefix, o.DraftTokens
-	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1, MinP: s.MinP > 0}
+	c.sampler = model.Sampler{Greedy: s.Temperature == 0, TopK: s.TopK > 0, TopP: s.TopP > 0 && s.TopP < 1,
+		MinP: s.MinP > 0}
 	params := make([]float32, model.SampleParams)
 	params[model.SampleTemperature] = float32(s.Temperature)
 	if c.sampler.Greedy {
 		params[model.SampleTemperature] = 1
 	}
-	params[model.SampleTopK], params[model.SampleTopP], params[model.SampleMinP] = float32(s.TopK), float32(s.TopP), float32(s.MinP)
+	params[model.SampleTopK], params[model.SampleTopP], params[model.SampleMinP] = float32(s.TopK), float32(s.TopP),
+		float32(s.MinP)
 	var err error
 	c.params, err = device.Put(n.Dev, params)
 	return c, err
@@ -76,7 +78,8 @@ const maxTokensPerCall = 8
 // CheckStates refuses several tokens per program where the cache has states.
 func CheckStates(tokensPerCall int, n *net.Net) error {
 	if tokensPerCall > 1 && len(Programs{Net: n}.states()) > 0 {
-		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state", backend.ErrOption, tokensPerCall)
+		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 for a model whose layers keep a state",
+			backend.ErrOption, tokensPerCall)
 	}
 	return nil
 }
@@ -177,7 +180,8 @@ func (c *Scheduler) Run(ctx context.Context, waiting []*DecodeBatch) error {
 	for _, f := range waiting {
 		longest = max(longest, f.maxRemaining())
 	}
-	c.RecentTokens = max(maxTokensPerCall, (min(longest, c.RecentTokens)+maxTokensPerCall-1)/maxTokensPerCall*maxTokensPerCall)
+	c.RecentTokens = max(maxTokensPerCall,
+		(min(longest, c.RecentTokens)+maxTokensPerCall-1)/maxTokensPerCall*maxTokensPerCall)
 	var f *DecodeBatch
 	defer func() { f.release() }()
 	for f != nil || len(waiting) > 0 {

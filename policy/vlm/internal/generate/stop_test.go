@@ -61,9 +61,10 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 func TestStreamReportsEveryTokenInOrder(t *testing.T) {
 	m := Open(t, Folder(t, model.Qwen25VL, nil), Options{})
 	seen := make([][]int32, len(Asks()))
-	out, err := m.Gen.Stream(t.Context(), Asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {
-		seen[prompt] = append(seen[prompt], token)
-	})
+	out, err := m.Gen.Stream(t.Context(), Asks(), policy.Sampling{Temperature: 1, MaxTokens: 9},
+		func(prompt int, token int32) {
+			seen[prompt] = append(seen[prompt], token)
+		})
 	require.NoError(t, err)
 	for i, c := range out {
 		require.Equal(t, c.Tokens, seen[i])

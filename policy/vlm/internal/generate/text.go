@@ -58,7 +58,8 @@ func OpenEncoder(dir string, cfg *model.Config, template map[string]any) (*Encod
 			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
 	}
 	if pad := x.Tok.Special().ImagePad; pad != x.Cfg.ImageToken {
-		return nil, fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, x.Cfg.ImageToken, pad)
+		return nil, fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir,
+			x.Cfg.ImageToken, pad)
 	}
 	x.Cfg.Rescale, x.Cfg.NormMean, x.Cfg.NormStd = c.Rescale, c.Mean, c.Std
 	return x, nil

@@ -177,7 +177,8 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 		for round := range 2 {
 			var more []policy.Prompt
 			for _, p := range prompts {
-				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: Say("on"), Seed: p.Seed + 7 + uint64(round)})
+				more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: Say("on"), Seed: p.Seed + 7 +
+					uint64(round)})
 			}
 			played.Play(t, m, more, o)
 		}

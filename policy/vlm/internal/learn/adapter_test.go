@@ -137,7 +137,8 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		"rank is 1099511":               {Rank: 1 << 40, Alpha: 1},
 		`"nothing"], only ["down_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"nothing"}},
 		"no linear layer":               {Rank: 1, Alpha: 1, Pattern: "nothing"},
-		`the model's blocks have no linear layer ["x_proj" "gate"], only ["down_proj" "gate_proj" "k_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "x_proj", "gate"}},
+		`the model's blocks have no linear layer ["x_proj" "gate"], only ["down_proj" "gate_proj" "k_proj"`: {Rank: 1,
+			Alpha: 1, Targets: []string{"q_proj", "x_proj", "gate"}},
 		"lm_head":         {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "lm_head"}},
 		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
 		"the same in all": {Rank: 1, Alpha: 1, Pattern: `.*layers\.0\..*q_proj`},
@@ -227,5 +228,6 @@ func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
 	m := Open(t, dir, Options{LoRA: &fewer})
 	err := m.Restore(t.Context(), saved)
 	require.ErrorIs(t, err, learn.ErrCheckpoint)
-	require.ErrorContains(t, err, Adapters().Targets[1]+".lora_A.weight is in the checkpoint, but the model does not have this adapter")
+	require.ErrorContains(t, err, Adapters().Targets[1]+
+		".lora_A.weight is in the checkpoint, but the model does not have this adapter")
 }

@@ -72,7 +72,8 @@ func TestSavedCriticIsRestored(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	Train(t, m.Sets, m.Text, 1)
-	again := Open(t, dir, Options{Critic: learn.SeparateCritic, CriticPath: filepath.Join(m.Saved(t), learn.CriticFolder), Seed: 77})
+	again := Open(t, dir, Options{Critic: learn.SeparateCritic, CriticPath: filepath.Join(m.Saved(t), learn.CriticFolder),
+		Seed: 77})
 	require.Equal(t, Read(t, m.Sets.Critic.Weights), Read(t, again.Sets.Critic.Weights))
 }
 
@@ -93,7 +94,8 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	good := m.Saved(t)
 	Train(t, m.Sets, m.Text, 1)
 	now := m.Saved(t)
-	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"), filepath.Join(learn.OptimizerFolder, "actor.safetensors")
+	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"),
+		filepath.Join(learn.OptimizerFolder, "actor.safetensors")
 	critic := filepath.Join(learn.CriticFolder, "model.safetensors")
 	cut := func(share float64) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -118,16 +120,20 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 		harm   func(t *testing.T, path string)
 		wanted []string
 	}{
-		"torn weights":       {actor, cut(0.5), []string{learn.ActorFolder}},
-		"torn header":        {actor, cut(0.001), []string{learn.ActorFolder}},
-		"no weights":         {actor, remove, []string{learn.ActorFolder}},
-		"torn moments":       {moments, cut(0.9), []string{moments}},
-		"no critic":          {critic, remove, []string{learn.CriticFolder}},
-		"a tensor is gone":   {actor, without("model.norm.weight", "visual.merger.ln_q.weight"), []string{"model.norm.weight", "visual.merger.ln_q.weight"}},
-		"a head is gone":     {critic, without("score.bias"), []string{"score.bias"}},
-		"a moment is gone":   {moments, without("m.model.language_model.norm.weight"), []string{"m.model.language_model.norm.weight"}},
+		"torn weights": {actor, cut(0.5), []string{learn.ActorFolder}},
+		"torn header":  {actor, cut(0.001), []string{learn.ActorFolder}},
+		"no weights":   {actor, remove, []string{learn.ActorFolder}},
+		"torn moments": {moments, cut(0.9), []string{moments}},
+		"no critic":    {critic, remove, []string{learn.CriticFolder}},
+		"a tensor is gone": {actor, without("model.norm.weight", "visual.merger.ln_q.weight"),
+			[]string{"model.norm.weight", "visual.merger.ln_q.weight"}},
+		"a head is gone": {critic, without("score.bias"), []string{"score.bias"}},
+		"a moment is gone": {moments, without("m.model.language_model.norm.weight"),
+			[]string{"m.model.language_model.norm.weight"}},
 		"no number of steps": {moments, func(t *testing.T, path string) { reset(t, path, "") }, []string{`adam_steps is ""`}},
-		"steps before 0":     {moments, func(t *testing.T, path string) { reset(t, path, "-3") }, []string{`adam_steps is "-3"`}},
+		"steps before 0": {moments, func(t *testing.T, path string) {
+			reset(t, path, "-3")
+		}, []string{`adam_steps is "-3"`}},
 		"other shapes": {actor, func(t *testing.T, path string) {
 			Edit(t, path, func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 				for _, name := range []string{"model.norm.weight", "model.layers.1.mlp.up_proj.weight"} {

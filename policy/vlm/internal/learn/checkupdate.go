@@ -33,7 +33,8 @@ func CheckUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	// What a loss refuses is refused before the model computes: with the old log-probs, the first evaluation.
 	first := *o
 	first.EntropyCoef = 0
-	if _, err := first.Eval(b, &policy.Scores{LogProbs: b.OldLogProbs, ChosenLogProbs: b.Teacher}); err != nil && !errors.Is(err, loss.ErrNotFinite) {
+	if _, err := first.Eval(b, &policy.Scores{LogProbs: b.OldLogProbs, ChosenLogProbs: b.Teacher}); err != nil &&
+		!errors.Is(err, loss.ErrNotFinite) {
 		return fmt.Errorf("vlm: update: %w", err)
 	}
 	return nil

@@ -134,7 +134,8 @@ func (t *imageTable) read(o *command) (policy.Rows, error) {
 	for _, s := range o.Images {
 		var im policy.Image
 		if copy(im.Hash[:], s.Hash) != len(im.Hash) || len(s.RGB) != 3*s.Width*s.Height {
-			return policy.Rows{}, fmt.Errorf("an image of %d × %d has %d bytes: %w", s.Width, s.Height, len(s.RGB), nodes.ErrProtocol)
+			return policy.Rows{}, fmt.Errorf("an image of %d × %d has %d bytes: %w", s.Width, s.Height, len(s.RGB),
+				nodes.ErrProtocol)
 		}
 		if len(s.RGB) > 0 {
 			pixels := image.NewNRGBA(image.Rect(0, 0, s.Width, s.Height))

@@ -16,7 +16,8 @@ type foreignLoss struct{ loss.Policy }
 // TestLossesTravel: every loss arrives as it was.
 func TestLossesTravel(t *testing.T) {
 	for _, l := range []loss.Policy{
-		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3}, loss.DefaultPPO(),
+		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3},
+		loss.DefaultPPO(),
 	} {
 		sent, err := sendLoss(l)
 		require.NoError(t, err)
@@ -35,7 +36,8 @@ func TestLossesTravel(t *testing.T) {
 
 func TestOrdersWithBadImagesAreRefused(t *testing.T) {
 	table := &imageTable{}
-	_, err := table.read(&command{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000, RGB: []byte{1}}}})
+	_, err := table.read(&command{Images: []sentImage{{Hash: make([]byte, 32), Width: 1000, Height: 1000,
+		RGB: []byte{1}}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 	_, err = table.read(&command{Images: []sentImage{{Hash: []byte{1}}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)

@@ -19,7 +19,8 @@ func taught(t *testing.T, m *Model, by loss.Choice) *policy.Batch {
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0, 5, 9}, Tokens: []int32{3, 4, 5, 6, 7, 8, 3, 9, 4}}}
 	b.Weight = []float32{0, 0.5, 0, 0.25, 0, 0, 0.25, 0.125, 0.5}
 	what := policy.ScoreRequest{LogProbs: true, Reference: true, SumPiSquared: true, Choice: by}
-	s, err := m.Sets.Score(t.Context(), learn.ScoreCall{Rows: &b.Rows, Want: learn.NonZero(9, b.Weight), What: what, Temperature: 0.7})
+	s, err := m.Sets.Score(t.Context(), learn.ScoreCall{Rows: &b.Rows, Want: learn.NonZero(9, b.Weight), What: what,
+		Temperature: 0.7})
 	require.NoError(t, err)
 	b.OldLogProbs, b.Reference, b.Chosen, b.Teacher = s.LogProbs, s.Reference, s.Chosen, s.Teacher
 	b.Advantages = s.SumPiSquared
@@ -33,7 +34,8 @@ func TestAComparedTokenThatWasWrittenIsImitated(t *testing.T) {
 	b.Chosen, b.Teacher = b.Tokens, make([]float32, 9)
 	p := loss.Distill{Over: loss.Divergence{Form: loss.CrossEntropy, Choice: loss.Choice{By: loss.ByTeacher, K: 1}}}
 	got, _, _ := GradientsOf(t, m.Sets, b, policy.Objective{Policy: p, Temperature: 0.7})
-	want, _, _ := GradientsOf(t, Open(t, Folder(t, model.Qwen3, nil), Options{}).Sets, b, policy.Objective{Imitate: true, Temperature: 0.7})
+	want, _, _ := GradientsOf(t, Open(t, Folder(t, model.Qwen3, nil), Options{}).Sets, b,
+		policy.Objective{Imitate: true, Temperature: 0.7})
 	RequireGradients(t, want, got)
 }
 
@@ -47,7 +49,8 @@ func TestTheWholeVocabularyIsItsLikeliestTokens(t *testing.T) {
 		if by != loss.WholeVocabulary {
 			d.Form, d.Choice.K = loss.Renormalised, m.Cfg.Text.Vocab
 		}
-		got, _, stats := GradientsOf(t, m.Sets, taught(t, m, d.Choice), policy.Objective{Policy: loss.Distill{Over: d}, Temperature: 0.7})
+		got, _, stats := GradientsOf(t, m.Sets, taught(t, m, d.Choice),
+			policy.Objective{Policy: loss.Distill{Over: d}, Temperature: 0.7})
 		require.Positive(t, stats.PolicyLoss)
 		if want == nil {
 			want = got

@@ -20,7 +20,8 @@ import (
 var deviceOptions = map[string]Options{
 	"critic and reference": {Critic: learn.SeparateCritic, Reference: true},
 	"adapters":             {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
-	"frozen tower":         {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Keep: net.KeepInputs},
+	"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
+		Keep: net.KeepInputs},
 	"rows":                 {MicroRows: 1},
 	"delta nets":           {Critic: learn.SeparateCritic},
 	"delta nets, adapters": {Critic: learn.SeparateCritic, LoRA: &LoRA{Rank: 2, Alpha: 4}}, // with ranks only
@@ -74,7 +75,8 @@ func TestAPartForEachDevice(t *testing.T) {
 	two := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 2, PartPerDevice: true})
 	require.Equal(t, []int{8, 2}, []int{eight.Sets.Parts, two.Sets.Parts})
 	b := PlayedBatch(t, eight.Sets, eight.Text)
-	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
+		ValueCoef: 0.5}
 	actor8, critic8, stats8 := GradientsOf(t, eight.Sets, b, aim)
 	actor2, critic2, stats2 := GradientsOf(t, two.Sets, b, aim)
 	RequireGradients(t, actor8, actor2)
@@ -97,7 +99,8 @@ func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
 	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	several := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 4})
 	b := PlayedBatch(t, plain.Sets, plain.Text)
-	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, ValueCoef: 0.5}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
+		ValueCoef: 0.5}
 	actor, critic, stats := GradientsOf(t, plain.Sets, b, aim)
 	actor4, critic4, stats4 := GradientsOf(t, several.Sets, b, aim)
 	RequireGradients(t, actor, actor4)

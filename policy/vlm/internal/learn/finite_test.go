@@ -18,7 +18,8 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)), "-Inf": float32(math.Inf(-1))}
+var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)),
+	"-Inf": float32(math.Inf(-1))}
 
 // spoil puts x into a tensor of a file.
 func spoil(t *testing.T, path, name string, at int, x float32) {
@@ -102,7 +103,8 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 			}
 			return old, nil
 		}))
-		_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: what == "log-probs", Values: what == "values"}, 1)
+		_, err := m.Score(t.Context(), &rows, want,
+			policy.ScoreRequest{LogProbs: what == "log-probs", Values: what == "values"}, 1)
 		require.ErrorIs(t, err, net.ErrNotFinite)
 		require.ErrorContains(t, err, "vlm: score: ")
 		require.ErrorContains(t, err, what+": entry ")

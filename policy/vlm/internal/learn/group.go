@@ -84,7 +84,8 @@ func (s *Sets) Facts(facts []nodes.Fact) ([]nodes.Fact, error) {
 				return nil, err
 			}
 		}
-		facts = append(facts, nodes.Fact{Name: "SHA-256 of the weights of the " + l.name, Value: hex.EncodeToString(h.Sum(nil))})
+		facts = append(facts, nodes.Fact{Name: "SHA-256 of the weights of the " + l.name,
+			Value: hex.EncodeToString(h.Sum(nil))})
 	}
 	return facts, nil
 }

@@ -51,7 +51,9 @@ func (l *Learner) Free() {
 
 // score runs a head over packs and scatters the results to out, which is flat like
 // Rows.Tokens.
-func (r *Replica) score(ctx context.Context, packs []*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+func (r *Replica) score(
+	ctx context.Context, packs []*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64,
+) error {
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -154,7 +156,9 @@ func (r *Replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
 
 // learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
 // added. The logits stay on the device between the two.
-func (r *Replica) learnChunk(k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array) (*device.Array, error) {
+func (r *Replica) learnChunk(
+	k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array,
+) (*device.Array, error) {
 	n := r.Net
 	s := net.Scope{Dev: n.Dev}
 	defer s.Free()

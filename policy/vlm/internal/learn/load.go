@@ -76,7 +76,9 @@ func (s *Sets) loadCritic() (*Learner, error) {
 
 // loadInto loads a folder's weights for a net, except those in base. A missing value head
 // is created, and so are adapters without a stored one.
-func (s *Sets) loadInto(n *net.Net, dir string, adapter *weights.StoredAdapter, base map[string]*device.Array) (*Learner, error) {
+func (s *Sets) loadInto(
+	n *net.Net, dir string, adapter *weights.StoredAdapter, base map[string]*device.Array,
+) (*Learner, error) {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)

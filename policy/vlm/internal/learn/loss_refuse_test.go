@@ -44,14 +44,23 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"custom setting":  {func(_ *policy.Batch, o *policy.Objective) { o.Policy = OwnLoss{Policy: loss.PPO{Low: 3}} }, loss.ErrSetting, "Low = 3"},
-		"setting":         {func(_ *policy.Batch, o *policy.Objective) { o.Policy = loss.TurnGSPO{Low: 2} }, loss.ErrSetting, "Low = 2"},
-		"no turns":        {func(b *policy.Batch, _ *policy.Objective) { b.Turn = nil }, loss.ErrMissing, "turn"},
-		"few turns":       {func(b *policy.Batch, _ *policy.Objective) { b.Turn = b.Turn[1:] }, loss.ErrLength, "Turn"},
-		"turn":            {func(b *policy.Batch, _ *policy.Objective) { b.Turn = slices.Clone(b.Turn); b.Turn[first] = -1 }, loss.ErrTurn, fmt.Sprint("position ", first)},
-		"KL":              {func(_ *policy.Batch, o *policy.Objective) { o.KL = "k4" }, loss.ErrUnknown, `"k4"`},
-		"rollout weights": {func(b *policy.Batch, _ *policy.Objective) { b.RolloutWeight = b.RolloutWeight[1:] }, nil, "RolloutWeight has"},
-		"custom turns":    {func(b *policy.Batch, o *policy.Objective) { o.Policy, b.Turn = OwnLoss{Policy: o.Policy}, b.Turn[1:] }, loss.ErrLength, "Turn has"},
+		"custom setting": {func(_ *policy.Batch, o *policy.Objective) {
+			o.Policy = OwnLoss{Policy: loss.PPO{Low: 3}}
+		}, loss.ErrSetting, "Low = 3"},
+		"setting": {func(_ *policy.Batch, o *policy.Objective) {
+			o.Policy = loss.TurnGSPO{Low: 2}
+		}, loss.ErrSetting, "Low = 2"},
+		"no turns":  {func(b *policy.Batch, _ *policy.Objective) { b.Turn = nil }, loss.ErrMissing, "turn"},
+		"few turns": {func(b *policy.Batch, _ *policy.Objective) { b.Turn = b.Turn[1:] }, loss.ErrLength, "Turn"},
+		"turn": {func(b *policy.Batch, _ *policy.Objective) { b.Turn = slices.Clone(b.Turn); b.Turn[first] = -1 },
+			loss.ErrTurn, fmt.Sprint("position ", first)},
+		"KL": {func(_ *policy.Batch, o *policy.Objective) { o.KL = "k4" }, loss.ErrUnknown, `"k4"`},
+		"rollout weights": {func(b *policy.Batch, _ *policy.Objective) {
+			b.RolloutWeight = b.RolloutWeight[1:]
+		}, nil, "RolloutWeight has"},
+		"custom turns": {func(b *policy.Batch, o *policy.Objective) {
+			o.Policy, b.Turn = OwnLoss{Policy: o.Policy}, b.Turn[1:]
+		}, loss.ErrLength, "Turn has"},
 		"negative weight": {func(b *policy.Batch, _ *policy.Objective) {
 			b.RolloutWeight = slices.Clone(b.RolloutWeight)
 			b.RolloutWeight[first] = -1

@@ -151,7 +151,8 @@ func chained(t *testing.T, m *Model, b *policy.Batch, temperature float64, slope
 	for i, x := range slopes {
 		w[i] = float32(-x)
 	}
-	g, _ := gradientsBy(t, m, &policy.Batch{Rows: b.Rows, Weight: w}, policy.Objective{Imitate: true, Temperature: temperature})
+	g, _ := gradientsBy(t, m, &policy.Batch{Rows: b.Rows, Weight: w},
+		policy.Objective{Imitate: true, Temperature: temperature})
 	return g
 }
 

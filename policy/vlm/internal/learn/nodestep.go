@@ -217,9 +217,11 @@ func (t *TreeStep) agree(ctx context.Context, norm float64, skipped bool) error 
 			return fmt.Errorf("vlm: comparing the ranks: %d bytes of rank %d: %w", len(theirs), node, nodes.ErrProtocol)
 		case !bytes.Equal(theirs[:16], own[:16]):
 			return fmt.Errorf("vlm: %w: the norm of the gradients is %v after %d steps on rank %d and %v after %d on rank %d (skipped: %v)",
-				ErrDiverged, norm, t.Adam.Steps, t.Peers.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)), binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
+				ErrDiverged, norm, t.Adam.Steps, t.Peers.ID(), math.Float64frombits(binary.LittleEndian.Uint64(theirs)),
+				binary.LittleEndian.Uint64(theirs[8:]), node, skipped)
 		case !bytes.Equal(theirs[16:], own[16:]):
-			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged, t.Adam.Steps, t.Weights.Groups[group].Name, t.Peers.ID(), node)
+			return fmt.Errorf("vlm: %w: after %d steps, %s has other weights on rank %d than on rank %d", ErrDiverged,
+				t.Adam.Steps, t.Weights.Groups[group].Name, t.Peers.ID(), node)
 		}
 	}
 	return nil

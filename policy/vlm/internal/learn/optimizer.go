@@ -100,7 +100,9 @@ func (a *adam) numbers(opt policy.Optimizer, rate, norm float64) []float32 {
 
 // stepGroup updates arrays of one group: of the weights w those at the indices in trained, whose
 // moments begin with number first of the group's.
-func (a *adam) stepGroup(w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array) error {
+func (a *adam) stepGroup(
+	w []*device.Array, trained []int, group, first int, g []*device.Array, hyper *device.Array,
+) error {
 	n := len(trained)
 	d := hyper.Device()
 	m, err := a.M.Borrow(d, group, first, first+n)

@@ -23,7 +23,8 @@ func groupsOf(t *testing.T, m *Model) *policy.Batch {
 	rows, _ := Pick(four, 2, 3, 2, 0, 3, 2, 1, 2, 0)
 	r := rand.New(rand.NewPCG(3, 1))
 	n := len(rows.Tokens)
-	b := &policy.Batch{Rows: rows, Advantages: make([]float32, n), OldLogProbs: make([]float32, n), Returns: make([]float32, n),
+	b := &policy.Batch{Rows: rows, Advantages: make([]float32, n), OldLogProbs: make([]float32, n),
+		Returns:   make([]float32, n),
 		OldValues: make([]float32, n)}
 	want := make([]bool, n)
 	for i := range rows.Len() {
@@ -69,7 +70,8 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 			RequireNear(t, expected[name], got, Drift, string(family)+": "+name)
 		}
 		b.OldLogProbs, b.Reference = expected["log-probs"], slices.Clone(expected["reference"])
-		objective := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
+		objective := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
+			ValueCoef: 0.5}
 		actor, critic, _ := GradientsOf(t, apart.Sets, b, objective)
 		a, c, _ := GradientsOf(t, shared.Sets, b, objective)
 		RequireGradients(t, actor, a)
@@ -82,7 +84,8 @@ func TestSharedPromptsGiveTheSameBytesOnAnyNumberOfDevices(t *testing.T) {
 	objective := policy.Objective{Temperature: 1, Policy: loss.DefaultPPO(), ValueCoef: 0.5}
 	var want [2]map[string][]float32 // of the policy and of the critic
 	for _, n := range []int{1, 2} {
-		m := Open(t, dir, Options{Critic: learn.SeparateCritic, MicroTokens: 96, SharePrefix: true, Devices: n, SameBytes: true})
+		m := Open(t, dir, Options{Critic: learn.SeparateCritic, MicroTokens: 96, SharePrefix: true, Devices: n,
+			SameBytes: true})
 		actor, critic, _ := GradientsOf(t, m.Sets, groupsOf(t, m), objective)
 		got := [2]map[string][]float32{actor, critic}
 		if n > 1 {

@@ -107,7 +107,8 @@ func (r *Restoration) CheckAdapter(now *peft.Config) []error {
 	}
 	var bad []error
 	if was.Scale() != now.Scale() {
-		bad = append(bad, fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank, was.Alpha, was.Scale(), now.Scale()))
+		bad = append(bad, fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank,
+			was.Alpha, was.Scale(), now.Scale()))
 	}
 	used := map[string]bool{}
 	for _, at := range r.found {

@@ -130,7 +130,8 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) e
 	}
 	defer w.Close()
 	for _, name := range modelFiles {
-		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil &&
+			!errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("vlm: save: %w", err)
 		}
 	}

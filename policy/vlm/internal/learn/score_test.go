@@ -26,7 +26,8 @@ func score(t *testing.T, m *Model, rows policy.Rows, want []bool) *policy.Scores
 
 // columnsOf lists the numbers of all kinds.
 func columnsOf(s *policy.Scores) map[string][]float32 {
-	return map[string][]float32{"log-probs": s.LogProbs, "reference": s.Reference, "values": s.Values, "entropies": s.Entropy}
+	return map[string][]float32{"log-probs": s.LogProbs, "reference": s.Reference, "values": s.Values,
+		"entropies": s.Entropy}
 }
 
 // Rows are packed behind one another, next to one another, padded, and split into
@@ -136,7 +137,8 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 	}
 	separate := values(Options{Critic: learn.SeparateCritic, Seed: 4})
 	require.NotEqual(t, make([]float32, len(separate)), separate)
-	RequireNear(t, separate, values(Options{Critic: learn.SharedCritic, Seed: 4}), Drift, "a head of the same seed on the same trunk")
+	RequireNear(t, separate, values(Options{Critic: learn.SharedCritic, Seed: 4}), Drift,
+		"a head of the same seed on the same trunk")
 	require.NotEqual(t, separate, values(Options{Critic: learn.SeparateCritic, Seed: 5}))
 	for _, c := range []string{learn.SeparateCritic, learn.SharedCritic} {
 		require.Equal(t, make([]float32, len(separate)), values(Options{Critic: c, ZeroValueHead: true}))
@@ -170,7 +172,8 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 	rows, want := FourRows(t, m.Text)
 	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
-	coarse, err := Open(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+	coarse, err := Open(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want,
+		policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	require.NotEqual(t, exact.LogProbs, coarse.LogProbs)
 	RequireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
@@ -192,25 +195,33 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		temp   float64
 		err    string
 	}{
-		"too few marks":            {nil, want[1:], lp, 1, "the mask of tokens to score has"},
-		"no offsets":               {func(r *policy.Rows) { r.Offsets = nil }, want, lp, 1, "row offsets must go from 0"},
-		"offsets from 1":           {func(r *policy.Rows) { r.Offsets = append([]int{1}, r.Offsets[1:]...) }, want, lp, 1, "row offsets must go from 0"},
-		"offsets that stop early":  {func(r *policy.Rows) { r.Offsets = r.Offsets[:3] }, want, lp, 1, "row offsets must go from 0"},
-		"offsets that go back":     {func(r *policy.Rows) { r.Offsets = []int{0, 20, 10, len(r.Tokens)} }, want, lp, 1, "row 1: offset 10 after 20"},
-		"images of too few rows":   {func(r *policy.Rows) { r.Images = r.Images[:2] }, want, lp, 1, "images for 2 rows"},
-		"a negative token":         {func(r *policy.Rows) { r.Tokens[0] = -1 }, want, lp, 1, "row 0: token 0 has id -1, must be in [0, 272)"},
-		"a token too high":         {func(r *policy.Rows) { r.Tokens[r.Offsets[1]+1] = 272 }, want, lp, 1, "row 1: token 1 has id 272, must be in [0, 272)"},
-		"an image too many":        {func(r *policy.Rows) { r.Images[1] = r.Images[0] }, want, lp, 1, "row 1: 1 images, but placeholders for 0"},
-		"an image too few":         {func(r *policy.Rows) { r.Images[0] = nil }, want, lp, 1, "row 0: token 3 is an image placeholder"},
+		"too few marks": {nil, want[1:], lp, 1, "the mask of tokens to score has"},
+		"no offsets":    {func(r *policy.Rows) { r.Offsets = nil }, want, lp, 1, "row offsets must go from 0"},
+		"offsets from 1": {func(r *policy.Rows) { r.Offsets = append([]int{1}, r.Offsets[1:]...) }, want, lp, 1,
+			"row offsets must go from 0"},
+		"offsets that stop early": {func(r *policy.Rows) { r.Offsets = r.Offsets[:3] }, want, lp, 1,
+			"row offsets must go from 0"},
+		"offsets that go back": {func(r *policy.Rows) { r.Offsets = []int{0, 20, 10, len(r.Tokens)} }, want, lp, 1,
+			"row 1: offset 10 after 20"},
+		"images of too few rows": {func(r *policy.Rows) { r.Images = r.Images[:2] }, want, lp, 1, "images for 2 rows"},
+		"a negative token": {func(r *policy.Rows) { r.Tokens[0] = -1 }, want, lp, 1,
+			"row 0: token 0 has id -1, must be in [0, 272)"},
+		"a token too high": {func(r *policy.Rows) { r.Tokens[r.Offsets[1]+1] = 272 }, want, lp, 1,
+			"row 1: token 1 has id 272, must be in [0, 272)"},
+		"an image too many": {func(r *policy.Rows) { r.Images[1] = r.Images[0] }, want, lp, 1,
+			"row 1: 1 images, but placeholders for 0"},
+		"an image too few": {func(r *policy.Rows) { r.Images[0] = nil }, want, lp, 1,
+			"row 0: token 3 is an image placeholder"},
 		"no images":                {func(r *policy.Rows) { r.Images = nil }, want, lp, 1, "is an image placeholder"},
 		"an image of another size": {func(r *policy.Rows) { r.Images[0] = r.Images[2][:1] }, want, lp, 1, "row 0: "},
-		"an image that is gone":    {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1, "row 0: image 0: image 07000000 is missing"},
-		"temperature 0":            {nil, want, lp, 0, "temperature is 0, must be at least 1e-09 and finite"},
-		"temperature of nothing":   {nil, want, lp, 1e-50, "temperature is 1e-50, must be at least 1e-09 and finite"},
-		"temperature NaN":          {nil, want, lp, math.NaN(), "temperature is NaN"},
-		"temperature without end":  {nil, want, lp, math.Inf(1), "temperature is +Inf"},
-		"no reference":             {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
-		"no critic":                {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
+		"an image that is gone": {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1,
+			"row 0: image 0: image 07000000 is missing"},
+		"temperature 0":           {nil, want, lp, 0, "temperature is 0, must be at least 1e-09 and finite"},
+		"temperature of nothing":  {nil, want, lp, 1e-50, "temperature is 1e-50, must be at least 1e-09 and finite"},
+		"temperature NaN":         {nil, want, lp, math.NaN(), "temperature is NaN"},
+		"temperature without end": {nil, want, lp, math.Inf(1), "temperature is +Inf"},
+		"no reference":            {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
+		"no critic":               {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
 	} {
 		r, _ := Pick(rows, 0, 1, 2, 3)
 		if c.change != nil {

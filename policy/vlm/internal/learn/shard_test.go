@@ -14,10 +14,12 @@ import (
 
 // sharding are settings with which divided weights are compared with whole ones.
 var sharding = map[string]Options{
-	"critic and reference":           {Critic: learn.SeparateCritic, Reference: true},
-	"in host memory":                 {Critic: learn.SeparateCritic, Reference: true, OffloadMoments: true, OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
-	"adapters":                       {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
-	"frozen tower":                   {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true, Keep: net.KeepInputs},
+	"critic and reference": {Critic: learn.SeparateCritic, Reference: true},
+	"in host memory": {Critic: learn.SeparateCritic, Reference: true, OffloadMoments: true,
+		OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
+	"adapters": {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
+	"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
+		Keep: net.KeepInputs},
 	"a part of work for each device": {PartPerDevice: true},
 }
 
@@ -57,7 +59,8 @@ func TestDividedWeightsAreOnOneDeviceEach(t *testing.T) {
 		m.Live(t, round, &Lived{})
 		require.NoError(t, m.Sets.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), m.Saved(t)))
-		moments := m.Sets.Actor.Adam.M.Bytes() + m.Sets.Actor.Adam.V.Bytes() + m.Sets.Critic.Adam.M.Bytes() + m.Sets.Critic.Adam.V.Bytes()
+		moments := m.Sets.Actor.Adam.M.Bytes() + m.Sets.Actor.Adam.V.Bytes() + m.Sets.Critic.Adam.M.Bytes() +
+			m.Sets.Critic.Adam.V.Bytes()
 		devices, sum := held()
 		require.Equal(t, weights+moments, sum)
 		for i, bytes := range devices {

@@ -69,7 +69,8 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.Greater(t, held(own), held(shared))
 
 	b := PlayedBatch(t, shared.Sets, shared.Text)
-	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7, ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7,
+		ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
 	a1, c1, _ := GradientsOf(t, shared.Sets, b, aim)
 	a2, c2, _ := GradientsOf(t, own.Sets, b, aim)
 	require.Equal(t, a2, a1)

@@ -55,7 +55,9 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 		return fmt.Errorf("number of steps has %d bytes: %w", len(raw), nodes.ErrProtocol)
 	}
 	steps := int64(binary.LittleEndian.Uint64(raw))
-	err = l.Weights.Replace(l.stored, func(_ model.Stored, x []float32) ([]float32, error) { return x, from.ReceiveFloats(ctx, x) })
+	err = l.Weights.Replace(l.stored, func(_ model.Stored, x []float32) ([]float32, error) {
+		return x, from.ReceiveFloats(ctx, x)
+	})
 	if err != nil {
 		return err
 	}

@@ -111,9 +111,11 @@ func partOf(b *policy.Batch, tokens []int) *policy.Batch {
 	f := func(x []float32) []float32 { return at(x, tokens) }
 	return &policy.Batch{
 		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens)},
-		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), EchoWeight: f(b.EchoWeight), OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
-		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight), Sampled: f(b.Sampled),
-		Turn: at(b.Turn, tokens), Seed: b.Seed, Teacher: wide(b.Teacher, tokens, len(b.Teacher)/max(1, len(b.Tokens))),
+		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), EchoWeight: f(b.EchoWeight),
+		OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
+		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight),
+		Sampled: f(b.Sampled),
+		Turn:    at(b.Turn, tokens), Seed: b.Seed, Teacher: wide(b.Teacher, tokens, len(b.Teacher)/max(1, len(b.Tokens))),
 	}
 }
 
@@ -127,7 +129,8 @@ func (k *task) slopesOf(tokens []int, n int) ([]float32, error) {
 		}
 		return out, nil
 	}
-	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens), Value: at(k.scores.Value, tokens),
+	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens),
+		Value:  at(k.scores.Value, tokens),
 		Chosen: wide(k.scores.Chosen, tokens, k.head.Chosen)}
 	_, err := k.evaluateInto(out, partOf(k.batch, tokens), s)
 	return out, err
@@ -146,7 +149,8 @@ func (k *task) evaluateInto(out []float32, b *policy.Batch, s *net.Scored) (*pol
 	if err != nil {
 		return nil, fmt.Errorf("vlm: update: %w", err)
 	}
-	for column, x := range map[int][]float64{model.SlopeLogProb: e.Slopes.LogProbs, model.SlopeEntropy: e.Slopes.Entropy, model.SlopeValue: e.Slopes.Values} {
+	for column, x := range map[int][]float64{model.SlopeLogProb: e.Slopes.LogProbs, model.SlopeEntropy: e.Slopes.Entropy,
+		model.SlopeValue: e.Slopes.Values} {
 		for i, v := range x {
 			out[i*k.columns()+column] = float32(v)
 		}

@@ -77,7 +77,9 @@ func (t *TreeStep) addOwned(d int, before *TreeStep) error {
 }
 
 // Step takes the optimiser step with the gradients so far.
-func (l *Learner) Step(ctx context.Context, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
+func (l *Learner) Step(
+	ctx context.Context, opt policy.Optimizer, rate float64,
+) (norm float64, skipped bool, err error) {
 	if l.Open == nil {
 		return 0, true, nil
 	}
@@ -98,7 +100,9 @@ func (l *Learner) DropGradients() {
 }
 
 // ScoreLeaves scores packs, each leaf on its device of its node.
-func (l *Learner) ScoreLeaves(ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64) error {
+func (l *Learner) ScoreLeaves(
+	ctx context.Context, leaves [][]*net.Pack, h *model.Head, out *net.Scored, chunk int, temperature float64,
+) error {
 	err := net.Each(len(l.Replicas), func(i int) error {
 		from, to := l.span(i, len(leaves))
 		return l.Replicas[i].score(ctx, net.Flat(leaves[from:to]), h, out, chunk, temperature)

@@ -37,7 +37,8 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	b := &policy.Batch{Rows: rows, Weight: Evenly(want)}
 	done := false
 	for looks := 0; !done; looks++ {
-		_, err := m.Update(Countdown(t.Context(), looks), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+		_, err := m.Update(Countdown(t.Context(), looks), b, policy.Objective{Imitate: true, Temperature: 1},
+			policy.DefaultOptimizer())
 		live, _ := m.Dev.Live()
 		require.Equal(t, before, live, "after %d looks", looks)
 		if done = err == nil; done {

@@ -34,7 +34,8 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	b := PlayedBatch(t, m.Sets, m.Text)
-	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
+	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1,
+		KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
 	actor, critic, stats := GradientsOf(t, m.Sets, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
@@ -42,8 +43,9 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 		RequireGradients(t, actor, a)
 		RequireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
-			"policy loss": {stats.PolicyLoss, s.PolicyLoss}, "value loss": {stats.ValueLoss, s.ValueLoss}, "entropy": {stats.Entropy, s.Entropy},
-			"KL": {stats.KL, s.KL}, "ratio": {stats.RatioMax, s.RatioMax}, "clipped": {stats.ClipFrac, s.ClipFrac},
+			"policy loss": {stats.PolicyLoss, s.PolicyLoss}, "value loss": {stats.ValueLoss, s.ValueLoss},
+			"entropy": {stats.Entropy, s.Entropy},
+			"KL":      {stats.KL, s.KL}, "ratio": {stats.RatioMax, s.RatioMax}, "clipped": {stats.ClipFrac, s.ClipFrac},
 			"norm": {stats.GradNorm, s.GradNorm}, "critic norm": {stats.CriticNorm, s.CriticNorm},
 		} {
 			require.NotZero(t, pair[0], name)
@@ -57,12 +59,14 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	m.Sets.Batching.HeadTokens = 3
 	check("three logits at a time", m, b)
 	for _, keep := range []net.KeepMode{net.KeepMost, net.KeepInputs} {
-		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Keep: keep, MicroTokens: 64}), b)
+		check(fmt.Sprint("keep mode ", keep), Open(t, dir, Options{Critic: learn.SeparateCritic, Keep: keep,
+			MicroTokens: 64}), b)
 	}
 	rows, place := Pick(b.Rows, 2, 0, 3, 1)
 	moved := &policy.Batch{Rows: rows}
 	for _, c := range []struct{ to, from *[]float32 }{
-		{&moved.Weight, &b.Weight}, {&moved.ValueWeight, &b.ValueWeight}, {&moved.Advantages, &b.Advantages}, {&moved.OldLogProbs, &b.OldLogProbs},
+		{&moved.Weight, &b.Weight}, {&moved.ValueWeight, &b.ValueWeight}, {&moved.Advantages, &b.Advantages},
+		{&moved.OldLogProbs, &b.OldLogProbs},
 		{&moved.Reference, &b.Reference}, {&moved.Returns, &b.Returns}, {&moved.OldValues, &b.OldValues},
 	} {
 		for _, at := range place {
@@ -77,7 +81,8 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	b := PlayedBatch(t, m.Sets, m.Text)
-	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5}
+	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
+		ValueCoef: 0.5}
 	actor, critic, whole := GradientsOf(t, m.Sets, b, o)
 	parts := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	for row := range b.Len() {
@@ -155,7 +160,8 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	require.Nil(t, m.Sets.Actor.Adam)
 
 	critic := Read(t, m.Sets.Critic.Weights)
-	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
+	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2,
+		Clamp: true}}, opt)
 	require.NoError(t, err)
 	require.Equal(t, critic, Read(t, m.Sets.Critic.Weights), "and ValueCoef 0 leaves the critic")
 	require.NotEqual(t, before, Read(t, m.Sets.Actor.Weights))
@@ -200,7 +206,8 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	opt.Rate = 3e-3
 	var entropies []float64
 	for range 10 {
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Clamp: true}, EntropyCoef: 1}, opt)
+		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Clamp: true}, EntropyCoef: 1},
+			opt)
 		require.NoError(t, err)
 		entropies = append(entropies, s.Entropy)
 	}
@@ -217,7 +224,8 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 		before := Read(t, m.Sets.Actor.Weights)
 		opt := policy.DefaultOptimizer()
 		opt.Rate, opt.WeightDecay = 0.5, decay
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
+		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2,
+			Clamp: true}}, opt)
 		require.NoError(t, err)
 		require.Zero(t, s.GradNorm)
 		for name, after := range Read(t, m.Sets.Actor.Weights) {

@@ -180,7 +180,8 @@ func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 // probs is softmax(q·kᵀ/√d) with q [G, KV, R·L, d] (R query heads share a key
 // head) and k [G, KV, L, d]; the result is [G, KV, R·L, L].
 func (b *Block) probs(q, k *Node, l *Layout) *Node {
-	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
+	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})),
+		1/math.Sqrt(float64(b.HeadDim)))
 	if ok := l.attentionMask(q.Graph(), b.Causal); ok != nil {
 		g, kv, rep := dim(q, 0), dim(q, 1), dim(q, 2)/l.Length
 		s := Reshape(scores, g, kv*rep, l.Length, l.Length)

@@ -125,7 +125,8 @@ func TestGradientsOfBlocks(t *testing.T) {
 		return &Layout{Groups: 4, Length: 4, Segment: in[0], Index: in[1], Inverse: in[2]}
 	}
 	unevenSees := func(i, j int) bool { return run[i] == run[j] && run[i] >= 0 }
-	vision := Block{Hidden: 6, Heads: 2, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, OutBias: true, MLPBias: true}
+	vision := Block{Hidden: 6, Heads: 2, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, OutBias: true,
+		MLPBias: true}
 	gelu := vision
 	gelu.LayerNorm, gelu.GELU = true, true
 	settings := map[string]setting{
@@ -143,7 +144,8 @@ func TestGradientsOfBlocks(t *testing.T) {
 			tokens: 10, layout: rows, extra: []operand{ints(segments, 2, 5)}, sees: inBins(segments, 5),
 		},
 		"gated, norms of 1 + weight": {
-			block:  Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 0.01, QKNorm: true, PlusOne: true, Gated: true, Causal: true},
+			block: Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 0.01, QKNorm: true, PlusOne: true,
+				Gated: true, Causal: true},
 			tokens: 10, layout: rows, extra: []operand{ints(segments, 2, 5)}, sees: inBins(segments, 5),
 		},
 		"even windows": {

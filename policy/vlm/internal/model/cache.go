@@ -18,7 +18,9 @@ type CacheSegment struct {
 // hidden] row by row. They attend to the segments of past and, causally, to each
 // other where fresh [rows, length] bool marks real tokens. It returns the block's
 // output and the new keys and values [rows, KV heads, length, headDim].
-func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node) (y, k, v *Node) {
+func (b *Block) Append(
+	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node,
+) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	n := rows(x) / length
@@ -41,7 +43,9 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Ca
 // If at has the rank 1, x has as many positions of each row of the cache, one behind the other: at [positions] are
 // their slots, none if out of range, and recent.Allow [positions, length] what each of them may attend to. All are
 // written before attention.
-func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool) (y, k, v *Node) {
+func (b *Block) Step(
+	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool,
+) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	n := rows(x)
@@ -100,7 +104,8 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 	var top *Node
 	for i, p := range all {
 		m := dim(p.K, 2)
-		s := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, cast(p.K, q.DType()), []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
+		s := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, cast(p.K, q.DType()), []int{3}, []int{0, 1})),
+			1/math.Sqrt(float64(b.HeadDim)))
 		ok := Reshape(p.Allow, n, 1, 1, m)
 		s = Reshape(s, n, kv*reps, length, m)
 		if own != nil && i == len(all)-1 {
@@ -150,6 +155,7 @@ func WriteSlots(c, x, at *Node, pure bool) *Node {
 	move := ConvertDType(Equal(from, Iota(g, shape(dtypes.Int32, length, m), 1)), c.DType())
 	moved := TransposeAllDims(DotGeneral(move, []int{1}, nil, x, []int{2}, nil), 1, 2, 0, 3)
 	slot := Iota(g, shape(dtypes.Int32, length), 0)
-	inside := LogicalAnd(GreaterOrEqual(slot, BroadcastToDims(at, length)), LessThan(slot, BroadcastToDims(AddScalar(at, float64(m)), length)))
+	inside := LogicalAnd(GreaterOrEqual(slot, BroadcastToDims(at, length)),
+		LessThan(slot, BroadcastToDims(AddScalar(at, float64(m)), length)))
 	return Where(BroadcastToShape(Reshape(inside, 1, 1, length, 1), c.Shape()), moved, c)
 }

@@ -17,7 +17,8 @@ import (
 // comes out of the block, are the same.
 func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 	t.Parallel()
-	b := &Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, QKNorm: true, Causal: true, Compute: dtypes.Float32}
+	b := &Block{Hidden: 6, Heads: 4, KVHeads: 2, HeadDim: 4, FF: 5, Eps: 1e-6, QKVBias: true, QKNorm: true, Causal: true,
+		Compute: dtypes.Float32}
 	r := newSource(30)
 	w := blockParams(r, b)
 	n := len(w)
@@ -44,7 +45,8 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 			y1, k1, v1 := appendPart(0, 2, nil)
 			y2, k2, v2 := appendPart(2, 4, []CacheSegment{{k1, v1, all(true, 2)}})
 			hole := MulScalar(Ones(g, shape(dtypes.Float32, rows, 2, 1, 4)), 50)
-			holed := CacheSegment{Concatenate([]*Node{hole, k2}, 2), Concatenate([]*Node{hole, v2}, 2), Concatenate([]*Node{all(false, 1), all(true, 2)}, 1)}
+			holed := CacheSegment{Concatenate([]*Node{hole, k2}, 2), Concatenate([]*Node{hole, v2}, 2),
+				Concatenate([]*Node{all(false, 1), all(true, 2)}, 1)}
 			y3, k3, v3 := appendPart(4, 6, []CacheSegment{{k1, v1, all(true, 2)}, holed})
 			join := func(axis int, n ...*Node) *Node { return Concatenate(n, axis) }
 			asRows := func(y *Node, l int) *Node { return Reshape(y, rows, l, 6) }
@@ -56,7 +58,8 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 			for i := range length - 2 {
 				recent.Allow = LessOrEqual(Iota(g, shape(dtypes.Int32, rows, length), 1), Const(g, int32(i)))
 				var s *Node
-				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i), CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)), d.PureGo())
+				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i),
+					CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)), d.PureGo())
 				steps = append(steps, asRows(s, 1))
 			}
 			tail := func(c *Node) *Node { return Slice(c, AxisRange(), AxisRange(), AxisRange(2, length)) }
@@ -90,7 +93,8 @@ func TestInvalidSlotsAreNotSeen(t *testing.T) {
 			return run(t, d, in, func(in []*Node) []*Node {
 				g := in[0].Graph()
 				past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
-				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past}, Const(g, [][]bool{{true, true}, {false, true}}))
+				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past},
+					Const(g, [][]bool{{true, true}, {false, true}}))
 				return []*Node{y}
 			})[0]
 		}

@@ -22,8 +22,10 @@ type object = map[string]any
 func textPart() object {
 	return object{
 		"vocab_size": 100, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-		"num_key_value_heads": 2, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 5e5, "max_position_embeddings": 256,
-		"rope_scaling": object{"type": "mrope", "mrope_section": []int{1, 1, 2}}, "eos_token_id": 7, "initializer_range": 0.01,
+		"num_key_value_heads": 2, "hidden_act": "silu", "rms_norm_eps": 1e-5, "rope_theta": 5e5,
+		"max_position_embeddings": 256,
+		"rope_scaling":            object{"type": "mrope", "mrope_section": []int{1, 1, 2}}, "eos_token_id": 7,
+		"initializer_range": 0.01,
 	}
 }
 
@@ -49,8 +51,10 @@ func with(base object, changes object) object {
 
 // flat is a config of the first released layout.
 func flat(changes, vision object) object {
-	c := with(textPart(), object{"model_type": "qwen2_5_vl", "architectures": []string{"Qwen2_5_VLForConditionalGeneration"},
-		"image_token_id": 90, "video_token_id": 91, "vision_start_token_id": 92, "vision_end_token_id": 93, "vision_config": with(visionPart(), vision)})
+	c := with(textPart(), object{"model_type": "qwen2_5_vl",
+		"architectures":  []string{"Qwen2_5_VLForConditionalGeneration"},
+		"image_token_id": 90, "video_token_id": 91, "vision_start_token_id": 92, "vision_end_token_id": 93,
+		"vision_config": with(visionPart(), vision)})
 	return with(c, changes)
 }
 
@@ -72,9 +76,11 @@ func TestFlatAndNestedConfigsAreTheSame(t *testing.T) {
 	got, err := parse(t, nested)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	require.Equal(t, Text{Vocab: 100, Hidden: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Eps: 1e-5, Theta: 5e5,
+	require.Equal(t, Text{Vocab: 100, Hidden: 32, FF: 48, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Eps: 1e-5,
+		Theta:    5e5,
 		Sections: []int{1, 1, 2}, QKVBias: true, MaxPositions: 256, Rotary: 8}, got.Text)
-	require.Equal(t, &Vision{Depth: 3, Hidden: 24, FF: 40, Heads: 2, Patch: 14, Merge: 2, Temporal: 2, Channels: 3, Window: 56,
+	require.Equal(t, &Vision{Depth: 3, Hidden: 24, FF: 40, Heads: 2, Patch: 14, Merge: 2, Temporal: 2, Channels: 3,
+		Window:     56,
 		FullBlocks: []int{1}, Out: 32}, got.Vision)
 	require.Equal(t, []int32{7}, got.EndOfTurn)
 	require.EqualValues(t, 90, got.ImageToken)
@@ -87,7 +93,8 @@ func TestConfigsOfEveryFamily(t *testing.T) {
 		in   object
 		want func(t *testing.T, c *Config)
 	}{
-		"qwen2": {with(base, object{"model_type": "qwen2", "num_key_value_heads": nil, "tie_word_embeddings": true, "eos_token_id": []int{3, 4}}), func(t *testing.T, c *Config) {
+		"qwen2": {with(base, object{"model_type": "qwen2", "num_key_value_heads": nil, "tie_word_embeddings": true,
+			"eos_token_id": []int{3, 4}}), func(t *testing.T, c *Config) {
 			require.True(t, c.Text.QKVBias)
 			require.False(t, c.Text.OutBias || c.Text.QKNorm)
 			require.Equal(t, 4, c.Text.KVHeads, "missing: as many as heads")
@@ -101,23 +108,27 @@ func TestConfigsOfEveryFamily(t *testing.T) {
 			require.Equal(t, 10, c.Text.HeadDim, "not hidden_size over heads")
 			require.EqualValues(t, -1, c.ImageToken)
 		}},
-		"llama with biases": {with(base, object{"model_type": "llama", "attention_bias": true, "mlp_bias": true}), func(t *testing.T, c *Config) {
-			require.True(t, c.Text.QKVBias && c.Text.OutBias && c.Text.MLPBias)
-		}},
-		"llama 3": {with(base, object{"model_type": "llama", "rope_scaling": object{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+		"llama with biases": {with(base, object{"model_type": "llama", "attention_bias": true, "mlp_bias": true}),
+			func(t *testing.T, c *Config) {
+				require.True(t, c.Text.QKVBias && c.Text.OutBias && c.Text.MLPBias)
+			}},
+		"llama 3": {with(base, object{"model_type": "llama", "rope_scaling": object{"rope_type": "llama3", "factor": 8.0,
+			"low_freq_factor":  1.0,
 			"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}), func(t *testing.T, c *Config) {
 			require.Equal(t, &RopeScaling{8, 1, 4, 8192}, c.Text.Scaling)
 			require.False(t, c.Text.QKVBias)
 		}},
-		"qwen3_vl": {flat(object{"model_type": "qwen3_vl"}, object{"hidden_act": "gelu_pytorch_tanh"}), func(t *testing.T, c *Config) {
-			require.True(t, c.Text.Interleaved && c.Text.QKNorm)
-			require.Zero(t, c.Vision.Window)
-			require.True(t, c.Vision.Full(0) && c.Vision.Full(2))
-			require.Equal(t, 16, c.Vision.Positions)
-			require.Equal(t, []int{0, 2}, c.Vision.Deepstack)
-			require.Equal(t, [3]float64{0.5, 0.5, 0.5}, c.NormMean)
-		}},
-		"a critic": {flat(object{"architectures": []string{"Qwen2_5_VLForTokenClassification"}, "tie_word_embeddings": true}, nil), func(t *testing.T, c *Config) {
+		"qwen3_vl": {flat(object{"model_type": "qwen3_vl"}, object{"hidden_act": "gelu_pytorch_tanh"}),
+			func(t *testing.T, c *Config) {
+				require.True(t, c.Text.Interleaved && c.Text.QKNorm)
+				require.Zero(t, c.Vision.Window)
+				require.True(t, c.Vision.Full(0) && c.Vision.Full(2))
+				require.Equal(t, 16, c.Vision.Positions)
+				require.Equal(t, []int{0, 2}, c.Vision.Deepstack)
+				require.Equal(t, [3]float64{0.5, 0.5, 0.5}, c.NormMean)
+			}},
+		"a critic": {flat(object{"architectures": []string{"Qwen2_5_VLForTokenClassification"}, "tie_word_embeddings": true},
+			nil), func(t *testing.T, c *Config) {
 			require.True(t, c.Critic)
 			require.False(t, c.Tied, "there is no head to tie")
 			require.False(t, c.Vision.Full(0))
@@ -150,40 +161,61 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 		text, vision object
 		want         []string
 	}{
-		"unknown type": {object{"model_type": "mistral"}, nil, []string{`"mistral"`, "qwen2_5_vl qwen3_vl qwen3_5 qwen2 qwen3 qwen3_5_text llama", "Qwen2_5_VLForConditionalGeneration"}},
-		"several sizes": {object{"vocab_size": 0, "hidden_size": -4, "num_hidden_layers": 1 << 13, "intermediate_size": nil}, nil,
-			[]string{"vocab_size is 0", "hidden_size is -4", "num_hidden_layers is 8192, must be in [1, 2^12]", "intermediate_size is 0"}},
-		"text and vision": {object{"num_key_value_heads": 3}, object{"depth": 0}, []string{"num_key_value_heads is 3, must divide num_attention_heads = 4", "vision_config: depth is 0"}},
-		"odd heads":       {object{"head_dim": 7}, nil, []string{"head_dim is 7"}},
-		"activation":      {object{"hidden_act": "gelu"}, nil, []string{`hidden_act is "gelu"`}},
-		"sliding window":  {object{"use_sliding_window": true}, nil, []string{"use_sliding_window is true"}},
-		"eps":             {object{"rms_norm_eps": 0}, nil, []string{"rms_norm_eps is 0"}},
-		"theta":           {object{"rope_theta": 1}, nil, []string{"rope_theta is 1"}},
-		"positions":       {object{"max_position_embeddings": -1}, nil, []string{"max_position_embeddings is -1"}},
-		"rope kind":       {object{"rope_scaling": object{"type": "yarn", "mrope_section": []int{1, 1, 2}}}, nil, []string{`rope type "yarn" is not supported`}},
-		"llama3 numbers": {object{"rope_scaling": object{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0,
-			"mrope_section": []int{1, 1, 2}}}, nil, []string{"llama3 rope scaling"}},
-		"no sections":       {object{"rope_scaling": nil}, nil, []string{"mrope_section is [], must have three entries"}},
-		"two sections":      {object{"rope_scaling": object{"mrope_section": []int{2, 2}}}, nil, []string{"mrope_section is [2 2]"}},
-		"sections too long": {object{"rope_scaling": object{"mrope_section": []int{2, 2, 2}}}, nil, []string{"adds up to 6, must be half of head_dim = 4"}},
-		"negative section":  {object{"rope_scaling": object{"mrope_section": []int{5, -2, 1}}}, nil, []string{"must not be negative"}},
-		"no image token":    {object{"image_token_id": nil}, nil, []string{"image_token_id is -1, must be in [0, 100)"}},
-		"image token":       {object{"image_token_id": 100}, nil, []string{"image_token_id is 100"}},
-		"no vision":         {object{"vision_config": nil}, nil, []string{"vision_config is missing"}},
-		"channels":          {nil, object{"in_chans": 4}, []string{"in_channels is 4"}},
-		"vision heads":      {nil, object{"num_heads": 5}, []string{"hidden_size 24 over num_heads 5"}},
-		"width":             {nil, object{"out_hidden_size": 31}, []string{"out_hidden_size is 31, must be the decoder's hidden_size 32"}},
-		"window":            {nil, object{"window_size": 27}, []string{"window_size is 27, must be at least patch_size·spatial_merge_size = 28"}},
+		"unknown type": {object{"model_type": "mistral"}, nil,
+			[]string{`"mistral"`, "qwen2_5_vl qwen3_vl qwen3_5 qwen2 qwen3 qwen3_5_text llama",
+				"Qwen2_5_VLForConditionalGeneration"}},
+		"several sizes": {object{"vocab_size": 0, "hidden_size": -4, "num_hidden_layers": 1 << 13, "intermediate_size": nil},
+			nil,
+			[]string{"vocab_size is 0", "hidden_size is -4", "num_hidden_layers is 8192, must be in [1, 2^12]",
+				"intermediate_size is 0"}},
+		"text and vision": {object{"num_key_value_heads": 3}, object{"depth": 0},
+			[]string{"num_key_value_heads is 3, must divide num_attention_heads = 4", "vision_config: depth is 0"}},
+		"odd heads":      {object{"head_dim": 7}, nil, []string{"head_dim is 7"}},
+		"activation":     {object{"hidden_act": "gelu"}, nil, []string{`hidden_act is "gelu"`}},
+		"sliding window": {object{"use_sliding_window": true}, nil, []string{"use_sliding_window is true"}},
+		"eps":            {object{"rms_norm_eps": 0}, nil, []string{"rms_norm_eps is 0"}},
+		"theta":          {object{"rope_theta": 1}, nil, []string{"rope_theta is 1"}},
+		"positions":      {object{"max_position_embeddings": -1}, nil, []string{"max_position_embeddings is -1"}},
+		"rope kind": {object{"rope_scaling": object{"type": "yarn", "mrope_section": []int{1, 1, 2}}}, nil,
+			[]string{`rope type "yarn" is not supported`}},
+		"llama3 numbers": {object{"rope_scaling": object{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
+			"high_freq_factor": 1.0,
+			"mrope_section":    []int{1, 1, 2}}}, nil, []string{"llama3 rope scaling"}},
+		"no sections": {object{"rope_scaling": nil}, nil, []string{"mrope_section is [], must have three entries"}},
+		"two sections": {object{"rope_scaling": object{"mrope_section": []int{2, 2}}}, nil,
+			[]string{"mrope_section is [2 2]"}},
+		"sections too long": {object{"rope_scaling": object{"mrope_section": []int{2, 2, 2}}}, nil,
+			[]string{"adds up to 6, must be half of head_dim = 4"}},
+		"negative section": {object{"rope_scaling": object{"mrope_section": []int{5, -2, 1}}}, nil,
+			[]string{"must not be negative"}},
+		"no image token": {object{"image_token_id": nil}, nil, []string{"image_token_id is -1, must be in [0, 100)"}},
+		"image token":    {object{"image_token_id": 100}, nil, []string{"image_token_id is 100"}},
+		"no vision":      {object{"vision_config": nil}, nil, []string{"vision_config is missing"}},
+		"channels":       {nil, object{"in_chans": 4}, []string{"in_channels is 4"}},
+		"vision heads":   {nil, object{"num_heads": 5}, []string{"hidden_size 24 over num_heads 5"}},
+		"width": {nil, object{"out_hidden_size": 31},
+			[]string{"out_hidden_size is 31, must be the decoder's hidden_size 32"}},
+		"window": {nil, object{"window_size": 27},
+			[]string{"window_size is 27, must be at least patch_size·spatial_merge_size = 28"}},
 		"vision activation": {nil, object{"hidden_act": "gelu"}, []string{`vision_config: hidden_act is "gelu"`}},
 		"patch":             {nil, object{"patch_size": 1 << 30}, []string{"patch_size is 1073741824"}},
-		"too large together": {object{"vocab_size": 1 << 24, "hidden_size": 1 << 20, "head_dim": 8}, object{"out_hidden_size": 1 << 20},
+		"too large together": {object{"vocab_size": 1 << 24, "hidden_size": 1 << 20, "head_dim": 8},
+			object{"out_hidden_size": 1 << 20},
 			[]string{"the sizes make a model of 3.52e+13 parameters, at most 1e+13 are allowed"}},
-		"table":            {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 15, "hidden_act": nil}, []string{"num_position_embeddings is 15, must be a square"}},
-		"huge table":       {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 1 << 40, "hidden_act": nil}, []string{"must be a square in"}},
-		"deepstack":        {object{"model_type": "qwen3_vl"}, object{"deepstack_visual_indexes": []int{3}, "hidden_act": nil}, []string{"deepstack_visual_indexes is [3], must increase and be in [0, 3)"}},
-		"deepstack order":  {object{"model_type": "qwen3_vl"}, object{"deepstack_visual_indexes": []int{1, 0}, "hidden_act": nil}, []string{"[1 0], must increase"}},
-		"deepstack levels": {object{"model_type": "qwen3_vl"}, object{"deepstack_visual_indexes": []int{0, 1, 2}, "hidden_act": nil}, []string{"3 deepstack levels for 2 decoder layers"}},
-		"sections of a text model": {object{"model_type": "qwen2", "vision_config": nil, "rope_scaling": object{"mrope_section": []int{4}}}, nil,
+		"table": {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 15, "hidden_act": nil},
+			[]string{"num_position_embeddings is 15, must be a square"}},
+		"huge table": {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 1 << 40, "hidden_act": nil},
+			[]string{"must be a square in"}},
+		"deepstack": {object{"model_type": "qwen3_vl"},
+			object{"deepstack_visual_indexes": []int{3}, "hidden_act": nil},
+			[]string{"deepstack_visual_indexes is [3], must increase and be in [0, 3)"}},
+		"deepstack order": {object{"model_type": "qwen3_vl"},
+			object{"deepstack_visual_indexes": []int{1, 0}, "hidden_act": nil}, []string{"[1 0], must increase"}},
+		"deepstack levels": {object{"model_type": "qwen3_vl"},
+			object{"deepstack_visual_indexes": []int{0, 1, 2}, "hidden_act": nil},
+			[]string{"3 deepstack levels for 2 decoder layers"}},
+		"sections of a text model": {object{"model_type": "qwen2", "vision_config": nil,
+			"rope_scaling": object{"mrope_section": []int{4}}}, nil,
 			[]string{"mrope_section is [4]"}},
 		"end of turn": {object{"eos_token_id": "no"}, nil, []string{"must be a token id or a list of them"}},
 	} {
@@ -255,7 +287,8 @@ func TestParametersAreTheTensorsOfRecordedCheckpoints(t *testing.T) {
 func TestGroupsHaveTheParametersThatBlocksTake(t *testing.T) {
 	for _, family := range Families() {
 		for _, biases := range []bool{false, true} {
-			in := with(textPart(), object{"model_type": string(family), "attention_bias": biases, "mlp_bias": biases, "rope_scaling": nil})
+			in := with(textPart(), object{"model_type": string(family), "attention_bias": biases, "mlp_bias": biases,
+				"rope_scaling": nil})
 			if family.HasVision() {
 				in = flat(object{"model_type": string(family), "attention_bias": biases}, object{"hidden_act": nil})
 			}
@@ -314,7 +347,8 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add(raw)
 	}
 	for _, family := range Families() {
-		f.Add(fmt.Appendf(nil, `{"model_type":%q,"vocab_size":9223372036854775807,"hidden_size":4611686018427387904}`, family))
+		f.Add(fmt.Appendf(nil, `{"model_type":%q,"vocab_size":9223372036854775807,"hidden_size":4611686018427387904}`,
+			family))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		c, err := ParseConfig(raw)

@@ -46,7 +46,8 @@ func (c *Config) checkSize() []error {
 		}
 	}
 	if total > maxParameters {
-		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, maxParameters)}
+		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total,
+			maxParameters)}
 	}
 	return nil
 }
@@ -138,7 +139,8 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 	if part := t.partialRotary(family); !family.isQwen35() && part != 1 {
 		addf("partial_rotary_factor is %v, only 1 is supported", part)
 	} else if x.Rotary < 2 || x.Rotary%2 != 0 || x.Rotary > x.HeadDim {
-		addf("partial_rotary_factor %v of head_dim = %d is %d, must be even and in [2, %d]", part, x.HeadDim, x.Rotary, x.HeadDim)
+		addf("partial_rotary_factor %v of head_dim = %d is %d, must be even and in [2, %d]", part, x.HeadDim, x.Rotary,
+			x.HeadDim)
 	}
 	kinds := []string{"default", "mrope", "llama3"}
 	if family.isQwen35() {
@@ -172,7 +174,8 @@ func (t *configText) checkRope(addf func(format string, args ...any), family Fam
 			sum += n
 		}
 		if half := x.Rotary / 2; family.isQwen35() && sum > half { // with less, the other frequencies use the t position
-			addf("mrope_section %v adds up to %d, must be at most half of head_dim·partial_rotary_factor = %d", x.Sections, sum, half)
+			addf("mrope_section %v adds up to %d, must be at most half of head_dim·partial_rotary_factor = %d", x.Sections, sum,
+				half)
 		} else if !family.isQwen35() && sum != half {
 			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, half)
 		}

@@ -154,7 +154,9 @@ const (
 // Backward maps slopes [n, SlopeColumns+Chosen] float32 to the gradients of x and of the parameters, in the order of
 // HeadWeights.List. x, at, target and temperature are those of Forward, kept is its Kept. slot [tokens] int32 is
 // the inverse of at: the index of each token among the positions, n for none. The gradient of x is added to dx.
-func (h *Head) Backward(w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node) (*Node, []*Node) {
+func (h *Head) Backward(
+	w HeadWeights, x, at, slot, target, temperature, slopes, dx *Node, kept []*Node,
+) (*Node, []*Node) {
 	n := dim(at, 0)
 	picked := takeRows(x, at)
 	normed := rmsNorm(picked, w.Norm, h.Eps, h.PlusOne)

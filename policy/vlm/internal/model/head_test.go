@@ -107,7 +107,8 @@ func TestGradientsOfHeads(t *testing.T) {
 				if h.Value {
 					columns[SlopeValue] = Reshape(dy[0], -1, 1)
 				}
-				dx, g := h.Backward(w, in[0], in[n], in[n+2], in[n+1], temperature, Concatenate(columns, 1), ZerosLike(in[0]), o.Kept())
+				dx, g := h.Backward(w, in[0], in[n], in[n+2], in[n+1], temperature, Concatenate(columns, 1), ZerosLike(in[0]),
+					o.Kept())
 				return append([]*Node{dx}, g...)
 			},
 			plain: func(in []operand) []operand { return c.plain(in[:n]) },

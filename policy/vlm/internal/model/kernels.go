@@ -62,7 +62,9 @@ func HasStepKernel(l Layer) bool {
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
-func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
+func (s *StepKernels) Block(
+	b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node,
+) {
 	if !b.hasKernel() || !s.fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
@@ -70,7 +72,8 @@ func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, 
 	for _, f := range []struct {
 		on  bool
 		bit int64
-	}{{b.QKVBias, fused.HasQKVBias}, {b.QKNorm, fused.HasQKNorm}, {b.OutBias, fused.HasOutBias}, {b.MLPBias, fused.HasMLPBias}} {
+	}{{b.QKVBias, fused.HasQKVBias}, {b.QKNorm, fused.HasQKNorm}, {b.OutBias, fused.HasOutBias},
+		{b.MLPBias, fused.HasMLPBias}} {
 		if f.on {
 			has |= f.bit
 		}

@@ -24,10 +24,11 @@ func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
 	t.Parallel()
 	d := devicetest.Kernels(t)
 	for name, b := range map[string]Block{
-		"llama":          {Hidden: 96, Heads: 6, KVHeads: 2, HeadDim: 16, FF: 88, Eps: 1e-5},
-		"qwen2":          {Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FF: 72, Eps: 1e-6, QKVBias: true},
-		"qwen3":          {Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 136, Eps: 1e-6, QKNorm: true},
-		"all biases":     {Hidden: 30, Heads: 3, KVHeads: 1, HeadDim: 6, FF: 21, Eps: 1e-3, QKVBias: true, QKNorm: true, OutBias: true, MLPBias: true},
+		"llama": {Hidden: 96, Heads: 6, KVHeads: 2, HeadDim: 16, FF: 88, Eps: 1e-5},
+		"qwen2": {Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FF: 72, Eps: 1e-6, QKVBias: true},
+		"qwen3": {Hidden: 40, Heads: 8, KVHeads: 2, HeadDim: 72, FF: 136, Eps: 1e-6, QKNorm: true},
+		"all biases": {Hidden: 30, Heads: 3, KVHeads: 1, HeadDim: 6, FF: 21, Eps: 1e-3, QKVBias: true, QKNorm: true,
+			OutBias: true, MLPBias: true},
 		"heads in pairs": {Hidden: 24, Heads: 2, KVHeads: 2, HeadDim: 130, FF: 1, Eps: 1e-6},
 	} {
 		b.Causal, b.Compute = true, dtypes.Float32
@@ -170,7 +171,8 @@ func TestDeltaKernelsDoWhatTheGraphDoes(t *testing.T) {
 	for _, value := range []int{3, 32, 43} {
 		r := newSource(uint64(value))
 		state := r.normal(0, 1, rows, heads, key, value)
-		in := []operand{r.normal(0, 0.4, rows, heads, key), r.normal(0, 0.4, rows, heads, key), r.normal(0, 1, rows, heads, value),
+		in := []operand{r.normal(0, 0.4, rows, heads, key), r.normal(0, 0.4, rows, heads, key),
+			r.normal(0, 1, rows, heads, value),
 			r.normal(0.5, 0.2, rows, heads), r.normal(-1, 0.3, rows, heads), state}
 		live := make([]int32, rows)
 		for i := range live {
@@ -259,7 +261,8 @@ func TestPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
 // the threads at the time, so that one does all.
 func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
 	devices := []*device.Device{devicetest.Kernels(t), devicetest.Kernels(t)}
-	s := newBlockStep(&Block{Hidden: 200, Heads: 8, KVHeads: 4, HeadDim: 24, FF: 1531, Eps: 1e-6, Causal: true, Compute: dtypes.Float32}, 2)
+	s := newBlockStep(&Block{Hidden: 200, Heads: 8, KVHeads: 4, HeadDim: 24, FF: 1531, Eps: 1e-6, Causal: true,
+		Compute: dtypes.Float32}, 2)
 	want := s.run(t, devices[0], s.kernel(t, devices[0]), 1)[0]
 	var group sync.WaitGroup
 	got := make([][][][]float32, len(devices))

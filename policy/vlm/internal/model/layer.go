@@ -161,7 +161,9 @@ func (a *attention) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Nod
 	return y, Kept{Main: all[:len(all)-1], Again: all[len(all)-1:]}
 }
 
-func (a *attention) Backward(weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
+func (a *attention) Backward(
+	weights []*Node, x *Node, kept []*Node, cos, sin *Node, l *Layout, dy *Node,
+) (*Node, []*Node) {
 	k := ActivationsFrom(append([]*Node{x}, kept...))
 	return a.Block.Backward(weights, k, cos, sin, l, dy)
 }

@@ -119,7 +119,8 @@ func TestGradientsOfRotate(t *testing.T) {
 // and none for its second.
 func TestRotateTurnsHalves(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		got := run(t, d, []operand{floats([]float64{1, 2, 3, 4}, 1, 1, 4), floats([]float64{0, 1}, 1, 2), floats([]float64{1, 0}, 1, 2)},
+		got := run(t, d, []operand{floats([]float64{1, 2, 3, 4}, 1, 1, 4), floats([]float64{0, 1}, 1, 2),
+			floats([]float64{1, 0}, 1, 2)},
 			func(in []*Node) []*Node { return []*Node{rotate(in[0], in[1], in[2])} })
 		require.Equal(t, []float32{-3, 2, 1, 4}, got[0]) // exact: products with 0 and 1
 	})

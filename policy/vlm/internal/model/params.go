@@ -279,7 +279,8 @@ func (c *Config) visionGroups(g *Groups) {
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
 	for i := range v.Depth {
-		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
+		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i),
+			c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
 	if c.Family.learnedPositions() {

@@ -20,7 +20,8 @@ func qwen35(text, vision object) object {
 		},
 	}
 	tower := with(visionPart(), object{
-		"window_size": nil, "fullatt_block_indexes": nil, "deepstack_visual_indexes": []int{}, "hidden_act": "gelu_pytorch_tanh",
+		"window_size": nil, "fullatt_block_indexes": nil, "deepstack_visual_indexes": []int{},
+		"hidden_act": "gelu_pytorch_tanh",
 	})
 	return object{
 		"model_type": "qwen3_5", "image_token_id": 90, "text_config": with(t, text), "vision_config": with(tower, vision),
@@ -141,7 +142,8 @@ func TestBadConfigsOfQwen35SayWhatIsWrong(t *testing.T) {
 	}
 	_, err := parse(t, qwen35(nil, object{"deepstack_visual_indexes": []int{1}}))
 	require.ErrorContains(t, err, "deepstack_visual_indexes is [1], must be empty")
-	for _, other := range []string{"qwen3_5_moe", "qwen3_next", "internvl_chat", "internvl", "glm4v", "glm46v", "glm4v_moe"} {
+	for _, other := range []string{"qwen3_5_moe", "qwen3_next", "internvl_chat", "internvl", "glm4v", "glm46v",
+		"glm4v_moe"} {
 		_, err := parse(t, with(qwen35(nil, nil), object{"model_type": other}))
 		require.ErrorIs(t, err, ErrConfig)
 		require.ErrorContains(t, err, `model_type "`+other+`"`)

@@ -206,10 +206,12 @@ func TestSamplingAgreesWithASortedReference(t *testing.T) {
 			{temperature: 1, topK: 1}, {temperature: 1, topK: 7}, {temperature: 2, topK: 1000},
 			{temperature: 1, topP: 0.05}, {temperature: 1, topP: 0.8}, {temperature: 1.5, topP: 0.999},
 			{temperature: 1, minP: 0.1}, {temperature: 1, minP: 0.999},
-			{temperature: 1.2, topK: 9, topP: 0.7}, {temperature: 1.2, topK: 20, minP: 0.05}, {temperature: 0.8, topP: 0.9, minP: 0.02},
+			{temperature: 1.2, topK: 9, topP: 0.7}, {temperature: 1.2, topK: 20, minP: 0.05},
+			{temperature: 0.8, topP: 0.9, minP: 0.02},
 			{temperature: 1.3, topK: 25, topP: 0.85, minP: 0.03}, {temperature: 0.7, topK: 4, topP: 0.99, minP: 0.001},
 			{temperature: 2, topK: 50, topP: 0.3, minP: 0.2},
-			{temperature: 1, never: []int32{0, 60}}, {temperature: 0, never: []int32{1}}, {temperature: 0.9, topK: 3, topP: 0.7, minP: 0.01, never: []int32{1, 2}},
+			{temperature: 1, never: []int32{0, 60}}, {temperature: 0, never: []int32{1}},
+			{temperature: 0.9, topK: 3, topP: 0.7, minP: 0.01, never: []int32{1, 2}},
 		} {
 			w := drawings(rows, vocab)
 			w.temperature, w.topK, w.topP, w.minP, w.never = set.temperature, set.topK, set.topP, set.minP, set.never
@@ -281,12 +283,14 @@ func TestRestrictionsKeepExactlyTheirTokens(t *testing.T) {
 		}{
 			{topK: 2, want: 2}, {topK: 3, want: 4}, {topK: 4, want: 4}, {topK: 5, want: 5},
 			// 1, ½, ¼, ¼, ⅛ … add up to 2.2495: the first has 0.4445, two 0.667, four 0.889.
-			{topP: 0.44, want: 1}, {topP: 0.45, want: 2}, {topP: 0.6, want: 2}, {topP: 0.67, want: 4}, {topP: 0.85, want: 4}, {topP: 0.9, want: 5},
+			{topP: 0.44, want: 1}, {topP: 0.45, want: 2}, {topP: 0.6, want: 2}, {topP: 0.67, want: 4}, {topP: 0.85, want: 4},
+			{topP: 0.9, want: 5},
 			{minP: 0.26, want: 2}, {minP: 0.24, want: 4}, {minP: 0.06, want: 6},
 			{topK: 3, topP: 0.6, want: 2},  // of 2: the first has a half
 			{topK: 8, minP: 0.24, want: 4}, //
 			{topP: 0.9, minP: 0.4, want: 2},
-			{topK: 9, topP: 0.999, minP: 0.24, want: 4}, {topK: 9, topP: 0.6, minP: 0.01, want: 2}, {topK: 3, topP: 0.99, minP: 0.01, want: 4},
+			{topK: 9, topP: 0.999, minP: 0.24, want: 4}, {topK: 9, topP: 0.6, minP: 0.01, want: 2},
+			{topK: 3, topP: 0.99, minP: 0.01, want: 4},
 		} {
 			w.temperature, w.topK, w.topP, w.minP = 1.5, c.topK, c.topP, c.minP
 			if !s.wants(w.sampler()) {
@@ -423,7 +427,8 @@ func TestGreedyTakesTheFirstOfTheBest(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		s := newSamplers(d)
 		for seed := range uint64(3) {
-			ids, logProbs := s.draw(t, drawing{logits: []float64{1, 3, 3, 0, 2, 2, 2, 2}, vocab: 4, seeds: []uint64{seed, 99}, count: []uint32{uint32(seed), 5}})
+			ids, logProbs := s.draw(t, drawing{logits: []float64{1, 3, 3, 0, 2, 2, 2, 2}, vocab: 4, seeds: []uint64{seed, 99},
+				count: []uint32{uint32(seed), 5}})
 			require.Equal(t, []int32{1, 0}, ids)
 			requireClose(t, "log-probs", logProbs, []float64{3 - math.Log(2*math.Exp(3)+math.E+1), -math.Log(4)}, 1e-6, 0)
 		}

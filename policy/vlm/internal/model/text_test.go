@@ -138,7 +138,8 @@ func TestAnglesFollowTheSections(t *testing.T) {
 // The released Llama 3.1 numbers: long wavelengths are stretched by the factor,
 // short ones stay, and those between are blended.
 func TestLlama3FrequenciesAreStretched(t *testing.T) {
-	c := &Text{Rotary: 128, Theta: 500000, Scaling: &RopeScaling{Factor: 8, LowFreq: 1, HighFreq: 4, OriginalContext: 8192}}
+	c := &Text{Rotary: 128, Theta: 500000,
+		Scaling: &RopeScaling{Factor: 8, LowFreq: 1, HighFreq: 4, OriginalContext: 8192}}
 	plain := &Text{Rotary: 128, Theta: 500000}
 	got, base := c.InvFreq(), plain.InvFreq()
 	blended := 0

@@ -70,7 +70,8 @@ func (c *Config) PatchBackward(weights []*Node, in PatchInput, dy *Node) []*Node
 	n := rows(dy)
 	d := Mul(Reshape(dy, n, 1, v.Hidden), Reshape(in.TableWeight, n, 4, 1))
 	// Not Scatter: it promises XLA that indices are unique, and a GPU then adds only one of several equal ones.
-	table := ScatterSum(Zeros(dy.Graph(), weights[2].Shape()), Reshape(in.TableIndex, 4*n, 1), Reshape(d, 4*n, v.Hidden), false, false)
+	table := ScatterSum(Zeros(dy.Graph(), weights[2].Shape()), Reshape(in.TableIndex, 4*n, 1), Reshape(d, 4*n, v.Hidden),
+		false, false)
 	return append(grads, db, table)
 }
 

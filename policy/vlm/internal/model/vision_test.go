@@ -31,7 +31,8 @@ func TestGradientsOfMergers(t *testing.T) {
 		if m.LayerNorm {
 			w = append(w, r.normal(0, 0.3, width))
 		}
-		w = append(w, mat(cell*hidden, cell*hidden), r.normal(0, 0.3, cell*hidden), mat(out, cell*hidden), r.normal(0, 0.3, out))
+		w = append(w, mat(cell*hidden, cell*hidden), r.normal(0, 0.3, cell*hidden), mat(out, cell*hidden),
+			r.normal(0, 0.3, out))
 		n := len(w)
 		wrt := []int{n}
 		for i := range n {

@@ -47,7 +47,8 @@ type gradientReach struct {
 }
 
 func newGradientReach(g *model.Groups) gradientReach {
-	r := gradientReach{Vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...), embed: trained(g.Embed)}
+	r := gradientReach{Vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...),
+		embed: trained(g.Embed)}
 	if r.Vision || r.embed {
 		return r
 	}

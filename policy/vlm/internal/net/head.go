@@ -12,7 +12,8 @@ import (
 
 // Head describes a part of the heads that the architecture has.
 func (n *Net) Head(tokens, value bool) *model.Head {
-	return &model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: tokens && !n.Spec.Critic, Value: value && (n.Spec.Value || n.Spec.Critic)}
+	return &model.Head{Eps: n.Cfg.Text.Eps, PlusOne: n.Cfg.Text.PlusOne, Tokens: tokens && !n.Spec.Critic, Value: value &&
+		(n.Spec.Value || n.Spec.Critic)}
 }
 
 // HeadInputs returns a head's weights in program order.

@@ -141,26 +141,27 @@ func (k *Kernels) Embed() *device.Program {
 // embedBack: table, tokens, dx, [imageRow, slot], [acc] → [dTable], [dImages]:
 // the table's gradient where it is trained, that of the images where there are any.
 func (k *Kernels) embedBack(images, trained, acc bool) *device.Program {
-	return k.Program(fmt.Sprintf("embed back images=%v trained=%v acc=%v", images, trained, acc), func(in []*Node) []*Node {
-		a := Args{in}
-		table, tokens, dx := a.One(), a.One(), a.One()
-		var row, slot, sum *Node
-		if images {
-			row, slot = a.One(), a.One()
-		}
-		if acc {
-			sum = a.One()
-		}
-		dTable, dImages := model.EmbedBackward(table, tokens, row, slot, dx, sum)
-		var out []*Node
-		if trained {
-			out = append(out, dTable)
-		}
-		if images {
-			out = append(out, dImages)
-		}
-		return out
-	})
+	return k.Program(fmt.Sprintf("embed back images=%v trained=%v acc=%v", images, trained, acc),
+		func(in []*Node) []*Node {
+			a := Args{in}
+			table, tokens, dx := a.One(), a.One(), a.One()
+			var row, slot, sum *Node
+			if images {
+				row, slot = a.One(), a.One()
+			}
+			if acc {
+				sum = a.One()
+			}
+			dTable, dImages := model.EmbedBackward(table, tokens, row, slot, dx, sum)
+			var out []*Node
+			if trained {
+				out = append(out, dTable)
+			}
+			if images {
+				out = append(out, dImages)
+			}
+			return out
+		})
 }
 
 func (k *Kernels) rowLayout(segment *Node) *model.Layout {
@@ -213,7 +214,9 @@ func (k *Kernels) layerBack(i int, group *model.Group, acc bool) *device.Program
 }
 
 // runBackward is the graph of a layer's backward pass: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
-func (k *Kernels) runBackward(l model.Layer, group *model.Group, in []*Node, acc bool, layout func(*Args) *model.Layout) []*Node {
+func (k *Kernels) runBackward(
+	l model.Layer, group *model.Group, in []*Node, acc bool, layout func(*Args) *model.Layout,
+) []*Node {
 	a := Args{in}
 	w, dy, cos, sin := a.Next(len(group.Params)), a.One(), a.One(), a.One()
 	at, x := layout(&a), a.One()

@@ -210,7 +210,8 @@ func (n *Net) Backward(w *Parts, g *Gradients, t *Trace, dx *device.Array) error
 			dDeep = append(t.Own(out...), dDeep...)
 		}
 		in := append([]*device.Array{dx, t.Cos, t.sin, t.segment}, t.Kept[i]...)
-		out, err := n.RunBack(n.layerBack(i, &n.Groups.Layers[i], g.Parts.Layers[i] != nil), w.Layers[i], in, g.Parts.Layers[i])
+		out, err := n.RunBack(n.layerBack(i, &n.Groups.Layers[i], g.Parts.Layers[i] != nil), w.Layers[i], in,
+			g.Parts.Layers[i])
 		if err != nil {
 			return err
 		}

@@ -39,11 +39,13 @@ func repeated(n, times int) []int {
 }
 
 func smallText() *model.Config {
-	return &model.Config{ImageToken: -1, Text: model.Text{Vocab: 8, Hidden: 96, FF: 288, Layers: 3, Heads: 3, KVHeads: 1, HeadDim: 32}}
+	return &model.Config{ImageToken: -1, Text: model.Text{Vocab: 8, Hidden: 96, FF: 288, Layers: 3, Heads: 3, KVHeads: 1,
+		HeadDim: 32}}
 }
 
 func largeText() *model.Config {
-	return &model.Config{ImageToken: -1, Text: model.Text{Vocab: 8, Hidden: 576, FF: 1536, Layers: 30, Heads: 9, KVHeads: 3, HeadDim: 64}}
+	return &model.Config{ImageToken: -1, Text: model.Text{Vocab: 8, Hidden: 576, FF: 1536, Layers: 30, Heads: 9,
+		KVHeads: 3, HeadDim: 64}}
 }
 
 func TestBatchesThatFitOnePackAreNotPaddedToIt(t *testing.T) {

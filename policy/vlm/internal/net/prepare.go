@@ -56,7 +56,8 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 	}
 	dx := out[0]
 	slots := n.HeadSlots(h, NewGradients(w).Parts)
-	if out, err = n.Score(h, true).Prepare(with(n.HeadInputs(h, w), x, ints(c), ints(chunk[0].TargetDims()...), floats(1))); err != nil {
+	if out, err = n.Score(h, true).Prepare(with(n.HeadInputs(h, w), x, ints(c), ints(chunk[0].TargetDims()...),
+		floats(1))); err != nil {
 		return err
 	}
 	in = with(n.HeadInputs(h, w), x, ints(c), ints(size), ints(chunk[0].TargetDims()...), floats(1),

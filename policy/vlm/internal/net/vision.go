@@ -100,7 +100,8 @@ func (n *Net) runMergers(t *Trace, w *Parts) error {
 // of the deepstack features.
 func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.Array, dDeep []*device.Array) error {
 	last := len(w.blocks) - 1
-	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.merger, []*device.Array{t.Vout[last], dImages}, g.Parts.merger)
+	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.merger, []*device.Array{t.Vout[last], dImages},
+		g.Parts.merger)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,8 @@ func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.A
 		layout, even := n.layoutOf(t, i)
 		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
 		in = append(in, t.Vkept[i]...)
-		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.Parts.blocks[i] != nil), w.blocks[i], in, g.Parts.blocks[i])
+		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.Parts.blocks[i] != nil), w.blocks[i], in,
+			g.Parts.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -131,12 +133,15 @@ func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.A
 }
 
 // deepstackBackward adds the contribution of the deepstack mergers of block i to its gradient.
-func (n *Net) deepstackBackward(w *Parts, g *Gradients, t *Trace, i int, dx *device.Array, dDeep []*device.Array) (*device.Array, error) {
+func (n *Net) deepstackBackward(
+	w *Parts, g *Gradients, t *Trace, i int, dx *device.Array, dDeep []*device.Array,
+) (*device.Array, error) {
 	for k, block := range n.Cfg.Vision.Deepstack {
 		if block != i {
 			continue
 		}
-		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.deep[k], []*device.Array{t.Vout[i], dDeep[k]}, g.Parts.deep[k])
+		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.deep[k], []*device.Array{t.Vout[i], dDeep[k]},
+			g.Parts.deep[k])
 		if err != nil {
 			return nil, err
 		}

@@ -65,9 +65,10 @@ func (k *Kernels) visionBlock(train, even bool) *device.Program {
 
 // visionBlockBack: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
 func (k *Kernels) visionBlockBack(even bool, group *model.Group, acc bool) *device.Program {
-	return k.Program(fmt.Sprintf("vision block back even=%v acc=%v%s", even, acc, frozenKey(group)), func(in []*Node) []*Node {
-		return k.runBackward(k.Vision, group, in, acc, func(a *Args) *model.Layout { return visionLayout(a, even) })
-	})
+	return k.Program(fmt.Sprintf("vision block back even=%v acc=%v%s", even, acc, frozenKey(group)),
+		func(in []*Node) []*Node {
+			return k.runBackward(k.Vision, group, in, acc, func(a *Args) *model.Layout { return visionLayout(a, even) })
+		})
 }
 
 func (k *Kernels) merger(deep bool) *model.Merger {

@@ -158,7 +158,9 @@ func (g *Communicator) Gather(ctx context.Context, own []byte, most int64) ([][]
 }
 
 // Swap sends to another rank and receives from it at the same time.
-func (g *Communicator) Swap(ctx context.Context, partner int, send, receive func(ctx context.Context, l *Link) error) error {
+func (g *Communicator) Swap(
+	ctx context.Context, partner int, send, receive func(ctx context.Context, l *Link) error,
+) error {
 	return g.do(ctx, both(send, receive), g.links[partner])
 }
 

@@ -39,7 +39,8 @@ func Join(ctx context.Context, c Config) (*Communicator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
 	}
-	g := &Communicator{world: w, links: make([]*Link, w.Size()), silence: min(silence, c.Timeout), watched: make(chan struct{})}
+	g := &Communicator{world: w, links: make([]*Link, w.Size()), silence: min(silence, c.Timeout),
+		watched: make(chan struct{})}
 	g.life, g.stop = context.WithCancelCause(context.Background())
 	var peers []*peer
 	for rank := range g.links {

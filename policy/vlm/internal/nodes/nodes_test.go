@@ -77,7 +77,9 @@ func TestRanksExchangeInAllDirections(t *testing.T) {
 		if count == 2 {
 			length = piece/4 + 1 // two messages
 		}
-		require.NoError(t, errors.Join(all(groups, func(g *Communicator) error { return exchangeOf(t.Context(), g, length) })...))
+		require.NoError(t, errors.Join(all(groups, func(g *Communicator) error {
+			return exchangeOf(t.Context(), g, length)
+		})...))
 		require.Equal(t, int64(count-1+4*length), groups[0].Sent()-facts)
 		errs = all(groups, func(g *Communicator) error {
 			if g.ID() == 0 {
@@ -95,7 +97,8 @@ func TestRanksExchangeInAllDirections(t *testing.T) {
 		require.NoError(t, errors.Join(errs...))
 	}
 	// Eventually has a goroutine of its own.
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond, "goroutines are left")
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
+		"goroutines are left")
 }
 
 // wait takes part in no exchange: rank 0 as if it played, the others as if it did.
@@ -212,9 +215,17 @@ func TestARankThatIsMissingIsNamed(t *testing.T) {
 func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	t.Parallel()
 	for says, receive := range map[string]transfer{
-		"rank 0 sent 8 bytes, at most 7 are allowed":                 func(ctx context.Context, l *Link) error { _, err := l.Receive(ctx, 7); return err },
-		"rank 0 sent 8 bytes, expected 4":                            func(ctx context.Context, l *Link) error { return l.ReceiveFloats(ctx, make([]float32, 1)) },
-		"rank 0 sent a frame of kind 1 and 8 bytes, expected kind 2": func(ctx context.Context, l *Link) error { _, err := l.header(ctx, command, 0); return err },
+		"rank 0 sent 8 bytes, at most 7 are allowed": func(ctx context.Context, l *Link) error {
+			_, err := l.Receive(ctx, 7)
+			return err
+		},
+		"rank 0 sent 8 bytes, expected 4": func(ctx context.Context, l *Link) error {
+			return l.ReceiveFloats(ctx, make([]float32, 1))
+		},
+		"rank 0 sent a frame of kind 1 and 8 bytes, expected kind 2": func(ctx context.Context, l *Link) error {
+			_, err := l.header(ctx, command, 0)
+			return err
+		},
 	} {
 		groups, _, errs := joined(t, 2, nil)
 		require.NoError(t, errors.Join(errs...))

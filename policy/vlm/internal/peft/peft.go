@@ -69,9 +69,11 @@ type file struct {
 // read are the supported keys; idle keys do not affect a loaded adapter and are
 // ignored. Every other key must be empty: null, false, 0 or without elements.
 var (
-	supportedKeys = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
+	supportedKeys = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save",
+		"lora_dropout",
 		"base_model_name_or_path", "init_lora_weights"}
-	ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
+	ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core",
+		"qalora_group_size"}
 )
 
 // Parse reads a configuration ; the error lists all unsupported settings.
@@ -189,8 +191,9 @@ func (c Config) JSON() []byte {
 	}
 	doc := map[string]any{
 		"peft_type": "LORA", "task_type": nil, "base_model_name_or_path": c.Base, "inference_mode": true,
-		"r": c.Rank, "lora_alpha": c.Alpha, "use_rslora": c.RankStabilized, "lora_dropout": c.Dropout, "target_modules": targets,
-		"bias": "none", "fan_in_fan_out": false, "modules_to_save": c.Saved, "init_lora_weights": true,
+		"r": c.Rank, "lora_alpha": c.Alpha, "use_rslora": c.RankStabilized, "lora_dropout": c.Dropout,
+		"target_modules": targets,
+		"bias":           "none", "fan_in_fan_out": false, "modules_to_save": c.Saved, "init_lora_weights": true,
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -75,7 +75,8 @@ func (r CostRule) Cost(step Step, rows, tokens int) (Cost, error) {
 		trained := float * r.Spec.TrainedNumbers()
 		bytes = passes*weights*int64(r.Micro) + (2*int64(r.Micro)-1)*trained + trained + 7*trained
 	default:
-		return Cost{}, fmt.Errorf("vlm: cost: step is %q, must be one of %q", step, []Step{StepTrain, StepScore, StepPrefill, StepDecode})
+		return Cost{}, fmt.Errorf("vlm: cost: step is %q, must be one of %q", step,
+			[]Step{StepTrain, StepScore, StepPrefill, StepDecode})
 	}
 	f := r.Spec.FLOPs(pass)
 	return Cost{Bytes: bytes, FLOPs: f.Model, HardwareFLOPs: f.Hardware}, nil

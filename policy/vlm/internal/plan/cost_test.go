@@ -36,7 +36,8 @@ func TestCostsOfTheRecordedModelFollowFromItsShape(t *testing.T) {
 	}{
 		// 2·200,704 products for each of 2 tokens, and 4·64 per layer, row and key; 6 keys.
 		// All weights, and of 2 rows the 5 tokens read and the one written.
-		{"decode", StepDecode, CostRule{}, 2, Cost{Bytes: 806144 + 2*6*192*4, FLOPs: 2*2*200704 + 4*64*3*2*6, HardwareFLOPs: 2*2*200704 + 4*64*3*2*6}},
+		{"decode", StepDecode, CostRule{}, 2, Cost{Bytes: 806144 + 2*6*192*4, FLOPs: 2*2*200704 + 4*64*3*2*6,
+			HardwareFLOPs: 2*2*200704 + 4*64*3*2*6}},
 		{"decode in bfloat16", StepDecode, CostRule{Compute: dtypes.BFloat16, Narrow: true}, 2,
 			Cost{Bytes: 2*200704 + 4*832 + 2*6*192*2, FLOPs: 812032, HardwareFLOPs: 812032}},
 		// Layers for 10 tokens, the head for 2, and 1+2+3+4+5 of 5·5 pairs of tokens.
@@ -50,7 +51,8 @@ func TestCostsOfTheRecordedModelFollowFromItsShape(t *testing.T) {
 		{"train", StepTrain, CostRule{Micro: 1}, 2, Cost{Bytes: 2*806144 + (1+1+7)*806144,
 			FLOPs: 6*10*110592 + 6*8*90112 + 3*23040, HardwareFLOPs: 6*10*110592 + 6*8*90112 + 3*38400}},
 		// A second micro-batch reads and writes the gradients once more.
-		{"train, 2 micro-batches", StepTrain, CostRule{Micro: 2}, 2, Cost{Bytes: 4*806144 + (3+1+7)*806144, FLOPs: 11030016, HardwareFLOPs: 11076096}},
+		{"train, 2 micro-batches", StepTrain, CostRule{Micro: 2}, 2,
+			Cost{Bytes: 4*806144 + (3+1+7)*806144, FLOPs: 11030016, HardwareFLOPs: 11076096}},
 		{"train, attention again", StepTrain, CostRule{Micro: 1, Keep: net.KeepMost}, 2,
 			Cost{Bytes: 11 * 806144, FLOPs: 11030016, HardwareFLOPs: 11076096 + 38400/2}},
 		{"train, blocks again", StepTrain, CostRule{Micro: 1, Keep: net.KeepInputs}, 2,

@@ -21,9 +21,10 @@ type Limits struct {
 
 // Probe is the work by which limits are measured.
 type Probe struct {
-	Numbers int           // of an array in float32: far more than caches hold
-	Side    int           // of a matrix
-	AtLeast time.Duration // of a measurement, which repeats a program so often; waiting for the result once is then negligible
+	Numbers int // of an array in float32: far more than caches hold
+	Side    int // of a matrix
+	// of a measurement, which repeats a program so often; waiting for the result once is then negligible
+	AtLeast time.Duration
 }
 
 // Measure measures the speeds of a device with work of a size.
@@ -58,7 +59,8 @@ func Measure(ctx context.Context, d *device.Device, compute dtypes.DType, size P
 // timeOf returns the time of a program that computes an array from a constant one, x, and its own last
 // result: the shortest of three measurements. Each result depends on the one before, so that the
 // device cannot run them at the same time.
-func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shapes.Shape, f func(x, last *Node) *Node, result shapes.Shape) (time.Duration, error) {
+func timeOf(ctx context.Context, d *device.Device, atLeast time.Duration, x shapes.Shape, f func(x, last *Node) *Node,
+	result shapes.Shape) (time.Duration, error) {
 	s := &net.Scope{Dev: d}
 	defer s.Free()
 	start := net.Upload(s, []float32{0})

@@ -54,7 +54,8 @@ type plannedRun struct {
 
 func plannedCases() map[string]plannedCase {
 	step := func(rows, tokens, images, patches int) vlm.Workload {
-		return vlm.Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
+		return vlm.Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images,
+			Patches: patches}
 	}
 	pure := vlm.Options{Backend: backend.Go}
 	return map[string]plannedCase{
@@ -116,12 +117,14 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 			generateRows(t, m, text, c.w)
 		}
 		if c.w.Score {
-			_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Values: hasCritic, Reference: o.Reference}, 1)
+			_, err := m.Score(t.Context(), &rows, want,
+				policy.ScoreRequest{LogProbs: true, Values: hasCritic, Reference: o.Reference}, 1)
 			require.NoError(t, err)
 		}
 		if c.w.Train {
 			even := vlmtest.Evenly(want)
-			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even, ValueWeight: even}
+			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even,
+				ValueWeight: even}
 			ob := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if hasCritic {
 				ob.ValueCoef = 1

@@ -50,7 +50,8 @@ func (c Choices) gpuFlags() []flag {
 		// XLA measures nothing if deterministic operations are required.
 		return []flag{{"xla_gpu_autotune_level", compared}, {"xla_gpu_dump_autotune_results_to", c.Measure}, triton}
 	case c.Load != "":
-		return []flag{{"xla_gpu_autotune_level", compared}, {"xla_gpu_load_autotune_results_from", c.Load}, deterministic, triton}
+		return []flag{{"xla_gpu_autotune_level", compared}, {"xla_gpu_load_autotune_results_from", c.Load}, deterministic,
+			triton}
 	}
 	// No autotuning. With it the first training step took 45 s instead of 2 s, and the
 	// first generation 28 s instead of 4 s, and no step became faster. Besides, a choice
@@ -60,8 +61,10 @@ func (c Choices) gpuFlags() []flag {
 
 // choosing are the flags that decide about the choice of kernels. With Choices the user must
 // not set them.
-var choosing = []string{"xla_gpu_autotune_level", "xla_gpu_deterministic_ops", "xla_gpu_exclude_nondeterministic_ops", "xla_gpu_dump_autotune_results_to",
-	"xla_gpu_load_autotune_results_from", "xla_gpu_require_complete_aot_autotune_results", "xla_gpu_per_fusion_autotune_cache_dir"}
+var choosing = []string{"xla_gpu_autotune_level", "xla_gpu_deterministic_ops", "xla_gpu_exclude_nondeterministic_ops",
+	"xla_gpu_dump_autotune_results_to",
+	"xla_gpu_load_autotune_results_from", "xla_gpu_require_complete_aot_autotune_results",
+	"xla_gpu_per_fusion_autotune_cache_dir"}
 
 // prepared is what PrepareEnv last wrote to XLA_FLAGS, and what the user had set before. A
 // further start after a failed one must not take its flags for the user's.

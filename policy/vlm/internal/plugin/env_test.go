@@ -22,7 +22,8 @@ func TestEnvironmentOfTheUserIsKept(t *testing.T) {
 	}{
 		{CUDA, "", data + " " + tune + " " + rest},
 		{CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + data + " " + tune + " " + rest},
-		{CUDA, "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4", "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4 " + rest},
+		{CUDA, "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4",
+			"--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4 " + rest},
 		{CPU, "", ""},
 		{CPU, "--xla_dump_to=/d", "--xla_dump_to=/d"},
 	} {
@@ -65,7 +66,8 @@ func TestKernelsAreChosenFromAFileOrMeasuredIntoOne(t *testing.T) {
 		// Choices of a file hold, and products that it lacks follow a fixed rule, because
 		// operations are deterministic.
 		{Choices{Load: "/a/k.txt"}, "--xla_gpu_autotune_level=4 --xla_gpu_load_autotune_results_from=/a/k.txt --xla_gpu_deterministic_ops=true --xla_gpu_enable_triton_gemm=false"},
-		{Choices{Measure: "/a/k.txt"}, "--xla_gpu_autotune_level=4 --xla_gpu_dump_autotune_results_to=/a/k.txt --xla_gpu_enable_triton_gemm=false"},
+		{Choices{Measure: "/a/k.txt"},
+			"--xla_gpu_autotune_level=4 --xla_gpu_dump_autotune_results_to=/a/k.txt --xla_gpu_enable_triton_gemm=false"},
 	} {
 		t.Setenv("XLA_FLAGS", "")
 		require.NoError(t, PrepareEnv(Plugin{}, CUDA, c.choices))

@@ -35,7 +35,8 @@ func library(machine elf.Machine, typ elf.Type, text string) []byte {
 		Type:  uint16(typ), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
 		Phoff: head, Shoff: tableAt, Ehsize: head, Phentsize: prog, Phnum: 1, Shentsize: sect, Shnum: 3, Shstrndx: 2,
 	})
-	put(elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Filesz: namesAt, Memsz: namesAt, Align: 4096})
+	put(elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Filesz: namesAt, Memsz: namesAt,
+		Align: 4096})
 	b.WriteString(text)
 	b.WriteString(names)
 	b.Write(make([]byte, int(tableAt)-b.Len()))

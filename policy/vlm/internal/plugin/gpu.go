@@ -85,7 +85,8 @@ func (m machine) explain(err error) error {
 		return nil
 	case why != nil:
 		return fmt.Errorf("%w (%w)", why, err)
-	case strings.Contains(err.Error(), "RESOURCE_EXHAUSTED") || strings.Contains(strings.ToLower(err.Error()), "out of memory"):
+	case strings.Contains(err.Error(), "RESOURCE_EXHAUSTED") ||
+		strings.Contains(strings.ToLower(err.Error()), "out of memory"):
 		return fmt.Errorf("the GPU has too little free memory: end other programs on it, or set $XLA_PYTHON_CLIENT_MEM_FRACTION or $XLA_PYTHON_CLIENT_PREALLOCATE=false (%w)", err)
 	}
 	if _, _, ok := m.driver(); !ok {

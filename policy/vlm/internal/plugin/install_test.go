@@ -22,7 +22,8 @@ func serving(data []byte, asked *atomic.Int32) source {
 		asked.Add(1)
 		name := fileName(s.kind, s.goos)
 		out := filepath.Join(stage, outDir)
-		if err := writeSynced(filepath.Join(out, licenseDir, "test-1", "LICENSE"), strings.NewReader("all free")); err != nil {
+		if err := writeSynced(filepath.Join(out, licenseDir, "test-1", "LICENSE"),
+			strings.NewReader("all free")); err != nil {
 			return fetched{}, err
 		}
 		return fetched{plugin: name, source: "a test, 1"}, os.WriteFile(filepath.Join(out, name), data, 0o600)
@@ -40,7 +41,8 @@ func TestEnsureInstallsOnceAndThenWorksOffline(t *testing.T) {
 	var j journal
 	p, err := newTest(slog.New(&j), serving(data, &asked)).ensure(t.Context())
 	require.NoError(t, err)
-	want := Plugin{Path: filepath.Join(user, "pjrt_c_api_cpu_plugin.so"), Size: int64(len(data)), SHA256: digest(data), Source: "a test, 1"}
+	want := Plugin{Path: filepath.Join(user, "pjrt_c_api_cpu_plugin.so"), Size: int64(len(data)), SHA256: digest(data),
+		Source: "a test, 1"}
 	require.Equal(t, want, p)
 	require.Equal(t, []string{"licenses", "pjrt_c_api_cpu_plugin.so", "pjrt_c_api_cpu_plugin.so.sha256"}, names(t, user))
 	require.FileExists(t, filepath.Join(user, "licenses", "test-1", "LICENSE"))
@@ -98,7 +100,8 @@ func TestDamagedPluginIsNeitherLoadedNorReplaced(t *testing.T) {
 
 func TestStaleSidecarDoesNotOutliveItsPlugin(t *testing.T) {
 	user := sandbox(t)
-	write(t, filepath.Join(user, "pjrt_c_api_cpu_plugin.so"+recordSuffix), []byte(record{size: 1, sha256: digest(nil)}.text("old")))
+	write(t, filepath.Join(user, "pjrt_c_api_cpu_plugin.so"+recordSuffix),
+		[]byte(record{size: 1, sha256: digest(nil)}.text("old")))
 	var asked atomic.Int32
 	s := newTest(nil, serving(good("new"), &asked))
 	_, err := s.ensure(t.Context())

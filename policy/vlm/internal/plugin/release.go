@@ -101,7 +101,9 @@ func moveFiles(files []string, s *setup, out string) error {
 
 func isLicense(name string) bool {
 	name = strings.ToUpper(name)
-	return slices.ContainsFunc([]string{"LICENSE", "LICENCE", "NOTICE", "COPYING"}, func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc([]string{"LICENSE", "LICENCE", "NOTICE", "COPYING"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // lookup is a look-up under way.

@@ -47,10 +47,12 @@ func releaseAt(link string) *release {
 
 func TestReleaseOfGoXLAIsInstalled(t *testing.T) {
 	user := sandbox(t)
-	body := tarball(t, "README", "hello", "LICENSE", "free", "pjrt_c_api_cpu_"+ReleaseVersion+"_plugin.so", string(good("go-xla")))
+	body := tarball(t, "README", "hello", "LICENSE", "free", "pjrt_c_api_cpu_"+ReleaseVersion+"_plugin.so",
+		string(good("go-xla")))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	defer server.Close()
-	p, err := newTest(nil, source{"release", releaseAt(server.URL + "/pjrt_cpu_linux_amd64.tar.gz?x=1").fetch}).ensure(t.Context())
+	p, err := newTest(nil, source{"release", releaseAt(server.URL + "/pjrt_cpu_linux_amd64.tar.gz?x=1").fetch}).ensure(
+		t.Context())
 	require.NoError(t, err)
 	require.Equal(t, digest(good("go-xla")), p.SHA256)
 	require.Contains(t, p.Source, ReleaseVersion+" pjrt_cpu_linux_amd64.tar.gz")
@@ -89,8 +91,10 @@ func TestBadDownloadsAreRefused(t *testing.T) {
 			w.Header().Set("Content-Length", "100000")
 			_, _ = w.Write(whole)
 		}, "EOF"},
-		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "contains no plugin"},
-		"not an archive":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good("x")) }, "unpacking"},
+		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(tarball(t, "README", "hello"))
+		}, "contains no plugin"},
+		"not an archive": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good("x")) }, "unpacking"},
 		"standing still": {func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(whole[:10])
 			w.(http.Flusher).Flush()

@@ -14,15 +14,18 @@ import (
 // The first lists its licences and those of its components, but needs the system's
 // C++ library; the second includes it.
 var cpuWheels = []wheel{
-	{"lammps-jax-pjrt-cpu", "0.11.2", "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1", "pjrt_c_api_cpu_plugin.so"},
-	{"fastatomstruct-xla-cpu", "2026.6.23", "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9", "libpjrt_cpu.so"},
+	{"lammps-jax-pjrt-cpu", "0.11.2", "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1",
+		"pjrt_c_api_cpu_plugin.so"},
+	{"fastatomstruct-xla-cpu", "2026.6.23", "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9",
+		"libpjrt_cpu.so"},
 }
 
 // cudaWheels are JAX's plugin for CUDA 13, of the same XLA as the first CPU wheel, with
 // the oldest NVIDIA libraries that it supports: those it was built with, which need the
 // oldest driver (580 or newer). 1.9 GB, 2.9 GB unpacked.
 var cudaWheels = []wheel{
-	{"jax-cuda13-pjrt", "0.11.2", "e5ff589d43064913bb74027682d89639c7ea48f9f81c2bae6fc75117e913f93e", "xla_cuda_plugin.so"},
+	{"jax-cuda13-pjrt", "0.11.2", "e5ff589d43064913bb74027682d89639c7ea48f9f81c2bae6fc75117e913f93e",
+		"xla_cuda_plugin.so"},
 	{"nvidia-cublas", "13.1.2.11", "e1ad7b57879088bc79e31cc172891a64332f76ae733084d4aaaaa65499b9b3de", ""},
 	{"nvidia-cuda-cupti", "13.0.85", "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8", ""},
 	{"nvidia-cuda-nvcc", "13.0.88", "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03", ""},
@@ -112,5 +115,6 @@ func (b bundle) fetch(ctx context.Context, s *setup, stage string) (fetched, err
 			return fetched{}, err
 		}
 	}
-	return fetched{plugin: name, source: fmt.Sprintf("wheel %v with %d of NVIDIA, set %s", b[0], len(b)-1, fingerprint(b))}, nil
+	return fetched{plugin: name, source: fmt.Sprintf("wheel %v with %d of NVIDIA, set %s", b[0], len(b)-1,
+		fingerprint(b))}, nil
 }

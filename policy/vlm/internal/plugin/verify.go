@@ -121,7 +121,8 @@ func checkELF(r io.ReaderAt, size int64, goarch string) error {
 		return err
 	}
 	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_DYN {
-		return fmt.Errorf("its ELF header has %v, %v and %v, must be a 64-bit little-endian shared library", f.Class, f.Data, f.Type)
+		return fmt.Errorf("its ELF header has %v, %v and %v, must be a 64-bit little-endian shared library", f.Class, f.Data,
+			f.Type)
 	}
 	if want, ok := machines[goarch]; ok && f.Machine != want {
 		return fmt.Errorf("it is built for %v, not %v", f.Machine, want)

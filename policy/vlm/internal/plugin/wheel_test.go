@@ -146,7 +146,8 @@ func TestFailureOfPipIsTold(t *testing.T) {
 func TestCancellingStopsPip(t *testing.T) {
 	user := sandbox(t)
 	w, _, _ := testWheel(t)
-	root := withPip(t, map[string]string{"pip": "#!/bin/sh\n[ $1 = --version ] && exit 0\n/bin/mkfifo \"$SHELF\"\necho > \"$SHELF\"\n/bin/sleep 3600\n"}, nil)
+	root := withPip(t, map[string]string{
+		"pip": "#!/bin/sh\n[ $1 = --version ] && exit 0\n/bin/mkfifo \"$SHELF\"\necho > \"$SHELF\"\n/bin/sleep 3600\n"}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // ends: the script writes, or the test fails without it
 		for ctx.Err() == nil {
@@ -164,7 +165,9 @@ func TestCancellingStopsPip(t *testing.T) {
 func TestPluginThatTheSystemCannotLoadIsPassedOver(t *testing.T) {
 	sandbox(t)
 	w, name, file := testWheel(t)
-	withPip(t, map[string]string{"pip": fakePip, "ldd": "#!/bin/sh\necho '\tlibc.so.6 => /lib/libc.so.6'\necho '\tlibstdc++.so.6 => not found'\n"}, map[string][]byte{name: file})
+	withPip(t, map[string]string{"pip": fakePip,
+		"ldd": "#!/bin/sh\necho '\tlibc.so.6 => /lib/libc.so.6'\necho '\tlibstdc++.so.6 => not found'\n"},
+		map[string][]byte{name: file})
 	_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, err, "missing libraries or symbols on this system: libstdc++.so.6 => not found")
@@ -172,20 +175,23 @@ func TestPluginThatTheSystemCannotLoadIsPassedOver(t *testing.T) {
 
 func TestBundleOfWheelsBecomesOneFolder(t *testing.T) {
 	user := sandbox(t)
-	first := archive(t, map[string][]byte{"jax_plugins/xla/xla_cuda_plugin.so": good("cuda"), "jax_plugins/xla/__init__.py": nil})
+	first := archive(t, map[string][]byte{"jax_plugins/xla/xla_cuda_plugin.so": good("cuda"),
+		"jax_plugins/xla/__init__.py": nil})
 	second := archive(t, map[string][]byte{
 		"nvidia/__init__.py": nil, "nvidia/cu13/bin/ptxas": []byte("#!"), "nvidia/cu13/lib/libx.so.13": []byte("x"),
 		"nvidia_x-13.dist-info/licenses/License.txt": []byte("EULA"),
 	})
 	b := bundle{{"some-pjrt", "1", digest(first), "xla_cuda_plugin.so"}, {"nvidia-x", "13", digest(second), ""}}
-	withPip(t, map[string]string{"pip": fakePip}, map[string][]byte{"some_pjrt-1-py3-none-any.whl": first, "nvidia_x-13-py3-none-any.whl": second})
+	withPip(t, map[string]string{"pip": fakePip},
+		map[string][]byte{"some_pjrt-1-py3-none-any.whl": first, "nvidia_x-13-py3-none-any.whl": second})
 	s := newTest(nil, source{"wheels", b.fetch})
 	s.kind = CUDA
 	p, err := s.install(t.Context(), user)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(user, "nvidia", "pjrt_c_api_cuda_plugin.so"), p.Path)
 	require.Equal(t, []string{"licenses", "nvidia"}, names(t, user))
-	require.Equal(t, []string{"cu13", "cublas", "cuda_nvrtc", "pjrt_c_api_cuda_plugin.so", "pjrt_c_api_cuda_plugin.so.sha256"}, names(t, filepath.Join(user, "nvidia")))
+	require.Equal(t, []string{"cu13", "cublas", "cuda_nvrtc", "pjrt_c_api_cuda_plugin.so",
+		"pjrt_c_api_cuda_plugin.so.sha256"}, names(t, filepath.Join(user, "nvidia")))
 	require.FileExists(t, filepath.Join(user, "nvidia", "cublas", "lib", "libx.so.13"))
 	require.Equal(t, filepath.Join(user, "nvidia", "cu13"), CUDAData(p))
 	info, err := os.Stat(filepath.Join(CUDAData(p), "bin", "ptxas"))
@@ -211,7 +217,8 @@ func TestPinsAreWellFormed(t *testing.T) {
 	for _, w := range cpuWheels {
 		require.NotEmpty(t, w.library)
 	}
-	for goos, n := range map[string]int{"linux/amd64": 3, "linux/arm64": 1, "darwin/arm64": 1, "windows/amd64": 1, "darwin/amd64": 0} {
+	for goos, n := range map[string]int{"linux/amd64": 3, "linux/arm64": 1, "darwin/arm64": 1, "windows/amd64": 1,
+		"darwin/amd64": 0} {
 		list, limit := sources(CPU, filepath.Dir(goos), filepath.Base(goos))
 		require.Len(t, list, n, goos)
 		require.Positive(t, limit)

@@ -25,7 +25,8 @@ var ErrDevices = errors.New("bad number of devices")
 // Check returns an error unless n devices divide the leaves evenly.
 func Check(n int) error {
 	if n > Leaves {
-		return fmt.Errorf("%w: %d, but a step's rows are divided into %d parts, so at most %d devices are allowed", ErrDevices, n, Leaves, Leaves)
+		return fmt.Errorf("%w: %d, but a step's rows are divided into %d parts, so at most %d devices are allowed",
+			ErrDevices, n, Leaves, Leaves)
 	}
 	if n < 1 || Leaves%n != 0 {
 		return fmt.Errorf("%w: %d, must be 1, 2, 4 or 8", ErrDevices, n)

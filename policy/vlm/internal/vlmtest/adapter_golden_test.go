@@ -26,7 +26,8 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")
 		base, _ := r.checkpoint()
-		m, err := TryOpen(r.t.Context(), base, Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512, Adapter: dir, Reference: true})
+		m, err := TryOpen(r.t.Context(), base, Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512,
+			Adapter: dir, Reference: true})
 		require.NoError(r.t, err)
 		defer m.Close()
 		r.spec = m.Sets.Actor.Net.Spec
@@ -40,7 +41,8 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 
 		out := r.t.TempDir()
 		require.NoError(r.t, m.Sets.Actor.SaveModel(r.t.Context(), m.Sets.Dir, filepath.Join(out, "merged"), false))
-		plain, err := TryOpen(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512})
+		plain, err := TryOpen(r.t.Context(), filepath.Join(out, "merged"),
+			Options{Backend: Backend(), MicroTokens: goldenTokens, HeadTokens: 512})
 		require.NoError(r.t, err)
 		defer plain.Close()
 		merged := r.scoreAll(plain, policy.ScoreRequest{LogProbs: true})
@@ -48,7 +50,8 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 			r.compareLogProbs("lora."+name, merged.LogProbs)
 		}
 		require.NoError(r.t, m.Save(r.t.Context(), filepath.Join(out, "saved")))
-		sameTensors(r.t, filepath.Join(dir, peft.WeightsFile), filepath.Join(out, "saved", learn.ActorFolder, peft.WeightsFile))
+		sameTensors(r.t, filepath.Join(dir, peft.WeightsFile),
+			filepath.Join(out, "saved", learn.ActorFolder, peft.WeightsFile))
 	}, "lora")
 }
 
@@ -96,7 +99,8 @@ func (r *recordedModel) compareLogProbs(key string, got []float32) {
 		for _, column := range row.column[1:] {
 			want = append(want, recorded[row.row*(row.test.Shape[1]-1)+column-1])
 		}
-		golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d", key, row.row), got[from+1:from+len(row.column)], want, logitLimit)
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d", key, row.row), got[from+1:from+len(row.column)], want,
+			logitLimit)
 	}
 }
 

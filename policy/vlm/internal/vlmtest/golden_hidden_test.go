@@ -169,7 +169,8 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 		for _, column := range row.column {
 			expected = append(expected, want[(row.row*t+column)*h.width:(row.row*t+column+1)*h.width]...)
 		}
-		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected, r.hidden)
+		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected,
+			r.hidden)
 	}
 	for _, field := range []string{".logits", ".logits_last"} {
 		if !r.has(name + field) {
@@ -182,7 +183,8 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 				continue
 			}
 			at := (row.row*kept + k) * h.vocab
-			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab], want[at:at+h.vocab], logitLimit)
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab],
+				want[at:at+h.vocab], logitLimit)
 		}
 	}
 }
@@ -265,7 +267,8 @@ func (r *recordedModel) compareVision(h *hiddenStates, name string, packIndex in
 		}
 		return out
 	}
-	golden.Floats(r.t, r.tally, name+": image_embeds", take(h.images, h.width, rows), r.floats(name+".image_embeds"), featureLimit)
+	golden.Floats(r.t, r.tally, name+": image_embeds", take(h.images, h.width, rows), r.floats(name+".image_embeds"),
+		featureLimit)
 	for k, d := range h.deep {
 		field := fmt.Sprintf("%s.deepstack_%d", name, k)
 		golden.Floats(r.t, r.tally, field, take(d, h.width, rows), r.floats(field), featureLimit)
@@ -290,6 +293,7 @@ func (r *recordedModel) compareVision(h *hiddenStates, name string, packIndex in
 				norms = append(norms, length(x[(4*int(row)+i)*h.visionWidth:(4*int(row)+i+1)*h.visionWidth]))
 			}
 		}
-		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches], r.hidden)
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches],
+			r.hidden)
 	}
 }

@@ -115,7 +115,8 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
-			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}, limits: limitsOf(dir)}
+			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{},
+				limits: limitsOf(dir)}
 			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))
@@ -132,14 +133,16 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 
 // elsewhere are recorded fields that package processor compares, and the inside of Qwen3.5's layers, of which package
 // model compares the rule.
-var elsewhere = []string{".pixel_values", ".pixel_row_sum", ".query", ".key", ".value", ".g", ".beta", ".q_normed", ".gated",
+var elsewhere = []string{".pixel_values", ".pixel_row_sum", ".query", ".key", ".value", ".g", ".beta", ".q_normed",
+	".gated",
 	".recurrent_state", ".conv_state_end", ".recurrent_state_end"}
 
 // requireAllRead checks that every recorded field was read, of the model with its adapter
 // or of the model alone.
 func (r *recordedModel) requireAllRead(adapter bool) {
 	for _, name := range r.tensors.Names() {
-		other := strings.HasPrefix(name, "lora.") != adapter || strings.HasPrefix(name, "delta.") || slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
+		other := strings.HasPrefix(name, "lora.") != adapter || strings.HasPrefix(name, "delta.") ||
+			slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
 		require.True(r.t, other || r.seen[name], "%s was recorded, and nothing has read it", name)
 	}
 }
@@ -220,7 +223,8 @@ func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
 	config["tie_word_embeddings"] = true
 	var architectures []string
 	for _, a := range config["architectures"].([]any) {
-		architectures = append(architectures, strings.Replace(a.(string), "ForTokenClassification", "ForConditionalGeneration", 1))
+		architectures = append(architectures,
+			strings.Replace(a.(string), "ForTokenClassification", "ForConditionalGeneration", 1))
 	}
 	config["architectures"] = architectures
 	raw, err = json.Marshal(config)

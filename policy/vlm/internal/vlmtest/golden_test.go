@@ -169,7 +169,8 @@ func (r *recordedModel) comparePositions(m *Model) {
 		}
 		golden.Equal(r.t, r.tally, name+": position ids", fmt.Sprint(got), fmt.Sprint(expected))
 		if r.has(name + ".rope_deltas") {
-			golden.Equal(r.t, r.tally, name+": rope delta", int64(next)-int64(len(tokens)), r.ints(name + ".rope_deltas")[row.row])
+			golden.Equal(r.t, r.tally, name+": rope delta", int64(next)-int64(len(tokens)),
+				r.ints(name + ".rope_deltas")[row.row])
 		}
 		if r.has(name + ".image_grid_thw") {
 			first := 0
@@ -212,7 +213,8 @@ func (r *recordedModel) compareScores(m *Model) {
 			for _, column := range row.column[1:] {
 				expected = append(expected, recorded[row.row*width+column-shift])
 			}
-			golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d: %s", name, row.row, field), got[from+1:from+n], expected, logitLimit)
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d: %s", name, row.row, field), got[from+1:from+n], expected,
+				logitLimit)
 		}
 		if r.Critic {
 			compare(".values", got.Values, width, 1)
@@ -267,12 +269,14 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		targets, reqs = append(targets, target{row, q}), append(reqs, q)
 	}
 	require.NotEmpty(r.t, reqs)
-	s := &generate.Session{Net: generate.Programs{Net: m.Net}, Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
+	s := &generate.Session{Net: generate.Programs{Net: m.Net},
+		Rows: make([]*generate.RowState, generate.RowBucket(len(reqs)))}
 	for i := range reqs {
 		s.Rows[i] = &generate.RowState{Pending: -1}
 	}
 	defer s.Free()
-	c, err := generate.NewScheduler(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most}, nil, &generate.Settings{MaxRows: len(reqs)})
+	c, err := generate.NewScheduler(generate.Programs{Net: m.Net}, m.Sets.Actor.Parts, policy.Sampling{MaxTokens: most},
+		nil, &generate.Settings{MaxRows: len(reqs)})
 	require.NoError(r.t, err)
 	defer c.Free()
 	c.RecentTokens = 8

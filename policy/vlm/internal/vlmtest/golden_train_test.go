@@ -248,7 +248,8 @@ func (r *recordedModel) compareGradients(grads map[string][]float32) {
 // compareStep compares the weights after the first step, where the gradient is
 // more than rounding. scale is the factor of the gradient clip.
 func (r *recordedModel) compareStep(before, grads, after map[string][]float32, scale float64) {
-	updates, norms, sums := r.floats("train.param_update_norms"), r.floats("train.param_after_norms"), r.floats("train.param_after_sums")
+	updates, norms, sums := r.floats("train.param_update_norms"), r.floats("train.param_after_norms"),
+		r.floats("train.param_after_sums")
 	dims := r.partDims()
 	r.eachParam(after, func(i int, name string, x []float32) {
 		var sum float64

@@ -24,7 +24,9 @@ func init() {
 		for i := len(c.Text.Types); i < c.Text.Layers; i++ {
 			c.Text.Types = append(c.Text.Types, []string{"recurrent", "full_attention"}[i%2])
 		}
-		return map[string]model.NewLayer{"recurrent": func(*model.Config, dtypes.DType) model.Layer { return own }}, json.Unmarshal(text, &keys)
+		return map[string]model.NewLayer{"recurrent": func(*model.Config, dtypes.DType) model.Layer {
+			return own
+		}}, json.Unmarshal(text, &keys)
 	})
 }
 
@@ -40,7 +42,8 @@ type recurrent struct {
 
 func (r *recurrent) Params(base string) []model.Param {
 	one := func(name string, init model.Init, dims ...int) model.Param {
-		return model.Param{Parts: []model.Stored{{Name: base + "mixer." + name + ".weight", Dims: dims}}, Dims: dims, Init: init}
+		return model.Param{Parts: []model.Stored{{Name: base + "mixer." + name + ".weight", Dims: dims}}, Dims: dims,
+			Init: init}
 	}
 	return []model.Param{
 		one("norm", model.InitOne, r.hidden), one("in_proj", model.InitNormal, 2*r.width, r.hidden),
@@ -69,7 +72,8 @@ func (r *recurrent) mix(w []*Node, x, window, state, real, segment *Node) (y, ne
 		tap := Slice(all, AxisRange(), AxisRange(j, j+length))
 		if back > 0 && back < length { // what lies before the first token is the window
 			same := Equal(Slice(segment, AxisRange(), AxisRange(back)), Slice(segment, AxisRange(), AxisRange(0, length-back)))
-			same = Concatenate([]*Node{Slice(BroadcastToDims(Const(g, true), n, length), AxisRange(), AxisRange(0, back)), same}, 1)
+			same = Concatenate([]*Node{Slice(BroadcastToDims(Const(g, true), n, length), AxisRange(), AxisRange(0, back)), same},
+				1)
 			tap = Where(BroadcastToDims(Reshape(same, n, length, 1), n, length, c), tap, ZerosLike(tap))
 		}
 		tap = Mul(tap, Reshape(Slice(w[2], AxisRange(), AxisRange(), AxisRange(j, j+1)), 1, 1, c))
@@ -85,7 +89,8 @@ func (r *recurrent) mix(w []*Node, x, window, state, real, segment *Node) (y, ne
 	total := Einsum("ij,bjc->bic", triangle, decay) // logarithm of the decay from before the first token
 	difference := Sub(Reshape(total, n, length, 1, c), Reshape(total, n, 1, length, c))
 	square := shapes.Make(dtypes.Int32, n, length, length)
-	same := Equal(BroadcastToShape(Reshape(segment, n, length, 1), square), BroadcastToShape(Reshape(segment, n, 1, length), square))
+	same := Equal(BroadcastToShape(Reshape(segment, n, length, 1), square),
+		BroadcastToShape(Reshape(segment, n, 1, length), square))
 	sees := LogicalAnd(same, LessOrEqual(Iota(g, square, 2), Iota(g, square, 1)))
 	ok := BroadcastToDims(Reshape(sees, n, length, length, 1), n, length, length, c)
 	weight := Exp(Where(ok, difference, Scalar(g, x.DType(), -1e9)))

@@ -30,7 +30,9 @@ import (
 )
 
 // Update takes a step on all ranks.
-func Update(t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func Update(
+	t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	t.Helper()
 	return s.Learn(t.Context(), &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
 }
@@ -40,7 +42,8 @@ func Imitate(t testing.TB, s *learn.Sets, rows policy.Rows, want []bool, rate fl
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	stats, err := Update(t, s, &policy.Batch{Rows: rows, Weight: Evenly(want)}, policy.Objective{Imitate: true, Temperature: 1}, opt)
+	stats, err := Update(t, s, &policy.Batch{Rows: rows, Weight: Evenly(want)},
+		policy.Objective{Imitate: true, Temperature: 1}, opt)
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)
 	return stats
@@ -201,7 +204,8 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Encoder, ro
 	m.Forget(keys...)
 
 	rows, written, logProbs := played.Rows(keys)
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: s.CriticOptions.Kind != learn.NoCritic, Reference: s.Reference}
+	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: s.CriticOptions.Kind != learn.NoCritic,
+		Reference: s.Reference}
 	scores, err := m.Score(t.Context(), &rows, written, what, 1)
 	require.NoError(t, err)
 	out.Scores = append(out.Scores, scores)
@@ -226,7 +230,8 @@ func liveSteps(t testing.TB, m policy.Learner, s *learn.Sets, b *policy.Batch, w
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
-	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, OwnLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
+	for _, kind := range []loss.Policy{loss.PPO{Low: 0.2, High: 0.2, Clamp: true},
+		OwnLoss{loss.GSPO{Low: 0.2, High: 0.2}}} {
 		aim := policy.Objective{Temperature: 1, Policy: kind, EntropyCoef: 0.1}
 		if what.Reference {
 			aim.KL, aim.KLCoef = "k3", 0.1

@@ -107,7 +107,8 @@ func TryOpen(ctx context.Context, dir string, o Options) (m *Model, err error) {
 	if o.World != nil {
 		ranks = o.World.Size()
 	}
-	m.opened, err = backend.Open(ctx, backend.Options{Backend: cmp.Or(o.Backend, backend.Go), Devices: o.Devices, Divided: o.SameBytes,
+	m.opened, err = backend.Open(ctx, backend.Options{Backend: cmp.Or(o.Backend, backend.Go), Devices: o.Devices,
+		Divided:   o.SameBytes,
 		Processes: ranks, PartPerDevice: o.PartPerDevice, CompileCache: o.CompileCache, Log: log})
 	if err != nil {
 		return nil, err
@@ -149,8 +150,9 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 		Dir: dir, Config: m.Cfg, Net: m.Net, Devices: m.Devices, Parts: parts,
 		Sharded: o.ShardWeights && len(m.Devices) > 1, Ranks: ranks,
 		Adapter: adapter, StoredAdapter: o.Adapter,
-		CriticOptions: learn.CriticOptions{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath, ZeroHead: o.ZeroValueHead,
-			Offload: o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
+		CriticOptions: learn.CriticOptions{Kind: cmp.Or(o.Critic, learn.NoCritic), Dir: o.CriticPath,
+			ZeroHead: o.ZeroValueHead,
+			Offload:  o.OffloadCritic, OffloadMoments: o.OffloadCriticMoments},
 		Batching: learn.Batching{Tokens: cmp.Or(o.MicroTokens, 128), Rows: o.MicroRows, HeadTokens: cmp.Or(o.HeadTokens, 64)},
 		Seed:     o.Seed,
 		Teacher:  teacher, TeacherDir: o.TeacherDir,
@@ -190,7 +192,9 @@ func (m *Model) Generate(ctx context.Context, p []policy.Prompt, s policy.Sampli
 func (m *Model) Forget(keys ...uint64) { m.Gen.Forget(keys...) }
 
 // Score implements policy.Learner.
-func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
+func (m *Model) Score(
+	ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64,
+) (*policy.Scores, error) {
 	return m.Sets.Score(ctx, learn.ScoreCall{Rows: rows, Want: want, What: what, Temperature: temperature})
 }
 
@@ -205,7 +209,9 @@ func (m *Model) Step(ctx context.Context, opt policy.Optimizer) (policy.Stats, e
 }
 
 // Update implements policy.Learner.
-func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+func (m *Model) Update(
+	ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer,
+) (policy.Stats, error) {
 	return m.Sets.Learn(ctx, &learn.Call{Batch: b, Objective: o, Optimizer: opt, Accumulate: true, Step: true})
 }
 

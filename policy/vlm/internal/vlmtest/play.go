@@ -89,7 +89,8 @@ func PlayOn(t testing.TB, m policy.Policy, images bool, o policy.Sampling) Stori
 func Train(t testing.TB, m *learn.Sets, x *generate.Encoder, n int) {
 	t.Helper()
 	rows, want := FourRows(t, x)
-	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
+	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, len(want)),
+		OldLogProbs: make([]float32, len(want))}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
 	if m.CriticOptions.Kind != learn.NoCritic {
 		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
@@ -131,14 +132,16 @@ func Crowd(t testing.TB, m policy.Policy, images bool, n, short, long int, isLon
 	t.Helper()
 	prompts := make([]policy.Prompt, n)
 	for i := range prompts {
-		p := policy.Prompt{Conversation: uint64(i), Messages: Say(strings.Repeat("go ", 1+i%3)), MaxTokens: short, Seed: uint64(1000 * i)}
+		p := policy.Prompt{Conversation: uint64(i), Messages: Say(strings.Repeat("go ", 1+i%3)), MaxTokens: short,
+			Seed: uint64(1000 * i)}
 		if isLong(i) {
 			p.MaxTokens = long
 		}
 		if images && i%2 == 1 {
 			p.Messages = Say("look <image>", Drawing(uint64(i), 16, 8))
 		}
-		for len(Ask(t, m, policy.Sampling{Temperature: 1, MaxTokens: 1}, []policy.Prompt{p})[p.Conversation].Tokens) < p.MaxTokens {
+		for len(Ask(t, m, policy.Sampling{Temperature: 1, MaxTokens: 1},
+			[]policy.Prompt{p})[p.Conversation].Tokens) < p.MaxTokens {
 			p.Seed++
 		}
 		prompts[i] = p

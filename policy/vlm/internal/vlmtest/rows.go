@@ -89,7 +89,8 @@ func (s Stories) Rows(keys []uint64) (rows policy.Rows, written []bool, logProbs
 	rows.Offsets = []int{0}
 	for _, key := range keys {
 		x := s[key]
-		rows.Tokens, written, logProbs = append(rows.Tokens, x.Tokens...), append(written, x.Written...), append(logProbs, x.LogProbs...)
+		rows.Tokens, written, logProbs = append(rows.Tokens, x.Tokens...), append(written, x.Written...),
+			append(logProbs, x.LogProbs...)
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		rows.Images = append(rows.Images, x.Images)
 	}

@@ -86,7 +86,9 @@ func OpenCriticAdapter(dir string, spec *model.Config, policy *peft.Config, log 
 		bad = append(bad, fmt.Errorf("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
 			c.Rank, c.Scale(), policy.Rank, policy.Scale()))
 	}
-	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool { return name == "score" }); len(saved) > 0 {
+	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool {
+		return name == "score"
+	}); len(saved) > 0 {
 		bad = append(bad, fmt.Errorf("modules_to_save is %q, must be score alone", c.Saved))
 	}
 	if len(bad) > 0 {

@@ -88,7 +88,8 @@ func TestAdaptersOfHybridModels(t *testing.T) {
 		c.LoRA = &model.LoRA{Rank: 2, Scale: 1, Match: config.Match()}
 		require.NoError(t, checkTargets(c), target)
 	}
-	require.ErrorContains(t, absentTargets(textConfig(t), []string{"conv1d"}), `no linear layer ["conv1d"], only ["down_proj"`)
+	require.ErrorContains(t, absentTargets(textConfig(t), []string{"conv1d"}),
+		`no linear layer ["conv1d"], only ["down_proj"`)
 
 	c := textConfig(t)
 	c.Text.Layers, c.Text.Types = 3, []string{"linear_attention", "full_attention", "linear_attention"}

@@ -39,7 +39,8 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 				switch {
 				case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
 				case !ok && cfg.OtherName(part.Name) != part.Name:
-					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims, cfg.OtherName(part.Name)))
+					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims,
+						cfg.OtherName(part.Name)))
 				case !ok:
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
 				case !slices.Equal(info.Shape, part.Dims):

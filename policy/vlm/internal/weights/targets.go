@@ -29,11 +29,13 @@ func Adapt(cfg *model.Config, lora *peft.Config, stored string, log *slog.Logger
 			return nil, err
 		}
 		if len(c.Saved) > 0 {
-			return nil, fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", stored, peft.ErrConfig, c.Saved)
+			return nil, fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", stored, peft.ErrConfig,
+				c.Saved)
 		}
 		lora = &c
 	case stored != "":
-		return nil, fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings", backend.ErrOption)
+		return nil, fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings",
+			backend.ErrOption)
 	case len(lora.Targets) == 0 && lora.Pattern == "":
 		lora.Pattern = decoderPattern
 	}
@@ -77,7 +79,8 @@ func checkTargets(cfg *model.Config) error {
 		for _, p := range group.Params {
 			for _, part := range p.Parts {
 				if len(part.Dims) == 2 && cfg.LoRA.Match(part.Module()) {
-					return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters", part.Module())
+					return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters",
+						part.Module())
 				}
 			}
 		}

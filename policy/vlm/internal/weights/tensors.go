@@ -212,7 +212,9 @@ func (t *Tensors) Copy(want func(group int, p model.Param) bool) (*Tensors, erro
 }
 
 // Replace replaces the values of the parameters that want selects, one parameter at a time.
-func (t *Tensors) Replace(want func(model.Param) bool, f func(part model.Stored, old []float32) ([]float32, error)) error {
+func (t *Tensors) Replace(
+	want func(model.Param) bool, f func(part model.Stored, old []float32) ([]float32, error),
+) error {
 	for gi, g := range t.Groups {
 		for pi, p := range g.Params {
 			if !want(p) {

@@ -57,7 +57,8 @@ func Describe(b compute.Backend, n int) (kinds []string, version string, err err
 		return nil, "", fmt.Errorf("xla: the plugin's file: %w", err)
 	}
 	major, minor := client.Plugin().Version()
-	return kinds, fmt.Sprintf("PJRT %d.%d, %s %s, SHA-256 %x", major, minor, client.Platform(), client.PlatformVersion(), sum.Sum(nil)), nil
+	return kinds, fmt.Sprintf("PJRT %d.%d, %s %s, SHA-256 %x", major, minor, client.Platform(), client.PlatformVersion(),
+		sum.Sum(nil)), nil
 }
 
 // clientOf returns GoMLX's client, which it does not export.

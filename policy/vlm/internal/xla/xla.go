@@ -42,7 +42,9 @@ const defaultMemoryFraction = 0.9
 //
 // A GPU's client has all visible GPUs. On the CPU, devices is the number of devices, which
 // share its processors; 0 is the plugin's default. choices are for a GPU only.
-func Start(p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger) (b compute.Backend, err error) {
+func Start(
+	p plugin.Plugin, kind plugin.Kind, devices int, choices plugin.Choices, log *slog.Logger,
+) (b compute.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("xla: plugin path %q contains a comma, which GoMLX does not support", p.Path)
 	}

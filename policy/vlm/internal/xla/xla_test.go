@@ -22,7 +22,8 @@ func TestMemoryOfAGPUFollowsTheEnvironment(t *testing.T) {
 	env = map[string]string{memoryFraction: "0.25", preallocate: "false", allocator: "cuda_async"}
 	o, err = gpuOptions(get)
 	require.NoError(t, err)
-	require.Equal(t, pjrt.NamedValuesMap{"memory_fraction": float32(0.25), "preallocate": false, "allocator": "cuda_async"}, o)
+	require.Equal(t, pjrt.NamedValuesMap{"memory_fraction": float32(0.25), "preallocate": false,
+		"allocator": "cuda_async"}, o)
 
 	env = map[string]string{memoryFraction: "2", preallocate: "perhaps", allocator: "mine"}
 	_, err = gpuOptions(get)

@@ -148,7 +148,8 @@ func (r *reader) placed(s *subject, k int) int {
 			run = run[n:]
 		}
 		s.front, s.used, s.fronted = run, false, true
-		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && next < len(r.chunks) && r.chunks[next].class == comma {
+		if !slices.ContainsFunc(run, func(p chunk) bool { return !p.plain }) && next < len(r.chunks) &&
+			r.chunks[next].class == comma {
 			s.scope = run
 		}
 	case s.noun != nil:
@@ -168,7 +169,8 @@ func (r *reader) named(s *subject, c *chunk, k int) {
 	switch has := row.place != (place{}) && c.who[0] != foreign; {
 	case has && s.equals && c.who[0] == player && (c.axis == (place{}) || c.axis == row.place): // its row is mine
 		r.give(*s.noun, []chunk{row})
-	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) && k > 0 && (r.chunks[k-1].class == be || r.chunks[k-1].class == see):
+	case has && s.noun.who[0] == player && c.who[0] >= 0 && c.axis == (place{}) && k > 0 &&
+		(r.chunks[k-1].class == be || r.chunks[k-1].class == see):
 		r.give(*c, []chunk{row}) // my row contains the box
 		s.noun, s.bare, s.front, s.fronted = c, false, nil, false
 	case s.front != nil && (!s.used || after && !r.placeNext(k)):

@@ -17,7 +17,8 @@ var objects = Names{"goal": "target", "target": "target", "hole": "hole", "box":
 func reads(text string) string {
 	short := func(s string) string { return (s + "-")[:1] }
 	var out []string
-	for _, r := range Read(text, objects, []reward.Relation{{Object: "target"}, {Object: "hole"}, {Object: "hole"}, {Object: "box"}}) {
+	for _, r := range Read(text, objects, []reward.Relation{{Object: "target"}, {Object: "hole"}, {Object: "hole"},
+		{Object: "box"}}) {
 		out = append(out, r.Object[:1]+short(r.Vertical)+short(r.Horizontal))
 	}
 	slices.Sort(out)
@@ -88,17 +89,21 @@ func TestEachClassHasWords(t *testing.T) {
 }
 
 func TestPhrasesHaveVariants(t *testing.T) {
-	require.ElementsMatch(t, []string{"in a row", "in a row here", "on a row", "on a row here"}, strings.Split(strings.Join(variants("{in|on} a row[ here]"), ";"), ";"))
+	require.ElementsMatch(t, []string{"in a row", "in a row here", "on a row", "on a row here"},
+		strings.Split(strings.Join(variants("{in|on} a row[ here]"), ";"), ";"))
 	require.Equal(t, []string{"{"}, variants("{"))
 }
 
 func TestWordsOfRelationsAreRead(t *testing.T) {
-	require.Equal(t, []string{"above", "below", "same", "", ""}, []string{Vertical(" North"), Vertical("below"), Vertical("same"), Vertical("left"), Vertical("")})
-	require.Equal(t, []string{"left", "right", "same", "", ""}, []string{Horizontal("west"), Horizontal("Right"), Horizontal("same"), Horizontal("above"), Horizontal("x y")})
+	require.Equal(t, []string{"above", "below", "same", "", ""},
+		[]string{Vertical(" North"), Vertical("below"), Vertical("same"), Vertical("left"), Vertical("")})
+	require.Equal(t, []string{"left", "right", "same", "", ""},
+		[]string{Horizontal("west"), Horizontal("Right"), Horizontal("same"), Horizontal("above"), Horizontal("x y")})
 }
 
 func TestTextsOfAnyLengthAreRead(t *testing.T) {
-	for _, text := range []string{strings.Repeat("another hole ", 5000), strings.Repeat("999999 holes above me, ", 300), strings.Repeat("not left of or ", 3000), strings.Repeat("exactly where i stand ", 9000)} {
+	for _, text := range []string{strings.Repeat("another hole ", 5000), strings.Repeat("999999 holes above me, ", 300),
+		strings.Repeat("not left of or ", 3000), strings.Repeat("exactly where i stand ", 9000)} {
 		require.LessOrEqual(t, len(Read(text, objects, nil)), maxThings)
 	}
 }

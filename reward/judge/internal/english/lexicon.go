@@ -76,9 +76,10 @@ const (
 )
 
 // classNames are the names of the classes in words.txt.
-var classNames = strings.Fields("? dir letter clock exact same level align axis along share more me we my poss pron its ordinal " +
-	"last other void no both cell num det a unit and or comma colon but stop ask of from in near like be see go " +
-	"reach hedge silent judge if past not fix yes skip say")
+var classNames = strings.Fields(
+	"? dir letter clock exact same level align axis along share more me we my poss pron its ordinal " +
+		"last other void no both cell num det a unit and or comma colon but stop ask of from in near like be see go " +
+		"reach hedge silent judge if past not fix yes skip say")
 
 // The values of a direction, as bits: an object that was given several has none.
 const (

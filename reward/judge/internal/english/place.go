@@ -193,7 +193,8 @@ func (r *reader) directionsAt(c *chunk, i, j, end int) int {
 }
 
 // regions are parts of the board, which are not relative to the player.
-var regions = map[string]bool{"corner": true, "edge": true, "half": true, "wall": true, "border": true, "answer": true, "time": true, "quadrant": true}
+var regions = map[string]bool{"corner": true, "edge": true, "half": true, "wall": true, "border": true, "answer": true,
+	"time": true, "quadrant": true}
 
 // reference reads what a place is relative to, and returns the next index.
 func (r *reader) reference(c *chunk, j, end int) int {

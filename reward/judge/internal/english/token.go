@@ -81,7 +81,8 @@ func number(w string) token {
 		return token{word: word{class: num, n: min(n, 1<<20)}, text: w}
 	}
 	if n, err := strconv.Atoi(w[1:]); err == nil && n >= 0 && (w[0] == 'r' || w[0] == 'c') {
-		return token{word: word{class: axis, at: [2]place{{equal, 0}, {0, equal}}[strings.IndexByte("rc", w[0])], n: n + 1}, text: w}
+		return token{word: word{class: axis, at: [2]place{{equal, 0}, {0, equal}}[strings.IndexByte("rc", w[0])], n: n + 1},
+			text: w}
 	}
 	return token{text: w}
 }
@@ -103,8 +104,10 @@ func inContext(tokens []token) []token {
 		}
 		starts := before.class == stop || before.class == line
 		switch {
-		case t.class == skip, starts && (t.class == line || t.class == comma && t.text != "(" && t.text != "[" || t.class == indefinite && next.text == ")"),
-			t.text == "either" && (next.class == stop || next.class == comma || before.class == not), t.class == stop && before.class == comma && before.text == "":
+		case t.class == skip, starts && (t.class == line || t.class == comma && t.text != "(" && t.text != "[" ||
+			t.class == indefinite && next.text == ")"),
+			t.text == "either" && (next.class == stop || next.class == comma || before.class == not), t.class == stop &&
+				before.class == comma && before.text == "":
 			continue
 		case t.class == num && (starts || before.text == "(") && (next.text == "." || next.text == ")"):
 			t = token{word: word{class: comma}} // the number of an item
@@ -113,7 +116,8 @@ func inContext(tokens []token) []token {
 		case t.class == its && (next.option == "ref" || next.class == exact && second.option == "ref"):
 			t.class = pron // its above me
 		case t.class == letter:
-			if t.class = unknown; before.class == num || before.class == colon || before.class == dir || next.class == of || next.class == and && second.class == letter {
+			if t.class = unknown; before.class == num || before.class == colon || before.class == dir || next.class == of ||
+				next.class == and && second.class == letter {
 				t.class = dir
 			}
 		case t.class == clock && before.class == num:

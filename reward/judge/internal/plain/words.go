@@ -15,7 +15,8 @@ func Words(dst []string, text string) []string {
 		case unicode.IsLetter(r) || unicode.IsDigit(r):
 			end := wordEnd(text, i)
 			dst = contracted(dst, text[i:end])
-			if n = end - i; unicode.IsLetter(r) && strings.IndexByte(text[i:end], '.') > 0 && strings.HasPrefix(text[end:], ".") {
+			if n = end - i; unicode.IsLetter(r) && strings.IndexByte(text[i:end], '.') > 0 &&
+				strings.HasPrefix(text[end:], ".") {
 				n++ // "i.e." ends no sentence
 			}
 		case strings.HasPrefix(text[i:], "..") || r == '…':

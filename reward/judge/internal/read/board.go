@@ -27,7 +27,8 @@ type board struct {
 var boards = map[string]board{
 	"frozenlake": {"frozenlake", []string{"target", "hole"}, map[rune]piece{
 		'_': {}, 'P': {player: true}, 'O': {objects: "hole"}, 'G': {objects: "target"},
-		'X': {player: true, objects: "hole"}, 'V': {player: true, objects: "target"}, '√': {player: true, objects: "target"}}},
+		'X': {player: true, objects: "hole"}, 'V': {player: true, objects: "target"},
+		'√': {player: true, objects: "target"}}},
 	"sokoban": {"sokoban", []string{"target", "box"}, map[rune]piece{
 		'#': {}, '_': {}, 'P': {player: true}, 'O': {objects: "target"}, 'X': {objects: "box"},
 		'√': {objects: "target box"}, 'S': {player: true, objects: "target"}}},
@@ -202,7 +203,9 @@ func literalRows(text string) (string, bool) {
 // "A = player", "t: target" or "floor is .".
 func legend(text string, b board) map[rune]piece {
 	own := make(map[rune]piece)
-	for _, entry := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' || r == '\n' || r == '(' || r == ')' }) {
+	for _, entry := range strings.FieldsFunc(text, func(r rune) bool {
+		return r == ';' || r == ',' || r == '\n' || r == '(' || r == ')'
+	}) {
 		if len(entry) > 60 {
 			continue
 		}

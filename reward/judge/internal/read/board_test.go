@@ -26,12 +26,14 @@ func TestBoardsAreReadAsSeenFromThePlayer(t *testing.T) {
 	}
 	got, ok = Board("####\n#√S#\n#XO#", "sokoban")
 	require.True(t, ok)
-	require.Equal(t, []reward.Relation{reward.Relate("target", 0, -1), reward.Relate("target", 0, 0), reward.Relate("target", 1, 0),
+	require.Equal(t, []reward.Relation{reward.Relate("target", 0, -1), reward.Relate("target", 0, 0),
+		reward.Relate("target", 1, 0),
 		reward.Relate("box", 0, -1), reward.Relate("box", 1, -1)}, got)
 }
 
 func TestOtherTextsAreNotReadAsBoards(t *testing.T) {
-	for _, text := range []string{"", "PO\nG", "_G", "PP", "P#G", "The goal is below P", strings.Repeat("_", 65) + "P", strings.Repeat("_\n", 65) + "P"} {
+	for _, text := range []string{"", "PO\nG", "_G", "PP", "P#G", "The goal is below P", strings.Repeat("_", 65) + "P",
+		strings.Repeat("_\n", 65) + "P"} {
 		_, ok := Board(text, "frozenlake")
 		require.False(t, ok, text)
 	}

@@ -109,7 +109,8 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if !ok {
 		return nil, false
 	}
-	if len(list) > 0 && !english.Asserts(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names, false) {
+	if len(list) > 0 && !english.Asserts(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:],
+		names, false) {
 		return []reward.Relation{}, true
 	}
 	for rest := text; ; {
@@ -154,6 +155,8 @@ func named(c *reward.Claim) map[string]string {
 
 // objectWords are further words for the kinds of objects of an environment.
 var objectWords = map[string]map[string]string{
-	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "pitfall": "hole", "treasure": "target", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
-	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target", "storage": "target"},
+	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "pitfall": "hole",
+		"treasure": "target", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
+	"sokoban": {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target",
+		"storage": "target"},
 }

@@ -145,12 +145,15 @@ func entryName(entry map[string]any) (string, bool) {
 var objectKeys = []string{"object_id", "object", "id", "name", "type", "kind"}
 
 func isPlayer(key string) bool {
-	return slices.Contains([]string{"player", "agent", "me", "you"}, strings.TrimSuffix(strings.ToLower(strings.TrimSpace(key)), "_position"))
+	return slices.Contains([]string{"player", "agent", "me", "you"},
+		strings.TrimSuffix(strings.ToLower(strings.TrimSpace(key)), "_position"))
 }
 
 // kind is the object that a key such as "boxes" or "hole_2" names.
 func kind(key string, names map[string]string) (string, bool) {
-	key = strings.TrimRightFunc(strings.ToLower(strings.TrimSpace(key)), func(r rune) bool { return unicode.IsDigit(r) || r == '_' || r == ' ' })
+	key = strings.TrimRightFunc(strings.ToLower(strings.TrimSpace(key)), func(r rune) bool {
+		return unicode.IsDigit(r) || r == '_' || r == ' '
+	})
 	key = strings.TrimSuffix(strings.TrimSuffix(key, "_positions"), "_position")
 	for _, ending := range []string{"", "s", "es"} {
 		if name, ok := names[strings.TrimSuffix(key, ending)]; ok {
@@ -189,7 +192,8 @@ func pairOf(object string, v any) (r reward.Relation, ok bool) {
 	}
 	first, _ := pair[0].(string)
 	second, _ := pair[1].(string)
-	r = reward.Relation{Object: object, Vertical: english.Vertical(strings.ToLower(first)), Horizontal: english.Horizontal(strings.ToLower(second))}
+	r = reward.Relation{Object: object, Vertical: english.Vertical(strings.ToLower(first)),
+		Horizontal: english.Horizontal(strings.ToLower(second))}
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 

@@ -132,7 +132,8 @@ func yamlValue(text string) any {
 			body = after
 		}
 		key, value, ok := strings.Cut(body, ":")
-		if !ok || len(lines) == maxRecords || strings.ContainsAny(key, " ,.()[]{}\t") && !r.item || value != "" && value[0] != ' ' {
+		if !ok || len(lines) == maxRecords || strings.ContainsAny(key, " ,.()[]{}\t") && !r.item || value != "" &&
+			value[0] != ' ' {
 			return nil
 		}
 		r.key, r.value = strings.Trim(key, `"'`+"`"), strings.TrimSpace(value)
@@ -173,7 +174,8 @@ func yamlBlock(lines []record, depth int) (any, []record) {
 			}
 			l.key = key + "_" + strconv.Itoa(n)
 		}
-		if l.value == "" && len(lines) > 0 && (lines[0].indent > indent || lines[0].item && !l.item && list == nil && lines[0].indent == indent) {
+		if l.value == "" && len(lines) > 0 && (lines[0].indent > indent || lines[0].item && !l.item && list == nil &&
+			lines[0].indent == indent) {
 			entry[l.key], lines = yamlBlock(lines, depth+1)
 			continue
 		}
@@ -307,7 +309,8 @@ func columnNames(cells []string) []string {
 			vertical = true
 		case c == "col" || c == "column":
 			c, horizontal = "column", true
-		case strings.HasPrefix(c, "object") || c == "name" || c == "thing" || c == "item" || c == "id" || c == "kind" || c == "type" || c == "entity":
+		case strings.HasPrefix(c, "object") || c == "name" || c == "thing" || c == "item" || c == "id" || c == "kind" ||
+			c == "type" || c == "entity":
 			if !object {
 				c, object = "object", true
 			}

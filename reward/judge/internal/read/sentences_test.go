@@ -44,7 +44,8 @@ func letters(list []reward.Relation) string {
 }
 
 func TestSentencesAssertWhatAReaderUnderstands(t *testing.T) {
-	for name, objects := range map[string]string{"phrasings": "target hole hole hole box box", "idioms": "target hole box"} {
+	for name, objects := range map[string]string{"phrasings": "target hole hole hole box box",
+		"idioms": "target hole box"} {
 		var truth []reward.Relation
 		for _, o := range strings.Fields(objects) {
 			truth = append(truth, reward.Relate(o, 0, 0))
@@ -75,7 +76,8 @@ func (c *counter) check(frame said, want string, phrases ...string) {
 	list := strings.Fields(want)
 	sort.Strings(list)
 	c.all++
-	got := Relations(reward.Claim{Env: "sokoban", Text: text, Truth: []reward.Relation{reward.Relate("target", 0, 0), reward.Relate("box", 0, 0)}})
+	got := Relations(reward.Claim{Env: "sokoban", Text: text,
+		Truth: []reward.Relation{reward.Relate("target", 0, 0), reward.Relate("box", 0, 0)}})
 	if letters(got) != strings.Join(list, " ") {
 		c.wrong++
 	}

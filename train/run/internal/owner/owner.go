@@ -61,14 +61,16 @@ func (o Run) Check(dir string) error {
 		return err
 	}
 	if was.ID != o.ID {
-		return fmt.Errorf("%w: %s contains the episodes of the run %s in %s, but this run is in %s; %s", ErrExists, dir, was.ID, was.Folder, o.Folder, advice)
+		return fmt.Errorf("%w: %s contains the episodes of the run %s in %s, but this run is in %s; %s", ErrExists, dir,
+			was.ID, was.Folder, o.Folder, advice)
 	}
 	if was.Folder == o.Folder {
 		return nil
 	}
 	id, err := IDOf(was.Folder)
 	if err == nil && id == o.ID && !sameFile(was.Folder, o.Folder) {
-		err = fmt.Errorf("%w: %s contains the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir, was.Folder, o.Folder, advice)
+		err = fmt.Errorf("%w: %s contains the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir,
+			was.Folder, o.Folder, advice)
 	}
 	return err
 }

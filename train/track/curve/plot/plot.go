@@ -112,7 +112,8 @@ func addMark(p *plot.Plot, m curve.Mark, width float64) error {
 		return err
 	}
 	line.Color, line.Dashes = inkMark, []vg.Length{vg.Points(4), vg.Points(3)}
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: width * 0.01, Y: m.Value}}, Labels: []string{fmt.Sprintf("%s %.2f", m.Name, m.Value)}})
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: width * 0.01, Y: m.Value}},
+		Labels: []string{fmt.Sprintf("%s %.2f", m.Name, m.Value)}})
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,14 @@ var (
 // TestTheCurveShowsTrainingAndValidation looks for pixels of both lines' colours, which
 // exist once there are points.
 func TestTheCurveShowsTrainingAndValidation(t *testing.T) {
-	c := &curve.Curve{Train: "train/success", Val: "val/success", Title: "T", Label: "success", Marks: []curve.Mark{{Name: "chance", Value: 0.2}, {Name: "best", Value: 1.5}}}
+	c := &curve.Curve{Train: "train/success", Val: "val/success", Title: "T", Label: "success",
+		Marks: []curve.Mark{{Name: "chance", Value: 0.2}, {Name: "best", Value: 1.5}}}
 	im := drawn(t, c)
 	require.Zero(t, ink(im, inkVal)+ink(im, inkTrain), "nothing has been collected")
 	for step := range 20 {
 		x := float64(step) / 20
-		require.NoError(t, c.Event(track.Event{Kind: "step", Step: step + 1, Metrics: track.Metrics{"train/success": x, "train/score": 5}}))
+		require.NoError(t, c.Event(track.Event{Kind: "step", Step: step + 1,
+			Metrics: track.Metrics{"train/success": x, "train/score": 5}}))
 		if step%5 == 0 {
 			require.NoError(t, c.Event(track.Event{Kind: "validate", Step: step, Metrics: track.Metrics{"val/success": x / 2}}))
 		}

@@ -154,7 +154,8 @@ var textMethods = map[string]method{
 		if len(args) != 3 {
 			failAt(line, "replace needs two strings")
 		}
-		of, old, to := requireString(line, "replace", args[0]), requireString(line, "replace", args[1]), requireString(line, "replace", args[2])
+		of, old, to := requireString(line, "replace", args[0]), requireString(line, "replace", args[1]),
+			requireString(line, "replace", args[2])
 		if len(to) > 0 && strings.Count(of, old) > maxOutput/len(to) {
 			failAt(line, "a string of more than %d bytes", maxOutput)
 		}

@@ -23,8 +23,9 @@ func render(src string, vars map[string]any) (string, error) {
 func TestOutputEqualsJinja2(t *testing.T) {
 	vars := map[string]any{
 		"s": " Text\n", "n": 7, "yes": true, "none": nil, "list": []any{"a", "b", "c"}, "empty": []any{},
-		"d":        map[string]any{"role": "user", "items": 1},
-		"messages": []any{map[string]any{"role": "user", "content": "x"}, map[string]any{"role": "assistant", "content": "y"}},
+		"d": map[string]any{"role": "user", "items": 1},
+		"messages": []any{map[string]any{"role": "user", "content": "x"},
+			map[string]any{"role": "assistant", "content": "y"}},
 	}
 	for _, c := range []struct{ src, want string }{
 		// white space control
@@ -51,17 +52,20 @@ func TestOutputEqualsJinja2(t *testing.T) {
 		{"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "items=1;role=user;"},
 		// logic
 		{"{{ 1 < 2 < 3 }} {{ 1 < 2 > 5 }} {{ not yes }} {{ none or 'x' }} {{ 'a' and '' }}|", "True False False x |"},
-		{"{{ 'a' in list }} {{ 'z' not in list }} {{ 'ex' in s }} {{ 'role' in d }} {{ 1 == true }} {{ 'a' == 'a' }}", "True True True True True True"},
+		{"{{ 'a' in list }} {{ 'z' not in list }} {{ 'ex' in s }} {{ 'role' in d }} {{ 1 == true }} {{ 'a' == 'a' }}",
+			"True True True True True True"},
 		{"{{ 'x' if yes else 'y' }}{{ 'x' if not yes }}{{ 'x' if not yes else 'y' if not yes else 'z' }}", "xz"},
 		{"{{ s is string }} {{ list is iterable }} {{ d is mapping }} {{ x is defined }} {{ x is not defined }} {{ none is not none }}", "True True True False True False"},
 		{"{{ n is number }} {{ yes is true }} {{ yes is boolean }} {{ n is integer }} {{ list is sequence }} {{ x is undefined }}", "True True True True True True"},
-		{"{{ list == ['a','b','c'] }} {{ {'a': 1} == {'a': 1} }} {{ (1, 2) == (1, 3) }} {{ 'a' < 'b' }} {{ none == none }}", "True True False True True"},
+		{"{{ list == ['a','b','c'] }} {{ {'a': 1} == {'a': 1} }} {{ (1, 2) == (1, 3) }} {{ 'a' < 'b' }} {{ none == none }}",
+			"True True False True True"},
 		// filters and methods
 		{"[{{ s|trim }}][{{ s.strip() }}][{{ s.rstrip('\\n') }}][{{ s.lstrip() }}]", "[Text][Text][ Text][Text\n]"},
 		{"{{ s|trim|upper }}{{ 'AB'|lower }}{{ 'aBC'|capitalize }}{{ 'aBC'.capitalize() }}", "TEXTabAbcAbc"},
 		{"{{ list|length }}{{ 'héé'|length }}{{ list|first }}{{ list|last }}{{ d|length }}{{ list|reverse|join }}{{ 'ab'|reverse }}", "33ac2cbaba"},
 		{"{{ missing|default('x') }}{{ ''|default('y') }}{{ ''|default('z', true) }}{{ ''|d('w', boolean=true) }}", "xzw"},
-		{"{{ 'a-b-c'.split('-')[1] }}{{ 'a-b-c'.split('-', 1)[1] }}{{ ' a  b '.split()|join('+') }}{{ '-'.join(list) }}", "bb-ca+ba-b-c"},
+		{"{{ 'a-b-c'.split('-')[1] }}{{ 'a-b-c'.split('-', 1)[1] }}{{ ' a  b '.split()|join('+') }}{{ '-'.join(list) }}",
+			"bb-ca+ba-b-c"},
 		{"{{ 'abc'.startswith('ab') }}{{ 'abc'.endswith(('x', 'c')) }}{{ 'aXbX'.replace('X', '-') }}{{ 'aXb'|replace('X', '') }}", "TrueTruea-b-ab"},
 		{"{{ 'a<\"é'|tojson }}{{ 3|tojson }}{{ none|tojson }}{{ true|tojson }}", `"a<\"é"3nulltrue`},
 		{"{{ 3|string ~ 'x' }}{{ range(3)|list|length }}{% for i in range(5, 1, -2) %}{{ i }}{% endfor %}", "3x353"},
@@ -71,13 +75,15 @@ func TestOutputEqualsJinja2(t *testing.T) {
 		{"{% for x in empty %}x{% else %}none{% endfor %}", "none"},
 		{"{% for x in list if x != 'b' %}{{ loop.index0 }}{{ x }}{{ loop.length }}{% endfor %}", "0a21c2"},
 		{"{% for x in list %}{% if x == 'b' %}{% continue %}{% endif %}{% if x == 'c' %}{% break %}{% endif %}{{ x }}{% endfor %}", "a"},
-		{"{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }}{{ loop.first }}{{ loop.revindex }};{% endfor %}", "<a>bTrue3;a<b>cFalse2;b<c>False1;"},
+		{"{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }}{{ loop.first }}{{ loop.revindex }};{% endfor %}",
+			"<a>bTrue3;a<b>cFalse2;b<c>False1;"},
 		{"{% set x = 1 %}{% for i in list %}{% set x = 2 %}{% endfor %}{{ x }}", "1"},
 		{"{% set ns = namespace(x=1) %}{% for i in list %}{% set ns.x = ns.x + 1 %}{% endfor %}{{ ns.x }}", "4"},
 		{"{% if yes %}{% set x = 5 %}{% endif %}{{ x }}", "5"},
 		{"{% set x %}a{{ n }}{% endset %}[{{ x }}]", "[a7]"},
 		{"{% set a = 1, 2 %}{{ a[1] }}", "2"},
-		{"{% macro m(a, b='B') %}<{{ a }}{{ b }}{{ n }}>{% endmacro %}{{ m('x') }}{{ m('y', b='z') }}{{ m(b=1) }}", "<xB7><yz7><17>"},
+		{"{% macro m(a, b='B') %}<{{ a }}{{ b }}{{ n }}>{% endmacro %}{{ m('x') }}{{ m('y', b='z') }}{{ m(b=1) }}",
+			"<xB7><yz7><17>"},
 		{"{% generation %}kept{% endgeneration %}", "kept"},
 		{"{% for m in messages %}{{ m['role'] + ':' + m.content }} {% endfor %}", "user:x assistant:y "},
 		{"{{ messages[0].role if messages and messages[0].role == 'user' else '' }}", "user"},
@@ -94,7 +100,8 @@ func TestOutputEqualsJinja2(t *testing.T) {
 		{"{{ messages|selectattr('role', 'in', ['a', 'user'])|list|length }}", "1"},
 		{"{{ [1, 0, '', 'a']|select|join }}{{ [1, none, 2]|reject('none')|join }}", "1a12"},
 		// conversions
-		{"{{ '3'|int + 1 }}{{ 'x'|int }}{{ 'x'|int(7) }}{{ 2.9|int }}{{ '2.9'|int }}{{ -2.9|int }}{{ true|int }}", "40722-21"},
+		{"{{ '3'|int + 1 }}{{ 'x'|int }}{{ 'x'|int(7) }}{{ 2.9|int }}{{ '2.9'|int }}{{ -2.9|int }}{{ true|int }}",
+			"40722-21"},
 		{"{{ '{} and {}'.format(1, 'b') }}{{ '{1}{0}{{}}'.format('a', 2) }}{{ '{x}'.format(x=none) }}", "1 and b2a{}None"},
 		{"{{ 'ab' * 3 }}{{ 2 * 'x' }}{{ ([1] * 3)|length }}{{ 'a' * -1 }}|", "abababxx3|"},
 		{"[{{ missing|upper }}{{ missing|trim }}{{ 3|upper }}{{ none|lower }}{{ missing|replace('a', 'b') }}]", "[3none]"},

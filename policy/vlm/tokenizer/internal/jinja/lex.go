@@ -215,7 +215,8 @@ func isNameByte(c byte) bool {
 
 func (l *lexer) number(rest string) {
 	n, kind := 0, tokInt
-	for n < len(rest) && (rest[n] >= '0' && rest[n] <= '9' || kind == tokInt && rest[n] == '.' && n+1 < len(rest) && rest[n+1] >= '0' && rest[n+1] <= '9') {
+	for n < len(rest) && (rest[n] >= '0' && rest[n] <= '9' || kind == tokInt && rest[n] == '.' && n+1 < len(rest) &&
+		rest[n+1] >= '0' && rest[n+1] <= '9') {
 		if rest[n] == '.' {
 			kind = tokFloat
 		}
