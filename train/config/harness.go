@@ -79,7 +79,7 @@ func (v *validator) playing(c *Config, r Registries) {
 	case n > 1 && !c.Run.Async:
 		v.Say("{run.max_staleness} is %d, but {run.async} is false, so all episodes are from the current policy: set it to 1, or {run.async} to true", n)
 	case n > 1 && c.UsesEngine() && !c.Run.Partial:
-		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n, engineKey)
+		v.Say("{run.max_staleness} is %d, but {%s.addresses} has servers, which hold one version of the weights: set it to 1, or {run.partial_rollouts} to true, so that episodes continue with new weights", n, EngineKey)
 	}
 	v.partial(c)
 	switch {
@@ -115,7 +115,7 @@ func (v *validator) partial(c *Config) {
 	switch {
 	case !c.UsesEngine():
 		v.Say("{run.partial_rollouts} is true, but {%s.addresses} is empty: only servers get new weights while they generate",
-			engineKey)
+			EngineKey)
 	case !c.Run.Async || c.Run.MaxStaleness < 2:
 		v.Say("{run.partial_rollouts} is true, but {run.async} is %v and {run.max_staleness} %d: no episodes are played while weights change, so set them to true and at least 2", c.Run.Async, c.Run.MaxStaleness)
 	}

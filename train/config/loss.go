@@ -75,7 +75,7 @@ func (v *validator) rounded(c *Config) {
 	case t == "float32":
 	case c.UsesEngine():
 		v.Say("{model.rollout_dtype} is %s, but {%s.addresses} has servers, which have their own weights"+otherwise, t,
-			engineKey)
+			EngineKey)
 	case c.Model.BFloat16:
 		v.Say("{model.rollout_dtype} is %s, but {model.bfloat16} is true, "+
 			"which computes with rounded weights anyway"+otherwise, t)
@@ -228,7 +228,7 @@ func (v *validator) selfDistillation(c *Config, p loss.Policy) {
 		v.Say(key+"{actor_rollout_ref.ref.model.path} is %s: name only one teacher", d.Teacher, ref.Model.Path)
 	}
 	if n := len(ref.Engine.Addresses); n > 0 {
-		v.Say(key+"{%s.addresses} has %d servers: name only one teacher", d.Teacher, refKey, n)
+		v.Say(key+"{%s.addresses} has %d servers: name only one teacher", d.Teacher, RefEngineKey, n)
 	}
 	if c.Rollout.UseService {
 		v.Say(key+"{rollout_manager.use_service} is true: a service has no scripts", d.Teacher)

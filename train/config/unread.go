@@ -51,8 +51,8 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 
 	noted = true
 	when(!c.UsesReference(), "actor_rollout_ref.actor.use_kl_loss", "is false, so that there is no reference policy",
-		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", refKey+".addresses")
-	when(c.ServesReference(), refKey+".addresses", "has servers, so that there is no reference policy in this process",
+		"actor_rollout_ref.ref.fsdp_config.param_offload", "actor_rollout_ref.ref.model.path", RefEngineKey+".addresses")
+	when(c.ServesReference(), RefEngineKey+".addresses", "has servers, so that there is no reference policy in this process",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")
 	when(c.TeachesItself(), "algorithm.self_distillation.teacher", "is set, so that there is no other reference policy",
 		"actor_rollout_ref.ref.fsdp_config.param_offload")

@@ -114,24 +114,18 @@ func open(ctx context.Context, c *config.Config, log *slog.Logger) (*engine.Flee
 	if err != nil {
 		return nil, err
 	}
-	return openFleet(ctx, c, engineKey, o, log)
+	return openFleet(ctx, c, config.EngineKey, o, log)
 }
 
 // openReference connects to the servers of a reference policy.
 func openReference(ctx context.Context, c *config.Config, log *slog.Logger) (*engine.Fleet, error) {
 	e := &c.Agent.Ref.Engine
-	o, err := serverOptions(refKey, e.Name, &e.ServersConfig)
+	o, err := serverOptions(config.RefEngineKey, e.Name, &e.ServersConfig)
 	if err != nil {
 		return nil, err
 	}
-	return openFleet(ctx, c, refKey, o, log)
+	return openFleet(ctx, c, config.RefEngineKey, o, log)
 }
-
-// The settings of servers.
-const (
-	engineKey = "actor_rollout_ref.rollout.engine"
-	refKey    = "actor_rollout_ref.ref.engine"
-)
 
 // openFleet connects to servers whose model has the tokenizer of the policy.
 func openFleet(ctx context.Context, c *config.Config, key string, o engine.Options,
@@ -154,7 +148,7 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // options converts a configuration's settings.
 func options(c *config.Config) (engine.Options, error) {
 	e := &c.Agent.Rollout.Engine
-	o, err := serverOptions(engineKey, c.Agent.Rollout.Name, &e.ServersConfig)
+	o, err := serverOptions(config.EngineKey, c.Agent.Rollout.Name, &e.ServersConfig)
 	o.SyncTimeout, o.Mixed = seconds(e.SyncTimeout), engine.Mixed(e.Mixed)
 	return o, err
 }

@@ -11,6 +11,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/policy/loss"
+	"vagen/train/config"
 )
 
 // taught is a learner with the log-probs of a reference policy from servers.
@@ -37,9 +38,11 @@ func (t *taught) Score(
 	case own == what:
 		return t.Learner.Score(ctx, rows, want, what, temperature)
 	case by != "" && by != loss.ByTeacher:
-		return nil, fmt.Errorf("%s: the compared tokens are chosen by %q, must be the teacher's likeliest ones", refKey, by)
+		return nil, fmt.Errorf("%s: the compared tokens are chosen by %q, must be the teacher's likeliest ones",
+			config.RefEngineKey, by)
 	case temperature != 1:
-		return nil, fmt.Errorf("%s: the temperature is %v, but servers score at temperature 1", refKey, temperature)
+		return nil, fmt.Errorf("%s: the temperature is %v, but servers score at temperature 1", config.RefEngineKey,
+			temperature)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,7 +52,7 @@ func (t *taught) Score(
 	go func() {
 		defer close(done)
 		if theirs, err = t.fleet.Score(ctx, rows, want, what.Choice.K); err != nil {
-			err = fmt.Errorf("%s: %w", refKey, err)
+			err = fmt.Errorf("%s: %w", config.RefEngineKey, err)
 			cancel()
 		}
 	}()
