@@ -186,9 +186,10 @@ func (k *Packer) arrange(order []int, size func(int) int, of []prefix) []*binSet
 	return sets
 }
 
-// Longest is the greatest length of bins for rows of a length.
+// Longest is the greatest length of bins for rows of a length: up to four rows', because attention costs the square.
 func (k *Packer) Longest(length int) int {
-	for k.Share && 2*length <= k.Budget {
+	most := 4 * length
+	for k.Share && 2*length <= min(k.Budget, most) {
 		length *= 2
 	}
 	return length
