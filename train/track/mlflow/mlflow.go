@@ -299,6 +299,7 @@ func (m *Sink) next() ([]metric, error) {
 		}
 		e, err := track.ParseEvent(line)
 		if err != nil {
+			e = track.Event{}
 			m.log.Warn("a line is not an event and is not sent to MLflow", "file", m.o.Metrics, "byte", m.read, "err", err)
 		}
 		event := m.missing(e, now)

@@ -228,7 +228,8 @@ func (s *Setup) planLayout(w Workload) microBatchPlan {
 	if w.Images > 0 {
 		images := min(w.Rows, full) * w.Images
 		if k.Share { // those behind a common prompt
-			images = min(w.Rows*w.Images, max(1, k.Budget/(net.Grid{H: 1, W: w.Patches}).Tokens(k.Cfg.Vision.Merge)))
+			fit := k.Budget / max(1, net.Grid{H: 1, W: w.Patches}.Tokens(k.Cfg.Vision.Merge))
+			images = max(images, min(w.Rows*w.Images, fit))
 		}
 		l.images = net.ImageBucket(images)
 	}
