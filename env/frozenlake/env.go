@@ -18,6 +18,7 @@ const (
 	partObservation = "observation"
 	partPrediction  = "prediction"
 	partHole        = "hole"
+	partProgress    = "progress"
 	partTurn        = "turn"
 )
 
@@ -174,6 +175,9 @@ func (e *Env) addRewards(out *env.Outcome, before Cell, acted, valid, first bool
 	}
 	if first && e.level.At(e.at) == Hole {
 		out.Reward.Add(partHole, -e.o.HolePenalty)
+	}
+	if from, to := e.level.Distance(before), e.level.Distance(e.at); from >= 0 && to >= 0 {
+		out.Reward.Add(partProgress, e.o.ProgressReward*float64(from-to))
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
 	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) {

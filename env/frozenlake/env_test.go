@@ -101,6 +101,20 @@ func title(words []string) []string {
 	return out
 }
 
+func TestProgressSumsToTheDistanceCovered(t *testing.T) {
+	e := start(t, func(o *Options) { tiny(o); o.ProgressReward, o.MaxActions = 0.25, 5 })
+	begin, sum := e.Map().Distance(e.Player()), 0.0
+	for _, move := range []string{"Left", "Up", "Right,Down", "Left", "Down,Right", "Up"} {
+		sum += play(t, e, "<answer>"+move+"</answer>").Reward.Of("progress")
+		require.GreaterOrEqual(t, e.Map().Distance(e.Player()), 0, "after %s", move)
+	}
+	require.Equal(t, 0.25*float64(begin-e.Map().Distance(e.Player())), sum)
+	require.NotZero(t, sum)
+
+	e = start(t, func(o *Options) { tiny(o); o.ProgressReward = 0.25 })
+	require.Zero(t, play(t, e, "<answer>Right,Right</answer>").Reward.Of("progress"), "a fall")
+}
+
 func TestFallingCostsOnce(t *testing.T) {
 	e := start(t, tiny)
 	out := play(t, e, "<answer>Right,Right</answer>")

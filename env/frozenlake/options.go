@@ -33,6 +33,11 @@ type Options struct {
 	DescribeHoles bool    `option:"describe_holes"` // observations say the neighbour cells, too
 	HolePenalty   float64 `option:"hole_penalty"`   // subtracted on the turn that ends in a hole
 
+	// ProgressReward is paid for each move that the turn came nearer to the goal on a way around the holes, and
+	// subtracted for each that it went away: shaping by a potential (Ng, Harada and Russell 1999), which leaves the best
+	// policy as it is. A turn that ends where no way leads to the goal gets none.
+	ProgressReward float64 `option:"progress_reward"`
+
 	// MinActions has no effect, as in the original.
 	MinActions int `option:"min_actions_to_succeed" unread:"no rule of this environment reads it, as in the original"`
 }
