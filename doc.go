@@ -57,14 +57,6 @@
 // One seed determines a run: every random draw is keyed by its purpose, so the same
 // configuration gives the same bytes, whatever the number of workers.
 //
-// With run.async the episodes of the next step are played while a step's update
-// runs, by a copy of the policy from before that update. The training data is
-// then one step old: algorithm.rollout_correction weights it, and only the first
-// step is on-policy. Results still do not depend on workers or processors, and a
-// checkpoint holds the episodes that are waiting, so that a resumed run ends like an
-// uninterrupted one. It helps where the policy waits for environments, and costs the
-// memory of one more copy of the trained weights.
-//
 // The method is VAGEN's (arXiv:2510.16907); configuration keys have the names
 // that its users know.
 package vagen

@@ -12,8 +12,8 @@
 // per instance (Options.MapSeed gives all episodes one map). The slips of Lite's
 // slip_prob are drawn from the seed instead of a global generator.
 //
-// The reward parts are "success", "format", "observation", "prediction", "hole" and
-// "turn".
+// The reward parts are "success", "format", "observation", "prediction", "hole",
+// "progress" and "turn".
 //
 // This package draws the pictures itself. Env.Describe describes the state in a few
 // words, so that observations and predictions can be rewarded without a judge.

@@ -1,4 +1,4 @@
-// Package navigation is the task of walking to an object in a generateRoom room, observed
+// Package navigation is the task of walking to an object in a generated room, observed
 // from the agent's point of view.
 //
 // VAGEN's environment runs in AI2-THOR, a simulator with recorded homes. This package

@@ -28,7 +28,7 @@ type Object struct {
 	Size   [3]float64 // width along x, height, depth along z
 }
 
-// Scene is a generateRoom room with an occupancy grid of its floor. It is immutable and
+// Scene is a generated room with an occupancy grid of its floor. It is immutable and
 // safe for concurrent use.
 type Scene struct {
 	name    string

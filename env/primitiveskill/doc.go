@@ -24,6 +24,6 @@
 //     carry the objects on top of them. The front of the drawer follows the gripper
 //     between its stops.
 //
-// Solver and scripts (Solve, Clumsy, Env.Script) are reference players: they show
+// Solver and scripts (Solve, Env.Script) are reference players: they show
 // that tasks can be solved and write transcripts for imitation.
 package primitiveskill

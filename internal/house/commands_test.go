@@ -66,9 +66,9 @@ var rules = map[string]rule{
 
 	"vagen model create guesser": {instead: "vagen model create --help",
 		why: "the folder is not the last argument"},
-	"vagen sft sft.train_files=[lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
-	"python agent.py":        {instead: "vagen version", why: "needs the SDK of OpenAI"},
-	"vagen train guess.yaml": {instead: "vagen config check guess.yaml", why: "needs the service"},
+	"vagen sft sft.train_files=[examples/agent/lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
+	"python examples/agent/agent.py":                           {instead: "vagen version", why: "needs the SDK of OpenAI"},
+	"vagen train guess.yaml":                                   {instead: "vagen config check guess.yaml", why: "needs the service"},
 
 	"vagen train --preset lite_ppo data.train_files": {
 		more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},

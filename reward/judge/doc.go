@@ -1,7 +1,7 @@
 // Package judge scores a model's claims about the state of the environment.
 //
 //   - Rules reads claims by fixed rules. It needs no service, is fast and
-//     deterministic, and is the default.
+//     deterministic.
 //   - Model reads claims with a language model, as the original systems do.
 //
 // # What a sentence asserts

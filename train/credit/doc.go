@@ -3,8 +3,8 @@
 //
 // [Measurement] continues recorded episodes from each of their turns, many times after the
 // response that was given and many times after a fresh one. The difference of the mean
-// returns is the measured advantage of the response. Package train/run opens a checkpoint
-// of a run for it; [LoadMeasured] reads the results, [Table] compares them with estimators.
+// returns is the measured advantage of the response. Package train/replay opens a
+// checkpoint of a run for it; [LoadMeasured] reads the results, [Table] compares them with estimators.
 //
 // The claim of an estimator for a turn is the mean of its advantages, before whitening,
 // over the tokens of the response that the policy's loss counts. It is computed from what

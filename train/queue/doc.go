@@ -28,6 +28,7 @@
 // With a result a worker may send a report of what an episode used (Opened.Observe, Options.Done).
 //
 // Results are not trusted: what cannot be a result of its task is counted as a failure of
-// the worker. So is a report that workers ended which comes before their leases can have ended.
+// the worker. A report that workers ended is rejected if it arrives before their
+// leases could expire.
 // Objects whose chunks are missing are not waited for.
 package queue
