@@ -83,7 +83,10 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	RequireNear(t, taught.LogProbs, own.LogProbs, Drift, "log-probs")
 }
 
-// predicted is everything of one step that predicts observations, or learns from a teacher by some tokens.
+// ownDistill is a loss of another package that compares tokens.
+type ownDistill struct{ loss.Distill }
+
+// predicted is everything of steps that predict observations, or learn from a teacher by some tokens.
 func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string) {
 	t.Helper()
 	d := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByStudent, K: 3}, Alpha: 0.5}
@@ -91,8 +94,11 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 	b.EchoWeight = []float32{0, 0, 0.5, 0, 0.25, 0, 0, 0, 0}
 	o := policy.DefaultOptimizer()
 	o.Rate = 0.01
-	_, err := Update(t, m.Sets, b, policy.Objective{Policy: loss.Distill{Over: d, Cap: 2}, Temperature: 0.7}, o)
-	require.NoError(t, err)
+	p := loss.Distill{Over: d, Cap: 2}
+	for _, l := range []loss.Policy{p, ownDistill{p}} {
+		_, err := Update(t, m.Sets, b, policy.Objective{Policy: l, Temperature: 0.7}, o)
+		require.NoError(t, err)
+	}
 	return b, StateOf(t, m.Sets)
 }
 
