@@ -65,12 +65,14 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	rows := &policy.Rows{Offsets: []int{0, 5}, Tokens: []int32{3, 4, 5, 6, 7}}
 	want := []bool{false, true, false, true, true}
 	score := func(m *Model, by string) *policy.Scores {
-		what := policy.ScoreRequest{LogProbs: true, Choice: loss.Choice{By: by, K: 3}}
+		what := policy.ScoreRequest{LogProbs: true, Reference: m.Sets.Ref != nil, Choice: loss.Choice{By: by, K: 3}}
 		s, err := m.Score(t.Context(), rows, want, what, 0.7)
 		require.NoError(t, err)
 		return s
 	}
-	taught := score(Open(t, dir, Options{Reference: true}), loss.ByTeacher)
+	both := Open(t, dir, Options{Reference: true})
+	taught := score(both, loss.ByTeacher)
+	require.Equal(t, taught, score(both, loss.ByItself), "the reference's log-probs besides")
 	own := score(Open(t, dir, Options{SameBytes: true}), loss.ByItself)
 	leader, others := Lead(t, dir, Options{}, 2)
 	require.Equal(t, own, score(leader, loss.ByItself), "two ranks")
