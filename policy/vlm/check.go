@@ -25,7 +25,7 @@ type Description struct {
 }
 
 // Check returns the error that Open would return for a model's folder, or for those of its
-// critic and adapter, without opening a device or reading weights. It checks
+// critic, teacher and adapter, without opening a device or reading weights. It checks
 // configuration, tokenizer, chat template, image processor, and the names, shapes and types
 // of all tensors. A stored output head is compared with the embedding if the configuration
 // ties the two. Backend cuda also needs an NVIDIA GPU.
@@ -40,7 +40,7 @@ func Check(ctx context.Context, dir string, o Options) (Description, error) {
 			return d, fmt.Errorf("vlm: %w: %s: %w", ErrUnavailable, backend.CUDA, err)
 		}
 	}
-	for _, check := range []func() error{m.checkPolicy, m.checkCritic} {
+	for _, check := range []func() error{m.checkPolicy, m.checkCritic, m.checkTeacher} {
 		if err := ctx.Err(); err != nil {
 			return d, err
 		}
@@ -77,4 +77,12 @@ func (m *Model) checkCritic() error {
 	}
 	stored.Close()
 	return nil
+}
+
+func (m *Model) checkTeacher() error {
+	t, err := m.teacher()
+	if t == nil || err != nil {
+		return err
+	}
+	return weights.CheckTensors(m.opts.ReferencePath, t)
 }

@@ -55,9 +55,10 @@ func (m *Model) openDevices(ctx context.Context) error {
 }
 
 // Inputs returns what the model was opened from: the folders model and, if they are set,
-// critic and adapter, and the file autotune if kernels are chosen from it.
+// critic, reference and adapter, and the file autotune if kernels are chosen from it.
 func (m *Model) Inputs() map[string]string {
-	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath, "adapter": m.opts.Adapter}
+	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath,
+		"reference": m.opts.ReferencePath, "adapter": m.opts.Adapter}
 	if m.opened != nil {
 		paths["autotune"] = m.opened.Kernels()
 	}

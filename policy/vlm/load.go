@@ -71,7 +71,7 @@ func (m *Model) teacher() (*model.Config, error) {
 	}
 	t, err := readConfig(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("vlm: %w: ReferencePath: %w", ErrOption, err)
 	}
 	if t.Critic || t.Family != m.cfg.Family || t.ImageToken != m.cfg.ImageToken {
 		return nil, fmt.Errorf("vlm: %w: ReferencePath %s: a teacher must be a model of the policy's family %s with its image token %d, it is %s (critic: %v) with %d",

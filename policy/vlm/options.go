@@ -138,7 +138,7 @@ type Options struct {
 	// and training; 0 is 4096.
 	MicroTokens int
 	// MicroRows limits a micro-batch to so many rows (or, if short rows are packed, bins of
-	// the longest row's length); 0 is no limit.
+	// the longest row's length, with SharePrefix of up to four times that); 0 is no limit.
 	MicroRows int
 	// CriticMicroTokens and CriticMicroRows are the same for updates of a separate critic;
 	// 0 means the policy's.

@@ -28,16 +28,31 @@ func TestATeacherScoresLikeItself(t *testing.T) {
 	require.NoError(t, err)
 	require.InDeltaSlice(t, own.LogProbs, got.Reference, 1e-5)
 	require.NotEqual(t, got.LogProbs, got.Reference)
+	require.Equal(t, other, m.Inputs()["reference"])
+}
 
-	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: vlmtest.Folder(t, model.Llama, nil)})
-	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "a teacher must be a model of the policy's family qwen3")
+// TestOpenAndCheckRefuseTeachers of which tokens would mean something else, or whose files are not those of a model.
+func TestOpenAndCheckRefuseTeachers(t *testing.T) {
+	dir, other := vlmtest.Folder(t, model.Qwen3, nil), vlmtest.Folder(t, model.Qwen3, nil)
+	ctx := context.Background()
+	refused := func(path, says string) {
+		o := Options{Reference: true, ReferencePath: path}
+		_, opened := Open(ctx, dir, o)
+		require.ErrorContains(t, opened, says)
+		_, checked := Check(ctx, dir, o)
+		require.EqualError(t, checked, opened.Error())
+	}
+	_, err := Check(ctx, dir, Options{Reference: true, ReferencePath: other})
+	require.NoError(t, err)
+	refused(filepath.Join(dir, "missing"), "ReferencePath: vlm: open ")
+	refused(vlmtest.Folder(t, model.Llama, nil), "a teacher must be a model of the policy's family qwen3")
+	require.NoError(t, os.Truncate(filepath.Join(other, "model.safetensors"), 100))
+	refused(other, "model.safetensors")
 	name := filepath.Join(other, "tokenizer.json")
 	raw, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, append(raw, '\n'), 0o644))
-	_, err = Open(ctx, dir, Options{Reference: true, ReferencePath: other})
-	require.ErrorContains(t, err, "tokenizer.json differs")
+	refused(other, "tokenizer.json differs")
 	_, err = Open(ctx, dir, Options{ReferencePath: other})
 	require.ErrorContains(t, err, "but Reference is not set")
 }

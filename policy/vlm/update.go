@@ -25,7 +25,7 @@ func (m *Model) Score(
 
 // Accumulate implements policy.Learner. It ends all conversations, because training needs their memory. After an
 // error nothing of the batch has been added, unless it says that gradients could not be summed: then
-// those of earlier calls are lost, too.
+// those of earlier calls are lost, too. If the device fails for a separate critic, the policy's gradients stay added.
 func (m *Model) Accumulate(ctx context.Context, b *policy.Batch, o policy.Objective) (policy.Stats, error) {
 	return m.learn(ctx, &learn.Call{Batch: b, Objective: o, Accumulate: true})
 }

@@ -64,6 +64,14 @@ func (c *Config) ServesReference() bool {
 	return c.UsesReference() && len(c.Agent.Ref.Engine.Addresses) > 0 && c.Trainer.Stage != StageSFT
 }
 
+// ReferencePath is the folder of a model that takes the place of the reference policy in this process, "" for none.
+func (c *Config) ReferencePath() string {
+	if !c.UsesReference() || c.ServesReference() || c.TeachesItself() || c.Trainer.Stage == StageSFT {
+		return ""
+	}
+	return c.Agent.Ref.Model.Path
+}
+
 // UsesEngine reports whether servers generate the responses.
 func (c *Config) UsesEngine() bool { return len(c.Agent.Rollout.Engine.Addresses) > 0 }
 

@@ -153,9 +153,9 @@ func (b *Bisection) compareFacts(x, y *side) {
 }
 
 // folders are settings that name places for results: they differ between runs, and change
-// no result. The model is compared by its files.
+// no result. Models are compared by their files.
 var folders = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir", "actor_rollout_ref.model.path",
-	"critic.model.path"}
+	"actor_rollout_ref.ref.model.path", "critic.model.path"}
 
 // inputDifferences compares the hashes of inputs.
 func inputDifferences(a, b map[string]string) []Difference {

@@ -14,6 +14,7 @@ import (
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/config"
 	"vagen/train/proof"
 	"vagen/train/run"
 	"vagen/train/track"
@@ -206,4 +207,15 @@ func TestDataFilesAreInputs(t *testing.T) {
 	require.Contains(t, text(verify(t, one)), "inputs: fault: "+path+" has SHA-256")
 	require.NoError(t, os.Remove(path))
 	require.Empty(t, verify(t, one).Faults(), "a removed file is no fault")
+}
+
+// TestTheTeacherIsAnInput where a run opens it.
+func TestTheTeacherIsAnInput(t *testing.T) {
+	c := recorded()
+	c.Agent.Ref.Model.Path = "teacher"
+	require.NotContains(t, proof.InputPaths(&c), "reference", "nothing is scored with it")
+	c.Agent.Actor.UseKLLoss = true
+	require.Equal(t, "teacher", proof.InputPaths(&c)["reference"])
+	c.Trainer.Stage = config.StageSFT
+	require.NotContains(t, proof.InputPaths(&c), "reference")
 }

@@ -29,7 +29,8 @@ func (b *Bisection) explain() {
 		is   func(what string) bool
 	}{
 		{"model", func(what string) bool {
-			return strings.HasPrefix(what, "model") || strings.HasPrefix(what, "critic") || strings.HasPrefix(what, "adapter")
+			return strings.HasPrefix(what, "model") || strings.HasPrefix(what, "critic") ||
+				strings.HasPrefix(what, "reference") || strings.HasPrefix(what, "adapter")
 		}},
 		{"data", func(what string) bool { return strings.HasPrefix(what, "data.") || strings.HasPrefix(what, "sft.") }},
 		{"plugin or backend", func(what string) bool { return what == "plugin" || what == "backend" || what == "XLA_FLAGS" }},

@@ -7,3 +7,6 @@ func Sealed(body string) string {
 	}
 	return body[:len(body)-1] + hashKey + sum([]byte(body[:len(body)-1]+"}")) + `"}`
 }
+
+// InputPaths exports inputPaths.
+var InputPaths = inputPaths

@@ -289,10 +289,8 @@ func (r *Report) inputs(ctx context.Context) error {
 // inputPaths returns the folders of a configuration's models and its data files, by their use.
 func inputPaths(c *config.Config) map[string]string {
 	paths := dataPaths(c)
-	maps.Copy(
-		paths,
-		map[string]string{"model": c.Agent.Model.Path, "critic": c.CriticPath(), "adapter": c.Agent.Model.Adapter},
-	)
+	maps.Copy(paths, map[string]string{"model": c.Agent.Model.Path, "critic": c.CriticPath(),
+		"reference": c.ReferencePath(), "adapter": c.Agent.Model.Adapter})
 	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
 	return paths
 }

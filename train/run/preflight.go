@@ -70,6 +70,7 @@ func preflightHub(c *config.Config) error {
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
 	const actor, critic, backend = "actor_rollout_ref.model.path", "critic.model.path", "model.backend"
 	if err := errors.Join(modeldir.Check(actor, c.Agent.Model.Path, true),
+		modeldir.Check("actor_rollout_ref.ref.model.path", c.ReferencePath(), false),
 		modeldir.Check(critic, c.CriticPath(), false)); err != nil {
 		return vlm.Description{}, err
 	}

@@ -31,7 +31,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Critic: vlm.Critic(
 			c.Critic.Kind,
 		), CriticPath: c.CriticPath(), ZeroValueHead: c.Critic.ZeroHead, OffloadMoments: c.Agent.Actor.FSDP.OptimizerOffload,
-		Reference: c.UsesReference() && !c.ServesReference() && !c.TeachesItself(), ReferencePath: c.Agent.Ref.Model.Path,
+		Reference: c.UsesReference() && !c.ServesReference() && !c.TeachesItself(), ReferencePath: c.ReferencePath(),
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter, Devices: cmp.Or(c.Model.Devices, vlm.AllDevices), PreferDevices: c.Trainer.GPUs,
 		SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard,
@@ -43,9 +43,6 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	}
 	if c.Trainer.Stage == config.StageSFT {
 		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false
-	}
-	if !o.Reference {
-		o.ReferencePath = ""
 	}
 	separate, critic := o.Critic == vlm.SeparateCritic, &c.Critic.Model.FSDP
 	o.OffloadCritic, o.OffloadCriticMoments = separate && critic.ParamOffload, separate && critic.OptimizerOffload

@@ -226,16 +226,17 @@ func (down) Close() error                                    { return nil }
 func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	c := config.Default()
 	c.Env.Name, c.Critic.Model.Path = "lake", "none"
+	c.Agent.Actor.UseKLLoss, c.Agent.Ref.Model.Path = true, "lost"
 	err := preflightOf(t, &c, builtin.Registry())
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder",
-		`"lake"`} {
+		"actor_rollout_ref.ref.model.path: lost is not a folder", `"lake"`} {
 		require.ErrorContains(t, err, want)
 	}
 
 	dir := filepath.Join(t.TempDir(), "model")
 	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
-	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
+	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name, c.Agent.Ref.Model.Path = dir, "", "frozenlake", ""
 	require.NoError(t, preflightOf(t, &c, builtin.Registry()))
 
 	var r env.Registry

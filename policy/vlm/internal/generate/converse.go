@@ -3,7 +3,6 @@ package generate
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -232,7 +231,7 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		}
 		r := &Turn{Tokens: ids, Images: pics[i], seed: p.Seed, Max: limit,
 			stop: NewStopDetector(g.Tok, slices.Concat(s.StopStrings, p.StopStrings)), Think: think,
-			Shared: contextKey(ids, refs[i])}
+			Shared: net.ContextKey(ids, refs[i])}
 		turns[i] = promptTurn{Turn: r, context: ids, images: refs[i], Opened: opened}
 		g.Resumed[p.Conversation].prepend(&turns[i])
 		length := len(r.Tokens)
@@ -245,18 +244,6 @@ func (g *Generator) ReadPrompts(prompts []policy.Prompt, s policy.Sampling) ([]p
 		}
 	}
 	return turns, nil
-}
-
-// contextKey is equal for contexts of the same tokens and images.
-func contextKey(ids []int32, images []policy.Image) string {
-	key := make([]byte, 0, 4*len(ids)+32*len(images))
-	for _, id := range ids {
-		key = binary.LittleEndian.AppendUint32(key, uint32(id))
-	}
-	for _, im := range images {
-		key = append(key, im.Hash[:]...)
-	}
-	return string(key)
 }
 
 // EncodePrompt renders and tokenises a prompt's messages.

@@ -76,5 +76,5 @@ func (r *resumed) prepend(t *promptTurn) {
 	q := t.Turn
 	q.Tokens = append(r.tokens[:len(r.tokens):len(r.tokens)], q.Tokens...)
 	q.Images = append(r.pictures[:len(r.pictures):len(r.pictures)], q.Images...)
-	q.Shared = contextKey(q.Tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
+	q.Shared = net.ContextKey(q.Tokens, append(r.images[:len(r.images):len(r.images)], t.images...))
 }

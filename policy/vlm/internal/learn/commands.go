@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
+	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/processor"
 )
@@ -186,7 +187,10 @@ func (s *Sets) obey(ctx context.Context, o *command) error {
 	switch {
 	case o.Score != nil:
 		o.Score.Rows = &rows
-		_, err = s.score(ctx, o.Score)
+		var leaves [][]*net.Pack
+		if leaves, err = s.Packer(s.Net).Leaves(&rows, o.Score.Want); err == nil {
+			_, err = s.score(ctx, o.Score, leaves)
+		}
 	case o.Update != nil:
 		u := o.Update
 		u.Batch.Rows, u.Call.Batch = rows, &u.Batch

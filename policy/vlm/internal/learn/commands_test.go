@@ -15,22 +15,31 @@ type foreignLoss struct{ loss.Policy }
 
 // TestLossesTravel: every loss arrives as it was.
 func TestLossesTravel(t *testing.T) {
-	for _, l := range []loss.Policy{
-		nil, loss.Reinforce{}, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, loss.GSPO{Low: 0.1, High: 3},
-		loss.DefaultPPO(),
-	} {
+	travel := func(l loss.Policy) loss.Policy {
 		sent, err := sendLoss(l)
-		require.NoError(t, err)
+		require.NoError(t, err, "%T", l)
 		got, err := sent.Policy()
-		require.NoError(t, err)
-		require.Equal(t, l, got)
+		require.NoError(t, err, "%T", l)
+		return got
 	}
-	sent, err := sendLoss(foreignLoss{loss.DefaultPPO()})
-	require.NoError(t, err)
-	got, err := sent.Policy()
-	require.NoError(t, err)
-	require.Equal(t, onRank0{}, got, "rank 0 evaluates a loss of another package")
-	_, err = (&sentLoss{Kind: "os.File"}).Policy()
+	sampled := loss.Distill{Policy: loss.Reinforce{}, KL: loss.K1, Cap: 2}
+	all := []loss.Policy{nil, loss.PPO{Low: 0.2, High: math.Inf(1), Clamp: true}, sampled}
+	for _, name := range loss.Builtin().Names() {
+		l, err := loss.Builtin().New(name, loss.DefaultOptions())
+		require.NoError(t, err)
+		all = append(all, l)
+	}
+	for _, l := range all {
+		require.True(t, sendable(l), "%T", l)
+		require.Equal(t, l, travel(l))
+	}
+	own := foreignLoss{loss.DefaultPPO()}
+	over := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByTeacher, K: 3}}
+	require.Equal(t, onRank0{}, travel(own), "rank 0 evaluates a loss of another package")
+	require.Equal(t, onRank0{over.Choice}, travel(loss.Distill{Policy: own, Over: over}),
+		"the other ranks compute the scores of the tokens that it compares")
+	require.False(t, sendable(travel(own)))
+	_, err := (&sentLoss{Kind: "os.File"}).Policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 }
 

@@ -65,12 +65,14 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	rows := &policy.Rows{Offsets: []int{0, 5}, Tokens: []int32{3, 4, 5, 6, 7}}
 	want := []bool{false, true, false, true, true}
 	score := func(m *Model, by string) *policy.Scores {
-		what := policy.ScoreRequest{LogProbs: true, Choice: loss.Choice{By: by, K: 3}}
+		what := policy.ScoreRequest{LogProbs: true, Reference: m.Sets.Ref != nil, Choice: loss.Choice{By: by, K: 3}}
 		s, err := m.Score(t.Context(), rows, want, what, 0.7)
 		require.NoError(t, err)
 		return s
 	}
-	taught := score(Open(t, dir, Options{Reference: true}), loss.ByTeacher)
+	both := Open(t, dir, Options{Reference: true})
+	taught := score(both, loss.ByTeacher)
+	require.Equal(t, taught, score(both, loss.ByItself), "the reference's log-probs besides")
 	own := score(Open(t, dir, Options{SameBytes: true}), loss.ByItself)
 	leader, others := Lead(t, dir, Options{}, 2)
 	require.Equal(t, own, score(leader, loss.ByItself), "two ranks")
@@ -83,7 +85,10 @@ func TestTheLikeliestTokensOfThePolicyItself(t *testing.T) {
 	RequireNear(t, taught.LogProbs, own.LogProbs, Drift, "log-probs")
 }
 
-// predicted is everything of one step that predicts observations, or learns from a teacher by some tokens.
+// ownDistill is a loss of another package that compares tokens.
+type ownDistill struct{ loss.Distill }
+
+// predicted is everything of steps that predict observations, or learn from a teacher by some tokens.
 func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string) {
 	t.Helper()
 	d := loss.Divergence{Form: loss.Tail, Choice: loss.Choice{By: loss.ByStudent, K: 3}, Alpha: 0.5}
@@ -91,8 +96,11 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 	b.EchoWeight = []float32{0, 0, 0.5, 0, 0.25, 0, 0, 0, 0}
 	o := policy.DefaultOptimizer()
 	o.Rate = 0.01
-	_, err := Update(t, m.Sets, b, policy.Objective{Policy: loss.Distill{Over: d, Cap: 2}, Temperature: 0.7}, o)
-	require.NoError(t, err)
+	p := loss.Distill{Over: d, Cap: 2}
+	for _, l := range []loss.Policy{p, ownDistill{p}} {
+		_, err := Update(t, m.Sets, b, policy.Objective{Policy: l, Temperature: 0.7}, o)
+		require.NoError(t, err)
+	}
 	return b, StateOf(t, m.Sets)
 }
 

@@ -17,10 +17,10 @@ import (
 
 // groupsOf are rows of which several begin with the same prompt: some of the four rows, each several times. The last
 // six tokens are the response, of which the last three differ.
-func groupsOf(t *testing.T, m *Model) *policy.Batch {
+func groupsOf(t *testing.T, m *Model, times int) *policy.Batch {
 	t.Helper()
 	four, _ := FourRows(t, m.Text)
-	rows, _ := Pick(four, 2, 3, 2, 0, 3, 2, 1, 2, 0)
+	rows, _ := Pick(four, slices.Repeat([]int{2, 3, 2, 0, 3, 2, 1, 2, 0}, times)...)
 	r := rand.New(rand.NewPCG(3, 1))
 	n := len(rows.Tokens)
 	b := &policy.Batch{Rows: rows, Advantages: make([]float32, n), OldLogProbs: make([]float32, n),
@@ -58,7 +58,7 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 		apart := Open(t, dir, o)
 		o.SharePrefix = true
 		shared := Open(t, dir, o)
-		b := groupsOf(t, apart)
+		b := groupsOf(t, apart, 1)
 		if family == model.Qwen35 {
 			require.Equal(t, positions(t, apart, b), positions(t, shared, b), "its layers keep a state, which cannot be shared")
 			continue
@@ -83,12 +83,16 @@ func TestSharedPromptsGiveTheSameBytesOnAnyNumberOfDevices(t *testing.T) {
 	dir := Folder(t, model.Llama, nil)
 	objective := policy.Objective{Temperature: 1, Policy: loss.DefaultPPO(), ValueCoef: 0.5}
 	var want [2]map[string][]float32 // of the policy and of the critic
-	for _, n := range []int{1, 2} {
-		m := Open(t, dir, Options{Critic: learn.SeparateCritic, MicroTokens: 96, SharePrefix: true, Devices: n,
-			SameBytes: true})
-		actor, critic, _ := GradientsOf(t, m.Sets, groupsOf(t, m), objective)
+	o := Options{Critic: learn.SeparateCritic, MicroTokens: 48, SameBytes: true}
+	apart := Open(t, dir, o)
+	b := groupsOf(t, apart, 3)
+	o.SharePrefix = true
+	for _, o.Devices = range []int{1, 2} {
+		m := Open(t, dir, o)
+		require.Less(t, 4*positions(t, m, b), 3*positions(t, apart, b))
+		actor, critic, _ := GradientsOf(t, m.Sets, b, objective)
 		got := [2]map[string][]float32{actor, critic}
-		if n > 1 {
+		if o.Devices > 1 {
 			require.Equal(t, want, got)
 		}
 		want = got

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
@@ -63,4 +65,19 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBadRowsDoNotEndTheGroup: rank 0 refuses them before the others get them.
+func TestBadRowsDoNotEndTheGroup(t *testing.T) {
+	leader, others := Lead(t, Folder(t, model.Qwen3, nil), Options{}, 2)
+	score := func(tokens ...int32) error {
+		rows, want := &policy.Rows{Offsets: []int{0, 3}, Tokens: tokens}, Trues(len(tokens))
+		_, err := leader.Score(t.Context(), rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+		return err
+	}
+	require.ErrorContains(t, score(3, 4), "row offsets must go from 0 to the number of tokens, 2")
+	require.ErrorContains(t, score(3, -4, 5), "row 0: token 1 has id -4")
+	require.NoError(t, score(3, 4, 5))
+	require.NoError(t, leader.Sets.Peers.Close())
+	require.NoError(t, <-others[0].Ended)
 }

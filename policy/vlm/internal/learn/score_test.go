@@ -236,6 +236,25 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 	}
 }
 
+// TestRowsFitThePolicyAndItsTeacher: the teacher reads the policy's packs.
+func TestRowsFitThePolicyAndItsTeacher(t *testing.T) {
+	teacher := Folder(t, model.Qwen35Text, map[string]any{"max_position_embeddings": 4})
+	m := New(t, model.Qwen35Text, Options{Reference: true, TeacherDir: teacher})
+	rows, want := &policy.Rows{Offsets: []int{0, 5, 6}, Tokens: []int32{3, 4, 5, 6, 7, 8}}, Trues(6)
+	_, err := m.Score(t.Context(), rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+	require.NoError(t, err)
+	_, err = m.Score(t.Context(), rows, want, policy.ScoreRequest{Reference: true}, 1)
+	require.ErrorContains(t, err, "row 0 has 5 tokens, the reference policy allows 4")
+
+	full := Folder(t, model.Qwen35Text, map[string]any{"full_attention_interval": 1})
+	o := Options{Reference: true, TeacherDir: full, SharePrefix: true}
+	m = Open(t, full, o)
+	require.True(t, m.Sets.Packer(m.Net).Share)
+	o.TeacherDir = teacher
+	m = Open(t, full, o)
+	require.False(t, m.Sets.Packer(m.Net).Share, "layers of the teacher keep a state")
+}
+
 func TestCancelledScoringLeavesNothingOnTheDevice(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true, MicroTokens: 32})
 	rows, want := FourRows(t, m.Text)

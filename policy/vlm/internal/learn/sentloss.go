@@ -14,6 +14,7 @@ import (
 type sentLoss struct {
 	Kind   string // its type; "" is none
 	Fields []byte
+	Inner  *sentLoss // Policy of a loss.Distill: gob cannot encode an interface
 }
 
 // sentLosses are the losses that can be sent: those of package loss.
@@ -29,15 +30,23 @@ var sentLosses = func() map[string]reflect.Type {
 }()
 
 // sendable reports whether other ranks can evaluate a loss. Rank 0 evaluates one of another package for all.
-func sendable(l loss.Policy) bool { return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil }
+func sendable(l loss.Policy) bool {
+	d, _ := l.(loss.Distill)
+	return l == nil || sentLosses[fmt.Sprintf("%T", l)] != nil && sendable(d.Policy)
+}
 
 // onRank0 stands for a loss that only rank 0 can evaluate.
-type onRank0 struct{}
+type onRank0 struct {
+	Choice loss.Choice // the tokens that it compares, whose scores every rank computes
+}
 
 // Terms implements loss.Policy; it is never called.
 func (onRank0) Terms(*loss.Terms, *loss.Batch[float64]) error {
 	return fmt.Errorf("vlm: the policy loss is evaluated on rank 0: %w", nodes.ErrProtocol)
 }
+
+// Compares implements what loss.ChoiceOf asks for.
+func (p onRank0) Compares() loss.Choice { return p.Choice }
 
 // sendLoss encodes a policy loss for the other ranks.
 func sendLoss(l loss.Policy) (sentLoss, error) {
@@ -45,10 +54,18 @@ func sendLoss(l loss.Policy) (sentLoss, error) {
 		return sentLoss{}, nil
 	}
 	if !sendable(l) {
-		l = onRank0{}
+		l = onRank0{loss.ChoiceOf(l)}
 	}
 	s := sentLoss{Kind: fmt.Sprintf("%T", l)}
-	if kind := sentLosses[s.Kind]; kind == nil || kind.NumField() == 0 { // which gob cannot encode
+	if d, ok := l.(loss.Distill); ok && d.Policy != nil {
+		inner, err := sendLoss(d.Policy)
+		if err != nil {
+			return s, err
+		}
+		d.Policy, s.Inner = nil, &inner
+		l = d
+	}
+	if reflect.TypeOf(l).NumField() == 0 { // which gob cannot encode
 		return s, nil
 	}
 	var raw bytes.Buffer
@@ -59,13 +76,13 @@ func sendLoss(l loss.Policy) (sentLoss, error) {
 
 // Policy decodes a loss; one that does not exist gives nodes.ErrProtocol.
 func (s *sentLoss) Policy() (loss.Policy, error) {
-	switch s.Kind {
-	case "":
+	if s.Kind == "" {
 		return nil, nil
-	case fmt.Sprintf("%T", onRank0{}):
-		return onRank0{}, nil
 	}
 	kind := sentLosses[s.Kind]
+	if own := reflect.TypeFor[onRank0](); s.Kind == own.String() {
+		kind = own
+	}
 	if kind == nil {
 		return nil, fmt.Errorf("policy loss %q: %w", s.Kind, nodes.ErrProtocol)
 	}
@@ -75,5 +92,12 @@ func (s *sentLoss) Policy() (loss.Policy, error) {
 			return nil, fmt.Errorf("policy loss %s: %w", s.Kind, err)
 		}
 	}
-	return value.Elem().Interface().(loss.Policy), nil
+	l := value.Elem().Interface().(loss.Policy)
+	d, ok := l.(loss.Distill)
+	if !ok || s.Inner == nil {
+		return l, nil
+	}
+	var err error
+	d.Policy, err = s.Inner.Policy()
+	return d, err
 }

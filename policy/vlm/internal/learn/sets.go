@@ -122,7 +122,8 @@ func (s *Sets) Join(g *Peers) {
 // Packer arranges rows for one of the nets.
 func (s *Sets) Packer(n *net.Net) *net.Packer {
 	b := &s.Batching
-	k := &net.Packer{Cfg: n.Spec, Budget: b.Tokens, Rows: b.Rows, Picture: s.Picture, Share: n.Share,
+	k := &net.Packer{Cfg: n.Spec, Budget: b.Tokens, Rows: b.Rows, Picture: s.Picture,
+		Share:     n.Share && (s.Ref == nil || s.Ref.Net.Share), // the reference reads the same packs
 		LeafCount: max(1, s.Parts)}
 	if s.Critic != nil && n == s.Critic.Net {
 		if b.CriticTokens > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"vagen/policy"
@@ -22,6 +23,11 @@ type ScoreCall struct {
 	Temperature float64
 }
 
+// readsReference reports whether the reference policy scores.
+func (c *ScoreCall) readsReference() bool {
+	return c.What.Reference || c.What.Choice.By != "" && c.What.Choice.By != loss.ByItself
+}
+
 // Score scores rows on all ranks.
 func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	if err := net.CheckTemperature(c.Temperature); err != nil {
@@ -36,21 +42,24 @@ func (s *Sets) Score(ctx context.Context, c ScoreCall) (*policy.Scores, error) {
 	if c.What.Values && s.CriticOptions.Kind == NoCritic {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a critic", backend.ErrOption)
 	}
+	leaves, err := s.Packer(s.Net).Leaves(c.Rows, c.Want) // refuses bad rows before other ranks get them
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkLengths(&c); err != nil {
+		return nil, fmt.Errorf("vlm: score: %w", err)
+	}
 	sent := c
 	sent.Rows = nil
 	if err := s.send(ctx, &command{Score: &sent}, c.Rows); err != nil {
 		return nil, err
 	}
-	out, err := s.score(s.Peers.Whole(ctx), &c)
+	out, err := s.score(s.Peers.Whole(ctx), &c, leaves)
 	return out, s.Peers.Failed(err)
 }
 
 // score is Score on this rank.
-func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) {
-	leaves, err := s.Packer(s.Net).Leaves(c.Rows, c.Want)
-	if err != nil {
-		return nil, err
-	}
+func (s *Sets) score(ctx context.Context, c *ScoreCall, leaves [][]*net.Pack) (*policy.Scores, error) {
 	out := &policy.Scores{}
 	run := func(l *Learner, h *model.Head) (*net.Scored, error) { return s.scoreWith(ctx, l, h, leaves, c) }
 	what := c.What
@@ -78,7 +87,7 @@ func (s *Sets) score(ctx context.Context, c *ScoreCall) (*policy.Scores, error) 
 			out.Teacher = x.Chosen
 		}
 	}
-	if what.Reference || what.Choice.By != "" && !itself {
+	if c.readsReference() {
 		err := s.Ref.OnDevices(false, func() error { return s.scoreReference(out, what, leaves, run) })
 		if err != nil {
 			return nil, err
@@ -122,8 +131,26 @@ func (s *Sets) scoreReference(
 	if what.Reference {
 		out.Reference = x.LogProb
 	}
-	if out.Teacher = x.Chosen; h.Top > 0 {
+	if x.Chosen != nil { // with ByItself the reference compares no tokens, and Teacher is set
+		out.Teacher = x.Chosen
+	}
+	if h.Top > 0 {
 		out.Chosen = integers(x.IDs)
+	}
+	return nil
+}
+
+// checkLengths refuses rows that are too long for the reference, which may be another model than the policy.
+func (s *Sets) checkLengths(c *ScoreCall) error {
+	if !c.readsReference() {
+		return nil
+	}
+	most := s.Ref.Net.Cfg.Text.MaxPositions
+	for i := range c.Rows.Len() {
+		from, to := c.Rows.Offsets[i], c.Rows.Offsets[i+1]
+		if most > 0 && to-from > most && slices.Contains(c.Want[from:to], true) {
+			return fmt.Errorf("row %d has %d tokens, the reference policy allows %d", i, to-from, most)
+		}
 	}
 	return nil
 }
@@ -253,12 +280,10 @@ func (s *Sets) learn(ctx context.Context, c *Call) (stats policy.Stats, err erro
 			return stats, err
 		}
 		stats.HasGradNorm = c.Step
+		ctx = context.WithoutCancel(ctx) // the critic follows the policy
 	}
 	if s.Critic == nil || c.Accumulate && !value {
 		return stats, nil
-	}
-	if c.Step && stats.HasGradNorm {
-		ctx = context.WithoutCancel(ctx)
 	}
 	err = s.Critic.OnDevices(true, func() error {
 		stats.CriticNorm, err = s.learnWith(ctx, s.Critic, s.Critic.Net.Head(false, true), c, c.Optimizer.CriticRate, &stats)

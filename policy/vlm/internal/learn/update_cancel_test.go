@@ -70,6 +70,25 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 	}
 }
 
+// Gradients are added for policy and separate critic, or for neither.
+func TestCancelledAccumulationAddsToPolicyAndCriticTogether(t *testing.T) {
+	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic, MicroTokens: 24})
+	rows, want := FourRows(t, m.Text)
+	n := Evenly(want)
+	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
+	o := policy.Objective{Temperature: 1, Policy: loss.Reinforce{}, ValueCoef: 1}
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Accumulate(Countdown(t.Context(), looks), b, o)
+		done = err == nil
+		require.Equal(t, done, m.Sets.Actor.Open != nil, "after %d looks", looks)
+		require.Equal(t, done, m.Sets.Critic.Open != nil, "after %d looks", looks)
+		require.Less(t, looks, 50)
+	}
+	m.Sets.Actor.DropGradients()
+	m.Sets.Critic.DropGradients()
+}
+
 func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
 	rows, want := FourRows(t, m.Text)

@@ -1,6 +1,8 @@
 package net
 
 import (
+	"slices"
+
 	"vagen/policy"
 )
 
@@ -22,16 +24,7 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets := k.arrange(order, size, of)
-	bins := 0
-	for _, s := range sets {
-		bins += len(s.bins)
-	}
-	if bins < min(k.LeafCount, len(order)) { // a row for each device is faster than full bins
-		single := *k
-		single.noPacking = true
-		sets = single.arrange(order, size, nil)
-	}
+	sets := k.spread(order, size, of)
 	out := make([][]*Pack, k.LeafCount)
 	load := make([]int, k.LeafCount)
 	most := 0 // scored tokens of a pack
@@ -61,6 +54,43 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		}
 	}
 	return out, nil
+}
+
+// spread places rows into bins. Where there are fewer bins than parts, a row for each part is faster if each part has a
+// device. Bins with shared prompts may be so much less work that they are faster on fewer devices; the number of
+// devices must not change the bins, so spreadWork counts both.
+func (k *Packer) spread(order []int, size func(int) int, of []prefix) []*binSet {
+	all := k.arrangements(order, size, of)
+	sets, bins := leastBy(k.work, all), 0
+	for _, s := range sets {
+		bins += len(s.bins)
+	}
+	if bins >= min(k.LeafCount, len(order)) {
+		return sets
+	}
+	single := *k
+	single.noPacking = true
+	apart := single.arrange(order, size, nil)
+	if !slices.ContainsFunc(of, func(p prefix) bool { return p.length > 0 }) {
+		return apart
+	}
+	return leastBy(k.spreadWork, append(all, apart))
+}
+
+// spreadWork is the work of the largest part, which bounds the time on a device for each part, and that of an average
+// part, to which the time on one device is proportional.
+func (k *Packer) spreadWork(sets ...*binSet) float64 {
+	load, work, sum := make([]int, k.LeafCount), make([]float64, k.LeafCount), 0.0
+	for _, s := range sets {
+		each := float64(s.length) * k.Cfg.Work(s.length)
+		for range s.bins {
+			leaf := LeastLoaded(load)
+			load[leaf] += s.length
+			work[leaf] += each
+			sum += each
+		}
+	}
+	return slices.Max(work) + sum/float64(k.LeafCount)
 }
 
 // LeastLoaded returns the index of the smallest number, the first of several.

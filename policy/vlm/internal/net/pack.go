@@ -174,16 +174,24 @@ func (s *binSet) put(rows []int, size func(int) int, of []prefix, open, single b
 // into half of that length and into no gap get bins of half the length if that is less
 // work; rows that share prefixes get longer bins if that is.
 func (k *Packer) arrange(order []int, size func(int) int, of []prefix) []*binSet {
+	return leastBy(k.work, k.arrangements(order, size, of))
+}
+
+// leastBy returns the bins with the least work, the first of several.
+func leastBy(work func(...*binSet) float64, all [][]*binSet) []*binSet {
+	return slices.MinFunc(all, func(a, b []*binSet) int { return cmp.Compare(work(a...), work(b...)) })
+}
+
+// arrangements lists what arrange chooses from.
+func (k *Packer) arrangements(order []int, size func(int) int, of []prefix) [][]*binSet {
 	least := Bucket(size(order[0]))
-	sets := k.arrangeIn(least, order, size, of)
+	all := [][]*binSet{k.arrangeIn(least, order, size, of)}
 	for length := 2 * least; of != nil && length <= k.Longest(least); length *= 2 {
 		long := &binSet{length: length}
 		long.put(order, size, of, true, k.noPacking)
-		if k.work(long) < k.work(sets...) {
-			sets = []*binSet{long}
-		}
+		all = append(all, []*binSet{long})
 	}
-	return sets
+	return all
 }
 
 // Longest is the greatest length of bins for rows of a length: up to four rows', because attention costs the square.

@@ -84,3 +84,23 @@ func TestLastPacksAreSmallerWhereThatIsWorthCompiling(t *testing.T) {
 	require.Equal(t, [][2]int{{16, 256}, {2, 256}}, sizes, "30 layers of width 576")
 	require.Len(t, packs[1].Chunks(1024)[0].At, 1024, "chunks are of one size in batches of several packs")
 }
+
+// TestGroupsShareTheirPromptsOverParts: one group has a row for each part, several have a bin each.
+func TestGroupsShareTheirPromptsOverParts(t *testing.T) {
+	for groups, want := range map[int]int{1: 8 * 448, 2: 2 * 896, 4: 4 * 896} {
+		rows, wanted := policy.Rows{Offsets: []int{0}}, []bool(nil)
+		for i := range 8 * groups {
+			rows.Tokens = append(rows.Tokens, slices.Repeat([]int32{int32(i / 8)}, 448)...)
+			wanted = append(wanted, slices.Concat(make([]bool, 392), slices.Repeat([]bool{true}, 56))...)
+			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+		}
+		k := &Packer{Cfg: largeText(), Budget: 1024, Share: true, LeafCount: 8}
+		leaves, err := k.Leaves(&rows, wanted)
+		require.NoError(t, err)
+		size := 0
+		for _, p := range Flat(leaves) {
+			size += p.Size()
+		}
+		require.Equal(t, want, size, "%d groups", groups)
+	}
+}

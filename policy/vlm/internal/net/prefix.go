@@ -37,22 +37,32 @@ func (k *Packer) prefixes(rows *policy.Rows, want []bool) ([]prefix, error) {
 		if !whole {
 			continue
 		}
-		var key []byte
-		for _, id := range tokens {
-			key = binary.LittleEndian.AppendUint32(key, uint32(id))
+		var own []policy.Image
+		if images > 0 {
+			own = rows.Images[i][:images]
 		}
-		for j := range images {
-			key = append(key, rows.Images[i][j].Hash[:]...)
-		}
-		j, known := first[string(key)]
+		key := ContextKey(tokens, own)
+		j, known := first[key]
 		if !known {
-			first[string(key)], out[i].first = i, i
+			first[key], out[i].first = i, i
 			continue
 		}
 		out[j].length, out[j].images = n, images
 		out[i] = prefix{j, n, images}
 	}
 	return out, nil
+}
+
+// ContextKey is equal for contexts of the same tokens and images.
+func ContextKey(ids []int32, images []policy.Image) string {
+	key := make([]byte, 0, 4*len(ids)+32*len(images))
+	for _, id := range ids {
+		key = binary.LittleEndian.AppendUint32(key, uint32(id))
+	}
+	for _, im := range images {
+		key = append(key, im.Hash[:]...)
+	}
+	return string(key)
 }
 
 // imagesIn counts the images of a row in its first tokens. whole is false if these end inside an image.
