@@ -54,9 +54,10 @@ type memory struct {
 
 	lengths, longestOf []lengths // of episodes, of groups
 
-	running, toCome []float64 // baselines after the batch; of each token, the rewards to come
-	columns         []column
-	sums            []sums
+	running, spareRunning []float64 // baselines after the batch, or the memory of those before it
+	toCome                []float64 // of each token, the rewards to come
+	columns               []column
+	sums                  []sums
 }
 
 // estimate runs an estimator's core on a batch. The core gets the estimator as an argument

@@ -67,7 +67,7 @@
 //	gigpo                          GiGPO     GRPO over episodes, and over repeated states
 //	hgpo                           HGPO      over repeated states, pairs of states, …
 //	graphgpo                       GraphGPO  over repeated states, by their distance to success
-//	grpo_ragen                     EpisodeGRPO   statistics over episodes, scores of rows
+//	grpo_ragen                     EpisodeGRPO   GRPO over episodes, each row with the score of its own
 //	grpo_prime                     LengthGRPO    s − mean after a price for length
 //	gdpo, gdpo_trl                 GDPO      GRPO of each component of the reward
 //	maxrl_skyrl, max_rl_prime      MaxRL     (s − mean) / mean

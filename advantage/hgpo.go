@@ -11,10 +11,10 @@ import "math"
 // where R is the discounted sum of the rewards to come in the episode, as in [GiGPO], and mean
 // and std (divided by n) are taken over the turns of the Group with the same last k states, this
 // one included, for k = 1 … History+1. Only k with another such turn and an R that differs from
-// the mean by more than ε·max(1, |R|) count; a turn without any has advantage 0. With Base the turn's episode counts as k = 0: its summed rewards,
-// all tokens included, compared with those of all turns of the group (std divided by n − 1;
-// alone: as [GRPO]). Every token of the turn gets A. Returns are the same numbers; both are 0
-// off the mask. No critic, no whitening.
+// the mean by more than rounding count; a turn without any has advantage 0. With Base the turn's
+// episode counts as k = 0: its summed rewards, all tokens included, compared with those of all
+// turns of the group (std divided by n − 1; alone: as [GRPO]). Every token of the turn gets A.
+// Returns are the same numbers; both are 0 off the mask. No critic, no whitening.
 //
 // Turns, States, mask and errors are those of [GiGPO]. TurnID is published.
 //
@@ -62,7 +62,7 @@ func (h HGPO) run(c *call) error {
 	if h.Base {
 		c.episodeTurns(e, s, scores)
 		for i, r := range s.returns {
-			if !s.groups.average(i, r, eps) || s.groups.size[s.groups.of[i]] == 1 {
+			if !s.groups.average(i, r) || s.groups.size[s.groups.of[i]] == 1 {
 				m.add(i, 1, s.groups.compare(i, r, h.NormByStd, eps, r))
 			}
 		}
@@ -118,7 +118,7 @@ func (m mixture) addLevel(s *steps, weight float64, normByStd bool, eps float64)
 	g := &s.groups
 	for i, r := range s.returns {
 		k := g.of[i]
-		if g.size[k] < 2 || g.average(i, r, eps) {
+		if g.size[k] < 2 || g.average(i, r) {
 			continue
 		}
 		a := r - g.mean[k]
@@ -129,9 +129,10 @@ func (m mixture) addLevel(s *steps, weight float64, normByStd bool, eps float64)
 	}
 }
 
-// average reports whether a score is the mean of its group, up to ε or the rounding of rewards.
-func (g *groups) average(item int, score, eps float64) bool {
-	return math.Abs(score-g.mean[g.of[item]]) <= eps*max(1, math.Abs(score))
+// average reports whether a score is the mean of its group, up to the rounding of rewards, which are
+// float32: sums that are equal on paper differ by less than two units in the last place.
+func (g *groups) average(item int, score float64) bool {
+	return math.Abs(score-g.mean[g.of[item]]) <= 0x1p-22*max(1, math.Abs(score))
 }
 
 // episodeTurns sets the steps' numbers to the score of their episode, the sum of all its

@@ -256,8 +256,8 @@ func (g *generator) split(rows []row, turns int) []row {
 // comparable.
 func TestLayoutsAgree(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
-		if _, rowsAreSteps := est.(NoConcat); spec.RowLocal || rowsAreSteps || spec.Name == "grpo_ragen" {
-			return // of NoConcat and EpisodeGRPO each row has a number of its own
+		if _, rowsAreSteps := est.(NoConcat); spec.RowLocal || rowsAreSteps {
+			return
 		}
 		rows := g.episodes(3, 3, true)
 		want := run(t, est, batchOf(rows))

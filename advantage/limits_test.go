@@ -19,17 +19,20 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 	}
 }
 
-// TestHGPOAddsEpsilonToTheDeviation: of two turns whose rewards differ by 4e-6, half the difference is the deviation.
+// TestHGPOAddsEpsilonToTheDeviation: of two turns whose rewards differ by 4ε, half the difference is the deviation, and
+// each of them is half of it away from the mean, also where ε is large. The weight is 2.
 func TestHGPOAddsEpsilonToTheDeviation(t *testing.T) {
-	b := &Batch{
-		Offsets: []int{0, 1, 2}, Rewards: []float32{4e-6, 0}, Attention: []bool{true, true},
-		Loss: []bool{true, true}, TurnEnd: []bool{true, true},
-		Group: []int{1, 1}, Trajectory: []int{1, 2}, Turn: []int{0, 0}, States: []uint64{7, 7}, Next: []uint64{8, 8},
-	}
-	out := run(t, HGPO{Gamma: 1, NormByStd: true, Epsilon: 1e-6}, b)
-	if want := 2.0 / 3; math.Abs(float64(out.Advantages[0])-want) > 1e-5 ||
-		math.Abs(float64(out.Advantages[1])+want) > 1e-5 {
-		t.Errorf("advantages %v, want ±%v", out.Advantages, want)
+	for _, eps := range []float64{1e-6, 0.1, 0.5} {
+		b := &Batch{
+			Offsets: []int{0, 1, 2}, Rewards: []float32{float32(4 * eps), 0}, Attention: []bool{true, true},
+			Loss: []bool{true, true}, TurnEnd: []bool{true, true},
+			Group: []int{1, 1}, Trajectory: []int{1, 2}, Turn: []int{0, 0}, States: []uint64{7, 7}, Next: []uint64{8, 8},
+		}
+		out := run(t, HGPO{Gamma: 1, Alpha: 1, NormByStd: true, Epsilon: eps}, b)
+		if want := 2.0 / 3 * 2 / (2 + eps); math.Abs(float64(out.Advantages[0])-want) > 1e-5 ||
+			math.Abs(float64(out.Advantages[1])+want) > 1e-5 {
+			t.Errorf("ε %v: advantages %v, want ±%v", eps, out.Advantages, want)
+		}
 	}
 }
 

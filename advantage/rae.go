@@ -36,6 +36,9 @@ func (r RAE) run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if overlap(c.running[:cap(c.running)], c.before) { // the Running of the last result, which the batch keeps
+		c.running, c.spareRunning = c.spareRunning, c.running
+	}
 	c.running = append(c.running[:0], c.before...)
 	if len(c.agent) == 0 && len(c.running) == 0 {
 		c.running = append(c.running, 0)

@@ -54,7 +54,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"optimal_token_baseline":       OptimalBaseline{ZeroTail: true},
 		"tir_optimal_token_baseline":   OptimalBaseline{Packed: true, ZeroTail: true},
 		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, Epsilon: 0.37},
-		"grpo_ragen":                   EpisodeGRPO{Epsilon: 0.37},
+		"grpo_ragen":                   EpisodeGRPO{Epsilon: 0.37, Joined: true},
 		"grpo_prime":                   LengthGRPO{OutputWeight: 0.17, InputWeight: 0.18, TurnWeight: 0.19},
 		"maxrl_skyrl":                  MaxRL{Epsilon: 0.37},
 		"gdpo":                         GDPO{Epsilon: 0.37},

@@ -17,9 +17,17 @@ func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 		for _, in := range [...]struct {
 			name    string
 			numbers []float32
-		}{{"rewards", b.Rewards}, {"values", b.Values}, {"baselines", b.Baselines}} {
+		}{
+			{"rewards", b.Rewards}, {"values", b.Values}, {"baselines", b.Baselines}, {"log_probs", b.LogProbs},
+			{"sum_pi_squared", b.SumPiSquared}, {"weights", b.Weights},
+		} {
 			if overlap(out.numbers, in.numbers) {
 				return errOverlap(out.name, in.name)
+			}
+		}
+		for _, of := range b.Components {
+			if overlap(out.numbers, of) {
+				return errOverlap(out.name, "components")
 			}
 		}
 	}

@@ -22,6 +22,22 @@ func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 			"returns: same memory as baselines": func(b *Batch) Result {
 				return Result{Returns: roomBefore(&b.Baselines, b.Tokens())}
 			},
+			"advantages: same memory as log_probs": func(b *Batch) Result {
+				b.LogProbs = make([]float32, b.Tokens())
+				return Result{Advantages: b.LogProbs}
+			},
+			"returns: same memory as sum_pi_squared": func(b *Batch) Result {
+				b.SumPiSquared = make([]float32, b.Tokens())
+				return Result{Returns: b.SumPiSquared}
+			},
+			"advantages: same memory as weights": func(b *Batch) Result {
+				b.Weights = make([]float32, b.Tokens())
+				return Result{Advantages: b.Weights}
+			},
+			"returns: same memory as components": func(b *Batch) Result {
+				b.Components = [][]float32{nil, make([]float32, b.Tokens())}
+				return Result{Returns: b.Components[1]}
+			},
 			"advantages: same memory as returns": func(b *Batch) Result {
 				x := make([]float32, b.Tokens()+1)
 				return Result{Advantages: x, Returns: x[1:]}
@@ -84,4 +100,19 @@ func TestNeighboursInOneArrayAreNotShared(t *testing.T) {
 			require.Equal(t, want.Returns, out.Returns, "the memory that a result lies in changed its numbers")
 		}
 	})
+}
+
+// TestRAELeavesItsBatchAlone: also the baselines of the last result, however often a batch is used.
+func TestRAELeavesItsBatchAlone(t *testing.T) {
+	var out Result
+	b := &Batch{Offsets: []int{0, 1}, Rewards: []float32{1}, Running: []float64{0}}
+	for range 4 {
+		before := slices.Clone(b.Running)
+		for range 3 {
+			estimateOrFail(t, RAE{0.5}, &out, b)
+			require.Equal(t, before, b.Running)
+			require.Equal(t, []float64{before[0]/2 + 0.5}, out.Running)
+		}
+		b.Running = out.Running
+	}
 }

@@ -50,9 +50,9 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return PassK{K: p.PassK, NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "grpo_ragen", About: "grpo with statistics over episodes and a score for each row",
+		Name: "grpo_ragen", About: "grpo over episodes of several rows, as RAGEN computes it",
 		Mask: MaskLoss, Rewards: SiteAll, Groups: true,
-		New: func(p Params) Estimator { return EpisodeGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: func(p Params) Estimator { return EpisodeGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon, Joined: true} },
 	},
 	{
 		Name: "grpo_prime", About: "grpo without standard deviation after a price for length",

@@ -171,9 +171,7 @@ func TestSpansMarkPartsOfTurns(t *testing.T) {
 	s := twoTurns(t)
 	require.NoError(t, errors.Join(s.AddSpan("answer", 2, 4), s.AddSpan("all", 2, 5), s.AddSpan("answer", 7, 8)))
 	wantMask(t, "answer", s.Span(nil, "answer"), "00110001")
-	wantMask(t, "answer end", s.SpanEnd(nil, "answer"), "00010001")
 	wantMask(t, "all", s.Span([]bool{true}, "all"), "100111000")
-	wantMask(t, "all end", s.SpanEnd([]bool{true}, "all"), "100001000")
 	wantMask(t, "none", s.Span(nil, "none"), "00000000")
 	want := []mask.Span{{Name: "answer", Turn: 0, Start: 2, End: 4}, {Name: "all", Turn: 0, Start: 2, End: 5},
 		{Name: "answer", Turn: 1, Start: 7, End: 8}}
@@ -408,7 +406,6 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 		s.SummaryEnd(m[:0])
 		s.Attention(m[:0])
 		s.Span(m[:0], "answer")
-		s.SpanEnd(m[:0], "answer")
 		s.TurnIndex(turns[:0])
 		s.Kinds(kinds[:0])
 		if _, err := s.PlaceTurnRewards(rewards[:0], perTurn, 0); err != nil {

@@ -69,16 +69,3 @@ func (s *Sequence) Span(dst []bool, name string) []bool {
 	}
 	return dst
 }
-
-// SpanEnd appends the mask of the last token of each span of this name, where the reward
-// of a section is placed.
-func (s *Sequence) SpanEnd(dst []bool, name string) []bool {
-	n := len(dst)
-	dst = fill(dst, s.Len(), false)
-	for _, p := range s.spans {
-		if p.name == name {
-			dst[n+p.end-1] = true
-		}
-	}
-	return dst
-}

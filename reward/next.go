@@ -100,9 +100,9 @@ func (p *Parser) salvageAnswer(r *Response) {
 }
 
 // afterThinking splits a text into the model's own thinking and what follows it.
-// The thinking ends with the last closing tag that is followed by an opening tag of
-// the given name: engines that limit thinking may close it before the model does.
-// Without such an end the whole text is the body.
+// The thinking ends with the last closing tag, if an opening tag of the given name
+// follows it: engines that limit thinking may close it before the model does.
+// Otherwise the whole text is the body.
 func afterThinking(text, tag string) (thoughts, body string) {
 	end := strings.LastIndex(text, thinkClose)
 	if end < 0 || !strings.Contains(text[end+len(thinkClose):], "<"+tag+">") {

@@ -66,6 +66,17 @@ func (b *batch) component(name string) []float32 {
 	return out
 }
 
+// unpaid returns the configured parts of the reward that are 0 in all rows.
+func (b *batch) unpaid(keys []string) []string {
+	var out []string
+	for k, of := range b.adv.Components {
+		if !slices.ContainsFunc(of, func(r float32) bool { return r != 0 }) {
+			out = append(out, keys[k])
+		}
+	}
+	return out
+}
+
 // states appends a key for each turn of a row; equal observations have equal keys.
 func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 	for _, turn := range t.Turns {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -235,4 +236,13 @@ func TestGraphGPOAndGDPOGetTheirColumns(t *testing.T) {
 	require.Zero(t, slices.Max(parts("unpaid").Advantages))
 	require.Equal(t, parts().Advantages, parts("guess").Advantages, "the only part is the whole reward")
 	require.NotZero(t, slices.Max(parts("guess").Advantages))
+
+	c := traintest.Grouped()
+	c.Critic.Kind, c.Trainer.Steps = "none", 2
+	c.Algorithm.Estimator, c.Algorithm.RewardKeys = "gdpo", []string{"guess", "gues"}
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	log := traintest.Logged(tr)
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "step=1 parts=[gues]\n"), log)
+	require.Equal(t, 1, strings.Count(log.String(), "parts of the reward without effect"), "once")
 }

@@ -139,12 +139,18 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		corr + ".bypass_mode=true critic.kind=none rollout_manager.n_trajectory=2 algorithm.adv_estimator=tir_optimal_token_baseline": "reads the policy's probabilities before the update",
 		corr + ".bypass_mode=true actor_rollout_ref.actor.policy_loss.loss_mode=m2po":                                                 "m2po compares sampling log-probs",
 		"algorithm.echo.alpha=0.1 trainer.harness=no_concat algorithm.adv_estimator=token_level_gae":                                  "the rows of trainer.harness no_concat end with their only response",
-		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                                                                "so that observations have the policy loss",
-		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                                "bypass_mode needs rollout_manager.use_loss_mask",
-		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                                        "algorithm.kl_mask is attention",
-		corr + ".loss_type=reinforce":               "cispo with bypass_mode",
-		corr + ".rollout_rs_threshold_lower=0.5":    "write rollout_rs_threshold as lower_upper",
-		corr + ".rollout_token_veto_threshold=1e-4": "seq_max_k1",
+		actor + "policy_loss.loss_mode=vespo " + corr + ".rollout_is=sequence": corr + ".rollout_is is sequence, " +
+			"which gives every token the weight of the row",
+		actor + "policy_loss.loss_mode=vespo " + corr + ".rollout_is=token " + corr +
+			".rollout_is_batch_normalize=true": "vespo multiplies the rollout weights of a row's tokens, which " + corr,
+		actor + "clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=2": "stability." +
+			"clip_schedule.end_ratio is 2, which multiplies the clip range: loss: policy loss \"vanilla\": loss: ppo: Low = 2",
+		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                         "so that observations have the policy loss",
+		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                         "bypass_mode needs rollout_manager.use_loss_mask",
+		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention": "algorithm.kl_mask is attention",
+		corr + ".loss_type=reinforce":                                                          "cispo with bypass_mode",
+		corr + ".rollout_rs_threshold_lower=0.5":                                               "write rollout_rs_threshold as lower_upper",
+		corr + ".rollout_token_veto_threshold=1e-4":                                            "seq_max_k1",
 		corr + ".rollout_rs=token_k4 " + corr +
 			".rollout_rs_threshold='0.1'": corr +
 			`: rollout_rs: loss: rejection "token_k4": unknown name`,
@@ -165,6 +171,11 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Algorithm, again.Algorithm)
 	require.Equal(t, got.Agent, again.Agent)
+	for _, set := range []string{"policy_loss.loss_mode=vespo " + corr + ".rollout_is=token",
+		"clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=0"} {
+		_, err = config.Load("", append([]string{"env.name=x"}, strings.Fields(actor+set)...)...)
+		require.NoError(t, err, set)
+	}
 	_, err = config.Load("", "env.name=x", corr+".rollout_is=null", corr+".rollout_rs=null", corr+
 		".rollout_rs_threshold=null")
 	require.NoError(t, err)

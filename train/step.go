@@ -246,6 +246,11 @@ func (t *Trainer) estimate(b *batch, normalizer *reward.Normalizer, step int, m 
 		t.Log.Warn("rewards without effect: the estimator does not read them where they are", "rewards", n,
 			"estimator", t.methods.spec.Name, "reads", t.methods.spec.Rewards)
 	}
+	if parts := b.unpaid(t.Config.Algorithm.RewardKeys); len(parts) > 0 && !t.methods.unpaid {
+		t.methods.unpaid = true
+		t.Log.Warn("parts of the reward without effect: algorithm.gdpo_reward_keys has them, no episode of the step got them",
+			"step", step, "parts", parts)
+	}
 	if b.result.ValueMask != nil {
 		for i, on := range b.result.ValueMask {
 			b.value[i] = b.value[i] && on

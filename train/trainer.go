@@ -96,6 +96,7 @@ type methods struct {
 	harness   rollout.Harness
 	result    advantage.Result // reused by the estimator
 	unread    bool             // rewards that the estimator does not read were reported
+	unpaid    bool             // parts of the reward that no episode got were reported
 }
 
 // Check reports the errors with which Run would end before its first step: settings that

@@ -41,6 +41,24 @@ func TestTheTableOfEstimatorsIsThatOfTheRegistry(t *testing.T) {
 	}
 }
 
+// TestTheTableOfSettingsIsThatOfTheEstimators: where a line of the table is about one setting, these estimators read it.
+func TestTheTableOfSettingsIsThatOfTheEstimators(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "estimators.md"))
+	require.NoError(t, err)
+	lines := regexp.MustCompile("(?m)^\\| `algorithm\\.([a-z_]+)` \\| (estimators with a critic(?:, except ([^;|]+))?)?(.*) \\|$").
+		FindAllStringSubmatch(string(raw), -1)
+	require.NotEmpty(t, lines)
+	for _, m := range lines {
+		for _, name := range advantage.Names() {
+			spec, err := advantage.Describe(name)
+			require.NoError(t, err)
+			quoted := "`" + name + "`"
+			listed := m[2] != "" && spec.Critic && !strings.Contains(m[3], quoted) || strings.Contains(m[4], quoted)
+			require.Equal(t, spec.Reads(m[1]), listed, "%s: %s", m[1], name)
+		}
+	}
+}
+
 // TestLinksBetweenDocumentsExist: a relative link of a document names a file of the tree.
 func TestLinksBetweenDocumentsExist(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)

@@ -28,7 +28,8 @@ func (p Distill) Compares() Choice { return p.Over.Choice }
 // Teacher reports that p learns from a teacher: see [Teacher].
 func (Distill) Teacher() bool { return true }
 
-// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so.
+// Teacher reports whether a loss learns from a teacher: p has a method Teacher() bool that says so. Runs have a
+// teacher for the losses of this package only: a configuration with another one is refused.
 func Teacher(p Policy) bool {
 	t, ok := p.(interface{ Teacher() bool })
 	return ok && t.Teacher()

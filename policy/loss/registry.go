@@ -57,7 +57,7 @@ type Single struct {
 	SDFTCap      float64 `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
 	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
 
-	// Any loss can be wrapped in an OffPolicyMask.
+	// Any loss that reads advantages can be wrapped in an OffPolicyMask.
 	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
 	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"the same for the fall since the update began; slime's use_opsm has 1e-4"`
 }

@@ -172,9 +172,7 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if spec.Groups && c.Rollout.Trajectories < 2 {
 		v.Say("{algorithm.adv_estimator} %s compares episodes of one start state, but {rollout_manager.n_trajectory} is %d", name, c.Rollout.Trajectories)
 	}
-	if n := len(c.Algorithm.RewardWeights); n > 0 && n != len(c.Algorithm.RewardKeys) {
-		v.Say("{algorithm.gdpo_reward_weights} has %d numbers for %d {algorithm.gdpo_reward_keys}", n, len(c.Algorithm.RewardKeys))
-	}
+	v.components(c, spec)
 	if spec.Baselines && c.Reward.Changes() {
 		v.Say("{algorithm.adv_estimator} %s subtracts the reward of the greedy episode, but the group reward changes the rewards of the others: leave {reward.clip_low}, {reward.clip_high} and {reward.normalize} unset", name)
 	}
@@ -218,6 +216,27 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if train := c.trainSeeds(); train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
 		v.Say("validation levels [%d, %d) overlap training levels [%d, %d): move {env.val_seed} or {env.train_seed}",
 			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
+	}
+}
+
+// components checks the parts of the reward that an estimator reads in the place of the rewards of tokens.
+func (v *validator) components(c *Config, spec advantage.Spec) {
+	a := &c.Algorithm
+	if n := len(a.RewardWeights); n > 0 && n != len(a.RewardKeys) {
+		v.Say("{algorithm.gdpo_reward_weights} has %d numbers for %d {algorithm.gdpo_reward_keys}", n, len(a.RewardKeys))
+	}
+	if !spec.Components || len(a.RewardKeys) == 0 {
+		return
+	}
+	const parts = "{algorithm.gdpo_reward_keys} is %q: {algorithm.adv_estimator} %s reads these parts of the reward " +
+		"as the environment paid them, "
+	if a.KLInReward {
+		v.Say(parts+"without the KL of {algorithm.use_kl_in_reward}: set it to false; "+
+			"{actor_rollout_ref.actor.use_kl_loss} has an effect", a.RewardKeys, spec.Name)
+	}
+	if c.Reward.Changes() {
+		v.Say(parts+"neither clipped nor normalised: "+
+			"leave {reward.clip_low}, {reward.clip_high} and {reward.normalize} unset", a.RewardKeys, spec.Name)
 	}
 }
 

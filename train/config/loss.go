@@ -168,11 +168,17 @@ func (v *validator) losses(c *Config, r Registries) {
 	if p, err := r.policyLoss(a, 1); err == nil {
 		v.refEngine(c, p)
 		v.selfDistillation(c, p)
+		v.lastClip(c, r)
+		if loss.Teacher(p) && !a.Loss.taught() {
+			v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s learns from a teacher, must be opd, ref_kl or sdft: "+
+				"a run scores no teacher for other losses", a.Loss.Mode)
+		}
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
 	v.bypass(c)
+	v.jointRatio(c)
 	v.teacher(c)
 	v.kl("actor_rollout_ref.actor.kl_loss_type", a.KLLossType)
 	if v.Err() != nil {
@@ -185,6 +191,36 @@ func (v *validator) losses(c *Config, r Registries) {
 	}
 	if g.Loss.Mode != g.Aux.Mode && !g.Apart && g.Aux.Mode != loss.TokenMean {
 		v.Say("{actor_rollout_ref.actor.loss_agg_mode} is %s, but {actor_rollout_ref.actor.policy_loss.loss_mode} %s always uses %s, and there is no entropy or KL term that uses loss_agg_mode", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
+	}
+}
+
+// lastClip checks the loss with the clip range of the last step. Those of the steps between are
+// between the first and the last.
+func (v *validator) lastClip(c *Config, r Registries) {
+	s := &c.Stability.Clip
+	if s.Style == "constant" {
+		return
+	}
+	if _, err := r.policyLoss(&c.Agent.Actor, s.End); err != nil {
+		v.Say("{stability.clip_schedule.end_ratio} is %v, which multiplies the clip range: %w", s.End, err)
+	}
+}
+
+// jointRatio refuses rollout weights that are not of single tokens where the loss multiplies those of a row.
+func (v *validator) jointRatio(c *Config) {
+	r := &c.Algorithm.Correction
+	if c.Agent.Actor.Loss.Mode != "vespo" || r.Level == nil {
+		return
+	}
+	const vespo = "{actor_rollout_ref.actor.policy_loss.loss_mode} vespo multiplies the rollout weights of a row's " +
+		"tokens, "
+	if *r.Level == string(loss.SequenceLevel) {
+		v.Say(vespo + "but {algorithm.rollout_correction.rollout_is} is sequence, which gives every token the weight " +
+			"of the row: set it to token or null")
+	}
+	if r.Normalize {
+		v.Say(vespo + "which {algorithm.rollout_correction.rollout_is_batch_normalize} would divide by their mean " +
+			"once for each token: set it to false")
 	}
 }
 

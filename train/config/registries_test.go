@@ -8,6 +8,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/env/builtin"
+	"vagen/policy/loss"
 	"vagen/rollout/filter"
 	"vagen/train/config"
 )
@@ -43,6 +44,18 @@ func TestEveryNameHasADescription(t *testing.T) {
 		_, err := all.Describe("no such name")
 		require.ErrorContains(t, err, "known: ", kind)
 	}
+}
+
+// TestRegisteredLossesLearnFromNoTeacher: without a reference policy their first update would fail.
+func TestRegisteredLossesLearnFromNoTeacher(t *testing.T) {
+	losses := loss.Builtin()
+	require.NoError(t, losses.Register("mine", func(loss.Options) (loss.Policy, error) {
+		return loss.Distill{KL: loss.K1, Policy: loss.Reinforce{}}, nil
+	}))
+	c := config.Default()
+	c.Env.Name, c.Agent.Actor.Loss.Mode = "x", "mine"
+	require.ErrorContains(t, config.Registries{Losses: losses}.Validate(&c),
+		"policy_loss.loss_mode mine learns from a teacher, must be opd, ref_kl or sdft")
 }
 
 // A setting that is a name of a registry lists what it may be, a user's own names too.
