@@ -77,7 +77,11 @@ func startEnv(
 	if b.env == nil {
 		return b, fmt.Errorf("%w: its factory returned no environment", ErrContract)
 	}
-	if c, ok := b.env.(Caller); ok {
+	c, err := CallerOf(b.env)
+	if err != nil {
+		return b, errors.Join(err, b.env.Close())
+	}
+	if c != nil {
 		if trial {
 			return b, errors.Join(errTrial, b.env.Close())
 		} else if state != nil {
