@@ -244,12 +244,7 @@ func (p *Player) answer(ctx context.Context, l *live, c Caller) {
 		l.fail(endOf(err, EndEnv), err)
 	}
 	for k := range l.Turns {
-		turn := &l.Turns[k]
-		if turn.Reward = l.scaled(turn.Reward); l.Err == nil {
-			if err := checkReward(turn.Reward); err != nil {
-				l.fail(EndContract, fmt.Errorf("rollout: turn %d: %w", k, err))
-			}
-		}
+		l.scale(k)
 	}
 }
 

@@ -162,9 +162,11 @@ func (p *Player) step(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndEnv), err)
 		return
 	}
-	turn.Parsed, turn.Reward, turn.Metrics = o.Response, l.scaled(o.Reward), o.Turn
+	turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
 	l.Metrics, l.Success = o.Trajectory, o.Success
+	l.scale(len(l.Turns) - 1)
 	switch {
+	case l.ended: // with an error
 	case o.Done:
 		l.End, l.ended = EndDone, true
 	case len(l.Turns) >= l.MaxTurns:

@@ -152,7 +152,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			code, _, _ := post(t, e.URL+"/reward", "", `{"reward": 3e38, "answer": "`+a["id"].(string)+`"}`)
 			require.Equal(t, 200, code)
 			return &Score{Reward: 3e38}, nil
-		}, nil, "turn 0: environment broke its contract: the turn's reward is 6e+38"},
+		}, nil, "the turn's reward is 6e+38"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
 		"marks of images": {asks(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [
 			{"id": "a", "function": {"name": "f", "arguments": "{\"a\": \"<image>\"}"}}]}, {"role": "tool", "content": "y"}],
