@@ -24,8 +24,8 @@ func TestPaymentsAreRecordedOnce(t *testing.T) {
 		sent    []sent
 		success bool
 	}{
-		"reward": {[]sent{{"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 2}`, 409},
-			{"finish", "", 200}, {"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 2}`, 409}}, true},
+		"reward": {[]sent{{"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 1}`, 200},
+			{"reward", `{"reward": 2}`, 409}, {"finish", "", 200}, {"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 2}`, 409}}, true},
 		"success": {[]sent{{"reward", `{"reward": 1, "success": false}`, 200}, {"reward", `{"reward": 1}`, 200},
 			{"reward", `{"reward": 1, "success": true}`, 409}, {"finish", `{"success": false}`, 200},
 			{"finish", `{"reward": 1, "success": true}`, 409}}, false},

@@ -123,7 +123,8 @@ func TestLongStringsAreRead(t *testing.T) {
 
 // TestCleanLeavesNoMark, also where one is inside another.
 func TestCleanLeavesNoMark(t *testing.T) {
-	for text, want := range map[string]string{"a<image>b": "ab", "<ima<image>ge>": "", "<image": "<image", "é<image><image>": "é"} {
+	for text, want := range map[string]string{"a<image>b": "ab", "<ima<image>ge>": "", "<image": "<image",
+		"é<image><image>": "é"} {
 		require.Equal(t, want, Clean(text))
 	}
 }
