@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/floats"
+	"vagen/reward"
 )
 
 var (
@@ -97,13 +98,8 @@ func checkObservation(o env.Observation) error {
 
 // checkOutcome checks a turn's outcome against the contract of env.Env.
 func checkOutcome(o env.Outcome) error {
-	for _, p := range o.Reward {
-		if !floats.Finite(p.Value) {
-			return fmt.Errorf("%w: reward %q is %v, must be finite", ErrContract, p.Name, p.Value)
-		}
-	}
-	if sum := o.Reward.Sum(); !floats.Finite(float64(float32(sum))) {
-		return fmt.Errorf("%w: the turn's reward is %v, must fit a float32", ErrContract, sum)
+	if err := checkReward(o.Reward); err != nil {
+		return err
 	}
 	for _, m := range []struct {
 		of      string
@@ -119,6 +115,19 @@ func checkOutcome(o env.Outcome) error {
 		return nil
 	}
 	return checkObservation(o.Observation)
+}
+
+// checkReward checks a turn's reward against the contract of env.Env.
+func checkReward(parts reward.Parts) error {
+	for _, p := range parts {
+		if !floats.Finite(p.Value) {
+			return fmt.Errorf("%w: reward %q is %v, must be finite", ErrContract, p.Name, p.Value)
+		}
+	}
+	if sum := parts.Sum(); !floats.Finite(float64(float32(sum))) {
+		return fmt.Errorf("%w: the turn's reward is %v, must fit a float32", ErrContract, sum)
+	}
+	return nil
 }
 
 // endOf returns the End of an episode whose environment failed with err.

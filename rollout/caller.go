@@ -51,6 +51,19 @@ type Reply struct {
 	Err error
 }
 
+// CallerOf returns an environment as a Caller, nil if it is none. The error says that a wrapper, such as that of the
+// option rewards, hides one: its episodes would not be concluded.
+func CallerOf(e env.Env) (Caller, error) {
+	if c, ok := e.(Caller); ok {
+		return c, nil
+	}
+	if _, hidden := env.Unwrap(e).(Caller); hidden {
+		return nil, fmt.Errorf("rollout: %w: a program that asks for responses pays its rewards itself, the option rewards "+
+			"and wrappers of environments are not allowed", env.ErrOption)
+	}
+	return nil, nil
+}
+
 // ErrTurns means that an episode has reached its limit on turns.
 var ErrTurns = errors.New("the episode has reached its limit on turns")
 
@@ -226,11 +239,12 @@ func (p *Player) answer(ctx context.Context, l *live, c Caller) {
 	case l.refused != nil:
 		l.End = EndNoRoom
 	}
-	if err := c.Conclude(l.Trajectory); err != nil {
-		l.fail(EndEnv, err)
+	conclude := func(context.Context) (any, error) { return nil, c.Conclude(l.Trajectory) }
+	if _, err := recoverPanic(ctx, "conclude", conclude); err != nil {
+		l.fail(endOf(err, EndEnv), err)
 	}
 	for k := range l.Turns {
-		l.Turns[k].Reward = l.scaled(l.Turns[k].Reward)
+		l.scale(k)
 	}
 }
 

@@ -77,7 +77,11 @@ func startEnv(
 	if b.env == nil {
 		return b, fmt.Errorf("%w: its factory returned no environment", ErrContract)
 	}
-	if c, ok := b.env.(Caller); ok {
+	c, err := CallerOf(b.env)
+	if err != nil {
+		return b, errors.Join(err, b.env.Close())
+	}
+	if c != nil {
 		if trial {
 			return b, errors.Join(errTrial, b.env.Close())
 		} else if state != nil {
@@ -158,9 +162,11 @@ func (p *Player) step(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndEnv), err)
 		return
 	}
-	turn.Parsed, turn.Reward, turn.Metrics = o.Response, l.scaled(o.Reward), o.Turn
+	turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
 	l.Metrics, l.Success = o.Trajectory, o.Success
+	l.scale(len(l.Turns) - 1)
 	switch {
+	case l.ended: // with an error
 	case o.Done:
 		l.End, l.ended = EndDone, true
 	case len(l.Turns) >= l.MaxTurns:

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,6 +57,16 @@ type live struct {
 
 func (l *live) fail(end End, err error) {
 	l.End, l.Err, l.ended = end, err, true
+}
+
+// scale scales a turn's reward and fails the episode if rows cannot hold the result.
+func (l *live) scale(turn int) {
+	t := &l.Turns[turn]
+	t.Reward = l.scaled(t.Reward)
+	if err := checkReward(t.Reward); err != nil && l.Err == nil {
+		t.Reward = nil // what is not finite cannot be stored either
+		l.fail(EndContract, fmt.Errorf("rollout: turn %d with the reward scale %v: %w", turn, cmp.Or(l.RewardScale, 1), err))
+	}
 }
 
 // next returns the prompt that the harness makes for the policy, or false when the

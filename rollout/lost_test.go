@@ -12,6 +12,22 @@ import (
 	"vagen/rollout"
 )
 
+// TestScaledRewardsMustFit: a reward that is too large only after scaling costs its episode, too.
+func TestScaledRewardsMustFit(t *testing.T) {
+	w := &world{fault: func(ctx context.Context, _ int64, method string, _ int, o *env.Outcome) error {
+		if method != "step" {
+			return nil
+		}
+		return pay(1e34)(ctx, o)
+	}}
+	ts, _, err := player(t, w, &parrot{}).Play(t.Context(), []rollout.Episode{{Env: "fake",
+		Config: map[string]any{"turns": 3}, RewardScale: 1e6}}, 7)
+	require.NoError(t, err)
+	require.Equal(t, rollout.EndContract, ts[0].End)
+	require.ErrorContains(t, ts[0].Err, "turn 0 with the reward scale 1e+06")
+	require.Empty(t, ts[0].Turns[0].Reward)
+}
+
 // An environment that ended with its host is a cause of its own, and is played again more often
 // than one that failed.
 func TestLostEnvironmentsAreCountedAndPlayedAgain(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -25,8 +26,14 @@ func Load(ctx context.Context, path string, base int64, o Options) ([]Episode, e
 
 func load(ctx context.Context, path string, base int64, o Options) (episodes []Episode, err error) {
 	f, err := regular.Open(path)
+	switch at := (*fs.PathError)(nil); { // without the path, which the caller adds
+	case errors.As(err, &at):
+		err = at.Err
+	case errors.Is(err, regular.ErrNotRegular):
+		err = regular.ErrNotRegular
+	}
 	if err != nil {
-		return nil, fmt.Errorf("dataset: %w", errors.Unwrap(err)) // without the path, which the caller adds
+		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	switch ext := strings.ToLower(filepath.Ext(path)); ext {

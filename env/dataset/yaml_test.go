@@ -262,9 +262,10 @@ func TestLoadRecognisesTheForms(t *testing.T) {
 	require.Len(t, c, len(a))
 
 	for want, path := range map[string]string{
-		"must be .yaml":     write("d.txt", ""),
-		"e.yaml: dataset: ": filepath.Join(dir, "e.yaml"),
-		"f.parquet: ":       write("f.parquet", "PAR1"),
+		"must be .yaml":                       write("d.txt", ""),
+		"e.yaml: dataset: ":                   filepath.Join(dir, "e.yaml"),
+		"f.parquet: ":                         write("f.parquet", "PAR1"),
+		dir + ": dataset: not a regular file": dir,
 	} {
 		_, err := Load(t.Context(), path, 0, Options{})
 		require.ErrorContains(t, err, want)

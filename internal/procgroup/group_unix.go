@@ -14,3 +14,11 @@ func KillOnCancel(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
+
+// Kill ends the child processes that a command with KillOnCancel has left running. It must be called right
+// after the command has ended, while its number is that of no other process.
+func Kill(cmd *exec.Cmd) {
+	if cmd.Process != nil { // it was started
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails if there are none
+	}
+}

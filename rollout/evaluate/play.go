@@ -134,5 +134,11 @@ func (l *episodePolicy) Forget(keys ...uint64) {
 // countingPolicy is an episodePolicy whose policy counts tokens.
 type countingPolicy struct {
 	*episodePolicy
-	policy.Counter
+	counter policy.Counter
+}
+
+// Count implements policy.Counter.
+func (c countingPolicy) Count(p policy.Prompt) (int, error) {
+	p.Conversation += c.base
+	return c.counter.Count(p)
 }

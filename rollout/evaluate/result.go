@@ -62,7 +62,7 @@ func resultOf(t *rollout.Trajectory, used policy.Usage) EpisodeResult {
 		ResponseTokens: used.CompletionTokens, PromptTokens: used.PromptTokens, Cost: used.Cost,
 	}
 	if t.Err != nil {
-		r.Error = t.Err.Error()
+		r.Error = redact.Text(t.Err.Error())
 	}
 	for _, turn := range t.Turns {
 		for _, p := range turn.Reward {

@@ -96,7 +96,10 @@ func (p player) Answer(ctx context.Context, r rollout.Reply) (env.Outcome, error
 	if err := p.score(ctx); err != nil {
 		return env.Outcome{}, err
 	}
-	o := env.Outcome{Done: true, Success: p.ledger.success(), Trajectory: p.metrics()}
+	p.mu.Lock()
+	success := p.ledger.success()
+	p.mu.Unlock()
+	o := env.Outcome{Done: true, Success: success, Trajectory: p.metrics()}
 	o.Trajectory["success"] = 0
 	if o.Success {
 		o.Trajectory["success"] = 1
@@ -128,8 +131,10 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 		t.Metrics = env.Metrics{}
 	}
 	if p.gate.o.Open { // as the client wanted it
-		t.Seed, t.Group, t.Config = p.Seed, p.Group, maps.Clone(t.Config)
-		t.Config["task"] = p.Task
+		config := map[string]any{}
+		maps.Copy(config, t.Config)
+		config["task"] = p.Task
+		t.Seed, t.Group, t.Config = p.Seed, p.Group, config
 	}
 	t.Metrics["agent/discarded"] = float64(len(drop))
 	t.Metrics["agent/rows"] = float64(len(t.Rows))
@@ -143,9 +148,9 @@ func (p player) Conclude(t *rollout.Trajectory) error {
 		}
 		to++
 	}
-	if x := p.ledger.last; x != nil {
+	if x := p.ledger.Reward; x != nil {
 		last := &t.Turns[len(t.Turns)-1]
-		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: x.Reward})
+		last.Reward = append(last.Reward, reward.Part{Name: "episode", Value: *x})
 	}
 	return nil
 }

@@ -145,7 +145,21 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			nil, "must be PNG, JPEG or GIF"},
 		"image bomb": {asks(`{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,` + bomb + `"}}]}]}`),
 			nil, "30000 by 30000 pixels"},
+		"large reward": {func(context.Context, *Episode) (*Score, error) { return &Score{Reward: 1e39}, nil }, nil,
+			"fit a float32"},
+		"large sum": {func(_ context.Context, e *Episode) (*Score, error) {
+			_, _, a := post(t, e.URL+"/v1/chat/completions", "", question)
+			code, _, _ := post(t, e.URL+"/reward", "", `{"reward": 3e38, "answer": "`+a["id"].(string)+`"}`)
+			require.Equal(t, 200, code)
+			return &Score{Reward: 3e38}, nil
+		}, nil, "the turn's reward is 6e+38"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+		"marks of images": {asks(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [
+			{"id": "a", "function": {"name": "f", "arguments": "{\"a\": \"<image>\"}"}}]}, {"role": "tool", "content": "y"}],
+			"tools": [{"type": "function", "function": {"name": "f", "description": "shows <image>"}}]}`),
+			map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+		"program with children": {asks(question), map[string]any{"reward_command": []any{"sh", "-c",
+			`sleep 60 & echo '{"reward": 0.25, "success": true}'`}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, err := New(Settings{Agent: c.agent})

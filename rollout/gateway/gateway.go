@@ -260,6 +260,20 @@ func plainValue(v any) any {
 		return float64(v)
 	case int64:
 		return float64(v)
+	case uint64: // YAML's positive integers
+		return float64(v)
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = plainValue(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k := range v {
+			out[k] = plainValue(v[k])
+		}
+		return out
 	}
 	return v
 }

@@ -28,7 +28,7 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 		system.Images, ms = append(system.Images, ms[0].Images...), ms[1:]
 	}
 	if tools != "" {
-		lines = append(lines, fmt.Sprintf(toolText, tools))
+		lines = append(lines, fmt.Sprintf(toolText, dialect.Clean(tools)))
 	}
 	if system.Text = strings.Join(lines, "\n\n"); system.Text == "" {
 		return ms
@@ -51,8 +51,8 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 		case dialect.Assistant:
 			p = policy.Message{Role: policy.Assistant, Text: m.Text}
 			for _, c := range m.Calls {
-				p.Text = strings.TrimPrefix(p.Text+fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name,
-					c.Arguments, callClose), "\n")
+				text := fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose)
+				p.Text = strings.TrimPrefix(p.Text+dialect.Clean(text), "\n")
 			}
 		case dialect.Tool:
 			p.Role, p.Text = policy.User, "<tool_response>\n"+m.Text+"\n</tool_response>"

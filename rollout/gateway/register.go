@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"vagen/env"
@@ -12,21 +14,24 @@ import (
 const Name = "agent"
 
 // Register adds the environment agent to a registry. Its gateways open with the first episode, one for
-// each address in the options, and serve until the registry is closed; a later
+// each address, token and host in the options, and serve until the registry is closed; a later
 // episode opens them again.
 func Register(r *env.Registry, log *slog.Logger) error {
-	p := &pool{log: log, open: map[string]*Gateway{}}
+	p := &pool{log: log, open: map[access]*Gateway{}}
 	r.OnClose(p.close)
 	r.SetRemote(Name)
 	return r.Register(Name, p.env, "programs that ask a language model, through a gateway")
 }
 
-// pool opens gateways by their addresses.
+// pool opens gateways.
 type pool struct {
 	log  *slog.Logger
 	mu   sync.Mutex
-	open map[string]*Gateway
+	open map[access]*Gateway
 }
+
+// access are the options that a gateway is opened with.
+type access struct{ listen, tokenEnv, host string }
 
 func (p *pool) env(config map[string]any) (env.Env, error) {
 	o := DefaultOptions()
@@ -43,12 +48,19 @@ func (p *pool) env(config map[string]any) (env.Env, error) {
 	return player{&Episode{opener: p, options: o, Task: o.Task, wake: make(chan struct{}, 1)}}, nil
 }
 
-// gateway returns the gateway of an address.
+// gateway returns the gateway that is opened with the options. Two cannot have the same port.
 func (p *pool) gateway(o *Options) (*Gateway, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g := p.open[o.Listen]; g != nil {
+	key := access{o.Listen, o.TokenEnv, o.Host}
+	if g := p.open[key]; g != nil {
 		return g, nil
+	}
+	for other := range p.open {
+		if other.listen == o.Listen && !strings.HasSuffix(o.Listen, ":0") {
+			return nil, fmt.Errorf("gateway: option \"listen\": %w: %s is in use with token_env %q and host %q, must be "+
+				"another address, or these must be the same", env.ErrOption, o.Listen, other.tokenEnv, other.host)
+		}
 	}
 	t, err := token(o.TokenEnv)
 	if err != nil {
@@ -56,7 +68,7 @@ func (p *pool) gateway(o *Options) (*Gateway, error) {
 	}
 	g, err := New(Settings{Listen: o.Listen, Token: t, Host: o.Host, Log: p.log})
 	if err == nil {
-		p.open[o.Listen] = g
+		p.open[key] = g
 	}
 	return g, err
 }

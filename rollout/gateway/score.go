@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"time"
 
 	"vagen/internal/floats"
-	"vagen/internal/procgroup"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -20,62 +20,93 @@ type Score struct {
 	Success *bool   `json:"success,omitempty"` // nil: a positive reward is a success
 }
 
+// result is what agents and programs that score say about an episode. What they leave out is nil.
+type result struct {
+	Reward  *float64 `json:"reward"`
+	Success *bool    `json:"success"`
+}
+
+// result returns the score as what an agent says.
+func (s Score) result() result { return result{&s.Reward, s.Success} }
+
 // ledger holds the rewards of an episode.
 type ledger struct {
-	turns map[int]float64 // by turn
-	last  *Score          // of the episode
+	turns  map[int]float64 // by turn
+	result                 // of the episode
 }
 
 func (l *ledger) success() bool {
-	switch {
-	case l.last == nil:
-		return false
-	case l.last.Success != nil:
-		return *l.last.Success
+	if l.Success != nil {
+		return *l.Success
 	}
-	return l.last.Reward > 0
+	return l.Reward != nil && *l.Reward > 0
 }
 
-// pay records a reward: that of the episode, or with an answer's id that of its turn. A reward
-// that is sent again must be the same, and there is no other one after the end.
-func (e *Episode) pay(answer string, s Score) *dialect.Error {
-	if !floats.Finite(s.Reward) {
-		return refusal("reward", "%v is not allowed, must be finite", s.Reward)
+// checkReward returns an error about a reward that rows, which are of float32, cannot hold.
+func checkReward(x float64) *dialect.Error {
+	if !floats.Finite(float64(float32(x))) {
+		return refusal("reward", "%v is not allowed, must be finite and fit a float32", x)
+	}
+	return nil
+}
+
+// pay records a reward, that of the episode or with an answer's id that of its turn, and whether the episode is
+// a success. What is sent again must be the same, and nothing new is recorded after the end.
+func (e *Episode) pay(answer string, r result) *dialect.Error {
+	if r.Reward != nil {
+		if bad := checkReward(*r.Reward); bad != nil {
+			return bad
+		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := &e.ledger
-	conflict := func(was float64) *dialect.Error {
-		return &dialect.Error{Status: 409, Kind: "invalid_request_error", Field: "reward",
-			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", s.Reward, was)}
+	l, before, turn := &e.ledger, e.ledger.Reward, -1
+	if answer != "" {
+		n := e.items[trimID(answer)]
+		if n == nil {
+			return refusal("answer", "%q is no answer of this episode", answer)
+		}
+		n.Value.delivered = true // its id is known
+		before, turn = nil, n.Value.turn
+		if x, ok := l.turns[turn]; ok {
+			before = &x
+		}
 	}
-	if answer == "" {
-		if l.last != nil && l.last.Reward != s.Reward {
-			return conflict(l.last.Reward)
+	bad := recordable(e, "reward", before, r.Reward)
+	if bad == nil {
+		bad = recordable(e, "success", l.Success, r.Success)
+	}
+	if bad != nil {
+		return bad
+	}
+	if r.Success != nil {
+		l.Success = r.Success
+	}
+	switch {
+	case r.Reward == nil:
+	case turn < 0:
+		l.Reward = r.Reward
+	default:
+		if l.turns == nil {
+			l.turns = map[int]float64{}
 		}
-		if l.last == nil && e.state.ended() {
-			return e.over()
-		}
-		if l.last == nil || s.Success != nil {
-			l.last = &s
-		}
+		l.turns[turn] = *r.Reward
+	}
+	return nil
+}
+
+// recordable returns an error if a value differs from the one before, or is the first one but comes after the
+// end; nil is no value. The mutex must be held.
+func recordable[T comparable](e *Episode, field string, before, now *T) *dialect.Error {
+	switch {
+	case now == nil || before != nil && *before == *now:
 		return nil
-	}
-	n := e.items[trimID(answer)]
-	if n == nil {
-		return refusal("answer", "%q is no answer of this episode", answer)
-	}
-	n.Value.delivered = true // its id is known
-	turn := n.Value.turn
-	if was, ok := l.turns[turn]; ok && was != s.Reward {
-		return conflict(was)
-	} else if !ok && e.state.ended() {
+	case before != nil:
+		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Field: field,
+			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", *now, *before)}
+	case e.state.ended():
 		return e.over()
 	}
-	if l.turns == nil {
-		l.turns = map[int]float64{}
-	}
-	l.turns[turn] = s.Reward
 	return nil
 }
 
@@ -138,7 +169,10 @@ type RecordCall struct {
 func (e *Episode) describeTurns() Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group, Score: e.ledger.last}
+	r := Record{Task: e.Task, Seed: e.Seed, Group: e.Group}
+	if l := &e.ledger; l.Reward != nil {
+		r.Score = &Score{Reward: *l.Reward, Success: l.Success}
+	}
 	for _, c := range e.turns {
 		a := c.node.Answer
 		t := RecordTurn{After: -1, Text: a.Text, Reasoning: a.Reasoning}
@@ -168,7 +202,7 @@ func (e *Episode) score(ctx context.Context) error {
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.ledger.last == nil && len(e.ledger.turns) == 0 {
+		if e.ledger.Reward == nil && len(e.ledger.turns) == 0 {
 			return fmt.Errorf("gateway: %w", ErrNoReward)
 		}
 		return nil
@@ -176,12 +210,12 @@ func (e *Episode) score(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("gateway: reward: %w", err)
 	}
-	if !floats.Finite(s.Reward) {
-		return fmt.Errorf("gateway: reward: %v is not allowed, must be finite", s.Reward)
+	if bad := checkReward(s.Reward); bad != nil {
+		return fmt.Errorf("gateway: %w", bad)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ledger.last = &s
+	e.ledger.result = s.result()
 	return nil
 }
 
@@ -198,18 +232,14 @@ func runReward(ctx context.Context, command []string, seconds float64, r Record)
 	}
 	out, stderr := &tail{most: rewardOutput}, &tail{most: shownOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(in), out, stderr, time.Second
-	procgroup.KillOnCancel(cmd)
-	if err := cmd.Run(); err != nil {
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, stderr
+	if err := runProgram(cmd); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w (limit %v s)", ctx.Err(), seconds)
 		}
 		return Score{}, fmt.Errorf("command %q: %w: %s", command[0], err, stderr.kept)
 	}
-	var s struct {
-		Reward  *float64 `json:"reward"`
-		Success *bool    `json:"success"`
-	}
+	var s result
 	if err := json.Unmarshal(out.kept, &s); err != nil {
 		return Score{}, fmt.Errorf("command %q: its output must be a JSON object with a reward: %w", command[0], err)
 	}

@@ -279,9 +279,8 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialec
 
 // payment is the body of a reward and of the end of an episode.
 type payment struct {
-	Reward  *float64 `json:"reward"`
-	Success *bool    `json:"success"`
-	Answer  string   `json:"answer"` // id of the answer whose turn is paid; "" is the episode
+	result
+	Answer string `json:"answer"` // id of the answer whose turn is paid; "" is the episode
 }
 
 func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) {
@@ -291,7 +290,7 @@ func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) {
 		bad = refusal("reward", "missing, must be a number")
 	}
 	if bad == nil {
-		bad = e.pay(q.Answer, Score{Reward: *q.Reward, Success: q.Success})
+		bad = e.pay(q.Answer, q.result)
 	}
 	if bad != nil {
 		fail(w, dialect.Chat, bad)
@@ -306,8 +305,8 @@ func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) {
 	if bad == nil && q.Answer != "" {
 		bad = refusal("answer", "not allowed here, a turn is paid with /reward")
 	}
-	if bad == nil && q.Reward != nil {
-		bad = e.pay("", Score{Reward: *q.Reward, Success: q.Success})
+	if bad == nil {
+		bad = e.pay("", q.result)
 	}
 	if bad != nil {
 		fail(w, dialect.Chat, bad)

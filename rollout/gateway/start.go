@@ -78,7 +78,7 @@ func (e *Episode) runFunc(ctx context.Context) (err error) {
 	if err != nil || s == nil {
 		return err
 	}
-	if bad := e.pay("", *s); bad != nil {
+	if bad := e.pay("", s.result()); bad != nil {
 		return bad
 	}
 	return nil
@@ -109,13 +109,25 @@ func (e *Episode) runCommand(ctx context.Context) error {
 	stderr := &tail{most: shownOutput}
 	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
 	cmd.Env = append(os.Environ(), vars...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = io.Discard, stderr, time.Second
-	procgroup.KillOnCancel(cmd)
-	if err := cmd.Run(); err != nil {
+	cmd.Stderr = stderr
+	if err := runProgram(cmd); err != nil {
 		shown := strings.ReplaceAll(string(stderr.kept), e.Key, "[key]")
 		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, shown)
 	}
 	return nil
+}
+
+// runProgram runs a program, and then ends the programs that it has left running. These may have its output
+// open, which is no failure.
+func runProgram(cmd *exec.Cmd) error {
+	cmd.WaitDelay = time.Second
+	procgroup.KillOnCancel(cmd)
+	err := cmd.Run()
+	procgroup.Kill(cmd)
+	if errors.Is(err, exec.ErrWaitDelay) { // its status is 0
+		return nil
+	}
+	return err
 }
 
 // client asks agents behind URLs. The context limits the time.
@@ -144,20 +156,14 @@ func (e *Episode) runURL(ctx context.Context) error {
 	if answer.StatusCode >= 300 {
 		return fmt.Errorf("url: the service answered %s: %.200q", answer.Status, raw)
 	}
-	var s struct {
-		Reward  *float64 `json:"reward"`
-		Success *bool    `json:"success"`
-	}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
 	}
+	var s result
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("url: the answer must be empty or a JSON object with a reward: %w", err)
 	}
-	if s.Reward == nil {
-		return nil
-	}
-	if bad := e.pay("", Score{Reward: *s.Reward, Success: s.Success}); bad != nil {
+	if bad := e.pay("", s); bad != nil {
 		return errors.New("url: " + bad.Error())
 	}
 	return nil

@@ -66,8 +66,8 @@ func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 // checkTurn resets an environment, and checks a sample turn with a model's dialogue, nil for one
 // behind an API. Agents are not started.
 func checkTurn(ctx context.Context, game env.Env, seed int64, d policy.Templated) error {
-	if _, ok := game.(rollout.Caller); ok {
-		return nil
+	if caller, err := rollout.CallerOf(game); err != nil || caller != nil {
+		return err
 	}
 	system, err := game.System(ctx)
 	if err != nil {

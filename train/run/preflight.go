@@ -146,10 +146,13 @@ func try(
 	if err != nil {
 		return system, first, err
 	}
-	if caller, calls := e.(rollout.Caller); calls { // its program is not started to try it
+	caller, err := rollout.CallerOf(e)
+	if caller != nil { // its program is not started to try it
 		return system, first, errors.Join(checkCaller(c, caller), e.Close())
 	}
-	system, err = e.System(ctx)
+	if err == nil {
+		system, err = e.System(ctx)
+	}
 	if err == nil {
 		first, err = e.Reset(ctx, of.Seed)
 	}

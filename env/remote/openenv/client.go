@@ -31,6 +31,7 @@ type Client struct {
 	known   *schemaCache
 	session *hosts.Session
 	conn    *websocket.Conn // nil without a session
+	in      *frameReader    // of conn
 
 	about   *served
 	mapping *mapping

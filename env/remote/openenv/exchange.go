@@ -66,8 +66,8 @@ func (c *Client) drop() {
 	if c.conn == nil {
 		return
 	}
-	_ = c.conn.CloseNow() // closing it twice is no fault
-	c.conn = nil
+	c.in.close()
+	c.conn, c.in = nil, nil
 	c.session.Leave()
 }
 
@@ -119,7 +119,7 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 		return silence(err), err
 	}
 	conn.SetReadLimit(int64(c.o.MaxResponse * (1 << 20)))
-	c.conn = conn
+	c.conn, c.in = conn, readFrames(conn)
 	return hosts.Opened, nil
 }
 
@@ -225,7 +225,7 @@ func (c *Client) reset(ctx context.Context, data map[string]any) (*answered, err
 	}
 }
 
-// exchange sends a request of the session and reads its answer.
+// exchange sends a request of the session and waits for its answer.
 func (c *Client) exchange(ctx context.Context, kind string, data map[string]any) (*answered, error) {
 	out, err := json.Marshal(frame{kind, data})
 	if err != nil {
@@ -235,8 +235,13 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	defer cancel()
 	// A server that refuses the session has sent an error before it closes it.
 	sent := c.conn.Write(call, websocket.MessageText, out)
-	form, raw, err := c.conn.Read(call)
-	if err != nil {
+	var in incoming
+	select {
+	case in = <-c.in.frames:
+	case <-call.Done():
+		in.err = call.Err()
+	}
+	if err := in.err; err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		} else if call.Err() != nil {
@@ -244,7 +249,7 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 		}
 		return nil, c.lost(errors.Join(err, sent))
 	}
-	a, err := decode(form, raw)
+	a, err := decode(in.kind, in.raw)
 	if errors.Is(err, remote.ErrBusy) || errors.Is(err, remote.ErrSession) || errors.Is(err, remote.ErrProtocol) {
 		c.drop()
 	}

@@ -138,15 +138,15 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	defer c.CloseNow() // after Close it does nothing
 	c.SetReadLimit(s.o.Limits.Body)
 	one := &session{s: s, conn: c}
+	one.limits()
+	defer one.free()
 	if refused := s.reserve(); refused != nil {
 		s.log.Warn("session refused", "from", r.RemoteAddr, "code", refused.Code)
-		one.limits()
 		one.refuse(refused)
 		return
 	}
 	defer s.release()
-	one.limits()
-	defer one.free()
+	one.in = readFrames(c)
 	if one.env, err = guarded(one, one.make); err != nil {
 		one.refuse(&fault{Code: factoryError, Message: err.Error()})
 		return

@@ -20,38 +20,27 @@ import (
 type session struct {
 	s    *Server
 	conn *websocket.Conn // nil over HTTP
+	in   *frameReader    // of conn; nil over HTTP and in a session that is refused
 	env  env.Env
 
-	// idle is the context of reading, call the one of calls and of writing. Each has a time limit that
-	// ends it, which costs less than a context with a time limit for each of them. The connection
-	// is read and written without a context, whose watch costs as much as a request's JSON: the
-	// end of a context closes the connection if phase says that it waits.
+	// idle is the context of waiting for a request, call the one of calls and of writing. Each has a time
+	// limit that ends it, which costs less than a context with a time limit for each of them. The
+	// connection is written without a context, whose watch costs as much as a request's JSON: the end of
+	// call closes the connection while writing is set.
 	idle, call             context.Context
 	cancelIdle, cancelCall context.CancelFunc
 	idleLimit, callLimit   *timeLimit
-	phase                  atomic.Int32
+	writing                atomic.Bool
 
 	episode any // its id; nil before the first reset
 	steps   int
-	in      bytes.Buffer
 	out     []byte
 }
-
-// Phases of a session.
-const (
-	working int32 = iota
-	reading
-	writing
-)
-
-// keepBuffer is the largest buffer that a waiting session keeps.
-const keepBuffer = 16 << 10
 
 // limits prepares the contexts.
 func (one *session) limits() {
 	one.idle, one.cancelIdle = context.WithCancel(one.s.idle)
 	one.idleLimit = &timeLimit{end: one.cancelIdle}
-	one.closeAt(one.idle, reading)
 	one.limitCalls()
 }
 
@@ -62,26 +51,11 @@ func (one *session) limitCalls() {
 	}
 	one.call, one.cancelCall = context.WithCancel(one.s.base)
 	one.callLimit = &timeLimit{end: one.cancelCall}
-	one.closeAt(one.call, writing)
-}
-
-// closeAt closes the connection if ctx ends in a phase.
-func (one *session) closeAt(ctx context.Context, phase int32) {
-	context.AfterFunc(ctx, func() {
-		if one.phase.Load() == phase {
+	context.AfterFunc(one.call, func() {
+		if one.writing.Load() {
 			_ = one.conn.CloseNow()
 		}
 	})
-}
-
-// wait makes f, which reads or writes, end with ctx.
-func (one *session) wait(ctx context.Context, phase int32, f func() error) error {
-	one.phase.Store(phase)
-	defer one.phase.Store(working)
-	if err := ctx.Err(); err != nil { // before the phase was set
-		return err
-	}
-	return f()
 }
 
 func (one *session) free() {
@@ -89,6 +63,9 @@ func (one *session) free() {
 	one.callLimit.free()
 	one.cancelIdle()
 	one.cancelCall()
+	if one.in != nil {
+		one.in.close()
+	}
 	if one.env == nil {
 		return
 	}
@@ -104,17 +81,22 @@ func (one *session) loop() {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
 			one.idleLimit.set(limit)
 		}
-		err := one.wait(one.idle, reading, one.receive)
-		if errors.Is(err, errBinary) {
-			_ = one.conn.Close(websocket.StatusNormalClosure, "") // as in 0.10.0; the session ends anyway
-			return
+		var in incoming
+		select {
+		case in = <-one.in.frames:
+		case <-one.idle.Done():
+			in.err = one.idle.Err()
 		}
-		if err != nil {
-			one.s.log.Debug("session ended", "err", err)
+		if in.err != nil {
+			one.s.log.Debug("session ended", "err", in.err)
 			return
 		}
 		one.idleLimit.clear()
-		answer, end := one.answer(one.in.Bytes())
+		if in.kind != websocket.MessageText { // as in 0.10.0, it ends the session
+			_ = one.conn.Close(websocket.StatusNormalClosure, "")
+			return
+		}
+		answer, end := one.answer(in.raw)
 		if answer != nil && !one.send(answer) || end {
 			_ = one.conn.Close(websocket.StatusNormalClosure, "")
 			return
@@ -123,25 +105,6 @@ func (one *session) loop() {
 			return
 		}
 	}
-}
-
-var errBinary = errors.New("openenv: a binary frame, must be text")
-
-// receive reads a frame.
-func (one *session) receive() error {
-	kind, r, err := one.conn.Reader(context.Background())
-	if err != nil {
-		return err
-	}
-	if kind != websocket.MessageText {
-		return errBinary
-	}
-	if one.in.Cap() > keepBuffer {
-		one.in = bytes.Buffer{}
-	}
-	one.in.Reset()
-	_, err = one.in.ReadFrom(r)
-	return err
 }
 
 // frame is an answer.
@@ -175,9 +138,11 @@ func (one *session) send(f *frame) bool {
 	}
 	one.callLimit.set(one.s.o.WriteTimeout)
 	defer one.callLimit.clear()
-	err = one.wait(one.call, writing, func() error {
-		return one.conn.Write(context.Background(), websocket.MessageText, one.out)
-	})
+	one.writing.Store(true)
+	defer one.writing.Store(false)
+	if err = one.call.Err(); err == nil { // it has not ended before writing was set
+		err = one.conn.Write(context.Background(), websocket.MessageText, one.out)
+	}
 	if err != nil {
 		one.s.log.Debug("answer not sent", "err", err)
 	}

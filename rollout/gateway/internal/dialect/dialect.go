@@ -4,6 +4,7 @@
 package dialect
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -181,8 +182,18 @@ func Plain(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "</think>", ""))
 }
 
-// Clean removes the marks of images from a text that has no images.
-func Clean(text string) string { return strings.ReplaceAll(text, ImageMark, "") }
+// Clean removes the marks of images from a text that has no images, also those that appear where another one
+// was removed.
+func Clean(text string) string {
+	if !strings.Contains(text, ImageMark) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for i := range len(text) {
+		out = bytes.TrimSuffix(append(out, text[i]), []byte(ImageMark))
+	}
+	return string(out)
+}
 
 // tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops
 // those that have reasoning at most.

@@ -120,3 +120,11 @@ func TestLongStringsAreRead(t *testing.T) {
 	require.Len(t, texts, 1)
 	require.Equal(t, long, string(texts[0]))
 }
+
+// TestCleanLeavesNoMark, also where one is inside another.
+func TestCleanLeavesNoMark(t *testing.T) {
+	for text, want := range map[string]string{"a<image>b": "ab", "<ima<image>ge>": "", "<image": "<image",
+		"é<image><image>": "é"} {
+		require.Equal(t, want, Clean(text))
+	}
+}

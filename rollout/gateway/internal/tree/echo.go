@@ -107,11 +107,15 @@ func sameArguments(wrote, got string) bool {
 		return true
 	}
 	a, ok := parse(wrote)
-	b, object := parse(got)
-	if _, isObject := b.(map[string]any); !ok {
-		return object && isObject
+	b, valid := parse(got)
+	o, isObject := b.(map[string]any)
+	switch {
+	case !ok:
+		return isObject
+	case len(o) == 1 && o[dialect.InvalidKey] == wrote: // JSON that is no object, as Anthropic's clients get it
+		return true
 	}
-	return object && sameValue(a, b)
+	return valid && sameValue(a, b)
 }
 
 func parse(text string) (any, bool) {

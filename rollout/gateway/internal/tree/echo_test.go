@@ -1,0 +1,33 @@
+package tree
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout/gateway/internal/dialect"
+)
+
+// TestArgumentsAreRecognised in the forms in which clients send them back.
+func TestArgumentsAreRecognised(t *testing.T) {
+	for _, c := range []struct {
+		wrote, got string
+		want       bool
+	}{
+		{`{"a": 2.0, "b": 1}`, `{"b":1,"a":2}`, true},
+		{`{"a": 2}`, `{"a": 3}`, false},
+		{`{"a"`, `{}`, true},
+		{`[1]`, `[1]`, true},
+		{`[1]`, `[2]`, false},
+	} {
+		require.Equal(t, c.want, sameArguments(c.wrote, c.got), "%s, %s", c.wrote, c.got)
+	}
+	for _, wrote := range []string{`[1]`, `"a"`, `7`, `null`, `{"a"`, " ", "", `{"a":1}`} {
+		a := &dialect.Answer{Calls: []dialect.Call{{Name: "f", Arguments: wrote}}}
+		body := dialect.Messages.Encode(a)
+		q, err := dialect.Messages.Decode([]byte(`{"messages": [` + string(body) + `, {"role": "user", "content": "x"}]}`))
+		require.NoError(t, err)
+		require.True(t, sameCalls(a.Calls, q.Messages[0].Calls), "%q, %q", wrote, q.Messages[0].Calls)
+	}
+	require.False(t, sameArguments(`[1]`, `{"INVALID_JSON": "[2]"}`))
+}

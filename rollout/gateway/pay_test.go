@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// TestPaymentsAreRecordedOnce: what is sent again must be the same, and nothing new is recorded after the end.
+func TestPaymentsAreRecordedOnce(t *testing.T) {
+	type sent struct {
+		path, body string
+		status     int
+	}
+	for name, c := range map[string]struct {
+		sent    []sent
+		success bool
+	}{
+		"reward": {[]sent{{"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 1}`, 200},
+			{"reward", `{"reward": 2}`, 409}, {"finish", "", 200}, {"reward", `{"reward": 1}`, 200}, {"reward", `{"reward": 2}`, 409}}, true},
+		"success": {[]sent{{"reward", `{"reward": 1, "success": false}`, 200}, {"reward", `{"reward": 1}`, 200},
+			{"reward", `{"reward": 1, "success": true}`, 409}, {"finish", `{"success": false}`, 200},
+			{"finish", `{"reward": 1, "success": true}`, 409}}, false},
+		"success of the end": {[]sent{{"reward", `{"reward": 0}`, 200}, {"finish", `{"success": true}`, 200},
+			{"finish", `{"success": true}`, 200}}, true},
+		"success of a turn": {[]sent{{"reward", `{"reward": 0, "answer": "a", "success": true}`, 200}}, true},
+		"after the end": {[]sent{{"finish", "", 200}, {"reward", `{"reward": 1}`, 409},
+			{"finish", `{"success": true}`, 409}}, false},
+		"too large": {[]sent{{"reward", `{"reward": 1e39}`, 400}, {"finish", `{"reward": -1e39}`, 400}}, false},
+	} {
+		g, err := New(Settings{})
+		require.NoError(t, err)
+		p, err := g.Env(map[string]any{"wait": true})
+		require.NoError(t, err)
+		e := p.(player).Episode
+		require.NoError(t, g.add(e))
+		e.items = map[string]*node{"a": {Value: &call{}}}
+		for i, s := range c.sent {
+			w := httptest.NewRecorder()
+			g.server.Handler.ServeHTTP(w, httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+"/"+s.path,
+				strings.NewReader(s.body)))
+			require.Equal(t, s.status, w.Code, "%s: %d: %s", name, i, w.Body)
+		}
+		require.Equal(t, c.success, e.ledger.success(), name)
+		require.NoError(t, g.Close())
+	}
+}
+
+// TestOpenGatewaysNeedNoOptions: what the client asks for is recorded.
+func TestOpenGatewaysNeedNoOptions(t *testing.T) {
+	g, err := New(Settings{Open: true, Agent: askOnce})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
+	require.NoError(t, tr.Err)
+	require.Contains(t, tr.Config, "task")
+}
+
+// askOnce is an agent that makes one call.
+func askOnce(ctx context.Context, e *Episode) (*Score, error) {
+	r := httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/episodes/"+e.id+"/v1/chat/completions",
+		strings.NewReader(question))
+	e.gate.server.Handler.ServeHTTP(httptest.NewRecorder(), r)
+	return &Score{Reward: 1}, nil
+}
+
+// panicking is an environment that panics at the end.
+type panicking struct{ player }
+
+func (panicking) Conclude(*rollout.Trajectory) error { panic("oh") }
+
+// TestWhatCannotBeConcludedFails: an environment that panics at the end, and one whose end a wrapper hides.
+func TestWhatCannotBeConcludedFails(t *testing.T) {
+	g, err := New(Settings{Agent: askOnce})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	r := new(env.Registry)
+	err = errors.Join(r.Register("whole", g.Env), r.Register("panics", func(config map[string]any) (env.Env, error) {
+		e, err := g.Env(config)
+		return panicking{e.(player)}, err
+	}), r.RegisterReward("one", func(map[string]any) (env.TurnReward, error) {
+		return func(context.Context, string, *env.Outcome) (float64, error) { return 1, nil }, nil
+	}))
+	require.NoError(t, err)
+	p := rollout.Player{Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3}
+	ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "whole"}, {Env: "panics"},
+		{Env: "whole", Config: map[string]any{"rewards": map[string]any{"one": nil}}}}, 1)
+	require.NoError(t, err)
+	require.NoError(t, ts[0].Err)
+	require.Equal(t, rollout.EndContract, ts[1].End)
+	require.ErrorContains(t, ts[1].Err, "conclude panicked: oh")
+	require.ErrorIs(t, ts[2].Err, env.ErrOption)
+	require.ErrorContains(t, ts[2].Err, "option rewards")
+}
+
+// TestGatewaysAreSharedByEqualOptions: each token and host has its own, and a port only one of them.
+func TestGatewaysAreSharedByEqualOptions(t *testing.T) {
+	p := &pool{open: map[access]*Gateway{}}
+	defer func() { require.NoError(t, p.close()) }()
+	a := DefaultOptions()
+	b := a
+	b.Host = "example.org:80"
+	first, err := p.gateway(&a)
+	require.NoError(t, err)
+	second, err := p.gateway(&b)
+	require.NoError(t, err)
+	require.NotSame(t, first, second)
+	require.Equal(t, "http://example.org:80", second.URL())
+	again, err := p.gateway(&a)
+	require.NoError(t, err)
+	require.Same(t, first, again)
+	p.open[access{listen: "127.0.0.1:9"}] = first
+	b.Listen = "127.0.0.1:9"
+	_, err = p.gateway(&b)
+	require.ErrorIs(t, err, env.ErrOption)
+}
+
+// TestTasksAreComparedByValue: numbers of YAML are those of JSON, inside of lists and objects, too.
+func TestTasksAreComparedByValue(t *testing.T) {
+	e := &Episode{Task: map[string]any{"a": []any{uint64(1), map[string]any{"b": 2}}}}
+	for want, b := range map[bool]float64{true: 2, false: 3} {
+		asked := wish{Task: map[string]any{"a": []any{1.0, map[string]any{"b": b}}}}
+		require.Equal(t, want, asked.fits(e))
+	}
+}
