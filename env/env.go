@@ -1,8 +1,10 @@
 package env
 
 import (
+	"bytes"
 	"context"
 	"image"
+	"strings"
 
 	"vagen/env/internal/calls"
 	"vagen/reward"
@@ -11,6 +13,18 @@ import (
 // ImageMark stands in an observation's text where an image belongs. The k-th
 // mark belongs to the k-th image.
 const ImageMark = "<image>"
+
+// WithoutMarks removes the marks from a text that has no images, also those that appear where another one was removed.
+func WithoutMarks(text string) string {
+	if !strings.Contains(text, ImageMark) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for i := range len(text) {
+		out = bytes.TrimSuffix(append(out, text[i]), []byte(ImageMark))
+	}
+	return string(out)
+}
 
 // Errors of the order of calls and of seeds. The environments below this folder
 // wrap them; those over HTTP have their own, see package remote.

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 
+	"vagen/env"
 	"vagen/policy"
 )
 
@@ -70,7 +71,7 @@ func (c Compact) Next(s *State) (Request, error) {
 func (c Compact) opening(s *State) policy.Message {
 	m := s.ObservationMessage()
 	if s.Closed {
-		m.Text = c.heading() + withoutMarks(s.Summary) + "\n\n" + m.Text
+		m.Text = c.heading() + env.WithoutMarks(s.Summary) + "\n\n" + m.Text
 	}
 	return m
 }

@@ -46,7 +46,7 @@ func (t *Transcript) Messages() []policy.Message {
 }
 
 func (t *Transcript) response(text string) string {
-	text = withoutMarks(text)
+	text = env.WithoutMarks(text)
 	for _, mark := range []string{t.Begin, t.End} {
 		if mark != "" {
 			text = strings.ReplaceAll(text, mark, "")
@@ -54,6 +54,3 @@ func (t *Transcript) response(text string) string {
 	}
 	return t.Begin + text + t.End
 }
-
-// withoutMarks removes the image marks of a text that has no images.
-func withoutMarks(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }

@@ -58,7 +58,7 @@ func (e *Env) firstText(view string) string {
 func (e *Env) values(view string, done []string, earned float64) prompts.Values {
 	return prompts.Values{
 		prompts.Observation: view, prompts.Action: words.List(done), prompts.Format: e.formatText(),
-		"instruction": clean(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned),
+		"instruction": env.WithoutMarks(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned),
 		"done": strconv.FormatBool(e.arrived()),
 	}
 }
@@ -75,7 +75,7 @@ func (e *Env) ownFirst(view string) string {
 	if e.o.Prompt == options.Brief {
 		return e.brief(view)
 	}
-	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" +
+	return "Your task: " + env.WithoutMarks(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" +
 		e.formatText()
 }
 
@@ -102,7 +102,7 @@ func (e *Env) ownNext(view string, done []string, earned float64) string {
 	b.WriteString(view)
 	if repeat {
 		b.WriteString("\nYour task: ")
-		b.WriteString(clean(e.task.Instruction))
+		b.WriteString(env.WithoutMarks(e.task.Instruction))
 	}
 	b.WriteString("\nWhat do you do?")
 	if repeat {
@@ -111,9 +111,6 @@ func (e *Env) ownNext(view string, done []string, earned float64) string {
 	}
 	return b.String()
 }
-
-// clean removes image marks from texts of files.
-func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
 
 // formatText is the instruction about the response's format.
 func (e *Env) formatText() string { return e.Texts.Format(e.Parser(), e.ownFormat) }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/env"
 	"vagen/policy"
 	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
@@ -221,7 +222,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 
 // answered is an answer as the message that comes back.
 func answered(a *dialect.Answer) dialect.Message {
-	return dialect.Message{Role: dialect.Assistant, Text: dialect.Clean(a.Text), Calls: a.Calls}
+	return dialect.Message{Role: dialect.Assistant, Text: env.WithoutMarks(a.Text), Calls: a.Calls}
 }
 
 // left records that a client is gone before it had the answer, or that it has it.

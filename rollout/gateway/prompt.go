@@ -5,6 +5,7 @@ import (
 	"image"
 	"strings"
 
+	"vagen/env"
 	"vagen/internal/imagefile"
 	"vagen/policy"
 	"vagen/rollout/gateway/internal/dialect"
@@ -28,7 +29,7 @@ func withTools(ms []dialect.Message, tools string) []dialect.Message {
 		system.Images, ms = append(system.Images, ms[0].Images...), ms[1:]
 	}
 	if tools != "" {
-		lines = append(lines, fmt.Sprintf(toolText, dialect.Clean(tools)))
+		lines = append(lines, fmt.Sprintf(toolText, env.WithoutMarks(tools)))
 	}
 	if system.Text = strings.Join(lines, "\n\n"); system.Text == "" {
 		return ms
@@ -52,7 +53,7 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 			p = policy.Message{Role: policy.Assistant, Text: m.Text}
 			for _, c := range m.Calls {
 				text := fmt.Sprintf("\n%s\n{\"name\": %q, \"arguments\": %s}\n%s", callOpen, c.Name, c.Arguments, callClose)
-				p.Text = strings.TrimPrefix(p.Text+dialect.Clean(text), "\n")
+				p.Text = strings.TrimPrefix(p.Text+env.WithoutMarks(text), "\n")
 			}
 		case dialect.Tool:
 			p.Role, p.Text = policy.User, "<tool_response>\n"+m.Text+"\n</tool_response>"

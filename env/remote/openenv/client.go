@@ -125,7 +125,7 @@ func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error)
 
 // invalid is the outcome of a response that is no action.
 func (c *Client) invalid(response string, why error) env.Outcome {
-	reason := strings.ReplaceAll(why.Error(), env.ImageMark, "")
+	reason := env.WithoutMarks(why.Error())
 	out := env.Outcome{Observation: c.last, Response: reward.Response{Raw: response}}
 	out.Turn = env.Metrics{"action_is_valid": 0}
 	out.Observation.Text = "The answer is not a valid action: " + reason + ".\n" + c.last.Text
@@ -190,7 +190,7 @@ func (c *Client) observe(a *answered) (o env.Observation, err error) {
 	}
 	// Other marks are not about the images: a server may repeat what the model wrote.
 	if strings.Count(o.Text, env.ImageMark) != len(o.Images) {
-		o.Text = strings.ReplaceAll(o.Text, env.ImageMark, "") + strings.Repeat("\n"+env.ImageMark, len(o.Images))
+		o.Text = env.WithoutMarks(o.Text) + strings.Repeat("\n"+env.ImageMark, len(o.Images))
 	}
 	return o, nil
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"vagen/env"
 )
 
 // unmarshal decodes JSON. The error names the field and what was found.
@@ -254,7 +256,7 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 		return nil
 	}
 	if text, ok := quoted(raw); ok {
-		m.Text = join(m.Text, Clean(text))
+		m.Text = join(m.Text, env.WithoutMarks(text))
 		return nil
 	}
 	var parts []part
@@ -275,9 +277,9 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 func (r *Request) part(m *Message, p *part, field string) error {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
-		m.Text = join(m.Text, Clean(p.Text))
+		m.Text = join(m.Text, env.WithoutMarks(p.Text))
 	case "refusal":
-		m.Text = join(m.Text, Clean(p.Refusal))
+		m.Text = join(m.Text, env.WithoutMarks(p.Refusal))
 	case "thinking", "redacted_thinking", "reasoning":
 	case "image_url", "input_image":
 		url, ok := quoted(p.ImageURL)

@@ -4,12 +4,13 @@
 package dialect
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"vagen/env"
 )
 
 // Protocol is one of the protocols.
@@ -32,7 +33,7 @@ const (
 )
 
 // ImageMark marks the place of each image in a text.
-const ImageMark = "<image>"
+const ImageMark = env.ImageMark
 
 // Message is a message of a conversation. The texts of its parts are joined by line breaks.
 type Message struct {
@@ -172,7 +173,7 @@ func (p Protocol) decode(body []byte, limit int) (*Request, error) {
 // Plain returns a text without reasoning, marks of images, and white space at its ends.
 func Plain(text string) string {
 	var b strings.Builder
-	for rest, found := Clean(text), true; found; {
+	for rest, found := env.WithoutMarks(text), true; found; {
 		text, rest, found = strings.Cut(rest, "<think>")
 		b.WriteString(text)
 		if found {
@@ -180,19 +181,6 @@ func Plain(text string) string {
 		}
 	}
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "</think>", ""))
-}
-
-// Clean removes the marks of images from a text that has no images, also those that appear where another one
-// was removed.
-func Clean(text string) string {
-	if !strings.Contains(text, ImageMark) {
-		return text
-	}
-	out := make([]byte, 0, len(text))
-	for i := range len(text) {
-		out = bytes.TrimSuffix(append(out, text[i]), []byte(ImageMark))
-	}
-	return string(out)
 }
 
 // tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops

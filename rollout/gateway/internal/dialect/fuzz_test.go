@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/env"
 )
 
 // seeds adds the bodies of recorded requests to a path.
@@ -125,6 +127,6 @@ func TestLongStringsAreRead(t *testing.T) {
 func TestCleanLeavesNoMark(t *testing.T) {
 	for text, want := range map[string]string{"a<image>b": "ab", "<ima<image>ge>": "", "<image": "<image",
 		"é<image><image>": "é"} {
-		require.Equal(t, want, Clean(text))
+		require.Equal(t, want, env.WithoutMarks(text))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"vagen/env"
 )
 
 // chat reads a request of chat completions.
@@ -103,7 +105,7 @@ func (r *Request) responses(body []byte) error {
 		r.Messages = append(r.Messages, m)
 	}
 	if one, ok := quoted(q.Input); ok {
-		r.Messages = append(r.Messages, Message{Role: User, Text: Clean(one)})
+		r.Messages = append(r.Messages, Message{Role: User, Text: env.WithoutMarks(one)})
 		return nil
 	}
 	var items []item
