@@ -1,0 +1,50 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/train/config"
+)
+
+// exported is a learner whose checkpoints have a policy.
+type exported struct{ *traintest.Bandit }
+
+func (e exported) Save(ctx context.Context, dir string) error {
+	if err := os.Mkdir(filepath.Join(dir, "actor"), 0o755); err != nil {
+		return err
+	}
+	if err := e.Bandit.Save(ctx, filepath.Join(dir, "actor")); err != nil {
+		return err
+	}
+	return e.Bandit.Save(ctx, dir)
+}
+
+// TestTheEndOfARunIsExported, whether it has done all its steps or stops early.
+func TestTheEndOfARunIsExported(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		o := guessing(t)
+		o.Learner = func(context.Context, string) (policy.Learner, error) { return exported{traintest.Guesser()}, nil }
+		c := traintest.Small()
+		often, last := 100, "hf/step_4"
+		c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Hub.Freq = 4, 1, 1, &often
+		if early {
+			c.Agent.Actor.Optim.Rate, last = 0, "hf/step_2" // nothing is learned
+			c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 1}
+		}
+		r, err := Open(t.Context(), c, o)
+		require.NoError(t, err)
+		require.NoError(t, r.Train(t.Context()))
+		require.NoError(t, r.Close())
+		require.FileExists(t, filepath.Join(o.Dir, last, "hf_model", "table.json"))
+		exports, err := os.ReadDir(filepath.Join(o.Dir, "hf"))
+		require.NoError(t, err)
+		require.Len(t, exports, 1)
+	}
+}
