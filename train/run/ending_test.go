@@ -2,8 +2,11 @@ package run
 
 import (
 	"context"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +14,7 @@ import (
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/train/config"
+	"vagen/train/track"
 )
 
 // exported is a learner whose checkpoints have a policy.
@@ -47,4 +51,33 @@ func TestTheEndOfARunIsExported(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, exports, 1)
 	}
+}
+
+// TestASpikeBeforeTheFirstSaveReturnsToTheCheckpointOfAnotherRun.
+func TestASpikeBeforeTheFirstSaveReturnsToTheCheckpointOfAnotherRun(t *testing.T) {
+	o := guessing(t)
+	c := traintest.Small()
+	c.Trainer.Steps, c.Trainer.SaveFreq = 2, 2
+	r, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(r.Train(t.Context()), r.Close()))
+
+	c.Trainer.ResumeMode, c.Trainer.ResumeFrom, c.Trainer.AllowChange = "resume_path", r.points.path(2), true
+	c.Trainer.Steps, c.Trainer.SaveFreq = 5, 5
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
+		MaxRollbacks: 1}
+	o.Dir = filepath.Join(t.TempDir(), "next")
+	b, j := traintest.Guesser(), &traintest.Journal{}
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+		if len(*j) == 2 { // the save is repeated, and one step was done
+			s.GradNorm = math.Inf(1)
+		}
+		return nil
+	}
+	o.Learner = func(context.Context, string) (policy.Learner, error) { return b, nil }
+	o.Sinks = []track.Sink{j}
+	r, err = Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(r.Train(t.Context()), r.Close()))
+	require.Equal(t, "save 2,step 3,step 4,rollback 2,step 3,step 4,step 5,save 5", strings.Join(j.Kinds(), ","))
 }
