@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -51,6 +52,37 @@ func TestTheEndOfARunIsExported(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, exports, 1)
 	}
+}
+
+// TestASpikeOfTheSupervisedStageGetsOtherExamples.
+func TestASpikeOfTheSupervisedStageGetsOtherExamples(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "chats.jsonl")
+	var file strings.Builder
+	for i := range 32 {
+		fmt.Fprintf(&file, `{"prompt":"question %d","response":"1"}`+"\n", i)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(file.String()), 0o644))
+	c := config.Default()
+	c.Trainer.Stage, c.SFT.TrainFiles = config.StageSFT, []string{path}
+	c.SFT.Batch, c.SFT.Steps, c.SFT.TestFreq, c.SFT.ValFraction, c.SFT.SaveFreq = 4, 4, 0, 0, 2
+	c.Trainer.SaveFreq = 2
+	c.Stability.Spike = config.SpikeConfig{Metric: "sft/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
+		MaxRollbacks: 1}
+	b := traintest.Guesser()
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+		s.GradNorm = 1
+		if len(b.Updates) == 3 {
+			s.GradNorm = math.Inf(1)
+		}
+		return nil
+	}
+	o := guessing(t)
+	o.Learner = func(context.Context, string) (policy.Learner, error) { return b, nil }
+	r, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(r.Train(t.Context()), r.Close()))
+	require.Len(t, b.Updates, 5, "the third step is done twice")
+	require.NotEqual(t, b.Updates[2].Batch.Tokens, b.Updates[3].Batch.Tokens)
 }
 
 // TestASpikeBeforeTheFirstSaveReturnsToTheCheckpointOfAnotherRun.
