@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/traintest"
 	"vagen/policy"
+	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -52,6 +53,27 @@ func TestTheEndOfARunIsExported(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, exports, 1)
 	}
+}
+
+// ended is a sink that records the end of its run.
+type ended struct {
+	*traintest.Journal
+	errs []error
+}
+
+func (e *ended) Ended(err error) { e.errs = append(e.errs, err) }
+
+// TestSinksGetTheErrorOfARunThatDoesNotBegin, here because its checkpoint's state is impossible.
+func TestSinksGetTheErrorOfARunThatDoesNotBegin(t *testing.T) {
+	o, e := guessing(t), &ended{Journal: &traintest.Journal{}}
+	o.Sinks = []track.Sink{e}
+	r, err := Open(t.Context(), traintest.Small(), o)
+	require.NoError(t, err)
+	r.from = &Checkpoint{State: train.State{Step: -1}}
+	err = r.Train(t.Context())
+	require.ErrorContains(t, err, "step -1")
+	require.Equal(t, []error{err}, e.errs)
+	require.NoError(t, r.Close())
 }
 
 // TestASpikeOfTheSupervisedStageGetsOtherExamples.
