@@ -216,8 +216,7 @@ func (s *stabilityMonitor) recordValidation(step int, m track.Metrics) {
 
 // stopEarly reports whether too many validations in a row were not better.
 func (s *stabilityMonitor) stopEarly() bool {
-	c := &s.config.Stability.Early
-	return c.Metric != "" && s.state.Stale >= c.Patience
+	return s.config.Stability.Early.Stops(s.state.Stale)
 }
 
 // warnMissing warns once that the metric of a key is absent.

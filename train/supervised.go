@@ -53,7 +53,7 @@ func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
 // supervisedStep does one optimiser step on examples and returns its metrics.
 func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metrics, error) {
 	clock, m, c, step := newClock(), track.Metrics{}, &t.Config, of.Step
-	b, err := t.Examples.Batch(step)
+	b, err := t.Examples.Batch(step, t.stability.seed())
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}

@@ -132,6 +132,9 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Trainer.Stage == config.StageSFTThen { // what is played is the second stage
+		cfg.Trainer.Stage = config.StageRL
+	}
 	for _, n := range inThisProcess(&cfg) {
 		c.Log.Warn("configuration note", "note", n)
 	}

@@ -151,6 +151,9 @@ func evaluated(t *testing.T, more ...string) {
 	actor := "actor_rollout_ref.model.path=" + filepath.Join(out, "checkpoints", "step_1", "actor")
 	var r evaluate.Report
 	eval := append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)
+	if len(more) > 0 { // the weights may be those of either number of stages
+		eval = append(eval, "trainer.stage=sft+rl", "sft.lessons.teacher=shortest_path")
+	}
 	require.Regexp(t, `val +frozenlake +6 +6\n`, succeed(t, append(eval, "--dry-run")...))
 	text := succeed(t, eval...)
 	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...),

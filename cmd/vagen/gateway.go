@@ -221,12 +221,16 @@ type keeper struct {
 // openKeeper locks a folder and continues after its last file.
 func openKeeper(dir string, per int, c *cli.Call) (*keeper, error) {
 	k := &keeper{call: c, per: per, ends: map[rollout.End]int{}}
-	var err error
-	if k.gallery, err = store.OpenGallery(dir, store.GalleryOptions{Log: c.Log}); err != nil {
+	err := os.MkdirAll(dir, 0o755)
+	if err != nil {
 		return nil, err
 	}
 	if k.unlock, err = rundir.Dir(dir).Lock(); err != nil {
 		return nil, err
+	}
+	// after locking, because it removes files that are not complete
+	if k.gallery, err = store.OpenGallery(dir, store.GalleryOptions{Log: c.Log}); err != nil {
+		return nil, errors.Join(err, k.unlock())
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

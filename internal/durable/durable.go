@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Unfinished is the suffix of files and folders that are being written.
@@ -58,7 +59,14 @@ func SyncTree(dir string) error {
 }
 
 func syncPath(path string) error {
-	f, err := os.Open(path)
+	flag := os.O_RDONLY
+	if runtime.GOOS == "windows" { // which syncs only files that are open for writing, and no folders
+		if i, err := os.Stat(path); err != nil || i.IsDir() {
+			return err
+		}
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package traintest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 type MLflowServer struct {
 	Mu      sync.Mutex
 	Broken  string // request that fails once
+	Status  int    // with which it fails; 0 is 503
 	Refuse  bool
 	exists  bool // the experiment
 	Runs    map[string]map[string]any
@@ -35,7 +37,7 @@ func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.Broken == what {
 		s.Broken = ""
-		fail(503, "TEMPORARILY_UNAVAILABLE")
+		fail(cmp.Or(s.Status, 503), "TEMPORARILY_UNAVAILABLE")
 		return
 	}
 	if s.Refuse {

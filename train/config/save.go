@@ -38,10 +38,11 @@ const (
 // repository matches the name of a repository on the hub.
 var repository = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Exports reports whether the policy is exported after a step.
-func (c *Config) Exports(step int) bool {
+// Exports reports whether the policy is exported after a step. stale is the number of
+// validations since the best one: a run that stops early ends at the step.
+func (c *Config) Exports(step, stale int) bool {
 	n := c.Hub.Freq
-	return n != nil && (step%*n == 0 || step == c.Trainer.Steps)
+	return n != nil && (step%*n == 0 || step == c.Trainer.Steps || c.Stability.Early.Stops(stale))
 }
 
 func defaultSaving() SavingConfig {

@@ -32,7 +32,7 @@ type SFTConfig struct {
 	Optim       OptimConfig `yaml:"optim"`
 	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
 	Steps       int         `yaml:"total_training_steps" null:"-1" count:"positive" doc:"optimiser steps of the supervised stage; null makes total_epochs passes over the examples"`
-	Epochs      int         `yaml:"total_epochs" count:"positive" doc:"passes over the examples if total_training_steps is null"`
+	Epochs      int         `yaml:"total_epochs" count:"positive" doc:"passes over the examples if total_training_steps is null. Those that sft.truncation drops, or that have no token with a weight, count too, so that there are a few more passes"`
 	TestFreq    int         `yaml:"test_freq" doc:"compute sft/val_loss every test_freq steps, before the first step and after the last one; 0 or less disables it"`
 	SaveFreq    int         `yaml:"save_freq" doc:"save a checkpoint every save_freq steps and at the end; 0 saves only at the end, -1 never"`
 }
@@ -120,6 +120,9 @@ func (v *validator) supervised(c *Config) {
 		return
 	}
 	v.lessons(c)
+	if k := &c.Stability.Spike; t.Stage == StageSFT && k.Metric != "" && k.Action == ActionRollback && !s.Shuffle {
+		v.Say("{stability.spike.action} is rollback, but {sft.shuffle} is false: the same examples would follow in the same order")
+	}
 	if len(s.TrainFiles) == 0 && s.Lessons.Teacher == "" {
 		v.Say("{trainer.stage} is %s, but both {sft.train_files} and {sft.lessons.teacher} are empty: there is nothing to learn from", t.Stage)
 	}

@@ -38,6 +38,9 @@ type EarlyConfig struct {
 	MinDelta float64 `yaml:"min_delta" range:"0,1e+12" doc:"minimum change that counts as an improvement"`
 }
 
+// Stops reports whether a run stops after a number of validations in a row without improvement.
+func (e *EarlyConfig) Stops(stale int) bool { return e.Metric != "" && stale >= e.Patience }
+
 // AlarmConfig detects a policy that collapses. No healthy run was observed to reach the
 // default limits, so alarms are rare. A step in which an alarm's metric was not measured
 // does not count for that alarm. While an alarm is on, steps have the metric alarm/<key>:

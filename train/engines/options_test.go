@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,8 +53,17 @@ func TestEveryKeyOfServersIsHonoured(t *testing.T) {
 	l := &Learner{config: &c}
 	require.NoError(t, l.openFolder(dir))
 	require.Equal(t, []string{dir + "/own", "/mnt/own"}, []string{l.dir, l.shared})
+	left := []string{filepath.Join(dir, "own", "vagen-0-v1"), filepath.Join(dir, "engine", "vagen-0-v1.tmp"),
+		filepath.Join(dir, "engine", "mine")}
+	for _, name := range left {
+		require.NoError(t, os.MkdirAll(name, 0o755))
+	}
+	require.NoError(t, l.openFolder(dir))
 	c.Agent.Rollout.Engine.SyncDir, c.Agent.Rollout.Engine.ServerDir = "", ""
 	require.NoError(t, l.openFolder(dir))
+	require.DirExists(t, left[0], "others may use it")
+	require.NoDirExists(t, left[1], "of an earlier process of the run")
+	require.DirExists(t, left[2])
 	require.Equal(t, []string{dir + "/engine", dir + "/engine"}, []string{l.dir, l.shared})
 	c.Agent.Rollout.Engine.SyncDir = "/proc/none"
 	require.ErrorIs(t, l.openFolder(dir), config.ErrConfig)

@@ -7,13 +7,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"vagen/policy/engine"
 	"vagen/train/config"
 )
 
-// openFolder creates the folder for weights. run is the run's folder.
+// openFolder creates the folder for weights. run is the run's folder, which this process has
+// locked, so that weights in it are from earlier processes, which did not end by themselves.
 func (l *Learner) openFolder(run string) error {
 	e := &l.config.Agent.Rollout.Engine
 	if l.dir = e.SyncDir; l.dir == "" {
@@ -23,6 +25,9 @@ func (l *Learner) openFolder(run string) error {
 	if l.dir, err = filepath.Abs(l.dir); err == nil {
 		err = os.MkdirAll(l.dir, 0o755)
 	}
+	if err == nil && e.SyncDir == "" { // others may use a sync_dir, too
+		err = removeWeights(l.dir)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: actor_rollout_ref.rollout.engine.sync_dir: %w", config.ErrConfig, err)
 	}
@@ -30,6 +35,17 @@ func (l *Learner) openFolder(run string) error {
 		l.shared = filepath.ToSlash(l.dir)
 	}
 	return nil
+}
+
+// removeWeights removes the folders of Fleet.NewName.
+func removeWeights(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "vagen-") {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // errSnapshots means that weights were to be replaced under a collection.

@@ -50,7 +50,7 @@ func Open(dir string, log *slog.Logger) (*Recorder, error) {
 	if err == nil {
 		whole := raw[:bytes.LastIndexByte(raw, '\n')+1]
 		if len(whole) < len(raw) {
-			err = f.Truncate(int64(len(whole)))
+			err = os.Truncate(f.Name(), int64(len(whole))) // Windows truncates no file that is open for appending
 		}
 		if c := Parse(whole); len(c.Damage) > 0 && log != nil {
 			log.Warn("the record of the run is damaged", "file", f.Name(), "err", c.Damage[0])

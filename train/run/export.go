@@ -15,7 +15,7 @@ import (
 // begin starts to save a checkpoint, with an export if one is due.
 func (r *Run) begin(ctx context.Context, learner policy.Learner, s train.State) (*train.Pending, error) {
 	r.points.Export = nil
-	if r.Config.Exports(s.Step) && !s.Interrupted {
+	if r.Config.Exports(s.Step, s.Stability.Stale) && !s.Interrupted {
 		export, err := r.export(ctx, learner)
 		if err != nil {
 			return nil, err

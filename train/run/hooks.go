@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 
 	"vagen/policy"
 	"vagen/rollout"
@@ -53,9 +54,13 @@ func (c checkpointer) KeepBest(ctx context.Context, b train.Best) error {
 	return c.run.Folder.SaveBest(ctx, b, policyOf(c.learner))
 }
 
-// Rollback restores the newest checkpoint.
+// Rollback restores the newest checkpoint: that of trainer.resume_from_path if the run has
+// not saved one yet.
 func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
 	p, err := c.run.points.Latest(ctx)
+	if from := c.run.from; from != nil && errors.Is(err, ErrNoCheckpoint) && !errors.Is(err, ErrTorn) {
+		p, err = OpenCheckpoint(ctx, from.Path)
+	}
 	if err != nil {
 		return train.State{}, err
 	}

@@ -148,6 +148,17 @@ func (r *Run) Done() int {
 // curve after every validation, and checkpoints when they are due. If ctx ends first, it
 // returns ctx's error; with trainer.save_on_interrupt the finished steps are saved before.
 func (r *Run) Train(ctx context.Context) error {
+	err := r.train(ctx)
+	for _, s := range r.Sinks {
+		if e, ok := s.(track.Ender); ok {
+			e.Ended(err)
+		}
+	}
+	return err
+}
+
+// train is Train without the sinks' end.
+func (r *Run) train(ctx context.Context) error {
 	if err := r.plan(ctx); err != nil {
 		return err
 	}
@@ -167,11 +178,6 @@ func (r *Run) Train(ctx context.Context) error {
 	}
 	if err == nil {
 		err = r.draw() // including events delayed by a checkpoint
-	}
-	for _, s := range r.Sinks {
-		if e, ok := s.(track.Ender); ok {
-			e.Ended(err)
-		}
 	}
 	return err
 }

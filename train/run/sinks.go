@@ -69,7 +69,8 @@ func (r *Run) open(ctx context.Context, o Options) error {
 		}
 		m, err := mlflow.New(mlflow.Options{
 			Dir: r.Folder.Path, Metrics: r.Folder.dir().Path(rundir.MetricsName),
-			Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Log: o.Log,
+			Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Log: o.Log, Done: r.Done(),
+			Redo: r.from != nil && r.from.State.Stability.Rollbacks > 0 || len(r.changed)+len(r.Folder.Changed) > 0,
 		})
 		if err != nil {
 			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)

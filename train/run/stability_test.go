@@ -169,6 +169,8 @@ func TestContradictionsOfStabilityAreRefused(t *testing.T) {
 		`stability.spike.action is "pray"`:  {"stability.spike.action=pray"},
 		"there is no checkpoint to return to": {"stability.spike.action=rollback",
 			"stability.spike.metric=actor/grad_norm"},
+		"the same examples would follow in the same order": {"stability.spike.action=rollback", "trainer.stage=sft",
+			"stability.spike.metric=sft/grad_norm", "sft.shuffle=false"},
 		"stability.early_stopping.patience is 0":  {"stability.early_stopping.patience=0"},
 		"nothing is validated during training":    {"stability.early_stopping.metric=val/score", "trainer.test_freq=0"},
 		`stability.alarms.action is "rollback"`:   {"stability.alarms.action=rollback"},

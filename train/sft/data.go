@@ -44,7 +44,8 @@ type Data struct {
 	train, held []source // until Encode
 	rows        []row    // of training
 	val         []row
-	epoch       int // of order; -1 before the first
+	epoch       int    // of order; -1 before the first
+	seed        uint64 // of order
 	order       []int
 }
 
@@ -177,14 +178,15 @@ func (d *Data) Rows() (train, val int) { return len(d.rows), len(d.val) }
 func (d *Data) Epoch(step int) int { return (step*d.config.SFT.Batch - 1) / len(d.rows) }
 
 // Batch returns the batch of an optimiser step, counted from 1. Epochs follow each other
-// without a gap, so that every batch has sft.train_batch_size rows.
-func (d *Data) Batch(step int) (*policy.Batch, error) {
+// without a gap, so that every batch has sft.train_batch_size rows. With sft.shuffle their
+// order depends on seed, which is run.seed, or another one after a rollback.
+func (d *Data) Batch(step int, seed uint64) (*policy.Batch, error) {
 	n, size := len(d.rows), d.config.SFT.Batch
 	members := make([]*row, size)
 	for k := range members {
 		at := (step-1)*size + k
-		if epoch := at / n; epoch != d.epoch {
-			d.epoch, d.order = epoch, d.shuffled(epoch)
+		if epoch := at / n; epoch != d.epoch || seed != d.seed {
+			d.epoch, d.seed, d.order = epoch, seed, d.shuffled(epoch, seed)
 		}
 		members[k] = &d.rows[d.order[at%n]]
 	}
@@ -197,9 +199,9 @@ func (d *Data) Batch(step int) (*policy.Batch, error) {
 }
 
 // shuffled is the order of the rows in an epoch.
-func (d *Data) shuffled(epoch int) []int {
+func (d *Data) shuffled(epoch int, seed uint64) []int {
 	if d.config.SFT.Shuffle {
-		return rng.New(d.config.Run.Seed, rng.Shuffle, uint64(epoch)).Perm(len(d.rows))
+		return rng.New(seed, rng.Shuffle, uint64(epoch)).Perm(len(d.rows))
 	}
 	order := make([]int, len(d.rows))
 	for i := range order {

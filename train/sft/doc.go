@@ -26,6 +26,6 @@
 //
 // # Determinism
 //
-// The order of the rows depends on the seed and the epoch only, and a batch only on the number
-// of its step: training that resumes after any step reads the same batches.
+// The order of the rows depends on the seed and the epoch only, and a batch only on the seed and
+// the number of its step: training that resumes after any step reads the same batches.
 package sft

@@ -29,7 +29,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	batch, err := data.Batch(1)
+	batch, err := data.Batch(1, c.Run.Seed)
 	if err != nil {
 		fmt.Println(err)
 		return

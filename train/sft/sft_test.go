@@ -118,7 +118,12 @@ func open(t testing.TB, c config.Config, encode policy.Encoder) (*sft.Data, *con
 
 func batch(t testing.TB, d *sft.Data, step int) *policy.Batch {
 	t.Helper()
-	b, err := d.Batch(step)
+	return seeded(t, d, step, 0)
+}
+
+func seeded(t testing.TB, d *sft.Data, step int, seed uint64) *policy.Batch {
+	t.Helper()
+	b, err := d.Batch(step, seed)
 	require.NoError(t, err)
 	return b
 }
@@ -548,12 +553,10 @@ func TestBatchesDependOnTheStepOnly(t *testing.T) {
 	c := settings(write(t, "a.jsonl", file.String()))
 	c.SFT.Shuffle, c.SFT.Batch, c.SFT.Epochs = true, 4, 2
 	read := func(seed uint64, steps ...int) (out string) {
-		c := c
-		c.Run.Seed = seed
 		d, now := open(t, c, letters{})
 		require.Equal(t, 5, now.Trainer.Steps, "two epochs of ten in batches of four")
 		for _, step := range steps {
-			b := batch(t, d, step)
+			b := seeded(t, d, step, seed)
 			require.Equal(t, 4, b.Len())
 			for r := range b.Len() {
 				out += string(rune(b.Tokens[b.Offsets[r]+3]))

@@ -101,7 +101,8 @@ func (j *JSONLines) cut(step int) error {
 	}
 	kept, _, err := KeepLines(raw, func(e Event) bool { return e.Kind != KindImitate && e.Step > step })
 	if err == nil {
-		err = j.file.Truncate(int64(len(kept)))
+		// By its name: Windows truncates no file that is open for appending.
+		err = os.Truncate(j.file.Name(), int64(len(kept)))
 	}
 	if err != nil {
 		return fmt.Errorf("track: metrics: %s: %w", j.file.Name(), err)

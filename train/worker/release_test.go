@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/train/config"
 )
 
@@ -34,4 +35,30 @@ func TestRunsOfOtherReleasesArePlayed(t *testing.T) {
 		require.Equal(t, says != "", strings.Contains(log.String(), "no such key"), log.String())
 		require.Contains(t, log.String(), says)
 	}
+}
+
+// TestAWorkerClosesTheEnvironmentsThatItOpened: those of an earlier run when it opens those of the next, and the
+// last ones when it ends, but not those of its caller.
+func TestAWorkerClosesTheEnvironmentsThatItOpened(t *testing.T) {
+	c := config.Default()
+	raw, err := Setup(&c, nil)
+	require.NoError(t, err)
+	closed := 0
+	count := func() error { closed++; return nil }
+	h := &host{opts: &Options{}}
+	for run := range 2 {
+		require.NoError(t, h.read(raw))
+		require.Equal(t, run, closed)
+		h.envs.OnClose(count)
+	}
+	require.NoError(t, h.close())
+	require.Equal(t, 2, closed)
+
+	h = &host{opts: &Options{Envs: new(env.Registry)}}
+	h.opts.Envs.OnClose(count)
+	for range 2 {
+		require.NoError(t, h.read(raw))
+	}
+	require.NoError(t, h.close())
+	require.Equal(t, 2, closed)
 }

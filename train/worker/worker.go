@@ -135,6 +135,9 @@ func (h *host) read(raw []byte) error {
 	if h.harness, err = names.NewHarness(&h.config); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	if err := h.closeEnvs(); err != nil { // of a run that has ended
+		h.log().Warn("environments of an earlier run were not closed", "err", err)
+	}
 	if h.envs = h.opts.Envs; h.envs == nil {
 		if h.envs, err = envs.OpenDialled(&h.config, h.dial, h.log()); err != nil {
 			return fmt.Errorf("worker: %w", err)
@@ -182,9 +185,14 @@ func (h *host) unfollow() error {
 func (h *host) close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.unfollow()
-	if h.envs != nil {
-		err = errors.Join(err, h.envs.Close())
+	return errors.Join(h.unfollow(), h.closeEnvs())
+}
+
+// closeEnvs closes the environments of a run, unless they are the caller's.
+func (h *host) closeEnvs() error {
+	e := h.envs
+	if h.envs = nil; e == nil || e == h.opts.Envs {
+		return nil
 	}
-	return err
+	return e.Close()
 }

@@ -100,6 +100,13 @@ func (f *fault) Unwrap() error {
 	return errRefused
 }
 
+// refusesContent reports whether the server rejects what is in a request, not the request.
+func refusesContent(err error) bool {
+	f, ok := errors.AsType[*fault](err)
+	return ok && (f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge ||
+		f.Status == http.StatusUnprocessableEntity)
+}
+
 // clip keeps a page of HTML out of the log.
 func clip(s string) string {
 	s = strings.Join(strings.Fields(s), " ")

@@ -77,7 +77,11 @@ type Options struct {
 	Project    string            // name of the experiment on the server
 	Experiment string            // name of the run
 	Params     map[string]string // parameters of the run, without secrets
-	Log        *slog.Logger      // nil discards
+	// Done is the step that a resumed run continues from. With Redo its later steps may differ from those
+	// that the server has, because of a rollback or another configuration, and are sent again.
+	Done int
+	Redo bool
+	Log  *slog.Logger // nil discards
 }
 
 // New starts a Sink. It reads the environment variables that MLflow's own programs read:
@@ -245,12 +249,15 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 			err = m.client.logMetrics(ctx, m.run, batch)
 		}
 		switch {
-		case errors.Is(err, errRefused):
+		case refusesContent(err):
 			m.log.Warn("MLflow refuses some metrics", "server", m.client.String(), "metrics", len(batch), "err", err)
 		case err != nil:
 			m.mu.Lock()
 			m.read = min(m.read, begin)
 			m.mu.Unlock()
+			if errors.Is(err, errRefused) { // after it accepted the run: credentials expired, or a proxy answers
+				err = errors.New(err.Error())
+			}
 			return closed, err
 		}
 	}
@@ -271,9 +278,7 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 // one request if the event fits, and none at the end of the file.
 func (m *Sink) next() ([]metric, error) {
 	if m.back != nil { // later steps will be sent again, with new values
-		for name, step := range m.have {
-			m.have[name] = min(step, *m.back)
-		}
+		m.forget(*m.back)
 		m.back = nil
 	}
 	f, err := regular.Open(m.o.Metrics)
@@ -311,6 +316,13 @@ func (m *Sink) next() ([]metric, error) {
 	}
 }
 
+// forget makes later steps than step be sent again.
+func (m *Sink) forget(step int64) {
+	for name, have := range m.have {
+		m.have[name] = min(have, step)
+	}
+}
+
 // missing returns the finite metrics of an event that the server does not have.
 func (m *Sink) missing(e track.Event, now int64) (out []metric) {
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
@@ -326,6 +338,7 @@ func (m *Sink) missing(e track.Event, now int64) (out []metric) {
 type serverRun struct {
 	Server string `json:"server"`
 	Run    string `json:"run_id"`
+	Redo   bool   `json:"redo,omitempty"` // Options.Redo of any process so far: the server may have steps of before
 }
 
 // begin creates the run on the server, or finds the existing one of a resumed run.
@@ -340,6 +353,10 @@ func (m *Sink) begin(ctx context.Context) error {
 		}
 		if err == nil {
 			m.run, m.have = old.Run, have
+			if old.Redo || m.o.Redo {
+				m.forget(int64(m.o.Done))
+				m.store(serverRun{old.Server, old.Run, true})
+			}
 			return nil
 		}
 		if !errors.Is(err, errRefused) {
@@ -356,11 +373,7 @@ func (m *Sink) begin(ctx context.Context) error {
 		return err
 	}
 	m.run = run
-	raw, _ := json.Marshal(serverRun{m.client.String(), run}) // never fails for strings
-	if err := durable.WriteFile(m.path, append(raw, '\n')); err != nil {
-		m.log.Warn("the id of the MLflow run could not be stored; if this run is resumed, it will be a new run in MLflow",
-			"err", err)
-	}
+	m.store(serverRun{m.client.String(), run, false})
 	var params []pair
 	for _, key := range slices.Sorted(maps.Keys(m.o.Params)) {
 		params = append(params, pair{key, m.o.Params[key]})
@@ -369,4 +382,13 @@ func (m *Sink) begin(ctx context.Context) error {
 		m.log.Warn("not all parameters of the run were sent to MLflow", "err", err)
 	}
 	return nil
+}
+
+// store writes the run's id to the run's folder.
+func (m *Sink) store(r serverRun) {
+	raw, _ := json.Marshal(r) // never fails for strings
+	if err := durable.WriteFile(m.path, append(raw, '\n')); err != nil {
+		m.log.Warn("the id of the MLflow run could not be stored; if this run is resumed, it will be a new run in MLflow",
+			"err", err)
+	}
 }

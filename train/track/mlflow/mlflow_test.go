@@ -87,13 +87,39 @@ func TestMLflowGetsEveryMetricOfALongOutage(t *testing.T) {
 	for step := 1; step <= 10; step++ {
 		recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: wide})
 	}
-	s.Broken = "runs/log-batch"
+	s.Broken, s.Status = "runs/log-batch", 401 // a token that is renewed
 	s.Mu.Unlock()
 	require.NoError(t, m.Close())
 	require.Len(t, s.Metrics, 400*10)
 	calls := strings.Join(s.Calls, ",")
 	require.Equal(t, 5+1, strings.Count(calls, "log-batch"), "two events of 400 metrics in a request of at most 1,000")
 	require.NotContains(t, calls, "twice")
+}
+
+// TestMLflowGetsNewValuesAfterAResume that computes other steps than those on the server, and after the next one.
+func TestMLflowGetsNewValuesAfterAResume(t *testing.T) {
+	s := traintest.NewMLflowServer(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "metrics.jsonl")
+	for i, x := range []struct {
+		redo bool
+		sent map[string]float64
+	}{
+		{false, map[string]float64{"r0/a/2": 0, "r0/a/3": 0, "r0/a/5": 0}}, // a new run
+		{false, map[string]float64{"r0/a/5": 1}},
+		{true, map[string]float64{"r0/a/3": 2, "r0/a/5": 2}},
+		{false, map[string]float64{"r0/a/3": 3, "r0/a/5": 3}},
+	} {
+		s.Latest, s.Metrics = 4, map[string]float64{}
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		m, err := mlflow.New(mlflow.Options{Dir: dir, Metrics: path, Done: 2, Redo: x.redo})
+		require.NoError(t, err)
+		for _, step := range []int{2, 3, 5} {
+			recorded(t, path, m, track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(i)}})
+		}
+		require.NoError(t, m.Close())
+		require.Equal(t, x.sent, s.Metrics, "process %d", i)
+	}
 }
 
 // TestMLflowNeverStopsTraining: the server does not respond, or refuses. Both are logged.

@@ -3,7 +3,6 @@ package upload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -89,7 +88,7 @@ func (u *Queue) Wait() error {
 		return nil
 	}
 	<-u.last
-	if u.err != nil && !errors.Is(u.err, context.Canceled) {
+	if u.err != nil {
 		return fmt.Errorf("run: upload of the last export: %w", u.err)
 	}
 	return nil
