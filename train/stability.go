@@ -76,7 +76,8 @@ func (s *stabilityMonitor) checkSpike(
 	}
 	x, ok := m[c.Metric]
 	if !ok {
-		if _, updated := m["actor/lr"]; updated { // critic warm-up measures no policy
+		_, played := m["actor/lr"] // critic warm-up measures no policy
+		if _, taught := m["sft/lr"]; played || taught {
 			s.warnMissing(c.Metric, "stability.spike.metric")
 		}
 		return false, nil

@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -43,8 +44,13 @@ func supervised(t testing.TB, c config.Config, b *traintest.Bandit) (*train.Trai
 // have the metrics of the stage.
 func TestTheSupervisedStageLearnsExamples(t *testing.T) {
 	b := traintest.Guesser()
-	tr, j := supervised(t, taught(t), b)
+	c := taught(t)
+	c.Stability.Spike.Metric = "sft/gradnorm"
+	tr, j := supervised(t, c, b)
+	var log strings.Builder
+	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "stability.spike.metric"), "a metric that no step has: %s", &log)
 	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "validate 4", "step 5", "step 6",
 		"step 7", "step 8", "validate 8",
 		"step 9", "step 10", "step 11", "step 12", "validate 12"}, j.Kinds(), "three epochs of 24 examples in batches of six")

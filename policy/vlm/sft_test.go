@@ -34,7 +34,7 @@ func examples(t testing.TB, encode policy.Encoder, mode string, lines ...string)
 	d, err := sft.Open(t.Context(), &c, nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, d.Encode(t.Context(), encode))
-	b, err := d.Batch(1)
+	b, err := d.Batch(1, c.Run.Seed)
 	require.NoError(t, err)
 	return b
 }
