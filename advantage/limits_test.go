@@ -19,8 +19,8 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 	}
 }
 
-// TestHGPOAddsEpsilonToTheDeviation: of two turns whose rewards differ by 4ε, half the difference is the deviation, and
-// each of them is half of it away from the mean, also where ε is large. The weight is 2.
+// TestHGPOAddsEpsilonToTheDeviation: of two turns whose rewards differ by 4ε, half the difference is the
+// deviation, and each of them is half of it away from the mean, also where ε is large. The weight is 2.
 func TestHGPOAddsEpsilonToTheDeviation(t *testing.T) {
 	for _, eps := range []float64{1e-6, 0.1, 0.5} {
 		b := &Batch{

@@ -75,8 +75,8 @@ func (e *Env) ownFirst(view string) string {
 	if e.o.Prompt == options.Brief {
 		return e.brief(view)
 	}
-	return "Your task: " + env.WithoutMarks(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" +
-		e.formatText()
+	return "Your task: " + env.WithoutMarks(e.task.Instruction) + "\nThis is what you see:\n" + view +
+		"\nWhat do you do?\n" + e.formatText()
 }
 
 // nextText is the observation after a turn.

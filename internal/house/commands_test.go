@@ -68,9 +68,10 @@ var rules = map[string]rule{
 		why: "the folder is not the last argument"},
 	"vagen sft sft.train_files=[examples/agent/lessons.jsonl]": {instead: "vagen sft --help", why: "minutes"},
 	"python examples/agent/agent.py":                           {instead: "vagen version", why: "needs the SDK of OpenAI"},
-	"vagen bisect runs/p/e":                                    {instead: "vagen bisect runs/p/e runs/p/e", why: "there is one run here"},
-	"vagen model fetch":                                        {instead: "vagen model fetch --help", why: "needs the network"},
-	"vagen train guess.yaml":                                   {instead: "vagen config check guess.yaml", why: "needs the service"},
+
+	"vagen bisect runs/p/e":  {instead: "vagen bisect runs/p/e runs/p/e", why: "there is one run here"},
+	"vagen model fetch":      {instead: "vagen model fetch --help", why: "needs the network"},
+	"vagen train guess.yaml": {instead: "vagen config check guess.yaml", why: "needs the service"},
 
 	"vagen train --preset lite_ppo data.train_files": {
 		more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},

@@ -41,7 +41,7 @@ func TestTheTableOfEstimatorsIsThatOfTheRegistry(t *testing.T) {
 	}
 }
 
-// TestTheTableOfSettingsIsThatOfTheEstimators: where a line of the table is about one setting, these estimators read it.
+// TestTheTableOfSettingsIsThatOfTheEstimators: where a line is about one setting, these estimators read it.
 func TestTheTableOfSettingsIsThatOfTheEstimators(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "estimators.md"))
 	require.NoError(t, err)

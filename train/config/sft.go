@@ -121,7 +121,8 @@ func (v *validator) supervised(c *Config) {
 	}
 	v.lessons(c)
 	if k := &c.Stability.Spike; t.Stage == StageSFT && k.Metric != "" && k.Action == ActionRollback && !s.Shuffle {
-		v.Say("{stability.spike.action} is rollback, but {sft.shuffle} is false: the same examples would follow in the same order")
+		v.Say("{stability.spike.action} is rollback, but {sft.shuffle} is false: " +
+			"the same examples would follow in the same order")
 	}
 	if len(s.TrainFiles) == 0 && s.Lessons.Teacher == "" {
 		v.Say("{trainer.stage} is %s, but both {sft.train_files} and {sft.lessons.teacher} are empty: there is nothing to learn from", t.Stage)

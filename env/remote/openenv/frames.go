@@ -14,9 +14,9 @@ type incoming struct {
 	err  error
 }
 
-// frameReader reads the frames of a WebSocket, also while nobody waits for one: pings are answered only while
-// something reads, and peers such as uvicorn and Python's websockets end a connection that leaves one without
-// an answer for 20 s. It reads one frame ahead. It must be closed.
+// frameReader reads the frames of a WebSocket without a pause, because pings are answered only during a read: peers
+// such as uvicorn and Python's websockets close a connection whose ping has no answer for 20 s. It reads one
+// frame ahead. It must be closed.
 type frameReader struct {
 	conn   *websocket.Conn
 	frames chan incoming // without a buffer: the next frame is passed on when the last one is no longer used
