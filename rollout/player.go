@@ -41,6 +41,11 @@ type Player struct {
 	// waits for all. The random draws do not depend on which episodes share a batch,
 	// but the rounding of matrix products may, so only 0 reproduces a run bit by bit.
 	Patience time.Duration
+	// Continuous plays every episode by itself: it goes on as soon as its environment has answered, with a call of the
+	// policy of its own. Policies behind servers take such calls as they come; that of package vlm needs its
+	// Options.Continuous, or it answers them one after the other. Results repeat up to the policy's rounding. Waves and
+	// Patience must be 0 or 1, and 0.
+	Continuous bool
 	// EnvTimeout limits each call of an environment; 0 is ten minutes, long enough
 	// for a remote environment to repeat several lost requests. If all environments
 	// run in this process, one minute detects those that hang sooner.
@@ -71,7 +76,8 @@ type Player struct {
 	// warning; nil discards them.
 	Log *slog.Logger
 
-	keys uint64 // number of conversation keys assigned
+	keys   uint64      // number of conversation keys assigned
+	shared *sync.Mutex // of keys and Next, when episodes are played by themselves; else nil
 }
 
 // SetWorkers sets Workers and UncountedRemote from one number, as the key run.workers has it:
@@ -162,7 +168,12 @@ func (p *Player) play(ctx context.Context, lives []*live) ([]*Trajectory, Timing
 	if err := ctx.Err(); err != nil {
 		return nil, took, err
 	}
-	if err := p.run(ctx, waves, &took); err != nil {
+	slots := make(chan struct{}, max(1, p.Workers))
+	run := p.run
+	if p.Continuous {
+		run, p.shared = p.runEach, new(sync.Mutex)
+	}
+	if err := run(ctx, waves, &took, slots); err != nil {
 		return nil, took, err
 	}
 	out := make([]*Trajectory, len(lives))
@@ -188,7 +199,9 @@ func (p *Player) succeed(l *live) bool {
 		return false
 	}
 	l.average(p.EpisodeMean)
+	unlock := p.lock()
 	e, more := p.Next(l.Trajectory)
+	unlock()
 	if l.followed = false; !more {
 		return false
 	}
@@ -228,6 +241,10 @@ func (p *Player) check() error {
 	case p.Patience < 0 || p.EpisodeTimeout < 0:
 		return fmt.Errorf("rollout: Patience %v and EpisodeTimeout %v must not be negative", p.Patience, p.EpisodeTimeout)
 	}
+	if p.Continuous && (p.Waves > 1 || p.Patience > 0) {
+		return fmt.Errorf("rollout: Continuous: Waves is %d and Patience %v, must be at most 1 and 0: no episode waits for "+
+			"others", p.Waves, p.Patience)
+	}
 	if c, compact := p.Harness.(Compact); compact && c.Summary < 1 {
 		return fmt.Errorf("rollout: Compact: %w: Summary is %d, must be positive", ErrNoSummary, c.Summary)
 	}
@@ -266,9 +283,13 @@ func checkEpisodes(episodes []Episode) error {
 // start creates and resets all environments and assigns the episodes to waves
 // round robin.
 func (p *Player) start(ctx context.Context, lives []*live, took *Timing) []*wave {
-	waves := make([]*wave, min(max(1, p.Waves), max(1, len(lives))))
+	n := max(1, p.Waves)
+	if p.Continuous {
+		n = len(lives)
+	}
+	waves := make([]*wave, min(n, max(1, len(lives))))
 	for w := range waves {
-		waves[w] = &wave{arrived: make(chan *live, len(lives)/len(waves)+1), single: len(lives) == 1}
+		waves[w] = &wave{arrived: make(chan *live, len(lives)/len(waves)+1), single: len(lives) == 1 || p.Continuous}
 	}
 	for i, l := range lives {
 		p.prepare(l)
@@ -277,7 +298,7 @@ func (p *Player) start(ctx context.Context, lives []*live, took *Timing) []*wave
 	}
 	begin := time.Now()
 	p.each(lives, func(l *live) {
-		if l.restart = p.Patience > 0 && p.Envs.Remote(l.Env); l.restart {
+		if l.restart = p.Continuous || p.Patience > 0 && p.Envs.Remote(l.Env); l.restart {
 			return // opened by its first round, for which no other episode waits
 		}
 		p.open(ctx, l)
@@ -301,8 +322,18 @@ func (p *Player) prepare(l *live) {
 	}
 }
 
+// lock locks what episodes that are played by themselves share.
+func (p *Player) lock() (unlock func()) {
+	if p.shared == nil {
+		return func() {}
+	}
+	p.shared.Lock()
+	return p.shared.Unlock
+}
+
 // newKey returns the key of a new conversation.
 func (p *Player) newKey() uint64 {
+	defer p.lock()()
 	p.keys++
 	return p.FirstKey + p.keys
 }

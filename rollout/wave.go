@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"vagen/policy"
@@ -13,7 +14,7 @@ type wave struct {
 	episodes []*live
 	arrived  chan *live // episodes whose environment has answered
 	running  int        // calls of environments that are running
-	single   bool       // there is one episode in all waves
+	single   bool       // its only episode has nothing to wait for but its own calls
 }
 
 // collect records that an environment has answered.
@@ -53,8 +54,7 @@ func (w *wave) ready() bool {
 }
 
 // run advances the waves round by round until no episode is live.
-func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
-	slots := make(chan struct{}, max(1, p.Workers))
+func (p *Player) run(ctx context.Context, waves []*wave, took *Timing, slots chan struct{}) error {
 	envs, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel() // ends running calls when the batch has failed
@@ -93,6 +93,26 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 	}
 }
 
+// runEach runs every wave by itself. The times are those of the episode that took longest.
+func (p *Player) runEach(ctx context.Context, waves []*wave, took *Timing, slots chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	times := make([]Timing, len(waves))
+	for i := range waves {
+		wg.Go(func() {
+			if err := p.run(ctx, waves[i:i+1], &times[i], slots); err != nil {
+				cancel(err) // the first one is the cause of the others
+			}
+		})
+	}
+	wg.Wait()
+	for _, t := range times {
+		took.Env, took.Generate = max(took.Env, t.Env), max(took.Generate, t.Generate)
+	}
+	return context.Cause(ctx)
+}
+
 // partition returns the episodes of a wave that wait for the policy, and those that
 // will be played again. It makes the policy forget the episodes that have ended.
 func (p *Player) partition(w *wave) (ready, restarting []*live) {
@@ -121,34 +141,31 @@ func (p *Player) partition(w *wave) (ready, restarting []*live) {
 	return ready, restarting
 }
 
-// dispatch starts the call of an episode's environment as soon as a worker is free. The call of
-// the only episode is made at once: nothing else could be done meanwhile.
+// dispatch starts the call of an episode's environment as soon as a worker is free. That of an episode alone is waited
+// for: nothing else could be done meanwhile.
 func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan struct{}) {
 	if l.ended || l.closed {
 		p.decideRetry(l)
 		return // no call is needed
 	}
 	if w.single {
-		p.proceed(ctx, l)
+		p.proceed(ctx, l, slots)
 		return
 	}
 	l.running = true
 	w.running++
 	go func() {
-		counted := !p.uncounted(l)
-		if counted {
-			slots <- struct{}{}
-		}
-		p.proceed(ctx, l)
-		if counted {
-			<-slots
-		}
+		p.proceed(ctx, l, slots)
 		w.arrived <- l
 	}()
 }
 
 // proceed calls an episode's environment.
-func (p *Player) proceed(ctx context.Context, l *live) {
+func (p *Player) proceed(ctx context.Context, l *live, slots chan struct{}) {
+	if !p.uncounted(l) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+	}
 	if l.restart {
 		p.restart(ctx, l)
 	} else {

@@ -178,7 +178,7 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
 		Waves: k.Run.Waves, Log: c.log, Dealer: c.dealer,
 		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout),
-		Patience: seconds(k.Run.Patience),
+		Patience: seconds(k.Run.Patience), Continuous: k.Run.Continuous,
 	}
 	p.SetWorkers(workers(k))
 	if _, aggregation := k.Credit(); aggregation == config.EpisodeMean {

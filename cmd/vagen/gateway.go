@@ -138,7 +138,7 @@ func (g *gatewayOptions) play(ctx context.Context, c *cli.Call, gate *gateway.Ga
 		return errors.Join(err, e.Close())
 	}
 	p := &g.player
-	p.Envs, p.Log, p.Patience, p.EnvTimeout = new(env.Registry), c.Log, 5*time.Millisecond, forever
+	p.Envs, p.Log, p.EnvTimeout = new(env.Registry), c.Log, forever
 	p.SetWorkers(0)
 	p.Envs.SetRemote(gateway.Name)
 	if err := errors.Join(e.Close(), p.Envs.Register(gateway.Name, gate.Env)); err != nil {
@@ -177,7 +177,12 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // policy opens the model or connects to the servers.
 func (g *gatewayOptions) policy(ctx context.Context, c *cli.Call) (shut func() error, err error) {
+	// Agents come when they like; only parts of several devices need rounds.
+	if g.player.Continuous = len(g.engines) > 0 || g.vlm.Devices == 1 && !g.vlm.SameBytes; !g.player.Continuous {
+		g.player.Patience = 5 * time.Millisecond
+	}
 	if len(g.engines) == 0 {
+		g.vlm.Continuous = g.player.Continuous
 		m, err := openModel(ctx, c, g.model, g.vlm)
 		if err != nil {
 			return nil, err

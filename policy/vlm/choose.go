@@ -47,6 +47,9 @@ func (m *Model) openDevices(ctx context.Context) error {
 	if opened.Divided {
 		m.parts = opened.Parts
 	}
+	if o.Continuous && opened.Divided {
+		return fmt.Errorf("vlm: %w: Continuous needs one device, there are %d", ErrOption, len(m.devices))
+	}
 	if o.TokensPerCall > 1 && m.dev.PureGo() {
 		return fmt.Errorf("vlm: %w: TokensPerCall is %d, must be 0 or 1 on backend %s", ErrOption, o.TokensPerCall,
 			m.dev.Name())

@@ -6,6 +6,7 @@ import (
 	"image"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/generate"
 )
 
 var _ policy.Counter = (*Model)(nil)
@@ -26,8 +27,13 @@ func (m *Model) Count(p policy.Prompt) (int, error) {
 
 // Size returns the size of what Generate would read for the prompt.
 func (m *Model) Size(p policy.Prompt) (Size, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	var s Size
+	var err error
+	m.with(func(*generate.Flight) { s, err = m.size(p) })
+	return s, err
+}
+
+func (m *Model) size(p policy.Prompt) (Size, error) {
 	if m.closed {
 		return Size{}, ErrClosed
 	}
@@ -53,7 +59,7 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 // Generate implements policy.Policy. Conversations opened by one call advance in lockstep
 // and share a cache; continuing them together is fastest. Ended rows cost little: when
 // most have ended, the others move to a smaller batch, and conversations for which the
-// first batch had no room take the free rows.
+// first batch had no room take the free rows. With Options.Continuous, calls that overlap in time decode together.
 //
 // If the call fails or ctx ends after generation has started, all conversations of its
 // prompts end, because some may have got a response and others not. Other conversations
@@ -63,12 +69,15 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 }
 
 // Stream is Generate that calls watch with each sampled token and the index of its prompt.
-// The order of the calls is the same in every run. watch must be quick, because the device
+// The order of the calls is the same in every run, unless Options.Continuous is set. watch must be quick, because the device
 // waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
 // text one by one.
 func (m *Model) Stream(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
 ) ([]policy.Completion, error) {
+	if m.opts.Continuous {
+		return m.join(ctx, prompts, s, watch)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -79,9 +88,13 @@ func (m *Model) Stream(
 
 // Forget implements policy.Policy.
 func (m *Model) Forget(keys ...uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.gen.Forget(keys...)
+	m.with(func(f *generate.Flight) {
+		if f != nil {
+			f.Forget(keys...)
+		} else {
+			m.gen.Forget(keys...)
+		}
+	})
 }
 
 var (
@@ -91,13 +104,13 @@ var (
 
 // Resume implements policy.Resumer. Conversations of the same tokens and images are read
 // once if the same call of Generate continues them.
-func (m *Model) Resume(conversations ...policy.Recorded) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
-	}
-	return m.gen.Resume(conversations)
+func (m *Model) Resume(conversations ...policy.Recorded) (err error) {
+	m.with(func(*generate.Flight) {
+		if err = ErrClosed; !m.closed {
+			err = m.gen.Resume(conversations)
+		}
+	})
+	return err
 }
 
 // Resume implements policy.Resumer.

@@ -107,7 +107,8 @@ func (m *Model) teacher() (*model.Config, error) {
 func (m *Model) newGenerator() *generate.Generator {
 	s := generate.Settings{MaxRows: m.opts.MaxRows, CacheTokens: m.opts.CacheTokens, TokensPerCall: m.opts.TokensPerCall,
 		Leaves: m.parts, Sharded: m.sets.Sharded,
-		SharePrefix: m.opts.SharePrefix, DraftTokens: m.opts.DraftTokens, Packed: packedTypes[m.opts.RolloutDType]}
+		SharePrefix: m.opts.SharePrefix, DraftTokens: m.opts.DraftTokens, Packed: packedTypes[m.opts.RolloutDType],
+		Continuous: m.opts.Continuous}
 	var w []*generate.Weights
 	for _, r := range m.sets.Actor.Replicas {
 		w = append(w, &generate.Weights{Net: r.Net, Parts: r.Parts})

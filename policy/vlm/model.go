@@ -24,7 +24,7 @@ import (
 // Model is a vision-language (or text) model from a Hugging Face folder. It
 // implements policy.Learner.
 //
-// Its methods may be called from several goroutines; they run one at a time.
+// Its methods may be called from several goroutines; they run one at a time, but for Generate with Options.Continuous.
 type Model struct {
 	opts Options
 	dir  string
@@ -36,6 +36,8 @@ type Model struct {
 	devices []*device.Device
 	parts   int          // into which steps, scoring and generation are divided; 0 if they are not
 	adapter *peft.Config // nil without LoRA
+
+	overlapping overlapping // with Options.Continuous
 
 	mu   sync.Mutex
 	net  *net.Net

@@ -175,6 +175,12 @@ type Options struct {
 	// same bytes. It needs a CPU with kernels, float32, a model without states, and no adapters, unless
 	// RolloutDType merges them into copies.
 	DraftTokens int
+	// Continuous lets calls of Generate that overlap in time decode together: a call joins between two tokens, and
+	// returns when its own responses are complete. Each conversation then has a cache of its own, contexts are read one
+	// by one, and which conversations share a batch depends on when calls arrive: tokens and log-probs repeat up
+	// to rounding only. Updates and scores wait for the end of all calls. It needs one device and one process, without
+	// SameBytes.
+	Continuous bool
 	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.
@@ -215,6 +221,10 @@ func (o *Options) fill() error {
 	o.Nodes.fill(o.Devices, addf)
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
+	}
+	if o.Continuous && (o.Devices > 1 || o.Nodes.Count > 1 || o.SameBytes) {
+		addf("Continuous needs one device and one process without SameBytes: Devices is %d, Nodes.Count %d and SameBytes %v",
+			o.Devices, o.Nodes.Count, o.SameBytes)
 	}
 	o.checkAutotune(addf)
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {

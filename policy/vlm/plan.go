@@ -43,8 +43,8 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 // Setup returns what plans depend on.
 func (m *Model) planSetup() *plan.Setup {
 	s := &plan.Setup{Net: m.net, Packer: m.sets.Packer(m.net), HeadTokens: m.opts.HeadTokens, MaxRows: m.opts.MaxRows,
-		CacheTokens: m.opts.CacheTokens,
-		Devices:     len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sets.Sharded, Parts: m.parts,
+		CacheTokens: m.opts.CacheTokens, Continuous: m.opts.Continuous,
+		Devices: len(m.devices), Nodes: m.opts.Nodes.Count, Sharded: m.sets.Sharded, Parts: m.parts,
 		Narrow: m.gen.NarrowBytes(), Pictures: m.text.Pictures.Growth()}
 	for _, d := range m.devices {
 		s.Resident += d.Resident()

@@ -34,6 +34,7 @@ func (c *Config) problems(r Registries) []error {
 		v.engine(c)
 		v.rounded(c)
 		v.queue(c)
+		v.continuous(c)
 	}
 	v.logging(c)
 	v.saving(c)

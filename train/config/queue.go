@@ -66,10 +66,28 @@ func (v *validator) queue(c *Config) {
 	if (o.Cert == "") != (o.CertKey == "") {
 		v.Say("{%s.tls_cert} and {%s.tls_key} must both be set, or neither", queueKey, queueKey)
 	}
+	if c.Run.Continuous {
+		v.Say("{run.continuous} is true, but {run.queue} is set: every episode is played by itself already")
+	}
 	if c.Run.Patience > 0 {
 		v.Say("{run.patience} is %v, but {run.queue} is set: every episode is played by itself, so that none waits for others", c.Run.Patience)
 	}
 	if c.Run.Waves > 1 {
 		v.Say("{run.waves} is %d, but {run.queue} is set: every episode is played by itself", c.Run.Waves)
+	}
+}
+
+// continuous checks run.continuous.
+func (v *validator) continuous(c *Config) {
+	if !c.Run.Continuous {
+		return
+	}
+	if c.Run.Patience > 0 || c.Run.Waves > 1 {
+		v.Say("{run.continuous} is true, but {run.patience} is %v and {run.waves} %d, must be 0 and 1: no episode waits for others",
+			c.Run.Patience, c.Run.Waves)
+	}
+	if m := c.Model; !c.UsesEngine() && (m.Devices > 1 || m.Nodes > 1 || m.SameBytes) {
+		v.Say("{run.continuous} is true, but {model.devices} is %d, {model.num_nodes} %d and {model.same_bytes} %v: the model in "+
+			"this process needs one device and one process for it", m.Devices, m.Nodes, m.SameBytes)
 	}
 }

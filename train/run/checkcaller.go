@@ -22,8 +22,9 @@ func checkCaller(c *config.Config, caller rollout.Caller) error {
 	}
 	const why = "with env.config.wait or processes, episodes start long after each other"
 	switch {
-	case c.Run.Patience == 0:
-		return fmt.Errorf("%w: run.patience is 0, must be positive, such as 0.05: %s", config.ErrConfig, why)
+	case c.Run.Patience == 0 && !c.Run.Continuous:
+		return fmt.Errorf("%w: run.patience is 0, must be positive, such as 0.05, or run.continuous true: %s", config.ErrConfig,
+			why)
 	case c.Run.Workers != 0:
 		return fmt.Errorf("%w: run.workers is %d, must be 0: %s", config.ErrConfig, c.Run.Workers, why)
 	}

@@ -37,6 +37,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		SameBytes: c.Model.SameBytes, PartPerDevice: c.Model.PerDevice, ShardWeights: c.Model.Shard,
 		Autotune: c.Model.Autotune, AutotuneSHA256: c.Model.AutotuneSum, TokensPerCall: c.Model.PerCall,
 		SharePrefix: c.Model.SharePrefix, DraftTokens: c.Model.DraftTokens,
+		Continuous: c.Run.Continuous && !c.UsesEngine(),
 	}
 	if m := &c.Model; m.Nodes > 1 {
 		o.Nodes = vlm.Nodes{Count: m.Nodes, Timeout: time.Duration(m.NodeTimeout) * time.Second}

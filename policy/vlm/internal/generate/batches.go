@@ -14,12 +14,17 @@ func (g *Generator) assignRows(prompts []policy.Prompt, turns []promptTurn) erro
 			fresh = append(fresh, p.Conversation)
 		}
 	}
-	if g.Leaves > 0 {
+	switch {
+	case g.Continuous:
+		for i := range fresh {
+			g.openRows(0, fresh[i:i+1])
+		}
+	case g.Leaves > 0:
 		for leaf, n := range g.shares(len(fresh)) {
 			g.openRows(leaf, fresh[:n])
 			fresh = fresh[n:]
 		}
-	} else {
+	default:
 		g.openRows(0, fresh)
 	}
 	for _, s := range g.Batches {
@@ -38,6 +43,9 @@ func (g *Generator) openRows(leaf int, fresh []uint64) {
 		n := min(len(fresh), most)
 		s := &Session{Net: g.programs(g.of(leaf)), leaf: leaf, Rows: make([]*RowState, RowBucket(n)),
 			minSlots: g.CacheTokens}
+		if g.Continuous {
+			s.minSlots = 0 // the batch has them
+		}
 		for row, key := range fresh[:n] {
 			s.Rows[row] = &RowState{Pending: -1}
 			g.Chats[key] = &Conversation{Batch: s, Row: row}

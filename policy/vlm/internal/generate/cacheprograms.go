@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -91,15 +92,62 @@ func (n Programs) grow(slots int) *device.Program {
 	})
 }
 
+// takeRow: the cache's prefix, its recent segments, index [slots], row [1] → that row of the prefix, whose slots are those
+// of prefix and recent segment at the index.
+func (n Programs) takeRow() *device.Program {
+	return n.Program("take row", func(in []*Node) []*Node {
+		a, index, at := net.Args{In: in}, in[len(in)-2], in[len(in)-1]
+		out := slices.Clone(a.Next(len(n.Cache)))
+		recent := a.In
+		for i, x := range n.Cache {
+			out[i] = Gather(out[i], Reshape(at, 1, 1))
+			if x.Slots {
+				all := Concatenate([]*Node{out[i], Gather(recent[0], Reshape(at, 1, 1))}, 2)
+				bySlot := Gather(TransposeAllDims(all, 2, 0, 1, 3), Reshape(index, index.Shape().Size(), 1))
+				out[i], recent = TransposeAllDims(bySlot, 1, 2, 0, 3), recent[1:]
+			}
+		}
+		return out
+	})
+}
+
+// putRow: the cache's prefix, that of one row with no more slots, at → the former with the latter as its row at.
+func (n Programs) putRow() *device.Program {
+	return n.Program("put row", func(in []*Node) []*Node {
+		a := net.Args{In: in}
+		out, row, at := slices.Clone(a.Next(len(n.Cache))), a.Next(len(n.Cache)), a.One()
+		for i, x := range out {
+			if n.Dev.PureGo() {
+				if n.Cache[i].Slots {
+					row[i] = lengthened(row[i], x.Shape().Dimensions[2])
+				}
+				rows := Iota(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[0]), 0)
+				here := Equal(rows, BroadcastToDims(at, rows.Shape().Dimensions...))
+				out[i] = Where(byRow(here, x), BroadcastToShape(row[i], x.Shape()), x)
+				continue
+			}
+			begin := slices.Repeat([]*Node{ScalarZero(x.Graph(), dtypes.Int32)}, x.Rank())
+			begin[0] = at
+			out[i] = DynamicUpdateSlice(x, row[i], begin)
+		}
+		return out
+	})
+}
+
 // emptyRecent returns zeroed recent segments of the cache.
-func (n Programs) emptyRecent(rows, length int) (out []*device.Array, err error) {
+func (n Programs) emptyRecent(rows, length int) ([]*device.Array, error) {
+	return n.empty(rows, length, false)
+}
+
+// empty returns a zeroed cache; without states it has the arrays of recent segments.
+func (n Programs) empty(rows, length int, states bool) (out []*device.Array, err error) {
 	zero, err := device.Scalar(n.Dev, float32(0))
 	if err != nil {
 		return nil, err
 	}
 	defer zero.Free()
 	for _, x := range n.Cache {
-		if !x.Slots {
+		if !x.Slots && !states {
 			continue
 		}
 		shape := shapes.Make(x.Type(n.Compute), x.Shape(rows, length)...)

@@ -42,6 +42,9 @@ func (s *Setup) AllCaches(w Workload) int64 {
 	of := func(rows int) int64 { return s.batchCache(w, rows) }
 	sum := s.keptCaches(w)
 	most := generate.RowBucket(min(w.Rows, s.MaxRows))
+	if s.Continuous { // the batch, and another one that replaces it
+		return sum + 2*of(most)
+	}
 	if w.Rows > s.MaxRows {
 		return sum + 2*of(most)
 	}

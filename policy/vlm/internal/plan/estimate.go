@@ -116,6 +116,7 @@ type Setup struct {
 	HeadTokens  int         // of a chunk of logits
 	MaxRows     int         // of a batch of conversations
 	CacheTokens int         // for which a cache has room at first
+	Continuous  bool        // rows decode in a batch beside the caches of their conversations
 	Parts       int         // into which work is divided; 0 if it is not
 	Devices     int
 	Nodes       int

@@ -1,0 +1,221 @@
+package generate
+
+import (
+	"context"
+	"slices"
+
+	"vagen/policy"
+)
+
+// Flight decodes the responses of calls that overlap in time. Rows join those that decode already, and a call is
+// answered when its own responses are complete, whatever the others still write.
+//
+// Each conversation has a session of one row, into which its contexts are read. A row that decodes is in the flight's
+// batch, and its session has no prefix meanwhile. Which rows share a batch depends on the time at which calls arrive,
+// so that log-probs repeat up to rounding only.
+type Flight struct {
+	g       *Generator
+	c       *Scheduler      // nil before the first call
+	sampled policy.Sampling // of c
+	waiting []*Call         // that have not begun
+	calls   []*Call         // that have begun and are not answered
+	queue   []*DecodeBatch  // their rows whose contexts have not been read
+	batch   *DecodeBatch    // the rows that decode; nil if there are none
+	ended   []uint64        // conversations to forget after their calls
+}
+
+// Call is a call of Generate that is part of a flight.
+type Call struct {
+	Context  context.Context
+	Prompts  []policy.Prompt
+	Sampling policy.Sampling
+	Watch    func(prompt int, token int32)            // as in Stream; may be nil
+	Done     func(out []policy.Completion, err error) // is called once, between two tokens of the flight
+
+	turns     []promptTurn
+	sequences []*Sequence // by prompt; nil where there is none to wait for
+}
+
+// NewFlight returns a flight without calls, of a generator with Settings.Continuous. Close ends it.
+func (g *Generator) NewFlight() *Flight { return &Flight{g: g} }
+
+// Add adds a call, which begins with the next Step.
+func (f *Flight) Add(c *Call) { f.waiting = append(f.waiting, c) }
+
+// Idle reports whether every call has been answered.
+func (f *Flight) Idle() bool { return len(f.waiting)+len(f.calls) == 0 }
+
+// Close frees what the flight holds apart from its conversations. f may be nil.
+func (f *Flight) Close() {
+	if f == nil {
+		return
+	}
+	f.empty()
+	if f.c != nil {
+		f.c.Free()
+		f.c = nil
+	}
+}
+
+// empty frees the batch.
+func (f *Flight) empty() {
+	if f.batch != nil {
+		f.batch.release()
+		f.batch.Free()
+		f.batch = nil
+	}
+}
+
+// Step begins waiting calls, reads the contexts for which there is room, and decodes a token of each row.
+func (f *Flight) Step() {
+	f.cancel()
+	for len(f.waiting) > 0 && (len(f.calls) == 0 || f.fits(f.waiting[0])) {
+		c := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		if err := f.begin(c); err != nil {
+			f.g.endConversations(c.Prompts)
+			c.Done(nil, err)
+			continue
+		}
+		f.calls = append(f.calls, c)
+	}
+	if err := f.decode(); err != nil { // the device failed: caches may be partly written
+		f.empty()
+		f.queue = nil
+		for _, c := range f.calls {
+			f.g.endConversations(c.Prompts)
+			c.Done(nil, err)
+		}
+		f.calls = nil
+	}
+	f.answer()
+}
+
+// decode is the part of Step that uses the device.
+func (f *Flight) decode() error {
+	err := f.join()
+	if err == nil && f.batch != nil {
+		err = f.batch.step(context.Background(), func() bool { return false })
+	}
+	if err == nil {
+		err = f.land()
+	}
+	return err
+}
+
+// fits reports whether a call can decode beside the present ones: its tokens are drawn alike, and it continues none of
+// their conversations.
+func (f *Flight) fits(c *Call) bool {
+	s, t := c.Sampling, f.sampled
+	return s.Temperature == t.Temperature && s.TopK == t.TopK && s.TopP == t.TopP && s.MinP == t.MinP &&
+		!slices.ContainsFunc(c.Prompts, func(p policy.Prompt) bool { return f.has(p.Conversation) })
+}
+
+// has reports whether a present call continues a conversation.
+func (f *Flight) has(key uint64) bool {
+	return slices.ContainsFunc(f.calls, func(c *Call) bool {
+		return slices.ContainsFunc(c.Prompts, func(p policy.Prompt) bool { return p.Conversation == key })
+	})
+}
+
+// Forget is Generator.Forget. Conversations of calls that are not answered end after these.
+func (f *Flight) Forget(keys ...uint64) {
+	for _, key := range keys {
+		if f.has(key) {
+			f.ended = append(f.ended, key)
+		} else {
+			f.g.Forget(key)
+		}
+	}
+}
+
+// cancel answers calls whose context has ended, and ends their conversations.
+func (f *Flight) cancel() {
+	for _, calls := range []*[]*Call{&f.waiting, &f.calls} {
+		*calls = slices.DeleteFunc(*calls, func(c *Call) bool {
+			if c.Context.Err() == nil {
+				return false
+			}
+			f.leave(c)
+			f.g.endConversations(c.Prompts)
+			c.Done(nil, c.Context.Err())
+			return true
+		})
+	}
+}
+
+// leave takes the rows of a call out of the queue and the batch.
+func (f *Flight) leave(c *Call) {
+	f.queue = slices.DeleteFunc(f.queue, func(b *DecodeBatch) bool { return slices.Contains(c.sequences, b.Sequences[0]) })
+	if f.batch == nil {
+		return
+	}
+	for row, p := range f.batch.Sequences {
+		if p != nil && slices.Contains(c.sequences, p) {
+			f.batch.Sequences[row] = nil
+		}
+	}
+	if len(f.batch.unfinished()) == 0 {
+		f.empty()
+	}
+}
+
+// begin reads the prompts of a call and queues their rows.
+func (f *Flight) begin(c *Call) (err error) {
+	g := f.g
+	if err := checkSampling(c.Sampling); err != nil {
+		return err
+	}
+	if f.c == nil || !f.fits(c) { // no call is present
+		f.Close()
+		var made []*Scheduler
+		if f.c, err = g.schedulerOf(&made, 0, c.Sampling); err != nil {
+			return err
+		}
+		f.sampled = c.Sampling
+	}
+	if c.turns, err = g.ReadPrompts(c.Prompts, c.Sampling); err != nil {
+		return err
+	}
+	if err := g.assignRows(c.Prompts, c.turns); err != nil {
+		return err
+	}
+	c.sequences = make([]*Sequence, len(c.Prompts))
+	for i, p := range c.Prompts {
+		if c.turns[i].err != nil {
+			continue
+		}
+		r := c.turns[i].Turn
+		if c.Watch != nil {
+			r.watch = func(token int32) { c.Watch(i, token) }
+		}
+		b := f.c.NewDecodeBatch(g.Chats[p.Conversation].Batch)
+		c.sequences[i] = b.Assign(r)
+		f.queue = append(f.queue, b)
+	}
+	return nil
+}
+
+// answer answers the calls whose responses are complete.
+func (f *Flight) answer() {
+	f.calls = slices.DeleteFunc(f.calls, func(c *Call) bool {
+		if slices.ContainsFunc(c.sequences, func(p *Sequence) bool { return p != nil && !p.ended() }) {
+			return false
+		}
+		out := make([]policy.Completion, len(c.Prompts))
+		for i, p := range c.Prompts {
+			if out[i].Err = c.turns[i].err; out[i].Err == nil {
+				out[i] = f.g.Completion(p, c.turns[i], &c.sequences[i].Reply)
+			}
+		}
+		c.Done(out, nil)
+		return true
+	})
+	ended := f.ended
+	f.ended = nil
+	f.Forget(ended...)
+	if f.c != nil {
+		f.g.learnFrom([]*Scheduler{f.c})
+		f.c.fed, f.c.passes = 0, 0
+	}
+}
