@@ -1,7 +1,7 @@
 // Ablation compares the five presets of VAGEN's paper with a small vision-language model that
 // a laptop's CPU trains in minutes, on FrozenLake in pictures with unseen maps. With -long it
 // compares two of them over twice as many steps, with -slips all of them from a warm start whose
-// statements have errors.
+// statements have errors, with -echo two of them from such a start with and without the prediction of observations.
 //
 // The runs of one seed share their warm start and number of episodes, and differ only in
 // what the presets set, and in that vagen_full is paid for true statements about the state. The
@@ -31,6 +31,7 @@ type options struct {
 	plan    bool
 	long    bool
 	slips   bool
+	echo    bool
 	out     string
 	report  string
 	backend string
@@ -69,12 +70,14 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", defaultSeeds, "runs of each preset, at least 2")
 	f.StringVar(&o.out, "out", "",
-		"folder for warm starts and results; existing ones are used (default runs/ablation, with -long or -slips runs/ablation-long or runs/ablation-slips)")
+		"folder for warm starts and results; existing ones are used (default runs/ablation, with -long runs/ablation-long, …)")
 	f.StringVar(&o.report, "report", "",
-		"file to write; its plots are written beside it (default docs/ablation.md, with -long or -slips docs/ablation-long.md or docs/ablation-slips.md)")
+		"file to write; its plots are written beside it (default docs/ablation.md, with -long docs/ablation-long.md, …)")
 	f.BoolVar(&o.long, "long", false, "train vagen_base and vagen_full alone, for twice as many steps")
 	f.BoolVar(&o.slips, "slips", false,
 		"start from a policy whose statements have errors, and whose moves follow its statements")
+	f.BoolVar(&o.echo, "echo", false,
+		"start as with -slips, on a written lake: vagen_base and vagen_full with and without the prediction of observations")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
 	f.Uint64Var(&o.first, "first", 0, "the first seed; the others follow")
 	f.BoolVar(&o.plan, "plan", false, "write the page without results, and train nothing")
@@ -84,8 +87,8 @@ func parse(args []string, w io.Writer) (options, error) {
 		return o, err
 	case f.NArg() > 0:
 		err = fmt.Errorf("unexpected arguments %q: only flags are allowed", f.Args())
-	case o.long && o.slips:
-		err = errors.New("-long and -slips are two studies: only one of them is allowed")
+	case o.long && o.slips || o.long && o.echo || o.slips && o.echo:
+		err = errors.New("-long, -slips and -echo are studies: only one of them is allowed")
 	case o.seeds < minSeeds:
 		err = fmt.Errorf("-seeds is %d, must be %d or more", o.seeds, minSeeds)
 	}
@@ -98,6 +101,8 @@ func parse(args []string, w io.Writer) (options, error) {
 		name = "ablation-long"
 	case o.slips:
 		name = "ablation-slips"
+	case o.echo:
+		name = "ablation-echo"
 	}
 	o.out, o.report = cmp.Or(o.out, filepath.Join("runs", name)), cmp.Or(o.report, filepath.Join("docs", name+".md"))
 	return o, err
@@ -110,6 +115,8 @@ func (o options) setting() setting {
 		return longer()
 	case o.slips:
 		return slipping()
+	case o.echo:
+		return echo()
 	}
 	return published()
 }

@@ -32,12 +32,18 @@ var measures = []measure{
 
 func last(r result) point { return r.Points[len(r.Points)-1] }
 
-// contrast is a difference that the study tests: a minus b, which the paper's table lets
-// expect above 0.
+// contrast is a difference that a study tests: a minus b.
 type contrast struct{ a, b string }
 
-// order holds the contrasts of neighbours in the paper's order.
-var order = []contrast{{full, base}, {base, grpo}, {base, turnPPO}, {grpo, vanilla}, {turnPPO, vanilla}}
+// order holds the contrasts of neighbours in the paper's order, which lets expect them above 0, and those of presets
+// with and without the prediction of observations. A study tests those whose runs it has.
+var order = []contrast{{full, base}, {base, grpo}, {base, turnPPO}, {grpo, vanilla}, {turnPPO, vanilla},
+	{base + echoing, base}, {full + echoing, full}, {full, base + echoing}, {full + echoing, base + echoing}}
+
+// tested returns the contrasts whose runs exist.
+func tested(values map[string][]float64) []contrast {
+	return slices.DeleteFunc(slices.Clone(order), func(c contrast) bool { return values[c.a] == nil || values[c.b] == nil })
+}
 
 // byPreset returns of(r) for the runs of every preset, in the order of seeds.
 func byPreset(results []result, of func(result) float64) map[string][]float64 {
@@ -79,11 +85,8 @@ func report(o options, results []result, s setting) error {
 // drawAll draws the plots of success, and of the accuracy of statements with and without pay.
 func drawAll(stem string, results []result, compared []string) error {
 	success := chart{y: "success on unseen maps", max: 1}
-	for i, preset := range presets {
-		if !slices.Contains(compared, preset) {
-			continue
-		}
-		success.curves = append(success.curves, curveOf(results, preset, preset, i, func(p point) float64 {
+	for _, preset := range compared {
+		success.curves = append(success.curves, curveOf(results, preset, preset, ink(preset), func(p point) float64 {
 			return p.Success
 		}))
 	}
@@ -99,13 +102,24 @@ func drawAll(stem string, results []result, compared []string) error {
 		{"prediction", func(p point) float64 { return p.Prediction }},
 		{"success", func(p point) float64 { return p.Success }},
 	} {
-		for _, preset := range []string{base, full} {
+		for _, preset := range pair(compared) {
 			c := curveOf(results, preset, line.name+", "+preset, i+2, line.of)
 			c.dashed = preset == base
 			told.curves = append(told.curves, c)
 		}
 	}
 	return told.draw(stem + "-seeing.png")
+}
+
+// ink is the colour of a preset.
+func ink(preset string) int { return slices.Index(append(presets, base+echoing, full+echoing), preset) }
+
+// pair are the two presets whose statements are drawn.
+func pair(compared []string) []string {
+	if slices.Contains(compared, base+echoing) {
+		return []string{base, base + echoing}
+	}
+	return []string{base, full}
 }
 
 func curveOf(results []result, preset, name string, ink int, of func(p point) float64) curve {
@@ -127,10 +141,7 @@ func table(b *strings.Builder, results []result, m measure, compared []string) {
 		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |\n", preset, e.Mean, e.Low, e.High, list(values[preset]))
 	}
 	var tests []test
-	for _, c := range order {
-		if values[c.a] == nil || values[c.b] == nil {
-			continue
-		}
+	for _, c := range tested(values) {
 		tests = append(tests, newTest(c.a+" − "+c.b, values[c.a], values[c.b]))
 	}
 	writeTests(b, tests)
@@ -156,12 +167,19 @@ func seeing(b *strings.Builder, results []result, compared []string) {
 			fmt.Fprintf(b, "| %s | %s | %.3f | %.3f | %.3f to %.3f | %s |\n", m.name, preset,
 				stats.EstimateOf(first[preset]).Mean, e.Mean, e.Low, e.High, list(end[preset]))
 		}
-		if len(tests) == 6 {
-			continue // the tests are about first turns
+		if !strings.HasSuffix(m.name, "first turn") {
+			continue
 		}
-		tests = append(tests, newTest(m.name+": "+full+" − "+base, end[full], end[base]),
-			newTest(m.name+": "+full+", end − warm start", end[full], first[full]),
-			newTest(m.name+": "+base+", end − warm start", end[base], first[base]))
+		for _, c := range tested(end) {
+			if strings.HasPrefix(c.b, "vagen_") {
+				tests = append(tests, newTest(m.name+": "+c.a+" − "+c.b, end[c.a], end[c.b]))
+			}
+		}
+		for _, preset := range []string{full, base, full + echoing, base + echoing} {
+			if end[preset] != nil {
+				tests = append(tests, newTest(m.name+": "+preset+", end − warm start", end[preset], first[preset]))
+			}
+		}
 	}
 	writeTests(b, tests)
 }

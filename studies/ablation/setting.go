@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"vagen/policy"
 	"vagen/policy/vlm"
@@ -32,8 +33,8 @@ var words = []string{
 
 // setting is what all runs have in common.
 type setting struct {
-	presets  []string
-	reasons  string // section of the page
+	presets  []string // with echoing, those that predict observations, too
+	reasons  string   // section of the page
 	shape    vlm.Shape
 	episodes int // per training step, over all start states
 	group    int // episodes of a start state, for GRPO
@@ -47,6 +48,7 @@ type setting struct {
 	pay     float64 // for true statements, with vagen_full
 	noise   float64 // share of random moves in the lessons
 	follows bool    // the lessons' moves follow their statements, not the map
+	text    bool    // the lake is written, not a picture
 	lessons []lesson
 }
 
@@ -105,7 +107,8 @@ func world(pay float64) map[string]any {
 // configure applies the setting to a preset. It keeps the keys in which the presets
 // differ: estimator and turn discount, masks, placement of rewards, the positions that
 // train the critic, and whether a start state is played more than once.
-func (s setting) configure(preset string, seed uint64, backend string) (config.Config, error) {
+func (s setting) configure(name string, seed uint64, backend string) (config.Config, error) {
+	preset, predicts := strings.CutSuffix(name, echoing)
 	c, err := config.Source{Preset: preset, Overrides: []string{"env=" + worldName}}.Load()
 	if err != nil {
 		return c, err
@@ -117,6 +120,12 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 		pay = s.pay
 	}
 	c.Env.Config = world(pay)
+	if s.text {
+		c.Env.Config["render_mode"] = "text"
+	}
+	if predicts {
+		c.Algorithm.Echo.Alpha = echoWeight
+	}
 	// Validation uses the first maps; warm start and training of every seed have their own
 	// range of maps.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(seed+1)
@@ -141,6 +150,6 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 	}
 	t := &c.Trainer
 	t.Steps, t.TestFreq, t.SaveFreq, t.ValBefore, t.LogEpisodes = s.steps, s.every, -1, true, 0
-	t.Metrics, t.Project, t.Experiment = []string{"none"}, "ablation", fmt.Sprintf("%s-seed%d", preset, seed)
+	t.Metrics, t.Project, t.Experiment = []string{"none"}, "ablation", fmt.Sprintf("%s-seed%d", name, seed)
 	return c, c.Validate()
 }

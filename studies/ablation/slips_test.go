@@ -93,5 +93,5 @@ func TestTheStudyFromAStartThatMisreads(t *testing.T) {
 		"`go run ./studies/ablation -slips -seeds 3 -first 7` wrote this page.")
 
 	_, err = parse([]string{"-slips", "-long"}, io.Discard)
-	require.ErrorContains(t, err, "-long and -slips")
+	require.ErrorContains(t, err, "-long, -slips and -echo")
 }

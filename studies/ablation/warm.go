@@ -71,7 +71,7 @@ func (s *study) create(seed uint64) (string, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return "", err
 	}
-	return dir, vlm.Create(dir, s.shape, words, seed)
+	return dir, vlm.Create(dir, s.shape, s.words(), seed)
 }
 
 // fresh gives the open model the new weights of a seed and a value head of zeros. Compiled

@@ -18,6 +18,9 @@ func introduction(s setting, o options) string {
 	title, command, trains := "The paper's ablation at small scale", "go run ./studies/ablation",
 		"the five presets of VAGEN's paper"
 	switch {
+	case s.text:
+		title, command = "A world model without a judge", "go run ./studies/ablation -echo"
+		trains = strings.Join(s.presets, ", ")
 	case s.follows:
 		title, command = "The paper's ablation from a start that misreads", "go run ./studies/ablation -slips"
 	case len(s.presets) < len(presets):
@@ -30,6 +33,7 @@ func introduction(s setting, o options) string {
 	if o.first != 0 {
 		command += fmt.Sprintf(" -first %d", o.first)
 	}
+	w := s.wording()
 	return fmt.Sprintf(`# %s
 
 `+"`%s`"+` wrote this page. It trains %s with %d seeds each, %d to %d,
@@ -38,24 +42,39 @@ what the presets set. A stopped study resumes with the first missing run, and a 
 
 ## Setting
 
-- **Environment**: FrozenLake, 4×4, in pictures, one move per turn, at most %d turns. A response has 21 tokens:
+- **Environment**: FrozenLake, 4×4, %s, one move per turn, at most %d turns. A response has 21 tokens:
   the agent says where the goal is and what is around it, where the goal will be after its move, and its move. All presets
-  have this format, so that they differ in what is paid, not in what is written. Of the 50 tokens of a turn 29 are read, 16 of them the picture.
+  have this format, so that they differ in what is %s, not in what is written. Of the 50 tokens of a turn 29 are read, 16 of them the %s.
 - **Reward**: 1 for the goal and −0.5 for a hole, both at the end; 0.05 for a well-formed response and −0.1 for every turn. No
-  reward tells whether a move was good before the episode ends. State pay for vagen_full alone: in each turn %v·(share − %v)
+  reward tells whether a move was good before the episode ends. State pay for %s alone: in each turn %v·(share − %v)
   for the share of right words in the observation, and the same for the prediction; without a well-formed statement the share is 0.
 - **Model**: `+"`vlm.Small`"+`, a vision-language model with half a million random weights. The value head shares the policy's trunk; GRPO does not use it.
 - **Warm start**, shared by the runs of a seed: imitation of %s, %s. The whole episodes train the value head, too, to predict the rewards still to come. No seed is excluded.
-- **Training**: %d steps of %d episodes (GRPO: %d start states, %d episodes of each; turn_ppo: 2 of each), %d optimiser steps each,
+- **Training**: %d steps of %d episodes%s, %d optimiser steps each,
   AdamW 3e-4 after a rise over a fifth of the steps, a KL term of 0.05 to the warm start and no entropy bonus for all presets, γ and λ
-  of the presets (1; between turns 0.95 for vagen_full), temperature 1.
+  of the presets (1; between turns 0.95 for vagen_full), temperature 1.%s
 - **Measures**, fixed before these runs: the success rate after the last step, sampled at temperature 1; and its mean over
   all validations after that of the warm start, which is higher if a preset learns sooner. Statements are compared with the truth
   for all presets. Accuracies are those of an episode's first turn, whose states are the same in all runs, over well-formed responses.
-- **Tests**: two-sided paired t-tests between runs of one seed, for neighbours in the paper's order, with Holm's
+- **Tests**: two-sided paired t-tests between runs of one seed, for %s, with Holm's
   correction within a measure. Confidence intervals are Student's t over seeds.
-`, title, command, trains, o.seeds, o.first, o.first+uint64(o.seeds)-1, s.maps, s.turns, s.pay, fair, strings.Join(lessons, " and "), s.imitated(),
-		s.steps, s.episodes, s.episodes/s.group, s.group, s.epochs*s.batches) + s.reasons
+`, title, command, trains, o.seeds, o.first, o.first+uint64(o.seeds)-1, s.maps, w.lake, s.turns, w.differ, w.shown, w.paid, s.pay,
+		fair, strings.Join(lessons, " and "), s.imitated(), s.steps, s.episodes, w.groups, s.epochs*s.batches, w.predict,
+		w.tested) + s.reasons
+}
+
+// wording are the words of the introduction in which the studies differ.
+type wording struct{ lake, differ, shown, paid, groups, predict, tested string }
+
+func (s setting) wording() wording {
+	if s.text {
+		return wording{"as text", "paid and predicted", "map", full + " and " + full + echoing, "", fmt.Sprintf(
+			" With %s the policy loss has\n  beside it %v times the mean negative log-prob of the observations after a row's first response "+
+				"(algorithm.echo.alpha).", echoing, echoWeight), "pairs of presets that differ in one of the two"}
+	}
+	return wording{"in pictures", "paid", "picture", full, fmt.Sprintf(
+		" (GRPO: %d start states, %d episodes of each; turn_ppo: 2 of each)", s.episodes/s.group, s.group), "",
+		"neighbours in the paper's order"}
 }
 
 // imitated says what the player of the lessons does.
