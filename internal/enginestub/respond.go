@@ -88,6 +88,9 @@ func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
 	if name != "" {
 		path, ok := s.adapters[name]
 		if !ok {
+			if s.SGLang {
+				return j, nil, http.StatusBadRequest, says("Got LoRA adapter that has never been loaded: %s", name)
+			}
 			return j, nil, http.StatusNotFound, says("The model `%s` does not exist.", name)
 		}
 		j.Adapter = path
@@ -103,9 +106,7 @@ func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]
 		return
 	}
 	if x, f := s.draw(); x < f.Forget {
-		s.mu.Lock()
-		s.weights, s.version, s.adapters = "", "default", map[string]string{}
-		s.mu.Unlock()
+		s.Restart()
 	}
 	if s.fault(w, r, q.ID+q.RID) {
 		return

@@ -122,6 +122,13 @@ func (s *Stub) SetDown(down bool) {
 	s.down = down
 }
 
+// Restart makes the server lose its adapters; it has the weights of its start again.
+func (s *Stub) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.weights, s.version, s.adapters = "", "default", map[string]string{}
+}
+
 // Version returns the version of the weights.
 func (s *Stub) Version() string {
 	s.mu.Lock()

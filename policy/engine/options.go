@@ -64,7 +64,7 @@ type Options struct {
 	// Startup is how long Open waits for servers that do not answer yet, or answer that they
 	// are not ready; vLLM and SGLang load a large model for minutes. 0 asks them once.
 	Startup time.Duration
-	// Outage is how long requests wait when no server is healthy.
+	// Outage is how long requests and Publish wait when no server is healthy.
 	Outage time.Duration
 	// Mixed says what becomes of responses by other weights.
 	Mixed Mixed

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -60,8 +61,10 @@ func (f *Fleet) Base() string {
 
 // Publish brings new weights to all servers and makes them the current version. It waits
 // for responses in progress. A server that fails is not used until a probe has brought the
-// weights to it; if all fail, the error wraps ErrNoServer. Afterwards the folders of
-// versions before the current one are not needed any more.
+// weights to it. If all fail, Publish waits for at most Options.Outage for one that does not
+// answer, or with Options.Follow does not have the weights yet; without one the error wraps
+// ErrNoServer. Afterwards the folders of versions before the current one are not needed any
+// more.
 func (f *Fleet) Publish(ctx context.Context, v Version) error {
 	f.use.Lock()
 	defer f.use.Unlock()
@@ -86,26 +89,44 @@ func (f *Fleet) Publish(ctx context.Context, v Version) error {
 		return err
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	healthy := 0
 	for i, s := range f.servers {
 		switch {
 		case errs[i] == nil:
-			healthy++
 		case s.healthy:
 			f.eject(s, errs[i])
 		default:
 			s.reason = errs[i]
 		}
 	}
+	f.broadcast()
+	f.mu.Unlock()
+	err := f.anyOf(ctx, errs)
 	f.count.publishes.Add(1)
 	f.count.publishTime.Add(int64(time.Since(begin)))
-	f.broadcast()
-	if healthy == 0 {
-		return fmt.Errorf("engine: %w: version %s could not be brought to any server: %w", ErrNoServer, v.Name,
-			errors.Join(errs...))
+	if err != nil {
+		return fmt.Errorf("engine: version %s could not be brought to any server: %w", v.Name, err)
 	}
 	return nil
+}
+
+// anyOf returns an error if weights reached no server, after it has waited for a probe to bring them
+// to one whose error may end by itself. errs are those of the servers.
+func (f *Fleet) anyOf(ctx context.Context, errs []error) error {
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool {
+		s, ok := errors.AsType[*serverError](err)
+		// Status 500 says that the server could not load the folder.
+		return ok && s.kind == ErrServer && s.status != http.StatusInternalServerError || f.opts.Follow && stale(err)
+	}) {
+		return fmt.Errorf("%w: %w", ErrNoServer, errors.Join(errs...))
+	}
+	s, err := f.acquire(ctx, nil, nil, 0)
+	if err == nil {
+		f.release(s, nil)
+	}
+	return err
 }
 
 // bringUp checks that a server is healthy, brings the current weights to it if it does not
@@ -120,9 +141,9 @@ func (f *Fleet) bringUp(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.SyncTimeout)
 	defer cancel()
 	f.mu.Lock()
-	current := f.current
+	current, base := f.current, f.base
 	f.mu.Unlock()
-	if err := f.bring(ctx, s, current); err != nil {
+	if err := f.bring(ctx, s, current, base); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -135,8 +156,8 @@ func (f *Fleet) bringUp(ctx context.Context, s *server) error {
 	return nil
 }
 
-// bring brings weights to a server that does not have them.
-func (f *Fleet) bring(ctx context.Context, s *server, current *Version) error {
+// bring brings weights to a server that does not have them. base is the version of the base weights.
+func (f *Fleet) bring(ctx context.Context, s *server, current *Version, base string) error {
 	within, cancel := context.WithTimeout(ctx, callTimeout)
 	d, err := f.api.describe(within, s.base)
 	cancel()
@@ -146,20 +167,22 @@ func (f *Fleet) bring(ctx context.Context, s *server, current *Version) error {
 	case d.model != f.model:
 		return fmt.Errorf("engine: %s: %w: it serves %s, before it served %s", s.base, ErrModel, d.model, f.model)
 	case current == nil || current.Adapter:
-		if d.version != f.base {
-			return fmt.Errorf("engine: %s: %w: its base weights are of version %s, must be %s: another program changed them, restart the server", s.base, ErrVersion, d.version, f.base)
+		if d.version != base {
+			return fmt.Errorf("engine: %s: %w: its base weights are of version %s, must be %s: another program changed them, restart the server", s.base, ErrVersion, d.version, base)
 		}
 		if current == nil {
 			return nil
 		}
 		return f.bringAdapter(ctx, s, d, current)
-	case d.version == current.Name:
+	case d.version == current.Name && !s.torn:
 		return nil
 	case f.opts.Follow:
 		return fmt.Errorf("engine: %s: %w: its weights are of version %s, must be %s", s.base, ErrVersion, d.version,
 			current.Name)
 	}
-	return f.api.reload(ctx, s.base, current.Path, current.Name)
+	err = f.api.reload(ctx, s.base, current.Path, current.Name)
+	s.torn = err != nil
+	return err
 }
 
 // bringAdapter loads an adapter and unloads those of earlier versions.
@@ -170,15 +193,20 @@ func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, cur
 		}
 		return nil
 	}
-	if d.adapters == nil || !slices.Contains(d.adapters, current.Name) {
-		err := f.api.loadAdapter(ctx, s.base, current.Name, current.Path)
+	var err error
+	known := slices.Contains(s.adapters, current.Name)
+	if !slices.Contains(d.adapters, current.Name) {
+		err = f.api.loadAdapter(ctx, s.base, current.Name, current.Path)
 		// A server that cannot list its adapters refuses one that it has.
-		if err != nil && !(d.adapters == nil && errors.Is(err, ErrRefused) && slices.Contains(s.adapters, current.Name)) {
-			return err
+		if d.adapters == nil && errors.Is(err, ErrRefused) && known {
+			err = nil
 		}
 	}
-	if !slices.Contains(s.adapters, current.Name) {
+	if !known && (err == nil || errors.Is(err, ErrServer)) { // the answer of a call that succeeded may be lost
 		s.adapters = append(s.adapters, current.Name)
+	}
+	if err != nil {
+		return err
 	}
 	f.unloadOld(ctx, s, d, current.Name)
 	return nil

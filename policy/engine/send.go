@@ -73,7 +73,7 @@ func (f *Fleet) attempt(ctx context.Context, s *server, r *request) (*response, 
 	}
 	if err != nil {
 		if errors.Is(err, ErrMissing) && !r.lora {
-			err = fmt.Errorf("%w: %w", ErrServer, err) // the base model is gone: not a matter of weights
+			err = fmt.Errorf("%w: %v", ErrServer, err) // the base model is gone: not a matter of weights
 		}
 		return nil, err
 	}

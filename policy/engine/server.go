@@ -10,11 +10,12 @@ import (
 	"vagen/internal/retry"
 )
 
-// server is the state of one server. The fleet's mutex protects it, except sync and adapters.
+// server is the state of one server. The fleet's mutex protects it, except sync and what that protects.
 type server struct {
 	base     string
 	sync     chan struct{} // has an element while weights are brought to the server
 	adapters []string      // that this fleet loaded and did not unload; protected by sync
+	torn     bool          // the last reload failed, perhaps with generation paused; protected by sync
 	known    *description
 
 	healthy  bool

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"vagen/policy"
 )
@@ -91,9 +92,14 @@ type sglangAnswer struct {
 func (g *sglang) generate(ctx context.Context, base string, r *request) (*response, error) {
 	var a sglangAnswer
 	if err := g.call(ctx, base, http.MethodPost, "/generate", newSGLangRequest(r), &a); err != nil {
-		var s *serverError
-		if errors.As(err, &s) && s.status == http.StatusBadRequest && noRoom(s.detail) {
-			s.cause = policy.ErrNoRoom
+		if s, ok := errors.AsType[*serverError](err); ok && s.status == http.StatusBadRequest {
+			switch {
+			case noRoom(s.detail):
+				s.cause = policy.ErrNoRoom
+			case r.lora && (strings.Contains(s.detail, "has never been loaded") ||
+				strings.Contains(s.detail, "adapters are not loaded")):
+				s.kind = ErrMissing // the server was restarted
+			}
 		}
 		return nil, err
 	}
