@@ -21,7 +21,8 @@ type Agreement struct {
 	Bias              float64 // mean difference
 }
 
-// Compare summarises the differences of all samples.
+// Compare summarises the differences of all samples. Of lists of different lengths it reads as many log-probs as
+// the shorter one has.
 func Compare(samples []Sample) Agreement {
 	a := Agreement{Responses: len(samples)}
 	for _, s := range samples {
@@ -32,7 +33,7 @@ func Compare(samples []Sample) Agreement {
 }
 
 func (a *Agreement) add(sampled, learner []float32) {
-	for i, x := range sampled {
+	for i, x := range sampled[:min(len(sampled), len(learner))] {
 		d := float64(x) - float64(learner[i])
 		a.Tokens++
 		a.Mean += math.Abs(d)
@@ -51,7 +52,8 @@ func (a *Agreement) finish() {
 }
 
 // Diagnose returns an error if the mean absolute difference of log-probs exceeds limit, with
-// the likely cause. It wraps ErrMismatch. Causes are looked for in this order:
+// the likely cause. It wraps ErrMismatch. The lists of a sample must have the same length.
+// Causes are looked for in this order:
 //
 //   - at another temperature than 1, the log-probs are those of temperature 1: raw log-probs;
 //   - only responses with images in their context differ: another image preprocessing;
@@ -59,6 +61,12 @@ func (a *Agreement) finish() {
 //     limited distribution, as generation_config.json of its folder says;
 //   - otherwise the server has other weights.
 func Diagnose(samples []Sample, limit float64) error {
+	for i, s := range samples {
+		if n := len(s.Sampled); len(s.Learner) != n || s.Plain != nil && len(s.Plain) != n {
+			return fmt.Errorf("engine: sample %d: Sampled has %d log-probs, Learner %d and Plain %d, must be equally many", i, n,
+				len(s.Learner), len(s.Plain))
+		}
+	}
 	all := Compare(samples)
 	if all.Mean <= limit {
 		return nil

@@ -40,4 +40,8 @@ func TestADisagreementHasItsLikelyCause(t *testing.T) {
 	a := Compare([]Sample{{Sampled: []float32{-1, -2}, Learner: []float32{-1.5, -1}}})
 	require.Equal(t, Agreement{Responses: 1, Tokens: 2, Mean: 0.75, Largest: 1, Bias: -0.25}, a)
 	require.NoError(t, Diagnose(nil, 0))
+	short := Sample{Sampled: base, Learner: base[:3]}
+	require.ErrorContains(t, Diagnose([]Sample{same, short}, 0.05), "sample 1: Sampled has 4 log-probs, Learner 3")
+	require.Error(t, Diagnose([]Sample{{Sampled: base, Learner: base, Plain: base[:1]}}, 0.05))
+	require.Equal(t, 3, Compare([]Sample{short}).Tokens)
 }

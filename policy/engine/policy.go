@@ -288,7 +288,11 @@ func (c *Codec) cut(tokens []int32, stops []string) int {
 		return 0
 	}
 	d := c.tok.NewDecoder(tokenizer.KeepSpecial)
-	text := ""
+	longest := 0
+	for _, stop := range stops {
+		longest = max(longest, len(stop))
+	}
+	text := "" // its end, in which a stop string may begin
 	for i, id := range tokens {
 		text += d.Add(id)
 		for _, stop := range stops {
@@ -296,6 +300,7 @@ func (c *Codec) cut(tokens []int32, stops []string) int {
 				return i + 1
 			}
 		}
+		text = text[max(0, len(text)-longest+1):]
 	}
 	return 0
 }

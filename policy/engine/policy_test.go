@@ -3,12 +3,14 @@ package engine
 import (
 	"errors"
 	"image"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/tokenizer"
 )
 
 // TestNothingIsTokenisedTwice: the contexts and responses of a conversation with images are
@@ -109,6 +111,23 @@ func TestAResponseEndsForTheReasonReported(t *testing.T) {
 	next := ask(t, p, following(1, "go on"))[0]
 	_, end := f.codec.chat.EndOfTurn()
 	require.Equal(t, end, next.Context[0])
+}
+
+// TestAStopStringIsFoundAcrossTokens, also a short one beside a longer one that does not occur.
+func TestAStopStringIsFoundAcrossTokens(t *testing.T) {
+	c := checkpoint(t)
+	tokens, err := c.tok.Encode("go left, then right</answer> and up")
+	require.NoError(t, err)
+	for stop, want := range map[string]string{
+		"</answer>": "go left, then right</answer>", "t, th": "go left, th", "g": "g", "down": "",
+	} {
+		n := c.cut(tokens, []string{"no such end of a response", stop})
+		text := c.tok.Decode(tokens[:n], tokenizer.KeepSpecial)
+		require.Equal(t, want != "", n > 0, stop)
+		require.True(t, strings.HasPrefix(text, want), "%q: %q", stop, text)
+		require.False(t, n > 0 && strings.Contains(c.tok.Decode(tokens[:n-1], tokenizer.KeepSpecial), stop), stop)
+	}
+	require.Zero(t, c.cut(tokens, nil))
 }
 
 func TestAConversationWithoutRoomFailsAlone(t *testing.T) {
