@@ -40,7 +40,7 @@ func List(answer string) ([]map[string]any, bool) {
 			if !closed {
 				break
 			}
-			if list, ok := objects(body); ok {
+			if list, others, ok := objects(body); ok && others == 0 {
 				return list, true
 			}
 			after = rest
@@ -58,7 +58,7 @@ func List(answer string) ([]map[string]any, bool) {
 			looked += len(answer) - at
 			continue
 		}
-		if list, ok := objects(answer[at : at+end]); ok {
+		if list, others, ok := objects(answer[at : at+end]); ok && others == 0 {
 			return list, true
 		}
 	}
@@ -87,21 +87,19 @@ func balanced(s string) int {
 	return 0
 }
 
-// objects reads a list of objects, which may be empty.
-func objects(s string) ([]map[string]any, bool) {
+// objects returns the objects of a list, and the number of its other entries.
+func objects(s string) (out []map[string]any, others int, ok bool) {
 	var list []any
 	if json.Unmarshal([]byte(plainNumbers(s)), &list) != nil || list == nil {
-		return nil, false
+		return nil, 0, false
 	}
-	out := make([]map[string]any, len(list))
-	for i, entry := range list {
-		object, ok := entry.(map[string]any)
-		if !ok {
-			return nil, false
+	out = make([]map[string]any, 0, len(list))
+	for _, entry := range list {
+		if object, ok := entry.(map[string]any); ok {
+			out = append(out, object)
 		}
-		out[i] = object
 	}
-	return out, true
+	return out, len(list) - len(out), true
 }
 
 // plainNumbers replaces Python's names of non-numbers outside strings by null.
@@ -156,15 +154,6 @@ func Outer(answer string) ([]map[string]any, bool) {
 	if from < 0 || to < from {
 		return nil, false
 	}
-	var list []any
-	if json.Unmarshal([]byte(plainNumbers(answer[from:to+1])), &list) != nil {
-		return nil, false
-	}
-	out := make([]map[string]any, 0, len(list))
-	for _, entry := range list {
-		if object, ok := entry.(map[string]any); ok {
-			out = append(out, object)
-		}
-	}
-	return out, true
+	list, _, ok := objects(answer[from : to+1])
+	return list, ok
 }

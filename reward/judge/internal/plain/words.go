@@ -33,8 +33,11 @@ func Words(dst []string, text string) []string {
 
 // spaced reports whether white space is on both sides of the dashes at i.
 func spaced(text string, i int) bool {
+	if i > 0 && text[i-1] != ' ' && text[i-1] != '\n' {
+		return false
+	}
 	end := i + len(text[i:]) - len(strings.TrimLeft(text[i:], "-"))
-	return (i == 0 || text[i-1] == ' ' || text[i-1] == '\n') && end < len(text) && text[end] == ' '
+	return end < len(text) && text[end] == ' '
 }
 
 func wordEnd(text string, i int) int {

@@ -52,3 +52,13 @@ func FuzzBoard(f *testing.F) {
 		}
 	})
 }
+
+// TestSeveralNamesOfThePlayerStateOnePosition: not the one of them that is read last.
+func TestSeveralNamesOfThePlayerStateOnePosition(t *testing.T) {
+	for range 50 {
+		got := Literal(reward.Claim{
+			Env: "sokoban", Text: `{"you": [5, 5], "agent": null, "player": [2, 2], "box": [3, 2]}`,
+		})
+		require.Equal(t, []reward.Relation{reward.Relate("box", 1, 0)}, got)
+	}
+}

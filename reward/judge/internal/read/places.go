@@ -18,18 +18,20 @@ import (
 //
 // A position is a pair of row and column, or an object with the keys row and column.
 // An object that occurs several times has a list of positions, or keys with numbers.
+// Of several names of the player the first in alphabetical order that has a position counts.
 // Without a player, an object may have its relations instead of a position. Both JSON
 // and Python literals are read; names maps words to object ids. places reports false
 // for any other text.
 func places(entries map[string]any, names map[string]string) ([]reward.Relation, bool) {
 	player, known := [2]float64{}, false
-	for key, v := range entries {
-		if isPlayer(key) {
-			player, known = place(v)
+	keys := slices.Sorted(maps.Keys(entries))
+	for _, key := range keys {
+		if !known && isPlayer(key) {
+			player, known = place(entries[key])
 		}
 	}
 	list, found := []reward.Relation{}, known
-	for _, key := range slices.Sorted(maps.Keys(entries)) {
+	for _, key := range keys {
 		object, ok := kind(key, names)
 		if !ok {
 			continue
