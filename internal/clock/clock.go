@@ -1,4 +1,4 @@
-// Package clock waits no longer than a context allows.
+// Package clock waits no longer than a context allows, and converts seconds of settings.
 package clock
 
 import (
@@ -16,3 +16,6 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 	return context.Cause(ctx)
 }
+
+// Seconds converts a setting. More than 30 years, which a Duration might not hold, are 30 years.
+func Seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }

@@ -3,6 +3,7 @@ package clock
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -22,4 +23,12 @@ func TestWait(t *testing.T) {
 	cancel(reason)
 	require.Equal(t, reason, <-ended)
 	require.Equal(t, reason, Wait(ctx, 0), "a context that has ended, whichever is seen first")
+}
+
+func TestSecondsAreNoLongerThanADurationHolds(t *testing.T) {
+	for s, want := range map[float64]time.Duration{
+		0: 0, -1: -time.Second, 0.25: time.Second / 4, 1e300: 1e9 * time.Second, math.Inf(1): 1e9 * time.Second,
+	} {
+		require.Equal(t, want, Seconds(s), s)
+	}
 }

@@ -4,6 +4,7 @@ package origin
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,4 +78,14 @@ func port(u *url.URL) string {
 		return "443"
 	}
 	return ""
+}
+
+// Unencrypted reports whether requests to an address leave the machine without encryption.
+func Unencrypted(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
 }

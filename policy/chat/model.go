@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 
@@ -70,20 +68,10 @@ func New(o Options) (*Model, error) {
 	}
 	// A redirect would send the key and the conversation to another address.
 	m.http = origin.Client(origin.None, o.Transport)
-	if key.reveal() != "" && m.unencrypted() {
+	if key.reveal() != "" && origin.Unencrypted(m.url) {
 		m.log.Warn("the key is sent without encryption", "url", m.url)
 	}
 	return m, nil
-}
-
-// unencrypted reports whether requests leave the machine unencrypted.
-func (m *Model) unencrypted() bool {
-	u, err := url.Parse(m.url)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip == nil || !ip.IsLoopback()
 }
 
 // String names the model and the service.

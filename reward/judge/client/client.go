@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
 	"sync"
 	"time"
 
 	"vagen/env"
 	"vagen/internal/clock"
+	"vagen/internal/origin"
 	"vagen/internal/retry"
 	"vagen/policy"
 	"vagen/policy/chat"
@@ -52,7 +51,7 @@ func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	c := newClient(s, metered(m), log)
-	if s.KeyEnv != "" && unencrypted(block.JudgeURL) {
+	if s.KeyEnv != "" && origin.Unencrypted(block.JudgeURL) {
 		c.log.Warn("the judge's key is sent without encryption", "judge_base_url", block.JudgeURL)
 	}
 	c.address = block.JudgeURL + " " + block.JudgeModel
@@ -89,9 +88,8 @@ func options(block *judge.StateReward) chat.Options {
 	o := chat.DefaultOptions(chat.OpenAI, block.JudgeModel)
 	o.BaseURL, o.KeyEnv, o.Concurrency = block.JudgeURL, s.KeyEnv, s.Concurrency
 	o.RequestsPerMinute, o.TokensPerMinute = s.RequestsPerMinute, s.TokensPerMinute
-	o.Timeout, o.Retries = seconds(
-		s.Timeout,
-	), 0 // retries are this package's, which also repeats answers of a wrong form
+	o.Timeout = clock.Seconds(s.Timeout)
+	o.Retries = 0 // retries are this package's, which also repeats answers of a wrong form
 	return o
 }
 
@@ -120,23 +118,13 @@ func metered(p policy.Policy) judge.Completer {
 	}
 }
 
-// unencrypted reports whether requests leave the machine without encryption.
-func unencrypted(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return ip == nil || !ip.IsLoopback()
-}
-
 func newClient(s judge.Service, ask judge.Completer, log *slog.Logger) *Client {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Client{
 		service: s, ask: ask, check: judge.CheckAnswer, log: log, logged: make(map[Cause]time.Time),
-		breaker: breaker{failures: s.BreakerFailures, pause: seconds(s.BreakerPause), now: time.Now},
+		breaker: breaker{failures: s.BreakerFailures, pause: clock.Seconds(s.BreakerPause), now: time.Now},
 		backoff: retry.Doubling(time.Second/2, 8*time.Second),
 	}
 }
@@ -164,8 +152,6 @@ func Judge(block *judge.StateReward, dial judge.Dial) (env.Judge, error) {
 	return &judge.Model{Scoring: block.NewScoring(), Complete: ask}, nil
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
 // Complete returns the answers to prompts in order. errs[i] is an *Error if there is no valid
 // answer i. The error of the call is only that of a context that was cancelled: near the
 // deadline of ctx, prompts without an answer are given up.
@@ -190,7 +176,7 @@ func (c *Client) Complete(ctx context.Context, prompts []string) (answers []stri
 	}
 	var limit time.Duration
 	if limited {
-		limit = seconds(c.service.StepBudget)
+		limit = clock.Seconds(c.service.StepBudget)
 	}
 	work, cancel := withoutLastTenth(ctx)
 	defer cancel()
@@ -232,8 +218,8 @@ func (c *Client) one(ctx context.Context, meter *Meter, prompt string) (string, 
 	var wait time.Duration
 	pauses := c.backoff.Pauses(retry.Jitter(retry.Seed(prompt), 0))
 	for attempt := 0; ; attempt++ {
-		if !c.delay(ctx, wait) {
-			return "", ended(ctx, attempt, last)
+		if lack := c.delay(ctx, wait, attempt, last); lack != nil {
+			return "", lack
 		}
 		if !c.breaker.allow() {
 			return "", &Error{Breaker, attempt, last}
@@ -320,13 +306,19 @@ func (c *Client) pause(d time.Duration) {
 	}
 }
 
-// delay waits at least d before an attempt, and as long as the service asks for. It reports
-// whether ctx is still valid.
-func (c *Client) delay(ctx context.Context, d time.Duration) bool {
+// delay waits at least d before another attempt, and as long as the service asks for. It returns an error if ctx
+// ends meanwhile, at once if it is known to.
+func (c *Client) delay(ctx context.Context, d time.Duration, attempts int, last error) *Error {
 	c.mu.Lock()
-	d = max(d, time.Until(c.paused))
+	paused := c.paused
 	c.mu.Unlock()
-	return clock.Wait(ctx, d) == nil
+	if end, ok := ctx.Deadline(); ok && end.Before(paused) && ctx.Err() == nil {
+		return &Error{Busy, attempts, last}
+	}
+	if clock.Wait(ctx, max(d, time.Until(paused))) != nil {
+		return ended(ctx, attempts, last)
+	}
+	return nil
 }
 
 // logEvery is the shortest time between two logged failures of one cause.

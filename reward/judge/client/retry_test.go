@@ -47,5 +47,14 @@ func TestTheJudgesDelayIsHonoured(t *testing.T) {
 		require.NoError(t, err)
 		require.Error(t, errs[0])
 		require.Equal(t, 1, asked, "a day is not waited for")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		begin = time.Now()
+		_, errs, err = c.Complete(ctx, []string{"c"})
+		require.NoError(t, err)
+		require.ErrorContains(t, errs[0], string(Busy))
+		require.Zero(t, time.Since(begin), "the hour that it asks for ends after the claim's time")
+		require.Equal(t, 1, asked)
 	})
 }
