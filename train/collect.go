@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"vagen/env"
+	"vagen/internal/clock"
 	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/reward"
@@ -177,8 +177,8 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 	p := &rollout.Player{
 		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
 		Waves: k.Run.Waves, Log: c.log, Dealer: c.dealer,
-		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout),
-		Patience: seconds(k.Run.Patience), Continuous: k.Run.Continuous,
+		EnvTimeout: clock.Seconds(k.Run.EnvTimeout), EpisodeTimeout: clock.Seconds(k.Run.EpisodeTimeout),
+		Patience: clock.Seconds(k.Run.Patience), Continuous: k.Run.Continuous,
 	}
 	p.SetWorkers(workers(k))
 	if _, aggregation := k.Credit(); aggregation == config.EpisodeMean {
@@ -222,5 +222,3 @@ func workers(c *config.Config) int {
 	}
 	return c.Run.Workers
 }
-
-func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }

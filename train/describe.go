@@ -8,26 +8,26 @@ import (
 	"vagen/train/track"
 )
 
-// clock measures the parts of a step.
-type clock struct {
+// stopwatch measures the parts of a step.
+type stopwatch struct {
 	start, last time.Time
 	parts       map[string]time.Duration
 }
 
-func newClock() *clock {
+func newStopwatch() *stopwatch {
 	now := time.Now()
-	return &clock{start: now, last: now, parts: map[string]time.Duration{}}
+	return &stopwatch{start: now, last: now, parts: map[string]time.Duration{}}
 }
 
 // lap adds the time since the last lap to a part.
-func (c *clock) lap(part string) {
+func (c *stopwatch) lap(part string) {
 	now := time.Now()
 	c.parts[part] += now.Sub(c.last)
 	c.last = now
 }
 
 // write adds the parts to metrics, and the remaining time as time/rest.
-func (c *clock) write(m track.Metrics) {
+func (c *stopwatch) write(m track.Metrics) {
 	total := time.Since(c.start)
 	rest := total
 	for part, d := range c.parts {

@@ -47,7 +47,7 @@ func Imitate(
 	if every == 0 {
 		every = 10
 	}
-	clock := newClock()
+	clock := newStopwatch()
 	for epoch := range o.Epochs {
 		order := rng.New(o.Seed, rng.Shuffle, uint64(epoch)).Perm(n)
 		for k := range perEpoch {

@@ -36,7 +36,7 @@ func (t *Trainer) Score(ctx context.Context, c *Collected) ([]store.Scores, erro
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	b, _, err := t.assess(ctx, c, true, track.Metrics{}, newClock())
+	b, _, err := t.assess(ctx, c, true, track.Metrics{}, newStopwatch())
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (t *Trainer) Step(ctx context.Context, c *Collected) (track.Metrics, error)
 
 // step is Step with episodes.
 func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error) {
-	clock, m := newClock(), maps.Clone(c.Metrics)
+	clock, m := newStopwatch(), maps.Clone(c.Metrics)
 	if m == nil {
 		m = track.Metrics{}
 	}
@@ -141,7 +141,7 @@ func (t *Trainer) step(ctx context.Context, c *Collected) (track.Metrics, error)
 // assess converts a step's episodes to rows, scores them before the update, and estimates
 // advantages. It returns the statistics of rewards after them, nil for none.
 func (t *Trainer) assess(
-	ctx context.Context, c *Collected, entropy bool, m track.Metrics, clock *clock,
+	ctx context.Context, c *Collected, entropy bool, m track.Metrics, clock *stopwatch,
 ) (*batch, *reward.Normalizer, error) {
 	b, err := t.layOut(c)
 	if err != nil {

@@ -52,7 +52,7 @@ func (t *Trainer) prepareSupervised(ctx context.Context, runs bool) error {
 
 // supervisedStep does one optimiser step on examples and returns its metrics.
 func (t *Trainer) supervisedStep(ctx context.Context, of *Collected) (track.Metrics, error) {
-	clock, m, c, step := newClock(), track.Metrics{}, &t.Config, of.Step
+	clock, m, c, step := newStopwatch(), track.Metrics{}, &t.Config, of.Step
 	b, err := t.Examples.Batch(step, t.stability.seed())
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
@@ -101,7 +101,7 @@ func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
 	if _, n := t.Examples.Rows(); n == 0 {
 		return nil
 	}
-	clock := newClock()
+	clock := newStopwatch()
 	var loss, right, weight float64
 	learned := 0
 	for b, err := range t.Examples.Held {

@@ -23,7 +23,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		return t.validateSupervised(ctx, step)
 	}
 	c := &t.Config
-	clock := newClock()
+	clock := newStopwatch()
 	judging, judged := client.WithMeter(ctx)
 	ts, err := t.playValidation(judging, validationSampling(c), step)
 	if err != nil {

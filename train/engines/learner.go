@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/internal/clock"
 	"vagen/policy"
 	"vagen/policy/engine"
 	"vagen/policy/vlm"
@@ -142,14 +143,11 @@ func openFleet(ctx context.Context, c *config.Config, key string, o engine.Optio
 	return fleet, nil
 }
 
-// seconds converts a setting.
-func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
-
 // options converts a configuration's settings.
 func options(c *config.Config) (engine.Options, error) {
 	e := &c.Agent.Rollout.Engine
 	o, err := serverOptions(config.EngineKey, c.Agent.Rollout.Name, &e.ServersConfig)
-	o.SyncTimeout, o.Mixed = seconds(e.SyncTimeout), engine.Mixed(e.Mixed)
+	o.SyncTimeout, o.Mixed = clock.Seconds(e.SyncTimeout), engine.Mixed(e.Mixed)
 	return o, err
 }
 
@@ -157,7 +155,7 @@ func options(c *config.Config) (engine.Options, error) {
 func serverOptions(key, kind string, s *config.ServersConfig) (engine.Options, error) {
 	o := engine.DefaultOptions()
 	o.Kind, o.Addresses, o.Model = engine.Kind(kind), s.Addresses, s.Model
-	o.Timeout, o.Startup, o.Outage = seconds(s.Timeout), seconds(s.Startup), seconds(s.Outage)
+	o.Timeout, o.Startup, o.Outage = clock.Seconds(s.Timeout), clock.Seconds(s.Startup), clock.Seconds(s.Outage)
 	o.Attempts, o.InFlight, o.EjectAfter = s.Attempts, s.InFlight, s.EjectAfter
 	if s.KeyEnv == "" {
 		return o, nil

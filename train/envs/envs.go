@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"time"
 
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/remote"
+	"vagen/internal/clock"
 	"vagen/policy/vlm"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
@@ -62,7 +62,7 @@ func OpenDialled(c *config.Config, dial judge.Dial, log *slog.Logger) (*env.Regi
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()
 	o.URLs, o.Log = []string{r.BaseURL}, log
-	o.Timeout = time.Duration(r.Timeout * float64(time.Second))
+	o.Timeout = clock.Seconds(r.Timeout)
 	hosted := func(name string) env.Factory {
 		named := o
 		named.Name = name

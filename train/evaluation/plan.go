@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"vagen/env/dataset"
+	"vagen/internal/clock"
 	"vagen/internal/regular"
 	"vagen/internal/rng"
 	"vagen/internal/settings"
@@ -180,7 +180,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	pl := rollout.Player{
 		Patience: patience(s.Name), Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
-		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
+		EnvTimeout: clock.Seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: clock.Seconds(e.Config.Run.EpisodeTimeout),
 	}
 	pl.SetWorkers(e.Config.Run.Workers)
 	if e.Config.Run.Retry {
@@ -269,8 +269,6 @@ func (e *Plan) sampling(p *part) (policy.Sampling, error) {
 	}
 	return policy.Sampling{Temperature: c.Temperature, TopP: c.TopP, TopK: max(0, c.TopK), MinP: c.MinP, MaxTokens: longest, StopStrings: stop}, nil
 }
-
-func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
 // Dir returns the folder of results.
 func (e *Plan) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
@@ -373,7 +371,8 @@ func (e *Plan) chatOptions(log *slog.Logger) (chat.Options, error) {
 		o.KeyEnv = firstSet(chat.KeyVariables(chat.API(b.API)))
 	}
 	o.RequestsPerMinute, o.TokensPerMinute, o.ImageTokens = b.Requests, b.Tokens, e.images
-	o.Retries, o.Backoff, o.MaxDelay, o.Timeout = b.Retries, seconds(b.MinBackoff), seconds(b.MaxBackoff), seconds(b.Timeout)
+	o.Retries, o.Timeout = b.Retries, clock.Seconds(b.Timeout)
+	o.Backoff, o.MaxDelay = clock.Seconds(b.MinBackoff), clock.Seconds(b.MaxBackoff)
 	for i := range e.Tasks { // stop strings are part of every request
 		stop := e.Tasks[i].Player.Sampling.StopStrings
 		if i > 0 && !slices.Equal(stop, o.Stop) {

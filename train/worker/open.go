@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
+	"vagen/internal/clock"
 	"vagen/policy"
 	"vagen/reward/judge"
 	"vagen/reward/judge/client"
@@ -47,7 +47,7 @@ func (t *Trainer) options() (queue.Options, error) {
 	}
 	out.Dir, out.Listen, out.Server = filepath.Join(t.Dir, queueFolder), k.Listen, t.QueueServer
 	out.Sync, out.Tries = k.Sync, k.Tries
-	out.Lease, out.NoWorkers = seconds(k.Lease), seconds(k.NoWorkers)
+	out.Lease, out.NoWorkers = clock.Seconds(k.Lease), clock.Seconds(k.NoWorkers)
 	if k.KeyEnv != "" {
 		if out.Key = os.Getenv(k.KeyEnv); out.Key == "" {
 			return out, fmt.Errorf("%w: run.queue_options.key_env: the environment variable %s is not set", config.ErrConfig,
@@ -59,8 +59,6 @@ func (t *Trainer) options() (queue.Options, error) {
 	}
 	return out, nil
 }
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Check reports errors that would prevent episodes from being played by workers: the queue
 // cannot be reached, or belongs to another run. It changes nothing. Errors wrap
