@@ -116,6 +116,9 @@ func writeResult(dir string, r *EpisodeResult, t *rollout.Trajectory) error {
 	if err == nil {
 		err = durable.WriteJSON(filepath.Join(final+durable.Unfinished, resultName), r)
 	}
+	if err == nil { // a result that is torn after a power failure could not be read to resume
+		err = durable.SyncTree(final + durable.Unfinished)
+	}
 	if err == nil {
 		err = os.Rename(final+durable.Unfinished, final)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/durable"
 	"vagen/internal/filelock"
 	"vagen/internal/hub"
 	"vagen/internal/regular"
@@ -151,11 +152,7 @@ func (f *fetcher) storeCommit(commit string) error {
 	if err := os.MkdirAll(filepath.Dir(f.ref()), 0o755); err != nil {
 		return err
 	}
-	tmp := f.ref() + ".tmp"
-	if err := os.WriteFile(tmp, []byte(commit), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, f.ref())
+	return durable.WriteFile(f.ref(), []byte(commit))
 }
 
 // cached returns the complete folder of an earlier call.
