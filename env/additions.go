@@ -135,7 +135,7 @@ type namedReward struct {
 
 // rewarded is an environment with additional rewards.
 type rewarded struct {
-	Env
+	Judged  // forwards the optional methods; its Judge is not used
 	rewards []namedReward
 }
 
@@ -161,6 +161,3 @@ func (e rewarded) Step(ctx context.Context, response string) (Outcome, error) {
 	out.Reward = parts
 	return out, nil
 }
-
-// Unwrap returns the environment without additional rewards.
-func (e rewarded) Unwrap() Env { return e.Env }

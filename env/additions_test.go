@@ -61,6 +61,10 @@ func TestRegisteredRewardsArePartsOfEachTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out.Reward, reward.Part{Name: "length", Value: -2})
 	require.NotNil(t, env.ParserOf(e))
+	_, err = e.(env.Snapshotter).Snapshot()
+	require.NoError(t, err)
+	require.NoError(t, e.(env.Reseeder).Reseed(1))
+	require.NotEmpty(t, e.(env.Teacher).Scripts())
 	_, err = e.Step(t.Context(), "fail")
 	require.EqualError(t, err, "env: reward length: broken")
 

@@ -110,7 +110,7 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 		e = Judged{Env: e, Judge: judge}
 	}
 	if len(rewards) > 0 {
-		e = rewarded{e, rewards}
+		e = rewarded{Judged{Env: e}, rewards}
 	}
 	return e, nil
 }
