@@ -80,7 +80,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 
 // Step runs the skills of one response. No response text makes it fail. The episode is
 // done when the task is solved or the skills are used up. As in the originals, turns
-// after the end are turnResult, too.
+// after the end are played, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.Calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err

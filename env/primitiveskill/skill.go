@@ -67,12 +67,14 @@ func number(text string) (float64, bool) {
 	if strings.ContainsAny(text, "xXpP") {
 		return 0, false // Go's hexadecimal notation
 	}
-	for i := 1; i+1 < len(text); i++ { // Python allows 1_000
-		if text[i] == '_' && digit(text[i-1]) && digit(text[i+1]) {
-			text = text[:i] + text[i+1:]
+	kept := make([]byte, 0, len(text))
+	for i := range len(text) {
+		if text[i] == '_' && i > 0 && i+1 < len(text) && digit(text[i-1]) && digit(text[i+1]) {
+			continue // Python allows 1_000
 		}
+		kept = append(kept, text[i])
 	}
-	v, err := strconv.ParseFloat(text, 64)
+	v, err := strconv.ParseFloat(string(kept), 64)
 	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
 		return 0, false
 	}

@@ -279,7 +279,8 @@ func (w *world) moveWithLoad(i int, s stroke, by float64, moved []float64) {
 			moved[j] = 0
 		case w.over(o, b) && math.Abs(o.at.Z-b.at.Z) < b.half:
 			gap := (o.at.X-b.at.X)*s.ux + (o.at.Y-b.at.Y)*s.uy
-			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && by < maxMove {
+			// Along a diagonal, corners that overlap may be far enough apart already.
+			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && ahead > 0 && by < maxMove {
 				w.moveWithLoad(j, s, min(ahead, maxMove), moved)
 			}
 		}

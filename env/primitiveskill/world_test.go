@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,8 @@ func TestPushMovesWhatIsInItsWay(t *testing.T) {
 			[][3]int{{100, 50, 20}, {0, 50, 20}}},
 		{"nowhere", [][3]int{{100, 50, 20}}, "push(100,50,20,100,50,90)", [][3]int{{100, 50, 20}}},
 		{"across", [][3]int{{0, 0, 20}}, "push(-60,-60,20,0,0,20)", [][3]int{{21, 21, 20}}},
+		{"across, to the corner of another", [][3]int{{0, 0, 20}, {58, 58, 20}}, "push(-60,-60,20,0,0,20)",
+			[][3]int{{21, 21, 20}, {58, 58, 20}}},
 	} {
 		require.Equal(t, c.want, where(run(t, lay(c.cubes...), c.command)), c.name)
 	}
@@ -302,6 +305,8 @@ func TestCommandsAreReadAsTheOriginalReadsThem(t *testing.T) {
 			require.Equal(t, want, s.String(), text)
 		}
 	}
+	long := "1" + strings.Repeat("_0", 1000)
+	require.Less(t, testing.AllocsPerRun(1, func() { number(long) }), 10.0, "it is not copied for each underscore")
 }
 
 func FuzzSkill(f *testing.F) {
