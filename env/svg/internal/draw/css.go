@@ -153,12 +153,10 @@ func parseCompound(word string) (c compound, weight int, ok bool) {
 const declarationWork = 20
 
 // styled returns the declarations that hold for an element, later ones winning:
-// its own attributes, those of the sheet, its style attribute.
+// its own attributes, those of the sheet, its style attribute. The text of them all is work, because it is
+// read again each time the element is drawn.
 func (r *renderer) styled(n *node) []declaration {
-	list := make([]declaration, 0, len(n.attrs)+4)
-	for _, a := range n.attrs {
-		list = append(list, declaration(a))
-	}
+	list := append(make([]declaration, 0, len(n.attrs)+4), n.attrs...)
 	for i := range r.sheet {
 		ok, work := r.sheet[i].matches(n)
 		if ok {
@@ -169,5 +167,16 @@ func (r *renderer) styled(n *node) []declaration {
 			break
 		}
 	}
-	return append(list, declarations(n.attr("style"))...)
+	list = append(list, declarations(n.attr("style"))...)
+	r.read(list)
+	return list
+}
+
+// read spends the work of reading values again.
+func (r *renderer) read(list []declaration) {
+	work := 0
+	for _, d := range list {
+		work += len(d.value)
+	}
+	r.spend(work)
 }

@@ -53,6 +53,9 @@ func (r *renderer) shade(id string, box bounds, m matrix, v viewport, opacity fl
 		}
 		return otherwise
 	}
+	for _, n := range chain {
+		r.read(n.attrs)
+	}
 	stops := r.stops(chain, opacity)
 	if len(stops) == 0 {
 		return clear, true

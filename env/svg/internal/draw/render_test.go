@@ -180,6 +180,7 @@ func TestHostileCodeIsBounded(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Work /= 10 // soon under the race detector, too
 	long := "M0 0" + strings.Repeat("h1v1", 9000)
+	spaces := strings.Repeat(" ", 200_000)
 	gradient := func(spread string) string {
 		return doc(`<linearGradient id="g" gradientUnits="userSpaceOnUse" spreadMethod="` + spread +
 			`" x2="0" y2="1e-150" gradientTransform="matrix(1e200 0 0 1e-210 0 0)">` +
@@ -224,9 +225,16 @@ func TestHostileCodeIsBounded(t *testing.T) {
 			strings.Repeat(`<use x="1e6" href="#p"/>`, 3000) + `</clipPath><g clip-path="url(#c)"/>`), ErrLimit},
 		"text bomb": {doc(`<text visibility="hidden" id="p">` + strings.Repeat("a", 2000) + `</text>` +
 			strings.Repeat(`<use href="#p"/>`, 3000)), ErrLimit},
-		"bad view":  {`<svg viewBox="0 0 -5 1e400"><rect width="9" height="9"/></svg>`, nil},
-		"not UTF-8": {"<svg>\xff<rect/></svg>", nil},
-		"cut off":   {`<svg><g><rect width="9`, nil},
+		"path read again": {doc(`<path id="p" d="` + spaces + `M0 0"/>` + strings.Repeat(`<use href="#p"/>`, 1000)),
+			ErrLimit},
+		"style read again": {doc(`<style>path{stroke-dasharray:1` + spaces + `1}</style>` + strings.Repeat("<path/>", 1000)),
+			ErrLimit},
+		"gradient read again": {doc(`<linearGradient id="g" gradientTransform="` + spaces + `"><stop/></linearGradient>` +
+			strings.Repeat(`<rect width="1" height="1" fill="url(#g)"/>`, 1000)), ErrLimit},
+		"text read again": {doc(`<text id="p">` + spaces + `</text>` + strings.Repeat(`<use href="#p"/>`, 1000)), ErrLimit},
+		"bad view":        {`<svg viewBox="0 0 -5 1e400"><rect width="9" height="9"/></svg>`, nil},
+		"not UTF-8":       {"<svg>\xff<rect/></svg>", nil},
+		"cut off":         {`<svg><g><rect width="9`, nil},
 	} {
 		img, err := Render(t.Context(), c.code, side, limits)
 		if c.want != nil {

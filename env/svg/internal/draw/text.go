@@ -70,6 +70,9 @@ func (r *renderer) runs(n *node, f frame, list []run) []run {
 	for _, c := range n.children {
 		switch c.name {
 		case textNode:
+			if !r.spend(len(c.text)) {
+				return list
+			}
 			words := strings.Join(strings.Fields(string(c.text)), " ")
 			if words == "" {
 				continue

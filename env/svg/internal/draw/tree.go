@@ -25,7 +25,7 @@ type node struct {
 // textNode names the nodes of character data, as no element is named.
 const textNode = "#text"
 
-type attribute struct{ name, value string } // the name without prefix, except for xmlns ones
+type attribute = declaration // the name without prefix, except for xmlns ones
 
 // attr returns the value of an attribute, "" without it.
 func (n *node) attr(name string) string {
