@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -77,7 +78,7 @@ func httpBody(t *testing.T, in Info, images ...[]byte) (head, body []byte) {
 }
 
 func sized(head, body []byte) []byte {
-	return append(append(append([]byte{}, head...), "Content-Length: "+number(int64(len(body)))+"\r\n\r\n"...), body...)
+	return append(append(append([]byte{}, head...), "Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"...), body...)
 }
 
 // bomb is a PNG whose header declares 60,000 by 60,000 pixels.

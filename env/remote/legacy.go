@@ -195,7 +195,8 @@ type result[T any] struct {
 }
 
 // runBatch calls f for every environment, BatchWorkers at a time, and returns the
-// results in the order of ids.
+// results in the order of ids. It starts no more of them when the client has gone, because calls
+// continue then without a worker that waits for them.
 func runBatch[T any](s *Server, r *http.Request, ids []string, f func(id string) (T, error)) ([]result[T], error) {
 	release, err := s.admit(r.Context())
 	if err != nil {
@@ -213,7 +214,7 @@ func runBatch[T any](s *Server, r *http.Request, ids []string, f func(id string)
 				i := at
 				at++
 				next.Unlock()
-				if i >= len(ids) {
+				if i >= len(ids) || r.Context().Err() != nil {
 					return
 				}
 				results[i].value, results[i].err = f(ids[i])

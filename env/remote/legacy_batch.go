@@ -76,7 +76,7 @@ func (s *Server) systemBatch(r *http.Request, ids []string) (Info, error) {
 	return collect(s, ids, results, err, func(error) any { return "" })
 }
 
-// closeBatch closes environments. Errors of closing are only logged.
+// closeBatch closes environments, also when the client has gone. Errors of closing are only logged.
 func (s *Server) closeBatch(r *http.Request, ids []string) error {
 	list, err := s.lookupLegacy(ids)
 	if err != nil {
@@ -86,6 +86,7 @@ func (s *Server) closeBatch(r *http.Request, ids []string) error {
 	for _, one := range list {
 		at[one.id] = one
 	}
+	r = r.WithContext(context.WithoutCancel(r.Context()))
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
 		one := at[id]
 		return perform(r.Context(), s, s.legacy, one, "close", func() {}, func(context.Context) (struct{}, error) {

@@ -131,6 +131,41 @@ func TestACreationWhoseClientHasGoneReplacesNothing(t *testing.T) {
 	require.EqualValues(t, 0, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
 }
 
+// slowToClose is a stub that closes in a second.
+type slowToClose struct{ *stub }
+
+func (s slowToClose) Close() error {
+	time.Sleep(time.Second)
+	return s.stub.Close()
+}
+
+func TestABatchWhoseClientHasGoneStartsNoMoreAndClosesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed, made atomic.Int64
+		s := serve(t, func(o *ServerOptions) {
+			o.Lite, o.Legacy, o.BatchWorkers = nil, new(env.Registry), 1
+			require.NoError(t, o.Legacy.Register("stub", func(map[string]any) (env.Env, error) {
+				made.Add(1)
+				time.Sleep(time.Second)
+				return slowToClose{&stub{closed: &closed}}, nil
+			}))
+		})
+		create := Info{{"ids2configs", Info{{"a", order("stub", nil)}, {"b", order("stub", nil)}}}}
+		leaving := func(path string, body Info) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			askContext(t, ctx, s, http.MethodPost, path, body)
+			time.Sleep(time.Minute)
+		}
+		leaving("/environments", create)
+		require.EqualValues(t, 1, made.Load())
+		require.EqualValues(t, 1, closed.Swap(0))
+		require.Equal(t, http.StatusOK, post(t, s, "/environments", create).status)
+		leaving("/batch/close", Info{{"env_ids", []any{"a", "b"}}})
+		require.EqualValues(t, 2, closed.Load())
+	})
+}
+
 func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
 	draw := func() any {
 		s := legacyServer(t, new(atomic.Int64))

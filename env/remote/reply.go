@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"strconv"
 
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
@@ -15,8 +14,6 @@ const (
 	kindJSON = "application/json"
 	kindHTML = "text/html; charset=utf-8"
 )
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // plain returns a reply with an object in the Lite service's style.
 func plain(status int, in Info) reply {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -145,8 +146,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	if err != nil {
 		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
 			s.metrics.refused("size")
-			return detail(http.StatusRequestEntityTooLarge, "the body is longer than the limit of "+number(tooLong.Limit)+
-				" bytes"), nil
+			return detail(http.StatusRequestEntityTooLarge,
+				fmt.Sprintf("the body is longer than the limit of %d bytes", tooLong.Limit)), nil
 		}
 		return reply{}, err
 	}
