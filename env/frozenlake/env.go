@@ -80,7 +80,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 		return env.Observation{}, err
 	}
 	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds must not be negative", seed, ErrLevel)
+		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w: %w", seed, ErrLevel, env.ErrSeed)
 	}
 	level := e.fixed
 	if level == nil {

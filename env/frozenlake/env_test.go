@@ -201,6 +201,7 @@ func TestUnsolvableLevelsAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrLevel)
 	_, err = start(t, tiny).Reset(t.Context(), -1)
 	require.ErrorIs(t, err, ErrLevel)
+	require.ErrorIs(t, err, env.ErrSeed)
 	_, err = Generate(env.Lite, 1, 4, -0.1)
 	require.ErrorIs(t, err, ErrLevel)
 	m, err := Generate(env.Lite, 1, 3, 0) // start and goal side by side among holes

@@ -73,7 +73,7 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.Calls.Open(ctx); err != nil {
+	if err := e.Calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
 	room, err := e.roomOf(ctx, seed)
@@ -90,9 +90,6 @@ func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 	if e.fixed != nil {
 		return e.fixed.Clone(), nil
 	}
-	if seed < 0 {
-		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds must not be negative", seed, ErrRoom)
-	}
 	first := seed
 	for range e.o.MaxTries {
 		if ctx.Err() != nil {
@@ -104,8 +101,12 @@ func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 		}
 		seed = e.o.Retry.Next(seed)
 	}
-	return nil, fmt.Errorf("sokoban: reset: seed %d: %w; none of %d seeds gives one with %d boxes in %v and a solution of %v moves",
-		first, ErrRoom, e.o.MaxTries, e.o.Boxes, e.o.Room, e.o.MinSolution)
+	solution := ""
+	if s := e.o.MinSolution; s != nil {
+		solution = fmt.Sprintf(" and a solution of %d to %d moves", s[0], s[1])
+	}
+	return nil, fmt.Errorf("sokoban: reset: seed %d: %w; none of %d seeds gives one with %d boxes in %v%s",
+		first, ErrRoom, e.o.MaxTries, e.o.Boxes, e.o.Room, solution)
 }
 
 func (e *Env) accepts(r *Room) bool {

@@ -155,7 +155,7 @@ func TestSolutionLengthIsHeldToItsRange(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Reset(t.Context(), 1)
 	require.ErrorIs(t, err, ErrRoom)
-	require.ErrorContains(t, err, "none of 3 seeds")
+	require.ErrorContains(t, err, "none of 3 seeds gives one with 1 boxes in [6 6] and a solution of 190 to 200 moves")
 }
 
 func TestRetryRulesAreMachineIndependent(t *testing.T) {
@@ -207,6 +207,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := bad()
 		require.ErrorIs(t, err, ErrRoom)
 	}
+	_, err := start(t, env.Lite, func(*Options) {}).Reset(t.Context(), -1)
+	require.ErrorIs(t, err, env.ErrSeed)
 }
 
 func FuzzParse(f *testing.F) {
