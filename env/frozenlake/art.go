@@ -2,6 +2,7 @@ package frozenlake
 
 import (
 	"image/color"
+	"math"
 
 	"vagen/env/internal/tiles"
 )
@@ -208,7 +209,7 @@ func flag(x, y float64) (ink, bool) {
 	switch {
 	case x > 10 && x < 12 && y > 7 && y < 21:
 		return inkPole, true
-	case x >= 12 && x < 20 && y > 7 && y < 15 && tiles.Abs(y-11) < (20-x)/2:
+	case x >= 12 && x < 20 && y > 7 && y < 15 && math.Abs(y-11) < (20-x)/2:
 		return inkFlag, true
 	}
 	return 0, false
@@ -231,7 +232,7 @@ func walker(x, y float64) (ink, bool) {
 func swimmer(x, y float64) (ink, bool) {
 	const waterline = 18.5
 	arm := func(grow float64) bool {
-		side := tiles.Abs(x - tiles.Middle)
+		side := math.Abs(x - tiles.Middle)
 		return y > 8-grow && y < waterline && side > 5-grow && side < 7.4+grow
 	}
 	switch {
@@ -241,7 +242,7 @@ func swimmer(x, y float64) (ink, bool) {
 		return inkFace, true
 	case tiles.Within(x, y, tiles.Middle, 12, 3.4, 3.6):
 		return inkCoat, true
-	case y > 15 && tiles.Abs(x-tiles.Middle) < 5.4:
+	case y > 15 && math.Abs(x-tiles.Middle) < 5.4:
 		return inkCoat, true
 	case arm(0):
 		return inkCoat, true

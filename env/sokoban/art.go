@@ -2,6 +2,7 @@ package sokoban
 
 import (
 	"image/color"
+	"math"
 
 	"vagen/env/internal/tiles"
 )
@@ -144,7 +145,7 @@ func bandAt(e edges, x, y float64) (ink, bool) {
 		case depth >= bandWide:
 		case b == beyondWall:
 			return inkWallEdge, true
-		case tiles.Abs(along-tiles.Middle) < 10:
+		case math.Abs(along-tiles.Middle) < 10:
 			return inkBoxEdge, true
 		}
 	}
@@ -187,7 +188,7 @@ func ring(x, y float64) (ink, bool) {
 
 // crate draws a box with a frame and a diagonal.
 func crate(x, y float64, face, rim, slat ink) (ink, bool) {
-	reach := max(tiles.Abs(x-tiles.Middle), tiles.Abs(y-tiles.Middle))
+	reach := max(math.Abs(x-tiles.Middle), math.Abs(y-tiles.Middle))
 	switch {
 	case reach > 10:
 		return 0, false
@@ -197,7 +198,7 @@ func crate(x, y float64, face, rim, slat ink) (ink, bool) {
 		return slat, true
 	case reach > 5.6:
 		return rim, true
-	case tiles.Abs(x-y) < 1.5:
+	case math.Abs(x-y) < 1.5:
 		return slat, true
 	}
 	return face, true

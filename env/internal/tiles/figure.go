@@ -1,6 +1,9 @@
 package tiles
 
-import "image/color"
+import (
+	"image/color"
+	"math"
+)
 
 // Units is the side of a cell on the drawing grid: the size of two by two vision patches
 // of 14 pixels.
@@ -32,14 +35,6 @@ func Within(x, y, cx, cy, rx, ry float64) bool {
 	return dx*dx+dy*dy < 1
 }
 
-// Abs is the magnitude of x.
-func Abs(x float64) float64 {
-	if x < 0 {
-		return -x
-	}
-	return x
-}
-
 // Part is a part of the player's figure.
 type Part uint8
 
@@ -56,7 +51,7 @@ const (
 func Figure(x, y float64) Part {
 	coat := func(grow float64) bool {
 		half := 2.5 + (y-11)*0.42 + grow
-		return y > 11-grow && y < 22+grow && Abs(x-Middle) < half
+		return y > 11-grow && y < 22+grow && math.Abs(x-Middle) < half
 	}
 	switch {
 	case Within(x, y, Middle, 9.6, 2.3, 2.4) && y > 8.6:
