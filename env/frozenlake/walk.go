@@ -110,10 +110,13 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 
 // SuccessRate plays a walker on the levels of the seeds first, first+1, … and
 // returns the share of episodes in which it reaches the goal within turns of
-// the given number of moves. Equal arguments give equal results.
+// the given number of moves, 1 to MaxActions. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
 	e, err := New(o)
 	if err != nil {
+		return 0, err
+	}
+	if err := baseline.CheckActions("frozenlake", moves, o.MaxActions); err != nil {
 		return 0, err
 	}
 	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string {

@@ -149,10 +149,10 @@ func (s viewState) sentence() string {
 			fmt.Fprintf(&b, "The %s is ahead, %.2f m away. ", name, away)
 		}
 	}
-	where(spacedName(s.TargetType), s.Direction, s.Distance)
+	where(Spoken(s.TargetType), s.Direction, s.Distance)
 	for _, v := range s.Visible {
 		if v.Type != s.TargetType {
-			where(spacedName(v.Type), v.Direction, v.Distance)
+			where(Spoken(v.Type), v.Direction, v.Distance)
 		}
 	}
 	return strings.TrimSpace(b.String())
@@ -162,8 +162,8 @@ func (s viewState) sentence() string {
 var answerOnly = map[env.Rules]string{env.Lite: "no_think", env.Legacy: "no_think", env.Next: "answer"}
 
 // SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns of the
-// given number of actions and returns the share of episodes in which it reaches the
-// target. Equal arguments give equal results.
+// given number of actions, 1 to MaxActions, and returns the share of episodes in which it
+// reaches the target. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
 	// Neither pictures nor statements affect the result.
 	o.RenderMode, o.PromptFormat, o.MaxObjects = env.Text, answerOnly[o.Rules], 0
@@ -172,7 +172,10 @@ func SuccessRate(o Options, w Walker, first int64, episodes, actions int, random
 	if err != nil {
 		return 0, err
 	}
-	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, func(r *rand.Rand) string {
+	if err := baseline.CheckActions("navigation", actions, o.MaxActions); err != nil {
+		return 0, err
+	}
+	return baseline.SuccessRate(e, first, episodes, o.MaxSteps, randomness, func(r *rand.Rand) string {
 		return e.Script(r, w, actions)
 	})
 }

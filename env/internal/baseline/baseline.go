@@ -3,6 +3,7 @@ package baseline
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"vagen/env"
@@ -35,4 +36,12 @@ func SuccessRate(
 		}
 	}
 	return float64(wins) / float64(max(1, episodes)), nil
+}
+
+// CheckActions returns an error if an environment, which it names, does not play turns of so many actions.
+func CheckActions(name string, actions, most int) error {
+	if actions < 1 || actions > most {
+		return fmt.Errorf("%s: success rate: turns of %d actions, must be 1 to max_actions_per_step, %d", name, actions, most)
+	}
+	return nil
 }

@@ -58,6 +58,10 @@ func TestSuccessRateCountsEpisodesThatSucceedInTime(t *testing.T) {
 	require.ErrorIs(t, err, env.ErrClosed)
 	_, err = SuccessRate(new(counter), 9, 1, 3, 7, draw)
 	require.ErrorIs(t, err, env.ErrSeed)
+	require.NoError(t, CheckActions("pond", 5, 5))
+	for _, actions := range []int{0, 6} {
+		require.ErrorContains(t, CheckActions("pond", actions, 5), "must be 1 to max_actions_per_step, 5")
+	}
 }
 
 func TestAnEpisodesRandomnessDependsOnKeyAndSeedAlone(t *testing.T) {
