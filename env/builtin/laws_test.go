@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -91,9 +92,14 @@ func TestLessonsAreTrueAndWellFormed(t *testing.T) {
 		if w.name == "primitive_skill" {
 			return // it is no env.Teacher
 		}
-		e := w.open(t, rules, format, map[string]any{
-			"render_mode": env.Text, "max_actions_per_step": 2, "observation_reward": 1, "prediction_reward": 1,
-		})
+		config := map[string]any{"render_mode": env.Text, "max_actions_per_step": 2}
+		sections := env.ParserOf(w.open(t, rules, format, config)).Sections()
+		for _, section := range []string{reward.SectionObservation, reward.SectionPrediction} {
+			if slices.Contains(sections, section) {
+				config[section+"_reward"] = 1
+			}
+		}
+		e := w.open(t, rules, format, config)
 		for seed := range int64(4) {
 			_, err := e.Reset(t.Context(), seed)
 			require.NoError(t, err)

@@ -90,7 +90,7 @@ func (o *Options) Validate() error {
 	c := options.Check("navigation")
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LiteNavigation, "_symbolic", "_structured"))
 	prompts.Check(c, &o.Response, placeholders)
-	options.CheckDescribed(c, &o.Described)
+	options.CheckDescribed(c, &o.Described, &o.Ruled, reward.LiteNavigation)
 	for i, name := range o.Targets {
 		c.OneOf(fmt.Sprintf("targets[%d]", i), name, objectTypes()...)
 	}

@@ -66,7 +66,7 @@ type Described struct {
 
 	// ObservationReward and PredictionReward pay for sections that say the state in the
 	// words of Env.Describe: the share of right words times this weight, on turns whose
-	// format is rewarded.
+	// format is rewarded. The format must have the section.
 	ObservationReward float64 `option:"observation_reward"`
 	PredictionReward  float64 `option:"prediction_reward"`
 }
@@ -77,8 +77,22 @@ func (d *Described) Describing(format string) bool {
 	return d.ObservationReward != 0 || d.PredictionReward != 0 || format == reward.ObservePredict
 }
 
-// CheckDescribed checks the options of prompts and descriptions.
-func CheckDescribed(c *field.Checks, d *Described) { c.OneOf("prompt", d.Prompt, "full", Brief) }
+// CheckDescribed checks the options of prompts and descriptions. The dialect is that of the lite rules.
+func CheckDescribed(c *field.Checks, d *Described, o *Ruled, lite reward.Dialect) {
+	c.OneOf("prompt", d.Prompt, "full", Brief)
+	p, err := NewParser(&o.Response, reward.ParserOptions{Dialect: Dialect(o.Rules, lite)})
+	if err != nil {
+		return // CheckResponse reports it
+	}
+	paid := func(name string, weight float64, section string) {
+		if weight != 0 && !slices.Contains(p.Sections(), section) {
+			c.Bad(name, "%v, but the format %q has no section %s; its sections are %s", weight, o.PromptFormat, section,
+				strings.Join(p.Sections(), ", "))
+		}
+	}
+	paid("observation_reward", d.ObservationReward, reward.SectionObservation)
+	paid("prediction_reward", d.PredictionReward, reward.SectionPrediction)
+}
 
 // Level holds the options of the environments on a grid of cells.
 type Level struct {
@@ -152,11 +166,22 @@ func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
 // CheckLevel checks the options of grids.
 func CheckLevel(c *field.Checks, o *Level) {
 	CheckRuled(c, &o.Ruled, Formats(o.Rules, reward.Lite))
-	CheckDescribed(c, &o.Described)
+	CheckDescribed(c, &o.Described, &o.Ruled, reward.Lite)
 	c.Within("tile_size", float64(o.TileSize), 14, 128)
 	if o.Rules != env.Next && o.StrictFormat {
 		c.Bad("strict_format", "true, but the %s rules have no such option; next have", o.Rules)
 	}
+}
+
+// Dialect returns the dialect of a rule set, which has the given one under the lite rules.
+func Dialect(rules env.Rules, lite reward.Dialect) reward.Dialect {
+	switch rules {
+	case env.Legacy:
+		return reward.Legacy
+	case env.Next:
+		return reward.Next
+	}
+	return lite
 }
 
 // NewParser returns the parser of the options' format: that of a dialect, or one of its own, which has

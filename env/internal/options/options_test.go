@@ -54,6 +54,34 @@ func TestStateRewardNeedsAFormatThatMakesStatements(t *testing.T) {
 	}
 }
 
+func TestStatementsArePaidInFormatsThatHaveThem(t *testing.T) {
+	for _, k := range []struct {
+		rules  env.Rules
+		format string
+		own    []string // sections
+		want   string   // "" for no error
+	}{
+		{env.Lite, "free_think", nil, `pond: option "observation_reward": bad option: 1, but the format "free_think" ` +
+			"has no section observation; its sections are think, answer"},
+		{env.Lite, "wm", nil, ""},
+		{env.Next, "free_wm", nil, ""},
+		{env.Legacy, "grounding", nil, ""},
+		{env.Legacy, "worldmodeling", nil, `the format "worldmodeling" has no section observation`},
+		{env.Lite, reward.ObservePredict, nil, ""},
+		{env.Lite, "mine", []string{"observation", "answer"}, ""},
+	} {
+		o := DefaultLevel(k.rules)
+		o.PromptFormat, o.FormatSections, o.ObservationReward = k.format, k.own, 1
+		c := Check("pond")
+		CheckDescribed(c, &o.Described, &o.Ruled, reward.Lite)
+		if k.want == "" {
+			require.NoError(t, c.Err())
+		} else {
+			require.ErrorContains(t, c.Err(), k.want)
+		}
+	}
+}
+
 type pond struct {
 	env.Env
 	o Level

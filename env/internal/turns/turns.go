@@ -33,12 +33,9 @@ type Base struct {
 // dialect in po is that of the lite rules; of po, KeepCase and AnswerBox are for the next
 // rules. names are the placeholders of the environment's templates.
 func New(name string, o options.Ruled, names prompts.Names, po reward.ParserOptions) (Base, error) {
-	po.ActionSep, po.MaxActions = o.ActionSep, o.MaxActions
-	switch o.Rules {
-	case env.Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case env.Next:
-		po.Dialect = reward.Next
+	po.ActionSep, po.MaxActions, po.Dialect = o.ActionSep, o.MaxActions, options.Dialect(o.Rules, po.Dialect)
+	if o.Rules == env.Legacy {
+		po.SpecialTokens = o.SpecialTokens
 	}
 	if o.Rules != env.Next {
 		po.KeepCase, po.AnswerBox = false, false
