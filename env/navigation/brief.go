@@ -15,7 +15,7 @@ const briefSystem = "Go to the target."
 // brief returns the observation of the brief prompt: the target and the view, which is a picture
 // or briefView's.
 func (e *Env) brief(view string) string {
-	target := "Target " + spacedName(e.task.TargetType)
+	target := "Target " + Spoken(e.task.TargetType)
 	if e.o.RenderMode == env.Vision {
 		return view + target
 	}
@@ -31,7 +31,7 @@ func (e *Env) briefView() string {
 	before := " see "
 	for _, i := range e.seen(e.agent, e.o.MaxObjects) {
 		if o := &e.scene.objects[i]; o.Type != e.task.TargetType {
-			b.WriteString(before + spacedName(o.Type) + " " + e.place(e.agent, o.Center[0], o.Center[2]))
+			b.WriteString(before + Spoken(o.Type) + " " + e.place(e.agent, o.Center[0], o.Center[2]))
 			before = ", "
 		}
 	}

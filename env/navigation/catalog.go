@@ -162,9 +162,6 @@ func objectTypes() []string {
 	return names
 }
 
-// Spoken returns a type as prompts write it: GarbageCan becomes "garbage can".
-func Spoken(name string) string { return spacedName(name) }
-
 // kindOf returns the kind of a type. A type that is not in the catalogue, which task
 // files may name, is a small object whose form and colour are derived from its name.
 func kindOf(name string) *kind {
@@ -180,8 +177,8 @@ func kindOf(name string) *kind {
 	return k
 }
 
-// spacedName splits the name of a type into words: GarbageCan becomes "garbage can".
-func spacedName(name string) string {
+// Spoken returns a type as prompts write it, in words: GarbageCan becomes "garbage can".
+func Spoken(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

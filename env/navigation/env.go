@@ -102,7 +102,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 }
 
 // Step plays the actions of one response, if its format is correct. No response text
-// makes it fail. As in the originals, turns after the end are turnResult, too, and are
+// makes it fail. As in the originals, turns after the end are played, too, and are
 // rewarded again at the target.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.Calls.Step(ctx, e.scene != nil); err != nil {

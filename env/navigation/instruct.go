@@ -7,7 +7,7 @@ import (
 
 // instruction writes the instruction of a task in a style.
 func instruction(style string, k *kind, tint string, where room, r *rand.Rand) string {
-	name := spacedName(k.name)
+	name := Spoken(k.name)
 	fill := func(patterns ...string) string {
 		return strings.NewReplacer("NAME", name, "PURPOSE", k.purpose, "COLOR", tint, "LOOK", k.look, "ROOM",
 			roomNames[where]).

@@ -170,7 +170,7 @@ func (e *Env) viewText() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s %s %.2f m", spacedName(v.Type), v.Direction, v.Distance)
+		fmt.Fprintf(&b, "%s %s %.2f m", Spoken(v.Type), v.Direction, v.Distance)
 	}
 	b.WriteString("\nA step is free:")
 	none := true

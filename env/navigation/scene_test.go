@@ -83,7 +83,7 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 		require.Equal(t, base.Start.Position, task.Start.Position)
 		require.False(t, words[task.Instruction], task.Instruction)
 		words[task.Instruction] = true
-		names := strings.Contains(task.Instruction, spacedName(task.TargetType))
+		names := strings.Contains(task.Instruction, Spoken(task.TargetType))
 		require.Equal(t, style != "common_sense" && style != "visual_appearance", names, "%s: %s", style, task.Instruction)
 		target := -1
 		for i, o := range scene.objects {
@@ -156,7 +156,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 	require.NotEqual(t, kindOf("Quux").parts, kindOf("Quuy").parts)
 	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd",
 		"Bed": "bed"} {
-		require.Equal(t, want, spacedName(name))
+		require.Equal(t, want, Spoken(name))
 	}
 }
 
