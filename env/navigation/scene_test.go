@@ -44,6 +44,8 @@ func TestReferencePlayersAreOrdered(t *testing.T) {
 		t.Logf("%.3f", v)
 		return v
 	}
+	_, err := SuccessRate(o, Random, 0, 1, 6, 1)
+	require.ErrorContains(t, err, "turns of 6 actions")
 	random, bee, noisy := rate(Random), rate(Beeline), rate(Noisy(0.5, ShortestPath))
 	require.Less(t, random, 0.25, "random actions do not reach the target")
 	require.True(t, bee > 0.4 && bee < 0.9, "furniture obstructs many paths, but not all")
@@ -327,6 +329,9 @@ func TestAFileThatIsPutRightIsReadAgain(t *testing.T) {
 	require.NoError(t, os.Rename(writeTasks(t, "x.json", floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 0)), o.TaskDir))
 	_, err = New(o)
 	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(o.TaskDir, []byte("{}"), 0o600))
+	_, err = New(o)
+	require.ErrorIs(t, err, ErrTask, "the changed file has no tasks")
 }
 
 func TestBadTasksAreNamed(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"vagen/env"
 	"vagen/internal/jsontext"
@@ -40,7 +41,7 @@ type Task struct {
 	Instruction string   `json:"instruction"`
 }
 
-// ErrTask is wrapped by errors about tasks that can't be turnResult.
+// ErrTask is wrapped by errors about tasks that can't be played.
 var ErrTask = errors.New("bad task")
 
 // TaskSet is a list of tasks with their scenes. Its methods are safe for
@@ -161,7 +162,14 @@ func (s sampled) Len() int                       { return (s.TaskSet.Len() + s.e
 func (s sampled) At(i int) (Task, *Scene, error) { return s.TaskSet.At(i * s.every) }
 
 // readSets caches the task sets of files, because the environments of a run share them.
-var readSets sync.Map // path → func() (TaskSet, error)
+var readSets sync.Map // fileKey → func() (TaskSet, error)
+
+// fileKey differs when a file has changed.
+type fileKey struct {
+	path    string
+	size    int64
+	changed time.Time
+}
 
 // taskSet returns the tasks that the options name.
 func (o *Options) taskSet() (TaskSet, error) {
@@ -187,10 +195,14 @@ func (o *Options) source() (TaskSet, error) {
 		}
 		path = filepath.Join(path, o.EvalSet+".json")
 	}
-	read, _ := readSets.LoadOrStore(path, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
+	key := fileKey{path: path}
+	if info, err := os.Stat(path); err == nil {
+		key.size, key.changed = info.Size(), info.ModTime()
+	}
+	read, _ := readSets.LoadOrStore(key, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
 	set, err := read.(func() (TaskSet, error))()
 	if err != nil {
-		readSets.Delete(path) // retry next time: the file may be corrected
+		readSets.Delete(key) // retry next time
 	}
 	return set, err
 }
