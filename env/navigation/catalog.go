@@ -153,11 +153,14 @@ var kinds = func() map[string]*kind {
 	return m
 }()
 
-// objectTypes returns the types of the objects in generated rooms, as options name them.
-func objectTypes() []string {
-	names := make([]string, len(catalog))
+// targetTypes returns the types of the objects that may be targets in generated rooms, as options name
+// them: there must be exactly one of them in the room.
+func targetTypes() []string {
+	var names []string
 	for i := range catalog {
-		names[i] = catalog[i].name
+		if name := catalog[i].name; len(roomsWith([]string{name})) > 0 {
+			names = append(names, name)
+		}
 	}
 	return names
 }

@@ -134,7 +134,7 @@ func generate(split string, i int, targets []string) (generated, error) {
 		sceneName(split, i))
 }
 
-// roomsWith returns the kinds of rooms that may contain objects of one of the given types, all
+// roomsWith returns the kinds of rooms that may have a target of one of the given types, all
 // kinds if there are none.
 func roomsWith(targets []string) []room {
 	all := []room{kitchen, living, bedroom, bathroom}
@@ -142,8 +142,17 @@ func roomsWith(targets []string) []room {
 		return all
 	}
 	return slices.DeleteFunc(all, func(r room) bool {
-		return !slices.ContainsFunc(targets, func(name string) bool { return kindOf(name).rooms&r != 0 })
+		return !slices.ContainsFunc(targets, r.mayHaveOne)
 	})
+}
+
+// mayHaveOne reports whether rooms of a kind may contain exactly one object of a type.
+func (r room) mayHaveOne(name string) bool {
+	plan, k := furniture[r], kindOf(name)
+	if i := slices.Index(plan.always, name); i >= 0 {
+		return !slices.Contains(plan.always[i+1:], name)
+	}
+	return slices.Contains(plan.often, name) || k.place == onTop && k.rooms&r != 0
 }
 
 // chooseTask chooses a target that is unique in its type, and a start.

@@ -92,7 +92,7 @@ func (o *Options) Validate() error {
 	prompts.Check(c, &o.Response, placeholders)
 	options.CheckDescribed(c, &o.Described, &o.Ruled, reward.LiteNavigation)
 	for i, name := range o.Targets {
-		c.OneOf(fmt.Sprintf("targets[%d]", i), name, objectTypes()...)
+		c.OneOf(fmt.Sprintf("targets[%d]", i), name, targetTypes()...)
 	}
 	if len(o.Targets) > 0 && o.TaskDir != "" {
 		c.Bad("targets", "%q, but the tasks are those of task_dir %q; leave one of them out", o.Targets, o.TaskDir)

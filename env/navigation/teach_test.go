@@ -95,7 +95,18 @@ func TestOpenSetsHaveARoomForEverySeed(t *testing.T) {
 	require.Len(t, rooms, 6)
 	require.Positive(t, sampled{set, 1_000_000}.Len())
 
+	for _, name := range targetTypes() {
+		set, err := builtIn("base_open", []string{name})
+		require.NoError(t, err)
+		for i := range 8 {
+			task, _, err := set.At(i)
+			require.NoError(t, err, name)
+			require.Equal(t, name, task.TargetType)
+		}
+	}
+
 	for name, bad := range map[string]func(*Options){
+		`"targets[0]"`: func(o *Options) { o.Targets = []string{"CounterTop"} },
 		`"targets[1]"`: func(o *Options) { o.Targets = []string{"Bed", "Bad"} },
 		`"targets"`:    func(o *Options) { o.TaskDir = "tasks" },
 		`"prompt"`:     func(o *Options) { o.Prompt = "short" },
