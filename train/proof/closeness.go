@@ -97,5 +97,3 @@ func (c *Closeness) AddMetrics(was, is track.Metrics) {
 		}
 	}
 }
-
-// notFinite reports whether a number is not finite, which metrics.jsonl writes as null.

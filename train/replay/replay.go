@@ -187,5 +187,3 @@ func differing(was, is track.Metrics) []string {
 	}
 	return out
 }
-
-// notFinite reports whether a number is not finite, which metrics.jsonl writes as null.

@@ -1,21 +1,16 @@
 package view
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"vagen/env"
 	"vagen/internal/redact"
-	"vagen/reward"
 	"vagen/rollout"
 	"vagen/rollout/store"
 )
@@ -39,16 +34,10 @@ type turnAnswer struct {
 	Response    string            `json:"response"`
 	Stop        string            `json:"stop"`
 	Format      bool              `json:"format"`
-	Sections    []sectionAnswer   `json:"sections"`
 	Actions     []string          `json:"actions"`
 	Reward      map[string]number `json:"reward"`
 	Metrics     map[string]number `json:"metrics"`
 	Claims      []claimAnswer     `json:"claims"`
-}
-
-type sectionAnswer struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
 }
 
 // claimAnswer is what a response says about the state, beside the state.
@@ -202,8 +191,8 @@ func (r *run) turn(images *os.Root, e *entry, t *rollout.Turn) turnAnswer {
 	a := turnAnswer{
 		Row: t.Row, Observation: t.Observation.Text, Images: []*string{}, Cut: t.Cut, Response: t.Response,
 		Stop: string(t.Stop), Format: t.Parsed.FormatCorrect,
-		Sections: sections(&t.Parsed, t.Response), Actions: emptyIfNil(t.Parsed.Actions), Reward: map[string]number{},
-		Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
+		Actions: emptyIfNil(t.Parsed.Actions), Reward: map[string]number{}, Metrics: numbers(t.Metrics),
+		Claims: []claimAnswer{},
 	}
 	for _, p := range t.Reward {
 		a.Reward[p.Name] += number(p.Value)
@@ -217,24 +206,6 @@ func (r *run) turn(images *os.Root, e *entry, t *rollout.Turn) turnAnswer {
 		a.Images = append(a.Images, url)
 	}
 	return a
-}
-
-// sections are the parts of a response in the order in which it has them.
-func sections(p *reward.Response, response string) []sectionAnswer {
-	out := []sectionAnswer{}
-	for name, text := range p.Sections {
-		out = append(out, sectionAnswer{name, text})
-	}
-	at := func(s sectionAnswer) int {
-		if i := strings.Index(response, "<"+s.Name+">"); i >= 0 {
-			return i
-		}
-		return math.MaxInt
-	}
-	slices.SortFunc(out, func(a, b sectionAnswer) int {
-		return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a.Name, b.Name))
-	})
-	return out
 }
 
 func numbers(m env.Metrics) map[string]number {

@@ -83,7 +83,7 @@ type object = map[string]any
 func (f *fake) runs(*http.Request) any {
 	run := func(id, name string, seed int, problems ...string) object {
 		return object{"id": id, "name": name, "steps": f.lines, "live": true, "updated": f.lines, "problems": problems,
-			"episodes": f.episodes, "estimator": "bi_level_gae", "actor": "Qwen2.5-VL", "seed": seed}
+			"episodes": f.episodes, "estimator": "bi_level_gae", "seed": seed}
 	}
 	return object{"runs": []object{run("r0", "default-seed0", 0),
 		run("r1", "no-turn-gamma "+hostile[0], 1, "metrics.jsonl ends in the middle of a line; the line is left out.")}}
@@ -117,7 +117,7 @@ func (f *fake) config(r *http.Request) any {
 		{"algorithm.high_level_gamma", "0.95", "1.0"}, {"env.name", "frozenlake", "frozenlake"}, {"trainer.seed", "0", "1"},
 		{"trainer.experiment_name", "default", hostile[1]},
 	} {
-		keys = append(keys, object{"key": k[0], "values": k[1 : 1+n], "differs": n > 1 && k[1] != k[2]})
+		keys = append(keys, object{"key": k[0], "values": k[1 : 1+n]})
 	}
 	return object{"keys": keys}
 }
@@ -207,7 +207,7 @@ func (f *fake) episode(r *http.Request) any {
 			"row": 0, "observation": "You see the lake. <image>\n" +
 				map[bool]string{true: evil, false: "The player is at (1, 2)."}[i == 2],
 			"images": []any{fmt.Sprintf("/api/runs/r0/image?kind=train&step=1&name=%d.png", i)}, "cut": i == 1,
-			"response": text, "stop": "end", "format": i != 2, "sections": []object{{"name": "think", "text": ""}},
+			"response": text, "stop": "end", "format": i != 2,
 			"actions": []string{[]string{"Right", "Down", "Right"}[i]}, "reward": reward, "metrics": object{},
 			"claims": []object{{"kind": "grounding", "said": "The player is left of the goal.",
 				"truth": "player (1,2), goal (1,4)", "score": 1}, {"kind": "worldmodeling", "said": "The player will be nearer.",

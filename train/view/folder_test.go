@@ -101,10 +101,10 @@ func (s served) get(t testing.TB, status int, path string, into any) {
 type (
 	runsAnswer struct {
 		Runs []struct {
-			ID, Name, Estimator, Actor string
-			Steps, Episodes            int
-			Live                       bool
-			Problems                   []string
+			ID, Name, Estimator string
+			Steps, Episodes     int
+			Live                bool
+			Problems            []string
 		}
 	}
 	listAnswer struct {
@@ -129,7 +129,6 @@ type (
 			Observation, Response, Stop string
 			Images                      []*string
 			Actions                     []string
-			Sections                    []struct{ Name, Text string }
 			Reward                      map[string]float64
 			Claims                      []struct {
 				Kind, Said, Truth string

@@ -178,7 +178,6 @@ type runAnswer struct {
 	Problems  []string `json:"problems"`
 	Episodes  int      `json:"episodes"`
 	Estimator string   `json:"estimator"`
-	Actor     string   `json:"actor"`
 	Seed      uint64   `json:"seed"`
 }
 
@@ -214,9 +213,6 @@ func (r *run) about() runAnswer {
 	}
 	if c := r.config; c != nil {
 		a.Estimator, a.Seed = c.Algorithm.Estimator, c.Run.Seed
-		if a.Actor = c.Agent.Model.Path; a.Actor != "" {
-			a.Actor = clip(filepath.Base(a.Actor), 100)
-		}
 		a.Live = r.metrics.live(c.Trainer.Steps, time.Now())
 	}
 	return a
@@ -231,9 +227,8 @@ func (r *run) refresh(root *os.Root) {
 
 // keyAnswer is a setting of several runs.
 type keyAnswer struct {
-	Key     string    `json:"key"`
-	Values  []*string `json:"values"`
-	Differs bool      `json:"differs"`
+	Key    string    `json:"key"`
+	Values []*string `json:"values"`
 }
 
 func (h *handler) compareConfigs(req *http.Request) (any, error) {
@@ -263,11 +258,7 @@ func (h *handler) compareConfigs(req *http.Request) (any, error) {
 	}
 	out := make([]keyAnswer, 0, len(names))
 	for _, name := range names {
-		v := values[name]
-		differs := slices.ContainsFunc(v, func(x *string) bool {
-			return (x == nil) != (v[0] == nil) || x != nil && *x != *v[0]
-		})
-		out = append(out, keyAnswer{name, v, differs})
+		out = append(out, keyAnswer{name, values[name]})
 	}
 	return map[string]any{"keys": out}, nil
 }

@@ -105,8 +105,8 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		t := &found.Turns[i]
 		turn := turnAnswer{
 			Observation: t.Observation, Images: make([]*string, len(t.Images)), Response: t.Response, Stop: t.Stop,
-			Sections: []sectionAnswer{}, Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward),
-			Metrics: emptyMapIfNil(t.Metrics), Claims: []claimAnswer{},
+			Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward), Metrics: emptyMapIfNil(t.Metrics),
+			Claims: []claimAnswer{},
 		}
 		for j, name := range t.Images {
 			if shownImage.MatchString(name) {
