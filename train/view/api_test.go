@@ -302,25 +302,29 @@ func TestEstimatorsListWhatTheyRead(t *testing.T) {
 	s := serveRuns(t, "", f.dir)
 	var a struct {
 		Estimators []struct {
-			Name, About   string
-			Critic, Group bool
-			Params        []struct {
-				Name              string
-				Default, Min, Max float64
+			Name, About string
+			Params      []struct {
+				Name, Kind   string
+				Default, Max float64
 			}
 		}
 	}
 	s.get(t, 200, "/api/estimators", &a)
-	names := map[string][]string{}
+	names, kinds := map[string][]string{}, map[string]string{}
 	for _, e := range a.Estimators {
 		require.NotEmpty(t, e.About)
 		for _, p := range e.Params {
-			require.True(t, p.Min <= p.Default && p.Default <= p.Max, "%s %s", e.Name, p.Name)
+			require.True(t, 0 <= p.Default && p.Default <= p.Max, "%s %s", e.Name, p.Name)
+			kinds[p.Name] = p.Kind
 			names[e.Name] = append(names[e.Name], p.Name)
 		}
 	}
 	require.Equal(t, []string{"gamma", "lam", "high_level_gamma", "whiten"}, names["bi_level_gae"])
 	require.Equal(t, []string{"epsilon", "norm_adv_by_std_in_grpo"}, names["grpo"])
+	require.Equal(t, []string{"number", "whole", "whole", "flag", "flag", "flag", "flag", "flag"}, []string{
+		kinds["gamma"], kinds["pass_k"], kinds["history_length"], kinds["whiten"], kinds["norm_adv_by_std_in_grpo"],
+		kinds["normalize_distance"], kinds["base_group"], kinds["handle_zero_tail"],
+	})
 	require.Equal(t, []string{"high_level_gamma", "lambda_turn", "lambda_token", "bi_level_mix", "whiten"},
 		names["trajectory_bi_level_gae"])
 }

@@ -57,6 +57,17 @@ func (p *param) get(from *advantage.Params) float64 {
 	return 0
 }
 
+// kind is the control of the page: flag for 0 or 1, whole for whole numbers, or number.
+func (p *param) kind() string {
+	switch v := p.of(new(advantage.Params)); {
+	case v.CanFloat():
+		return "number"
+	case v.CanInt():
+		return "whole"
+	}
+	return "flag"
+}
+
 // set changes a hyperparameter. Whether an estimator allows the number is up to it.
 func (p *param) set(into *advantage.Params, x float64) error {
 	switch v := p.of(into); {
@@ -86,17 +97,15 @@ func paramsOf(spec advantage.Spec) (out []*param) {
 
 type paramAnswer struct {
 	Name    string  `json:"name"`
+	Kind    string  `json:"kind"`
 	Default float64 `json:"default"`
-	Min     float64 `json:"min"`
-	Max     float64 `json:"max"`
+	Max     float64 `json:"max"` // the smallest is 0
 }
 
 type estimatorAnswer struct {
 	Name   string        `json:"name"`
 	About  string        `json:"about"`
 	Params []paramAnswer `json:"params"`
-	Critic bool          `json:"critic"`
-	Group  bool          `json:"group"`
 }
 
 func listEstimators(*http.Request) (any, error) {
@@ -107,10 +116,9 @@ func listEstimators(*http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic,
-			Group: spec.Groups}
+		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}}
 		for _, p := range paramsOf(spec) {
-			a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), 0, p.max})
+			a.Params = append(a.Params, paramAnswer{p.name, p.kind(), p.get(&defaults), p.max})
 		}
 		out = append(out, a)
 	}

@@ -296,17 +296,18 @@ func (f *fake) measured(w http.ResponseWriter, r *http.Request) {
 func estimators(*http.Request) any {
 	params := func(names ...string) (ps []object) {
 		for _, n := range names {
-			ps = append(ps, object{"name": n, "default": 1.0, "min": 0.0, "max": 1.0})
+			ps = append(ps, object{"name": n, "kind": "number", "default": 1.0, "max": 1.0})
 		}
 		return ps
 	}
 	return object{"estimators": []object{
 		{"name": "gae", "about": "Generalized advantage estimation over the tokens that the model wrote.",
-			"params": params("gamma", "lam"), "critic": true, "group": false},
+			"params": params("gamma", "lam")},
 		{"name": "bi_level_gae", "about": "Advantages of turns, then of the tokens in them.",
-			"params": params("gamma", "lam", "high_level_gamma"), "critic": true, "group": false},
-		{"name": "grpo", "about": "Score of the episode, relative to its group.", "params": params(), "critic": false,
-			"group": true},
+			"params": params("gamma", "lam", "high_level_gamma")},
+		{"name": "grpo", "about": "Score of the episode, relative to its group.", "params": []object{
+			{"name": "normalize_distance", "kind": "flag", "default": 0.0, "max": 1.0},
+			{"name": "history_length", "kind": "whole", "default": 2.0, "max": 8.0}}},
 	}}
 }
 

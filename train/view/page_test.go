@@ -146,6 +146,10 @@ func TestMovingGammaChangesTheNumbers(t *testing.T) {
 	b.until(`document.querySelectorAll('.credit-turns td.claim')[1].textContent === '+0.25'`)
 	b.set("select[data-estimator=b]", "grpo")
 	b.until(`document.querySelector('.side[data-side=b] .problem')?.textContent.startsWith('grpo needs the group')`)
+	require.Equal(t, "checkbox range 1", eval[string](b, `(() => {
+		const of = (name) => document.querySelector('.side[data-side=b] input[data-param=' + name + ']');
+		return [of('normalize_distance').type, of('history_length').type, of('history_length').step].join(' ') })()`),
+		"a flag and a whole number have controls of their kind")
 	b.set("select[data-estimator=b]", "recorded")
 	b.until(`document.querySelector('.side[data-side=b] .figures')?.textContent.includes('mean')`)
 	b.set("#color", "entropy")

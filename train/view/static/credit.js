@@ -14,10 +14,6 @@ const columns = [
 ];
 const estimated = ['advantage', 'return'];
 
-// flags are parameters that are 0 or 1, whole those without fractions.
-const flags = new Map([['whiten', 'whiten'], ['norm_adv_by_std_in_grpo', 'divide by the deviation of the group']]);
-const whole = new Set(['pass_k']);
-
 // truth makes a number of a switch in a configuration.
 function truth(text) {
   return { true: '1', false: '0' }[text] ?? text;
@@ -158,7 +154,7 @@ export class Credit {
   controls(s) {
     const names = [['recorded', 'as recorded in training'], ...this.estimators.map((e) => [e.name, e.name])];
     s.send = later(() => this.compute(s), 60);
-    const sliders = (this.about(s)?.params ?? []).map((p) => flags.has(p.name) ? this.flag(s, p) : this.slider(s, p));
+    const sliders = (this.about(s)?.params ?? []).map((p) => p.kind === 'flag' ? this.flag(s, p) : this.slider(s, p));
     const about = this.about(s);
     s.controls.replaceChildren(
       el('div', { class: 'side-head' }, el('span', { class: 'side-mark ' + s.id, 'aria-hidden': 'true' }, s.id.toUpperCase()),
@@ -177,16 +173,16 @@ export class Credit {
 
   // flag is the control of a parameter that is 0 or 1.
   flag(s, p) {
-    return checkbox(flags.get(p.name), s.params[p.name] > 0, (on) => this.move(s, p.name, on ? 1 : 0),
+    return checkbox(greek(p.name), s.params[p.name] > 0, (on) => this.move(s, p.name, on ? 1 : 0),
       { disabled: this.fixed, 'data-param': p.name });
   }
 
   // slider is the control of a number.
   slider(s, p) {
-    const [min, max] = [p.min ?? 0, p.max ?? Math.max(1, s.params[p.name])];
+    const max = p.max ?? Math.max(1, s.params[p.name]);
     const shown = el('output', { class: 'numeric' }, number(s.params[p.name]));
     const slider = el('input', {
-      type: 'range', min, max, step: whole.has(p.name) ? 1 : (max - min) / 200 || 0.005,
+      type: 'range', min: 0, max, step: p.kind === 'whole' ? 1 : max / 200,
       disabled: this.fixed, 'data-param': p.name, 'aria-label': `${greek(p.name)} of estimator ${s.id.toUpperCase()}`,
       oninput: () => {
         shown.value = number(Number(slider.value));
@@ -303,9 +299,9 @@ function figures(label, all) {
   return [label + ': ', part('mean', mean), part('deviation', sd), part('lowest', ends[0]), part('highest', ends[1])];
 }
 
-// greek writes the names of parameters as the papers do.
+// greek writes the names of parameters as the papers do, or in words.
 function greek(name) {
-  return { gamma: 'γ', lam: 'λ', high_level_gamma: 'γ of turns', lambda_turn: 'λ of turns', lambda_token: 'λ of tokens', bi_level_mix: 'mix of levels', step_advantage_w: 'weight of steps', pass_k: 'k of pass@k', epsilon: 'ε' }[name] ?? name;
+  return { gamma: 'γ', lam: 'λ', high_level_gamma: 'γ of turns', lambda_turn: 'λ of turns', lambda_token: 'λ of tokens', bi_level_mix: 'mix of levels', step_advantage_w: 'weight of steps', pass_k: 'k of pass@k', epsilon: 'ε', norm_adv_by_std_in_grpo: 'divide by the deviation of the group' }[name] ?? name;
 }
 
 // place puts the tip below the token, or above it where there is no room.
