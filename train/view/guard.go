@@ -20,7 +20,6 @@ const (
 	maxURL = 8 << 10
 
 	keyHeader = "X-API-Key"
-	keyCookie = "vagen_view"
 )
 
 // headers are sent with every answer.
@@ -128,7 +127,7 @@ func hostname(host string) string {
 func (h *handler) knows(r *http.Request) bool {
 	ok := same(r.Header.Get(keyHeader), h.key)
 	ok = same(r.URL.Query().Get("key"), h.key) || ok
-	for _, c := range r.CookiesNamed(keyCookie) {
+	for _, c := range r.CookiesNamed(h.cookie()) {
 		ok = same(c.Value, h.session()) || ok
 	}
 	return ok
@@ -147,9 +146,13 @@ func (h *handler) session() string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
+// cookie is the name of the cookie. Browsers send cookies to all ports of a host, where each server
+// has its own key.
+func (h *handler) cookie() string { return "vagen_view_" + h.session()[:16] }
+
 // keep sets the cookie, and removes the key from the address that the browser shows.
 func (h *handler) keep(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: keyCookie, Value: h.session(), Path: "/", HttpOnly: true,
+	http.SetCookie(w, &http.Cookie{Name: h.cookie(), Value: h.session(), Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil})
 	q := r.URL.Query()
 	q.Del("key")

@@ -117,12 +117,17 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 func TestTheKeyIsNeededForEverything(t *testing.T) {
 	f := trainRun(t, 1)
 	h := handlerOf(t, "secret", f.dir)
+	a := ask(h, http.MethodGet, "/?key=secret&x=1", nil)
+	require.Equal(t, http.StatusSeeOther, a.StatusCode)
+	require.Equal(t, "/?x=1", a.Header.Get("Location"))
+	require.Len(t, a.Cookies(), 1)
+	cookie := a.Cookies()[0]
 	for _, path := range paths {
 		require.Equal(t, 401, ask(h, http.MethodGet, path, nil).StatusCode, path)
 		for _, wrong := range []string{"", "secre", "secret ", "SECRET"} {
 			require.Equal(t, 401, ask(h, http.MethodGet, path, func(r *http.Request) {
 				r.Header.Set("X-API-Key", wrong)
-				r.AddCookie(&http.Cookie{Name: "vagen_view", Value: wrong})
+				r.AddCookie(&http.Cookie{Name: cookie.Name, Value: wrong})
 			}).StatusCode, path)
 		}
 	}
@@ -131,18 +136,16 @@ func TestTheKeyIsNeededForEverything(t *testing.T) {
 	}).StatusCode)
 	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs?key=secret", nil).StatusCode)
 
-	a := ask(h, http.MethodGet, "/?key=secret&x=1", nil)
-	require.Equal(t, http.StatusSeeOther, a.StatusCode)
-	require.Equal(t, "/?x=1", a.Header.Get("Location"))
-	require.Len(t, a.Cookies(), 1)
-	cookie := a.Cookies()[0]
 	require.True(t, cookie.HttpOnly && cookie.SameSite == http.SameSiteStrictMode)
 	require.NotContains(t, cookie.Value, "secret")
 	require.NotContains(t, cookie.Value, hex.EncodeToString([]byte("secret")))
 	require.Equal(t, 200, ask(h, http.MethodGet, "/api/runs", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode)
-	require.Equal(t, 401, ask(handlerOf(t, "other", f.dir), http.MethodGet, "/api/runs", func(r *http.Request) {
+	other := handlerOf(t, "other", f.dir)
+	require.Equal(t, 401, ask(other, http.MethodGet, "/api/runs", func(r *http.Request) {
 		r.AddCookie(cookie)
 	}).StatusCode)
+	require.NotEqual(t, cookie.Name, ask(other, http.MethodGet, "/?key=other", nil).Cookies()[0].Name,
+		"servers on two ports of a host have the same cookies")
 	a = ask(h, http.MethodGet, "//evil.example/?key=secret", nil)
 	require.NotRegexp(t, `^(https?:|//)`, a.Header.Get("Location"), "a redirect stays on the server")
 }
