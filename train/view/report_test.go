@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/view"
 )
@@ -81,6 +82,17 @@ func TestAReportOpensWithoutAServerAndANetwork(t *testing.T) {
 	for _, r := range b.requests {
 		require.Regexp(t, `^(file:///|data:image/png;base64,|about:blank)`, r)
 	}
+}
+
+// TestAnUnreadableEpisodeIsAProblemOfTheReport: the list reads less of it. The rest is shown.
+func TestAnUnreadableEpisodeIsAProblemOfTheReport(t *testing.T) {
+	f := trainRun(t, 1)
+	bad := &rollout.Trajectory{Episode: rollout.Episode{Env: "x"}, End: rollout.EndDone, Turns: []rollout.Turn{{Row: 7}}}
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{bad}))
+	var page bytes.Buffer
+	require.NoError(t, (&view.Report{Runs: []string{f.dir}, Episodes: 500}).Write(&page))
+	require.Contains(t, page.String(), "its row index is 7")
+	require.Contains(t, page.String(), f.episodes[1][0].Turns[0].Response)
 }
 
 // TestAReportRefusesWhatItCannotShow: folders that are not runs, and a number of episodes
