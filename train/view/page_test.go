@@ -157,6 +157,17 @@ func TestMovingGammaChangesTheNumbers(t *testing.T) {
 	b.quiet()
 }
 
+// TestALogScaleLeavesOutMeansBelow0: smoothed values may be negative where the value is positive.
+func TestALogScaleLeavesOutMeansBelow0(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/metrics?names=train/score", ".chart path")
+	require.NotContains(t, eval[string](b, `(() => { const c = document.querySelector('.chart').chart;
+		c.set([{ label: 'a', slot: 0, points: [[1, -5], [2, 1], [3, 20], [4, 30]] }], { smooth: 0.5, log: true });
+		return [...c.plot.querySelectorAll('path')].map((p) => p.getAttribute('d')).join(' ') })()`), "NaN")
+	b.quiet()
+}
+
 // TestATokenShowsItsNumbers: under the pointer and with the focus of the keyboard.
 func TestATokenShowsItsNumbers(t *testing.T) {
 	f := newFake(t)

@@ -51,7 +51,7 @@ export class Chart {
         points++;
         x0 = Math.min(x0, x); x1 = Math.max(x1, x);
         const s = this.options.smooth > 0 ? [l.smoothed[i][1], y] : [y];
-        for (const v of s) { y0 = Math.min(y0, v); y1 = Math.max(y1, v); }
+        for (const v of s) if (keep(v)) { y0 = Math.min(y0, v); y1 = Math.max(y1, v); }
       });
     }
     this.plot.replaceChildren();
