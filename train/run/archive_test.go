@@ -105,7 +105,8 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, owner.Run{ID: "A", Folder: moved}, was)
 
-	dir = t.TempDir()
+	dir = filepath.Join(t.TempDir(), "a [b")
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
 	_, err = claim(dir, first)
 	require.ErrorIs(t, err, ErrExists)

@@ -230,12 +230,12 @@ func (r *run) within(folder string) bool {
 	if err != nil {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(r.path, folder, "*"))
+	found, err := os.ReadDir(filepath.Join(r.path, folder))
 	if err != nil {
 		return false
 	}
 	for _, file := range found {
-		if real, err := filepath.EvalSymlinks(file); err == nil {
+		if real, err := filepath.EvalSymlinks(filepath.Join(r.path, folder, file.Name())); err == nil {
 			if rel, err := filepath.Rel(home, real); err != nil || !filepath.IsLocal(rel) {
 				return false
 			}

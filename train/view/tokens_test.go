@@ -53,4 +53,13 @@ func TestAnUnusableTokenizerIsReadOnceAndBlocksNothing(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Time{}, time.Unix(1, 0)))
 	ask()
 	require.Equal(t, 2, reads, "another file")
+
+	// The folder of a run is no pattern, and no file outside of it is read.
+	marked := filepath.Join(t.TempDir(), "run [1]")
+	require.NoError(t, os.Rename(f.dir, marked))
+	require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(marked, "model", "elsewhere")))
+	var a detailAnswer
+	serveRuns(t, "", marked).get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+	require.Contains(t, a.Problems[len(a.Problems)-1], "no checkpoint with a tokenizer")
+	require.Equal(t, 2, reads)
 }

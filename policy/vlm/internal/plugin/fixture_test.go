@@ -52,7 +52,7 @@ func good(text string) []byte { return library(elf.EM_X86_64, elf.ET_DYN, text) 
 // sandbox gives the test a home of its own and a search path without plugins,
 // and allows installing. It returns the user's folder for plugins.
 func sandbox(t *testing.T) (user string) {
-	t.Setenv("HOME", t.TempDir())
+	t.Setenv("HOME", filepath.Join(t.TempDir(), "[home")) // paths are no patterns
 	t.Setenv(SearchPath, t.TempDir())
 	t.Setenv(NoInstall, "")
 	unset(t, noAutoInstall)

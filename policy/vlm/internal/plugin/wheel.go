@@ -54,14 +54,14 @@ func (w wheel) requirement() string {
 // find locates the wheel among downloaded files, by its name as wheels spell it.
 func (w wheel) find(dir string) (string, error) {
 	name := strings.NewReplacer("-", "_", ".", "_").Replace(w.name)
-	files, err := filepath.Glob(filepath.Join(dir, name+"-"+w.version+"-*.whl"))
+	files, err := fs.Glob(os.DirFS(dir), name+"-"+w.version+"-*.whl") // dir is no pattern
 	if err != nil {
 		return "", err
 	}
 	if len(files) != 1 {
 		return "", fmt.Errorf("pip downloaded %d files for %v, must be one", len(files), w)
 	}
-	return files[0], nil
+	return filepath.Join(dir, files[0]), nil
 }
 
 // unpack writes the files of a wheel to the paths that place returns and omits files

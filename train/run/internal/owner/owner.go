@@ -53,7 +53,7 @@ func (o Run) Check(dir string) error {
 		return err
 	}
 	if !ok {
-		found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
+		found, err := fs.Glob(os.DirFS(dir), "step_*.parquet") // dir is no pattern
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, "+
 				"or move the episodes away", ErrExists, dir, rundir.OwnerName)
