@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"context"
 	"fmt"
 	"image/png"
 	"net/http"
@@ -122,6 +123,15 @@ func TestEpisodesAreListedFilteredAndSorted(t *testing.T) {
 		s.get(t, 400, "/api/runs/r0/episodes?"+bad, &a)
 		require.NotEmpty(t, a.Error, bad)
 	}
+}
+
+// TestAbandonedSearchesEnd before they have read every file.
+func TestAbandonedSearchesEnd(t *testing.T) {
+	h := handlerOf(t, "", trainRun(t, 1).dir)
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	a := ask(h, http.MethodGet, "/api/runs/r0/episodes?text=x", func(r *http.Request) { *r = *r.WithContext(ctx) })
+	require.Equal(t, http.StatusUnprocessableEntity, a.StatusCode)
 }
 
 // TestAnEpisodeShowsWhatWasRecorded compares every number with the record.

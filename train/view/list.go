@@ -138,6 +138,9 @@ func (r *run) episodesAnswer(req *http.Request) (any, error) {
 	var kept []entry
 	env, end, step := map[string]bool{}, map[string]bool{}, map[int]bool{}
 	for _, e := range r.episodes.all() {
+		if err := req.Context().Err(); err != nil { // a search for text reads every file
+			return nil, err
+		}
 		if f.kind != "" && e.kind != f.kind {
 			continue
 		}
