@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image/png"
 	"net/http"
@@ -397,6 +398,24 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 	s.get(t, 200, "/api/runs/r0/episode?key=train/2/2-0", &a)
 	require.Empty(t, a.Turns[0].Claims[0].Truth)
 	require.Contains(t, strings.Join(a.Problems, " "), "cannot be computed again for maze")
+}
+
+// TestUnusableEpisodesAreListedWithTheirErrors, without the secrets in them.
+func TestUnusableEpisodesAreListedWithTheirErrors(t *testing.T) {
+	f := trainRun(t, 1)
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{{
+		Episode: rollout.Episode{Env: "x"}, End: rollout.EndEnv, Err: errors.New("ask https://me:1234@host: no answer"),
+	}}))
+	s := serveRuns(t, "", f.dir)
+	const want = "ask https://me:REDACTED@host: no answer"
+	var l listAnswer
+	s.get(t, 200, "/api/runs/r0/episodes?step=2", &l)
+	require.Equal(t, want, l.Episodes[0].Error)
+	s.get(t, 200, "/api/runs/r0/episodes?step=1", &l)
+	require.Empty(t, l.Episodes[0].Error)
+	var a detailAnswer
+	s.get(t, 200, "/api/runs/r0/episode?key=train/2/0-0", &a)
+	require.Equal(t, want, a.Error)
 }
 
 // TestEveryEnvironmentHasATruth: the state of a replayed episode is what the environment

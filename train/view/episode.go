@@ -18,7 +18,6 @@ import (
 // episodeAnswer is an episode with everything that was recorded of it.
 type episodeAnswer struct {
 	listed
-	Error    string            `json:"error"`
 	Config   any               `json:"config"`
 	Metrics  map[string]number `json:"metrics"`
 	Turns    []turnAnswer      `json:"turns"`
@@ -128,7 +127,7 @@ func (r *run) detail(req *http.Request, e *entry, a *episodeAnswer) error {
 		return err
 	}
 	if t.Err != nil {
-		a.Error = t.Err.Error()
+		a.Error = redact.Text(t.Err.Error())
 	}
 	if t.Config != nil {
 		a.Config = redact.Value("config", t.Config)

@@ -114,7 +114,8 @@ type (
 			Step     []int
 		}
 		Episodes []struct {
-			Key, Kind, Env, End, Excerpt      string
+			Key, Kind, Env, End               string
+			Excerpt, Error                    string
 			Step, Group, Index, Turns, Tokens int
 			Seed                              int64
 			Success, Scores, Measured         bool

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vagen/internal/redact"
 	"vagen/rollout/store"
 	"vagen/train/credit"
 )
@@ -187,6 +188,7 @@ func (r *run) list(root *os.Root, e *entry) listed {
 		Key: e.key(), Kind: e.kind, Step: e.source.step, Group: e.Group, Index: e.Index, Env: e.Env, Seed: e.Seed,
 		End: string(e.End), Success: e.Success,
 		Reward: number(e.Reward), Turns: e.Turns, Tokens: e.Tokens, Scores: e.scores,
+		Error: clip(redact.Text(e.Error), maxExcerpt),
 	}
 	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
 		l.Excerpt = clip(strings.TrimSpace(t.Responses[0]), maxExcerpt)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"vagen/internal/redact"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/rundir"
@@ -100,7 +101,7 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 	if err != nil {
 		return err
 	}
-	a.Error = found.Error
+	a.Error = redact.Text(found.Error)
 	for i := range found.Turns {
 		t := &found.Turns[i]
 		turn := turnAnswer{
