@@ -13,6 +13,7 @@ import (
 	"vagen/advantage"
 	"vagen/internal/rng"
 	"vagen/rollout"
+	"vagen/rollout/store"
 )
 
 // ErrOptions is wrapped by errors about the fields of a Measurement.
@@ -199,8 +200,13 @@ func (m *Measurement) chosen() []*rollout.Trajectory {
 
 // result computes the figures of an episode from the returns of its continuations.
 func (w *work) result(k Key, t *rollout.Trajectory, claims []claimed) *Measured {
-	out := &Measured{Key: k, Env: t.Env, Seed: t.Seed, Success: t.Success, Length: len(t.Turns), Turns: []MeasuredTurn{},
-		LeftOut: w.LeftOut}
+	var texts store.Texts
+	for i := range t.Turns {
+		texts.Observations = append(texts.Observations, t.Turns[i].Observation.Text)
+		texts.Responses = append(texts.Responses, t.Turns[i].Response)
+	}
+	out := &Measured{Key: k, Episode: EpisodeSum(texts), Env: t.Env, Seed: t.Seed, Success: t.Success,
+		Length: len(t.Turns), Turns: []MeasuredTurn{}, LeftOut: w.LeftOut}
 	best := 0.0
 	for i := range w.Turns {
 		m, why := w.Turns[i].measure()

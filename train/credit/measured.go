@@ -1,6 +1,8 @@
 package credit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 
 	"vagen/internal/floats"
 	"vagen/internal/regular"
+	"vagen/rollout/store"
 )
 
 // Folder is the folder of measurements in a run's folder.
@@ -60,6 +63,9 @@ func (k Key) String() string { return fmt.Sprintf("train/%d/%d-%d", k.Step, k.Gr
 // Measured is the result of measuring an episode.
 type Measured struct {
 	Key
+	// Episode is the EpisodeSum of the episode. A rollback or a resume replaces the episodes of a
+	// step, but not the results of measuring them.
+	Episode string `json:"episode"`
 	Env     string `json:"env"`
 	Seed    int64  `json:"seed"`
 	Success bool   `json:"success"`
@@ -105,6 +111,14 @@ type Alternative struct {
 	Q       Number   `json:"q"`
 	Low     Number   `json:"low"` // interval of Q
 	High    Number   `json:"high"`
+}
+
+// EpisodeSum returns the SHA-256 of an episode's texts. Episodes of one step, group and index that
+// different policies played have different ones, unless they are equal word by word.
+func EpisodeSum(t store.Texts) string {
+	raw, _ := json.Marshal(t) // never fails for texts
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // Path returns the file of an episode's result in a run's folder.

@@ -245,8 +245,7 @@ func TestMeasuredCreditIsServedWhereItExists(t *testing.T) {
 	s := serveRuns(t, "", f.dir)
 	var none failure
 	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-0", &none)
-	f.write(t, "credit/train/1/0-0.json",
-		`{"step":1,"group":0,"index":0,"length":3,"turns":[{"turn":1,"q":0.5,"v":null,"n":16,"decided":true}],"mistake":1}`)
+	f.measured(t, 1, f.episodes[1][0])
 	var m credit.Measured
 	s.get(t, 200, "/api/runs/r0/measured?key=train/1/0-0", &m)
 	require.Equal(t, 1, *m.Mistake)
@@ -255,6 +254,29 @@ func TestMeasuredCreditIsServedWhereItExists(t *testing.T) {
 	require.True(t, l.Episodes[0].Measured)
 	f.write(t, "credit/train/1/0-1.json", `{"step":7}`)
 	s.get(t, 422, "/api/runs/r0/measured?key=train/1/0-1", &none)
+
+	// A rollback replaces the episodes of a step, but not what was measured.
+	f.episodes[1][0].Turns[0].Response += " again"
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_1.parquet"), 1, f.episodes[1]))
+	s.get(t, 404, "/api/runs/r0/measured?key=train/1/0-0", &none)
+	require.Contains(t, none.Error, "are those of another episode")
+	s.get(t, 200, "/api/runs/r0/episodes?limit=2", &l)
+	require.False(t, l.Episodes[0].Measured)
+	require.True(t, l.Episodes[1].Measured, "the page shows why the result cannot be read")
+}
+
+// measured writes a result of measuring an episode of a step.
+func (f *trained) measured(t *testing.T, step int, e *rollout.Trajectory) {
+	t.Helper()
+	var texts store.Texts
+	for _, turn := range e.Turns {
+		texts.Observations = append(texts.Observations, turn.Observation.Text)
+		texts.Responses = append(texts.Responses, turn.Response)
+	}
+	f.write(t, fmt.Sprintf("credit/train/%d/%d-%d.json", step, e.Group, e.Index),
+		fmt.Sprintf(`{"step":%d,"group":%d,"index":%d,"episode":%q,"length":3,
+			"turns":[{"turn":1,"q":0.5,"v":null,"n":16,"decided":true}],"mistake":1}`,
+			step, e.Group, e.Index, credit.EpisodeSum(texts)))
 }
 
 // TestEpisodesOfAMeasurementAreShown: episodes that a measurement played are in the list once
@@ -279,8 +301,7 @@ func TestEpisodesOfAMeasurementAreShown(t *testing.T) {
 	}
 	require.Empty(t, list("kind=measured"), "there is no result")
 	before := len(list(""))
-	f.write(t, "credit/train/1/0-1.json",
-		`{"step":1,"group":0,"index":1,"length":3,"turns":[{"turn":1,"q":0.5,"v":1,"n":16,"decided":true}],"mistake":1}`)
+	f.measured(t, 1, f.episodes[2][1])
 	require.Equal(t, []string{"measured/1/0-1"}, list("kind=measured"))
 	require.Len(t, list(""), before+1)
 	var m credit.Measured

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"container/list"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -41,6 +42,7 @@ type listed struct {
 	Scores   bool   `json:"scores"`
 	Measured bool   `json:"measured"`
 	Excerpt  string `json:"excerpt"`
+	Error    string `json:"error"` // why the episode is unusable
 }
 
 type facets struct {
@@ -193,24 +195,27 @@ func (r *run) list(root *os.Root, e *entry) listed {
 	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
 		l.Excerpt = clip(strings.TrimSpace(t.Responses[0]), maxExcerpt)
 	}
-	l.Measured = r.measured(root, e) == nil
+	_, err := r.measured(root, e)
+	l.Measured = !errors.As(err, new(failure)) // the page shows why a damaged result cannot be read
 	return l
 }
 
-// measured says why there is no measured result of an episode, nil if there is one. If a
-// measurement played the step's episodes itself, results are those of its own episodes.
-func (r *run) measured(root *os.Root, e *entry) error {
-	replaced := e.kind == kindTrain && r.episodes.files[fileKey{kind: kindMeasured, step: e.source.step}] != nil
+// measured reads the measured result of an episode. If there is none, the error is a failure: also if
+// the result is of another episode of that step, group and index, played by another policy.
+func (r *run) measured(root *os.Root, e *entry) (*credit.Measured, error) {
+	key := credit.Key{Step: e.source.step, Group: e.Group, Index: e.Index}
 	// A link to a place outside the run's folder is not a file of the run.
-	if info, err := root.Stat(measuredPath(e)); e.kind == kindVal || replaced || err != nil || !info.Mode().IsRegular() {
-		return notFound("the advantages of the episode were not measured")
+	if info, err := root.Stat(credit.Path(".", key)); e.kind == kindVal || err != nil || !info.Mode().IsRegular() {
+		return nil, notFound("the advantages of the episode were not measured")
 	}
-	return nil
-}
-
-// measuredPath is where `vagen credit` writes its result, relative to the run's folder.
-func measuredPath(e *entry) string {
-	return credit.Path(".", credit.Key{Step: e.source.step, Group: e.Group, Index: e.Index})
+	m, err := credit.LoadMeasured(r.path, key)
+	if err != nil {
+		return nil, err
+	}
+	if t := r.textsOf(root, e); t == nil || m.Episode != credit.EpisodeSum(*t) {
+		return nil, notFound("the measured advantages are those of another episode; vagen credit measures this one")
+	}
+	return m, nil
 }
 
 // says reports whether a text of an episode contains a text in lower case.
