@@ -88,7 +88,45 @@ func (r *Report) Input(name string) string { return r.history.inputs[name] }
 // Verify compares the files of a run's folder with its chain. It changes nothing and
 // replays nothing. An error means that the run could not be checked: it wraps ErrNoRecord
 // if there is no chain. What it found, faults included, is in the report.
+//
+// A run that trains removes and replaces files while they are compared with what was read of its
+// chain. If the chain has grown, all is checked again, at most three times. What is a fault in the
+// third check only is then reported as unfinished.
 func Verify(ctx context.Context, dir string) (*Report, error) {
+	var before []Check
+	for again := 2; ; again-- {
+		r, err := verify(ctx, dir)
+		if err != nil && (r == nil || ctx.Err() != nil) {
+			return nil, err
+		}
+		now, failed := Read(dir)
+		grown := failed == nil && now.Head() != r.Head
+		switch {
+		case grown && again > 0:
+			before = r.Checks
+			continue
+		case err != nil:
+			return nil, err
+		case grown:
+			r.whileWriting(before)
+		}
+		return r, nil
+	}
+}
+
+// whileWriting completes the report of a run that has written during the check. Faults are those that
+// an earlier check, against another chain, found as well.
+func (r *Report) whileWriting(before []Check) {
+	for i, c := range r.Checks {
+		if c.State == Faulty && !slices.Contains(before, c) {
+			r.Checks[i].State = Unfinished
+		}
+	}
+	r.Add(FileName, Unfinished, "the run wrote during the check")
+}
+
+// verify checks the run once. The report is nil if there is no chain to compare with.
+func verify(ctx context.Context, dir string) (*Report, error) {
 	c, err := Read(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, lost := os.Stat(filepath.Join(dir, rundir.ConfigName)); lost != nil {
@@ -110,10 +148,10 @@ func Verify(ctx context.Context, dir string) (*Report, error) {
 		r.configuration, r.metrics, r.episodes, r.checkpoints, r.unrecorded, r.inputs,
 	} {
 		if err := f(ctx); err != nil {
-			return nil, err
+			return r, err
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return r, context.Cause(ctx)
 		}
 	}
 	return r, nil

@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -75,6 +76,53 @@ func TestRemovedFilesAreReportedAsMissing(t *testing.T) {
 	require.Contains(t, text(r), "checkpoints: missing: 3 were removed")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "checkpoints", "step_6")))
 	require.Contains(t, text(verify(t, dir)), "checkpoints: fault: the newest one, of step 6, is missing\n")
+}
+
+// writing is a context that lets a run write when the check asks whether it has ended.
+type writing struct {
+	context.Context
+	write func()
+}
+
+func (w writing) Err() error {
+	w.write()
+	return w.Context.Err()
+}
+
+// TestARunMayWriteDuringTheCheck: the check is repeated. If the run writes in all of them, what only one
+// finds is no fault.
+func TestARunMayWriteDuringTheCheck(t *testing.T) {
+	c := recorded()
+	one := 1
+	c.Trainer.KeepActors, c.Trainer.KeepCritics = &one, &one
+	dir := whole(t, c)
+	chain := filepath.Join(dir, proof.FileName)
+	all, err := os.ReadFile(chain)
+	require.NoError(t, err)
+	at := strings.Index(string(all), `{"kind":"step","step":6`)
+	require.Positive(t, at)
+	write := func(path string, text []byte) { require.NoError(t, os.WriteFile(path, text, 0o644)) }
+
+	write(chain, all[:at])
+	require.Contains(t, text(verify(t, dir)), "checkpoints: fault: the newest one, of step 5, is missing\n")
+	r, err := proof.Verify(writing{t.Context(), func() { write(chain, all) }}, dir)
+	require.NoError(t, err)
+	require.Empty(t, append(r.Faults(), r.Unfinished()...), "the second check has the whole chain")
+
+	edit(t, flip, dir, "rollouts", "step_3.parquet")
+	n := 0
+	r, err = proof.Verify(writing{t.Context(), func() {
+		n++
+		write(filepath.Join(dir, "rollouts", "step_2.parquet"), []byte(fmt.Sprint(n)))
+		head := proof.Parse(all).Head()
+		all = append(all, proof.Sealed(`{"kind":"file","step":6,"previous":"`+head+`"}`)+"\n"...)
+		write(chain, all)
+	}}, dir)
+	require.NoError(t, err)
+	require.Len(t, r.Faults(), 1, text(r))
+	require.Contains(t, text(r), "episodes: fault: rollouts/step_3.parquet has SHA-256")
+	require.Contains(t, text(r), "episodes: unfinished: rollouts/step_2.parquet has SHA-256")
+	require.Contains(t, text(r), "proof.jsonl: unfinished: the run wrote during the check\n")
 }
 
 // TestKeptPoliciesAreChecked: of a removed checkpoint the policy can be kept.
