@@ -31,6 +31,7 @@ type Credit struct {
 	// from.
 	Source string
 
+	envs   *env.Registry // nil if they are the caller's
 	model  *vlm.Model
 	unlock func() error
 }
@@ -51,11 +52,20 @@ func OpenCredit(
 	if err != nil {
 		return nil, err
 	}
-	c := &rec.config
+	c, own := &rec.config, envs == nil
 	envs, levels, err := run.Prepare(ctx, c, envs, log)
 	if err != nil {
 		return nil, err
 	}
+	out := &Credit{}
+	if own {
+		out.envs = envs
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.Close())
+		}
+	}()
 	p, err := rec.checkpoint(ctx, step)
 	if err != nil {
 		steps, _ := rec.dir.Steps()
@@ -65,15 +75,10 @@ func OpenCredit(
 	if err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
-	out := &Credit{Measurement: credit.Measurement{
+	out.Measurement = credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
-	}}
+	}
 	out.Params, out.Gamma, out.Seed = c.Algorithm.Params, credit.TurnDiscount(c), c.Run.Seed
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, out.Close())
-		}
-	}()
 	if out.unlock, err = lockCredit(path); err != nil {
 		return nil, err
 	}
@@ -86,9 +91,12 @@ func OpenCredit(
 	return out, out.open(ctx, rec, p.State, envs, levels)
 }
 
-// Close closes the model and unlocks the folder.
+// Close closes the environments of the configuration and the model, and unlocks the folder.
 func (r *Credit) Close() error {
 	var errs []error
+	if r.envs != nil {
+		errs = append(errs, r.envs.Close())
+	}
 	if r.model != nil {
 		errs = append(errs, r.model.Close())
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/train/track"
 )
 
@@ -16,4 +17,13 @@ func TestMetricsOfOneSideSaySo(t *testing.T) {
 	require.Equal(t, []string{
 		"train/added: not recorded → 0", "train/gone: 2 → not computed", "train/success: 0.5 → 0.25",
 	}, differing(was, is))
+}
+
+// TestAMeasurementClosesItsEnvironments, which keep judges and servers open.
+func TestAMeasurementClosesItsEnvironments(t *testing.T) {
+	closed, envs := 0, new(env.Registry)
+	envs.OnClose(func() error { closed++; return nil })
+	require.NoError(t, (&Credit{envs: envs}).Close())
+	require.NoError(t, new(Credit).Close(), "those of the caller stay open")
+	require.Equal(t, 1, closed)
 }

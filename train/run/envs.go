@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -13,18 +14,21 @@ import (
 
 // Prepare opens the environments and start states of a configuration, and sets the values of
 // the configuration that depend on the start states. If envs is nil, the environments are
-// those of the configuration.
+// those of the configuration, and the caller closes them.
 func Prepare(
 	ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger,
 ) (*env.Registry, *train.Levels, error) {
-	err := c.CheckSecrets()
-	if err == nil && envs == nil {
+	own, err := envs == nil, c.CheckSecrets()
+	if err == nil && own {
 		envs, err = environments.Open(c, log)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	levels, err := openLevels(ctx, c, envs, log)
+	if err != nil && own {
+		return nil, nil, errors.Join(err, envs.Close())
+	}
 	return envs, levels, err
 }
 
