@@ -39,7 +39,9 @@ func TestAStudyIsWrittenAndResumes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(before), string(after))
 	}
-	o.steps = 4
+	o.measured = 1
+	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "-measured: 2 → 1")
+	o.steps, o.measured = 4, 2
 	require.ErrorContains(t, compare(t.Context(), o, new(bytes.Buffer)), "another configuration")
 }
 

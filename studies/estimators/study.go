@@ -116,7 +116,12 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 	file := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), name+".json")
 	var known struct {
 		Settings string
+		Measured int // -measured, of the result credit
 		Result   T
+	}
+	measured := 0
+	if name == "credit" {
+		measured = s.measured
 	}
 	raw, err := regular.ReadFile(file)
 	switch {
@@ -124,7 +129,7 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 		if known.Result, err = make(c); err != nil {
 			return r, err
 		}
-		known.Settings = string(settings)
+		known.Settings, known.Measured = string(settings), measured
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return r, err
 		}
@@ -139,7 +144,11 @@ func stored[T any](s *study, name string, seed uint64, make func(config.Config) 
 	if err != nil {
 		return r, err
 	}
-	if lines := append(config.Differences(&old, &c), removed...); len(lines) > 0 {
+	lines := append(config.Differences(&old, &c), removed...)
+	if known.Measured != measured {
+		lines = append(lines, fmt.Sprintf("-measured: %d → %d", known.Measured, measured))
+	}
+	if len(lines) > 0 {
 		return r, fmt.Errorf("%s has the result of another configuration: choose another -out, or remove it:\n  %s",
 			file, strings.Join(lines, "\n  "))
 	}
