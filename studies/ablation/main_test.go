@@ -83,6 +83,12 @@ func TestAStoppedStudyResumes(t *testing.T) {
 		require.ErrorContains(t, errors.Join(err, other.close()), "results of another configuration")
 		require.ErrorContains(t, err, name)
 	}
+	require.NoError(t, os.Remove(first)) // as if the study had been stopped before its first result
+	other := tinyStudy(t, dir, io.Discard)
+	other.noise = 0.5
+	_, err = other.run(t.Context(), 1)
+	require.ErrorContains(t, errors.Join(err, other.close()), "another warm start")
+	require.ErrorContains(t, err, "noise 0.7")
 }
 
 type writerFunc func([]byte)

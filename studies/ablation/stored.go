@@ -1,12 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"vagen/internal/regular"
 	"vagen/train/config"
 )
+
+// startName is the file with the description of a warm start, in its folder.
+const startName = "start.txt"
 
 // startMark begins the comment with the warm start, after a run's configuration.
 const startMark = "# warm start: "
@@ -23,6 +30,20 @@ func (s *study) settings(c config.Config) ([]byte, error) {
 // startLine describes the warm start.
 func (s *study) startLine() string {
 	return fmt.Sprintf("%snoise %v, moves follow statements: %v, lessons %+v", startMark, s.noise, s.follows, s.lessons)
+}
+
+// sameStart refuses a folder with another warm start, which a study leaves that was stopped before its
+// first result. Folders of earlier versions have no description.
+func (s *study) sameStart(dir string) error {
+	raw, err := regular.ReadFile(filepath.Join(dir, startName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if was, is := string(raw), s.startLine(); err == nil && !slices.Equal(chosen(was), chosen(is)) {
+		err = fmt.Errorf("%s has another warm start: choose another -out, or remove it:\n  %s → %s", dir,
+			strings.TrimPrefix(was, startMark), strings.TrimPrefix(is, startMark))
+	}
+	return err
 }
 
 // differences lists how the settings stored in a file differ from those that a run has now: keys

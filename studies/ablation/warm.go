@@ -36,7 +36,7 @@ func (s *study) start(ctx context.Context, seed uint64) (string, error) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "actor")); err == nil {
-		return dir, nil
+		return dir, s.sameStart(dir)
 	}
 	if err := s.fresh(ctx, c); err != nil {
 		return dir, err
@@ -49,6 +49,9 @@ func (s *study) start(ctx context.Context, seed uint64) (string, error) {
 		return dir, err
 	}
 	if err := s.model.Save(ctx, tmp); err != nil {
+		return dir, err
+	}
+	if err := os.WriteFile(filepath.Join(tmp, startName), []byte(s.startLine()), 0o644); err != nil {
 		return dir, err
 	}
 	// The optimiser state of the warm start is dropped: reinforcement learning starts with
