@@ -57,6 +57,7 @@ var larger = map[string]map[string]string{
 	"policy/vlm/tokenizer/internal/jinja/lex.go": {"tag": grammar},
 	"reward/formats.go":                          {"buildFormats": table},
 	"rollout/live.go":                            {"live": state},
+	"rollout/player.go":                          {"Player": settings},
 	"train/batch.go":                             {"batch": state},
 	"train/config/config.go":                     {"ActorConfig": settings},
 	"train/config/sft.go":                        {"SFTConfig": settings},

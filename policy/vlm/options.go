@@ -222,11 +222,7 @@ func (o *Options) fill() error {
 	if o.SameBytes && o.PartPerDevice {
 		addf("SameBytes and PartPerDevice exclude each other: the first divides work into eight parts, the second into one for each device")
 	}
-	if o.Continuous && (o.Devices > 1 || o.Nodes.Count > 1 || o.SameBytes) {
-		addf("Continuous needs one device and one process without SameBytes: Devices is %d, Nodes.Count %d and SameBytes %v",
-			o.Devices, o.Nodes.Count, o.SameBytes)
-	}
-	o.checkAutotune(addf)
+	o.checkModes(addf)
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
 		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
@@ -252,8 +248,12 @@ func (o *Options) fill() error {
 	return nil
 }
 
-// checkAutotune reports options about the choice of kernels that have no effect.
-func (o *Options) checkAutotune(addf func(format string, args ...any)) {
+// checkModes reports options about the choice of kernels that have no effect, and what Continuous cannot be with.
+func (o *Options) checkModes(addf func(format string, args ...any)) {
+	if o.Continuous && (o.Devices > 1 || o.Nodes.Count > 1 || o.SameBytes) {
+		addf("Continuous needs one device and one process without SameBytes: Devices is %d, Nodes.Count %d and SameBytes %v",
+			o.Devices, o.Nodes.Count, o.SameBytes)
+	}
 	switch {
 	case o.Autotune == "" && o.AutotuneSHA256 != "":
 		addf("AutotuneSHA256 is %q, but Autotune is empty", o.AutotuneSHA256)
