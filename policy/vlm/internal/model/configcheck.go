@@ -112,7 +112,7 @@ func (t *configText) check(family Family, x *Text) []error {
 	if !(x.Eps > 0 && x.Eps < 1) {
 		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
-	if x.Own != nil && len(x.Types) != x.Layers {
+	if (x.Own != nil || x.Types != nil) && len(x.Types) != x.Layers {
 		addf("layer_types has %d entries, must have num_hidden_layers = %d", len(x.Types), x.Layers)
 	}
 	for i, kind := range x.Types {

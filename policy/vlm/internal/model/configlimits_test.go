@@ -70,6 +70,10 @@ func TestNumbersOfConfigsThatNoModelHasAreNamed(t *testing.T) {
 			object{"layer_types": []string{"full_attention", "sliding_attention"}}, nil,
 			[]string{`layer_types[1] is "sliding_attention", only full_attention is supported`},
 		},
+		"more layer types than layers": {
+			object{"layer_types": []string{"full_attention", "full_attention", "full_attention"}}, nil,
+			[]string{"layer_types has 3 entries, must have num_hidden_layers = 2"},
+		},
 		"llama3 scale": {
 			object{"rope_scaling": object{
 				"rope_type": "llama3", "factor": 1e300, "low_freq_factor": 1, "high_freq_factor": 4,
