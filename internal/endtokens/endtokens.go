@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vagen/internal/jsontext"
 	"vagen/internal/regular"
 )
 
@@ -86,7 +87,7 @@ func Generation(dir string, vocab int) (IDs, error) {
 
 func parse(raw []byte, vocab int) (ids IDs, err error) {
 	var file map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &file); err != nil {
+	if err := jsontext.Unmarshal(raw, &file); err != nil {
 		return nil, err
 	}
 	if file == nil {

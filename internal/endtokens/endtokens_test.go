@@ -17,6 +17,7 @@ func TestGenerationConfigOfWrongTypesIsRefused(t *testing.T) {
 	for text, want := range map[string]IDs{
 		`{}`: nil, `{"eos_token_id": null, "top_k": null}`: nil, `{"eos_token_id": 3, "max_new_tokens": 100}`: {3},
 		`{"eos_token_id": [3, 9], "do_sample": true, "temperature": 1, "top_p": 0.5, "top_k": 20, "other": "x"}`: {3, 9},
+		"\ufeff" + `{"eos_token_id": 3}`: {3},
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		got, err := Generation(dir, 10)

@@ -159,7 +159,7 @@ func (c *Config) ownLayers(raw []byte) error {
 	var nested struct {
 		Text json.RawMessage `json:"text_config"`
 	}
-	if err := json.Unmarshal(raw, &nested); err != nil {
+	if err := jsontext.Unmarshal(raw, &nested); err != nil {
 		return err
 	}
 	if nested.Text != nil {

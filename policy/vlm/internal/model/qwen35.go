@@ -1,9 +1,10 @@
 package model
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+
+	"vagen/internal/jsontext"
 )
 
 // linearAttention is Qwen3.5's type of layer with a gated delta net.
@@ -46,7 +47,7 @@ func readQwen35(text []byte, c *Config) (map[string]NewLayer, error) {
 		Dense      []int  `json:"mlp_only_layers"`
 		Experts    int    `json:"num_experts"`
 	}{&l.KeyHeads, &l.ValueHeads, &l.KeyDim, &l.ValueDim, &l.Kernel, 4, true, "swish", nil, 0}
-	if err := json.Unmarshal(text, &keys); err != nil {
+	if err := jsontext.Unmarshal(text, &keys); err != nil {
 		return nil, err
 	}
 	checkRanges(addf, []sizeLimit{

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -58,6 +59,11 @@ func TestConfigsOfQwen35(t *testing.T) {
 	require.Equal(t, 16, text.Text.Linear.KeyHeads)
 	require.Equal(t, "full_attention", text.Text.Types[1])
 	require.True(t, text.Tied)
+	raw, err := json.Marshal(flat)
+	require.NoError(t, err)
+	marked, err := ParseConfig(append([]byte("\ufeff"), raw...))
+	require.NoError(t, err)
+	require.Equal(t, text.Text.Linear, marked.Text.Linear)
 	require.Nil(t, text.Vision)
 }
 
