@@ -42,7 +42,7 @@ type Config struct {
 	ImageToken, VideoToken int32      // placeholders, -1 without vision
 	EndOfTurn              []int32    // any of them ends a response; ParseConfig knows only eos_token_id of config.json
 	Rescale                float64    // of the image processor: pixel values are multiplied by this, then normalised
-	NormMean, NormStd      [3]float64 // of the image processor
+	NormMean, NormStd      [3]float64 // of the image processor, which ParseConfig does not read, like Rescale
 	InitRange              float64    // standard deviation of new weights
 }
 

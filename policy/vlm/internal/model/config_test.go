@@ -125,7 +125,6 @@ func TestConfigsOfEveryFamily(t *testing.T) {
 				require.True(t, c.Vision.Full(0) && c.Vision.Full(2))
 				require.Equal(t, 16, c.Vision.Positions)
 				require.Equal(t, []int{0, 2}, c.Vision.Deepstack)
-				require.Equal(t, [3]float64{0.5, 0.5, 0.5}, c.NormMean)
 			}},
 		"a critic": {flat(object{"architectures": []string{"Qwen2_5_VLForTokenClassification"}, "tie_word_embeddings": true},
 			nil), func(t *testing.T, c *Config) {

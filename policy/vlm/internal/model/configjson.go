@@ -105,12 +105,8 @@ func ParseConfig(raw []byte) (*Config, error) {
 		t = *f.Text
 	}
 	c := &Config{
-		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken), Rescale: 1.0 / 255,
-		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
+		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken),
 		InitRange: valueOr(t.InitRange, 0.02),
-	}
-	if family.learnedPositions() {
-		c.NormMean, c.NormStd = [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
 	}
 	c.EndOfTurn = t.EOS
 	if len(c.EndOfTurn) == 0 {

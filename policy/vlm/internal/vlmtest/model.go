@@ -142,6 +142,7 @@ func (m *Model) load(dir string, o Options, adapter *peft.Config, ranks int, log
 		if teacher, err = model.ParseConfig(raw); err != nil {
 			return err
 		}
+		teacher.Rescale, teacher.NormMean, teacher.NormStd = m.Cfg.Rescale, m.Cfg.NormMean, m.Cfg.NormStd
 	}
 	spec := *m.Cfg
 	spec.Value = o.Critic == learn.SharedCritic
