@@ -90,10 +90,11 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 			slices.Reverse(x.Shape)
 			tensors["model.layers.0.mlp.up_proj.weight"] = x
 			x = tensors["model.embed_tokens.weight"]
+			tensors["lm_head.weight"], values["lm_head.weight"] = x, values["model.embed_tokens.weight"]
 			x.Shape, values["model.embed_tokens.weight"] = []int{1, 16}, make([]float32, 16)
 			tensors["model.embed_tokens.weight"] = x
 		}), Options{}, ErrWeights, []string{
-			"model.language_model.norm.weight [16] is missing", "visual.blocks.0.norm1.weight [16] is missing",
+			"in 4 places:", "model.language_model.norm.weight [16] is missing", "visual.blocks.0.norm1.weight [16] is missing",
 			"model.layers.0.mlp.up_proj.weight has shape [16 24], must be [24 16]",
 			"model.embed_tokens.weight has shape [1 16], must be [272 16]", good[:4],
 		}},
@@ -137,8 +138,13 @@ func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 		func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}},
 				[]float32{1, 2}
-			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"],
-				values["model.embed_tokens.weight"]
+			embed := values["model.embed_tokens.weight"]
+			for i, x := range embed { // a number that bfloat16 has
+				embed[i] = math.Float32frombits(math.Float32bits(x) &^ 0xffff)
+			}
+			head := tensors["model.embed_tokens.weight"]
+			head.DType = safetensors.BF16
+			tensors["lm_head.weight"], values["lm_head.weight"] = head, embed
 		})
 	var log bytes.Buffer
 	openTiny(t, dir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})

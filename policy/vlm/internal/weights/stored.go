@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -43,12 +44,11 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 						cfg.OtherName(part.Name)))
 				case !ok:
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
-				case !slices.Equal(info.Shape, part.Dims):
-					problems = append(problems, fmt.Errorf("%s has shape %v, must be %v", name, info.Shape, part.Dims))
-				case !slices.Contains(weightTypes, info.DType):
-					problems = append(problems, fmt.Errorf("%s is of type %v, must be one of %v", name, info.DType, weightTypes))
 				default:
-					found[part.Name], used[name] = info, true
+					bad := CheckShape(Located{r, name}, part)
+					if problems = append(problems, bad...); len(bad) == 0 {
+						found[part.Name], used[name] = info, true
+					}
 				}
 			}
 		}
@@ -83,21 +83,28 @@ func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safe
 // checkTied rejects a checkpoint whose config ties the head to the embedding but that
 // stores a different head.
 func checkTied(r *safetensors.Reader, cfg *model.Config, found Names) error {
-	if _, ok := r.Info("lm_head.weight"); !ok {
+	head, stored := r.Info("lm_head.weight")
+	embed, ok := found[cfg.Groups().Embed.Params[0].Parts[0].Name]
+	if !stored || !ok { // that the embedding is missing or misshapen is a problem of its own
 		return nil
 	}
-	head, err := r.Bytes("lm_head.weight")
-	if err != nil {
+	var same bool
+	var errs [2]error
+	if head.DType == embed.DType {
+		var a, b []byte
+		a, errs[0] = r.Bytes("lm_head.weight")
+		b, errs[1] = r.Bytes(embed.Name)
+		same = bytes.Equal(a, b)
+	} else {
+		var a, b []float32
+		a, errs[0] = r.Float32("lm_head.weight", nil)
+		b, errs[1] = r.Float32(embed.Name, nil)
+		same = slices.Equal(a, b)
+	}
+	if err := errors.Join(errs[:]...); err != nil || same {
 		return err
 	}
-	embed, err := r.Bytes(found[cfg.Groups().Embed.Params[0].Parts[0].Name].Name)
-	if err != nil {
-		return err
-	}
-	if string(head) != string(embed) {
-		return errors.New("config.json ties lm_head to the embedding, but lm_head.weight is stored and differs from it")
-	}
-	return nil
+	return errors.New("config.json ties lm_head to the embedding, but lm_head.weight is stored and differs from it")
 }
 
 // CheckpointSource fills parameters from the checkpoint in dir, and those that it does not
