@@ -2,7 +2,10 @@ package vlm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/gomlx/compute/dtypes"
@@ -101,6 +104,53 @@ func (m *Model) teacher() (*model.Config, error) {
 	c := proc.Config()
 	t.Rescale, t.NormMean, t.NormStd = c.Rescale, c.Mean, c.Std
 	return t, nil
+}
+
+// checkCriticConfig refuses a critic with its own config.json whose settings differ from the policy's: it is computed by
+// the policy's programs on the policy's pictures. Other differences change the shapes of weights, which are compared.
+func (m *Model) checkCriticConfig() error {
+	dir := m.opts.CriticPath
+	if dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil // an adapter, or weights alone
+	}
+	c, err := readConfig(dir)
+	if err != nil {
+		return fmt.Errorf("vlm: %w: CriticPath: %w", ErrOption, err)
+	}
+	c.Rescale, c.NormMean, c.NormStd = m.cfg.Rescale, m.cfg.NormMean, m.cfg.NormStd
+	if c.Vision != nil {
+		proc, err := processor.LoadConfig(dir)
+		if err == nil {
+			c.Rescale, c.NormMean, c.NormStd = proc.Rescale, proc.Mean, proc.Std
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("vlm: %w: CriticPath: %w", ErrOption, err)
+		}
+	}
+	var bad []error
+	for _, f := range []struct {
+		name     string
+		its, own any
+	}{
+		{"model_type", c.Family, m.cfg.Family}, {"vision_config", c.Vision, m.cfg.Vision},
+		{"num_attention_heads", c.Text.Heads, m.cfg.Text.Heads}, {"head_dim", c.Text.HeadDim, m.cfg.Text.HeadDim},
+		{"rms_norm_eps", c.Text.Eps, m.cfg.Text.Eps}, {"rope_theta", c.Text.Theta, m.cfg.Text.Theta},
+		{"rope_scaling", c.Text.Scaling, m.cfg.Text.Scaling}, {"mrope_section", c.Text.Sections, m.cfg.Text.Sections},
+		{"mrope_interleaved", c.Text.Interleaved, m.cfg.Text.Interleaved},
+		{"partial_rotary_factor, in features,", c.Text.Rotary, m.cfg.Text.Rotary},
+		{"linear_attention", c.Text.Linear, m.cfg.Text.Linear}, {"rescale_factor", c.Rescale, m.cfg.Rescale},
+		{"image_mean", c.NormMean, m.cfg.NormMean}, {"image_std", c.NormStd, m.cfg.NormStd},
+	} {
+		if its, own := fmt.Sprintf("%+v", f.its), fmt.Sprintf("%+v", f.own); its != own {
+			bad = append(bad, fmt.Errorf("%s is %s, must be the policy's, %s", f.name, its, own))
+		}
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("vlm: %w: CriticPath %s: %w", ErrOption, dir, errors.Join(bad...))
+	}
+	return nil
 }
 
 // newGenerator returns a generator with the policy's weights.

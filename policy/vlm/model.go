@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -102,7 +103,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if m.text, err = generate.OpenEncoder(dir, cfg, o.Template); err != nil {
 		return nil, err
 	}
-	return m, m.configureAdapters()
+	return m, errors.Join(m.configureAdapters(), m.checkCriticConfig())
 }
 
 // Close frees everything on the device. The Model must not be used afterwards.

@@ -101,9 +101,10 @@ type Options struct {
 	Recompute Recompute
 	// Critic is the source of values; "" is NoCritic.
 	Critic Critic
-	// CriticPath is a folder with a separate critic's weights. By default the critic
-	// starts from the policy's weights with a new value head. With LoRA or Adapter it may
-	// be the folder of a critic's adapter, as Save writes it.
+	// CriticPath is a folder with a separate critic's weights. Its config.json and image processor, if
+	// there are any, must ask for the policy's computation. By default the critic starts from the
+	// policy's weights with a new value head. With LoRA or Adapter it may be the folder of a critic's
+	// adapter, as Save writes it.
 	CriticPath string
 	// ZeroValueHead initialises a new value head with zeros instead of small random
 	// weights, so that the first values are 0.

@@ -44,8 +44,8 @@ func ReadAdapterConfig(dir string, log *slog.Logger) (peft.Config, error) {
 	return c, nil
 }
 
-// OpenAdapter opens the weights of a stored adapter and rejects weights that the model
-// does not have. An empty dir means no adapter.
+// OpenAdapter opens the weights of a stored adapter. Its error lists weights that are missing, have another shape or
+// type, or are not the model's. An empty dir means no adapter.
 func OpenAdapter(dir string, spec *model.Config) (*StoredAdapter, error) {
 	if dir == "" {
 		return nil, nil
@@ -55,18 +55,26 @@ func OpenAdapter(dir string, spec *model.Config) (*StoredAdapter, error) {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
 	wanted := map[string]bool{}
+	var bad []error
 	groups := spec.Groups()
 	for _, g := range groups.All() {
 		for _, p := range g.Params {
-			if name, ok := adapterName(r, spec, p.Parts[0]); ok && (p.Adapter || g == &groups.Score) {
+			name, ok := adapterName(r, spec, p.Parts[0])
+			switch {
+			case ok && (p.Adapter || g == &groups.Score):
 				wanted[name] = true
+				bad = append(bad, CheckShape(Located{r, name}, p.Parts[0])...)
+			case p.Adapter:
+				bad = append(bad, fmt.Errorf("%s %v is missing", peft.Prefix+p.Parts[0].Name, p.Parts[0].Dims))
 			}
 		}
 	}
-	extra := slices.DeleteFunc(r.Names(), func(name string) bool { return wanted[name] })
-	if len(extra) > 0 {
+	if extra := slices.DeleteFunc(r.Names(), func(name string) bool { return wanted[name] }); len(extra) > 0 {
+		bad = append(bad, fmt.Errorf("it has weights that its target_modules do not cover: %q", extra))
+	}
+	if len(bad) > 0 {
 		r.Close()
-		return nil, fmt.Errorf("vlm: %w: %s has weights that its target_modules do not cover: %q", ErrWeights, dir, extra)
+		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, ErrWeights, errors.Join(bad...))
 	}
 	return &StoredAdapter{dir, r}, nil
 }
@@ -105,14 +113,8 @@ func AdapterSource(stored *StoredAdapter, spec *model.Config, otherwise Source) 
 	}
 	return func(g *model.Group, p model.Param, part model.Stored, dst []float32) error {
 		name, ok := adapterName(stored.Reader, spec, part)
-		if !ok && !p.Adapter {
+		if !ok { // no adapter: OpenAdapter has found all of them
 			return otherwise(g, p, part, dst)
-		}
-		if !ok {
-			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, stored.dir)
-		}
-		if bad := CheckShape(Located{stored.Reader, name}, part); len(bad) > 0 {
-			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
 		}
 		if _, err := stored.Float32(name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", name, err)
