@@ -32,6 +32,12 @@ func Model(dir string, s Shape, words []string, seed uint64) error {
 	if err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
+	var proc *processor.Processor
+	if cfg.Vision != nil {
+		if proc, err = processor.New(s.processor()); err != nil {
+			return fmt.Errorf("vlm: create: %w", err)
+		}
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
@@ -45,11 +51,7 @@ func Model(dir string, s Shape, words []string, seed uint64) error {
 	if err := tok.Save(dir); err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
-	if cfg.Vision != nil {
-		proc, err := processor.New(s.processor())
-		if err != nil {
-			return fmt.Errorf("vlm: create: %w", err)
-		}
+	if proc != nil {
 		if err := proc.Save(dir); err != nil {
 			return fmt.Errorf("vlm: create: %w", err)
 		}

@@ -90,3 +90,11 @@ func TestCreateNamesFieldsThatAreNotPositive(t *testing.T) {
 	require.ErrorIs(t, err, create.ErrShape)
 	assert.ErrorContains(t, err, "qwen2_5_vl")
 }
+
+func TestARefusedShapeLeavesNoFolder(t *testing.T) {
+	s := smallShape("qwen2_5_vl")
+	s.Std[1] = -1
+	dir := filepath.Join(t.TempDir(), "model")
+	require.ErrorContains(t, create.Model(dir, s, nil, 1), "image_std[1] is -1")
+	require.NoDirExists(t, dir)
+}
