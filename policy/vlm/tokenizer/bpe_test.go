@@ -87,6 +87,18 @@ func TestWholeTokenComesBeforeMergesWhereAsked(t *testing.T) {
 	require.Equal(t, []int32{9999}, got)
 }
 
+// Of two entries with the same bytes only the one in the alphabet of bytes can be a piece of text.
+func TestEntriesOutsideTheAlphabetDoNotHideTokens(t *testing.T) {
+	for range 20 { // in the orders of a map
+		m, err := newBPE(modelSpec{IgnoreMerges: true, Vocab: map[string]int32{"Ġa": 7, " a": 3, " b": 4}})
+		require.NoError(t, err)
+		got, err := m.append(nil, " a")
+		require.NoError(t, err)
+		require.Equal(t, []int32{7}, got)
+		require.Equal(t, int32(4), m.vocab[" b"])
+	}
+}
+
 func TestByteWithoutTokenIsAnError(t *testing.T) {
 	m := randomBPE(rand.New(rand.NewPCG(5, 6)))
 	m.bytes['q'] = -1

@@ -91,7 +91,10 @@ func newBPE(m modelSpec) (*bpe, error) {
 				other)
 		}
 		ids[id] = entry
-		b.vocab[toBytes(entry)] = id
+		text := toBytes(entry)
+		if _, ok := b.vocab[text]; !ok || text != entry { // text is never encoded as an entry outside the alphabet
+			b.vocab[text] = id
+		}
 	}
 	for v := range b.bytes {
 		b.bytes[v] = -1

@@ -3,8 +3,8 @@
 // conversations the way their chat templates do.
 //
 // [Load] reads a model folder in the Hugging Face layout. Settings of tokenizer.json
-// are implemented exactly or rejected: an unknown normalizer, split pattern,
-// post-processor or chat template is an error that names it. No id is built in;
+// are implemented exactly or rejected: an unknown normalizer, split pattern
+// or chat template is an error that names it. No id is built in;
 // special tokens are looked up by their text.
 //
 //	tok, err := tokenizer.Load(dir)
