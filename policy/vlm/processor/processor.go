@@ -94,7 +94,8 @@ type Patches struct {
 
 // Patches resizes img and cuts it into dst, whose buffer is reused when it is
 // large enough. An error wraps ErrImage.
-func (p *Processor) Patches(dst *Patches, img image.Image) error {
+func (p *Processor) Patches(dst *Patches, img image.Image) (err error) {
+	defer recoverImage(&err)
 	if img == nil {
 		return fmt.Errorf("processor: %w: image is nil", ErrImage)
 	}
@@ -114,19 +115,19 @@ func (p *Processor) Patches(dst *Patches, img image.Image) error {
 
 // Resized returns img as the model sees it: opaque, in the size of its grid, with the
 // pixels of Patches. Processing the result again changes nothing. An error wraps ErrImage.
-func (p *Processor) Resized(img image.Image) (*image.NRGBA, Grid, error) {
+func (p *Processor) Resized(img image.Image) (out *image.NRGBA, grid Grid, err error) {
+	defer recoverImage(&err)
 	if img == nil {
 		return nil, Grid{}, fmt.Errorf("processor: %w: image is nil", ErrImage)
 	}
 	b := img.Bounds()
-	grid, err := p.Grid(b.Dx(), b.Dy())
-	if err != nil {
+	if grid, err = p.Grid(b.Dx(), b.Dy()); err != nil {
 		return nil, Grid{}, err
 	}
 	s := p.pool.Get().(*work)
 	defer p.pool.Put(s)
 	small := p.resized(s, img, grid)
-	out := image.NewNRGBA(image.Rect(0, 0, grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize))
+	out = image.NewNRGBA(image.Rect(0, 0, grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize))
 	for i := range len(small) / 3 {
 		copy(out.Pix[4*i:], small[3*i:3*i+3])
 		out.Pix[4*i+3] = 255

@@ -35,3 +35,18 @@ func TestAResizedImageIsProcessedToTheSamePatches(t *testing.T) {
 	_, _, err = p.Resized(image.NewNRGBA(image.Rect(0, 0, 0, 3)))
 	require.ErrorIs(t, err, ErrImage)
 }
+
+func TestImagesWhoseMethodsPanicAreRefused(t *testing.T) {
+	p, err := New(small())
+	require.NoError(t, err)
+	for _, img := range []image.Image{
+		nil, (*image.NRGBA)(nil), &image.NRGBA{Stride: 4, Rect: image.Rect(0, 0, 20, 20)},
+		image.NewPaletted(image.Rect(0, 0, 20, 20), color.Palette{nil}),
+	} {
+		require.ErrorIs(t, p.Patches(&Patches{}, img), ErrImage, "%T", img)
+		_, _, err := p.Resized(img)
+		require.ErrorIs(t, err, ErrImage, "%T", img)
+		_, err = RGB(img)
+		require.ErrorIs(t, err, ErrImage, "%T", img)
+	}
+}

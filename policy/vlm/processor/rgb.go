@@ -1,17 +1,27 @@
 package processor
 
 import (
+	"fmt"
 	"image"
 	"image/color"
 )
 
 // RGB returns the pixels of an image as interleaved 8-bit RGB, which is all that a processor reads
-// of it.
-func RGB(img image.Image) []byte {
+// of it. An error wraps ErrImage.
+func RGB(img image.Image) (out []byte, err error) {
+	defer recoverImage(&err)
 	b := img.Bounds()
-	out := make([]byte, 3*b.Dx()*b.Dy())
+	out = make([]byte, 3*b.Dx()*b.Dy())
 	rgb(out, img)
-	return out
+	return out, nil
+}
+
+// recoverImage converts a panic of the methods of a caller's image to an error: the image may be a nil pointer, have
+// too few pixels, or a palette with a colour of nil.
+func recoverImage(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("processor: %w: it cannot be read: %v", ErrImage, r)
+	}
 }
 
 // rgb writes the image as interleaved 8-bit RGB. Transparency is composited over

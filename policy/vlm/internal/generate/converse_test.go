@@ -244,7 +244,7 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.Cfg.ImageToken},
 			Images: [][]policy.Image{{{Image: im}}}}
 		_, err = m.Score(t.Context(), &rows, Trues(2), policy.ScoreRequest{LogProbs: true}, 1)
-		require.ErrorContains(t, err, "row 0: image 0: image cannot be read", name)
+		require.ErrorContains(t, err, "row 0: image 0: processor: image cannot be used: it cannot be read", name)
 	}
 }
 

@@ -108,20 +108,14 @@ func (c *pictureCache) startRound(generate bool) bool {
 	return true
 }
 
-// recoverImagePanic calls f, which reads a caller's image, and converts a panic of the image's
-// methods to an error: the image.Image may be a nil pointer or have too few pixels.
-func recoverImagePanic(f func() error) (err error) {
+// hash sets an image's hash after it has checked that the size is valid. Hashing copies the
+// pixels. A panic of the image's methods becomes an error: it may be a nil pointer or have too few pixels.
+func (x *Encoder) hash(im *policy.Image) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("image cannot be read: %v", r)
 		}
 	}()
-	return f()
-}
-
-// hash sets an image's hash after it has checked that the size is valid. Hashing copies the
-// pixels.
-func (x *Encoder) hash(im *policy.Image) error {
 	b := im.Image.Bounds()
 	if x.proc == nil {
 		return x.noVision()
@@ -147,7 +141,7 @@ func (x *Encoder) Picture(im policy.Image) (net.Picture, error) {
 		return net.Picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
 	}
 	var patches processor.Patches
-	if err := recoverImagePanic(func() error { return x.proc.Patches(&patches, im.Image) }); err != nil {
+	if err := x.proc.Patches(&patches, im.Image); err != nil {
 		return net.Picture{}, err
 	}
 	p := net.Picture{Grid: net.Grid{H: patches.Grid.H, W: patches.Grid.W}, Pixels: patches.Pix}
@@ -172,7 +166,7 @@ func (x *Encoder) PrepareImages(groups [][]image.Image) ([][]policy.Image, [][]n
 					}
 					ref := policy.Image{Image: im}
 					var pic net.Picture
-					err := recoverImagePanic(func() error { return x.hash(&ref) })
+					err := x.hash(&ref)
 					if err == nil {
 						pic, err = x.Picture(ref)
 					}

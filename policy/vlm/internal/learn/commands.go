@@ -66,7 +66,9 @@ func (s *Sets) send(ctx context.Context, o *command, rows *policy.Rows) error {
 		return fmt.Errorf("vlm: the group of ranks has ended: %w", err)
 	}
 	if rows != nil {
-		s.images.write(o, rows)
+		if err := s.images.write(o, rows); err != nil {
+			return fmt.Errorf("vlm: %w", err)
+		}
 	}
 	var raw bytes.Buffer
 	if err := gob.NewEncoder(&raw).Encode(o); err != nil {
@@ -102,7 +104,7 @@ func (s *Sets) sendLearning(ctx context.Context, c *Call) error {
 }
 
 // write adds the rows to an order.
-func (t *imageTable) write(o *command, rows *policy.Rows) {
+func (t *imageTable) write(o *command, rows *policy.Rows) (err error) {
 	if t.numbers == nil || t.bytes > maxImages {
 		t.numbers, t.bytes, o.Forget = map[[32]byte]int{}, 0, true
 	}
@@ -116,7 +118,11 @@ func (t *imageTable) write(o *command, rows *policy.Rows) {
 				t.numbers[im.Hash] = n
 				sent := sentImage{Hash: im.Hash[:]}
 				if im.Image != nil { // otherwise the call fails on this rank, too, or has it in its cache
-					sent.Width, sent.Height, sent.RGB = im.Image.Bounds().Dx(), im.Image.Bounds().Dy(), processor.RGB(im.Image)
+					if sent.RGB, err = processor.RGB(im.Image); err != nil {
+						t.numbers = nil // the others do not get the images before this one
+						return err
+					}
+					sent.Width, sent.Height = im.Image.Bounds().Dx(), im.Image.Bounds().Dy()
 				}
 				o.Images = append(o.Images, sent)
 				t.bytes += len(sent.RGB)
@@ -125,6 +131,7 @@ func (t *imageTable) write(o *command, rows *policy.Rows) {
 		}
 		o.Refs = append(o.Refs, refs)
 	}
+	return nil
 }
 
 // read returns the rows of an order.

@@ -1,13 +1,16 @@
 package learn
 
 import (
+	"image"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/policy"
 	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/nodes"
+	"vagen/policy/vlm/processor"
 )
 
 // foreignLoss is a loss of another package.
@@ -52,4 +55,12 @@ func TestOrdersWithBadImagesAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, nodes.ErrProtocol)
 	_, err = table.read(&command{Refs: [][]int{{5}}})
 	require.ErrorIs(t, err, nodes.ErrProtocol)
+
+	good := policy.Image{Hash: [32]byte{1}, Image: image.NewGray(image.Rect(0, 0, 2, 2))}
+	bad := policy.Image{Hash: [32]byte{2}, Image: (*image.NRGBA)(nil)}
+	require.ErrorIs(t, table.write(&command{}, &policy.Rows{Images: [][]policy.Image{{good, bad}}}), processor.ErrImage)
+	next := &command{}
+	require.NoError(t, table.write(next, &policy.Rows{Images: [][]policy.Image{{good}}}))
+	require.Len(t, next.Images, 1, "an image of an order that was not sent is sent again")
+	require.True(t, next.Forget)
 }
