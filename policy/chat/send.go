@@ -123,8 +123,10 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	}
 	answer, err := m.api.parse(body)
 	if f := (*fault)(nil); errors.As(err, &f) {
-		if fail.Status = f.status; fail.Status < 400 {
-			fail.Status = http.StatusBadGateway
+		if fail.Status = f.status; fail.Status < 400 { // no number: the text may name a failure; else it is the service's
+			if fail.Status = http.StatusBadRequest; classify(fail.Status, f, m.sent).err == ErrRequest {
+				fail.Status = http.StatusBadGateway
+			}
 		}
 		return m.refused(fail, f, a.Header)
 	}
