@@ -139,37 +139,53 @@ func RequireSameFiles(t testing.TB, want, got string) {
 }
 
 // digestOf is the SHA-256 of tensors.
-func digestOf(t testing.TB, all ...*weights.Tensors) string {
-	t.Helper()
+func digestOf(all ...*weights.Tensors) (string, error) {
 	h := sha256.New()
 	for _, x := range all {
-		require.NoError(t, x.Each(func(part model.Stored, values []float32) error {
+		if err := x.Each(func(part model.Stored, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
-		}))
+		}); err != nil {
+			return "", err
+		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // StateOf digests weights and moments. It also checks that all devices have the same weights.
 func StateOf(t testing.TB, s *learn.Sets) map[string]string {
 	t.Helper()
+	out, err := Digests(s)
+	require.NoError(t, err)
+	return out
+}
+
+// Digests is StateOf for goroutines that may not end a test.
+func Digests(s *learn.Sets) (map[string]string, error) {
 	out := map[string]string{}
 	for name, l := range map[string]*learn.Learner{"actor": s.Actor, "critic": s.Critic, "reference": s.Ref} {
 		if l == nil {
 			continue
 		}
-		require.NoError(t, l.Unpark())
-		out[name] = digestOf(t, l.Weights)
+		err := l.Unpark()
+		if err == nil {
+			out[name], err = digestOf(l.Weights)
+		}
 		for i, r := range l.Replicas {
-			require.Equal(t, out[name], digestOf(t, r.Weights), "%s on device %d", name, i)
+			if replica, errR := digestOf(r.Weights); err == nil && replica != out[name] {
+				err = errors.Join(errR, fmt.Errorf("%s on device %d differs", name, i))
+			}
 		}
-		if l.Adam != nil {
-			out[name+" moments"] = fmt.Sprint(digestOf(t, l.Adam.M, l.Adam.V), l.Adam.Steps)
+		if l.Adam != nil && err == nil {
+			var moments string
+			moments, err = digestOf(l.Adam.M, l.Adam.V)
+			out[name+" moments"] = fmt.Sprint(moments, l.Adam.Steps)
 		}
-		require.NoError(t, l.Park())
+		if err = errors.Join(err, l.Park()); err != nil {
+			return nil, err
+		}
 	}
-	return out
+	return out, nil
 }
 
 // Lived is what a model wrote, scored and reported.

@@ -2,16 +2,11 @@ package vlmtest
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"testing"
 
-	"vagen/policy/vlm/internal/learn"
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/mpi/mpitest"
 	"vagen/policy/vlm/internal/nodes"
-	"vagen/policy/vlm/internal/weights"
 )
 
 // Rank is a rank of this process that follows another.
@@ -52,30 +47,4 @@ func (r *Rank) follow(ctx context.Context, t testing.TB, dir string, o Options) 
 	}
 	r.State, err = Digests(m.Sets)
 	return err
-}
-
-// Digests are those of weights and moments.
-func Digests(s *learn.Sets) (map[string]string, error) {
-	out := map[string]string{}
-	for name, l := range map[string]*learn.Learner{"actor": s.Actor, "critic": s.Critic, "reference": s.Ref} {
-		if l == nil {
-			continue
-		}
-		all := []*weights.Tensors{l.Weights}
-		if l.Adam != nil {
-			all = append(all, l.Adam.M, l.Adam.V)
-		}
-		h := sha256.New()
-		for _, x := range all {
-			err := x.Each(func(part model.Stored, values []float32) error {
-				_, err := fmt.Fprint(h, part.Name, values)
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		out[name] = fmt.Sprintf("%x", h.Sum(nil))
-	}
-	return out, nil
 }
