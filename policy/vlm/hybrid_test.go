@@ -1,7 +1,6 @@
 package vlm
 
 import (
-	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -21,7 +20,7 @@ import (
 func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": 3}),
+		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": 3}),
 			Options{Recompute: r, MicroTokens: 64})
 		rows, want := vlmtest.FourRows(t, m.text)
 		at := weightsOf(t, m.sets.Actor)
@@ -60,17 +59,17 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 // The plan counts states once, however long the rows are, and entries by slots.
 func TestPlansCountTheStatesOfHybridModels(t *testing.T) {
 	t.Parallel()
-	m := newTiny(t, vlmtest.Hybrid, Options{})
+	m := newTiny(t, model.Qwen35Text, Options{})
 	_, weights := m.dev.Live()
 	_, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: vlmtest.Say("left")},
 		{Conversation: 2, Messages: vlmtest.Say("right")}}, policy.Sampling{MaxTokens: 32})
 	require.NoError(t, err)
 	_, held := m.dev.Live()
 	s := m.gen.Batches[0]
-	const state = 4 * (2*6 + 6) // bytes of a row's window and sum
+	const state = 4 * (2*28 + 2*8*6) // bytes of a row's window of queries, keys and values, and of two heads' states
 	require.Equal(t, held-weights, 2*m.cfg.CacheBytes(s.Slots+s.RecentLen, dtypes.Float32))
 	require.Equal(t, int64(state), m.cfg.CacheBytes(0, dtypes.Float32))
-	require.Equal(t, int64(2*4*2*8), m.cfg.CacheBytes(1, dtypes.Float32)-state,
+	require.Equal(t, int64(2*4*2*16), m.cfg.CacheBytes(1, dtypes.Float32)-state,
 		"a key and a value of two heads in the one layer with attention")
 }
 
@@ -79,7 +78,7 @@ func TestProgramsOfHybridModelsDoNotGrowWithTheDepth(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, depth := range []int{2, 5} {
-		m := openTiny(t, vlmtest.Folder(t, vlmtest.Hybrid, vlmtest.Object{"num_hidden_layers": depth}), Options{})
+		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": depth}), Options{})
 		for _, say := range []string{"left", "right"} {
 			prompt := policy.Prompt{Conversation: 1, Messages: vlmtest.Say(say)}
 			_, err := m.Generate(t.Context(), []policy.Prompt{prompt}, policy.Sampling{MaxTokens: 3})
@@ -98,20 +97,10 @@ func TestHybridModelsMakeOneTokenPerCall(t *testing.T) {
 	t.Parallel()
 	vlmtest.OnCPU(t)
 	o := Options{Backend: vlmtest.Backend()}
-	dir := vlmtest.Folder(t, vlmtest.Hybrid, nil)
+	dir := vlmtest.Folder(t, model.Qwen35Text, nil)
 	require.Equal(t, 1, generate.TokensPerCall(0, generate.Programs{Net: openTiny(t, dir, o).net}))
 	o.TokensPerCall = 4
 	_, err := Open(t.Context(), dir, o)
 	require.ErrorIs(t, err, ErrOption)
 	require.ErrorContains(t, err, "TokensPerCall is 4, must be 0 or 1 for a model whose layers keep a state")
-}
-
-func TestSettingsOfHybridModelsAreChecked(t *testing.T) {
-	for key, value := range map[string]any{"recurrent_width": "six", "layer_types": []string{"recurrent", "mamba"}} {
-		raw, err := json.Marshal(vlmtest.Config(t, vlmtest.Hybrid, vlmtest.Object{key: value}))
-		require.NoError(t, err)
-		_, err = model.ParseConfig(raw)
-		require.ErrorIs(t, err, model.ErrConfig)
-		require.ErrorContains(t, err, key)
-	}
 }

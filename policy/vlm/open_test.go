@@ -303,7 +303,7 @@ func TestDraftTokensAreChecked(t *testing.T) {
 		m = openTiny(t, dir, Options{Backend: vlmtest.Backend(), DraftTokens: 3})
 		require.Contains(t, m.Gauges(), "tokens_per_pass")
 	}
-	hybrid := vlmtest.Folder(t, vlmtest.Hybrid, nil)
+	hybrid := vlmtest.Folder(t, model.Qwen35Text, nil)
 	_, err = Open(t.Context(), hybrid, Options{Backend: backend.Go, DraftTokens: 3})
 	require.ErrorContains(t, err, "DraftTokens is 3, must be 0 for a model whose layers keep a state")
 }

@@ -33,7 +33,7 @@ func opened(n int, image, own bool) []policy.Prompt {
 func TestCommonPrefixesAreReadOnce(t *testing.T) {
 	t.Parallel()
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
-	for _, family := range []model.Family{model.Qwen2, model.Qwen25VL, Hybrid} {
+	for _, family := range []model.Family{model.Qwen2, model.Qwen25VL, model.Qwen35Text} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
 			dir := Folder(t, family, nil)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
-	for _, family := range append(model.Families(), Hybrid) {
+	for _, family := range model.Families() {
 		t.Run(string(family), func(t *testing.T) {
 			m := New(t, family, Options{})
 			played := PlayOn(t, m, m.Cfg.Vision != nil, policy.Sampling{Temperature: 1, MaxTokens: 16})
@@ -141,7 +141,7 @@ func TestForgettingFreesTheCache(t *testing.T) {
 
 // Batches of 16 rows and more shrink when half of them have ended.
 func TestShrinkingABatchChangesNoConversation(t *testing.T) {
-	for _, family := range []model.Family{model.Qwen2, Hybrid} {
+	for _, family := range []model.Family{model.Qwen2, model.Qwen35Text} {
 		testShrinking(t, New(t, family, Options{}))
 	}
 }

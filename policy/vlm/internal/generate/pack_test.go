@@ -28,7 +28,7 @@ func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 		"own head": {model.Qwen2, Options{}},
 		"adapters": {model.Qwen25VL, Options{LoRA: Adapters()}},
 		"divided":  {model.Qwen2, Options{Devices: 2, ShardWeights: true}},
-		"by layer": {Hybrid, Options{}},
+		"by layer": {model.Qwen35Text, Options{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := New(t, c.family, c.options)

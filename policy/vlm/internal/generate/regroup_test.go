@@ -25,7 +25,7 @@ func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 // conversations continue afterwards with everything in their caches.
 func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
-	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, Hybrid} {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2, model.Qwen35Text} {
 		dir := Folder(t, family, nil)
 		one := Open(t, dir, Options{MaxRows: 1})
 		prompts := Crowd(t, one, one.Cfg.Vision != nil, 8, 3, 70, func(i int) bool { return i == 5 })

@@ -96,7 +96,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, err)
 	}
 	family := Family(f.ModelType)
-	if !slices.Contains(Families(), family) && hybrids[family] == nil {
+	if !slices.Contains(Families(), family) {
 		return nil, fmt.Errorf("model: %w: model_type %q (architectures %q) is not supported; supported are %v",
 			ErrConfig, f.ModelType, f.Architectures, Families())
 	}

@@ -112,9 +112,6 @@ const fullAttention = "full_attention"
 // hybrids are the families with types of layers of their own.
 var hybrids = map[Family]LayerTypes{Qwen35: readQwen35, Qwen35Text: readQwen35}
 
-// RegisterFamily adds a family with types of layers of its own. It must be called before any model is opened.
-func RegisterFamily(f Family, types LayerTypes) { hybrids[f] = types }
-
 // Layers returns the decoder's layers. Those of one type are the same Layer.
 func (c *Config) Layers(compute dtypes.DType) []Layer {
 	made := map[string]Layer{fullAttention: &attention{
@@ -133,18 +130,6 @@ func (c *Config) Layers(compute dtypes.DType) []Layer {
 // VisionLayer returns the blocks of the vision tower as a layer.
 func (c *Config) VisionLayer(compute dtypes.DType) Layer {
 	return &attention{c.VisionBlock(compute), func(base string) []Param { return c.withAdapters(c.visionParams(base)) }}
-}
-
-// ByGradient is Backward for a layer without one written by hand: it computes the layer again and
-// takes GoMLX's gradient. forward is Forward's output for weights and x.
-func ByGradient(forward func(weights []*Node, x *Node) *Node, weights []*Node, x, dy *Node) (dx *Node, grads []*Node) {
-	y := forward(weights, x)
-	loss := ReduceAllSum(Mul(f32(y), StopGradient(f32(dy))))
-	grads = Gradient(loss, append([]*Node{x}, weights...)...)
-	for i, g := range grads[1:] {
-		grads[1+i] = f32(g)
-	}
-	return grads[0], grads[1:]
 }
 
 // attention is a transformer block as a layer. Its cache has the keys and values.
