@@ -1,7 +1,6 @@
 package mask_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,30 +33,6 @@ func consistent(t *testing.T, s *mask.Sequence) {
 	if int(next) != s.Turns() {
 		t.Fatalf("%d turns end, but there are %d", next, s.Turns())
 	}
-	data, err := s.MarshalBinary()
-	require.NoError(t, err)
-	var back mask.Sequence
-	if err := back.UnmarshalBinary(data); err != nil || !back.Equal(s) {
-		t.Fatalf("stored and read: %v", err)
-	}
-}
-
-// FuzzUnmarshal: any bytes are refused, or give a valid sequence.
-func FuzzUnmarshal(f *testing.F) {
-	data, err := stored(f).MarshalBinary()
-	require.NoError(f, err)
-	f.Add(data)
-	f.Add([]byte("VMSK\x01\x00\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var s mask.Sequence
-		if err := s.UnmarshalBinary(data); err != nil {
-			if !errors.Is(err, mask.ErrFormat) || s.Len() != 0 {
-				t.Fatalf("got %v and %d tokens", err, s.Len())
-			}
-			return
-		}
-		consistent(t, &s)
-	})
 }
 
 // FuzzSequence appends, names spans, truncates and places rewards in any order.

@@ -14,7 +14,6 @@ const (
 	Prompt      Kind = iota // context before the first response
 	Observation             // context, usually between responses
 	Response                // written by the model
-	kinds
 )
 
 // String returns the kind's name.
@@ -47,8 +46,6 @@ var (
 	ErrNotFinite = errors.New("not a finite number")
 	// ErrOrphanMark means that begin and end marks do not pair up.
 	ErrOrphanMark = errors.New("unpaired mark")
-	// ErrFormat means that bytes are not a stored sequence.
-	ErrFormat = errors.New("not a stored sequence")
 )
 
 // segment is a run of tokens of one origin. Segments tile the tokens: each
