@@ -98,17 +98,6 @@ func (s *Sequence) TurnEnd(dst []bool) []bool {
 	return dst
 }
 
-// SummaryEnd appends the seam mask: the last token of a summary that closes the conversation.
-// It marks at most one token.
-func (s *Sequence) SummaryEnd(dst []bool) []bool {
-	n := len(dst)
-	dst = fill(dst, s.Len(), false)
-	if s.closed() {
-		dst[n+s.Len()-1] = true
-	}
-	return dst
-}
-
 // Attention appends true for every token.
 func (s *Sequence) Attention(dst []bool) []bool { return fill(dst, s.Len(), true) }
 

@@ -34,24 +34,6 @@ func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final floa
 	return dst, nil
 }
 
-// PlaceOutcome appends one reward per token: the whole score on the last token of the
-// row, 0 elsewhere. A score other than 0 for a row without tokens is an ErrTurns; one
-// that is not finite as a float32 is an ErrNotFinite.
-func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error) {
-	if !storable(score) {
-		return dst, fmt.Errorf("mask: outcome: %v: %w", score, ErrNotFinite)
-	}
-	if s.Len() == 0 {
-		if score != 0 {
-			return dst, fmt.Errorf("mask: outcome: score %v: %w (row without tokens)", score, ErrTurns)
-		}
-		return dst, nil
-	}
-	dst = zeros(dst, s.Len())
-	dst[len(dst)-1] = float32(score)
-	return dst, nil
-}
-
 // storable reports whether a number is finite as a float32.
 func storable(x float64) bool {
 	y := float32(x)

@@ -62,7 +62,6 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	wantMask(t, "value", s.Value(nil, on), "00111001")
 	wantMask(t, "value, no loss mask", s.Value(nil, off), "11111111")
 	wantMask(t, "value at turn ends", s.Value(nil, mask.Options{ValueAtTurnEnd: true}), "00001001")
-	wantMask(t, "seam", s.SummaryEnd(nil), "00000000")
 	kinds := fmt.Sprint(s.Kinds(nil))
 	require.Equal(t, "[prompt prompt response response response observation observation response]", kinds)
 	require.Equal(t, []int32{-1, -1, 0, 0, 0, -1, -1, 1}, s.TurnIndex(nil), "turn index")
@@ -157,7 +156,6 @@ func TestSummaryClosesTheConversation(t *testing.T) {
 		t.Error("closed without a summary")
 	}
 	require.NoError(t, s.AppendSummary(9, 10))
-	wantMask(t, "seam", s.SummaryEnd(nil), "0000000001")
 	wantMask(t, "response", s.Response(nil), "0011100111")
 	if !s.EndsWithSummary() || s.Turns() != 3 {
 		t.Errorf("closed: %v, %d turns", s.EndsWithSummary(), s.Turns())
@@ -278,10 +276,6 @@ func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
 	if err != nil || !slices.Equal(got, []float32{9, 0, 0, 0, 0, 0.5, 0, 0, 2.25}) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	got, err = s.PlaceOutcome([]float32{9}, 3)
-	if err != nil || !slices.Equal(got, []float32{9, 0, 0, 0, 0, 0, 0, 0, 3}) {
-		t.Errorf("got %v, %v", got, err)
-	}
 	nan := math.NaN()
 	for _, c := range []struct {
 		name    string
@@ -302,21 +296,10 @@ func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	for _, x := range []float64{math.Inf(1), nan, -1e39} {
-		if _, err := s.PlaceOutcome(nil, x); !errors.Is(err, mask.ErrNotFinite) {
-			t.Errorf("outcome %v: got %v, want ErrNotFinite", x, err)
-		}
-	}
 }
 
 func TestRewardsNeedATurnEnd(t *testing.T) {
 	s := new(mask.Sequence)
-	if got, err := s.PlaceOutcome(nil, 0); err != nil || len(got) != 0 {
-		t.Errorf("nothing on nothing: got %v, %v", got, err)
-	}
-	if _, err := s.PlaceOutcome(nil, 1); !errors.Is(err, mask.ErrTurns) {
-		t.Errorf("outcome without tokens: got %v", err)
-	}
 	require.NoError(t, s.AppendContext(mask.Prompt, 1))
 	if got, err := s.PlaceTurnRewards(nil, nil, 0); err != nil || !slices.Equal(got, []float32{0}) {
 		t.Errorf("no turns: got %v, %v", got, err)
@@ -328,8 +311,7 @@ func TestRewardsNeedATurnEnd(t *testing.T) {
 
 func TestZeroSequenceIsEmpty(t *testing.T) {
 	var s mask.Sequence
-	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.SummaryEnd(nil)) != 0 ||
-		len(s.TurnEnd(nil)) != 0 {
+	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.TurnEnd(nil)) != 0 {
 		t.Errorf("got %+v", s)
 	}
 	if err := s.AppendContext(mask.Prompt, 1); err != nil || s.LastResponse() != -1 {
@@ -403,7 +385,6 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 		s.Value(m[:0], o)
 		s.TurnEnd(m[:0])
 		s.Response(m[:0])
-		s.SummaryEnd(m[:0])
 		s.Attention(m[:0])
 		s.Span(m[:0], "answer")
 		s.TurnIndex(turns[:0])
