@@ -48,10 +48,6 @@ func NewClient(o ClientOptions) (*Client, error) {
 // it: values are nil, bool, int64, float64, string, []any and map[string]any.
 func (c *Client) Info() map[string]any { return c.info }
 
-// Health checks that a service answers, with retries, and returns its description of
-// itself. Any of the URLs may answer.
-func (c *Client) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
-
 // System returns the system prompt.
 func (c *Client) System(ctx context.Context) (env.Observation, error) {
 	if err := checkUsable(ctx, c.closed); err != nil {

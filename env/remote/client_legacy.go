@@ -50,9 +50,6 @@ func NewLegacyClient(o ClientOptions) (*LegacyClient, error) {
 // it, see Client.Info.
 func (c *LegacyClient) Info() map[string]any { return c.info }
 
-// Health checks that the service answers, see Client.Health.
-func (c *LegacyClient) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
-
 // System returns the system prompt, which is text alone.
 func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error) {
 	if err := c.create(ctx); err != nil {

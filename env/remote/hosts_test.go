@@ -272,7 +272,7 @@ func TestConnectionsAreKeptAsLongAsTheServiceSays(t *testing.T) {
 		return c.send.client(c.send.list.Hosts()[0]).Transport.(*http.Transport).IdleConnTimeout
 	}
 	require.Equal(t, 4*time.Second, idle(), "as for uvicorn, which does not say it")
-	_, err = c.Health(t.Context())
+	_, err = c.System(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 90*time.Second, idle())
 

@@ -268,24 +268,6 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 	return refused, nil
 }
 
-// health checks that a service answers, and returns its description of itself.
-func (s *sender) health(ctx context.Context) (answer map[string]any, err error) {
-	q := request{method: http.MethodGet, path: "/health", target: hosts.Any, repeatable: true,
-		read: func(_ string, body []byte) error {
-			v, err := pyjson.Parse(body)
-			if err != nil {
-				return fmt.Errorf("%w: %w", ErrProtocol, err)
-			}
-			var ok bool
-			if answer, ok = v.(map[string]any); !ok {
-				return fmt.Errorf("%w: the answer must be an object, found %T", ErrProtocol, v)
-			}
-			return nil
-		}}
-	_, err = s.send(ctx, q)
-	return answer, err
-}
-
 // network removes the URL, which may have a password, from an error of the transport.
 func (s *sender) network(within context.Context, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {

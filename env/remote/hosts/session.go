@@ -59,7 +59,6 @@ type Kind int
 const (
 	Call Kind = iota // a request of an open session
 	Open             // it opens the session, at any service
-	Any              // any service may answer, and no session is opened
 )
 
 // Result is what an attempt says about its service.
@@ -89,10 +88,8 @@ type Attempt struct {
 func (s *Session) Begin(kind Kind, key uint64) *Attempt {
 	a := &Attempt{s: s, kind: kind, key: key, host: s.host}
 	switch {
-	case kind != Call:
-		if kind == Open {
-			s.Leave()
-		}
+	case kind == Open:
+		s.Leave()
 		a.choose(nil)
 	case a.host == nil:
 		a.host = s.list.hosts[0]
@@ -150,11 +147,9 @@ func (a *Attempt) GiveUp() bool {
 
 // Succeeded keeps the service for the requests of the session.
 func (a *Attempt) Succeeded() {
-	if a.held && a.kind == Open {
+	if a.held {
 		a.s.host, a.held = a.host, false
-		return
 	}
-	a.Failed()
 }
 
 // Failed uncounts the request's session.
