@@ -172,28 +172,6 @@ func (a Aggregation) check() error {
 	return nil
 }
 
-// Aggregate returns the loss of per-token losses ℓ and writes ∂loss/∂ℓ to grad
-// (reused if its capacity suffices).
-func Aggregate[T Float](
-	grad []float64, a Aggregation, offsets []int, mask []bool, perToken []T,
-) (float64, []float64, error) {
-	grad, factor, err := a.Weights(grad, offsets, mask)
-	if err != nil {
-		return 0, grad, err
-	}
-	if err := checkColumn("loss", perToken, offsets, mask, false); err != nil {
-		return 0, grad, err
-	}
-	var sum float64
-	for i, w := range grad {
-		if mask[i] {
-			sum += w * float64(perToken[i])
-			grad[i] = factor * w
-		}
-	}
-	return factor * sum, grad, nil
-}
-
 // count returns the counted tokens and the rows that have any.
 func count(offsets []int, mask []bool) (tokens, rows int) {
 	for r := range len(offsets) - 1 {

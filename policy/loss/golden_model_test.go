@@ -2,6 +2,7 @@ package loss
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,10 +56,10 @@ func entropyCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	perToken(t, tally, c, "entropy", s.Entropy)
 	perToken(t, tally, c, "log_probs", s.LogProb)
 
-	mean, gradEntropy, err := Aggregate(nil, Aggregation{}, mask.offsets(), mask.mask(), s.Entropy)
-	require.NoError(t, err)
-	scalar(t, tally, c, "entropy_loss", mean)
-	grad, err := l.Backward(nil, &s, nil, gradEntropy)
+	mean := aggregated(t, Aggregation{}, mask.offsets(), mask.mask(), s.Entropy,
+		slices.Repeat([]float64{1}, len(s.Entropy)))
+	scalar(t, tally, c, "entropy_loss", mean.Loss)
+	grad, err := l.Backward(nil, &s, nil, mean.Grad)
 	require.NoError(t, err)
 	cubes(t, tally, c, "grad_entropy_loss_logits", grad)
 
@@ -93,20 +94,16 @@ func actorCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		kl := addKL(t, &got, KL(kind), number(t, c.Params, "kl_loss_coef"), a, b)
 		scalar(t, tally, c, "kl_loss", kl*parts)
 	}
-	entropy, gradEntropy, err := Aggregate(nil, a, b.Offsets, b.Mask, s.Entropy)
-	require.NoError(t, err)
 	coef := number(t, c.Params, "entropy_coeff")
-	for i := range gradEntropy {
-		gradEntropy[i] *= -coef
-	}
-	whole := got.Loss - coef*entropy
+	entropy := aggregated(t, a, b.Offsets, b.Mask, s.Entropy, slices.Repeat([]float64{-coef}, len(s.Entropy)))
+	whole := got.Loss - coef*entropy.Loss
 	for name, v := range map[string]float64{
-		"pg_loss": got.Term, "entropy_loss": entropy * parts, "policy_loss": whole * parts, "loss": whole,
+		"pg_loss": got.Term, "entropy_loss": entropy.Loss * parts, "policy_loss": whole * parts, "loss": whole,
 		"pg_clipfrac": got.Metrics.ClipFraction, "ppo_kl": got.Metrics.KL,
 	} {
 		scalar(t, tally, c, name, v)
 	}
-	grad, err := l.Backward(nil, &s, got.Grad, gradEntropy)
+	grad, err := l.Backward(nil, &s, got.Grad, entropy.Grad)
 	require.NoError(t, err)
 	cubes(t, tally, c, "grad_logits", grad)
 }
@@ -124,13 +121,12 @@ func addKL[T Float](t *testing.T, r *Result, kl KL, coef float64, a Aggregation,
 			t.Fatal(err)
 		}
 	}
-	sum, grad, err := Aggregate(nil, a, b.Offsets, b.Mask, value)
-	require.NoError(t, err)
-	r.Loss += coef * sum
-	for i, g := range grad {
-		r.Grad[i] += coef * g * slope[i]
+	term := aggregated(t, a, b.Offsets, b.Mask, value, slope)
+	r.Loss += coef * term.Loss
+	for i, g := range term.Grad {
+		r.Grad[i] += coef * g
 	}
-	return sum
+	return term.Loss
 }
 
 func turnCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {

@@ -187,23 +187,27 @@ func valueCase[T Float](maskName string) func(*testing.T, *golden.Tally, golden.
 				clipped++
 			}
 		}
-		got, grad, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), in, value)
-		require.NoError(t, err)
-		for i := range grad {
-			grad[i] *= slope[i]
-		}
-		scalar(t, tally, c, "vf_loss", got)
+		got := aggregated(t, aggregation(t, c, mask.width()), mask.offsets(), in, value, slope)
+		scalar(t, tally, c, "vf_loss", got.Loss)
 		scalar(t, tally, c, "vf_clipfrac", clipped/float64(countTrue(in)))
-		perToken(t, tally, c, "grad_vpreds", grad)
+		perToken(t, tally, c, "grad_vpreds", got.Grad)
 	}
 }
 
 func aggregateCase[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	mask := input(t, c, "loss_mask")
-	got, _, err := Aggregate(nil, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(),
-		column[T](t, c, "loss_mat"))
-	require.NoError(t, err)
-	scalar(t, tally, c, "loss", got)
+	var perToken []float64
+	convert(&perToken, column[T](t, c, "loss_mat"))
+	got := aggregated(t, aggregation(t, c, mask.width()), mask.offsets(), mask.mask(), perToken, perToken)
+	scalar(t, tally, c, "loss", got.Loss)
+}
+
+// aggregated aggregates losses of tokens and their slopes as Eval does.
+func aggregated(t *testing.T, a Aggregation, offsets []int, mask []bool, value, slope []float64) *Result {
+	t.Helper()
+	var r Result
+	require.NoError(t, r.collect(a, offsets, mask, value, slope))
+	return &r
 }
 
 func klCase(t *testing.T, tally *golden.Tally, c golden.Case) {
