@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -155,4 +157,35 @@ func TestALostRankEndsTheOthers(t *testing.T) {
 		"trainer.resume_from_path=killed/checkpoints/step_1",
 		"trainer.total_training_steps=3")...)
 	require.NoError(t, c.Run(), "%s", said)
+}
+
+// undivided returns the files of a run without those that have the number of devices, or the hash
+// of such a file.
+func undivided(t *testing.T, run string) map[string]string {
+	t.Helper()
+	files := leavings(t, run)
+	maps.DeleteFunc(files, func(name, _ string) bool {
+		return slices.Contains([]string{"config.yaml", "manifest.json"}, filepath.Base(name))
+	})
+	return files
+}
+
+const trainedWeights, trainedMoments = "checkpoints/step_2/actor/model.safetensors",
+	"checkpoints/step_2/optimizer/actor.safetensors"
+
+// requireTrained: the second step changes weights.
+func requireTrained(t *testing.T, files map[string]string) {
+	t.Helper()
+	const before = "checkpoints/step_1/actor/model.safetensors"
+	require.Contains(t, files, before)
+	require.False(t, files[before] == files[trainedWeights], "the second step trains")
+}
+
+// requireSameState compares the last weights and moments.
+func requireSameState(t *testing.T, want, got map[string]string, about string) {
+	t.Helper()
+	for _, name := range []string{trainedWeights, trainedMoments} {
+		require.Contains(t, want, name)
+		require.True(t, want[name] == got[name], "%s differs with %s", name, about)
+	}
 }

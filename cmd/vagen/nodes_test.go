@@ -1,9 +1,13 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm"
 )
 
 func TestNodesOfTheCommandAreChecked(t *testing.T) {
@@ -25,4 +29,31 @@ func TestNodesOfTheCommandAreChecked(t *testing.T) {
 		require.Contains(t, said.String(), says)
 	}
 	require.NoDirExists(t, dir+"/refused")
+}
+
+// divisible writes a model and the configuration of a run whose bytes do not depend on the number of
+// devices.
+func divisible(t *testing.T, dir string) (config string) {
+	t.Helper()
+	model := filepath.Join(dir, "model")
+	shape := vlm.Small() // with several rows of several layers, but no larger: the size changes no order
+	shape.Layers, shape.Hidden, shape.FF, shape.Heads = 2, 32, 64, 2
+	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 32, 64, 1
+	require.NoError(
+		t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1),
+	)
+	config = filepath.Join(dir, "run.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`
+env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, format_reward: 0.1, turn_cost: 0.2}}
+model: {backend: go, cache_tokens: 128, micro_tokens: 128, same_bytes: true}
+algorithm: {adv_estimator: bi_level_gae}
+actor_rollout_ref:
+  model: {path: `+model+`}
+  actor: {ppo_mini_batch_size: 8, use_kl_loss: true, optim: {lr: 1e-3}}
+critic: {kind: shared}
+data: {train_batch_size: 8, val_batch_size: 4, max_response_length: 4}
+rollout_manager: {max_turns: 2}
+trainer: {total_training_steps: 2, save_freq: 1, test_freq: 1, max_actor_ckpt_to_keep: 2, max_critic_ckpt_to_keep: 2, logger: [console]}
+`), 0o644))
+	return config
 }
