@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -98,7 +99,7 @@ func (b *Bandit) accumulate(batch *policy.Batch, o policy.Objective, stats *poli
 
 // step changes the table along the gradient.
 func (b *Bandit) step(opt policy.Optimizer, stats *policy.Stats) {
-	for _, s := range slices.Sorted(mapKeys(b.sum.prefs)) {
+	for _, s := range slices.Sorted(maps.Keys(b.sum.prefs)) {
 		if b.Prefs[s] == nil {
 			b.Prefs[s] = make([]float64, len(b.Words))
 		}
@@ -107,20 +108,10 @@ func (b *Bandit) step(opt policy.Optimizer, stats *policy.Stats) {
 			stats.GradNorm += g * g
 		}
 	}
-	for _, s := range slices.Sorted(mapKeys(b.sum.values)) {
+	for _, s := range slices.Sorted(maps.Keys(b.sum.values)) {
 		b.Values[s] -= opt.CriticRate * b.sum.values[s]
 	}
 	stats.GradNorm, b.sum = math.Sqrt(stats.GradNorm), gradient{}
-}
-
-func mapKeys[V any](m map[int32]V) func(func(int32) bool) {
-	return func(yield func(int32) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // table is the content of a bandit's checkpoint.
