@@ -117,17 +117,3 @@ func TestBoundedDrawsStayInRange(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkPCG64Seed(b *testing.B) {
-	var g PCG64
-	for i := range b.N {
-		g.Seed(uint64(i))
-	}
-}
-
-func BenchmarkMT19937SeedPython(b *testing.B) {
-	var m MT19937
-	for i := range b.N {
-		m.SeedPython(int64(i))
-	}
-}

@@ -24,36 +24,6 @@ func benchBatch() *Batch[float32] {
 	return narrow(b)
 }
 
-// eachPolicy runs a benchmark for every loss, on a batch with the columns that it reads.
-func eachPolicy(b *testing.B, run func(b *testing.B, p Policy, batch *Batch[float32])) {
-	all, compared := everyPolicy(), benchBatch()
-	plain := *compared
-	plain.Chosen, plain.Teacher = nil, nil
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		batch := &plain
-		if ChoiceOf(all[name]) != (Choice{}) {
-			batch = compared
-		}
-		b.Run(name, func(b *testing.B) { run(b, all[name], batch) })
-	}
-}
-
-func BenchmarkEval(b *testing.B) {
-	eachPolicy(b, func(b *testing.B, p Policy, batch *Batch[float32]) {
-		var r Result
-		if err := Eval(&r, p, Aggregation{}, batch); err != nil { // sizes the result
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := Eval(&r, p, Aggregation{}, batch); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(len(batch.Mask))*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
-	})
-}
-
 // BenchmarkBeside alternates between each loss and a pass over the columns that all losses read and write, and
 // reports the shortest time of each and their quotient: other load slows down both alike.
 func BenchmarkBeside(b *testing.B) {
@@ -67,39 +37,30 @@ func BenchmarkBeside(b *testing.B) {
 			}
 		}
 	}
-	eachPolicy(b, func(b *testing.B, p Policy, batch *Batch[float32]) {
-		var r Result
-		best := [2]time.Duration{time.Hour, time.Hour}
-		for b.Loop() {
-			start := time.Now()
-			touch(batch)
-			middle := time.Now()
-			if err := Eval(&r, p, Aggregation{}, batch); err != nil {
-				b.Fatal(err)
+	all, compared := everyPolicy(), benchBatch()
+	plain := *compared
+	plain.Chosen, plain.Teacher = nil, nil
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p, batch := all[name], &plain
+		if ChoiceOf(p) != (Choice{}) {
+			batch = compared
+		}
+		b.Run(name, func(b *testing.B) {
+			var r Result
+			best := [2]time.Duration{time.Hour, time.Hour}
+			for b.Loop() {
+				start := time.Now()
+				touch(batch)
+				middle := time.Now()
+				if err := Eval(&r, p, Aggregation{}, batch); err != nil {
+					b.Fatal(err)
+				}
+				best[0] = min(best[0], middle.Sub(start))
+				best[1] = min(best[1], time.Since(middle))
 			}
-			best[0] = min(best[0], middle.Sub(start))
-			best[1] = min(best[1], time.Since(middle))
-		}
-		b.ReportMetric(float64(best[0]), "pass-ns")
-		b.ReportMetric(float64(best[1]), "loss-ns")
-		b.ReportMetric(float64(best[1])/float64(best[0]), "passes")
-	})
-}
-
-func BenchmarkCorrect(b *testing.B) {
-	batch := benchBatch()
-	cb := &CorrectionBatch[float32]{Offsets: batch.Offsets, Mask: batch.Mask, Trainer: batch.LogProb,
-		Rollout: batch.OldLogProb}
-	c := DefaultCorrection()
-	c.Reject = []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}
-	var r Corrected
-	if err := Correct(&r, c, cb); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := Correct(&r, c, cb); err != nil {
-			b.Fatal(err)
-		}
+			b.ReportMetric(float64(best[0]), "pass-ns")
+			b.ReportMetric(float64(best[1]), "loss-ns")
+			b.ReportMetric(float64(best[1])/float64(best[0]), "passes")
+		})
 	}
 }
