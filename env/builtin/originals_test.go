@@ -12,81 +12,23 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/internal/golden"
 	"vagen/reward/judge"
 )
 
-// Options of an original environment with their defaults.
-type original struct {
-	name, rules string
-	defaults    map[string]any
-}
-
-// fields puts maps together.
-func fields(parts ...map[string]any) map[string]any {
-	out := map[string]any{}
-	for _, p := range parts {
-		maps.Copy(out, p)
+// originals has all options of the originals' environments with their defaults: the dataclasses of branch
+// vagen-legacy (vagen/env/base/base_env_config.py and env_config.py of each environment) and branch main (vagen/envs).
+// A prompt format, a list or a number stands there as here.
+type originals struct {
+	Parts        map[string]map[string]any
+	Environments []struct {
+		Name, Rules string
+		With        []string // parts
+		Defaults    map[string]any
 	}
-	return out
 }
 
-// All options of the originals' environments with their defaults: the dataclasses of branch
-// vagen-legacy (vagen/env/base/base_env_config.py and env_config.py of each environment) and
-// branch main (vagen/envs). A prompt format, a list or a number stands there as here.
 var (
-	legacyBase = map[string]any{
-		"format_reward": 0.5, "image_placeholder": "<image>",
-		"special_token_list": []string{"<think>", "</think>", "<answer>", "</answer>"}, "action_sep": ",",
-	}
-	legacyPaid = map[string]any{"use_state_reward": false, "grounding_reward_weight": 0.5,
-		"worldmodeling_reward_weight": 0.5}
-	liteLevel = map[string]any{"action_sep": ",", "image_placeholder": "<image>", "use_example_in_sys_prompt": true,
-		"render_mode": "text", "success_reward": 1.0}
-	originals = []original{
-		{"frozenlake", "legacy", fields(legacyBase, legacyPaid,
-			map[string]any{"env_name": "frozenlake", "desc": nil, "is_slippery": false, "size": 4, "p": 0.8,
-				"render_mode": "vision", "max_actions_per_step": 3, "min_actions_to_succeed": 5,
-				"prompt_format": "grounding_worldmodeling"})},
-		{"sokoban", "legacy", fields(legacyBase, legacyPaid, map[string]any{"env_name": "sokoban", "dim_room": []int{6, 6},
-			"max_steps": 100, "num_boxes": 1, "render_mode": "vision",
-			"min_actions_to_succeed": 5, "max_actions_per_step": 3, "prompt_format": "grounding_worldmodeling"})},
-		{"navigation", "legacy", fields(legacyBase, legacyPaid,
-			map[string]any{"env_name": "navigation", "resolution": 255, "eval_set": "base", "down_sample_ratio": 1.0, "fov": 100,
-				"multiview": false, "render_mode": "vision", "max_actions_per_step": 5, "max_action_penalty": -0.1, "gpu_device": 0,
-				"prompt_format":     "grounding_worldmodeling",
-				"success_threshold": 1.5, "step_length": 0.5, "max_objects_in_state": 5})},
-		{"primitive_skill", "legacy", fields(legacyBase, legacyPaid,
-			map[string]any{"env_name": "primitive_skill", "env_id": "AlignTwoCube", "render_mode": "vision",
-				"max_actions_per_step": 2,
-				"action_sep":           "|", "record_video": false, "video_record_dir": "./test", "mask_success": true,
-				"prompt_format": "grounding_worldmodeling"})},
-		{"svg", "", fields(legacyBase, map[string]any{"dataset_name": "starvector/svg-icons-simple", "data_dir": "data",
-			"seed": 42, "split": "train", "action_sep": "~~", "model_size": "small",
-			"dino_weight": nil, "structural_weight": nil, "dreamsim_weight": nil,
-			"device": map[string]any{"dino": 0, "dreamsim": 0}, "format_penalty": 0.0,
-			"prompt_format": "grounding_worldmodeling", "use_state_reward": false})},
-		{"blackjack", "", fields(legacyBase, map[string]any{"env_name": "blackjack", "natural": false, "sab": false,
-			"render_mode": "vision", "max_actions_per_step": 1,
-			"prompt_format": "free_think", "use_state_reward": false})},
-		{"frozenlake", "lite", fields(liteLevel, map[string]any{"size": 4, "desc": nil, "is_slippery": false,
-			"slip_prob": 0.0, "p": 0.8, "max_actions_per_step": 5,
-			"prompt_format": "free_think", "format_reward": 0.02})},
-		{"sokoban", "lite", fields(liteLevel, map[string]any{"dim_room": []int{6, 6}, "max_steps": 100, "num_boxes": 1,
-			"max_actions_per_step": 3, "min_solution_steps": nil,
-			"reset_seed_max_tries": 10000, "min_solution_bfs_max_depth": 200, "prompt_format": "wm", "format_reward": 0.1})},
-		{"navigation", "lite", map[string]any{"env_name": "navigation", "resolution": 255, "eval_set": "base",
-			"down_sample_ratio": 1.0, "fov": 100, "multiview": false,
-			"max_actions_per_step": 5, "action_sep": "|", "max_steps": 30, "format_reward": 0.0, "per_turn_format_reward": 0.01,
-			"success_reward": 1.0, "gpu_device": 0,
-			"prompt_format": "free_think", "example_count": 0, "success_threshold": 1.0, "step_length": 0.3,
-			"image_placeholder": "<image>"}},
-		{"primitive_skill", "lite", map[string]any{"env_name": "primitive_skill", "env_id": "AlignTwoCube",
-			"render_mode": "vision", "max_actions_per_step": 2, "action_sep": "|",
-			"max_steps": 10, "record_video": false, "video_record_dir": "./test", "mask_success": true, "prompt_format": "wm",
-			"format_reward": 0.1, "success_reward": 10.0,
-			"use_state_reward": false, "grounding_reward_weight": 0.5, "worldmodeling_reward_weight": 0.5, "gpu_device": 0,
-			"image_placeholder": "<image>"}},
-	}
 	// Defaults that differ here: names of the environment itself, folders of the
 	// original's data, and devices, which this library has none of.
 	otherDefaults = []string{"env_name", "data_dir", "device", "video_record_dir"}
@@ -116,17 +58,23 @@ func TestEveryOptionOfTheOriginalsIsHonouredOrRefused(t *testing.T) {
 	for _, k := range Kinds() {
 		kinds[k.Name] = k
 	}
-	for _, o := range originals {
-		k, what := kinds[o.name], o.name
-		base := map[string]any{}
-		if o.rules != "" {
-			what += " " + o.rules
-			base["rules"] = o.rules
+	table := golden.Table[originals](t, "originals.yaml")
+	for _, o := range table.Environments {
+		defaults := map[string]any{}
+		for _, part := range o.With {
+			maps.Copy(defaults, table.Parts[part])
 		}
-		options := k.Defaults(o.rules)
+		maps.Copy(defaults, o.Defaults)
+		k, what := kinds[o.Name], o.Name
+		base := map[string]any{}
+		if o.Rules != "" {
+			what += " " + o.Rules
+			base["rules"] = o.Rules
+		}
+		options := k.Defaults(o.Rules)
 		ours := env.OptionValues(options)
 		given := maps.Clone(base)
-		for name, value := range o.defaults {
+		for name, value := range defaults {
 			require.Contains(t, ours, name, what)
 			if !slices.Contains(otherDefaults, name) {
 				require.True(t, sameDefault(value, ours[name]), "%s: %s is %v, the original's is %v", what, name, ours[name], value)
@@ -135,7 +83,7 @@ func TestEveryOptionOfTheOriginalsIsHonouredOrRefused(t *testing.T) {
 				given[name] = value
 			}
 			config := maps.Clone(base)
-			config[name] = changed(k, name, o.rules)
+			config[name] = changed(k, name, o.Rules)
 			if name == "env_name" || name == "image_placeholder" || name == "dataset_name" || name == "split" {
 				config[name] = "another"
 			}

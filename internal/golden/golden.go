@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 // Root returns the folder with the recorded numbers. It fails the test if the folder does
@@ -151,6 +153,19 @@ func Read(t testing.TB, name string, dst any) {
 	if err := json.Unmarshal(raw, dst); err != nil {
 		t.Fatalf("golden: %s: %v", name, err)
 	}
+}
+
+// Table reads a table of a test: a YAML file in the folder testdata of the test's package.
+func Table[T any](t testing.TB, name string) (table T) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name))
+	if err == nil {
+		err = yaml.UnmarshalWithOptions(raw, &table, yaml.Strict())
+	}
+	if err != nil {
+		t.Fatalf("golden: %s: %v", name, err)
+	}
+	return table
 }
 
 // Cases reads a file of schema vagen-golden/1, for instance

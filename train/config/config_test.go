@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/internal/golden"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
@@ -137,133 +138,18 @@ func TestRangesAreChecked(t *testing.T) {
 // TestContradictionsAreRefused makes settings that contradict each other, and then a
 // setting that resolves the contradiction.
 func TestContradictionsAreRefused(t *testing.T) {
-	for name, c := range map[string]struct {
-		set  []string
-		says string
-		cure string
-	}{
-		"values without a critic": {[]string{"critic.kind=none"},
-			"algorithm.adv_estimator gae needs values, but critic.kind is none", "algorithm.adv_estimator=reinforce_plus_plus"},
-		"a group of one": {[]string{"algorithm.adv_estimator=grpo"},
-			"algorithm.adv_estimator grpo compares episodes of one start state, but rollout_manager.n_trajectory is 1",
-			"rollout_manager.n_trajectory=2"},
-		"shaped baselines": {[]string{"algorithm.adv_estimator=remax", "reward.clip_low=0"},
-			"algorithm.adv_estimator remax subtracts the reward of the greedy episode, but the group reward changes the rewards of the others", "reward.clip_low=null"},
-		"KL in no part": {[]string{"algorithm.adv_estimator=gdpo", "rollout_manager.n_trajectory=2",
-			"algorithm.gdpo_reward_keys=[success]", "algorithm.use_kl_in_reward=true"},
-			"without the KL of algorithm.use_kl_in_reward: set it to false", "algorithm.gdpo_reward_keys=[]"},
-		"shaped parts": {[]string{"algorithm.adv_estimator=gdpo_trl", "rollout_manager.n_trajectory=2",
-			"algorithm.gdpo_reward_keys=[success]", "reward.normalize=batch"},
-			`gdpo_reward_keys is ["success"]: algorithm.adv_estimator gdpo_trl reads these parts`, "reward.normalize=none"},
-		"a discount for nothing": {[]string{"algorithm.adv_estimator=trajectory_bi_level_gae", "algorithm.gamma=0.9"},
-			"algorithm.adv_estimator trajectory_bi_level_gae has no discount per token, but algorithm.gamma is 0.9",
-			"algorithm.gamma=1"},
-		"no GAE mask": {[]string{"algorithm.adv_estimator=masked_gae", "rollout_manager.use_gae_mask=false"},
-			"algorithm.adv_estimator masked_gae computes advantages over the GAE mask, but rollout_manager.use_gae_mask is false", "rollout_manager.use_gae_mask=true"},
-		"no loss mask": {[]string{"algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2",
-			"rollout_manager.use_loss_mask=false"},
-			"algorithm.adv_estimator masked_grpo needs a loss mask, but rollout_manager.use_loss_mask is false",
-			"rollout_manager.use_loss_mask=true"},
-		"turn-wise, all tokens": {[]string{"algorithm.adv_estimator=turn_wise_gae"}, "set critic.use_reward_mask",
-			"critic.use_reward_mask=true"},
-		"warming up a shared head": {[]string{"critic.kind=shared", "trainer.critic_warmup=2"},
-			"trainer.critic_warmup is 2, but a shared critic cannot be trained without the policy", "trainer.critic_warmup=0"},
-		"warming up nothing": {[]string{"critic.kind=none", "algorithm.adv_estimator=reinforce_plus_plus",
-			"trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but critic.kind is none",
-			"critic.kind=separate algorithm.adv_estimator=gae"},
-		"warming up without values": {[]string{"algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2",
-			"trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but algorithm.adv_estimator grpo trains no critic",
-			"trainer.critic_warmup=0"},
-		"two adapters": {[]string{"actor_rollout_ref.model.lora_rank=8",
-			"actor_rollout_ref.model.lora_adapter_path=/x"},
-			"lora_rank is 8, but the adapter in actor_rollout_ref.model.lora_adapter_path has its own rank",
-			"actor_rollout_ref.model.lora_rank=0"},
-		"a path for nothing": {[]string{"critic.kind=shared", "critic.model.path=/x"},
-			"critic.model.path is set, but critic.kind is shared", "critic.kind=separate"},
-		"KL twice": {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"},
-			"both penalise the KL to the reference policy: enable only one", "algorithm.use_kl_in_reward=false"},
-		"large mini-batches": {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3",
-			"actor_rollout_ref.actor.ppo_mini_batch_size=13"},
-			"actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes",
-			"actor_rollout_ref.actor.ppo_mini_batch_size=12"},
-		"an unknown filter": {[]string{"filter.enable=true", "filter.name=reward_varianc",
-			"rollout_manager.n_trajectory=2"},
-			`configuration: filter: filter "reward_varianc": unknown name, did you mean "reward_variance"?`,
-			"filter.name=reward_variance"},
-		"a filter's setting": {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}",
-			"rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, `filter.filter_kwargs={"top_p":0.5}`},
-		"a filter without groups": {[]string{"filter.enable=true"},
-			"filter.name reward_variance_top_p compares the episodes of a group, but rollout_manager.n_trajectory is 1",
-			"filter.name=none"},
-		"clipping to nothing": {[]string{"reward.clip_low=1", "reward.clip_high=0.5"},
-			"reward.clip_low is 1, but reward.clip_high is 0.5", "reward.clip_high=1"},
-		"a block's sections at the end": {
-			[]string{"env.config={state_reward: {state_estimation: {enable: true, reward: 1}, scorer: exact}}",
-				"rollout_manager.use_multi_turn_reward=false"},
-			"reward.credit_site is section_end, but rollout_manager.use_multi_turn_reward is false",
-			`env.config={"state_reward":{"scorer":"exact","credit_site":"turn_end"}}`},
-		"sections, all at the end": {[]string{"reward.credit_site=section_end",
-			"rollout_manager.use_multi_turn_reward=false"},
-			"reward.credit_site is section_end, but rollout_manager.use_multi_turn_reward is false, which puts all rewards at the end of the row", "reward.credit_site=turn_end"},
-		"running groups": {[]string{"reward.normalize=group", "reward.running=true"},
-			"reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step",
-			"reward.running=false"},
-		"groups of one reward": {[]string{"reward.normalize=group", "rollout_manager.use_multi_turn_reward=false"},
-			"reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is 1",
-			"rollout_manager.n_trajectory=2"},
-		"rows and episodes": {[]string{"trainer.harness=no_concat"},
-			"algorithm.adv_estimator with trainer.harness no_concat: settings cannot be used together: the estimator gae treats a row as a whole episode", "algorithm.adv_estimator=no_concat_gae"},
-		"rows of compaction": {[]string{"trainer.harness=compact"},
-			"the estimator gae treats a row as a whole episode", "algorithm.adv_estimator=default_gae"},
-		"two names of a harness": {[]string{"trainer.concat_multi_turn=true", "trainer.harness=no_concat",
-			"algorithm.adv_estimator=no_concat_gae"},
-			"trainer.concat_multi_turn is true, but trainer.harness is no_concat (override 3): they are two names of one setting", "trainer.concat_multi_turn=false"},
-		"no window": {[]string{"trainer.harness=window", "algorithm.adv_estimator=default_gae"},
-			"trainer.harness window needs rollout_manager.window_size", "rollout_manager.window_size=2"},
-		"a window without use": {[]string{"rollout_manager.window_size=4"},
-			"rollout_manager.window_size is 4, but trainer.harness concat shows the model all turns, up to 5: set trainer.harness to window", "rollout_manager.window_size=5"},
-		"compaction of nothing": {[]string{"trainer.harness=compact", "algorithm.adv_estimator=default_gae",
-			"trainer.compact_budget=0"}, "trainer.harness is compact, but there is no length at which to summarise",
-			"trainer.compact_budget=900"},
-		"long summaries": {[]string{"trainer.harness=compact", "algorithm.adv_estimator=default_gae",
-			"trainer.compact_summary_budget=513"}, "a summary may be longer than a response: 513 and 512 tokens",
-			"trainer.compact_summary_budget=512"},
-		"long openings of nothing": {[]string{"data.filter_overlong_prompts=true", "data.max_prompt_length=9"},
-			"data.filter_overlong_prompts is true, but data.train_files and data.val_files, which it filters, are empty",
-			"data.filter_overlong_prompts=false"},
-		"which is no limit": {[]string{"data.filter_overlong_prompts=true"},
-			"data.filter_overlong_prompts is true, but data.max_prompt_length is 0", "data.filter_overlong_prompts=false"},
-		"thinking without an end": {[]string{"actor_rollout_ref.rollout.thinking_token_budget=5",
-			"actor_rollout_ref.rollout.thinking_close=''"},
-			"thinking_token_budget is 5, but actor_rollout_ref.rollout.thinking_close is empty",
-			"actor_rollout_ref.rollout.thinking_close=</t>"},
-		"thinking for too long": {[]string{"actor_rollout_ref.rollout.thinking_token_budget=512"},
-			"thinking_token_budget is 512, but a response has at most 512 tokens",
-			"actor_rollout_ref.rollout.thinking_token_budget=511"},
-		"long responses": {[]string{"rollout_manager.max_trajectory_length=600", "data.max_prompt_length=100"},
-			"a response may be longer than the response region: 512 of 500 tokens", "data.max_response_length=500"},
-		"unknown prompts": {[]string{"rollout_manager.max_trajectory_length=600"},
-			"rollout_manager.max_trajectory_length is 600, but data.max_prompt_length is 0: the length of a conversation includes its initial prompt", "data.max_prompt_length=80"},
-		"long prompts": {[]string{"rollout_manager.max_trajectory_length=600", "data.max_prompt_length=600"},
-			"rollout_manager.max_trajectory_length is 600, but data.max_prompt_length is 600: it must be larger",
-			"data.max_prompt_length=80"},
-		"fewer than enough": {[]string{"data.gen_batch_size=1000"},
-			"data.gen_batch_size is 1000, but data.train_batch_size is 1024", "data.gen_batch_size=1024 env.train_seed=9000000"},
-		"no greedy episodes": {[]string{"algorithm.adv_estimator=remax", "data.gen_batch_size=2000"},
-			"algorithm.adv_estimator remax plays greedy episodes only for the start states of data.train_batch_size",
-			"data.gen_batch_size=0"},
-		"levels that overlap": {[]string{"env.val_seed=999745"},
-			"validation levels [999745, 1000001) overlap training levels [1000000, 1102400)", "env.val_seed=999744"},
-		"levels that overlap after": {[]string{"env.val_seed=1102399"},
-			"validation levels [1102399, 1102655) overlap training levels [1000000, 1102400)", "env.val_seed=1102400"},
-	} {
-		set := append([]string{"env.name=x"}, c.set...)
+	for _, c := range golden.Table[[]struct {
+		Name       string
+		Set        []string
+		Says, Cure string
+	}](t, "contradictions.yaml") {
+		set := append([]string{"env.name=x"}, c.Set...)
 		_, err := config.Load("", set...)
-		require.ErrorIs(t, err, config.ErrConfig, name)
-		require.ErrorContains(t, err, c.says, name)
-		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", name)
-		_, err = config.Load("", append(set, strings.Fields(c.cure)...)...)
-		require.NoError(t, err, "%s: cured", name)
+		require.ErrorIs(t, err, config.ErrConfig, c.Name)
+		require.ErrorContains(t, err, c.Says, c.Name)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", c.Name)
+		_, err = config.Load("", append(set, strings.Fields(c.Cure)...)...)
+		require.NoError(t, err, "%s: cured", c.Name)
 	}
 }
 

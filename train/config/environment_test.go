@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -11,117 +12,47 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/golden"
 	"vagen/internal/traintest"
 	"vagen/train/config"
 )
 
 // played is what a preset of one of VAGEN's systems plays in an environment.
 type played struct {
-	options  map[string]any // some of the options, after the environment's defaults
-	turns    int
-	response int // tokens of a turn
-	length   int // tokens of a conversation
+	Options map[string]any // some of the options, after the environment's defaults
+	Limits  []int          // turns, tokens of a turn, tokens of a conversation
 }
 
-// The values are those of the specifications of keys (section 8) and environments
-// (sections 3, 4, 6, 8, 9) and of the scripts that they describe, branches vagen-legacy
-// (scripts/examples, and scripts/exps of June 2025) and main (examples/train).
-var (
-	legacyPlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
-			"max_actions_per_step": 3, "format_reward": 0.5,
-			"dim_room": []int{6, 6}, "num_boxes": 1, "action_sep": ","}, 3, 200, 2400},
-		"frozenlake": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
-			"max_actions_per_step": 3, "format_reward": 0.5,
-			"size": 4, "p": 0.8, "is_slippery": false}, 3, 200, 2400},
-		"navigation": {map[string]any{"rules": "legacy", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
-			"max_actions_per_step": 5, "format_reward": 0.5,
-			"step_length": 0.5, "success_threshold": 1.5, "action_sep": ",", "max_steps": 30, "resolution": 255, "fov": 100.0},
-			5, 256, 5000},
-		"primitive_skill": {map[string]any{"rules": "legacy", "render_mode": "vision",
-			"prompt_format": "grounding_worldmodeling", "max_actions_per_step": 2, "format_reward": 0.5,
-			"action_sep": "|", "max_steps": 10}, 3, 200, 3800},
-		"svg": {map[string]any{"rules": "service", "render_mode": "vision", "prompt_format": "grounding_worldmodeling",
-			"max_actions_per_step": 1, "format_reward": 0.5,
-			"format_penalty": 0.0, "action_sep": "~~"}, 2, 750, 3600},
-		"blackjack": {map[string]any{"render_mode": "vision", "prompt_format": "grounding_worldmodeling",
-			"max_actions_per_step": 1, "format_reward": 0.5,
-			"invalid_reward": -0.1}, 3, 200, 2400},
-	}
-	litePlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3,
-			"format_reward": 0.1, "success_reward": 1.0,
-			"min_solution_steps": []int{1, 5}}, 5, 512, 5000},
-		"frozenlake": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "free_think",
-			"max_actions_per_step": 5, "format_reward": 0.02,
-			"success_reward": 1.0, "size": 4, "p": 0.8, "is_slippery": false, "slip_prob": 0.0}, 5, 512, 5000},
-		"navigation": {map[string]any{"rules": "lite", "prompt_format": "eval_mode", "max_actions_per_step": 5,
-			"format_reward": 0.0, "per_turn_format_reward": 0.01,
-			"success_reward": 1.0, "step_length": 0.3, "success_threshold": 1.0, "action_sep": "|"}, 10, 512, 13000},
-		"primitive_skill": {map[string]any{"rules": "lite", "render_mode": "vision", "prompt_format": "wm",
-			"max_actions_per_step": 2, "format_reward": 0.1,
-			"success_reward": 1.0, "action_sep": "|"}, 3, 1024, 13000},
-	}
-	nextPlay = map[string]played{
-		"sokoban": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm", "max_actions_per_step": 3,
-			"format_reward": 0.1, "success_reward": 1.0,
-			"min_solution_steps": []int{1, 5}, "retry": "lcg", "strict_format": true}, 5, 512, 5000},
-		"frozenlake": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm",
-			"max_actions_per_step": 5, "format_reward": 0.02,
-			"success_reward": 1.0, "strict_format": true}, 5, 512, 5000},
-		"navigation": {map[string]any{"rules": "next", "prompt_format": "wm", "max_actions_per_step": 5,
-			"per_turn_format_reward": 0.01, "success_reward": 1.0}, 10, 512, 13000},
-		"primitive_skill": {map[string]any{"rules": "next", "render_mode": "vision", "prompt_format": "wm",
-			"max_actions_per_step": 2, "format_reward": 0.1,
-			"success_reward": 1.0}, 3, 1024, 13000},
-	}
-	// The scripts of the first release have shorter responses; those of its other
-	// environments are of April 2025. lite_grpo_lora trains on text.
-	changes = map[string]map[string]played{
-		"release": {
-			"sokoban": {nil, 3, 128, 1800}, "frozenlake": {nil, 3, 128, 1800}, "blackjack": {nil, 3, 128, 1800},
-			"navigation": {nil, 3, 128, 2400}, "primitive_skill": {nil, 3, 128, 3000}, "svg": {nil, 2, 750, 3600},
-		},
-		"lite_grpo_lora": {
-			"sokoban":         {map[string]any{"render_mode": "text", "prompt_format": "free_wm"}, 5, 512, 5000},
-			"frozenlake":      {map[string]any{"render_mode": "text"}, 5, 512, 5000},
-			"primitive_skill": {map[string]any{"render_mode": "text"}, 3, 1024, 13000},
-		},
-		"no_concat": {
-			"sokoban": {nil, 5, 512, 1800}, "frozenlake": {nil, 5, 512, 1800}, "navigation": {nil, 10, 512, 4100},
-			"primitive_skill": {nil, 3, 1024, 4100},
-		},
-	}
-	paidEnvironments = []string{"blackjack", "frozenlake", "navigation", "primitive_skill", "sokoban"}
-)
+// plays returns what the presets play. The values are those of the specifications of keys (section 8) and environments
+// (sections 3, 4, 6, 8, 9) and of the scripts that they describe, branches vagen-legacy (scripts/examples, and
+// scripts/exps of June 2025) and main (examples/train).
+func plays(t *testing.T) map[string]map[string]played {
+	return golden.Table[map[string]map[string]played](t, "environments.yaml")
+}
+
+var paidEnvironments = []string{"blackjack", "frozenlake", "navigation", "primitive_skill", "sokoban"}
 
 // expected returns what a preset plays in each environment.
 func expected(t *testing.T, preset string) map[string]played {
 	t.Helper()
-	var out map[string]played
-	change := ""
+	all, change := plays(t), ""
+	out := all["legacy"]
 	switch {
 	case strings.HasPrefix(preset, "next_"):
-		out = maps.Clone(nextPlay)
+		out = all["next"]
 	case strings.HasPrefix(preset, "lite_"):
-		out = maps.Clone(litePlay)
-	default:
-		out = maps.Clone(legacyPlay)
-		if !slices.Contains([]string{"vanilla_ppo", "masked_grpo", "turn_ppo", "vagen_base", "vagen_full"}, preset) {
-			change = "release"
-		}
+		out = all["lite"]
+	case !slices.Contains([]string{"vanilla_ppo", "masked_grpo", "turn_ppo", "vagen_base", "vagen_full"}, preset):
+		change = "release"
 	}
 	if strings.HasSuffix(preset, "_no_concat") {
 		change = "no_concat"
-	} else if changes[preset] != nil {
+	} else if all[preset] != nil {
 		change = preset
 	}
-	for name, c := range changes[change] {
-		c.options = maps.Clone(c.options)
-		merged := maps.Clone(out[name].options)
-		maps.Copy(merged, c.options)
-		c.options = merged
-		out[name] = c
+	for name, c := range all[change] {
+		maps.Copy(out[name].Options, c.Options)
+		out[name] = played{out[name].Options, c.Limits}
 	}
 	return out
 }
@@ -140,13 +71,14 @@ func TestEveryPresetPlaysWhatItsExperimentsPlayed(t *testing.T) {
 			c, err := config.Source{Preset: p.Name, Overrides: []string{"env=" + name}}.Load()
 			require.NoError(t, err, p.Name, name)
 			require.Empty(t, c.Env.Defaults)
-			require.Equal(t, []int{w.turns, w.response, w.length},
+			require.Equal(t, w.Limits,
 				[]int{c.Rollout.MaxTurns, c.Data.MaxResponse, c.Rollout.MaxTrajectory}, "%s, %s", p.Name, name)
 			e, err := builtin.Registry().New(name, c.Env.Config)
 			require.NoError(t, err, "%s, %s", p.Name, name)
 			require.NoError(t, e.Close())
-			for option, value := range w.options {
-				require.EqualValues(t, value, optionOf(kinds[name], c.Env.Config, option), "%s, %s: %s", p.Name, name, option)
+			for option, value := range w.Options {
+				require.Equal(t, fmt.Sprint(value), fmt.Sprint(optionOf(kinds[name], c.Env.Config, option)), "%s, %s: %s",
+					p.Name, name, option)
 			}
 			paid := c.Env.Config["use_state_reward"] == true || c.Env.Config["state_reward"] != nil
 			switch p.Name {
@@ -163,7 +95,7 @@ func TestEveryPresetPlaysWhatItsExperimentsPlayed(t *testing.T) {
 
 // TestVAGENBaseAndFullDifferInStateRewardsAlone, as far as environments are concerned.
 func TestVAGENBaseAndFullDifferInStateRewardsAlone(t *testing.T) {
-	for name := range legacyPlay {
+	for name := range plays(t)["legacy"] {
 		load := func(preset string) map[string]any {
 			c, err := config.Source{Preset: preset, Overrides: []string{"env=" + name}}.Load()
 			require.NoError(t, err)
@@ -255,8 +187,8 @@ func TestDataFilesGetThePresetsOptions(t *testing.T) {
 		Overrides: []string{"data.train_files=[a.yaml]", "data.val_files=[b.yaml]"}}.Load()
 	require.NoError(t, err)
 	require.Empty(t, c.Env.Config)
-	for name, w := range legacyPlay {
-		require.Equal(t, w.options["prompt_format"], c.EnvOptions(name)["prompt_format"], name)
+	for name, w := range plays(t)["legacy"] {
+		require.Equal(t, w.Options["prompt_format"], c.EnvOptions(name)["prompt_format"], name)
 		require.Equal(t, slices.Contains(paidEnvironments, name), c.EnvOptions(name)["use_state_reward"] == true, name)
 	}
 	merged := config.MergeOptions(c.EnvOptions("sokoban"),

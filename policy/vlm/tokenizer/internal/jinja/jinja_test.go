@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
 )
 
 func render(src string, vars map[string]any) (string, error) {
@@ -19,6 +21,9 @@ func render(src string, vars map[string]any) (string, error) {
 	return t.Render(vars)
 }
 
+// example is a template with its output, or with a part of its error.
+type example struct{ Src, Want string }
+
 // The expected outputs are those of jinja2 3.1 with the settings of transformers.
 func TestOutputEqualsJinja2(t *testing.T) {
 	vars := map[string]any{
@@ -27,88 +32,10 @@ func TestOutputEqualsJinja2(t *testing.T) {
 		"messages": []any{map[string]any{"role": "user", "content": "x"},
 			map[string]any{"role": "assistant", "content": "y"}},
 	}
-	for _, c := range []struct{ src, want string }{
-		// white space control
-		{"a\n  {% if yes %}\n  b\n  {% endif %}\nc", "a\n  b\nc"},
-		{"a {%- if yes -%}  b  {%- endif -%}  c", "abc"},
-		{"a {%+ if yes +%}\nb{% endif %}", "a \nb"},
-		{"  {{ n }}\n", "  7"},
-		{"  {{- n -}}  \n x", "7x"},
-		{"a {# note #}\nb", "a b"},
-		{"a\n  {# note #}\nb", "a\nb"},
-		{"a{#- note -#} b", "ab"},
-		{"x\n\n", "x\n"},
-		{"a\r\nb", "a\nb"},
-		// literals
-		{`{{ 'it\'s' + "\n\t\\" ~ '\x41\u00e9' }}`, "it's\n\t\\Aé"},
-		{`{{ 'a' 'b' }}{{ '\q' }}`, `ab\q`},
-		{"{{ 1 + 2 * 3 - 4 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 2 ~ 3 }}", "3 3 -4 2 23"},
-		{"{{ true }} {{ none }} {{ False }}", "True None False"},
-		{"{{ missing }}|{{ d.nothing }}|{{ list[9] }}|{{ 'abc'[9] }}", "|||"},
-		// indexing
-		{"{{ list[0] }}{{ list[-1] }}{{ list[1:]|join(',') }}{{ list[::-1]|join }}{{ list[:-1]|join }}", "acb,ccbaab"},
-		{"{{ 'héllo'[1] }}{{ 'héllo'[1:3] }}{{ 'héllo'[::-1] }}{{ 'abcdef'[4:1:-2] }}", "éélolléhec"},
-		{"{{ d.role }}{{ d['role'] }}{{ d['items'] }}{{ d.get('x', 'no') }}{{ d.get('x') is none }}", "useruser1noTrue"},
-		{"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "items=1;role=user;"},
-		// logic
-		{"{{ 1 < 2 < 3 }} {{ 1 < 2 > 5 }} {{ not yes }} {{ none or 'x' }} {{ 'a' and '' }}|", "True False False x |"},
-		{"{{ 'a' in list }} {{ 'z' not in list }} {{ 'ex' in s }} {{ 'role' in d }} {{ 1 == true }} {{ 'a' == 'a' }}",
-			"True True True True True True"},
-		{"{{ 'x' if yes else 'y' }}{{ 'x' if not yes }}{{ 'x' if not yes else 'y' if not yes else 'z' }}", "xz"},
-		{"{{ s is string }} {{ list is iterable }} {{ d is mapping }} {{ x is defined }} {{ x is not defined }} {{ none is not none }}", "True True True False True False"},
-		{"{{ n is number }} {{ yes is true }} {{ yes is boolean }} {{ n is integer }} {{ list is sequence }} {{ x is undefined }}", "True True True True True True"},
-		{"{{ list == ['a','b','c'] }} {{ {'a': 1} == {'a': 1} }} {{ (1, 2) == (1, 3) }} {{ 'a' < 'b' }} {{ none == none }}",
-			"True True False True True"},
-		// filters and methods
-		{"[{{ s|trim }}][{{ s.strip() }}][{{ s.rstrip('\\n') }}][{{ s.lstrip() }}]", "[Text][Text][ Text][Text\n]"},
-		{"{{ s|trim|upper }}{{ 'AB'|lower }}{{ 'aBC'|capitalize }}{{ 'aBC'.capitalize() }}", "TEXTabAbcAbc"},
-		{"{{ list|length }}{{ 'héé'|length }}{{ list|first }}{{ list|last }}{{ d|length }}{{ list|reverse|join }}{{ 'ab'|reverse }}", "33ac2cbaba"},
-		{"{{ missing|default('x') }}{{ ''|default('y') }}{{ ''|default('z', true) }}{{ ''|d('w', boolean=true) }}", "xzw"},
-		{"{{ 'a-b-c'.split('-')[1] }}{{ 'a-b-c'.split('-', 1)[1] }}{{ ' a  b '.split()|join('+') }}{{ '-'.join(list) }}",
-			"bb-ca+ba-b-c"},
-		{"{{ 'abc'.startswith('ab') }}{{ 'abc'.endswith(('x', 'c')) }}{{ 'aXbX'.replace('X', '-') }}{{ 'aXb'|replace('X', '') }}", "TrueTruea-b-ab"},
-		{"{{ 'a<\"é'|tojson }}{{ 3|tojson }}{{ none|tojson }}{{ true|tojson }}", `"a<\"é"3nulltrue`},
-		{"{{ 3|string ~ 'x' }}{{ range(3)|list|length }}{% for i in range(5, 1, -2) %}{{ i }}{% endfor %}", "3x353"},
-		// statements
-		{"{% if empty %}a{% elif n == 7 %}b{% else %}c{% endif %}", "b"},
-		{"{% for x in list %}{{ loop.index }}{{ x }}{% if not loop.last %},{% endif %}{% endfor %}", "1a,2b,3c"},
-		{"{% for x in empty %}x{% else %}none{% endfor %}", "none"},
-		{"{% for x in list if x != 'b' %}{{ loop.index0 }}{{ x }}{{ loop.length }}{% endfor %}", "0a21c2"},
-		{"{% for x in list %}{% if x == 'b' %}{% continue %}{% endif %}{% if x == 'c' %}{% break %}{% endif %}{{ x }}{% endfor %}", "a"},
-		{"{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }}{{ loop.first }}{{ loop.revindex }};{% endfor %}",
-			"<a>bTrue3;a<b>cFalse2;b<c>False1;"},
-		{"{% set x = 1 %}{% for i in list %}{% set x = 2 %}{% endfor %}{{ x }}", "1"},
-		{"{% set ns = namespace(x=1) %}{% for i in list %}{% set ns.x = ns.x + 1 %}{% endfor %}{{ ns.x }}", "4"},
-		{"{% if yes %}{% set x = 5 %}{% endif %}{{ x }}", "5"},
-		{"{% set x %}a{{ n }}{% endset %}[{{ x }}]", "[a7]"},
-		{"{% set a = 1, 2 %}{{ a[1] }}", "2"},
-		{"{% macro m(a, b='B') %}<{{ a }}{{ b }}{{ n }}>{% endmacro %}{{ m('x') }}{{ m('y', b='z') }}{{ m(b=1) }}",
-			"<xB7><yz7><17>"},
-		{"{% generation %}kept{% endgeneration %}", "kept"},
-		{"{% for m in messages %}{{ m['role'] + ':' + m.content }} {% endfor %}", "user:x assistant:y "},
-		{"{{ messages[0].role if messages and messages[0].role == 'user' else '' }}", "user"},
-		{"{{ '{{' }}{{ '%}' }}{{ {'a': {'b': 'c'}}.a.b }}", "{{%}c"},
-		// dictionaries in the order of their keys
-		{"{% for k in {'b': 1, 'a': 2} %}{{ k }}{% endfor %}{{ {'b': 1, 'a': 2}.items()|list|length }}", "ba2"},
-		{"{{ {'b': 1, 'a': 2}.keys()|join }}{{ {'b': 1, 'a': 2}.values()|join }}", "ba12"},
-		{"{{ {'b': [1, none], 'a': {2: 'x'}}|tojson }}", `{"b": [1, null], "a": {"2": "x"}}`},
-		{"{{ {1: 'x', 2: 'y'}[2] }}{{ 1 in {1: 2} }}{{ {'a': 1, 'b': 2, 'a': 3}.a }}", "yTrue3"},
-		// choosing
-		{"{{ messages|selectattr('role', 'equalto', 'user')|list|length }}", "1"},
-		{"{{ messages|rejectattr('role', '==', 'user')|map(attribute='content')|join }}", "y"},
-		{"{{ messages|selectattr('tool')|list|length }}{{ messages|selectattr('tool', 'defined')|list|length }}", "00"},
-		{"{{ messages|selectattr('role', 'in', ['a', 'user'])|list|length }}", "1"},
-		{"{{ [1, 0, '', 'a']|select|join }}{{ [1, none, 2]|reject('none')|join }}", "1a12"},
-		// conversions
-		{"{{ '3'|int + 1 }}{{ 'x'|int }}{{ 'x'|int(7) }}{{ 2.9|int }}{{ '2.9'|int }}{{ -2.9|int }}{{ true|int }}",
-			"40722-21"},
-		{"{{ '{} and {}'.format(1, 'b') }}{{ '{1}{0}{{}}'.format('a', 2) }}{{ '{x}'.format(x=none) }}", "1 and b2a{}None"},
-		{"{{ 'ab' * 3 }}{{ 2 * 'x' }}{{ ([1] * 3)|length }}{{ 'a' * -1 }}|", "abababxx3|"},
-		{"[{{ missing|upper }}{{ missing|trim }}{{ 3|upper }}{{ none|lower }}{{ missing|replace('a', 'b') }}]", "[3none]"},
-	} {
-		got, err := render(c.src, vars)
-		require.NoError(t, err, c.src)
-		require.Equal(t, c.want, got, c.src)
+	for _, c := range golden.Table[[]example](t, "output.yaml") {
+		got, err := render(c.Src, vars)
+		require.NoError(t, err, c.Src)
+		require.Equal(t, c.Want, got, c.Src)
 	}
 }
 
@@ -132,49 +59,9 @@ func TestJSONKeepsTheOrderOfItsKeys(t *testing.T) {
 }
 
 func TestErrorsNameUnknownConstructs(t *testing.T) {
-	for src, want := range map[string]string{
-		"a\n{% include 'x' %}":           `line 2: statement "include"`,
-		"{% call x() %}{% endcall %}":    `"call"`,
-		"{{ x|groupby('a') }}":           `filter "groupby"`,
-		"{{ [1]|select('odd') }}":        `test "odd"`,
-		"{{ [1]|map('upper') }}":         "map is supported with attribute",
-		"{{ '{:>3}'.format(1) }}":        "{:>3} has no argument",
-		"{{ '}'.format(1) }}":            "a brace is alone",
-		"{{ {none: 1} }}":                "neither a string nor an integer",
-		"{{ dict(a=1, b=2) }}":           "dict() with more than one name",
-		"{{ x is divisibleby 3 }}":       `test "divisibleby"`,
-		"{{ 'a'.zfill(3) }}":             "cannot call .zfill",
-		"{{ strftime_now('%d') }}":       "cannot call strftime_now",
-		"{{ [1] }}":                      "cannot write a list",
-		"{{ {'a': 1} }}":                 "cannot write a dictionary",
-		"{{ 1.5 }}":                      "cannot write a number",
-		"{{ 1|tojson(sort_keys=true) }}": "tojson with sort_keys",
-		"{{ missing.a }}":                `"missing" is undefined`,
-		"{{ missing.a.b }}":              `"missing" is undefined`,
-		"{{ 'a' + 1 }}":                  "cannot compute a string + a number",
-		"{{ 'a' * 'b' }}":                "cannot compute a string * a string",
-		"{{ 1 // 0 }}":                   "division by zero",
-		"{{ 1 < 'a' }}":                  "cannot compare",
-		"{{ 1 in 2 }}":                   "cannot apply in to a number",
-		"{{ 'abc'[::0] }}":               "slice step 0",
-		"{% for x in 3 %}{% endfor %}":   "cannot loop over a number",
-		"{% set x.y = 1 %}":              "not a namespace",
-		"{% if x %}":                     "end of the template",
-		"{% if x %}{% endfor %}":         `"endfor"`,
-		"{% endif %}":                    "unexpected",
-		"{{ x":                           "is not closed",
-		"{{ 'x }}":                       "a string is not closed",
-		"{# x":                           "a comment is not closed",
-		"{{ ) }}":                        `unexpected ")"`,
-		"{{ x ! y }}":                    `unexpected "!"`,
-		"{{ 'a' '\\N{DASH}' }}":          "not supported",
-		"{{ '\\ud800' }}":                "not a character",
-		"{{ }}":                          "unexpected",
-		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "has 1 parameters, found 2 arguments",
-		"{% macro m(a) %}{% endmacro %}{{ m(b=2) }}":  "no parameter b",
-	} {
-		_, err := render(src, nil)
-		require.ErrorContains(t, err, want, src)
+	for _, c := range golden.Table[[]example](t, "errors.yaml") {
+		_, err := render(c.Src, nil)
+		require.ErrorContains(t, err, c.Want, c.Src)
 	}
 }
 
