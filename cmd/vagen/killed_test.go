@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/traintest"
 	"vagen/policy/vlm"
 	"vagen/train/proof"
 	"vagen/train/run"
@@ -76,25 +75,10 @@ huggingface_hub: {hf_save_freq: 4}
 	return []string{"train", config, "--log", "warn", "--out", "run"}
 }
 
-var passing = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
-
-// leavings returns all files of a run's folder, without times and the random run ID.
+// leavings returns the files of a run's folder, without its random ID and the record of its sessions.
 func leavings(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Type()&fs.ModeSymlink != 0 {
-			return err
-		}
-		if d.Name() == "run.id" || d.Name() == "run.txt" || d.Name() == proof.FileName {
-			return nil // drawn for each run, and the record of its sessions
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(passing.ReplaceAll(raw, nil))
-		return err
-	}))
-	return out
+	return traintest.Files(t, dir, "run.id", "run.txt", proof.FileName)
 }
 
 // requireSame compares the files of two runs, without printing weights.

@@ -59,12 +59,12 @@ func requireResumesAfterEveryEvent(
 	}
 	whole, events = filepath.Join(t.TempDir(), "whole"), new(traintest.Journal)
 	require.NoError(t, play(whole, events))
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	for stop := range len(*events) {
 		dir := filepath.Join(t.TempDir(), "run")
 		require.ErrorIs(t, play(dir, brokenAfter(stop)), traintest.ErrBroken)
 		require.NoError(t, play(dir), "%s: after event %d", about, stop)
-		require.Equal(t, want, outcome(t, dir), "%s: after event %d", about, stop)
+		require.Equal(t, want, traintest.Files(t, dir), "%s: after event %d", about, stop)
 	}
 	return whole, events
 }

@@ -247,5 +247,5 @@ func TestAlarmsKeepTheirCountsWhenARunIsResumed(t *testing.T) {
 	high := 1e6
 	c.Stability.Alarms.MinEntropy = &high
 	whole, _ := requireResumesAfterEveryEvent(t, "alarms", c, asItIs)
-	require.Contains(t, outcome(t, whole)["metrics.jsonl"], `"alarm/min_entropy":6`)
+	require.Contains(t, traintest.Files(t, whole)["metrics.jsonl"], `"alarm/min_entropy":6`)
 }

@@ -136,7 +136,7 @@ func TestOneRunTrainsThroughAllDoors(t *testing.T) {
 		}}
 	}))
 	require.Equal(t, map[string]int{"here": 16, "web": 8, "web_short": 8, "agent": 8, "agent_short": 8}, played)
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	require.Equal(t, 4, strings.Count(want["metrics.jsonl"], `"train/by_source/agent_short/turns":2,`))
 	dir := filepath.Join(t.TempDir(), "resumed")
 	require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
@@ -149,5 +149,5 @@ func TestOneRunTrainsThroughAllDoors(t *testing.T) {
 		}))
 	}), traintest.ErrBroken)
 	require.NoError(t, trainIn(t.Context(), dir, c, open))
-	require.Equal(t, want, outcome(t, dir))
+	require.Equal(t, want, traintest.Files(t, dir))
 }

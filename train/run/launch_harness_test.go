@@ -8,9 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"hash"
-	"os"
+	"maps"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/floats"
+	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -79,8 +79,6 @@ func (w watched) Update(
 	return w.Model.Update(ctx, b, o, opt)
 }
 
-var durations = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
-
 // trainTiny runs a configuration and returns all results except times: metrics, episodes
 // with their pictures, weights, and the batches of the updates.
 func trainTiny(t *testing.T, c config.Config) map[string]string {
@@ -97,20 +95,10 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	folder := r.Folder
 	require.NoError(t, r.Train(t.Context()))
 	require.NoError(t, r.Close())
-	out := map[string]string{"batches": hex.EncodeToString(w.batches.Sum(nil))}
-	require.NoError(t, filepath.WalkDir(folder.Path, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" ||
-			filepath.Base(path) == proof.FileName {
-			return err // the number of workers is in the configuration, which the manifest and the record sum up
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(folder.Path, path)
-		if strings.HasPrefix(name, "tensorboard") {
-			return err // its events carry the time of day
-		}
-		out[name] = string(durations.ReplaceAll(raw, nil))
-		return err
-	}))
+	// The number of workers is in the configuration, which the manifest and the record sum up.
+	out := traintest.Files(t, folder.Path, "config.yaml", "manifest.json", proof.FileName)
+	maps.DeleteFunc(out, func(name, _ string) bool { return strings.HasPrefix(name, "tensorboard") }) // time of day
+	out["batches"] = hex.EncodeToString(w.batches.Sum(nil))
 	return out
 }
 

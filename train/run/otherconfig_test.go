@@ -130,7 +130,7 @@ func TestTheNumberOfStepsMayChangeIfNoStepDependsOnIt(t *testing.T) {
 // lengths have. With a schedule over all steps, for which the number may not change, they have not.
 func TestRunsOfAnotherLengthHaveTheSameSteps(t *testing.T) {
 	steps := func(dir string) (lines []string) {
-		for line := range strings.Lines(outcome(t, dir)["metrics.jsonl"]) {
+		for line := range strings.Lines(traintest.Files(t, dir)["metrics.jsonl"]) {
 			if strings.Contains(line, `"kind":"step"`) {
 				lines = append(lines, line)
 			}
@@ -149,25 +149,25 @@ func TestRunsOfAnotherLengthHaveTheSameSteps(t *testing.T) {
 		short, whole := filepath.Join(root, "short"), filepath.Join(root, "whole")
 		train(short, 6, style)
 		train(whole, 12, style)
-		all := outcome(t, whole)
+		all := traintest.Files(t, whole)
 		for later := 8; later <= 12; later += 2 { // as if it had been stopped after step 6
 			require.NoError(t, os.RemoveAll(filepath.Join(whole, "checkpoints", fmt.Sprint("step_", later))))
 		}
-		six := outcome(t, short)["checkpoints/step_6/table.json"]
+		six := traintest.Files(t, short)["checkpoints/step_6/table.json"]
 		require.NotEmpty(t, six)
 		require.Len(t, steps(whole), 12)
 		before := steps(short)
 		train(whole, 6, style)
 		train(short, 12, style)
-		extended := outcome(t, short)
+		extended := traintest.Files(t, short)
 		require.Len(t, steps(short), 12)
 		if style == "cosine" {
 			require.NotEqual(t, all[last], extended[last])
-			require.NotEqual(t, six, outcome(t, whole)["checkpoints/step_6/table.json"])
+			require.NotEqual(t, six, traintest.Files(t, whole)["checkpoints/step_6/table.json"])
 			continue
 		}
 		require.Equal(t, all[last], extended[last])
-		require.Equal(t, six, outcome(t, whole)["checkpoints/step_6/table.json"])
+		require.Equal(t, six, traintest.Files(t, whole)["checkpoints/step_6/table.json"])
 		require.Equal(t, before, steps(whole))
 		for i, line := range steps(short) {
 			require.Contains(t, all["metrics.jsonl"], line, "step %d", i+1)

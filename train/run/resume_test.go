@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -173,23 +172,6 @@ func wrapBegin(
 	return h
 }
 
-var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
-
-// outcome has all results of a finished run except times.
-func outcome(t *testing.T, dir string) map[string]string {
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(times.ReplaceAll(raw, nil))
-		return err
-	}))
-	return out
-}
-
 // TestKilledRunsEndAsUninterruptedOnes kills a run again and again at arbitrary moments,
 // and restarts it until it ends. Its files equal those of an uninterrupted run byte for
 // byte.
@@ -223,8 +205,8 @@ func killRuns(t *testing.T, staleness int) {
 	}
 	t.Logf("killed %d times", kills)
 	require.Positive(t, kills)
-	got := outcome(t, dir)
-	require.Equal(t, outcome(t, want), got)
+	got := traintest.Files(t, dir)
+	require.Equal(t, traintest.Files(t, want), got)
 	for _, name := range []string{
 		"checkpoints/actor_step_6/policy", "checkpoints/actor_step_8/policy", "checkpoints/step_10/state.json",
 		"checkpoints/step_12/actor/policy", "best_actor/best.json",
@@ -241,7 +223,7 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	events := strings.Count(want["metrics.jsonl"], "\n")
 	require.Equal(t, 6+3+3, events)
 	places := map[string]func(*train.Trainer){}
@@ -274,7 +256,7 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
 		require.ErrorIs(t, trainIn(t.Context(), dir, brisk(), spoil), traintest.ErrBroken, place)
 		require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), place)
-		require.Equal(t, want, outcome(t, dir), place)
+		require.Equal(t, want, traintest.Files(t, dir), place)
 	}
 }
 
@@ -284,7 +266,7 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	phases := map[string]func(b *traintest.Bandit, act func() error){
 		"rollout": func(b *traintest.Bandit, act func() error) {
 			b.OnGenerate = func(context.Context) error { return act() }
@@ -329,7 +311,7 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 				require.Equal(t, reached, p.State.Step, "%s %d: no completed work is lost", phase, call)
 			}
 			require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
-			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
+			require.Equal(t, want, traintest.Files(t, dir), "%s %d", phase, call)
 		}
 	}
 }
@@ -339,7 +321,7 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 func TestARunResumesFromEveryCheckpoint(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	require.NoError(t, trainIn(t.Context(), whole, long(), nil))
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	steps, err := (&run.Checkpoints{Dir: filepath.Join(whole, "checkpoints")}).Steps()
 	require.NoError(t, err)
 	require.Equal(t, []int{12, 10, 8, 6, 4, 2}, steps)
@@ -347,7 +329,7 @@ func TestARunResumesFromEveryCheckpoint(t *testing.T) {
 	require.NoError(t, os.CopyFS(back, os.DirFS(whole)))
 	for _, step := range steps {
 		require.NoError(t, trainIn(t.Context(), back, long(), nil))
-		require.Equal(t, want, outcome(t, back), "before the checkpoint of step %d was removed", step)
+		require.Equal(t, want, traintest.Files(t, back), "before the checkpoint of step %d was removed", step)
 		for _, later := range steps {
 			if later >= step {
 				require.NoError(t, os.RemoveAll(filepath.Join(back, "checkpoints", fmt.Sprint("step_", later))))
@@ -355,7 +337,7 @@ func TestARunResumesFromEveryCheckpoint(t *testing.T) {
 		}
 	}
 	require.NoError(t, trainIn(t.Context(), back, long(), nil))
-	require.Equal(t, want, outcome(t, back), "from the beginning")
+	require.Equal(t, want, traintest.Files(t, back), "from the beginning")
 }
 
 func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {

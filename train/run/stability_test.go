@@ -55,7 +55,7 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 	whole, j := requireResumesAfterEveryEvent(t, "spikes", spiky(), spike)
 	require.Contains(t, strings.Join(j.Kinds(), ","),
 		"save 4,step 5,step 6,rollback 4,step 5,step 6,validate 6,save 6,step 7")
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	lines := want["metrics.jsonl"]
 	require.Equal(t, 1, strings.Count(lines, `"kind":"step","step":5,`))
 	require.Equal(t, 4, strings.Count(lines, `"train/rollbacks":1`), "steps 5 to 8 show it")
@@ -63,7 +63,7 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 
 	calm := filepath.Join(t.TempDir(), "calm")
 	require.NoError(t, trainIn(t.Context(), calm, spiky(), nil))
-	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"],
+	require.NotEqual(t, traintest.Files(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"],
 		"another way")
 }
 
@@ -103,9 +103,9 @@ func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
 	c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 3}
 	whole, j := requireResumesAfterEveryEvent(t, "early", c, asItIs)
 	require.Equal(t, "step 3,validate 3,save 3", strings.Join(j.Kinds()[len(j.Kinds())-3:], ","), "nothing is learned")
-	want := outcome(t, whole)
+	want := traintest.Files(t, whole)
 	require.NoError(t, trainIn(t.Context(), whole, c, nil), "it does not train further")
-	require.Equal(t, want, outcome(t, whole))
+	require.Equal(t, want, traintest.Files(t, whole))
 	c.Stability.Early.Metric = "-val/turns" // which never falls
 	require.NoError(t, trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, nil))
 }

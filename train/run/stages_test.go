@@ -2,14 +2,13 @@ package run
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train/config"
@@ -36,20 +35,8 @@ func taughtRun(t *testing.T, stage string) config.Config {
 // leaves are the files of a folder, without times and what depends on the folder's name.
 func leaves(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		others := []string{
-			proof.FileName, ".lock", "curve.png", rundir.ConfigName, rundir.ManifestName, "adapter_config.json",
-		}
-		if err != nil || d.IsDir() || slices.Contains(others, filepath.Base(path)) {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		out[name] = string(durations.ReplaceAll(raw, nil))
-		return err
-	}))
-	return out
+	return traintest.Files(t, dir, proof.FileName, ".lock", "curve.png", rundir.ConfigName, rundir.ManifestName,
+		"adapter_config.json")
 }
 
 // stopping cancels a context after a step of the supervised stage.

@@ -162,7 +162,7 @@ func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
 		c := stale(brisk(), n)
 		whole := filepath.Join(t.TempDir(), "whole")
 		require.NoError(t, trainIn(t.Context(), whole, c, nil))
-		want := outcome(t, whole)
+		want := traintest.Files(t, whole)
 		for _, phase := range []string{"collect", "score", "update"} {
 			for call := 1; call <= 9; call += 2 {
 				dir := filepath.Join(t.TempDir(), "run")
@@ -207,7 +207,7 @@ func TestAnInterruptedRunWithOldEpisodesLosesNoStep(t *testing.T) {
 					require.Len(t, p.State.Prefetched, min(n, c.Trainer.Steps-p.State.Step))
 				}
 				require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s %d", phase, call)
-				require.Equal(t, want, outcome(t, dir), "N = %d, %s %d", n, phase, call)
+				require.Equal(t, want, traintest.Files(t, dir), "N = %d, %s %d", n, phase, call)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func TestARollbackDropsTheEpisodesAhead(t *testing.T) {
 			}
 		}))
 		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every copy is closed")
-		got := outcome(t, dir)
+		got := traintest.Files(t, dir)
 		if first == nil {
 			first = got
 		}

@@ -1,18 +1,15 @@
 package worker_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -27,7 +24,6 @@ import (
 	"vagen/train/queue"
 	"vagen/train/queue/embedded"
 	"vagen/train/run"
-	"vagen/train/track"
 	"vagen/train/worker"
 )
 
@@ -120,31 +116,11 @@ func trainerProcess() error {
 // and the episodes.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(dir, path)
-		wanted := d.Name() == "table.json" || d.Name() == "metrics.jsonl" || strings.HasSuffix(name, ".parquet")
-		if err != nil || d.IsDir() || !wanted {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		if d.Name() != "metrics.jsonl" {
-			out[name] = string(raw)
-			return err
-		}
-		for line := range bytes.Lines(raw) {
-			m := map[string]any{}
-			require.NoError(t, json.Unmarshal(line, &m))
-			for k := range m {
-				if track.MachineMetric(k) || k == "t" {
-					delete(m, k)
-				}
-			}
-			line, err = json.Marshal(m)
-			out[name] += string(line) + "\n"
-		}
-		return err
-	}))
+	out := traintest.Files(t, dir)
+	maps.DeleteFunc(out, func(name, _ string) bool {
+		base := filepath.Base(name)
+		return base != "table.json" && base != "metrics.jsonl" && filepath.Ext(name) != ".parquet"
+	})
 	return out
 }
 
