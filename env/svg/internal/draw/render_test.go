@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
 )
 
 const side = 128
@@ -90,39 +92,14 @@ func TestAreasAreRight(t *testing.T) {
 }
 
 func TestPaintsAreRight(t *testing.T) {
-	for _, c := range []struct {
-		body string
-		x, y float64
-		want color.RGBA
-	}{
-		{`<rect width="64" height="64" fill="#0a8"/>`, 9, 9, color.RGBA{0, 0xaa, 0x88, 255}},
-		{`<rect width="64" height="64" fill="#ff000080"/>`, 9, 9, color.RGBA{255, 127, 127, 255}},
-		{`<rect width="64" height="64" fill="RebeccaPurple"/>`, 9, 9, color.RGBA{0x66, 0x33, 0x99, 255}},
-		{`<rect width="64" height="64" fill="rgb(10%, 20, 300)"/>`, 9, 9, color.RGBA{26, 20, 255, 255}},
-		{`<rect width="64" height="64" fill="hsl(120, 100%, 25%)"/>`, 9, 9, color.RGBA{0, 128, 0, 255}},
-		{`<rect width="64" height="64" fill="hsl(-120 100% 50%)"/>`, 9, 9, color.RGBA{0, 0, 255, 255}},
-		{`<g color="teal"><rect width="64" height="64" fill="currentColor"/></g>`, 9, 9, color.RGBA{0, 128, 128, 255}},
-		{`<rect width="64" height="64" fill="nonsense"/>`, 9, 9, color.RGBA{0, 0, 0, 255}},
-		{`<rect width="64" height="64" fill="url(#gone) lime"/>`, 9, 9, color.RGBA{0, 255, 0, 255}},
-		{`<rect width="64" height="64" fill="url(http://example.com/#a)"/>`, 9, 9, color.RGBA{255, 255, 255, 255}},
-		{`<style>rect{fill:red} .a{fill:lime} #b{fill:blue} /* #b{fill:red} */</style><rect class="x a" width="64" height="64"/>`, 9, 9, color.RGBA{0, 255, 0, 255}},
-		{`<style>rect{fill:red} .a{fill:lime} #b{fill:blue !important}</style><rect id="b" class="a" width="64" height="64" fill="red"/>`, 9, 9, color.RGBA{0, 0, 255, 255}},
-		{`<style>g .k, g#z > rect{fill:lime} p .k{fill:red}</style><g><g><rect class="k" width="64" height="64"/></g></g>`, 9,
-			9, color.RGBA{0, 255, 0, 255}},
-		{`<style>rect{fill:red}</style><rect style="fill: lime; stroke:none" width="64" height="64"/>`, 9, 9,
-			color.RGBA{0, 255, 0, 255}},
-		{`<linearGradient id="g"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 0, 9, color.RGBA{254, 0, 1, 255}},
-		{`<linearGradient id="g"><stop stop-color="red"/><stop offset="100%" style="stop-color:blue"/></linearGradient><linearGradient id="h" href="#g" x2="0" y2="1"/><rect width="64" height="64" fill="url(#h)"/>`, 3, 63, color.RGBA{2, 0, 253, 255}},
-		{`<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="0" x2="8" spreadMethod="reflect"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 16, 9, color.RGBA{247, 0, 8, 255}},
-		{`<linearGradient id="g" gradientUnits="userSpaceOnUse" x1="0" x2="8" spreadMethod="repeat"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></linearGradient><rect width="64" height="64" fill="url(#g)"/>`, 23.5, 9, color.RGBA{8, 0, 247, 255}},
-		{`<radialGradient id="g"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></radialGradient><rect width="64" height="64" fill="url(#g)"/>`, 32, 32, color.RGBA{252, 0, 3, 255}},
-		{`<radialGradient id="g" fx="10%"><stop stop-color="red"/><stop offset="1" stop-color="blue"/></radialGradient><rect width="64" height="64" fill="url(#g)"/>`, 63.5, 32, color.RGBA{1, 0, 254, 255}},
-		{`<linearGradient id="g" href="#g"/><rect width="64" height="64" fill="url(#g)"/>`, 9, 9,
-			color.RGBA{255, 255, 255, 255}},
-	} {
-		got := at(paintDoc(t, doc(c.body)), c.x, c.y)
-		for _, p := range [][2]uint8{{got.R, c.want.R}, {got.G, c.want.G}, {got.B, c.want.B}, {got.A, c.want.A}} {
-			require.InDelta(t, float64(p[1]), float64(p[0]), 2, "%s: %v, want %v", c.body, got, c.want)
+	for _, c := range golden.Table[[]struct {
+		Body string
+		At   [2]float64
+		Want [4]float64
+	}](t, "paints.yaml") {
+		got := at(paintDoc(t, doc(c.Body)), c.At[0], c.At[1])
+		for i, v := range []uint8{got.R, got.G, got.B, got.A} {
+			require.InDelta(t, c.Want[i], float64(v), 2, "%s: %v, want %v", c.Body, got, c.Want)
 		}
 	}
 }

@@ -156,72 +156,15 @@ func TestTiedIsReadFromEitherPlace(t *testing.T) {
 }
 
 func TestBadConfigsSayWhatIsWrong(t *testing.T) {
-	for name, c := range map[string]struct {
-		text, vision object
-		want         []string
-	}{
-		"unknown type": {object{"model_type": "mistral"}, nil,
-			[]string{`"mistral"`, "qwen2_5_vl qwen3_vl qwen3_5 qwen2 qwen3 qwen3_5_text llama",
-				"Qwen2_5_VLForConditionalGeneration"}},
-		"several sizes": {object{"vocab_size": 0, "hidden_size": -4, "num_hidden_layers": 1 << 13, "intermediate_size": nil},
-			nil,
-			[]string{"vocab_size is 0", "hidden_size is -4", "num_hidden_layers is 8192, must be in [1, 2^12]",
-				"intermediate_size is 0"}},
-		"text and vision": {object{"num_key_value_heads": 3}, object{"depth": 0},
-			[]string{"num_key_value_heads is 3, must divide num_attention_heads = 4", "vision_config: depth is 0"}},
-		"odd heads":      {object{"head_dim": 7}, nil, []string{"head_dim is 7"}},
-		"activation":     {object{"hidden_act": "gelu"}, nil, []string{`hidden_act is "gelu"`}},
-		"sliding window": {object{"use_sliding_window": true}, nil, []string{"use_sliding_window is true"}},
-		"eps":            {object{"rms_norm_eps": 0}, nil, []string{"rms_norm_eps is 0"}},
-		"theta":          {object{"rope_theta": 1}, nil, []string{"rope_theta is 1"}},
-		"positions":      {object{"max_position_embeddings": -1}, nil, []string{"max_position_embeddings is -1"}},
-		"rope kind": {object{"rope_scaling": object{"type": "yarn", "mrope_section": []int{1, 1, 2}}}, nil,
-			[]string{`rope type "yarn" is not supported`}},
-		"llama3 numbers": {object{"rope_scaling": object{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0,
-			"high_freq_factor": 1.0,
-			"mrope_section":    []int{1, 1, 2}}}, nil, []string{"llama3 rope scaling"}},
-		"no sections": {object{"rope_scaling": nil}, nil, []string{"mrope_section is [], must have three entries"}},
-		"two sections": {object{"rope_scaling": object{"mrope_section": []int{2, 2}}}, nil,
-			[]string{"mrope_section is [2 2]"}},
-		"sections too long": {object{"rope_scaling": object{"mrope_section": []int{2, 2, 2}}}, nil,
-			[]string{"adds up to 6, must be half of head_dim = 4"}},
-		"negative section": {object{"rope_scaling": object{"mrope_section": []int{5, -2, 1}}}, nil,
-			[]string{"must not be negative"}},
-		"no image token": {object{"image_token_id": nil}, nil, []string{"image_token_id is -1, must be in [0, 100)"}},
-		"image token":    {object{"image_token_id": 100}, nil, []string{"image_token_id is 100"}},
-		"no vision":      {object{"vision_config": nil}, nil, []string{"vision_config is missing"}},
-		"channels":       {nil, object{"in_chans": 4}, []string{"in_channels is 4"}},
-		"vision heads":   {nil, object{"num_heads": 5}, []string{"hidden_size 24 over num_heads 5"}},
-		"width": {nil, object{"out_hidden_size": 31},
-			[]string{"out_hidden_size is 31, must be the decoder's hidden_size 32"}},
-		"window": {nil, object{"window_size": 27},
-			[]string{"window_size is 27, must be at least patch_size·spatial_merge_size = 28"}},
-		"vision activation": {nil, object{"hidden_act": "gelu"}, []string{`vision_config: hidden_act is "gelu"`}},
-		"patch":             {nil, object{"patch_size": 1 << 30}, []string{"patch_size is 1073741824"}},
-		"too large together": {object{"vocab_size": 1 << 24, "hidden_size": 1 << 20, "head_dim": 8},
-			object{"out_hidden_size": 1 << 20},
-			[]string{"the sizes make a model of 3.52e+13 parameters, at most 1e+13 are allowed"}},
-		"table": {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 15, "hidden_act": nil},
-			[]string{"num_position_embeddings is 15, must be a square"}},
-		"huge table": {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 1 << 40, "hidden_act": nil},
-			[]string{"must be a square in"}},
-		"deepstack": {object{"model_type": "qwen3_vl"},
-			object{"deepstack_visual_indexes": []int{3}, "hidden_act": nil},
-			[]string{"deepstack_visual_indexes is [3], must increase and be in [0, 3)"}},
-		"deepstack order": {object{"model_type": "qwen3_vl"},
-			object{"deepstack_visual_indexes": []int{1, 0}, "hidden_act": nil}, []string{"[1 0], must increase"}},
-		"deepstack levels": {object{"model_type": "qwen3_vl"},
-			object{"deepstack_visual_indexes": []int{0, 1, 2}, "hidden_act": nil},
-			[]string{"3 deepstack levels for 2 decoder layers"}},
-		"sections of a text model": {object{"model_type": "qwen2", "vision_config": nil,
-			"rope_scaling": object{"mrope_section": []int{4}}}, nil,
-			[]string{"mrope_section is [4]"}},
-		"end of turn": {object{"eos_token_id": "no"}, nil, []string{"must be a token id or a list of them"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := parse(t, flat(c.text, c.vision))
+	for _, c := range golden.Table[[]struct {
+		Name         string
+		Text, Vision object
+		Want         []string
+	}](t, "badconfigs.yaml") {
+		t.Run(c.Name, func(t *testing.T) {
+			_, err := parse(t, flat(c.Text, c.Vision))
 			require.ErrorIs(t, err, ErrConfig)
-			for _, w := range c.want {
+			for _, w := range c.Want {
 				require.ErrorContains(t, err, w)
 			}
 		})
