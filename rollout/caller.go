@@ -268,12 +268,13 @@ func (t *Trajectory) Discard(turns ...int) error {
 		}
 		drop[k] = true
 	}
-	images := make([]int, len(t.Rows)) // of the turns to discard
+	images, cut := make([]int, len(t.Rows)), make([]bool, len(t.Rows)) // of the turns to discard
 	for k, turn := range t.Turns {
 		switch {
 		case drop[k]:
 			images[turn.Row] += len(turn.Observation.Images)
-		case images[turn.Row] > 0 || rows[turn.Row] < 0:
+			cut[turn.Row] = true
+		case cut[turn.Row]:
 			return fmt.Errorf("rollout: discard: turn %d follows a discarded turn in its row", k)
 		default:
 			rows[turn.Row]++

@@ -220,3 +220,31 @@ func TestOnlyFinishedEpisodesAreUsable(t *testing.T) {
 		require.False(t, end.Usable(), end)
 	}
 }
+
+// TestOnlyTheLastTurnsOfARowAreDiscarded, whichever turns of other rows are between them.
+func TestOnlyTheLastTurnsOfARowAreDiscarded(t *testing.T) {
+	episode := func() *rollout.Trajectory {
+		tr := &rollout.Trajectory{Rows: make([]rollout.Row, 2)}
+		for _, r := range []int{0, 1, 0} {
+			row := &tr.Rows[r]
+			require.NoError(t, row.AppendContext(mask.Observation, 1))
+			require.NoError(t, row.AppendResponse(2))
+			row.LogProbs = append(row.LogProbs, 0, -1)
+			tr.Turns = append(tr.Turns, rollout.Turn{Row: r})
+		}
+		return tr
+	}
+	require.ErrorContains(t, episode().Discard(0), "turn 2 follows a discarded turn in its row")
+	require.ErrorContains(t, episode().Discard(0, 1), "turn 2 follows")
+	for _, c := range []struct{ drop, rows []int }{
+		{[]int{1}, []int{2}}, {[]int{2}, []int{1, 1}}, {[]int{0, 2}, []int{1}},
+	} {
+		tr := episode()
+		require.NoError(t, tr.Discard(c.drop...))
+		var rows []int
+		for i := range tr.Rows {
+			rows = append(rows, tr.Rows[i].Turns())
+		}
+		require.Equal(t, c.rows, rows, c.drop)
+	}
+}
