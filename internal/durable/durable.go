@@ -32,7 +32,7 @@ func Replace(from, to string) error {
 		}
 		return err
 	}
-	if err := syncPath(filepath.Dir(to)); err != nil {
+	if err := Sync(filepath.Dir(to)); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)
@@ -45,7 +45,7 @@ func WriteFile(path string, data []byte) error {
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
 		return err
 	}
-	if err := syncPath(tmp); err != nil {
+	if err := Sync(tmp); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)
@@ -54,11 +54,12 @@ func WriteFile(path string, data []byte) error {
 // SyncTree syncs all files and folders below dir.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, syncPath(path))
+		return errors.Join(err, Sync(path))
 	})
 }
 
-func syncPath(path string) error {
+// Sync syncs a file or folder.
+func Sync(path string) error {
 	flag := os.O_RDONLY
 	if runtime.GOOS == "windows" { // which syncs only files that are open for writing, and no folders
 		if i, err := os.Stat(path); err != nil || i.IsDir() {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/durable"
 	"vagen/rollout"
 )
 
@@ -119,6 +120,21 @@ func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
 	}
 	w.images = g.images
 	return errors.Join(w.Write(step, ts...), w.Close())
+}
+
+// Sync waits until the images of all files so far are on the disk, as the files themselves are when
+// Save returns: a power failure does not lose them then.
+func (g *Gallery) Sync() {
+	paths := g.images.fresh
+	if len(paths) > 0 {
+		paths = append(paths, g.images.dir)
+	}
+	for _, path := range paths {
+		if err := durable.Sync(path); err != nil {
+			g.omit("an image cannot be written", "err", err)
+		}
+	}
+	g.images.fresh = nil
 }
 
 // omit counts an image that is not stored, and logs the reason for the first one.

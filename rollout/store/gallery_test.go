@@ -76,6 +76,31 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	require.Less(t, sizes["small"], sizes["plain"])
 }
 
+// TestWhatAPowerFailureLeftIsWrittenAgain: an empty file is no image, and an image that cannot be synced
+// is one that is not stored.
+func TestWhatAPowerFailureLeftIsWrittenAgain(t *testing.T) {
+	dir := t.TempDir()
+	save := func() *Gallery {
+		g, err := OpenGallery(dir, GalleryOptions{})
+		require.NoError(t, err)
+		require.NoError(t, g.Save("step_1.parquet", 1, trajectories(t)))
+		return g
+	}
+	save().Sync()
+	want := tree(t, dir)
+	images, err := filepath.Glob(filepath.Join(dir, imageFolder, "*.png"))
+	require.NoError(t, err)
+	require.NotEmpty(t, images)
+	require.NoError(t, os.Truncate(images[0], 0))
+	g := save()
+	require.Equal(t, want, tree(t, dir))
+	require.Equal(t, images[:1], g.images.fresh)
+	require.NoError(t, os.Remove(images[0]))
+	g.Sync()
+	require.Equal(t, 1, g.omitted)
+	require.Empty(t, g.images.fresh)
+}
+
 // TestResumedRunsKeepTheQuota: whatever was stored when a process was killed, a resumed
 // run writes the same folder as an uninterrupted one.
 func TestResumedRunsKeepTheQuota(t *testing.T) {

@@ -32,6 +32,7 @@ type folder struct {
 
 	gallery *Gallery // nil for a single file
 	bytes   int64    // size of all images of a gallery
+	fresh   []string // paths of a gallery's images that Sync has not synced
 	lenient bool     // missing images are Absent
 	absent  bool     // all images are
 }
@@ -97,7 +98,7 @@ func (f *folder) storeImage(im image.Image) (string, error) {
 	}
 	f.seen[name] = true
 	path := filepath.Join(f.dir, name+".png")
-	if _, err := os.Stat(path); err == nil {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 { // an empty file is what a power failure left
 		return name, nil
 	}
 	return name, f.store(path, p)
@@ -123,8 +124,9 @@ func (f *folder) store(path string, p *image.NRGBA) error {
 		err = write(path, b.Bytes())
 	}
 	switch {
-	case err == nil:
+	case err == nil && g != nil:
 		f.bytes += int64(b.Len())
+		f.fresh = append(f.fresh, path)
 	case g != nil:
 		g.omit("an image cannot be written", "err", err)
 		return nil
