@@ -9,7 +9,7 @@ import (
 type SFTConfig struct {
 	TrainFiles  []string `yaml:"train_files" doc:"files of examples: conversations in .jsonl or .parquet, or episodes that a run wrote to trainer.rollout_data_dir, which are recognised by their columns"`
 	ValFiles    []string `yaml:"val_files" doc:"files of examples that only sft/val_loss is computed on"`
-	ValFraction float64  `yaml:"val_fraction" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty; 0 holds out none"`
+	ValFraction float64  `yaml:"val_fraction" range:"0,0.9" doc:"share of the examples that is held out for sft/val_loss if val_files is empty, lessons as a whole; 0 holds out none"`
 
 	Messages string `yaml:"messages_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the messages of a conversation"`
 	Prompt   string `yaml:"prompt_key" noted:"trainer.stage is rl; sft.train_files is empty" doc:"column with the prompt, a text or messages, in files without messages_key; a dot separates the parts of nested columns"`

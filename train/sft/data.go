@@ -18,6 +18,9 @@ type source struct {
 	messages []message
 	tools    string // definitions, a JSON list; "" for none
 	recorded []row
+	// follows says that it is of the lesson of the source before it: both are for training, or both
+	// for validation.
+	follows bool
 }
 
 // rows is the number of training rows.
@@ -110,18 +113,25 @@ func (o *opener) read(ctx context.Context) (train, held []source, err error) {
 		}
 		return train, held, err
 	}
-	n := min(int(s.ValFraction*float64(len(train))+0.5), len(train)-1)
-	if s.ValFraction > 0 && n == 0 && len(train) > 1 {
+	of, wholes := make([]int, len(train)), 0 // wholes are conversations, and lessons with several
+	for i := range train {
+		if !train[i].follows {
+			wholes++
+		}
+		of[i] = wholes - 1
+	}
+	n := min(int(s.ValFraction*float64(wholes)+0.5), wholes-1)
+	if s.ValFraction > 0 && n == 0 && wholes > 1 {
 		n = 1
 	}
-	order := rng.New(o.config.Run.Seed, rng.Shuffle, 0, 0, 0).Perm(len(train)) // of three ids, unlike those of epochs
-	chosen := make([]bool, len(train))
+	order := rng.New(o.config.Run.Seed, rng.Shuffle, 0, 0, 0).Perm(wholes) // of three ids, unlike those of epochs
+	chosen := make([]bool, wholes)
 	for _, i := range order[:n] {
 		chosen[i] = true
 	}
 	var rest []source
 	for i := range train {
-		if chosen[i] {
+		if chosen[of[i]] {
 			held = append(held, train[i])
 		} else {
 			rest = append(rest, train[i])

@@ -46,7 +46,7 @@ func (o *opener) playLessons(ctx context.Context) ([]source, error) {
 			continue
 		}
 		for k, turn := range split(msgs) {
-			out = append(out, source{where: fmt.Sprintf("%s, turn %d", where, k), messages: turn})
+			out = append(out, source{where: fmt.Sprintf("%s, turn %d", where, k), messages: turn, follows: k > 0})
 		}
 	}
 	return out, nil

@@ -720,6 +720,23 @@ func TestLessonsAreScriptedEpisodes(t *testing.T) {
 		n, _ = d.Rows()
 		require.Equal(t, turns, n, "a row per turn")
 		require.Equal(t, 1, strings.Count(learned(batch(t, d, n), 0), "</answer>"))
+		held := c
+		held.SFT.ValFraction = 0.4
+		d, _ = open(t, held, letters{})
+		trained, val := d.Rows()
+		held.SFT.ValFraction, held.Trainer.Harness = 0, "concat"
+		whole, _ := open(t, held, letters{})
+		var sizes []int // turns of each lesson
+		for i := range 4 {
+			sizes = append(sizes, strings.Count(learned(batch(t, whole, i+1), 0), "</answer>"))
+		}
+		sums := map[int]bool{}
+		for i := range sizes {
+			for k := range i {
+				sums[sizes[i]+sizes[k]] = true
+			}
+		}
+		require.True(t, sums[val], "%d turns of %d are of two whole lessons of %v", val, trained+val, sizes)
 		c.SFT.Lessons.Teacher = "wizard"
 		_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
 		require.ErrorIs(t, err, env.ErrScript)
