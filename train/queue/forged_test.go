@@ -11,6 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"vagen/mask"
+	"vagen/rollout"
 )
 
 func init() { firstTransfer = 50 * time.Millisecond }
@@ -123,4 +126,20 @@ func TestObjectsWithoutChunksAreRefusedAtOnce(t *testing.T) {
 
 	g.send("0/0", nil, objectHeader, "empty")
 	g.until(func() bool { return f.q.count.invalid.Load() == 1 && f.q.count.faults.Load() == 1 })
+}
+
+// TestTurnsMayReturnToAnEarlierRow, as those of an agent with several conversations do.
+func TestTurnsMayReturnToAnEarlierRow(t *testing.T) {
+	e := rollout.Episode{Env: "agent", MaxTurns: 3}
+	tr := &rollout.Trajectory{Episode: e, End: rollout.EndDone, Rows: make([]rollout.Row, 2)}
+	for _, r := range []int{0, 1, 0} {
+		row := &tr.Rows[r]
+		require.NoError(t, row.AppendContext(mask.Observation, 1))
+		require.NoError(t, row.AppendResponse(2))
+		row.LogProbs = append(row.LogProbs, 0, -1)
+		tr.Turns = append(tr.Turns, rollout.Turn{Row: r})
+	}
+	require.NoError(t, checkResult(tr, &e, nil))
+	tr.Turns[2].Row = 1
+	require.ErrorContains(t, checkResult(tr, &e, nil), "row 0: it has 2 responses for 1 turns")
 }
