@@ -161,10 +161,19 @@ func (a *archive) queue(write func() error) error {
 	return a.failure()
 }
 
-// flush waits until all queued steps are written.
+// flush waits until all queued steps and their images are on the disk.
 func (a *archive) flush() error {
+	_ = a.queue(func() error { a.gallery.Sync(); return nil }) // failure returns its error
 	a.open.Wait()
 	return a.failure()
+}
+
+// rewind removes the steps after done, which a rollback undid.
+func (a *archive) rewind(done int) error {
+	if err := a.flush(); err != nil {
+		return err
+	}
+	return removeStepsAfter(a.dir, done)
 }
 
 // close writes the queued steps, ends the goroutine and unlocks the folder.

@@ -68,6 +68,20 @@ func TestEpisodesOfAResumedRunAreThoseOfAnUninterruptedOne(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(stopped, "step_4.scores.parquet"))
 	play(stopped, 3, 4, 5)
 	require.Equal(t, files(t, whole), files(t, stopped))
+
+	undone := filepath.Join(t.TempDir(), "c")
+	a, err := claimed(undone, owner.Run{ID: "R", Folder: "run"}, &c, -1)
+	require.NoError(t, err)
+	for step := range 6 {
+		require.NoError(t, a.add(step, shot(step)))
+	}
+	require.NoError(t, a.rewind(2))
+	left, err := filepath.Glob(filepath.Join(undone, "*.parquet"))
+	require.NoError(t, err)
+	require.Len(t, left, 3)
+	require.NoError(t, a.add(3, shot(3)))
+	require.NoError(t, a.close())
+	require.FileExists(t, filepath.Join(undone, "step_3.parquet"))
 }
 
 // claimed opens an archive as a run does.

@@ -121,10 +121,15 @@ func TestASpikeBeforeTheFirstSaveReturnsToTheCheckpointOfAnotherRun(t *testing.T
 	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback",
 		MaxRollbacks: 1}
 	o.Dir = filepath.Join(t.TempDir(), "next")
+	episodes := filepath.Join(t.TempDir(), "episodes")
+	c.Trainer.RolloutDir = &episodes
 	b, j := traintest.Guesser(), &traintest.Journal{}
 	b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
 		if len(*j) == 2 { // the save is repeated, and one step was done
 			s.GradNorm = math.Inf(1)
+		}
+		if len(*j) == 4 { // step 3 again
+			require.NoFileExists(t, filepath.Join(episodes, "step_4.parquet"))
 		}
 		return nil
 	}

@@ -55,7 +55,7 @@ func (c checkpointer) KeepBest(ctx context.Context, b train.Best) error {
 }
 
 // Rollback restores the newest checkpoint: that of trainer.resume_from_path if the run has
-// not saved one yet.
+// not saved one yet. It removes the episodes of later steps.
 func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
 	p, err := c.run.points.Latest(ctx)
 	if from := c.run.from; from != nil && errors.Is(err, ErrNoCheckpoint) && !errors.Is(err, ErrTorn) {
@@ -64,7 +64,10 @@ func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
 	if err != nil {
 		return train.State{}, err
 	}
-	return p.State, c.learner.Restore(ctx, p.Path)
+	if err := c.learner.Restore(ctx, p.Path); err != nil {
+		return train.State{}, err
+	}
+	return p.State, c.run.archives.each(func(a *archive) error { return a.rewind(p.State.Step) })
 }
 
 // Played writes the episodes of a step.
