@@ -11,8 +11,8 @@ import (
 // OpeningLengths returns the number of tokens of each episode's opening: instructions and
 // first observation, as the harness arranges them and the policy counts them. The
 // policy must be a policy.Counter. It creates, resets and closes the
-// environments, and plays no turn. An episode whose environment or harness fails has
-// −1; Play reports the reason. One of a Caller has 0, because it is not known.
+// environments, and plays no turn. It is an error if an environment or the harness fails. An
+// episode of a Caller has 0, because its opening is not known.
 func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -25,30 +25,31 @@ func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int,
 		lives[i] = &live{Trajectory: &Trajectory{Episode: e}, trial: true}
 		place[lives[i]] = i
 	}
-	out := make([]int, len(episodes))
-	p.each(lives, func(l *live) { out[place[l]] = p.openingLength(ctx, l) })
+	out, errs := make([]int, len(episodes)), make([]error, len(episodes))
+	p.each(lives, func(l *live) { out[place[l]], errs[place[l]] = p.openingLength(ctx, l) })
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	for i, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("rollout: the opening of %s, seed %d: %w", episodes[i].Env, episodes[i].Seed, err)
+		}
 	}
 	return out, nil
 }
 
-// openingLength returns the number of tokens of an episode's opening, or −1.
-func (p *Player) openingLength(ctx context.Context, l *live) int {
+// openingLength returns the number of tokens of an episode's opening.
+func (p *Player) openingLength(ctx context.Context, l *live) (int, error) {
 	if p.open(ctx, l); errors.Is(l.Err, errTrial) {
-		return 0
+		return 0, nil
 	} else if l.ended {
-		return -1
+		return 0, l.Err
 	}
 	defer p.closeEnv(l.Env, l.env)
 	s := p.state(l)
 	a, err := callHarness(p.harness(), s)
 	if err != nil {
-		return -1
+		return 0, err
 	}
-	n, err := s.Count(a)
-	if err != nil {
-		return -1
-	}
-	return n
+	return s.Count(a)
 }

@@ -31,7 +31,7 @@ func TestOpeningsCountTheFirstPrompt(t *testing.T) {
 	}
 }
 
-func TestOpeningsOfEpisodesThatFailAreUnknown(t *testing.T) {
+func TestOpeningsOfEpisodesThatFailAreErrors(t *testing.T) {
 	eps := episodes(4)
 	w := &world{fault: func(_ context.Context, seed int64, method string, _ int, _ *env.Outcome) error {
 		if seed == 101 && method == "reset" {
@@ -40,10 +40,9 @@ func TestOpeningsOfEpisodesThatFailAreUnknown(t *testing.T) {
 		return nil
 	}}
 	p := player(t, w, &parrot{})
-	lengths, err := p.OpeningLengths(t.Context(), eps)
-	require.NoError(t, err)
-	require.Positive(t, lengths[0])
-	require.Equal(t, []int{-1, -1}, lengths[2:])
+	_, err := p.OpeningLengths(t.Context(), eps)
+	require.ErrorIs(t, err, errBroken)
+	require.ErrorContains(t, err, "fake, seed 101")
 	require.Equal(t, w.made.Load(), w.closed.Load())
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"vagen/policy"
 	"vagen/rollout"
@@ -10,8 +11,9 @@ import (
 )
 
 // dropOverlong implements data.filter_overlong_prompts: it removes the start states of files
-// whose first prompt has more tokens than data.max_prompt_length. If an environment fails,
-// its start state is kept; the error is reported when it is played.
+// whose first prompt has more tokens than data.max_prompt_length. At most as many environments
+// are open as a step has start states. One that fails is an error: later start states would have
+// other positions if it were dropped or kept by chance.
 func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 	c, l := k.config, k.levels
 	if !c.Data.DropLong || l.dropped {
@@ -27,9 +29,13 @@ func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
 		if len(all) == 0 {
 			continue
 		}
-		lengths, err := player.OpeningLengths(ctx, all)
-		if err != nil {
-			return fmt.Errorf("train: data.filter_overlong_prompts: %w", err)
+		var lengths []int
+		for batch := range slices.Chunk(all, c.Data.TrainBatch) {
+			some, err := player.OpeningLengths(ctx, batch)
+			if err != nil {
+				return fmt.Errorf("train: data.filter_overlong_prompts: %s: %w", part.key, err)
+			}
+			lengths = append(lengths, some...)
 		}
 		var kept []rollout.Episode
 		var of []int // their entries

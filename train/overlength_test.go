@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,4 +70,36 @@ func TestStartStatesWithLongPromptsAreDropped(t *testing.T) {
 	err = tr.Run(t.Context())
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, "data.filter_overlong_prompts leaves 0 of 14 episodes of data.train_files")
+
+	byStep := func(a *traintest.Arena) (out [][]int64) {
+		for part := range slices.Chunk(slices.Clone(a.Seeds[:12+2]), 3) {
+			slices.Sort(part)
+			out = append(out, part)
+		}
+		return out
+	}
+	tr, a = open("data.filter_overlong_prompts=true")
+	_, err = tr.Task("one at a time")
+	require.NoError(t, err)
+	want := byStep(a)
+	tr, a = open("data.filter_overlong_prompts=true", "run.workers=0")
+	tr.Envs.SetRemote("guess")
+	_, err = tr.Task("as many as a step has")
+	require.NoError(t, err)
+	require.Equal(t, want, byStep(a), "not all remote environments are open at once")
+}
+
+func TestStartStatesThatCannotBeMeasuredAreErrors(t *testing.T) {
+	file := traintest.WriteFile(t, `
+envs:
+  - {name: guess, n_envs: 4, config: {turns: 2}}
+  - {name: guess, n_envs: 1, seed_list: [77], config: {turns: 0}}
+`)
+	c, err := fromFiles(t, file, "trainer.total_training_steps=1", "data.max_prompt_length=8",
+		"data.filter_overlong_prompts=true")
+	require.NoError(t, err)
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	_, err = tr.Task("val")
+	require.ErrorContains(t, err, "data.filter_overlong_prompts: data.train_files: rollout: the opening of guess, seed 77: ")
+	require.ErrorContains(t, err, "turns is 0")
 }
