@@ -81,7 +81,7 @@ func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 	c := &t.Config
 	return evaluate.Task{
 		Tag: tag, Player: *t.collector.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: atOnce(c),
-		Seed: rng.Derive(c.Run.Seed, rng.Validate),
+		Seed: rng.Derive(c.Run.Seed, rng.Validate), Judge: t.Levels.State.Identity(),
 	}
 }
 

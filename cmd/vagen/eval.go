@@ -112,12 +112,17 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 	if err := plan.Check(ctx, c.Log); err != nil {
 		return nil, err
 	}
+	identity, err := plan.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if o.out == "" {
 		o.out = plan.Dir()
 	}
 	e := &evalJob{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &evaluate.Evaluation{
-		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: evaluate.Resume(plan.Config.Run.Resume),
-		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
+		Dir: o.out, Model: plan.Backend.Name, Identity: identity, Tasks: plan.Tasks,
+		Resume: evaluate.Resume(plan.Config.Run.Resume), Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live,
+		Log: c.Log,
 	}}
 	e.open = func(ctx context.Context) (shut func(), err error) {
 		e.Policy, e.Independent, shut, err = plan.Open(ctx, c.Log)
@@ -150,6 +155,10 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 	if err == nil {
 		err = run.Preflight(ctx, &cfg, envs, levels)
 	}
+	var weights string
+	if err == nil {
+		weights, err = evaluation.Weights(ctx, folder, adapter)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +166,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evalJob, er
 		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
 	e := &evalJob{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true,
-		Log: c.Log}}
+		Identity: fmt.Sprint(weights, cfg.Model.BFloat16), Log: c.Log}}
 	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {

@@ -100,6 +100,11 @@ func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	code, _, errs = launchRun(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error")
 	require.Equal(t, cli.Failed, code, "other settings under the same tag")
 	require.Contains(t, errs, "force_rerun")
+	code, _, errs = launchRun(t, "", "eval", config, "backends.sglang.extra={a: 1}", "--dry-run")
+	require.NotEqual(t, cli.OK, code, "another policy with the same name")
+	require.Contains(t, errs, "with another model")
+	_, _, errs = launchRun(t, "", "eval", config, "backends.sglang.max_concurrency=2")
+	require.Contains(t, errs, `msg="episodes have results already" done=12 of=12`)
 }
 
 func TestAnEvaluationWithoutUsableEpisodesFails(t *testing.T) {
@@ -158,6 +163,15 @@ func evaluated(t *testing.T, more ...string) {
 	text := succeed(t, eval...)
 	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...),
 		"finished episodes are not missing")
+	best := strings.TrimPrefix(actor, "actor_rollout_ref.model.path=")
+	weights, err := filepath.Glob(filepath.Join(best, "*.safetensors"))
+	require.NoError(t, err)
+	raw := []byte(contents(t, weights[0]))
+	raw[len(raw)-1] ^= 1
+	require.NoError(t, os.WriteFile(weights[0], raw, 0o644))
+	code, _, errs := launchRun(t, "", append(eval, "--dry-run")...)
+	require.NotEqual(t, cli.OK, code, "other weights in the same folder")
+	require.Contains(t, errs, "with another model")
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	row := r.Rows[0]
 	require.InDelta(t, last["val/success"], row.Success.Mean, 0)

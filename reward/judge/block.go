@@ -250,6 +250,17 @@ func (s *StateReward) Tree() map[string]any {
 	return out
 }
 
+// Identity describes what the block's scores depend on: all of it but the limits of its service. It
+// is "" for nil.
+func (s *StateReward) Identity() string {
+	if s == nil {
+		return ""
+	}
+	tree := s.Tree()
+	tree["judge"] = s.Service.Model
+	return fmt.Sprint(tree)
+}
+
 // NewScoring returns how the block scores what its judge read.
 func (s *StateReward) NewScoring() Scoring {
 	return Scoring{Base: s.Base, Scorers: s.Scorers(), Guarded: s.Guard == GuardOn || s.Guard == GuardAuto &&

@@ -45,6 +45,7 @@ type Task struct {
 	Episodes []rollout.Episode // each with another pair of Group and Index
 	AtOnce   int               // episodes of a batch; 0 is all of them
 	Seed     uint64            // seed of sampling
+	Judge    string            // identifies the judge of state rewards; "" for none
 	// Context returns the context of each independent episode, or of all batches, from that
 	// of the evaluation, so that a limit such as a judge's budget is one episode's; nil is
 	// the evaluation's own.
@@ -78,11 +79,15 @@ const (
 //
 // A stopped evaluation resumes with the missing episodes: an episode is identified by
 // environment, seed, tag and model. If results were made with other settings, the error
-// wraps ErrOtherSettings.
+// wraps ErrOtherSettings. Results of Model that are of no episode of a task are left as they
+// are, and do not count.
 type Evaluation struct {
 	Dir    string
 	Model  string // name of the policy in results
 	Policy policy.Policy
+	// Identity tells policies of the same Model apart, for example by the hashes of their
+	// weights: the results of another one are results with other settings.
+	Identity string
 	// Independent means that the policy supports concurrent callers, as APIs do: episodes are
 	// then played independently, Concurrency at a time. Otherwise a task's episodes are
 	// played in batches.
@@ -135,6 +140,9 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	missing, err := e.begin()
 	if err != nil {
 		return nil, err
+	}
+	if e.finished > 0 {
+		e.Log.Info("episodes have results already", "done", e.finished, "of", e.all)
 	}
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
@@ -235,13 +243,17 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 		if missing[i], stale, err = e.missing(t, stored); err != nil {
 			return nil, err
 		}
+		own := map[string]bool{}
+		for _, n := range numbered(t.Episodes) {
+			own[e.id(&n)] = true
+		}
 		for _, id := range stale {
 			if err := removeResult(e.folder(t), id); err != nil {
 				return nil, err
 			}
-			stored = slices.DeleteFunc(stored, func(r EpisodeResult) bool { return r.ID == id })
+			delete(own, id)
 		}
-		e.results[t.Tag] = stored
+		e.results[t.Tag] = slices.DeleteFunc(stored, func(r EpisodeResult) bool { return r.Model == e.Model && !own[r.ID] })
 		e.all += len(t.Episodes)
 		e.finished += len(t.Episodes) - len(missing[i])
 	}
@@ -265,8 +277,10 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 				ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
 			missing, stale = append(missing, n.Episode), append(stale, id)
-		case r.Settings != t.settings(&n.Episode):
-			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with other settings (sampling, harness, limits or options) than tag %s has now: use another tag, or replace the results with %s",
+		case r.Settings != e.settings(t, &n.Episode):
+			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with another model or judge or "+
+				"other settings (sampling, harness, limits or options) than tag %s has now, or by a version of vagen "+
+				"that recorded fewer of them: use another tag, or replace the results with %s",
 				ErrOtherSettings, filepath.Join(e.folder(t), id), r.Env, r.Seed, t.Tag, ForceRerun)
 		}
 	}
@@ -321,7 +335,7 @@ func (e *Evaluation) store(t *Task, tr *rollout.Trajectory, used policy.Usage) e
 	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return placeOf(&ep) == placeOf(&tr.Episode) })
 	n := numbered(t.Episodes[:i+1])[i]
 	r := resultOf(tr, used)
-	r.ID, r.Tag, r.Model, r.Repeat, r.Settings = e.id(&n), t.Tag, e.Model, n.repeat, t.settings(&n.Episode)
+	r.ID, r.Tag, r.Model, r.Repeat, r.Settings = e.id(&n), t.Tag, e.Model, n.repeat, e.settings(t, &n.Episode)
 	if err := writeResult(e.folder(t), &r, tr); err != nil {
 		return err
 	}
@@ -342,11 +356,25 @@ func (e *Evaluation) store(t *Task, tr *rollout.Trajectory, used policy.Usage) e
 		return nil
 	}
 	e.written = time.Now()
-	return e.report().Save(e.Dir)
+	if err := e.report().Save(e.Dir); err != nil { // the last one counts
+		e.Log.Warn("the summary cannot be written", "err", err)
+	}
+	return nil
 }
 
+// write writes the summary, with the results that other models have by now.
 func (e *Evaluation) write() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	for i := range e.Tasks {
+		t := &e.Tasks[i]
+		stored, err := readResults(e.folder(t))
+		if err != nil {
+			return err
+		}
+		others := slices.DeleteFunc(stored, func(r EpisodeResult) bool { return r.Model == e.Model })
+		own := slices.DeleteFunc(e.results[t.Tag], func(r EpisodeResult) bool { return r.Model != e.Model })
+		e.results[t.Tag] = append(own, others...)
+	}
 	return e.report().Save(e.Dir)
 }

@@ -183,15 +183,19 @@ func TestResultsAreNotMixed(t *testing.T) {
 	dir := t.TempDir()
 	_, err := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
 	require.NoError(t, err)
-	for name, change := range map[string]func(*evaluate.Task){
-		"sampling": func(k *evaluate.Task) { k.Player.Sampling.Temperature = 0 },
-		"harness":  func(k *evaluate.Task) { k.Player.Harness = rollout.NoConcat{} },
-		"limit":    func(k *evaluate.Task) { k.Player.MaxTurns = 2 },
-		"options":  func(k *evaluate.Task) { k.Episodes[3].Config = map[string]any{"turns": uint64(2)} },
-		"seed":     func(k *evaluate.Task) { k.Seed++ },
+	for name, change := range map[string]func(*evaluate.Evaluation, *evaluate.Task){
+		"policy":   func(e *evaluate.Evaluation, _ *evaluate.Task) { e.Identity = "other weights" },
+		"judge":    func(_ *evaluate.Evaluation, k *evaluate.Task) { k.Judge = "another" },
+		"sampling": func(_ *evaluate.Evaluation, k *evaluate.Task) { k.Player.Sampling.Temperature = 0 },
+		"harness":  func(_ *evaluate.Evaluation, k *evaluate.Task) { k.Player.Harness = rollout.NoConcat{} },
+		"limit":    func(_ *evaluate.Evaluation, k *evaluate.Task) { k.Player.MaxTurns = 2 },
+		"options": func(_ *evaluate.Evaluation, k *evaluate.Task) {
+			k.Episodes[3].Config = map[string]any{"turns": uint64(2)}
+		},
+		"seed": func(_ *evaluate.Evaluation, k *evaluate.Task) { k.Seed++ },
 	} {
 		e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
-		change(&e.Tasks[0])
+		change(e, &e.Tasks[0])
 		_, err := e.Run(t.Context())
 		require.ErrorIs(t, err, evaluate.ErrOtherSettings, name)
 	}
@@ -206,6 +210,55 @@ func TestResultsAreNotMixed(t *testing.T) {
 	require.NoError(t, r.WriteMarkdown(&md))
 	require.Equal(t, 2*(2+4+1)+1, strings.Count(md.String(), "\n"))
 	require.NotContains(t, md.String(), "cost", "nothing was paid")
+}
+
+// TestReportsCountTheEpisodesOfTheEvaluation: results of episodes that it does not have stay on the
+// disk, and are in no row.
+func TestReportsCountTheEpisodesOfTheEvaluation(t *testing.T) {
+	dir := t.TempDir()
+	_, err := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
+	require.NoError(t, err)
+	for _, resume := range []evaluate.Resume{evaluate.SkipCompleted, evaluate.ForceRerun} {
+		e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+		e.Resume, e.Tasks[1].Player.MaxTurns = resume, 2
+		e.Tasks[0].Episodes = e.Tasks[0].Episodes[:2]
+		for i := range e.Tasks[1].Episodes {
+			e.Tasks[1].Episodes[i].Seed += 100
+		}
+		r, err := e.Run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []int{2, 4}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "tag_*", "*", "result.json"))
+	require.NoError(t, err)
+	require.Len(t, kept, 12+4)
+}
+
+// TestEvaluationsOfTwoModelsShareAFolder at the same time: the last one to end has the rows of both, and
+// a summary of the other that is being written is no error.
+func TestEvaluationsOfTwoModelsShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+	other := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+	other.Model, e.Live = "other", true
+	e.Done = func(over, _ int) {
+		if over == 1 {
+			_, err := other.Run(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(filepath.Join(dir, "summary.json")))
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "summary.json"), 0o755)) // cannot be replaced by a file
+		}
+		if over == 2 {
+			require.NoError(t, os.Remove(filepath.Join(dir, "summary.json")))
+		}
+	}
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, r.Rows, 4)
+	require.Equal(t, []int{8, 8}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
+	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {

@@ -2,6 +2,8 @@ package evaluate
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -188,28 +190,27 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// Save writes summary.json, summary.md and summary.txt into a folder.
+// Save writes summary.json, summary.md and summary.txt into a folder, each atomically. Several
+// processes may save there at once.
 func (r *Report) Save(dir string) error {
-	var text, markdown bytes.Buffer
-	err := os.MkdirAll(dir, 0o755)
+	var figures, text, markdown bytes.Buffer
+	enc := json.NewEncoder(&figures)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := errors.Join(enc.Encode(r), r.WriteText(&text), r.WriteMarkdown(&markdown), os.MkdirAll(dir, 0o755))
+	var own string // of this process
 	if err == nil {
-		err = r.WriteText(&text)
+		own, err = os.MkdirTemp(dir, "summary-*"+durable.Unfinished)
+		defer os.RemoveAll(own)
 	}
-	if err == nil {
-		err = r.WriteMarkdown(&markdown)
-	}
-	base := filepath.Join(dir, "summary")
-	if err == nil {
-		err = durable.WriteJSON(base+".json"+durable.Unfinished, r)
-	}
-	if err == nil {
-		err = os.Rename(base+".json"+durable.Unfinished, base+".json")
-	}
-	if err == nil {
-		err = durable.WriteFile(base+".txt", text.Bytes())
-	}
-	if err == nil {
-		err = durable.WriteFile(base+".md", markdown.Bytes())
+	for ending, b := range map[string]*bytes.Buffer{"json": &figures, "txt": &text, "md": &markdown} {
+		name := "summary." + ending
+		if err == nil {
+			err = durable.WriteFile(filepath.Join(own, name), b.Bytes())
+		}
+		if err == nil {
+			err = os.Rename(filepath.Join(own, name), filepath.Join(dir, name))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("evaluate: %w", err)

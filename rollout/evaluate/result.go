@@ -88,16 +88,16 @@ func resultOf(t *rollout.Trajectory, used policy.Usage) EpisodeResult {
 }
 
 // settings returns a hash of the settings of an episode, without secrets.
-func (t *Task) settings(e *rollout.Episode) string {
-	options, err := json.Marshal(redact.Value("config", e.Config))
+func (e *Evaluation) settings(t *Task, ep *rollout.Episode) string {
+	options, err := json.Marshal(redact.Value("config", ep.Config))
 	if err != nil { // no JSON form
-		options = fmt.Append(nil, e.Config)
+		options = fmt.Append(nil, ep.Config)
 	}
 	p := &t.Player
-	limits := *e
+	limits := *ep
 	limits.Config, limits.Seed, limits.Group, limits.Index = nil, 0, 0, 0
-	sum := sha256.Sum256(fmt.Appendf(options, "|%+v|%+v|%d|%T%+v|%+v|%q|%d", limits, p.Sampling, p.MaxTurns, p.Harness,
-		p.Harness, p.Budget, p.EpisodeMean, t.Seed))
+	sum := sha256.Sum256(fmt.Appendf(options, "|%+v|%+v|%d|%T%+v|%+v|%q|%d%s%s", limits, p.Sampling, p.MaxTurns, p.Harness,
+		p.Harness, p.Budget, p.EpisodeMean, t.Seed, e.Identity, t.Judge))
 	return hex.EncodeToString(sum[:8])
 }
 

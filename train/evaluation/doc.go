@@ -7,9 +7,11 @@
 //	model, independent, shut, err := plan.Open(ctx, log)
 //	…
 //	defer shut()
+//	identity, err := plan.Identity(ctx)
+//	…
 //	report, err := (&evaluate.Evaluation{
 //		Dir: plan.Dir(), Model: plan.Backend.Name, Policy: model, Independent: independent, Tasks: plan.Tasks,
-//		Concurrency: plan.Config.Run.Jobs,
+//		Identity: identity, Concurrency: plan.Config.Run.Jobs,
 //	}).Run(ctx)
 //
 // Package rollout/evaluate plays the episodes and summarises them.

@@ -13,6 +13,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/env/dataset"
 	"vagen/env/frozenlake"
 	"vagen/policy"
 	"vagen/policy/chat"
@@ -137,6 +138,55 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	}
 }
 
+// TestPoliciesOfOneNameAreToldApart by what requests contain, or by weights; limits of requests are no
+// difference.
+func TestPoliciesOfOneNameAreToldApart(t *testing.T) {
+	path := evalFile(t, evalText)
+	dir := filepath.Join(filepath.Dir(path), "folder")
+	identity := func(overrides ...string) string {
+		e, err := Load(path, overrides)
+		require.NoError(t, err)
+		s, err := e.Identity(t.Context())
+		require.NoError(t, err)
+		return s
+	}
+	const key = "backends.sglang."
+	require.Equal(t, identity(), identity(key+"max_concurrency=2", key+"budget=3", key+"price.prompt=1", key+"name=x"))
+	for _, other := range []string{"extra={a: 1}", "max_side=64", "template_opens=<think>", "model=n", "omit=[top_k]",
+		"base_url=http://127.0.0.1:2/v1"} {
+		require.NotEqual(t, identity(), identity(key+other), other)
+	}
+	adapter := t.TempDir()
+	for _, file := range []string{filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors"),
+		filepath.Join(adapter, "adapter_model.safetensors")} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte("old"), 0o644))
+	}
+	local := "run.backend=local"
+	before, with := identity(local), identity(local, "backends.local.lora_adapter_path="+adapter)
+	require.Equal(t, before, identity(local, "backends.local.engine=go"))
+	require.NotEqual(t, before, with)
+	require.NoError(t, os.WriteFile(filepath.Join(adapter, "adapter_model.safetensors"), []byte("new"), 0o644))
+	require.NotEqual(t, with, identity(local, "backends.local.lora_adapter_path="+adapter))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte("new"), 0o644))
+	require.NotEqual(t, before, identity(local))
+
+	judge := func(scorer, more string) string {
+		block := "state_reward: {state_estimation: {enable: true, reward: 0.25}, scorer: " + scorer + more + "}"
+		e, err := Load(evalFile(t, strings.Replace(evalText, "text}\nexperiment", "text, "+block+"}\nexperiment", 1)), nil)
+		require.NoError(t, err)
+		require.Empty(t, e.Tasks[0].Judge)
+		return e.Tasks[1].Judge
+	}
+	const service = ", judge_base_url: 'http://127.0.0.1:1/v1', judge_model: "
+	m := judge("judge", service+"m")
+	require.Equal(t, m, judge("judge", service+"m, judge: {concurrency: 2}"))
+	for _, other := range []string{judge("judge", service+"n"), judge("exact", ""),
+		judge("judge", strings.Replace(service, ":1/", ":2/", 1)+"m")} {
+		require.NotEqual(t, m, other)
+	}
+}
+
 // TestDatasetsAreEvaluatedToo: files of all forms; their tags stay separate.
 func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	dir := t.TempDir()
@@ -152,6 +202,23 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	require.Len(t, e.Tasks, 2)
 	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes),
 		len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
+	lines := []dataset.Episode{{Name: "frozenlake", Env: "frozenlake", Seed: 1, Source: "s"}, {Name: "frozenlake",
+		Env: "frozenlake", Seed: 2, Source: "s"}}
+	for _, c := range []struct{ first, second, want dataset.Limits }{
+		{dataset.Limits{ResponseTokens: 2, RegionTokens: 3}, dataset.Limits{ResponseTokens: 4, RegionTokens: 7},
+			dataset.Limits{ResponseTokens: 4, RegionTokens: 7}},
+		{dataset.Limits{ResponseTokens: 2, RegionTokens: 3}, dataset.Limits{}, dataset.Limits{ResponseTokens: 9}},
+		{dataset.Limits{}, dataset.Limits{ResponseTokens: 2, RegionTokens: 3}, dataset.Limits{ResponseTokens: 9}},
+	} {
+		lines[0].Limits, lines[1].Limits = c.first, c.second
+		require.NoError(t, dataset.SaveParquet(filepath.Join(dir, "mixed.parquet"), lines, dataset.ParquetOptions{}))
+		write("mixed.yaml", strings.Replace(base, "more.yaml, old.yaml", "mixed.parquet", 1))
+		e, err := Load(filepath.Join(dir, "mixed.yaml"), nil)
+		require.NoError(t, err)
+		require.Equal(t, c.want, dataset.Limits{ResponseTokens: e.Tasks[0].Player.Sampling.MaxTokens,
+			RegionTokens: e.Tasks[0].Player.Budget.Response}, "the widest of all lines")
+		require.Equal(t, c.second.ResponseTokens, e.Tasks[0].Episodes[1].MaxTokens)
+	}
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
 	_, err = Load(filepath.Join(dir, "eval.yaml"), nil)
 	require.ErrorIs(t, err, config.ErrConfig)

@@ -123,10 +123,21 @@ func (e *Plan) readFiles() (problems []error) {
 				byTag[tag] = p
 				e.parts = append(e.parts, p)
 			}
+			// What limits all episodes of the part. Each has its own limits, too.
+			p.spec.ResponseTokens = widest(p.spec.ResponseTokens, line.ResponseTokens)
+			p.spec.RegionTokens = widest(p.spec.RegionTokens, line.RegionTokens)
 			p.lines = append(p.lines, line)
 		}
 	}
 	return problems
+}
+
+// widest returns the larger one of two limits, of which 0 is none.
+func widest(a, b int) int {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return max(a, b)
 }
 
 // makeTasks makes a task of each part.
@@ -211,6 +222,7 @@ func (e *Plan) task(i int, p *part) (evaluate.Task, error) {
 	return evaluate.Task{
 		Tag: s.Tag, Player: pl, Episodes: episodes, AtOnce: e.Config.Run.Jobs,
 		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)), Context: client.WithBudget,
+		Judge: state.Identity(),
 	}, err
 }
 
@@ -272,19 +284,6 @@ func (e *Plan) sampling(p *part) (policy.Sampling, error) {
 
 // Dir returns the folder of results.
 func (e *Plan) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
-
-// modelOptions returns the options of a local model with an adapter, "" for none.
-func (e *Plan) modelOptions(adapter string, log *slog.Logger) vlm.Options {
-	b := &e.Backend
-	o := vlm.Options{
-		Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, AutotuneSHA256: b.AutotuneSum, TokensPerCall: b.PerCall,
-		Adapter: adapter, Seed: e.Config.Run.Seed, Log: log,
-	}
-	if b.Autotune != "" {
-		o.Autotune = e.at(b.Autotune)
-	}
-	return o
-}
 
 // Open loads a local model, or makes the client of an API. apart reports whether the
 // policy answers several callers at once. The caller must call shut at the end.
