@@ -40,6 +40,8 @@ var rules = map[string]rule{
 	"vagen train taught.yaml": {
 		instead: "vagen train taught.yaml --out runs/walk actor_rollout_ref.model.path=runs/walk-taught/checkpoints/step_1/actor " + strings.Join(small, " ") + " rollout_manager.n_trajectory=2 trainer.val_before_train=false trainer.test_freq=-1", why: "half an hour",
 	},
+	"vagen train lift.yaml": {instead: "vagen config check lift.yaml", why: "an hour"},
+	"vagen eval lift.yaml":  {instead: "vagen config check lift.yaml", why: "a real model, minutes"},
 	"vagen sft lake.yaml": {more: strings.Join(small, " ") + " sft.lessons.episodes=8 sft.optim.lr_warmup_steps=0 " +
 		smallSFT, why: "minutes"},
 	"vagen train lake.yaml": {

@@ -92,8 +92,8 @@ func (n Programs) grow(slots int) *device.Program {
 	})
 }
 
-// takeRow: the cache's prefix, its recent segments, index [slots], row [1] → that row of the prefix, whose slots are those
-// of prefix and recent segment at the index.
+// takeRow: the cache's prefix, its recent segments, index [slots], row [1] → that row of the prefix, whose slots are
+// those of prefix and recent segment at the index.
 func (n Programs) takeRow() *device.Program {
 	return n.Program("take row", func(in []*Node) []*Node {
 		a, index, at := net.Args{In: in}, in[len(in)-2], in[len(in)-1]

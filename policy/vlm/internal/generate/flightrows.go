@@ -160,7 +160,8 @@ func (f *DecodeBatch) take(row int) (*Session, error) {
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
 	in := append(append([]*device.Array{}, f.prefix...), f.recent...)
-	in = append(in, net.Upload(own, append(index, make([]int32, s.Slots-len(index))...)), net.Upload(own, []int32{int32(row)}))
+	index = append(index, make([]int32, s.Slots-len(index))...)
+	in = append(in, net.Upload(own, index), net.Upload(own, []int32{int32(row)}))
 	if own.Err != nil {
 		return nil, own.Err
 	}
