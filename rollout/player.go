@@ -42,9 +42,9 @@ type Player struct {
 	// but the rounding of matrix products may, so only 0 reproduces a run bit by bit.
 	Patience time.Duration
 	// Continuous plays every episode by itself: it goes on as soon as its environment has answered, with a call of the
-	// policy of its own. Policies behind servers take such calls as they come; that of package vlm needs its
-	// Options.Continuous, or it answers them one after the other. Results repeat up to the policy's rounding. Waves and
-	// Patience must be 0 or 1, and 0.
+	// policy of its own, which must allow calls at the same time. Policies behind servers take such calls as they come;
+	// that of package vlm needs its Options.Continuous, or it answers them one after the other. Results repeat up to the
+	// policy's rounding. Waves must be 0 or 1, and Patience 0.
 	Continuous bool
 	// EnvTimeout limits each call of an environment; 0 is ten minutes, long enough
 	// for a remote environment to repeat several lost requests. If all environments

@@ -73,7 +73,6 @@ func (f *Flight) Step() {
 		c := f.waiting[0]
 		f.waiting = f.waiting[1:]
 		if err := f.begin(c); err != nil {
-			f.g.endConversations(c.Prompts)
 			c.Done(nil, err)
 			continue
 		}
@@ -129,15 +128,17 @@ func (f *Flight) Forget(keys ...uint64) {
 	}
 }
 
-// cancel answers calls whose context has ended, and ends their conversations.
+// cancel answers calls whose context has ended, and ends the conversations of those that have begun.
 func (f *Flight) cancel() {
 	for _, calls := range []*[]*Call{&f.waiting, &f.calls} {
 		*calls = slices.DeleteFunc(*calls, func(c *Call) bool {
 			if c.Context.Err() == nil {
 				return false
 			}
-			f.leave(c)
-			f.g.endConversations(c.Prompts)
+			if c.sequences != nil {
+				f.leave(c)
+				f.g.endConversations(c.Prompts)
+			}
 			c.Done(nil, c.Context.Err())
 			return true
 		})
@@ -178,6 +179,7 @@ func (f *Flight) begin(c *Call) (err error) {
 		return err
 	}
 	if err := g.assignRows(c.Prompts, c.turns); err != nil {
+		g.endConversations(c.Prompts)
 		return err
 	}
 	c.sequences = make([]*Sequence, len(c.Prompts))

@@ -112,8 +112,9 @@ func TestWhatDoesNotFitWaits(t *testing.T) {
 	require.NotContains(t, m.Gen.Chats, uint64(1), "cancelled")
 	require.NotContains(t, m.Gen.Chats, uint64(2), "forgotten")
 
-	f.Add(&generate.Call{Context: t.Context(), Prompts: prompts[1:2], Sampling: policy.Sampling{Temperature: -1},
+	f.Add(&generate.Call{Context: t.Context(), Prompts: nextTurn(prompts[:1]), Sampling: policy.Sampling{Temperature: -1},
 		Done: func(_ []policy.Completion, err error) { require.ErrorIs(t, err, generate.ErrSampling) }})
 	f.Step()
 	require.True(t, f.Idle())
+	require.Contains(t, m.Gen.Chats, uint64(0), "a call that has not begun ends no conversation")
 }
