@@ -119,8 +119,9 @@ func trainOn(t *testing.T, harness string, workers, procs int) map[string]string
 	t.Helper()
 	name, ahead := strings.CutSuffix(harness, " ahead")
 	name, old := strings.CutSuffix(name, " old")
+	name, continuous := strings.CutSuffix(name, " continuous")
 	c := tinyRun(name)
-	c.Run.Workers = workers
+	c.Run.Workers, c.Run.Continuous = workers, continuous
 	if c.Run.Async = ahead || old; c.Run.Async {
 		token := "token"
 		c.Algorithm.Correction.Level = &token
@@ -144,13 +145,15 @@ func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
 	return out
 }
 
-// TestEveryHarnessTrainsTheModel runs two steps with each harness, on policy and
-// collecting ahead: losses and gradients are finite, weights change, and the number of rows
-// is that of the harness.
+// TestEveryHarnessTrainsTheModel runs two steps with each harness, on policy, collecting ahead and with episodes that
+// are played by themselves, whose first step has the scores of rounds: losses and gradients are finite, weights change,
+// and the number of rows is that of the harness.
 func TestEveryHarnessTrainsTheModel(t *testing.T) {
 	first := map[string]string{}
-	for _, harness := range []string{"concat", "no_concat", "window", "compact", "concat ahead", "compact ahead"} {
-		name, _ := strings.CutSuffix(harness, " ahead")
+	for _, harness := range []string{
+		"concat", "no_concat", "window", "compact", "concat ahead", "compact ahead", "concat continuous",
+	} {
+		name, _, _ := strings.Cut(harness, " ")
 		run := trained(t, harness)
 		steps := stepsOf(t, run)
 		require.Len(t, steps, 2, harness)
@@ -170,6 +173,9 @@ func TestEveryHarnessTrainsTheModel(t *testing.T) {
 		first[harness] = weights
 	}
 	require.NotEqual(t, first["concat"], first["no_concat"])
+	rounds, continuous := stepsOf(t, trained(t, "concat"))[0], stepsOf(t, trained(t, "concat continuous"))[0]
+	require.Equal(t, rounds["train/score"], continuous["train/score"])
+	require.InDelta(t, rounds["actor/entropy"], continuous["actor/entropy"], 1e-4)
 	require.NotEqual(t, first["compact"], first["compact ahead"], "the second step's episodes are from an older policy")
 }
 
