@@ -41,7 +41,7 @@ type Player struct {
 	// waits for all. The random draws do not depend on which episodes share a batch,
 	// but the rounding of matrix products may, so only 0 reproduces a run bit by bit.
 	Patience time.Duration
-	// Continuous plays every episode by itself: it goes on as soon as its environment has answered, with a call of the
+	// Continuous plays every episode by itself: it continues as soon as its environment has answered, with a call of the
 	// policy of its own, which must allow calls at the same time. Policies behind servers take such calls as they come;
 	// that of package vlm needs its Options.Continuous, or it answers them one after the other. Results repeat up to the
 	// policy's rounding. Waves must be 0 or 1, and Patience 0.

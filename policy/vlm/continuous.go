@@ -12,29 +12,29 @@ import (
 // tokens that it decodes, and ends when no call is left.
 type overlapping struct {
 	mu      sync.Mutex
-	work    []func(*generate.Flight)
+	work    []func(*generate.Batcher)
 	running bool
 }
 
-// do gives work to the goroutine, which it starts if there is none. The flight is nil if the model has been closed.
-func (m *Model) do(work func(*generate.Flight)) {
+// do gives work to the goroutine, which it starts if there is none. The batcher is nil if the model has been closed.
+func (m *Model) do(work func(*generate.Batcher)) {
 	o := &m.overlapping
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.work = append(o.work, work)
 	if !o.running {
 		o.running = true
-		go m.fly()
+		go m.serve()
 	}
 }
 
-// fly does the work of do until there is none. It has the model for itself meanwhile: updates and scores wait.
-func (m *Model) fly() {
+// serve does the work of do until there is none. It has the model for itself meanwhile: updates and scores wait.
+func (m *Model) serve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var f *generate.Flight
+	var f *generate.Batcher
 	if !m.closed {
-		f = m.gen.NewFlight()
+		f = m.gen.NewBatcher()
 	}
 	defer f.Close()
 	for {
@@ -55,8 +55,8 @@ func (m *Model) fly() {
 	}
 }
 
-// with calls f with the model's lock, or between two tokens of a flight.
-func (m *Model) with(f func(*generate.Flight)) {
+// with calls f with the model's lock, or between two tokens.
+func (m *Model) with(f func(*generate.Batcher)) {
 	if !m.opts.Continuous {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -64,14 +64,14 @@ func (m *Model) with(f func(*generate.Flight)) {
 		return
 	}
 	done := make(chan struct{})
-	m.do(func(flight *generate.Flight) {
+	m.do(func(b *generate.Batcher) {
 		defer close(done)
-		f(flight)
+		f(b)
 	})
 	<-done
 }
 
-// join is Stream as part of a flight.
+// join is Stream as a call of the batcher.
 func (m *Model) join(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(int, int32)) (
 	out []policy.Completion, err error) {
 	done := make(chan struct{})
@@ -79,7 +79,7 @@ func (m *Model) join(ctx context.Context, prompts []policy.Prompt, s policy.Samp
 		out, err = o, e
 		close(done)
 	}
-	m.do(func(f *generate.Flight) {
+	m.do(func(f *generate.Batcher) {
 		if f == nil {
 			answer(nil, ErrClosed)
 			return

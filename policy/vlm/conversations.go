@@ -29,7 +29,7 @@ func (m *Model) Count(p policy.Prompt) (int, error) {
 func (m *Model) Size(p policy.Prompt) (Size, error) {
 	var s Size
 	var err error
-	m.with(func(*generate.Flight) { s, err = m.size(p) })
+	m.with(func(*generate.Batcher) { s, err = m.size(p) })
 	return s, err
 }
 
@@ -69,8 +69,8 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 }
 
 // Stream is Generate that calls watch with each sampled token and the index of its prompt.
-// The order of the calls is the same in every run, unless Options.Continuous is set. watch must be quick, because the device
-// waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
+// The order of the calls is the same in every run, unless Options.Continuous is set. watch must be quick, because the
+// device waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
 // text one by one.
 func (m *Model) Stream(
 	ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32),
@@ -88,7 +88,7 @@ func (m *Model) Stream(
 
 // Forget implements policy.Policy.
 func (m *Model) Forget(keys ...uint64) {
-	m.with(func(f *generate.Flight) {
+	m.with(func(f *generate.Batcher) {
 		if f != nil {
 			f.Forget(keys...)
 		} else {
@@ -105,7 +105,7 @@ var (
 // Resume implements policy.Resumer. Conversations of the same tokens and images are read
 // once if the same call of Generate continues them.
 func (m *Model) Resume(conversations ...policy.Recorded) (err error) {
-	m.with(func(*generate.Flight) {
+	m.with(func(*generate.Batcher) {
 		if err = ErrClosed; !m.closed {
 			err = m.gen.Resume(conversations)
 		}

@@ -42,7 +42,9 @@ var order = []contrast{{full, base}, {base, grpo}, {base, turnPPO}, {grpo, vanil
 
 // tested returns the contrasts whose runs exist.
 func tested(values map[string][]float64) []contrast {
-	return slices.DeleteFunc(slices.Clone(order), func(c contrast) bool { return values[c.a] == nil || values[c.b] == nil })
+	return slices.DeleteFunc(slices.Clone(order), func(c contrast) bool {
+		return values[c.a] == nil || values[c.b] == nil
+	})
 }
 
 // byPreset returns of(r) for the runs of every preset, in the order of seeds.

@@ -66,7 +66,7 @@ type RunConfig struct {
 	EnvTimeout     float64 `yaml:"env_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of one call of an environment in seconds, retries of remote environments included; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" owner:"trainer" range:"0,1e+06" doc:"time limit of all calls of an environment in an episode together, in seconds; 0 is no limit"`
 	Patience       float64 `yaml:"patience" owner:"trainer" range:"0,1e+06" doc:"seconds after which a turn continues without the environments that have not answered; 0 waits for all. Only 0 makes runs reproducible bit by bit"`
-	Continuous     bool    `yaml:"continuous" owner:"trainer" doc:"play every episode by itself: it goes on as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
+	Continuous     bool    `yaml:"continuous" owner:"trainer" doc:"play every episode by itself: it continues as soon as its environment has answered, and its responses join and leave the batch that is being written, instead of turns in rounds that wait for the slowest. Which responses share a batch depends on time, so that runs repeat up to rounding only. The model in this process needs one device for it"`
 	Retry          bool    `yaml:"retry" owner:"trainer" doc:"replay episodes whose environment failed or whose response cannot be used, some of them more than once"`
 }
 

@@ -92,10 +92,10 @@ func (n Programs) grow(slots int) *device.Program {
 	})
 }
 
-// takeRow: the cache's prefix, its recent segments, index [slots], row [1] → that row of the prefix, whose slots are
+// compactRow: the cache's prefix, its recent segments, index [slots], row [1] → that row of the prefix, whose slots are
 // those of prefix and recent segment at the index.
-func (n Programs) takeRow() *device.Program {
-	return n.Program("take row", func(in []*Node) []*Node {
+func (n Programs) compactRow() *device.Program {
+	return n.Program("compact row", func(in []*Node) []*Node {
 		a, index, at := net.Args{In: in}, in[len(in)-2], in[len(in)-1]
 		out := slices.Clone(a.Next(len(n.Cache)))
 		recent := a.In
@@ -111,9 +111,9 @@ func (n Programs) takeRow() *device.Program {
 	})
 }
 
-// putRow: the cache's prefix, that of one row with no more slots, at → the former with the latter as its row at.
-func (n Programs) putRow() *device.Program {
-	return n.Program("put row", func(in []*Node) []*Node {
+// insertRow: the cache's prefix, that of one row with no more slots, at → the former with the latter as its row at.
+func (n Programs) insertRow() *device.Program {
+	return n.Program("insert row", func(in []*Node) []*Node {
 		a := net.Args{In: in}
 		out, row, at := slices.Clone(a.Next(len(n.Cache))), a.Next(len(n.Cache)), a.One()
 		for i, x := range out {

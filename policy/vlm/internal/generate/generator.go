@@ -21,7 +21,7 @@ type Settings struct {
 	Sharded       bool // weights are divided over the devices
 	SharePrefix   bool // tokens with which all contexts of new conversations begin are read once
 	DraftTokens   int  // that are guessed after the next one, at most
-	Continuous    bool // calls are part of a Flight
+	Continuous    bool // calls are part of a Batcher
 	// Packed is the type in which decoding reads the decoder's matrices: BFloat16 or Int8; InvalidDType reads the
 	// weights.
 	Packed dtypes.DType

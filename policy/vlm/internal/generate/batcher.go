@@ -7,13 +7,13 @@ import (
 	"vagen/policy"
 )
 
-// Flight decodes the responses of calls that overlap in time. Rows join those that decode already, and a call is
+// Batcher decodes the responses of calls that overlap in time. Rows join those that decode already, and a call is
 // answered when its own responses are complete, whatever the others still write.
 //
-// Each conversation has a session of one row, into which its contexts are read. A row that decodes is in the flight's
+// Each conversation has a session of one row, into which its contexts are read. A row that decodes is in the batcher's
 // batch, and its session has no prefix meanwhile. Which rows share a batch depends on the time at which calls arrive,
 // so that log-probs repeat up to rounding only.
-type Flight struct {
+type Batcher struct {
 	g       *Generator
 	c       *Scheduler      // nil before the first call
 	sampled policy.Sampling // of c
@@ -24,29 +24,29 @@ type Flight struct {
 	ended   []uint64        // conversations to forget after their calls
 }
 
-// Call is a call of Generate that is part of a flight.
+// Call is a call of Generate that a batcher answers.
 type Call struct {
 	Context  context.Context
 	Prompts  []policy.Prompt
 	Sampling policy.Sampling
 	Watch    func(prompt int, token int32)            // as in Stream; may be nil
-	Done     func(out []policy.Completion, err error) // is called once, between two tokens of the flight
+	Done     func(out []policy.Completion, err error) // is called once, between two tokens
 
 	turns     []promptTurn
 	sequences []*Sequence // by prompt; nil where there is none to wait for
 }
 
-// NewFlight returns a flight without calls, of a generator with Settings.Continuous. Close ends it.
-func (g *Generator) NewFlight() *Flight { return &Flight{g: g} }
+// NewBatcher returns a batcher without calls, of a generator with Settings.Continuous. Close ends it.
+func (g *Generator) NewBatcher() *Batcher { return &Batcher{g: g} }
 
 // Add adds a call, which begins with the next Step.
-func (f *Flight) Add(c *Call) { f.waiting = append(f.waiting, c) }
+func (f *Batcher) Add(c *Call) { f.waiting = append(f.waiting, c) }
 
 // Idle reports whether every call has been answered.
-func (f *Flight) Idle() bool { return len(f.waiting)+len(f.calls) == 0 }
+func (f *Batcher) Idle() bool { return len(f.waiting)+len(f.calls) == 0 }
 
-// Close frees what the flight holds apart from its conversations. f may be nil.
-func (f *Flight) Close() {
+// Close frees what the batcher holds apart from its conversations. f may be nil.
+func (f *Batcher) Close() {
 	if f == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (f *Flight) Close() {
 }
 
 // empty frees the batch.
-func (f *Flight) empty() {
+func (f *Batcher) empty() {
 	if f.batch != nil {
 		f.batch.release()
 		f.batch.Free()
@@ -67,7 +67,7 @@ func (f *Flight) empty() {
 }
 
 // Step begins waiting calls, reads the contexts for which there is room, and decodes a token of each row.
-func (f *Flight) Step() {
+func (f *Batcher) Step() {
 	f.cancel()
 	for len(f.waiting) > 0 && (len(f.calls) == 0 || f.fits(f.waiting[0])) {
 		c := f.waiting[0]
@@ -91,34 +91,34 @@ func (f *Flight) Step() {
 }
 
 // decode is the part of Step that uses the device.
-func (f *Flight) decode() error {
-	err := f.join()
+func (f *Batcher) decode() error {
+	err := f.admit()
 	if err == nil && f.batch != nil {
 		err = f.batch.step(context.Background(), func() bool { return false })
 	}
 	if err == nil {
-		err = f.land()
+		err = f.writeBack()
 	}
 	return err
 }
 
 // fits reports whether a call can decode beside the present ones: its tokens are drawn alike, and it continues none of
 // their conversations.
-func (f *Flight) fits(c *Call) bool {
+func (f *Batcher) fits(c *Call) bool {
 	s, t := c.Sampling, f.sampled
 	return s.Temperature == t.Temperature && s.TopK == t.TopK && s.TopP == t.TopP && s.MinP == t.MinP &&
 		!slices.ContainsFunc(c.Prompts, func(p policy.Prompt) bool { return f.has(p.Conversation) })
 }
 
 // has reports whether a present call continues a conversation.
-func (f *Flight) has(key uint64) bool {
+func (f *Batcher) has(key uint64) bool {
 	return slices.ContainsFunc(f.calls, func(c *Call) bool {
 		return slices.ContainsFunc(c.Prompts, func(p policy.Prompt) bool { return p.Conversation == key })
 	})
 }
 
 // Forget is Generator.Forget. Conversations of calls that are not answered end after these.
-func (f *Flight) Forget(keys ...uint64) {
+func (f *Batcher) Forget(keys ...uint64) {
 	for _, key := range keys {
 		if f.has(key) {
 			f.ended = append(f.ended, key)
@@ -129,14 +129,14 @@ func (f *Flight) Forget(keys ...uint64) {
 }
 
 // cancel answers calls whose context has ended, and ends the conversations of those that have begun.
-func (f *Flight) cancel() {
+func (f *Batcher) cancel() {
 	for _, calls := range []*[]*Call{&f.waiting, &f.calls} {
 		*calls = slices.DeleteFunc(*calls, func(c *Call) bool {
 			if c.Context.Err() == nil {
 				return false
 			}
 			if c.sequences != nil {
-				f.leave(c)
+				f.remove(c)
 				f.g.endConversations(c.Prompts)
 			}
 			c.Done(nil, c.Context.Err())
@@ -145,9 +145,11 @@ func (f *Flight) cancel() {
 	}
 }
 
-// leave takes the rows of a call out of the queue and the batch.
-func (f *Flight) leave(c *Call) {
-	f.queue = slices.DeleteFunc(f.queue, func(b *DecodeBatch) bool { return slices.Contains(c.sequences, b.Sequences[0]) })
+// remove takes the rows of a call out of the queue and the batch.
+func (f *Batcher) remove(c *Call) {
+	f.queue = slices.DeleteFunc(f.queue, func(b *DecodeBatch) bool {
+		return slices.Contains(c.sequences, b.Sequences[0])
+	})
 	if f.batch == nil {
 		return
 	}
@@ -162,7 +164,7 @@ func (f *Flight) leave(c *Call) {
 }
 
 // begin reads the prompts of a call and queues their rows.
-func (f *Flight) begin(c *Call) (err error) {
+func (f *Batcher) begin(c *Call) (err error) {
 	g := f.g
 	if err := checkSampling(c.Sampling); err != nil {
 		return err
@@ -199,7 +201,7 @@ func (f *Flight) begin(c *Call) (err error) {
 }
 
 // answer answers the calls whose responses are complete.
-func (f *Flight) answer() {
+func (f *Batcher) answer() {
 	f.calls = slices.DeleteFunc(f.calls, func(c *Call) bool {
 		if slices.ContainsFunc(c.sequences, func(p *Sequence) bool { return p != nil && !p.ended() }) {
 			return false

@@ -12,17 +12,17 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-// fly opens a folder for calls that overlap.
-func fly(t *testing.T, dir string, o Options) (*Model, *generate.Flight) {
+// openBatcher opens a folder for calls that overlap.
+func openBatcher(t *testing.T, dir string, o Options) (*Model, *generate.Batcher) {
 	m := Open(t, dir, o)
 	m.Gen.Continuous = true
-	f := m.Gen.NewFlight()
+	f := m.Gen.NewBatcher()
 	t.Cleanup(f.Close)
 	return m, f
 }
 
 // ask adds a call of one prompt whose answer goes to done.
-func ask(t *testing.T, f *generate.Flight, p policy.Prompt, o policy.Sampling, done func(policy.Completion)) {
+func ask(t *testing.T, f *generate.Batcher, p policy.Prompt, o policy.Sampling, done func(policy.Completion)) {
 	f.Add(&generate.Call{Context: t.Context(), Prompts: []policy.Prompt{p}, Sampling: o,
 		Done: func(out []policy.Completion, err error) {
 			require.NoError(t, err)
@@ -31,7 +31,7 @@ func ask(t *testing.T, f *generate.Flight, p policy.Prompt, o policy.Sampling, d
 		}})
 }
 
-// TestConversationsThatOverlapAreAsAlone: each begins while others decode, goes on as soon as it has been answered, and
+// TestConversationsThatOverlapAreAsAlone: each begins while others decode, continues as soon as it has been answered, and
 // waits for room, because five rows decode at a time and nine conversations overlap. Some responses are longer than a
 // recent segment. Log-probs are those of one pass over the row. Nothing stays on the device.
 func TestConversationsThatOverlapAreAsAlone(t *testing.T) {
@@ -47,7 +47,7 @@ func TestConversationsThatOverlapAreAsAlone(t *testing.T) {
 			}
 		}
 
-		m, f := fly(t, dir, Options{MaxRows: 5})
+		m, f := openBatcher(t, dir, Options{MaxRows: 5})
 		untouched, _ := m.Dev.Live()
 		played := Stories{}
 		var begin func(p policy.Prompt, turn int)
@@ -84,7 +84,7 @@ func TestConversationsThatOverlapAreAsAlone(t *testing.T) {
 // answered. A cancelled call ends its conversations, and disturbs no other; a conversation that is forgotten
 // while it decodes ends with its call. A bad call is answered with its error.
 func TestWhatDoesNotFitWaits(t *testing.T) {
-	m, f := fly(t, Folder(t, model.Qwen2, nil), Options{})
+	m, f := openBatcher(t, Folder(t, model.Qwen2, nil), Options{})
 	o, greedy := policy.Sampling{Temperature: 1, MaxTokens: 12}, policy.Sampling{MaxTokens: 3}
 	prompts := Crowd(t, Open(t, Folder(t, model.Qwen2, nil), Options{}), false, 4, 12, 12, func(int) bool { return false })
 	var order []string

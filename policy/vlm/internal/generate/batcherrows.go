@@ -7,9 +7,9 @@ import (
 	"vagen/policy/vlm/internal/net"
 )
 
-// join reads the contexts of queued rows for which there is room, and puts the rows whose responses go on into the
+// admit reads the contexts of queued rows for which there is room, and puts the rows whose responses go on into the
 // batch.
-func (f *Flight) join() error {
+func (f *Batcher) admit() error {
 	live := 0
 	if f.batch != nil {
 		live = len(f.batch.unfinished())
@@ -33,10 +33,10 @@ func (f *Flight) join() error {
 		for f.batch.Sequences[row] != nil {
 			row++
 		}
-		if err := f.batch.put(row, b.Sequences[0], b.Session); err != nil {
+		if err := f.batch.insert(row, b.Sequences[0], b.Session); err != nil {
 			return err
 		}
-		device.FreeAll(b.prefix...) // until land
+		device.FreeAll(b.prefix...) // until writeBack
 		b.prefix = nil
 	}
 	return nil
@@ -44,7 +44,7 @@ func (f *Flight) join() error {
 
 // makeRoom replaces the batch by another one if rows that join have no place in it, if its slots are used up, or if a
 // smaller one pays.
-func (f *Flight) makeRoom(joining []*DecodeBatch) error {
+func (f *Batcher) makeRoom(joining []*DecodeBatch) error {
 	var rows []int
 	slots := 0
 	for _, b := range joining {
@@ -68,7 +68,7 @@ func (f *Flight) makeRoom(joining []*DecodeBatch) error {
 	}()
 	for i, row := range rows {
 		var err error
-		if taken[i], err = f.batch.take(row); err != nil {
+		if taken[i], err = f.batch.copyRow(row); err != nil {
 			return err
 		}
 		slots = max(slots, CacheLength(taken[i].used+f.c.RecentTokens))
@@ -86,7 +86,7 @@ func (f *Flight) makeRoom(joining []*DecodeBatch) error {
 	}()
 	f.batch = next
 	for i, row := range rows {
-		if err := next.put(i, old.Sequences[row], taken[i]); err != nil {
+		if err := next.insert(i, old.Sequences[row], taken[i]); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (f *Flight) makeRoom(joining []*DecodeBatch) error {
 }
 
 // newBatch returns a batch of so many free rows.
-func (f *Flight) newBatch(rows, slots int) (*DecodeBatch, error) {
+func (f *Batcher) newBatch(rows, slots int) (*DecodeBatch, error) {
 	b := f.c.NewDecodeBatch(&Session{Net: f.c.net, Rows: make([]*RowState, RowBucket(rows)), Slots: slots})
 	b.allow = make([]bool, len(b.Rows)*slots)
 	var err error
@@ -108,8 +108,8 @@ func (f *Flight) newBatch(rows, slots int) (*DecodeBatch, error) {
 	return b, nil
 }
 
-// put makes a copy of the only row of s, which has no recent tokens, a row of the batch.
-func (f *DecodeBatch) put(row int, p *Sequence, s *Session) error {
+// insert makes a copy of the only row of s, which has no recent tokens, a row of the batch.
+func (f *DecodeBatch) insert(row int, p *Sequence, s *Session) error {
 	at, err := device.Scalar(f.Net.Dev, int32(row))
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (f *DecodeBatch) put(row int, p *Sequence, s *Session) error {
 	for i := range f.prefix {
 		donate = append(donate, i)
 	}
-	out, err := f.Net.putRow().Run(append(append(append([]*device.Array{}, f.prefix...), s.prefix...), at), donate...)
+	out, err := f.Net.insertRow().Run(append(append(append([]*device.Array{}, f.prefix...), s.prefix...), at), donate...)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (f *DecodeBatch) put(row int, p *Sequence, s *Session) error {
 	return nil
 }
 
-// take returns a copy of a row as a session without gaps and without recent tokens.
-func (f *DecodeBatch) take(row int) (*Session, error) {
+// copyRow returns a copy of a row as a session without gaps and without recent tokens.
+func (f *DecodeBatch) copyRow(row int) (*Session, error) {
 	var index []int32 // slots with a token
 	for i, ok := range f.allow[row*f.Slots : (row+1)*f.Slots] {
 		if ok {
@@ -166,12 +166,12 @@ func (f *DecodeBatch) take(row int) (*Session, error) {
 		return nil, own.Err
 	}
 	var err error
-	s.prefix, err = f.Net.takeRow().Run(in)
+	s.prefix, err = f.Net.compactRow().Run(in)
 	return s, err
 }
 
-// land copies the rows whose responses are complete back to their conversations.
-func (f *Flight) land() error {
+// writeBack copies the rows whose responses are complete back to their conversations.
+func (f *Batcher) writeBack() error {
 	if f.batch == nil {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (f *Flight) land() error {
 		if p == nil || !p.ended() {
 			continue
 		}
-		s, err := f.batch.take(row)
+		s, err := f.batch.copyRow(row)
 		if err != nil {
 			return err
 		}
