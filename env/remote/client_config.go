@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote/hosts"
+	"vagen/internal/clock"
 )
 
 // settings are the named options of the client itself; all others are sent to the
@@ -163,7 +164,7 @@ func (o *ClientOptions) apply(s settings) error {
 	}
 	seconds := func(dst *time.Duration, v *float64) {
 		if v != nil {
-			*dst = time.Duration(min(*v, 1e9) * float64(time.Second)) // 1e9 s are 30 years
+			*dst = clock.Seconds(*v)
 		}
 	}
 	seconds(&o.Timeout, s.Timeout)

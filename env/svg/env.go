@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/draw"
-	"time"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
@@ -14,6 +13,7 @@ import (
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	svgdraw "vagen/env/svg/internal/draw"
+	"vagen/internal/clock"
 	"vagen/reward"
 )
 
@@ -87,7 +87,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if data == nil || data.Len() == 0 {
 		return nil, fmt.Errorf("svg: %w: no samples; at least one is needed", ErrDataset)
 	}
-	timeout := time.Duration(o.ScoreTimeout * float64(time.Second))
+	timeout := clock.Seconds(o.ScoreTimeout)
 	if o.DINO == nil && o.DINOURL != "" {
 		o.DINO = &HTTPScorer{URL: o.DINOURL, Metric: "dino", Model: o.ModelSize, Timeout: timeout}
 	}

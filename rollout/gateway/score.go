@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
-	"time"
 
+	"vagen/internal/clock"
 	"vagen/internal/floats"
 	"vagen/rollout/gateway/internal/dialect"
 )
@@ -224,7 +224,7 @@ const rewardOutput = 64 << 10
 
 // runReward runs a program that reads a Record as JSON and writes a Score as JSON.
 func runReward(ctx context.Context, command []string, seconds float64, r Record) (Score, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
+	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(seconds))
 	defer cancel()
 	in, err := json.Marshal(r)
 	if err != nil {

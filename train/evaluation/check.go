@@ -49,7 +49,7 @@ func (e *Plan) Check(ctx context.Context, log *slog.Logger) error {
 // checkModel describes a local model.
 func (e *Plan) checkModel(ctx context.Context) (vlm.Description, error) {
 	key := "backends." + e.Config.Run.Backend + ".model"
-	dir, adapter, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
+	dir, adapter, err := e.localModel()
 	if err == nil {
 		err = modeldir.Check(key, dir, true)
 	}

@@ -156,18 +156,18 @@ func TestPoliciesOfOneNameAreToldApart(t *testing.T) {
 		"base_url=http://127.0.0.1:2/v1"} {
 		require.NotEqual(t, identity(), identity(key+other), other)
 	}
-	adapter := t.TempDir()
+	adapter := filepath.Join(filepath.Dir(path), "adapter")
 	for _, file := range []string{filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors"),
 		filepath.Join(adapter, "adapter_model.safetensors")} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		require.NoError(t, os.WriteFile(file, []byte("old"), 0o644))
 	}
 	local := "run.backend=local"
-	before, with := identity(local), identity(local, "backends.local.lora_adapter_path="+adapter)
+	before, with := identity(local), identity(local, "backends.local.lora_adapter_path=adapter")
 	require.Equal(t, before, identity(local, "backends.local.engine=go"))
 	require.NotEqual(t, before, with)
 	require.NoError(t, os.WriteFile(filepath.Join(adapter, "adapter_model.safetensors"), []byte("new"), 0o644))
-	require.NotEqual(t, with, identity(local, "backends.local.lora_adapter_path="+adapter))
+	require.NotEqual(t, with, identity(local, "backends.local.lora_adapter_path=adapter"))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), []byte("new"), 0o644))
 	require.NotEqual(t, before, identity(local))
 

@@ -31,12 +31,20 @@ func (e *Plan) Identity(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%q %q %q %q %v %d %d %q %q", b.API, b.Model, b.BaseURL, b.Omit, b.Extra, b.JPEG, b.MaxSide,
 			b.Detail, b.Opens), nil
 	}
-	model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
+	model, adapter, err := e.localModel()
 	if err != nil {
 		return "", err
 	}
 	sums, err := Weights(ctx, model, adapter)
 	return fmt.Sprint(sums, b.BFloat16), err
+}
+
+// localModel returns the folders of the plan's model and adapter, "" for none.
+func (e *Plan) localModel() (model, adapter string, err error) {
+	if adapter = e.Backend.Adapter; adapter != "" {
+		adapter = e.at(adapter)
+	}
+	return ModelAt(e.at(e.Backend.Model), adapter)
 }
 
 // ModelAt returns the folders of model and adapter for a path that may be the folder of an

@@ -308,7 +308,7 @@ func (e *Plan) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 func (e *Plan) openPolicy(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
-		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
+		model, adapter, err := e.localModel()
 		if err != nil {
 			return nil, false, nil, err
 		}

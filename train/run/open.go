@@ -93,14 +93,14 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	}
 	folder, err := prepareFolder(o.dir(&c), &c, o.MustResume, o.Log)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.close())
 	}
 	unlock, err := folder.Lock()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.close())
 	}
 	r := &Run{
-		Config: c, Folder: folder, Envs: p.envs, ownEnvs: o.Envs == nil, Curve: &o.Curve, drawCurve: o.DrawCurve,
+		Config: c, Folder: folder, Envs: p.envs, ownEnvs: p.own, Curve: &o.Curve, drawCurve: o.DrawCurve,
 		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log),
 		unlock: unlock,
 	}
@@ -157,10 +157,19 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 // prepared holds the parts of a run that exist before anything is written.
 type prepared struct {
 	envs   *env.Registry
+	own    bool          // envs are of the configuration, not of Options
 	levels *train.Levels // empty in the supervised stage
 
 	examples *sft.Data        // of the supervised stage; nil in the other
 	dialogue policy.Templated // of the model; nil with a learner given in Options
+}
+
+// close closes the environments unless they are those of Options.
+func (p *prepared) close() error {
+	if !p.own || p.envs == nil {
+		return nil
+	}
+	return p.envs.Close()
 }
 
 // tellHistory warns once if the model's chat template rewrites history.
@@ -204,25 +213,35 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := errors.Join(o.Registries.Validate(c), o.checkNodes(c)); err != nil {
 		return nil, err
 	}
+	p := &prepared{envs: o.Envs, own: o.Envs == nil, levels: &train.Levels{}}
+	fill := p.play
 	if c.Trainer.Stage == config.StageSFT {
-		return prepareSupervised(ctx, c, o)
+		fill = p.supervise
 	}
-	envs, levels, err := Prepare(ctx, c, o.Envs, o.Log)
-	if err != nil {
-		return nil, err
+	if err := fill(ctx, c, o); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// play prepares reinforcement learning.
+func (p *prepared) play(ctx context.Context, c *config.Config, o *Options) (err error) {
+	if p.envs, p.levels, err = Prepare(ctx, c, o.Envs, o.Log); err != nil {
+		return err
 	}
 	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
-		return nil, err
+		return err
 	}
-	model, err := preflight(ctx, c, envs, levels, o.Learner == nil)
+	model, err := preflight(ctx, c, p.envs, p.levels, o.Learner == nil)
 	if err := errors.Join(err, o.preflightQueue(ctx, c)); err != nil {
-		return nil, err
+		return err
 	}
+	p.dialogue = model.Encoder
 	if o.Curve.Title == "" {
-		o.Curve.Title = levels.String() + ", " + c.Trainer.Experiment
+		o.Curve.Title = p.levels.String() + ", " + c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	return &prepared{envs: envs, levels: levels, dialogue: model.Encoder}, nil
+	return nil
 }
 
 // Preview is the result of Check.
@@ -243,7 +262,7 @@ type Preview struct {
 // Check does what Open does without writing anything: it checks configuration,
 // environments, folders and the model's files, opens the model, and does the checks of
 // train.Trainer.Check and the memory plan.
-func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
+func Check(ctx context.Context, c config.Config, o Options) (_ *Preview, err error) {
 	c, rows, err := o.checkFirst(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -252,6 +271,7 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, p.close()) }()
 	o.tellHistory(p.dialogue)
 	dir := o.dir(&c)
 	if rows == 0 { // otherwise checkFirst has done it

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"vagen/train"
 	"vagen/train/config"
 	environments "vagen/train/envs"
 	"vagen/train/rundir"
@@ -70,8 +69,11 @@ func (o *Options) checkStages(ctx context.Context, c *config.Config) (first, nex
 		return first, next, err
 	}
 	trial.Agent.Model.Path = c.Agent.Model.Path
-	_, err = prepare(ctx, &trial, &options)
-	return first, next, err
+	p, err := prepare(ctx, &trial, &options)
+	if err != nil {
+		return first, next, err
+	}
+	return first, next, p.close()
 }
 
 // supervise trains unless the stage is complete, and exports the result.
@@ -89,43 +91,41 @@ func (r *Run) supervise(ctx context.Context) error {
 	return r.Folder.put(resultFolder, func(dir string) error { return policyOf(r.Learner)(ctx, dir) })
 }
 
-// prepareSupervised is prepare for the supervised stage, which needs environments only for its
-// lessons.
-func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *prepared, err error) {
-	p := &prepared{envs: o.Envs, levels: &train.Levels{}}
+// supervise prepares the supervised stage, which needs environments only for its lessons.
+func (p *prepared) supervise(ctx context.Context, c *config.Config, o *Options) (err error) {
 	if err := c.CheckSecrets(); err != nil {
-		return nil, err
+		return err
 	}
 	if p.envs == nil {
 		if p.envs, err = environments.Open(c, o.Log); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if o.Learner == nil {
 		model, err := preflightModel(ctx, c)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.dialogue = model.Encoder
 	}
 	if err := errors.Join(preflightLoggers(c), preflightHub(c)); err != nil {
-		return nil, err
+		return err
 	}
 	if p.examples, err = sft.Open(ctx, c, p.envs, o.Log); err != nil {
-		return nil, err
+		return err
 	}
 	if p.dialogue != nil { // otherwise the trainer encodes with the caller's learner
 		if err := p.examples.Encode(ctx, p.dialogue); ctx.Err() != nil {
-			return nil, err
+			return err
 		} else if err != nil {
-			return nil, fmt.Errorf("%w: %w", config.ErrConfig, err)
+			return fmt.Errorf("%w: %w", config.ErrConfig, err)
 		}
 	}
 	if o.Curve.Title == "" {
 		o.Curve.Title = c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "sft/loss", "sft/val_loss", "loss"
-	return p, nil
+	return nil
 }
 
 // checkFirst checks a supervised stage before reinforcement learning without training. It
@@ -148,7 +148,7 @@ func (o *Options) checkFirst(ctx context.Context, c *config.Config) (config.Conf
 		return next, 0, fmt.Errorf("supervised stage: %w", err)
 	}
 	next.Agent.Model.Path = c.Agent.Model.Path
-	return next, p.rows(), nil
+	return next, p.rows(), p.close()
 }
 
 // rows is the number of examples of the supervised stage; 0 in the other.

@@ -432,6 +432,8 @@ func TestUnusableEpisodesAreListedWithTheirErrors(t *testing.T) {
 	var l listAnswer
 	s.get(t, 200, "/api/runs/r0/episodes?step=2", &l)
 	require.Equal(t, want, l.Episodes[0].Error)
+	s.get(t, 200, "/api/runs/r0/episodes?step=2&success=false", &l)
+	require.Zero(t, l.Total, "an unusable episode is neither a success nor a failure")
 	s.get(t, 200, "/api/runs/r0/episodes?step=1", &l)
 	require.Empty(t, l.Episodes[0].Error)
 	var a detailAnswer

@@ -119,7 +119,7 @@ func parseFilter(q url.Values) (filter, error) {
 func (f *filter) keeps(e *entry) bool {
 	return (f.env == "" || e.Env == f.env) && (f.end == "" || string(e.End) == f.end) &&
 		(f.step == nil || e.source.step == *f.step) &&
-		(f.success == nil || e.Success == *f.success) && (f.min == nil || e.Reward >= *f.min) &&
+		(f.success == nil || e.Success == *f.success && e.Error == "") && (f.min == nil || e.Reward >= *f.min) &&
 		(f.max == nil || e.Reward <= *f.max)
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/clock"
 	"vagen/train/rundir"
 	"vagen/train/track"
 )
@@ -243,7 +244,7 @@ func (m *metricsFile) live(total int, now time.Time) bool {
 	if m.read.time.IsZero() || total > 0 && m.steps >= total {
 		return false
 	}
-	patience := time.Minute + time.Duration(min(max(0, 5*m.interval), 24*3600)*float64(time.Second))
+	patience := time.Minute + clock.Seconds(min(max(0, 5*m.interval), 24*3600))
 	return now.Sub(m.read.time) < patience
 }
 

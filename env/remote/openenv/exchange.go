@@ -104,7 +104,7 @@ var errSetting = errors.New("the options do not fit the server")
 
 // dial opens a WebSocket at a server, whose description it gets first.
 func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.o.seconds(c.o.Timeout))
+	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(c.o.Timeout))
 	defer cancel()
 	about, err := c.known.get(h, func() (*served, error) { return c.describe(ctx, h) })
 	if err == nil {
@@ -207,7 +207,7 @@ func (c *Client) adapt(about *served) (err error) {
 // room.
 func (c *Client) reset(ctx context.Context, data map[string]any) (*answered, error) {
 	delay := pauses.Pauses(retry.Jitter(2, c.session.Key()))
-	deadline := time.Now().Add(c.o.seconds(c.o.CapacityWait))
+	deadline := time.Now().Add(clock.Seconds(c.o.CapacityWait))
 	for {
 		if c.conn == nil {
 			if err := c.connect(ctx); err != nil {
@@ -231,7 +231,7 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	if err != nil {
 		return nil, err
 	}
-	call, cancel := context.WithTimeout(ctx, c.o.seconds(c.o.Timeout))
+	call, cancel := context.WithTimeout(ctx, clock.Seconds(c.o.Timeout))
 	defer cancel()
 	// A server that refuses the session has sent an error before it closes it.
 	sent := c.conn.Write(call, websocket.MessageText, out)

@@ -3,7 +3,6 @@ package openenv
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"vagen/env"
 	"vagen/env/remote/hosts"
@@ -139,10 +138,6 @@ func newClient(o settings, known *schemaCache) (*Client, error) {
 	}
 	c.session = pool.Session(list, hosts.SessionOptions{Probe: c.probe})
 	return c, nil
-}
-
-func (o settings) seconds(s float64) time.Duration {
-	return time.Duration(min(s, 1e9) * float64(time.Second))
 }
 
 // served is what a server says about its environment.

@@ -17,18 +17,18 @@ func Text(text string) string {
 	if strings.IndexByte(text, '<') >= 0 {
 		text = withoutTags(text)
 	}
-	for {
-		i := strings.Index(text, "](") // a link in Markdown
-		if i < 0 {
+	var b strings.Builder
+	for { // links in Markdown
+		before, link, found := strings.Cut(text, "](")
+		_, after, closed := strings.Cut(link, ")")
+		if !found || !closed {
 			break
 		}
-		j := strings.IndexByte(text[i:], ')')
-		if j < 0 {
-			break
-		}
-		text = text[:i] + text[i+j+1:]
+		b.WriteString(before)
+		text = after
 	}
-	return strings.ToLower(text)
+	b.WriteString(text)
+	return strings.ToLower(b.String())
 }
 
 // Visible returns a text without invisible characters, entities and the look-alike
