@@ -235,12 +235,9 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	defer cancel()
 	// A server that refuses the session has sent an error before it closes it.
 	sent := c.conn.Write(call, websocket.MessageText, out)
-	var in incoming
-	select {
-	case in = <-c.in.frames:
-	case <-call.Done():
-		in.err = call.Err()
-	}
+	stop := context.AfterFunc(call, func() { _ = c.in.conn.CloseNow() })
+	in := c.in.next()
+	stop()
 	if err := in.err; err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause

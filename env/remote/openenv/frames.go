@@ -3,6 +3,7 @@ package openenv
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -10,62 +11,71 @@ import (
 // incoming is a frame, or the reason why there are no more.
 type incoming struct {
 	kind websocket.MessageType
-	raw  []byte // valid until the next frame is received
+	raw  []byte // valid until the next frame is asked for
 	err  error
 }
 
-// frameReader reads the frames of a WebSocket without a pause, because pings are answered only during a read: peers
-// such as uvicorn and Python's websockets close a connection whose ping has no answer for 20 s. It reads one
-// frame ahead. It must be closed.
+// readAhead is the time after which a frame that is still being used no longer delays reading.
+const readAhead = time.Second
+
+// frameReader reads the frames of a WebSocket. Pings are answered only during a read, and peers such as uvicorn and
+// Python's websockets close a connection whose ping has no answer for 20 s: if the next frame is not asked
+// for within readAhead, the reader begins to read it. A goroutine that always read ahead would double the time of
+// a short request. It must be closed.
 type frameReader struct {
-	conn   *websocket.Conn
-	frames chan incoming // without a buffer: the next frame is passed on when the last one is no longer used
-	quit   chan struct{}
-	done   chan struct{}
+	conn    *websocket.Conn
+	buffers [2]bytes.Buffer // one is being filled while the frame in the other is used
+	n       int             // frames read
+	late    *timeLimit      // of using the last frame
+	reading bool            // late has begun to read; written by late, and read when late is clear
+	ahead   chan incoming   // of that read
 }
 
 func readFrames(conn *websocket.Conn) *frameReader {
-	r := &frameReader{conn: conn, frames: make(chan incoming), quit: make(chan struct{}), done: make(chan struct{})}
-	go r.run()
+	r := &frameReader{conn: conn, ahead: make(chan incoming, 1)}
+	r.late = &timeLimit{end: func() {
+		r.reading = true
+		go func() { r.ahead <- r.read() }()
+	}}
 	return r
 }
 
-// close closes the connection and waits until nothing reads. It must be called once.
+// next waits for the next frame. Closing the connection ends it.
+func (r *frameReader) next() (in incoming) {
+	r.late.clear()
+	if r.reading {
+		in, r.reading = <-r.ahead, false
+	} else {
+		in = r.read()
+	}
+	r.late.set(readAhead)
+	return in
+}
+
+// close closes the connection and waits until nothing reads. It must be called once, not during next.
 func (r *frameReader) close() {
-	close(r.quit)
+	r.late.free()
 	_ = r.conn.CloseNow() // it may be closed already
-	<-r.done
+	if r.reading {
+		<-r.ahead
+	}
 }
 
 // keepBuffer is the largest buffer that a waiting session keeps.
 const keepBuffer = 16 << 10
 
-func (r *frameReader) run() {
-	defer close(r.done)
-	var buffers [2]bytes.Buffer // one is being filled while the frame in the other is used
-	for n := 0; ; n++ {
-		b := &buffers[n%2]
-		b.Reset()
-		kind, err := r.read(b)
-		select {
-		case r.frames <- incoming{kind, b.Bytes(), err}:
-		case <-r.quit:
-			return
-		}
-		if err != nil {
-			return
-		}
-		if b.Cap() > keepBuffer {
-			*b = bytes.Buffer{}
-		}
-	}
-}
-
-// read reads a frame without a context, whose watch costs as much as a request's JSON. close ends it.
-func (r *frameReader) read(into *bytes.Buffer) (websocket.MessageType, error) {
+// read reads a frame without a context, whose watch costs as much as a request's JSON.
+func (r *frameReader) read() incoming {
+	b := &r.buffers[r.n%2]
+	r.n++
+	b.Reset()
 	kind, from, err := r.conn.Reader(context.Background())
 	if err == nil {
-		_, err = into.ReadFrom(from)
+		_, err = b.ReadFrom(from)
 	}
-	return kind, err
+	raw := b.Bytes()
+	if b.Cap() > keepBuffer {
+		*b = bytes.Buffer{}
+	}
+	return incoming{kind, raw, err}
 }

@@ -26,11 +26,11 @@ type session struct {
 	// idle is the context of waiting for a request, call the one of calls and of writing. Each has a time
 	// limit that ends it, which costs less than a context with a time limit for each of them. The
 	// connection is written without a context, whose watch costs as much as a request's JSON: the end of
-	// call closes the connection while writing is set.
+	// call closes the connection while writing is set, that of idle while waiting is.
 	idle, call             context.Context
 	cancelIdle, cancelCall context.CancelFunc
 	idleLimit, callLimit   *timeLimit
-	writing                atomic.Bool
+	writing, waiting       atomic.Bool
 
 	episode any // its id; nil before the first reset
 	steps   int
@@ -77,16 +77,17 @@ func (one *session) free() {
 // loop answers requests until the client leaves, the session is idle for too long or the service
 // ends.
 func (one *session) loop() {
+	stop := context.AfterFunc(one.idle, func() {
+		if one.waiting.Load() {
+			_ = one.conn.CloseNow()
+		}
+	})
+	defer stop()
 	for {
 		if limit := one.s.o.SessionTimeout; limit > 0 {
 			one.idleLimit.set(limit)
 		}
-		var in incoming
-		select {
-		case in = <-one.in.frames:
-		case <-one.idle.Done():
-			in.err = one.idle.Err()
-		}
+		in := one.receive()
 		if in.err != nil {
 			one.s.log.Debug("session ended", "err", in.err)
 			return
@@ -105,6 +106,16 @@ func (one *session) loop() {
 			return
 		}
 	}
+}
+
+// receive waits for a request.
+func (one *session) receive() incoming {
+	one.waiting.Store(true)
+	defer one.waiting.Store(false)
+	if err := one.idle.Err(); err != nil { // it has ended before waiting was set
+		return incoming{err: err}
+	}
+	return one.in.next()
 }
 
 // frame is an answer.
