@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/advantage"
+	"vagen/policy/loss"
 )
 
 // TestTheTableOfEstimatorsIsThatOfTheRegistry: docs/estimators.md lists every estimator once,
@@ -57,6 +58,29 @@ func TestTheTableOfSettingsIsThatOfTheEstimators(t *testing.T) {
 			require.Equal(t, spec.Reads(m[1]), listed, "%s: %s", m[1], name)
 		}
 	}
+}
+
+// TestTheTablesOfLossesAreThoseOfTheRegistry: docs/losses.md lists every policy loss, those whose tokens are independent
+// under the headings that say so.
+func TestTheTablesOfLossesAreThoseOfTheRegistry(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "losses.md"))
+	require.NoError(t, err)
+	var listed []string
+	for _, section := range strings.Split(string(raw), "\n## ")[1:] {
+		heading, text, _ := strings.Cut(section, "\n")
+		_, table, _ := strings.Cut(text, "\n| name | loss of a token |")
+		table, _, _ = strings.Cut(table, "\n\n")
+		for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)`(?:, `([a-z0-9_]+)`)?").FindAllStringSubmatch(table, -1) {
+			for _, name := range slices.DeleteFunc(m[1:], func(name string) bool { return name == "" }) {
+				p, err := loss.Builtin().New(name, loss.DefaultOptions())
+				require.NoError(t, err)
+				require.Equal(t, loss.Local(p), slices.Contains([]string{"Losses of tokens", "A teacher"}, heading), name)
+				listed = append(listed, name)
+			}
+		}
+	}
+	slices.Sort(listed)
+	require.Equal(t, loss.Builtin().Names(), slices.Compact(listed))
 }
 
 // TestLinksBetweenDocumentsExist: a relative link of a document names a file of the tree.
