@@ -143,6 +143,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 			"which gives every token the weight of the row",
 		actor + "policy_loss.loss_mode=vespo " + corr + ".rollout_is=token " + corr +
 			".rollout_is_batch_normalize=true": "vespo multiplies the rollout weights of a row's tokens, which " + corr,
+		actor + "policy_loss.loss_mode=dppo_prime " + corr + ".rollout_is=token": "dppo_prime compares with the log-probs " +
+			"of sampling, so that " + corr + ".rollout_is would correct the difference to training twice",
 		actor + "clip_ratio_low=1 stability.clip_schedule.style=linear stability.clip_schedule.end_ratio=2": "stability." +
 			"clip_schedule.end_ratio is 2, which multiplies the clip range: loss: policy loss \"vanilla\": loss: ppo: Low = 2",
 		"algorithm.echo.alpha=0.1 rollout_manager.use_loss_mask=false":                         "so that observations have the policy loss",

@@ -22,6 +22,9 @@ type Distill struct {
 // Local reports whether tokens are independent: see [Local].
 func (p Distill) Local() bool { return p.Policy == nil || Local(p.Policy) }
 
+// Sampled reports whether log-probs at sampling are read: see [Sampled].
+func (p Distill) Sampled() bool { return Sampled(p.Policy) }
+
 // Compares implements what [ChoiceOf] asks for.
 func (p Distill) Compares() Choice { return p.Over.Choice }
 

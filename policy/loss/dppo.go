@@ -105,8 +105,8 @@ func (p DPPO) check() error {
 //	ℓ = −AdvTau·A·ρ (kept, else 0) + KLTau·(new − old)²
 //
 // where a token is dropped if p − p₀ > High and A > 0, or p − p₀ < −Low and A ≤ 0; with Symmetric (prime-rl's ipo)
-// if |p − p₀| > High, with Falling (its ref_kl) if p − p₀ < −Low, whatever A. Nothing is clamped. The original
-// compares with the log-probs of the sampler: put those into OldLogProb (rollout_correction.bypass_mode).
+// if |p − p₀| > High, with Falling (its ref_kl) if p − p₀ < −Low, whatever A. Nothing is clamped. As in the original,
+// old log-probs are those at sampling: Batch.Sampled, or without it OldLogProb.
 type PrimeDPPO struct {
 	Low, High     float64 // largest distances, not negative; Low is not read if Symmetric
 	AdvTau, KLTau float64 // not negative
@@ -117,6 +117,9 @@ type PrimeDPPO struct {
 // Local reports that tokens are independent: see [Local].
 func (PrimeDPPO) Local() bool { return true }
 
+// Sampled reports that log-probs at sampling are read: see [Sampled].
+func (PrimeDPPO) Sampled() bool { return true }
+
 // Terms implements [Policy].
 func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
@@ -126,9 +129,13 @@ func (p PrimeDPPO) Terms(t *Terms, b *Batch[float64]) error {
 		if !m {
 			continue
 		}
-		d := t.LogRatio[i]
-		t.Loss[i], t.Slope[i] = p.KLTau*d*d, 2*p.KLTau*d
-		if p.drops(math.Exp(b.LogProb[i])-math.Exp(b.OldLogProb[i]), b.Advantage[i]) {
+		old := b.OldLogProb[i]
+		if b.Sampled != nil {
+			old = b.Sampled[i]
+		}
+		d := b.LogProb[i] - old
+		t.LogRatio[i], t.Loss[i], t.Slope[i] = d, p.KLTau*d*d, 2*p.KLTau*d
+		if p.drops(math.Exp(b.LogProb[i])-math.Exp(old), b.Advantage[i]) {
 			t.Clipped++
 			continue
 		}

@@ -154,7 +154,7 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	} else {
 		p.Low, p.High = number(t, c.Params, "dppo_mask_low"), number(t, c.Params, "dppo_mask_high")
 	}
-	b := responses[T](t, c, "inference_log_prob")
+	b := sampledResponses[T](t, c)
 	if _, ok := c.Inputs["rl_weights"]; ok {
 		b.Weight = column[T](t, c, "rl_weights")
 		for i, w := range b.Weight {

@@ -17,6 +17,14 @@ func sampled[T Float](t *testing.T, c golden.Case, name string) []T {
 	return column[T](t, c, name)
 }
 
+// sampledResponses reads the batch of a case of prime-rl, whose losses compare with the log-probs at sampling.
+func sampledResponses[T Float](t *testing.T, c golden.Case) *Batch[T] {
+	t.Helper()
+	b := responses[T](t, c, "inference_log_prob")
+	b.Sampled, b.OldLogProb = b.OldLogProb, b.LogProb
+	return b
+}
+
 func skyrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	var kind string
 	golden.Need(t, c.Params, "policy_loss_type", &kind)
@@ -194,7 +202,7 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	p, err := Builtin().New("ref_kl", DefaultOptions())
 	require.NoError(t, err)
-	b := responses[T](t, c, "inference_log_prob")
+	b := sampledResponses[T](t, c)
 	b.Ref, b.Weight = column[T](t, c, "ref_log_prob"), column[T](t, c, "ref_kl_weights")
 	b.Advantage = b.Ref
 	for i, w := range b.Weight {

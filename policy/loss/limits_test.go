@@ -87,6 +87,8 @@ func TestDistillationIsLocalIfItsLossIs(t *testing.T) {
 			t.Errorf("%+v: local: %v", c.loss, !c.local)
 		}
 	}
+	require.True(t, Sampled(Distill{KL: K1, Policy: PrimeDPPO{}}))
+	require.False(t, Sampled(Distill{KL: K2}))
 }
 
 // TestMaskedTokensAreCountedOnce, also if their loss has dropped them already.

@@ -59,7 +59,7 @@ type Terms struct {
 	Loss     []float64 // ℓ; all zero at first
 	Slope    []float64 // ∂ℓ/∂ log-prob of the same token; all zero at first
 	Chosen   []float64 // ∂ℓ/∂ Batch.Chosen, K per token; empty at first, and for losses that do not compare tokens
-	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it writes the clamped value back, for the metrics
+	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it, or has another, writes it back for the metrics
 
 	Mode     Mode // fixed aggregation of the loss; "" uses the caller's
 	Weighted bool // ℓ and its slope contain b.Weight already

@@ -20,6 +20,11 @@ func (l *PolicyLossConfig) taught() bool {
 	return slices.Contains([]string{"opd", "ref_kl", "sdft"}, l.Mode)
 }
 
+// sinceSampling reports whether the ratios of the loss are to the log-probs at sampling.
+func (l *PolicyLossConfig) sinceSampling() bool {
+	return slices.Contains([]string{"dppo_prime", "ipo", "ref_kl", "dppo_skyrl"}, l.Mode)
+}
+
 // CorrectionConfig corrects for differences between the log-probs of sampling and
 // those of training.
 type CorrectionConfig struct {
@@ -59,7 +64,8 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 // roundedNote says that nothing corrects for the difference between rounded weights and those that are trained.
 func (c *Config) roundedNote() *Note {
 	r := &c.Algorithm.Correction
-	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass || c.Trainer.Stage == StageSFT {
+	if c.Model.RolloutDType == "float32" || r.Level != nil || r.Reject != nil || r.Bypass ||
+		c.Trainer.Stage == StageSFT || c.Agent.Actor.Loss.sinceSampling() {
 		return nil
 	}
 	return &Note{Keys: []string{"model.rollout_dtype"}, Warn: true,
@@ -178,7 +184,7 @@ func (v *validator) losses(c *Config, r Registries) {
 		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
 	v.bypass(c)
-	v.jointRatio(c)
+	v.rolloutWeights(c)
 	v.teacher(c)
 	v.kl("actor_rollout_ref.actor.kl_loss_type", a.KLLossType)
 	if v.Err() != nil {
@@ -206,10 +212,15 @@ func (v *validator) lastClip(c *Config, r Registries) {
 	}
 }
 
-// jointRatio refuses rollout weights that are not of single tokens where the loss multiplies those of a row.
-func (v *validator) jointRatio(c *Config) {
-	r := &c.Algorithm.Correction
-	if c.Agent.Actor.Loss.Mode != "vespo" || r.Level == nil {
+// rolloutWeights refuses rollout weights where the ratios of the loss are to sampling (SkyRL has them beside its own
+// loss), and those that are not of single tokens where the loss multiplies those of a row.
+func (v *validator) rolloutWeights(c *Config) {
+	r, l := &c.Algorithm.Correction, &c.Agent.Actor.Loss
+	if r.Level != nil && l.sinceSampling() && l.Mode != "dppo_skyrl" {
+		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode} %s compares with the log-probs of sampling, so that "+
+			"{algorithm.rollout_correction.rollout_is} would correct the difference to training twice: set it to null", l.Mode)
+	}
+	if l.Mode != "vespo" || r.Level == nil {
 		return
 	}
 	const vespo = "{actor_rollout_ref.actor.policy_loss.loss_mode} vespo multiplies the rollout weights of a row's " +

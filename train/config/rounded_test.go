@@ -22,7 +22,7 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 		"weights in int8 and learned from as if in float32: set algorithm.rollout_correction.rollout_is")
 	for _, corrected := range []string{
 		"algorithm.rollout_correction.rollout_is=token", "algorithm.rollout_correction.bypass_mode=true",
-		"model.rollout_dtype=float32",
+		"model.rollout_dtype=float32", "actor_rollout_ref.actor.policy_loss.loss_mode=dppo_prime",
 	} {
 		c, err := load("model.rollout_dtype=bfloat16", corrected)
 		require.NoError(t, err)
