@@ -80,7 +80,7 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		DPPO{Low: -1}, DPPO{High: inf}, DPPO{Cap: 1}, PrimeDPPO{KLTau: -1}, PrimeDPPO{AdvTau: nan}, PrimeDPPO{Low: -1},
 		PrimeDPPO{High: -1},
 		DRO{}, DRO{inf}, VESPO{KPos: -1}, VESPO{LambdaPos: nan}, VESPO{KNeg: inf}, VESPO{LambdaNeg: -1}, LUSPO{Delta: -1},
-		LUSPO{Low: 2},
+		LUSPO{Low: 2}, LUSPO{KL: K3, KLCoef: -1},
 		nil,
 	} {
 		var r Result

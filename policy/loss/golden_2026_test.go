@@ -214,14 +214,14 @@ func trlLUSPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 			b.Offsets = append(b.Offsets, i)
 		}
 	}
+	p, corrected := LUSPO{Low: low, High: high, Delta: delta}, true
+	golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected)
+	if b.Ref = sampled[T](t, c, "ref_log_prob"); coef != 0 && corrected {
+		p.KL, p.KLCoef = K3, coef
+	}
 	var got Result
-	require.NoError(t, Eval(&got, LUSPO{Low: low, High: high, Delta: delta}, a, b))
-	if coef != 0 {
-		corrected := true
-		if golden.Decode(t, c.Params, "use_bias_correction_kl", &corrected); corrected {
-			t.Fatalf("%s: use_bias_correction_kl: a KL term that is multiplied by the ratio is not offered", c.Name)
-		}
-		b.Ref = column[T](t, c, "ref_log_prob")
+	require.NoError(t, Eval(&got, p, a, b))
+	if coef != 0 && !corrected {
 		addKL(t, &got, K3, coef, a, b)
 	}
 	_, full := count(b.Offsets, b.Mask)

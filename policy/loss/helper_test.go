@@ -111,6 +111,7 @@ func everyPolicy() map[string]Policy {
 	raised := Divergence{Form: Raised, Choice: Choice{ByTeacher, 3}, Floor: -2.2}
 	all := map[string]Policy{
 		"ppo legacy":        LegacyPPO(),
+		"luspo with KL":     LUSPO{Low: 0.05, High: 0.1, Delta: 1.05, KL: K3, KLCoef: 0.3},
 		"opd direct":        Distill{KL: K2, Clamp: 3},
 		"opd top-k":         Distill{Over: raised, Clamp: 0.5, Policy: LegacyPPO()},
 		"sdft of a token":   Distill{KL: K1, Policy: Reinforce{}, Cap: 1.1},

@@ -20,6 +20,8 @@ type Metrics struct {
 
 	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), clamped to exp(±20)
 
+	RefKL float64 // mean of the KL to the reference policy inside the loss, of LUSPO only; without KLCoef
+
 	// Of turn losses only; TurnsPerRow is 0 for the others.
 	TurnsPerRow     float64 // over all rows, empty ones included
 	TurnLength      float64 // counted tokens per turn, weighted by tokens
@@ -40,6 +42,9 @@ func (m Metrics) All() iter.Seq2[string, float64] {
 		{"actor/ratio_max", m.RatioMax},
 		{"actor/loss_tokens", float64(m.Tokens)},
 		{"actor/loss_rows", float64(m.Rows)},
+	}
+	if m.RefKL != 0 {
+		list = append(list, named{"actor/kl_loss", m.RefKL})
 	}
 	if m.TurnsPerRow != 0 {
 		list = append(list, named{"actor/turns_per_row", m.TurnsPerRow}, named{"actor/turn_len_mean", m.TurnLength},
@@ -87,7 +92,7 @@ func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 		m.RatioMax = max(m.RatioMax, ratio)
 	}
 	n := float64(m.Tokens)
-	m.KL, m.AbsKL, m.K3, m.RatioMean = m.KL/n, m.AbsKL/n, m.K3/n, m.RatioMean/n
+	m.KL, m.AbsKL, m.K3, m.RatioMean, m.RefKL = m.KL/n, m.AbsKL/n, m.K3/n, m.RatioMean/n, m.RefKL/n
 	m.ClipFraction = float64(t.Clipped) / n
 	m.ClipFractionLower = float64(t.ClippedLower) / n
 }

@@ -143,6 +143,9 @@ func (o *Options) masked(p Policy) (Policy, error) {
 	if Teacher(p) {
 		return nil, setting("an off-policy mask reads advantages, which this loss does not have")
 	}
+	if l, ok := p.(LUSPO); ok && l.KL != NoKL {
+		return nil, setting("an off-policy mask would drop the KL inside luspo, too: set use_bias_correction_kl to false")
+	}
 	mask := OffPolicyMask{Policy: p, Delta: *delta, FromSampling: o.MaskThreshold != nil}
 	return mask, notNegative("off-policy mask", bound{"Delta", *delta})
 }

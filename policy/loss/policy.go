@@ -66,8 +66,8 @@ type Terms struct {
 
 	Clipped, ClippedLower int // tokens, for the metrics
 
-	turns Metrics
-	order []int // scratch
+	turns Metrics // those of single losses
+	order []int   // scratch
 	kept  []bool
 
 	taught Batch[float64] // as Distill gives it to its loss; owns only Advantage

@@ -17,6 +17,8 @@ type Options struct {
 	DualClip float64 // ppo: largest factor on a negative advantage; dppo: largest weight; 0 for none
 
 	TauPos, TauNeg float64 // sapo
+	KL             KL      // luspo: a KL inside the loss, multiplied by the ratio of its row
+	KLCoef         float64 // its weight
 	Single
 
 	Extra map[string]any // settings of losses registered by users
@@ -181,7 +183,7 @@ func losses2026() map[string]byname.Entry[Builder] {
 			return M2PO{PPO: PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}, Threshold: o.M2Threshold}
 		}),
 		"luspo": checked("GSPO with long rows at full weight", func(o Options) LUSPO {
-			return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta}
+			return LUSPO{o.ClipLow, o.ClipHigh, o.LUSPODelta, o.KL, o.KLCoef}
 		}),
 	}
 }

@@ -64,7 +64,10 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	if _, err := Builtin().New("reinforce", o); !errors.Is(err, ErrSetting) {
 		t.Errorf("two masks at once: %v", err)
 	}
-	o.MaskThreshold = nil
+	o.OPSMDelta, o.KL = nil, K3
+	_, err = Builtin().New("luspo", o)
+	require.ErrorContains(t, err, "set use_bias_correction_kl to false")
+	o.MaskThreshold, o.OPSMDelta = nil, &delta
 	if got, err = Builtin().New("reinforce", o); err != nil || Sampled(got) {
 		t.Errorf("a mask since the update began reads log-probs at sampling (%v)", err)
 	}

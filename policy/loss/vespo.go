@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"fmt"
 	"math"
 
 	"vagen/internal/floats"
@@ -85,16 +86,25 @@ func vespoWeight(k, lambda, l float64) float64 {
 //	ln s = Σ (new − old) / n over the row's n counted tokens
 //	ℓ    = −min(min(s, Delta)·A, clip(s, 1−Low, 1+High)·A) at every token
 //
-// Aggregation is always seq-mean-token-sum. arXiv:2602.05261, as in TRL with
-// importance_sampling_level: sequence.
+// Aggregation is always seq-mean-token-sum. With a KL to the reference policy, ℓ has + KLCoef·s·KL, in which s is not
+// bounded but has a gradient, and which Batch.Weight does not multiply. arXiv:2602.05261, as in TRL with
+// importance_sampling_level: sequence; its KL, for use_bias_correction_kl, is K3.
 type LUSPO struct {
 	Low, High float64 // how far s may move below and above 1; Low in [0, 1], High ≥ 0
 	Delta     float64 // bound of s in the first term, > 0; 0 for none
+	KL        KL      // reads Batch.Ref; NoKL for none
+	KLCoef    float64 // not negative
 }
 
 func (p LUSPO) check() error {
 	if !(p.Delta >= 0) || !floats.Finite(p.Delta) {
 		return setting("luspo: Delta = %v, want more than 0, or 0 for none", p.Delta)
+	}
+	if err := notNegative("luspo", bound{"KLCoef", p.KLCoef}); err != nil {
+		return err
+	}
+	if err := p.KL.Check(); err != nil {
+		return err
 	}
 	return checkClip("luspo", p.Low, p.High)
 }
@@ -104,7 +114,10 @@ func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	t.Mode = SeqMeanTokenSum
+	t.Mode, t.Weighted = SeqMeanTokenSum, p.KL != NoKL
+	if p.KL != NoKL && b.Ref == nil && len(b.Mask) > 0 {
+		return fmt.Errorf("luspo: ref_log_prob: %w", ErrMissing)
+	}
 	for r := range b.Rows() {
 		lo, hi := b.Offsets[r], b.Offsets[r+1]
 		sum, n := t.sumLogRatio(b.Mask, lo, hi)
@@ -117,8 +130,33 @@ func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
 				t.Loss[i], t.Slope[i] = p.token(t, s, b.Advantage[i])
 			}
 		}
+		if p.KL != NoKL {
+			p.addKL(t, b, r, s)
+		}
 	}
 	return nil
+}
+
+// addKL weighs the terms of a row with the ratio s, and adds its KL. Its log-probs have a gradient of s, too.
+func (p LUSPO) addKL(t *Terms, b *Batch[float64], row int, s float64) {
+	lo, hi := b.Offsets[row], b.Offsets[row+1]
+	sum := 0.0
+	for i := lo; i < hi; i++ {
+		if !b.Mask[i] {
+			continue
+		}
+		if b.Weight != nil {
+			t.Loss[i], t.Slope[i] = b.Weight[i]*t.Loss[i], b.Weight[i]*t.Slope[i]
+		}
+		kl, slope, _ := p.KL.Of(b.LogProb[i], b.Ref[i]) // the name has been checked
+		t.Loss[i] += p.KLCoef * s * kl
+		t.Slope[i] += p.KLCoef * s * slope
+		sum += s * kl
+	}
+	for i := lo; i < hi; i++ {
+		t.Slope[i] += p.KLCoef * sum / float64(countTrue(b.Mask[lo:hi])) // not read where the mask is unset
+	}
+	t.turns.RefKL += sum
 }
 
 // token returns ℓ and its derivative by ln s.

@@ -13,6 +13,7 @@ import (
 type PolicyLossConfig struct {
 	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
 	loss.Single `yaml:",inline"`
+	CorrectKL   bool `yaml:"use_bias_correction_kl" idle:"actor_rollout_ref.actor.use_kl_loss is false" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
 }
 
 // taught reports whether the loss learns from a teacher instead of from advantages.
@@ -104,10 +105,18 @@ func (a *ActorConfig) lossOptions() loss.Options {
 	return o
 }
 
-// policyLoss builds the configured policy loss with its clip range times a factor.
-func (r Registries) policyLoss(a *ActorConfig, clip float64) (loss.Policy, error) {
+// correctsKL reports whether the KL loss is inside the policy loss, which multiplies it by its ratio.
+func (a *ActorConfig) correctsKL() bool {
+	return a.UseKLLoss && a.Loss.CorrectKL && a.Loss.Mode == "luspo"
+}
+
+// policyLoss builds the configured policy loss with its clip range, and the weight of a KL inside it, times a factor.
+func (r Registries) policyLoss(a *ActorConfig, clip, kl float64) (loss.Policy, error) {
 	o := a.lossOptions()
 	o.ClipLow, o.ClipHigh = clip*o.ClipLow, clip*o.ClipHigh
+	if a.correctsKL() {
+		o.KL, o.KLCoef = loss.KL(a.KLLossType), kl*a.KLLoss
+	}
 	return r.WithBuiltins().Losses.New(a.Loss.Mode, o)
 }
 
@@ -116,12 +125,12 @@ func (r Registries) policyLoss(a *ActorConfig, clip float64) (loss.Policy, error
 // StabilityConfig.
 func (r Registries) Objective(c *Config, clip, kl float64) (policy.Objective, error) {
 	a := &c.Agent.Actor
-	p, err := r.policyLoss(a, clip)
+	p, err := r.policyLoss(a, clip, kl)
 	if err != nil {
 		return policy.Objective{}, fmt.Errorf("config: actor_rollout_ref.actor.policy_loss: %w", err)
 	}
 	o := policy.Objective{Policy: p, EntropyCoef: a.Entropy}
-	if a.UseKLLoss {
+	if a.UseKLLoss && !a.correctsKL() {
 		o.KL, o.KLCoef = loss.KL(a.KLLossType), kl*a.KLLoss
 	}
 	return o, nil
@@ -137,7 +146,7 @@ type Aggregation struct {
 // Aggregation returns how the tokens of an update are averaged.
 func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	a := &c.Agent.Actor
-	p, err := r.policyLoss(a, 1)
+	p, err := r.policyLoss(a, 1, 1)
 	if err != nil {
 		return Aggregation{}, err
 	}
@@ -152,7 +161,7 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	out := Aggregation{Aux: loss.Aggregation{Mode: loss.Mode(a.Aggregation), Width: width}}
 	out.Loss = out.Aux
 	if own != "" && own != out.Aux.Mode {
-		out.Loss.Mode, out.Apart = own, a.Entropy != 0 || a.UseKLLoss
+		out.Loss.Mode, out.Apart = own, a.Entropy != 0 || a.UseKLLoss && !a.correctsKL()
 	}
 	return out, nil
 }
@@ -171,7 +180,7 @@ func (v *validator) losses(c *Config, r Registries) {
 	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
 		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
-	if p, err := r.policyLoss(a, 1); err == nil {
+	if p, err := r.policyLoss(a, 1, 1); err == nil {
 		v.refEngine(c, p)
 		v.selfDistillation(c, p)
 		v.lastClip(c, r)
@@ -207,7 +216,7 @@ func (v *validator) lastClip(c *Config, r Registries) {
 	if s.Style == "constant" {
 		return
 	}
-	if _, err := r.policyLoss(&c.Agent.Actor, s.End); err != nil {
+	if _, err := r.policyLoss(&c.Agent.Actor, s.End, 1); err != nil {
 		v.Say("{stability.clip_schedule.end_ratio} is %v, which multiplies the clip range: %w", s.End, err)
 	}
 }

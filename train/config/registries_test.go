@@ -58,6 +58,28 @@ func TestRegisteredLossesLearnFromNoTeacher(t *testing.T) {
 		"policy_loss.loss_mode mine learns from a teacher, must be opd, ref_kl or sdft")
 }
 
+// TestTheKLLossIsInsideThePolicyLossOrBesideIt: luspo multiplies it by its ratio, and averages it as its own terms.
+func TestTheKLLossIsInsideThePolicyLossOrBesideIt(t *testing.T) {
+	c := config.Default()
+	a := &c.Agent.Actor
+	a.Loss.Mode, a.UseKLLoss, a.KLLoss, a.Entropy = "luspo", true, 0.5, 0
+	for _, inside := range []bool{true, false} {
+		a.Loss.CorrectKL = inside
+		o, err := config.Registries{}.Objective(&c, 1, 0.5)
+		require.NoError(t, err)
+		mean, err := config.Registries{}.Aggregation(&c)
+		require.NoError(t, err)
+		require.Equal(t, !inside, mean.Apart)
+		if inside {
+			require.Equal(t, loss.LUSPO{Low: 0.2, High: 0.2, KL: loss.K3, KLCoef: 0.25}, o.Policy)
+			require.Empty(t, o.KL)
+		} else {
+			require.Equal(t, loss.LUSPO{Low: 0.2, High: 0.2}, o.Policy)
+			require.Equal(t, 0.25, o.KLCoef)
+		}
+	}
+}
+
 // A setting that is a name of a registry lists what it may be, a user's own names too.
 func ExampleRegistries_Values() {
 	r := config.Registries{Filters: new(filter.Registry)}

@@ -40,6 +40,8 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	actor := &c.Agent.Actor
 	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // otherwise it has another error
 	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode", "is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
+	when(actor.Loss.Mode != "luspo", "actor_rollout_ref.actor.policy_loss.loss_mode", actor.Loss.Mode+
+		" does not read it; luspo does", "actor_rollout_ref.actor.policy_loss.use_bias_correction_kl")
 	optim("actor_rollout_ref.actor.optim", &actor.Optim)
 	optim("critic.optim", &c.Critic.Optim)
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",

@@ -192,12 +192,13 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 		"trainer.compact_budget=900": "trainer.harness concat does not read it",
 		"reward.center=true":         "reward.normalize is none",
 		"reward.limit=3":             "reward.normalize is none",
-		"algorithm.rollout_correction.rollout_is_threshold=3": "rollout_is is null",
-		"algorithm.kl_penalty=mse":                            "algorithm.use_kl_in_reward is false",
-		"algorithm.kl_mask=attention":                         "algorithm.use_kl_in_reward is false",
-		"actor_rollout_ref.actor.loss_scale_factor=7":         "loss_agg_mode is token-mean",
-		"critic.optim.min_lr_ratio=0.1":                       "critic.optim.warmup_style is constant",
-		"actor_rollout_ref.rollout.thinking_close=</t>":       "thinking_token_budget is null",
+		"algorithm.rollout_correction.rollout_is_threshold=3":              "rollout_is is null",
+		"algorithm.kl_penalty=mse":                                         "algorithm.use_kl_in_reward is false",
+		"algorithm.kl_mask=attention":                                      "algorithm.use_kl_in_reward is false",
+		"actor_rollout_ref.actor.loss_scale_factor=7":                      "loss_agg_mode is token-mean",
+		"actor_rollout_ref.actor.policy_loss.use_bias_correction_kl=false": "loss_mode vanilla does not read it; luspo does",
+		"critic.optim.min_lr_ratio=0.1":                                    "critic.optim.warmup_style is constant",
+		"actor_rollout_ref.rollout.thinking_close=</t>":                    "thinking_token_budget is null",
 	} {
 		_, err := config.Load("", "env=x", set)
 		key, _, _ := strings.Cut(set, "=")
