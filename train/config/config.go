@@ -232,7 +232,7 @@ type ActorConfig struct {
 	Clip        float64          `yaml:"clip_ratio" owner:"trainer" range:"0,1" doc:"PPO's epsilon"`
 	ClipLow     *float64         `yaml:"clip_ratio_low" owner:"trainer" range:"0,1" doc:"epsilon of the lower bound; null uses clip_ratio"`
 	ClipHigh    *float64         `yaml:"clip_ratio_high" owner:"trainer" range:"0,1e+12" doc:"epsilon of the upper bound; null uses clip_ratio"`
-	ClipDual    float64          `yaml:"clip_ratio_c" owner:"trainer" range:"0,1e+12" doc:"bound of dual-clip PPO; 0 disables it"`
+	ClipDual    float64          `yaml:"clip_ratio_c" owner:"trainer" range:"0,1e+12" doc:"largest factor on a negative advantage (dual-clip PPO), and with dppo_tv and dppo_kl on any advantage; 0 disables it; verl has 3"`
 	Freeze      bool             `yaml:"freeze_vision_tower" owner:"learner" doc:"do not train the vision tower and its merger, including those of a separate critic"`
 	Loss        PolicyLossConfig `yaml:"policy_loss" owner:"trainer"`
 	TauPos      float64          `yaml:"tau_pos" owner:"trainer" doc:"sapo: temperature of the gate for positive advantages; larger is sharper"`

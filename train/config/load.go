@@ -94,8 +94,10 @@ func (r Registries) Load(s Source) (Config, error) {
 		c.Notes = append(c.Notes, Note{Keys: []string{"env.config.state_reward"}, Warn: true,
 			About: "it rewards no statements: enable state_estimation or transition_prediction in it, each with a reward, or set enabled to false"})
 	}
-	if note := c.roundedNote(); note != nil {
-		c.Notes = append(c.Notes, *note)
+	for _, note := range []*Note{c.roundedNote(), c.dualNote()} {
+		if note != nil {
+			c.Notes = append(c.Notes, *note)
+		}
 	}
 	if note, err := s.otherSystem(&in); err != nil {
 		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)

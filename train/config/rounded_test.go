@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,4 +51,23 @@ func TestRoundedWeightsAreCorrectedOrNoted(t *testing.T) {
 	require.Equal(t, "float32", c.Model.RolloutDType)
 	_, err = load("actor_rollout_ref.rollout.quantization=fp8")
 	require.ErrorContains(t, err, "model.rollout_dtype")
+}
+
+// TestLossesOfVerlWithoutItsBoundGetAWarning: it has one for all of them.
+func TestLossesOfVerlWithoutItsBoundGetAWarning(t *testing.T) {
+	const actor = "actor_rollout_ref.actor."
+	teacher := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",
+		"actor_rollout_ref.ref.model.path=T"}
+	for set, warned := range map[string]bool{
+		"dppo_tv": true, "dppo_kl " + actor + "clip_ratio_c=3": false, "vanilla": false,
+		"opd": true, "opd " + actor + "policy_loss.use_policy_gradient=false": false,
+	} {
+		sets := strings.Fields(actor + "policy_loss.loss_mode=" + set)
+		if strings.HasPrefix(set, "opd") {
+			sets = append(sets, teacher...)
+		}
+		c, err := config.Load("", append([]string{"env=x"}, sets...)...)
+		require.NoError(t, err, set)
+		require.Equal(t, warned, strings.Contains(warnings(c), "verl has 3"), set)
+	}
 }
