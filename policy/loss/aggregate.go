@@ -13,22 +13,25 @@ import (
 // rows with a counted token:
 //
 //	token-mean               Σ m·ℓ / Σ m                      every token weighs the same
+//	token-sum                Σ m·ℓ                            the same; the step grows with the batch
 //	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows weigh more
 //	seq-mean-token-mean      mean over rows of Σ m·ℓ / Σ m    every row weighs the same (GRPO)
 //	seq-mean-token-sum-norm  Σ m·ℓ / Width                    constant divisor (Dr. GRPO, arXiv:2503.20783)
 //
+// verl 0.9.1 divides the last one by the number of rows, too; a caller who wants that multiplies Width by it.
 // The empty Mode is token-mean.
 type Mode string
 
 // The aggregation modes.
 const (
 	TokenMean           Mode = "token-mean"
+	TokenSum            Mode = "token-sum"
 	SeqMeanTokenSum     Mode = "seq-mean-token-sum"
 	SeqMeanTokenMean    Mode = "seq-mean-token-mean"
 	SeqMeanTokenSumNorm Mode = "seq-mean-token-sum-norm"
 )
 
-var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqMeanTokenMean),
+var modeNames = []string{string(TokenMean), string(TokenSum), string(SeqMeanTokenSum), string(SeqMeanTokenMean),
 	string(SeqMeanTokenSumNorm)}
 
 // Norm is the contribution of a micro-batch to its update.
@@ -121,6 +124,8 @@ func (a Aggregation) divisor(tokens, rows int) (float64, error) {
 				rows, n.Rows)
 		}
 		return float64(n.Rows), nil
+	case TokenSum:
+		return 1, nil
 	default:
 		if !(a.Width > 0) || math.IsInf(a.Width, 0) {
 			return 0, setting("aggregation: %s needs Width > 0, got %v", a.Mode, a.Width)
@@ -145,7 +150,7 @@ func (a Aggregation) factor(rows int) float64 {
 
 func (a Aggregation) check() error {
 	switch a.Mode {
-	case "", TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm:
+	case "", TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm:
 	default:
 		return fmt.Errorf("loss: aggregation %q: %w%s (known: %s)", a.Mode, ErrUnknown,
 			nearest.Hint(string(a.Mode), modeNames), strings.Join(modeNames, ", "))

@@ -107,7 +107,7 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 		a    Aggregation
 		want error
 	}{
-		"unknown":              {Aggregation{Mode: "token-sum"}, ErrUnknown},
+		"unknown":              {Aggregation{Mode: "token-total"}, ErrUnknown},
 		"no width":             {Aggregation{Mode: SeqMeanTokenSumNorm}, ErrSetting},
 		"two norms":            {Aggregation{Norm: Norm{Accumulation: 2, Tokens: 100}}, ErrSetting},
 		"negative":             {Aggregation{Norm: Norm{Rows: -1}}, ErrSetting},

@@ -83,11 +83,10 @@ func verlEval[T Float](t *testing.T, tally *golden.Tally, c golden.Case, p Polic
 	return &got
 }
 
-// verlSum is an aggregation of verl, whose token-sum this package leaves to the caller.
+// verlSum is an aggregation of verl.
 type verlSum struct {
 	Aggregation
 	scale float64 // of the result
-	sum   bool
 }
 
 func verlAggregation(t *testing.T, c golden.Case, offsets []int, mask []bool) verlSum {
@@ -95,12 +94,9 @@ func verlAggregation(t *testing.T, c golden.Case, offsets []int, mask []bool) ve
 	var mode string
 	golden.Need(t, c.Params, "loss_agg_mode", &mode)
 	tokens, rows := count(offsets, mask)
-	out := verlSum{scale: optional(t, c.Params, "dp_size", 1), sum: mode == "token-sum"}
-	if out.sum {
-		return out
-	}
-	out.Aggregation = Aggregation{Mode: Mode(mode)}
+	out := verlSum{Aggregation{Mode: Mode(mode)}, optional(t, c.Params, "dp_size", 1)}
 	switch out.Mode {
+	case TokenSum:
 	case TokenMean:
 		out.scale *= float64(tokens) / optional(t, c.Params, "batch_num_tokens", float64(tokens))
 	case SeqMeanTokenSumNorm:
@@ -115,15 +111,6 @@ func verlAggregation(t *testing.T, c golden.Case, offsets []int, mask []bool) ve
 }
 
 func (a verlSum) weights(offsets []int, mask []bool) ([]float64, float64, error) {
-	if a.sum {
-		out := make([]float64, len(mask))
-		for i, m := range mask {
-			if m {
-				out[i] = 1
-			}
-		}
-		return out, a.scale, nil
-	}
 	w, factor, err := a.Weights(nil, offsets, mask)
 	return w, factor * a.scale, err
 }

@@ -30,7 +30,7 @@ func TestABatchWithoutCountedTokensIsZeroAndFlagged(t *testing.T) {
 	clear(context.Mask)
 	for name, p := range everyPolicy() {
 		for _, b := range []*Batch[float64]{empty, context} {
-			for _, mode := range []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
+			for _, mode := range []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
 				got := mustEval(t, p, Aggregation{Mode: mode, Width: 5}, b)
 				if !got.Empty || got.Loss != 0 || got.Term != 0 || got.Metrics != (Metrics{}) {
 					t.Errorf("%s, %s: got %v, empty %v, metrics %+v", name, mode, got.Loss, got.Empty, got.Metrics)
@@ -63,7 +63,7 @@ func slice(b *Batch[float64], from, to int) *Batch[float64] {
 func TestSplittingAnUpdateChangesNothingUnderWholeCounts(t *testing.T) {
 	b := randomBatch(4)
 	tokens, rows := count(b.Offsets, b.Mask)
-	for _, mode := range []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
+	for _, mode := range []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
 		whole := mustEval(t, LegacyPPO(), Aggregation{Mode: mode, Width: 9}, b)
 		split := Aggregation{Mode: mode, Width: 9, Norm: Norm{Tokens: tokens, Rows: rows}}
 		var loss float64
