@@ -11,17 +11,17 @@ import (
 )
 
 // fuzzBatch reads a batch from bytes: per token 2 bytes of flags and turn, then
-// four float32 of any bit pattern.
+// five float32 of any bit pattern.
 func fuzzBatch(data []byte) *Batch[float32] {
 	b := &Batch[float32]{Offsets: []int{0}, Weight: []float32{}}
-	for len(data) >= 18 {
+	for len(data) >= 22 {
 		x := func(k int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(data[2+4*k:])) }
-		b.add(data[0]&1 == 1, x(0), x(1), x(2), x(3), x(0), int32(data[1])-2)
+		b.add(data[0]&1 == 1, x(0), x(1), x(2), x(3), x(4), int32(data[1])-2)
 		if data[0]&2 != 0 {
 			b.Offsets = append(b.Offsets, len(b.Mask))
 		}
 		b.Seed = b.Seed*31 + uint64(data[0])
-		data = data[18:]
+		data = data[22:]
 	}
 	b.Offsets = append(b.Offsets, len(b.Mask))
 	return b
@@ -37,7 +37,7 @@ func seeds(f *testing.F) {
 				flags |= 1
 			}
 			data = append(data, flags, byte(b.Turn[i]+2))
-			for _, v := range []float32{b.LogProb[i], b.OldLogProb[i], b.Advantage[i], b.Weight[i]} {
+			for _, v := range []float32{b.LogProb[i], b.OldLogProb[i], b.Advantage[i], b.Weight[i], b.Ref[i]} {
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 			}
 		}
@@ -50,10 +50,10 @@ func seeds(f *testing.F) {
 // or there is an error.
 func FuzzEval(f *testing.F) {
 	seeds(f)
-	modes := []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
+	modes := []Mode{TokenMean, TokenSum, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
 	f.Fuzz(func(t *testing.T, choice uint8, data []byte) {
 		b := fuzzBatch(data)
-		a := Aggregation{Mode: modes[choice%4], Width: 3, Norm: Norm{Accumulation: int(choice / 16)}}
+		a := Aggregation{Mode: modes[int(choice)%len(modes)], Width: 3, Norm: Norm{Accumulation: int(choice / 16)}}
 		for name, p := range everyPolicy() {
 			var r Result
 			if Eval(&r, p, a, b) != nil {
