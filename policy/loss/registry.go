@@ -33,11 +33,11 @@ type Single struct {
 	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
 	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
 
-	DROBeta      float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default"`
-	MaskLow      float64 `yaml:"dppo_mask_low" doc:"dppo_prime: largest fall of a token's probability"`
+	DROBeta      float64 `yaml:"dro_beta" doc:"dro: weight of the squared log-ratio; verl has no default and demands one"`
+	MaskLow      float64 `yaml:"dppo_mask_low" doc:"dppo_prime, ref_kl: largest fall of a token's probability"`
 	MaskHigh     float64 `yaml:"dppo_mask_high" doc:"dppo_prime: largest rise of a token's probability"`
 	AdvTau       float64 `yaml:"adv_tau" doc:"dppo_prime, ipo: factor of the advantage"`
-	KLTau        float64 `yaml:"kl_tau" doc:"dppo_prime, ipo: weight of the squared log-ratio"`
+	KLTau        float64 `yaml:"kl_tau" doc:"dppo_prime, ipo, ref_kl: weight of the squared log-ratio"`
 	IPOThreshold float64 `yaml:"ipo_threshold" doc:"ipo: largest change of a token's probability"`
 	VESPOKPos    float64 `yaml:"vespo_k_pos" doc:"vespo: exponent of the ratio where the advantage is not negative"`
 	VESPOLamPos  float64 `yaml:"vespo_lambda_pos" doc:"vespo: how soon large ratios lose weight there"`
