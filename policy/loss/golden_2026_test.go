@@ -149,6 +149,24 @@ func primeDPPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		}
 	}
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "rl_scale"))
+	droppedShares(t, tally, c, "is_masked", p, b)
+}
+
+// droppedShares compares the shares of rows' tokens that are dropped. With weights, rows without any have none.
+func droppedShares[T Float](t *testing.T, tally *golden.Tally, c golden.Case, name string, p Policy, b *Batch[T]) {
+	t.Helper()
+	var got, want []float64
+	golden.Need(t, c.Expected, name, &want)
+	for r := range b.Rows() {
+		row := *b
+		row.Mask = make([]bool, len(b.Mask))
+		lo, hi := b.Offsets[r], b.Offsets[r+1]
+		copy(row.Mask[lo:hi], b.Mask[lo:hi])
+		if b.Weight == nil || countTrue(row.Mask) > 0 {
+			got = append(got, sumOf(t, p, &row).Metrics.ClipFraction)
+		}
+	}
+	golden.Floats(t, tally, name, got, want, c.Tolerance)
 }
 
 func trlVESPO[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {

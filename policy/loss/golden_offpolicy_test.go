@@ -196,7 +196,11 @@ func verlDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	b := responses[T](t, c, "old_log_prob")
 	b.Ref = column[T](t, c, "teacher_log_prob")
 	b.Advantage = b.Ref
-	verlEval(t, tally, c, p, b)
+	got := verlEval(t, tally, c, p, b)
+	if o.DistillPG {
+		scalar(t, tally, c, "pg_clipfrac", got.Metrics.ClipFraction)
+		scalar(t, tally, c, "pg_clipfrac_lower", got.Metrics.ClipFractionLower)
+	}
 }
 
 func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
@@ -209,6 +213,7 @@ func primeDistill[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 		b.Mask[i] = b.Mask[i] && w != 0 // weight 0 removes a token
 	}
 	compare2026(t, tally, c, sumOf(t, p, b), number(t, c.Params, "ref_kl_scale"))
+	droppedShares(t, tally, c, "ref_kl_is_masked", p, b)
 }
 
 func kdrl[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
