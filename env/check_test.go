@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -157,6 +158,23 @@ func TestCheckCallsNothingBehindACallThatHangs(t *testing.T) {
 	require.Len(t, report.Problems, 1)
 	require.Equal(t, "hang", report.Problems[0].Rule)
 	require.LessOrEqual(t, calls.Load(), int64(1))
+}
+
+// full is an environment whose service has no room.
+type full struct{ counter }
+
+func (*full) Reset(ctx context.Context, _ int64) (env.Observation, error) {
+	<-ctx.Done()
+	return env.Observation{}, errors.New("no room")
+}
+
+func TestCheckSaysWhyACallTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return new(full), nil },
+			env.CheckOptions{})
+		require.NoError(t, err)
+		require.ErrorContains(t, report.Err(), "Reset took 1m0s, allowed are 1m0s: no room")
+	})
 }
 
 func TestCheckTakesNoSeedsForTheUsualOnes(t *testing.T) {

@@ -29,10 +29,10 @@ func guard[T any](c *checker, name string, call func(context.Context) (T, error)
 	if c.stuck {
 		return zero, nil, false
 	}
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
 	defer cancel()
 	done := make(chan answer, 1)
-	start := time.Now()
 	go func() {
 		var a answer
 		defer func() {
@@ -55,8 +55,12 @@ func guard[T any](c *checker, name string, call func(context.Context) (T, error)
 			c.fault("panic", "%s panicked: %s", name, a.crash)
 			return zero, nil, false
 		}
-		if took > c.o.Timeout {
-			c.fault("hang", "%s took %v, allowed are %v", name, took.Round(time.Millisecond), c.o.Timeout)
+		if took >= c.o.Timeout {
+			why := ""
+			if a.err != nil {
+				why = ": " + a.err.Error()
+			}
+			c.fault("hang", "%s took %v, allowed are %v%s", name, took.Round(time.Millisecond), c.o.Timeout, why)
 			return zero, nil, false
 		}
 		return a.value, a.err, true

@@ -204,8 +204,14 @@ func (c *Client) adapt(about *served) (err error) {
 }
 
 // reset sends a reset, on a new session if there is none, and waits while the servers have no
-// room.
-func (c *Client) reset(ctx context.Context, data map[string]any) (*answered, error) {
+// room. An error that ends the wait names the server's answer, too.
+func (c *Client) reset(ctx context.Context, data map[string]any) (_ *answered, err error) {
+	var busy error // the last such answer
+	defer func() {
+		if err != nil && busy != nil && !errors.Is(err, remote.ErrBusy) {
+			err = fmt.Errorf("%w: %w", err, busy)
+		}
+	}()
 	delay := pauses.Pauses(retry.Jitter(2, c.session.Key()))
 	deadline := time.Now().Add(clock.Seconds(c.o.CapacityWait))
 	for {
@@ -218,6 +224,7 @@ func (c *Client) reset(ctx context.Context, data map[string]any) (*answered, err
 		if !errors.Is(err, remote.ErrBusy) || time.Now().After(deadline) {
 			return a, err
 		}
+		busy = err
 		wait, _ := delay.Next(0)
 		if err := clock.Wait(ctx, wait); err != nil {
 			return nil, err

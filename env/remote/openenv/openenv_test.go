@@ -227,6 +227,18 @@ func TestClientsWaitForCapacity(t *testing.T) {
 	time.Sleep(soon) // long enough for a refusal
 	require.NoError(t, first.Close(websocket.StatusNormalClosure, ""))
 	require.NoError(t, <-done)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	resets := 0
+	url = scripted(t, func(int, string) string {
+		if resets++; resets == 2 {
+			cancel()
+		}
+		return `{"type":"error","data":{"code":"CAPACITY_REACHED","message":"one session at most"}}`
+	})
+	_, err = client(t, url, nil).Reset(ctx, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "one session at most", "what it waited for")
 }
 
 // TestKeysAreChecked: without the key there is only /health.
