@@ -12,15 +12,16 @@ import (
 
 // Caller is an environment that decides itself what the policy reads: a program that asks for
 // responses, such as an agent behind package rollout/gateway. The player's Harness is not asked.
-// Reset returns when the program has made its first call; Answer takes the place of Step.
+// Reset returns when the program has made its first call; Answer takes the place of Step. System is not asked.
 //
 // A call continues the conversation of an earlier turn or opens one. A conversation is a row.
 // A call after the last turn of a row continues that row; one after an earlier turn begins a row
 // whose context is the tokens of the first one up to the turn. Tokens are never rendered again.
 type Caller interface {
 	env.Env
-	// Begin receives the episode, before Reset.
-	Begin(e Episode)
+	// Begin receives the episode, before Reset, and waits until the program can play it. That may take long,
+	// such as until a client comes, so neither EnvTimeout nor EpisodeTimeout limits it. It returns when ctx ends.
+	Begin(ctx context.Context, e Episode) error
 	// Call returns the call that waits for a response, after Reset and after each Answer whose
 	// outcome is not done.
 	Call() Call
@@ -69,6 +70,23 @@ var ErrTurns = errors.New("the episode has reached its limit on turns")
 
 // errTrial means that the environment to try is a Caller, whose program is not started to try it.
 var errTrial = errors.New("the environment is a program that asks for responses")
+
+// begin waits until the program of a Caller can play the episode, and then for its first call.
+func (p *Player) begin(ctx context.Context, l *live, c Caller) {
+	what := "begin of " + l.Env
+	_, err := recoverPanic(ctx, what, func(ctx context.Context) (any, error) { return nil, c.Begin(ctx, l.Episode) })
+	if err != nil {
+		err = fmt.Errorf("rollout: %s: %w", what, err)
+	} else {
+		l.observation, err = callEnv(ctx, p, l, "reset", func(ctx context.Context, e env.Env) (env.Observation, error) {
+			o, err := e.Reset(ctx, l.Seed)
+			return o, errors.Join(err, checkObservation(o))
+		})
+	}
+	if err != nil {
+		l.fail(endOf(err, EndSetup), err)
+	}
+}
 
 // nextCall is next for a Caller.
 func (p *Player) nextCall(l *live, c Caller) (policy.Prompt, bool) {

@@ -38,10 +38,13 @@ func (p *Player) open(ctx context.Context, l *live) {
 		return
 	}
 	l.env, l.sys, l.observation = b.env, b.sys, b.first
-	if _, calls := l.env.(Caller); calls && l.from != nil {
+	switch c, calls := l.env.(Caller); {
+	case calls && l.from != nil:
 		l.fail(EndReplay, fmt.Errorf("rollout: %w: a program that asks for responses is not played from a turn on",
 			ErrBranch))
-	} else if l.from != nil {
+	case calls:
+		p.begin(ctx, l, c)
+	case l.from != nil:
 		p.branchOff(ctx, l)
 	}
 }
@@ -65,9 +68,9 @@ func callTimed[T any](
 	return value, abandoned, err
 }
 
-// startEnv creates the environment of an episode and resets it. If state is not nil it restores
-// that instead, and returns no first observation. After an error or a panic the environment is
-// closed.
+// startEnv creates the environment of an episode and resets it, unless it is a Caller. If state is
+// not nil it restores that instead, and returns no first observation. After an error or a panic the
+// environment is closed.
 func startEnv(
 	ctx context.Context, envs *env.Registry, e Episode, state []byte, trial bool,
 ) (b resetEnv, err error) {
@@ -87,7 +90,7 @@ func startEnv(
 		} else if state != nil {
 			return b, errors.Join(fmt.Errorf("%w: a program that asks for responses has no state", ErrBranch), b.env.Close())
 		}
-		c.Begin(e)
+		return b, nil // begin resets it
 	}
 	ready := false
 	defer func() {

@@ -75,6 +75,8 @@ func (g *gatewayOptions) flags(f *flag.FlagSet) {
 	f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
 	f.Uint64Var(&g.seed, "seed", 0, "seed of sampling")
 	f.DurationVar(&g.idle, "idle-timeout", 10*time.Minute, "an episode without a call for this long fails; 0 is never")
+	f.DurationVar(&g.player.EpisodeTimeout, "episode-timeout", 0,
+		"an episode fails when its agent has taken this long, without the model's time; 0 is never")
 	f.DurationVar(&g.drain, "drain-timeout", time.Minute, "time limit for open episodes when the gateway stops")
 	g.vlm = modelFlags(f)
 }
@@ -89,8 +91,9 @@ func (g *gatewayOptions) check() error {
 	case g.open < 1 || g.perFile < 1 || g.player.MaxTurns < 1 || g.player.Sampling.MaxTokens < 1:
 		return cli.Usagef("--episodes is %d, --per-file %d, --max-turns %d and --max-tokens %d; all must be positive",
 			g.open, g.perFile, g.player.MaxTurns, g.player.Sampling.MaxTokens)
-	case g.idle < 0 || g.drain < 0:
-		return cli.Usagef("--idle-timeout is %v and --drain-timeout %v, must not be negative", g.idle, g.drain)
+	case g.idle < 0 || g.player.EpisodeTimeout < 0 || g.drain < 0:
+		return cli.Usagef("--idle-timeout is %v, --episode-timeout %v and --drain-timeout %v, must not be negative", g.idle,
+			g.player.EpisodeTimeout, g.drain)
 	}
 	return nil
 }

@@ -102,6 +102,7 @@ func TestEpisodesOfAgentsAreKept(t *testing.T) {
 		"command is not an option here": "--model m --out o command=[x]",
 		`option "constraints"`:          "--model m --out " + out + " constraints=maybe",
 		"--episodes is 0":               "--model m --out o --episodes 0",
+		"--episode-timeout -1s":         "--model m --out o --episode-timeout -1s",
 	} {
 		line := append([]string{"gateway", "--addr", "127.0.0.1:0"}, strings.Fields(args)...)
 		require.Contains(t, refuse(t, line...), want)

@@ -3,7 +3,7 @@
 // policy that is trained instead, by another base URL.
 //
 // A Gateway serves the protocols and is the factory of an environment. A rollout.Player plays its
-// episodes like those of every environment: Reset starts the agent and waits for its first call, each
+// episodes like those of every environment: Begin starts the agent, Reset waits for its first call, each
 // answer is a turn, and the agent's end is the end of the episode. So budgets, groups, filters, stores
 // and estimators work as ever, and the policy answers all agents in batches. See rollout.Caller.
 //

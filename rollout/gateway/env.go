@@ -29,15 +29,17 @@ var (
 // System implements env.Env: the agent's own instructions are part of its calls.
 func (p player) System(context.Context) (env.Observation, error) { return env.Observation{}, nil }
 
-// Begin implements rollout.Caller.
-func (p player) Begin(e rollout.Episode) { p.Group, p.Index = e.Group, e.Index }
-
-// Reset implements env.Env: it starts the agent and waits for its first call.
-func (p player) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	p.Seed = seed
+// Begin implements rollout.Caller: it starts the agent as soon as there is room for it, or waits for a client.
+func (p player) Begin(ctx context.Context, e rollout.Episode) error {
+	p.Seed, p.Group, p.Index = e.Seed, e.Group, e.Index
 	if err := p.start(ctx); err != nil {
-		return env.Observation{}, err
+		return err
 	}
+	return p.taken(ctx)
+}
+
+// Reset implements env.Env: it waits for the first call of the agent. Begin has received the seed.
+func (p player) Reset(ctx context.Context, _ int64) (env.Observation, error) {
 	if err := p.await(ctx); errors.Is(err, errFinished) {
 		return env.Observation{}, fmt.Errorf("gateway: %w", ErrNoTurns)
 	} else if err != nil {

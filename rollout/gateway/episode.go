@@ -265,6 +265,23 @@ func (e *Episode) next() *call {
 	return nil
 }
 
+// taken waits until an agent has the episode, or the episode is over.
+func (e *Episode) taken(ctx context.Context) error {
+	for {
+		e.mu.Lock()
+		done := e.state.claimed || e.state.ended()
+		e.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // errFinished ends await.
 var errFinished = errors.New("the agent has finished")
 

@@ -52,6 +52,26 @@ func post(t testing.TB, url, key, body string) (int, http.Header, map[string]any
 
 const question = `{"messages": [{"role": "user", "content": "two and two?"}]}`
 
+// untimed is an environment that fails if the wait for a client is limited, or what follows is not.
+type untimed struct{ player }
+
+func (u untimed) Begin(ctx context.Context, e rollout.Episode) error {
+	if _, limited := ctx.Deadline(); limited {
+		return errors.New("the wait for a client is limited")
+	}
+	return u.player.Begin(ctx, e)
+}
+
+func (u untimed) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	u.mu.Lock()
+	waits := !u.state.claimed && !u.state.ended()
+	u.mu.Unlock()
+	if _, limited := ctx.Deadline(); !limited || waits {
+		return env.Observation{}, errors.New("the first call is not limited, or no client has the episode")
+	}
+	return u.player.Reset(ctx, seed)
+}
+
 // TestClientsFromOutsideTakeEpisodes, are told to come back when none waits, and pay rewards once.
 func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	g, err := New(Settings{Token: "secret"})
@@ -64,7 +84,10 @@ func TestClientsFromOutsideTakeEpisodes(t *testing.T) {
 	require.Equal(t, 401, code)
 	r := new(env.Registry)
 	r.SetRemote("agent")
-	require.NoError(t, r.Register("agent", g.Env))
+	require.NoError(t, r.Register("agent", func(config map[string]any) (env.Env, error) {
+		e, err := g.Env(config)
+		return untimed{e.(player)}, err
+	}))
 	p := rollout.Player{
 		Policy: &scripted{next: func(policy.Prompt) string { return "four" }}, Envs: r, MaxTurns: 3,
 		Patience: time.Millisecond, UncountedRemote: true,
