@@ -177,6 +177,12 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			return &Score{Reward: 3e38}, nil
 		}, nil, "the turn's reward is 6e+38"},
 		"program that scores": {asks(question), map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+		"program that scores instead of the agent": {func(_ context.Context, e *Episode) (*Score, error) {
+			_, _, a := post(t, e.URL+"/v1/chat/completions", "", question)
+			code, _, _ := post(t, e.URL+"/reward", "", `{"reward": 3, "answer": "`+a["id"].(string)+`"}`)
+			require.Equal(t, 200, code)
+			return &Score{Reward: 5}, nil
+		}, map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
 		"marks of images": {asks(`{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [
 			{"id": "a", "function": {"name": "f", "arguments": "{\"a\": \"<image>\"}"}}]}, {"role": "tool", "content": "y"}],
 			"tools": [{"type": "function", "function": {"name": "f", "description": "shows <image>"}}]}`),

@@ -24,7 +24,7 @@ type Settings struct {
 	// return ends the episode. A nil Score is no reward. Nil lets episodes wait for clients, unless
 	// Options say otherwise.
 	Agent func(ctx context.Context, e *Episode) (*Score, error)
-	// Score scores episodes instead of their agents; may be nil.
+	// Score scores episodes instead of their agents, whose rewards do not count then; may be nil.
 	Score func(ctx context.Context, r Record) (Score, error)
 	// Listen, Token and Host are as the options Listen, TokenEnv and Host say; "" of Listen is a
 	// free port of 127.0.0.1.

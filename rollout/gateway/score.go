@@ -215,7 +215,7 @@ func (e *Episode) score(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ledger.result = s.result()
+	e.ledger = ledger{result: s.result()} // what the agent sent, for turns, too, does not count
 	return nil
 }
 
