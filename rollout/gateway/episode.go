@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -136,6 +137,11 @@ func (e *Episode) note(r *dialect.Request, p tree.Place[*call]) {
 	e.count("agent/calls", 1)
 	if len(r.Overridden) > 0 {
 		e.count("agent/overridden", 1)
+	}
+	for _, name := range r.Overridden {
+		if !strings.HasPrefix(name, "tools.") { // the client chooses the rest of these
+			e.count("agent/overridden/"+name, 1)
+		}
 	}
 	if len(r.Constrained) > 0 {
 		e.count("agent/constrained", 1)
@@ -358,6 +364,11 @@ func (e *Episode) give(r rollout.Reply) {
 	a := newAnswer(fmt.Sprintf("%s-%d", e.id[:8], r.Turn), r.Text, c.stops, c.tools)
 	a.Stops, a.Length = c.stops, r.Stop == policy.StopLength
 	a.Read, a.Wrote, a.Created = r.Read, r.Wrote, time.Now().Unix()
+	for _, k := range a.Calls {
+		if k.Arguments != "" && !json.Valid([]byte(k.Arguments)) {
+			e.count("agent/broken_arguments", 1)
+		}
+	}
 	c.turn, c.node.Answer, c.messages = r.Turn, a, nil
 	if e.items == nil {
 		e.items = map[string]*node{}

@@ -64,7 +64,7 @@ func TestWhateverAClientDoesRowsAreWhatWasSampled(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"retries", "lost_answers", "refused", "discarded", "rows", "loose_matches",
-		"overridden"} {
+		"overridden", "overridden/temperature", "overridden/logprobs", "broken_arguments"} {
 		require.Positive(t, sum["agent/"+name], name)
 	}
 }
@@ -98,7 +98,7 @@ func (w *wild) act() {
 		ms = []object{{"role": "user", "content": fmt.Sprint("another matter ", w.r.IntN(3))}}
 	}
 	body := object{
-		"model": "policy", "messages": ms, "temperature": 0, "stream": w.r.IntN(2) == 0,
+		"model": "policy", "messages": ms, "temperature": 0, "logprobs": true, "stream": w.r.IntN(2) == 0,
 		"tools": []object{{"type": "function", "function": object{"name": "f"}}},
 	}
 	raw, err := json.Marshal(body)

@@ -57,6 +57,8 @@ type common struct {
 	Frequency   *float64        `json:"frequency_penalty"`
 	Bias        json.RawMessage `json:"logit_bias"`
 	Seed        json.RawMessage `json:"seed"`
+	LogProbs    json.RawMessage `json:"logprobs"`
+	Parallel    *bool           `json:"parallel_tool_calls"`
 	N           *int            `json:"n"`
 	ToolChoice  json.RawMessage `json:"tool_choice"`
 	Format      json.RawMessage `json:"response_format"`
@@ -78,10 +80,14 @@ func (c *common) read(r *Request) error {
 		{"presence_penalty", c.Presence != nil && *c.Presence != 0}, {"frequency_penalty", c.Frequency != nil &&
 			*c.Frequency != 0},
 		{"logit_bias", given(c.Bias) && string(c.Bias) != "{}"}, {"seed", given(c.Seed)},
+		{"logprobs", given(c.LogProbs) && string(c.LogProbs) != "false"},
 	} {
 		if f.set {
 			r.Overridden = append(r.Overridden, f.name)
 		}
+	}
+	if c.Parallel != nil && !*c.Parallel {
+		r.Constrained = append(r.Constrained, "parallel_tool_calls")
 	}
 	if err := r.choose(c.ToolChoice); err != nil {
 		return err
@@ -123,11 +129,14 @@ func (r *Request) choose(raw json.RawMessage) error {
 	if !ok {
 		var object struct {
 			Type string `json:"type"`
+			One  bool   `json:"disable_parallel_tool_use"`
 		}
 		if err := unmarshal(raw, "tool_choice", &object); err != nil {
 			return err
 		}
-		choice = object.Type
+		if choice = object.Type; object.One {
+			r.Constrained = append(r.Constrained, "tool_choice.disable_parallel_tool_use")
+		}
 	}
 	switch choice {
 	case "auto":
@@ -171,6 +180,9 @@ type tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict"`
 	Function    *tool           `json:"function"`
+	Format      struct {
+		Type string `json:"type"`
+	} `json:"format"` // of custom tools
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
@@ -198,6 +210,9 @@ func (r *Request) tools(raw json.RawMessage) error {
 		}
 		if t.Strict {
 			r.Constrained = append(r.Constrained, "tools.strict")
+		}
+		if t.Format.Type == "grammar" {
+			r.Constrained = append(r.Constrained, "tools.format")
 		}
 		type function struct {
 			Name        string          `json:"name"`

@@ -68,8 +68,8 @@ type Request struct {
 	Thinking      bool // Messages: reasoning is wanted in blocks
 	Encrypted     bool // Responses: reasoning items carry encrypted_content
 
-	// Overridden names fields that ask for other sampling than the run's, and Constrained those that
-	// ask for answers of a given form, which the policy does not guarantee.
+	// Overridden names fields that ask for other sampling than the run's, or for what answers do not have,
+	// and Constrained those that ask for answers of a given form, which the policy does not guarantee.
 	Overridden, Constrained []string
 
 	long [][]byte // long strings of the body, see shorten

@@ -96,6 +96,9 @@ func (r *Request) responses(body []byte) error {
 	r.Previous = q.Previous
 	for _, name := range q.Include {
 		r.Encrypted = r.Encrypted || name == "reasoning.encrypted_content"
+		if name == "message.output_text.logprobs" {
+			r.Overridden = append(r.Overridden, "logprobs")
+		}
 	}
 	if given(q.Instructions) {
 		m := Message{Role: System}
