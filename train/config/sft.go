@@ -27,7 +27,7 @@ type SFTConfig struct {
 
 	Batch       int         `yaml:"train_batch_size" count:"positive,4194304" doc:"examples per optimiser step; several short ones share a sequence of a micro-batch, without attending to each other"`
 	Shuffle     bool        `yaml:"shuffle" doc:"shuffle the examples in every epoch"`
-	Aggregation string      `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-mean" doc:"how the tokens of a batch are averaged: token-mean, or seq-mean-token-mean, in which every example has the same weight"`
+	Aggregation string      `yaml:"loss_agg_mode" oneof:"token-mean seq-mean-token-mean token-count" doc:"how the tokens of a batch are averaged: token-mean, which divides by the sum of their weights, seq-mean-token-mean, in which every example has the same weight, or token-count, which divides by the number of tokens with a weight, as prime-rl, so that equal weights scale the loss"`
 	Loss        string      `yaml:"loss_type" oneof:"nll dft" doc:"loss of a token: nll, its negative log-prob, or dft, that times its probability, so that unlikely tokens are learned less"`
 	Optim       OptimConfig `yaml:"optim"`
 	GradClip    float64     `yaml:"grad_clip" range:"0,1e+12" doc:"maximum global norm of the gradient; larger gradients are scaled down"`
@@ -52,6 +52,9 @@ const (
 	StageSFT     = "sft"
 	StageSFTThen = "sft+rl"
 )
+
+// SFTTokenCount is the value of sft.loss_agg_mode that is no loss.Mode.
+const SFTTokenCount = "token-count"
 
 // The values of sft.turns, sft.episodes and sft.truncation.
 const (

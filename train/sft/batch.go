@@ -5,6 +5,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/train/config"
 )
 
 // collate lays out rows as a batch and reads their images. Weights are those of the rows.
@@ -28,19 +29,22 @@ func collate(members []*row) (*policy.Batch, error) {
 // normalize divides the weights of a batch, so that the sum of weighted losses is the mean that
 // sft.loss_agg_mode names. Sums are in float64, in the order of the tokens.
 func normalize(b *policy.Batch, mode string) {
-	if mode == string(loss.TokenMean) {
-		divide(b.Weight, 1)
+	if mode != string(loss.SeqMeanTokenMean) {
+		divide(b.Weight, 1, mode == config.SFTTokenCount)
 		return
 	}
 	for i := range b.Len() {
-		divide(b.Weight[b.Offsets[i]:b.Offsets[i+1]], float64(b.Len()))
+		divide(b.Weight[b.Offsets[i]:b.Offsets[i+1]], float64(b.Len()), false)
 	}
 }
 
-// divide makes weights sum to 1/n; all are 0 if they sum to 0.
-func divide(weight []float32, n float64) {
+// divide divides weights by n times their sum, or by n times the number of those that are not 0.
+func divide(weight []float32, n float64, count bool) {
 	sum := 0.0
 	for _, w := range weight {
+		if count && w != 0 {
+			w = 1
+		}
 		sum += float64(w)
 	}
 	if sum == 0 {

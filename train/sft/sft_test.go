@@ -181,11 +181,12 @@ func TestReasoningInAFieldOfItsOwnIsLearned(t *testing.T) {
 	require.ErrorContains(t, err, "line 1: messages[1].reasoning: it is a number, must be a text")
 }
 
-// TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 by both aggregations.
+// TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 unless tokens are counted.
 func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 	path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}
 {"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"xyz"}]}`)
-	for mode, want := range map[string][]float32{"token-mean": {.3, .1}, "seq-mean-token-mean": {.25, .125}} {
+	for mode, want := range map[string][]float32{"token-mean": {.3, .1}, "seq-mean-token-mean": {.25, .125},
+		"token-count": {.5, 1. / 6}} {
 		c := settings(path)
 		c.SFT.Batch, c.SFT.Aggregation = 2, mode
 		d, _ := open(t, c, letters{})
@@ -196,6 +197,9 @@ func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
 		sum := 0.0
 		for _, w := range b.Weight {
 			sum += float64(w)
+		}
+		if mode == config.SFTTokenCount { // two tokens of weight 3 and four of 1
+			sum /= 10. / 6
 		}
 		require.InDelta(t, 1, sum, 1e-6, "float32 weights")
 	}
