@@ -279,6 +279,7 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 		out.Offsets = append(out.Offsets, len(out.Tokens))
 		out.Images = append(out.Images, b.rows.Images[r])
 		counted = append(counted, b.loss[off[r]:off[r+1]]...)
+		withoutFirst(counted[len(counted)-(off[r+1]-off[r]):], a.Skip)
 		value = append(value, b.value[off[r]:off[r+1]]...)
 	}
 	var err error
@@ -308,6 +309,15 @@ func (b *batch) miniBatch(rows []int, a config.Aggregation, alpha float64) (*pol
 		slice(off, rows, b.values)
 	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)
 	return out, nil
+}
+
+// withoutFirst clears the first n set entries of a mask.
+func withoutFirst(mask []bool, n int) {
+	for i, m := range mask {
+		if m && n > 0 {
+			mask[i], n = false, n-1
+		}
+	}
 }
 
 // tokenWeights turns a mask into each token's share of a loss.

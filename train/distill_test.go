@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
+	"vagen/policy/loss"
 )
 
 // TestATeacherIsLearnedFrom beside the estimator's advantages, or alone.
@@ -38,6 +39,58 @@ func TestATeacherIsLearnedFrom(t *testing.T) {
 				}
 				require.InDelta(t, want, adv[i][k], 1e-6)
 			}
+		}
+	}
+}
+
+// TestATeacherIsLearnedFromBesideRewards in the loss, with the critic's advantages.
+func TestATeacherIsLearnedFromBesideRewards(t *testing.T) {
+	c := traintest.Whole()
+	c.Agent.Ref.Model.Path, c.Agent.Actor.Loss.DistillCoef = "teacher", 0.5
+	b := traintest.Guesser()
+	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
+	require.NoError(t, tr.Run(t.Context()))
+	got := b.Updates[0]
+	require.IsType(t, loss.Taught{}, got.Objective.Policy)
+	require.Equal(t, "separate", c.Critic.Kind)
+	require.Len(t, got.Batch.Reference, len(got.Batch.Tokens))
+	for i, w := range got.Batch.Weight {
+		require.True(t, w == 0 || got.Batch.Advantages[i] != 0, "token %d", i)
+	}
+}
+
+// TestTheFirstTokensAreLeftOut of the loss and of its means.
+func TestTheFirstTokensAreLeftOut(t *testing.T) {
+	var weights [2][]float32
+	for skip := range weights {
+		c := traintest.Grouped()
+		c.Algorithm.Estimator, c.Critic.Kind, c.Trainer.Steps = "grpo", "none", 1
+		c.Agent.Ref.Model.Path, c.Agent.Actor.Aggregation = "teacher", "seq-mean-token-mean"
+		l := &c.Agent.Actor.Loss
+		l.Mode, l.SDFTMode, l.SDFTAlpha, l.Skip = "sdft", "sampled_token", 1, skip
+		b := traintest.Guesser()
+		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr.Handled = []string{"actor_rollout_ref.ref.model.path"}
+		require.NoError(t, tr.Run(t.Context()))
+		batch := b.Updates[0].Batch
+		weights[skip] = batch.Weight
+		if skip == 0 {
+			continue
+		}
+		for r := range batch.Len() {
+			first, sum, left := true, float32(0), 0
+			for i := batch.Offsets[r]; i < batch.Offsets[r+1]; i++ {
+				if weights[0][i] != 0 {
+					require.Equal(t, first, batch.Weight[i] == 0, "token %d", i)
+					first = false
+				}
+				if batch.Weight[i] != 0 {
+					sum, left = sum+batch.Weight[i], left+1
+				}
+			}
+			require.Positive(t, left)
+			require.InDelta(t, 1/float64(batch.Len()), sum, 1e-6, "row %d", r)
 		}
 	}
 }

@@ -114,8 +114,15 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.use_kl_in_reward=true":               "would add a second time",
 		"actor_rollout_ref.ref.model.path=T algorithm.distillation.kl_penalty_coef=1 algorithm.distillation.use_task_rewards=false": "critic.kind is separate",
 		"actor_rollout_ref.ref.model.path=T actor_rollout_ref.actor.policy_loss.loss_mode=ref_kl":                                   "ref_kl is all that is learned from",
-		actor + "policy_loss.loss_mode=turn_gsop":                                                                                   `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
-		actor + "clip_ratio_c=0.5": "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
+		actor + "policy_loss.distillation_loss_coef=1":                                                                              "distillation_loss_coef learns from a teacher, but",
+		"actor_rollout_ref.ref.model.path=T algorithm.distillation.use_task_rewards=false " + actor +
+			"policy_loss.distillation_loss_coef=1": "to learn from the teacher alone set actor_rollout_ref.actor.policy_loss.loss_mode to opd",
+		"actor_rollout_ref.ref.model.path=T " + actor + "use_kl_loss=true " + actor +
+			"policy_loss.distillation_loss_coef=1": "would add a second time",
+		"actor_rollout_ref.ref.model.path=T critic.kind=none algorithm.adv_estimator=reinforce_plus_plus " + actor +
+			"policy_loss.loss_mode=opd " + actor + "policy_loss.distillation_loss_coef=1": "learns from a teacher alone, want 0",
+		actor + "policy_loss.loss_mode=turn_gsop": `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
+		actor + "clip_ratio_c=0.5":                "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
 		actor + "policy_loss.loss_mode=sapo " + actor +
 			"tau_neg=0": "sapo: TauNeg = 0",
 		actor + "policy_loss.loss_mode=kl_cov " + actor +

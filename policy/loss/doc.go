@@ -31,10 +31,11 @@
 //	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
 //	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
 //
-// Distill (names opd, ref_kl, sdft) learns from a teacher's log-probs instead of from advantages: of the sampled token,
-// or of several, whose [Divergence] it is. Any of the others can be wrapped in an [OffPolicyMask]. [Registry] builds them by name. Custom losses implement [Policy]: policy.Objective
-// takes one as it is, and config.Registries.Losses makes a registered one known to configurations. A loss of tokens
-// that do not depend on each other says so: see [Local].
+// Distill (names opd, ref_kl, sdft) learns from a teacher's log-probs instead of from advantages: of the sampled
+// token, or of several, whose [Divergence] it is. Any of the others can be wrapped in an [OffPolicyMask], and have a
+// teacher beside the advantages: [Taught]. [Registry] builds them by name. Custom losses implement [Policy]:
+// policy.Objective takes one as it is, and config.Registries.Losses makes a registered one known to configurations. A
+// loss of tokens that do not depend on each other says so: see [Local].
 //
 // # Aggregation
 //

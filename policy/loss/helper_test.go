@@ -116,6 +116,8 @@ func everyPolicy() map[string]Policy {
 		"opd top-k":         Distill{Over: raised, Clamp: 0.5, Policy: LegacyPPO()},
 		"sdft of a token":   Distill{KL: K1, Policy: Reinforce{}, Cap: 1.1},
 		"m2po of one token": M2PO{PPO: PPO{Low: 0.2, High: 0.3, Clamp: true}},
+		"beside a teacher":  Taught{Policy: LegacyPPO(), Distill: Distill{KL: K3, Clamp: 3}, Coef: 0.5},
+		"beside top-k":      Taught{Policy: GMPO{0.1, 0.2}, Distill: Distill{Over: raised, Clamp: 0.5}, Coef: 2},
 		"off-policy mask":   OffPolicyMask{Policy: LegacyPPO(), Delta: 0.01},
 		"from sampling":     OffPolicyMask{Policy: Reinforce{}, Delta: 0.01, FromSampling: true},
 	}

@@ -51,6 +51,7 @@ var (
 	_ Policy = M2PO{}
 	_ Policy = Distill{}
 	_ Policy = OffPolicyMask{}
+	_ Policy = Taught{}
 )
 
 // Terms is the output of a Policy. Slices have one entry per token; entries of tokens
@@ -71,6 +72,7 @@ type Terms struct {
 	kept  []bool
 
 	taught Batch[float64] // as Distill gives it to its loss; owns only Advantage
+	beside *Terms         // of the Distill of a Taught
 	score  []float64
 	pair   pair
 }

@@ -54,7 +54,7 @@ type Single struct {
 	DistillPG    bool    `yaml:"use_policy_gradient" doc:"opd: take the negative estimate as the advantage of ppo; false minimises the estimate itself"`
 	SDFTMode     string  `yaml:"distillation_mode" oneof:"full_logits topk_logits sampled_token forward_cross_entropy reverse_kl" doc:"sdft: compare the distributions over the whole vocabulary (full_logits) or over the distillation_topk tokens that were likeliest for the policy (topk_logits), or take the log-ratio of the sampled token; the last two are those of the tinker cookbook, over the tokens that are likeliest for the teacher"`
 	SDFTAlpha    float64 `yaml:"distillation_alpha" doc:"sdft with full_logits or topk_logits: 0 is KL(teacher, policy), 1 KL(policy, teacher), between them a mixture; beta of TRL's DistillationTrainer"`
-	SDFTTopK     int     `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens"`
+	SDFTTopK     int     `yaml:"distillation_topk" count:"1" doc:"sdft: number of compared tokens; the tinker cookbook has 20"`
 	SDFTTail     bool    `yaml:"distillation_add_tail" doc:"sdft with topk_logits: the other tokens together are one more; false divides by the sum of the compared ones"`
 	SDFTCap      float64 `yaml:"distillation_is_clip" doc:"sdft: a token's loss is multiplied by its ratio to the policy before the update, at most this; 0: not multiplied"`
 	LUSPODelta   float64 `yaml:"delta" doc:"luspo: bound of the ratio of a row; 0 is none"`
@@ -62,6 +62,9 @@ type Single struct {
 	// Any loss that reads advantages can be wrapped in an OffPolicyMask.
 	MaskThreshold *float64 `yaml:"off_policy_mask_threshold" doc:"drop the tokens with negative advantage of rows whose log-probs have fallen by more than this since sampling, in the mean of the row; 0.5 is typical; null keeps all"`
 	OPSMDelta     *float64 `yaml:"opsm_delta" doc:"the same for the fall since the update began; slime's use_opsm has 1e-4"`
+
+	// The same losses can be those of a Taught.
+	DistillCoef float64 `yaml:"distillation_loss_coef" doc:"above 0 this many times the loss of opd, with its settings, is added to that of loss_mode, which reads advantages, and averaged with it: verl's distillation_loss with use_task_rewards, where it is 1; use_task_rewards: false is loss_mode opd"`
 }
 
 // DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
@@ -192,20 +195,7 @@ func losses2026() map[string]byname.Entry[Builder] {
 func distillations() map[string]byname.Entry[Builder] {
 	return map[string]byname.Entry[Builder]{
 		"opd": {About: "learns from a teacher instead of from advantages, as distillation_loss of verl",
-			Value: func(o Options) (Policy, error) {
-				p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
-				if o.DistillKL == "forward_kl_topk" {
-					p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
-				}
-				if o.DistillPG {
-					clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
-					if err := clip.check(); err != nil {
-						return nil, err
-					}
-					p.Policy = clip
-				}
-				return p, p.check()
-			}},
+			Value: func(o Options) (Policy, error) { return o.distillation() }},
 		"ref_kl": {About: "learns from a teacher instead of from advantages, as opd of prime-rl",
 			Value: func(o Options) (Policy, error) {
 				inner := PrimeDPPO{Low: o.MaskLow, AdvTau: 1, KLTau: o.KLTau, Falling: true}
@@ -220,6 +210,22 @@ func distillations() map[string]byname.Entry[Builder] {
 				return p, p.check()
 			}},
 	}
+}
+
+// distillation is the loss opd.
+func (o *Options) distillation() (Distill, error) {
+	p := Distill{KL: KL(o.DistillKL), Clamp: o.DistillClamp}
+	if o.DistillKL == "forward_kl_topk" {
+		p.KL, p.Over = NoKL, Divergence{Choice: Choice{ByTeacher, o.DistillTopK}, Form: Raised, Floor: o.DistillFloor}
+	}
+	if o.DistillPG {
+		clip := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+		if err := clip.check(); err != nil {
+			return p, err
+		}
+		p.Policy = clip
+	}
+	return p, p.check()
 }
 
 // selfDistillation is the loss sdft.
@@ -267,6 +273,9 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 	p, err := build(o)
 	if err == nil {
 		p, err = o.masked(p)
+	}
+	if err == nil {
+		p, err = o.taught(p)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("loss: policy loss %q: %w", name, err)

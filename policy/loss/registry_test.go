@@ -73,6 +73,48 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 	}
 }
 
+// TestAnyLossCanHaveATeacherBesideIt: loss and gradients are sums, with rollout weights and one aggregation.
+func TestAnyLossCanHaveATeacherBesideIt(t *testing.T) {
+	o := DefaultOptions()
+	for _, estimate := range []string{"k1", "forward_kl_topk"} {
+		o.DistillKL, o.DistillTopK, o.DistillCoef = estimate, 3, 0
+		teacher, err := Builtin().New("opd", o)
+		require.NoError(t, err)
+		for _, name := range Builtin().Names() {
+			o.DistillCoef = 0
+			p, err := Builtin().New(name, o)
+			require.NoError(t, err)
+			o.DistillCoef = 0.5
+			both, err := Builtin().New(name, o)
+			if Teacher(p) {
+				require.ErrorContains(t, err, "learns from a teacher alone, want 0", name)
+				continue
+			}
+			require.NoError(t, err, name)
+			if !Teacher(both) || ChoiceOf(both) != ChoiceOf(teacher) || Local(both) != Local(p) || Sampled(both) != Sampled(p) {
+				t.Errorf("%s: its methods are not those of its parts", name)
+			}
+			mode, err := ModeOf(both)
+			require.NoError(t, err)
+			b, a := randomBatch(4), Aggregation{Mode: mode}
+			got, task, taught := mustEval(t, both, a, b), mustEval(t, p, a, b), mustEval(t, teacher, a, b)
+			near(t, name, got.Loss, task.Loss+0.5*taught.Loss, 1e-12)
+			for i := range b.Mask {
+				near(t, name, got.Grad[i], task.Grad[i]+0.5*taught.Grad[i], 1e-12)
+			}
+			require.Len(t, got.GradChosen, len(taught.GradChosen))
+			for i, g := range taught.GradChosen {
+				near(t, name, got.GradChosen[i], 0.5*g, 1e-12)
+			}
+		}
+	}
+	for _, p := range []Taught{{Distill: Distill{KL: K1}}, {Policy: Reinforce{}}, {Policy: Distill{KL: K1},
+		Distill: Distill{KL: K1}}, {Policy: Reinforce{}, Distill: Distill{KL: K1}, Coef: -1}} {
+		var r Result
+		require.ErrorIs(t, Eval(&r, p, Aggregation{}, randomBatch(4)), ErrSetting)
+	}
+}
+
 func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
 	for _, name := range Builtin().Names() {
 		_, err := Builtin().New(name, Options{ClipLow: -1})

@@ -374,7 +374,7 @@ func Default() Config {
 			Actor: ActorConfig{
 				BatchConfig: BatchConfig{MicroTokens: 16384}, Shuffle: true,
 				Optim: defaultOptim(adam.Rate), MiniBatch: 256, Epochs: 1, GradClip: adam.GradClip, NormLimit: adam.MaxGradNorm, Clip: own.ClipLow, ClipDual: own.DualClip,
-				Loss: PolicyLossConfig{"vanilla", own.Single, true}, TauPos: own.TauPos, TauNeg: own.TauNeg,
+				Loss: PolicyLossConfig{Mode: "vanilla", Single: own.Single, CorrectKL: true}, TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
 			Ref:     ReferenceConfig{Engine: RefEngineConfig{Name: "vllm", ServersConfig: defaultServers()}},

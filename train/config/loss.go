@@ -12,12 +12,16 @@ import (
 // PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
 	Mode        string `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce), dppo_tv, dppo_kl, dppo_prime, dppo_skyrl, ipo, dro, vespo, luspo, m2po; opd, ref_kl and sdft learn from a teacher"`
+	Skip        int    `yaml:"num_loss_tokens_to_skip" count:"0" doc:"sdft: so many tokens with a loss are left out where each row begins; TRL has 0, the tinker cookbook 3 (skip_first_n_tokens)"`
 	loss.Single `yaml:",inline"`
 	CorrectKL   bool `yaml:"use_bias_correction_kl" idle:"actor_rollout_ref.actor.use_kl_loss is false" doc:"luspo: multiply the KL loss of a row by the row's ratio, with its gradient, inside the policy loss"`
 }
 
-// taught reports whether the loss learns from a teacher instead of from advantages.
-func (l *PolicyLossConfig) taught() bool {
+// taught reports whether the loss learns from a teacher.
+func (l *PolicyLossConfig) taught() bool { return l.alone() || l.DistillCoef != 0 }
+
+// alone reports whether the loss learns from a teacher instead of from advantages.
+func (l *PolicyLossConfig) alone() bool {
 	return slices.Contains([]string{"opd", "ref_kl", "sdft"}, l.Mode)
 }
 
@@ -152,6 +156,7 @@ func (r Registries) Objective(c *Config, clip, kl float64) (policy.Objective, er
 type Aggregation struct {
 	Loss, Aux loss.Aggregation
 	Apart     bool // the two differ, and there is an entropy or KL term
+	Skip      int  // counted tokens that are left out where each row begins
 }
 
 // Aggregation returns how the tokens of an update are averaged.
@@ -169,7 +174,7 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	if a.ScaleFactor != nil {
 		width = *a.ScaleFactor
 	}
-	out := Aggregation{Aux: loss.Aggregation{Mode: loss.Mode(a.Aggregation), Width: width}}
+	out := Aggregation{Aux: loss.Aggregation{Mode: loss.Mode(a.Aggregation), Width: width}, Skip: a.Loss.Skip}
 	out.Loss = out.Aux
 	if own != "" && own != out.Aux.Mode {
 		out.Loss.Mode, out.Apart = own, a.Entropy != 0 || a.UseKLLoss && !a.correctsKL()
@@ -261,12 +266,19 @@ func (v *validator) teacher(c *Config) {
 	taught := a.Loss.taught()
 	who := "{algorithm.distillation.kl_penalty_coef}"
 	if taught {
+		who = "{actor_rollout_ref.actor.policy_loss.distillation_loss_coef}"
+	}
+	if a.Loss.alone() {
 		who = "{actor_rollout_ref.actor.policy_loss.loss_mode} " + a.Loss.Mode
+	} else if !d.Task && d.Coef == 0 {
+		why := "there is nothing to learn from"
+		if taught {
+			why = "to learn from the teacher alone set {actor_rollout_ref.actor.policy_loss.loss_mode} to opd"
+		}
+		v.Say("{algorithm.distillation.use_task_rewards} is false, but {algorithm.distillation.kl_penalty_coef} is 0: " +
+			why)
 	}
 	if !taught && d.Coef == 0 {
-		if !d.Task {
-			v.Say("{algorithm.distillation.use_task_rewards} is false, but {algorithm.distillation.kl_penalty_coef} is 0: there is nothing to learn from")
-		}
 		return
 	}
 	if c.Agent.Ref.Model.Path == "" && len(c.Agent.Ref.Engine.Addresses) == 0 && !c.TeachesItself() {
@@ -275,7 +287,7 @@ func (v *validator) teacher(c *Config) {
 	if a.UseKLLoss || c.Algorithm.KLInReward || taught && d.Coef > 0 {
 		v.Say(who + " is the KL to the teacher, which {actor_rollout_ref.actor.use_kl_loss}, {algorithm.use_kl_in_reward} or {algorithm.distillation.kl_penalty_coef} would add a second time: enable only one")
 	}
-	if (taught || !d.Task) && c.Critic.Kind != "none" {
+	if (a.Loss.alone() || !taught && !d.Task) && c.Critic.Kind != "none" {
 		v.Say(who+" is all that is learned from, but {critic.kind} is %s: set it to none, as nothing reads its values",
 			c.Critic.Kind)
 	}

@@ -42,6 +42,8 @@ func (c *Config) unreadSettings(r Registries) []settings.Unused {
 	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode", "is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
 	when(actor.Loss.Mode != "luspo", "actor_rollout_ref.actor.policy_loss.loss_mode", actor.Loss.Mode+
 		" does not read it; luspo does", "actor_rollout_ref.actor.policy_loss.use_bias_correction_kl")
+	when(actor.Loss.Mode != "sdft", "actor_rollout_ref.actor.policy_loss.loss_mode",
+		actor.Loss.Mode+" does not read it; sdft does", "actor_rollout_ref.actor.policy_loss.num_loss_tokens_to_skip")
 	optim("actor_rollout_ref.actor.optim", &actor.Optim)
 	optim("critic.optim", &c.Critic.Optim)
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
@@ -105,6 +107,7 @@ func (c *Config) unreadByLoss(r Registries) []settings.Unused {
 	const actor = "actor_rollout_ref.actor."
 	mode, published := c.Agent.Actor.Loss.Mode, Default().Agent.Actor
 	published.Loss.DistillKL = "forward_kl_topk" // which reads all settings of its loss
+	published.Loss.DistillCoef = c.Agent.Actor.Loss.DistillCoef
 	var out []settings.Unused
 	if _, err := r.Losses.New(mode, published.lossOptions()); err != nil { // reported elsewhere
 		return nil

@@ -111,7 +111,7 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"dppo_prime": "dppo_mask_low dppo_mask_high adv_tau kl_tau", "ipo": "ipo_threshold adv_tau kl_tau", "dro": "dro_beta",
 		"vespo": "vespo_k_pos vespo_lambda_pos vespo_k_neg vespo_lambda_neg", "dppo_skyrl": "delta_low delta_high dppo_type",
 		"opd":    "clip_ratio_low clip_ratio_c clamp_log_ratio distillation_loss_mode topk log_prob_min_clamp loss_max_clamp use_policy_gradient",
-		"sdft":   "distillation_alpha distillation_topk distillation_add_tail distillation_is_clip",
+		"sdft":   "distillation_alpha distillation_topk distillation_add_tail distillation_is_clip num_loss_tokens_to_skip",
 		"ref_kl": "dppo_mask_low kl_tau",
 		"m2po":   "clip_ratio_low clip_ratio_c clamp_log_ratio m2_threshold",
 	}
@@ -129,6 +129,7 @@ func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
 		"policy_loss.distillation_alpha": "0.7", "policy_loss.distillation_topk": "5",
 		"policy_loss.distillation_add_tail": "true", "policy_loss.distillation_is_clip": "1.5",
 		"policy_loss.loss_max_clamp": "1", "policy_loss.use_policy_gradient": "false",
+		"policy_loss.num_loss_tokens_to_skip": "3",
 	}
 	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
 	for _, mode := range loss.Builtin().Names() {
@@ -170,6 +171,9 @@ func TestSettingsThatTheModeOfDistillationDoesNotReadAreRefused(t *testing.T) {
 		"sdft distillation_mode=forward_cross_entropy distillation_alpha=0.1":           "distillation_mode forward_cross_entropy does not read it",
 		"sdft distillation_mode=sampled_token distillation_alpha=1 distillation_topk=5": "distillation_mode sampled_token does not read it",
 		"opd distillation_loss_mode=forward_kl_topk topk=5":                             "", "sdft distillation_topk=5": "",
+		"gspo distillation_loss_coef=1 topk=5":                                        "distillation_loss_mode k3 does not read it",
+		"gspo distillation_loss_coef=1 dro_beta=5":                                    "loss_mode gspo does not read it",
+		"gspo distillation_loss_coef=1 distillation_loss_mode=forward_kl_topk topk=5": "",
 	} {
 		mode, keys, _ := strings.Cut(set, " ")
 		args := []string{"env=x", "algorithm.adv_estimator=reinforce_plus_plus", "critic.kind=none",

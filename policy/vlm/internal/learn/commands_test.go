@@ -41,6 +41,8 @@ func TestLossesTravel(t *testing.T) {
 	require.Equal(t, onRank0{}, travel(own), "rank 0 evaluates a loss of another package")
 	require.Equal(t, onRank0{over.Choice}, travel(loss.Distill{Policy: own, Over: over}),
 		"the other ranks compute the scores of the tokens that it compares")
+	both := loss.Taught{Policy: loss.DefaultPPO(), Distill: loss.Distill{Over: over}}
+	require.Equal(t, onRank0{over.Choice}, travel(both), "rank 0 evaluates a sum of two")
 	require.False(t, sendable(travel(own)))
 	_, err := (&sentLoss{Kind: "os.File"}).Policy()
 	require.ErrorIs(t, err, nodes.ErrProtocol)
