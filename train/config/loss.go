@@ -82,12 +82,13 @@ func (c *Config) roundedNote() *Note {
 // dualNote says that nothing bounds the weights of tokens where verl always does.
 func (c *Config) dualNote() *Note {
 	a := &c.Agent.Actor
-	verl := a.Loss.Mode == "dppo_tv" || a.Loss.Mode == "dppo_kl" || a.Loss.Mode == "opd" && a.Loss.DistillPG
+	distills := a.Loss.Mode == "opd" || a.Loss.DistillCoef > 0
+	verl := a.Loss.Mode == "dppo_tv" || a.Loss.Mode == "dppo_kl" || distills && a.Loss.DistillPG
 	if !verl || a.ClipDual != 0 || c.Trainer.Stage == StageSFT {
 		return nil
 	}
 	return &Note{Keys: []string{"actor_rollout_ref.actor.clip_ratio_c"}, Warn: true,
-		About: "it is 0, so that the weight of a token in the policy loss " + a.Loss.Mode + " may reach e^20; verl has 3"}
+		About: "it is 0, so that the weight of a token in the policy loss may reach e^20; verl has 3"}
 }
 
 // rounded refuses rounded weights where they are not used.
