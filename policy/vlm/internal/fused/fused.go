@@ -48,11 +48,8 @@ func register(path string) error {
 		all[i] = C.CString(name)
 		defer C.free(unsafe.Pointer(all[i]))
 	}
-	wide := C.int(1)
-	if narrow() {
-		wide = 0
-	}
-	if why := C.fused_register(p, &all[0], C.int(runtime.GOMAXPROCS(0)), wide); why != nil {
+	allowAVX512(!narrow())
+	if why := C.fused_register(p, &all[0], C.int(runtime.GOMAXPROCS(0))); why != nil {
 		return errors.New(C.GoString(why))
 	}
 	return nil

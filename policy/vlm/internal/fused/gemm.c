@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dot.h"
+#include "narrow.h"
 #include "team.h"
 
 // A product is cut into slabs of at most DEPTH terms of its sums, and at most SIDE rows and columns. Both sides of a
@@ -149,10 +150,10 @@ static void slabs(int taken, job j, matrix a, matrix b, float *y, int64_t m, int
 			}
 }
 
-int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k, int broad) {
+int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k) {
 	job j = {.tile = narrow, .height = 6, .width = 16};
 #if defined(__x86_64__)
-	if (broad)
+	if (use_avx512())
 		j = (job){.tile = wide, .height = 8, .width = 48};
 #endif
 	int64_t lines = least(m, SIDE) + HIGHEST;

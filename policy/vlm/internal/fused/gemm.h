@@ -10,8 +10,8 @@ typedef struct {
 } matrix;
 
 // gemm sets y [m, n], contiguous, to the product of a [m, k] and b [k, n]. A number of y is the sum over k in one
-// order, whatever the sizes of the other axes and the number of threads. wide allows AVX-512, which changes no bit. It
-// returns 0 for want of memory.
-int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k, int wide);
+// order, whatever the sizes of the other axes and the number of threads. It returns 0 for
+// want of memory.
+int gemm(matrix a, matrix b, float *y, int64_t m, int64_t n, int64_t k);
 
 #endif

@@ -8,14 +8,13 @@
 // tile multiplies some units of a panel, from w on, by some rows of x.
 typedef void tile(const void *w, int64_t in, const float *x, float *y);
 
-// MOST is the largest number of rows of a tile.
-enum { MOST = 8 };
+// MOST is the largest number of rows of a tile. Weights are called for AHEAD bytes before their turn, by LINEs of the
+// cache.
+enum { MOST = 8, AHEAD = 4096, LINE = 64 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-// 32 registers hold the sums of a whole panel, so that weights are read in one long run.
-#define WHOLE
 #define NAME(x) avx512_##x
 #define TARGET __attribute__((target("avx512f,fma")))
 #define V __m512
@@ -26,7 +25,6 @@ enum { MOST = 8 };
 #define SPLAT _mm512_set1_ps
 #define FMA _mm512_fmadd_ps
 #include "tile.h"
-#undef WHOLE
 
 #define NAME(x) avx2_##x
 #define TARGET __attribute__((target("avx2,fma")))
@@ -57,10 +55,11 @@ static float from_bf16(uint16_t b) {
 #include "tile.h"
 #endif
 
-// tiles are those of a type and of this processor: of whole panels, which may be missing, and of one unit, of
-// up to most rows.
+// tiles are those of a type and of this processor for up to most rows: of one unit, and of several, up to a whole panel,
+// so that weights are read in long runs.
 typedef struct {
-	tile *const *whole, *const *one;
+	tile *const *many, *const *one;
+	int64_t units;
 	int most;
 } tiles;
 
@@ -68,32 +67,44 @@ static _Atomic int avx512 = 1;
 
 int allow_avx512(int allow) { return atomic_exchange(&avx512, allow); }
 
-static tiles choose(int32_t type) {
+int use_avx512(void) {
 #if defined(__x86_64__)
-	if (avx512 && __builtin_cpu_supports("avx512f"))
-		return type == TYPE_S8 ? (tiles){avx512_int8_t_4, avx512_int8_t_1, MOST}
-		                       : (tiles){avx512_uint16_t_4, avx512_uint16_t_1, MOST};
-	return (tiles){0, type == TYPE_S8 ? avx2_int8_t_1 : avx2_uint16_t_1, 6}; // of 16 registers
+	return avx512 && __builtin_cpu_supports("avx512f");
 #else
-	return (tiles){0, type == TYPE_S8 ? plain_int8_t_1 : plain_uint16_t_1, 4};
+	return 0;
+#endif
+}
+
+#define CHOOSE(SET, UNITS, MOST)                                                                \
+	(type == TYPE_S8 ? (tiles){SET##_int8_t_##UNITS, SET##_int8_t_1, UNITS, MOST}                \
+	                 : (tiles){SET##_uint16_t_##UNITS, SET##_uint16_t_1, UNITS, MOST})
+
+// choose returns the tiles for n rows, whose sums fit into the registers.
+static tiles choose(int32_t type, int64_t n) {
+#if defined(__x86_64__)
+	if (use_avx512())
+		return CHOOSE(avx512, 4, MOST);
+	return n == 1 ? CHOOSE(avx2, 4, 1) : n == 2 ? CHOOSE(avx2, 2, 2) : CHOOSE(avx2, 1, 6);
+#else
+	return CHOOSE(plain, 1, 4);
 #endif
 }
 
 void dot_narrow(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
-	tiles t = choose(w->type);
-	int64_t size = w->type == TYPE_S8 ? 1 : 2, in = w->in;
+	tiles t = choose(w->type, n);
+	int64_t many = t.units * UNIT, size = w->type == TYPE_S8 ? 1 : 2, in = w->in;
 	int64_t panel = PANEL * size * (w->type == TYPE_S8 ? in + SCALES : in);
 	for (int64_t at = from / UNIT * UNIT, outputs; at < to; at += outputs) {
-		int whole = t.whole && at % PANEL == 0 && at + PANEL <= to;
+		int whole = at % many == 0 && at + many <= to;
 		const char *data = (const char *)w->data + at / PANEL * panel;
 		const float *scales = w->type == TYPE_S8 ? (const float *)(data + in * PANEL) + at % PANEL : 0;
-		outputs = whole ? PANEL : UNIT;
+		outputs = whole ? many : UNIT;
 		int64_t first = at < from ? from - at : 0, last = at + outputs > to ? to - at : outputs;
 		for (int64_t row = 0, rows; row < n; row += rows) {
 			int64_t passes = (n - row + t.most - 1) / t.most;
 			float z[MOST * PANEL];
 			rows = (n - row + passes - 1) / passes;
-			(whole ? t.whole : t.one)[rows - 1](data + at % PANEL * size, in, x + row * in, z);
+			(whole ? t.many : t.one)[rows - 1](data + at % PANEL * size, in, x + row * in, z);
 			for (int64_t r = 0; r < rows; r++)
 				for (int64_t i = first; i < last; i++)
 					y[(row + r) * ld + at + i] = scales ? z[r * outputs + i] * scales[i] : z[r * outputs + i];

@@ -179,9 +179,6 @@ static failure *on_product(call *c) {
 	return NULL;
 }
 
-// broad is whether products with many rows use AVX-512.
-static int broad;
-
 static failure *on_scores(call *c) {
 	if (asked(c))
 		return NULL;
@@ -195,7 +192,7 @@ static failure *on_scores(call *c) {
 	if (in.bad || out.bad)
 		return fail(c, "vagen: a head's arguments are not what they should be");
 	s.temperature = *temperature;
-	return scores_run(&s, broad) ? NULL : fail(c, "vagen: a head finds no memory");
+	return scores_run(&s) ? NULL : fail(c, "vagen: a head finds no memory");
 }
 
 int fused_able(void) {
@@ -204,14 +201,6 @@ int fused_able(void) {
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
 	return 1;
-#endif
-}
-
-static int has_avx512(void) {
-#if defined(__x86_64__)
-	return __builtin_cpu_supports("avx512f");
-#else
-	return 0;
 #endif
 }
 
@@ -246,7 +235,7 @@ static int add(const pjrt_api *api, const ffi_extension *ffi, const char *name, 
 	return !e;
 }
 
-const char *fused_register(const char *path, const char *const *names, int threads, int wide) {
+const char *fused_register(const char *path, const char *const *names, int threads) {
 	void *plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
 	if (!plugin)
 		return "the plugin is not loaded";
@@ -262,7 +251,6 @@ const char *fused_register(const char *path, const char *const *names, int threa
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";
-		broad = wide && has_avx512();
 		team_start(threads);
 		return NULL;
 	}

@@ -8,8 +8,7 @@ enum { HAS_QKV_BIAS = 1, HAS_QK_NORM = 2, HAS_OUT_BIAS = 4, HAS_MLP_BIAS = 8 };
 int fused_able(void);
 
 // fused_register makes the functions known, by the names that they are to have in the order of Go's, to a plugin that
-// has been loaded from the path, and sets how many threads work at one and whether they may use AVX-512 where the
-// processor has it. The result is why it could not, or null.
-const char *fused_register(const char *path, const char *const *names, int threads, int wide);
+// has been loaded from the path, and sets how many threads work at one. The result is why it could not, or null.
+const char *fused_register(const char *path, const char *const *names, int threads);
 
 #endif

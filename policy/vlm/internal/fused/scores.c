@@ -75,7 +75,7 @@ static void take_rows(void *of, int64_t from, int64_t to) {
 	}
 }
 
-int scores_run(const scores *s, int wide) {
+int scores_run(const scores *s) {
 	part p = {.s = s, .z = malloc(s->n * TOGETHER * sizeof *p.z), .rows = malloc(s->n * sizeof *p.rows)};
 	int made = p.z && p.rows;
 	for (int64_t i = 0; made && i < s->n; i++)
@@ -84,7 +84,7 @@ int scores_run(const scores *s, int wide) {
 	for (p.first = 0; made && p.first < s->vocabulary; p.first += TOGETHER) {
 		p.count = s->vocabulary - p.first < TOGETHER ? s->vocabulary - p.first : TOGETHER;
 		matrix w = {s->table + p.first * s->hidden, 1, s->hidden};
-		made = gemm(x, w, p.z, s->n, p.count, s->hidden, wide);
+		made = gemm(x, w, p.z, s->n, p.count, s->hidden);
 		uint64_t mode = flush_denormals();
 		int taken = team_take();
 		team_loop(taken, take_rows, &p, made ? s->n : 0, 8);

@@ -13,7 +13,7 @@ typedef struct {
 	float *log_prob, *entropy;
 } scores;
 
-// scores_run returns 0 for want of memory. wide allows AVX-512.
-int scores_run(const scores *s, int wide);
+// scores_run returns 0 for want of memory.
+int scores_run(const scores *s);
 
 #endif

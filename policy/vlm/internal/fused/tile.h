@@ -1,7 +1,8 @@
 // Tiles for one set of instructions. Whoever includes this defines NAME, which makes a name of that set, TARGET, the
 // vector V of WIDTH floats, WIDE_BF16 and WIDE_S8, which read WIDTH numbers, SPLAT, which repeats one, and FMA, a·b +
 // c. A tile multiplies a number of units of a panel by ROWS rows of x [·, in], to y [ROWS, units·UNIT]. Its sums are
-// registers.
+// registers. With each step it calls weights AHEAD into the second cache: what the processor foresees by itself is too
+// near.
 
 #define TILE(TYPE, WIDE, UNITS, ROWS)                                                                 \
 	TARGET static void NAME(TYPE##_##UNITS##x##ROWS)(const TYPE *w, int64_t in, const float *x, float *y) { \
@@ -11,6 +12,8 @@
 			for (int v = 0; v < VECTORS; v++)                                                         \
 				s[r][v] = SPLAT(0);                                                                   \
 		for (int64_t k = 0; k < in; k++, w += PANEL) {                                                \
+			for (int l = 0; l < (int)(PANEL * sizeof *w); l += LINE)                                  \
+				__builtin_prefetch((const char *)w + AHEAD + l, 0, 2);                                \
 			V a[VECTORS];                                                                             \
 			for (int v = 0; v < VECTORS; v++)                                                         \
 				a[v] = WIDE(w + v * WIDTH);                                                           \
@@ -38,11 +41,11 @@
 		(tile *)NAME(TYPE##_##UNITS##x7), (tile *)NAME(TYPE##_##UNITS##x8)};
 
 TILES(uint16_t, WIDE_BF16, 1)
-TILES(int8_t, WIDE_S8, 1)
-#ifdef WHOLE
+TILES(uint16_t, WIDE_BF16, 2)
 TILES(uint16_t, WIDE_BF16, 4)
+TILES(int8_t, WIDE_S8, 1)
+TILES(int8_t, WIDE_S8, 2)
 TILES(int8_t, WIDE_S8, 4)
-#endif
 
 #undef TILE
 #undef TILES

@@ -276,7 +276,7 @@ func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
 }
 
 // A head's kernel gives the log-probs and entropies of the graph: for vocabularies of several slabs and those that
-// vectors do not divide, at any temperature. The same bits come again.
+// vectors do not divide, at any temperature. The same bits come again, with each set of instructions.
 func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 	t.Parallel()
 	d := devicetest.Kernels(t)
@@ -307,9 +307,14 @@ func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 			out, _ := build(n)
 			return out
 		})
-		want, got, again := runAll(t, graph, in), runAll(t, own, in), runAll(t, own, in)
+		want, got := runAll(t, graph, in), runAll(t, own, in)
 		require.True(t, own.UsesKernels())
-		require.Equal(t, got, again)
+		for _, wide := range []bool{true, false} {
+			before := fused.AllowAVX512(wide)
+			again := runAll(t, own, in)
+			fused.AllowAVX512(before)
+			require.Equal(t, got, again, "%+v: AVX-512 %v", c, wide)
+		}
 		for i := range want {
 			require.InDeltaSlice(t, want[i], got[i], 2e-4, "%+v: output %d", c, i)
 		}
@@ -327,4 +332,40 @@ func runAll(t *testing.T, p *device.Program, in []*device.Array) (all [][]float3
 	}
 	device.FreeAll(out...)
 	return all
+}
+
+// Logits of several positions of each row have the bits of one position: XLA, too, computes the norm of a row in one
+// order, whatever the number of rows.
+func TestLogitsOfPositionsHaveTheBitsOfSingleTokens(t *testing.T) {
+	t.Parallel()
+	d := devicetest.Kernels(t)
+	h := &Head{Eps: 1e-5, Tokens: true}
+	const all, vocab = 4, 70
+	for _, hidden := range []int{576, 1001} {
+		for _, lines := range []int{1, 2} {
+			r, each := newSource(uint64(hidden)), all/lines
+			norm, table, x := r.normal(1, 0.3, hidden), r.normal(0, 1, vocab, hidden), r.normal(0, 1, all, hidden)
+			logits := func(x operand) []float32 {
+				p := d.Fused("logits", func(n []*Node) ([]*Node, []device.Kernel) {
+					var use StepKernels
+					use.Like(lines)
+					return []*Node{h.Logits(h.Weights(n[:2]), n[2])}, use
+				})
+				out := runAll(t, p, []*device.Array{norm.put(t, d), table.put(t, d), x.put(t, d)})[0]
+				require.True(t, p.UsesKernels())
+				return out
+			}
+			got := logits(x)
+			for i := range each {
+				var one []float64
+				for row := range lines {
+					one = append(one, x.f[(row*each+i)*hidden:][:hidden]...)
+				}
+				want := logits(floats(one, lines, hidden))
+				for row := range lines {
+					require.Equal(t, want[row*vocab:][:vocab], got[(row*each+i)*vocab:][:vocab], "%d, %d rows", hidden, lines)
+				}
+			}
+		}
+	}
 }
