@@ -82,9 +82,8 @@ SIMD static void rotate(float *x, const float *cos, const float *sin, int64_t ha
 	}
 }
 
-// exp_all sets x to exp(x − top), and returns the sum of that.
-SIMD static float exp_all(float *x, int64_t n, float top) {
-	v8 total = {0};
+// exp_all sets x to exp(x − top), and returns total and the sums of that.
+SIMD static v8 exp_all(float *x, int64_t n, float top, v8 total) {
 	int64_t i = 0;
 	for (; i + 8 <= n; i += 8) {
 		v8 e = exponent(load(x + i) - top);
@@ -99,7 +98,7 @@ SIMD static float exp_all(float *x, int64_t n, float top) {
 		for (int64_t k = n - i; k < 8; k++)
 			rest[k] = 0;
 	}
-	return sum(total + load(rest));
+	return total + load(rest);
 }
 
 // silu_times is gate·σ(gate)·up. Numbers behind the last whole vector are computed as a
@@ -154,19 +153,29 @@ SIMD static void place(state *s, int64_t row) {
 // so that a row which may see nothing stays finite, too.
 static const float masked = -1e9f;
 
-// hide scales the scores of a stretch's slots, takes out those of slots that are not the
+// hide scales the scores of a stretch's first n slots, takes out those of slots that are not the
 // row's, and returns the greatest of the others and top.
-SIMD static float hide(const block *b, const stretch *c, int64_t row, float *scores, float top) {
+SIMD static float hide(const block *b, const stretch *c, int64_t row, int64_t n, float *scores, float top) {
 	const uint8_t *allow = c->allow + row * c->length;
 	float scale = 1 / sqrtf((float)b->dim);
-	for (int64_t i = 0; i < c->length; i++) {
+	for (int64_t i = 0; i < n; i++)
 		scores[i] = allow[i] ? scores[i] * scale : masked;
-		top = scores[i] > top ? scores[i] : top;
+	v8 high = {0};
+	high += top;
+	int64_t i = 0;
+	for (; i + 8 <= n; i += 8) {
+		v8 x = load(scores + i);
+		i8 more = x > high;
+		high = (v8)(((i8)x & more) | ((i8)high & ~more));
 	}
+	for (int k = 0; k < 8; k++)
+		top = high[k] > top ? high[k] : top;
+	for (; i < n; i++)
+		top = scores[i] > top ? scores[i] : top;
 	return top;
 }
 
-// used is how many slots of a stretch there are up to the last one that the row may see. Scores of others are not read.
+// used is how many slots of a stretch there are up to the last one that the row may see.
 static int64_t used(const stretch *c, int64_t row) {
 	const uint8_t *allow = c->allow + row * c->length;
 	int64_t n = c->length;
@@ -174,6 +183,9 @@ static int64_t used(const stretch *c, int64_t row) {
 		n--;
 	return n;
 }
+
+// whole is n rounded up to vectors, of a stretch.
+static int64_t whole(const stretch *c, int64_t n) { return n + 7 < c->length ? (n + 7) & ~7 : c->length; }
 
 // blend adds the values of a stretch by their weights to VECTORS·8 numbers.
 #define BLEND(NAME, VECTORS)                                                                    \
@@ -220,15 +232,19 @@ SIMD static void attend(void *of, int64_t from, int64_t to) {
 		int64_t kv = line * b->kv + head / (b->heads / b->kv);
 		const float *q = s->qkv + row * s->wide + head * dim;
 		float *y = s->attn + i * n * dim, *weight = scores;
-		dot_rows(b->past.k + kv * past * dim, dim, 0, used(&b->past, line), q, n, weight, slots, n);
-		dot_rows(b->recent.k + kv * recent * dim, dim, 0, used(&b->recent, row), q, n, weight + past, slots, n);
+		int64_t old = used(&b->past, line), new = used(&b->recent, row), all = old + new == 0;
+		dot_rows(b->past.k + kv * past * dim, dim, 0, old, q, n, weight, slots, n);
+		dot_rows(b->recent.k + kv * recent * dim, dim, 0, new, q, n, weight + past, slots, n);
+		// Slots behind these have weight 0, unless the row may see none: then all have the same.
+		old = all ? past : whole(&b->past, old), new = all ? recent : whole(&b->recent, new);
 		memset(y, 0, n * dim * sizeof *y);
 		for (int64_t h = 0; h < n; h++, weight += slots, y += dim) {
-			float top = hide(b, &b->past, line, weight, -INFINITY);
-			top = hide(b, &b->recent, row, weight + past, top);
-			float scale = 1 / exp_all(weight, slots, top);
-			blend(b->past.v + kv * past * dim, dim, weight, past, y);
-			blend(b->recent.v + kv * recent * dim, dim, weight + past, recent, y);
+			float top = hide(b, &b->past, line, old, weight, -INFINITY);
+			top = hide(b, &b->recent, row, new, weight + past, top);
+			v8 total = exp_all(weight, old, top, (v8){0});
+			float scale = 1 / sum(exp_all(weight + past, new, top, total));
+			blend(b->past.v + kv * past * dim, dim, weight, old, y);
+			blend(b->recent.v + kv * recent * dim, dim, weight + past, new, y);
 			for (int64_t k = 0; k < dim; k++)
 				y[k] *= scale;
 		}
