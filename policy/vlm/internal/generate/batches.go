@@ -101,9 +101,9 @@ func (g *Generator) compact(s *Session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to half the size or less, because every size needs its own executables, and not below what costs hardly
-	// more than fewer rows.
-	to, least := len(s.Rows), 8
+	// Only to half the size or less, because every size needs its own executables, and on an accelerator not below
+	// what costs hardly more than fewer rows.
+	to, least := len(s.Rows), 1
 	if s.Net.Dev.Accelerator() {
 		least = 32
 	}
