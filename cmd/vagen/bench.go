@@ -91,6 +91,9 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	})
 	f.IntVar(&o.TokensPerCall, "tokens-per-call", 0,
 		"tokens that one program generates of each conversation: 1, 2, 4 or 8; 0 is 8 on GPUs and 1 on CPUs")
+	f.IntVar(&o.CacheTokens, "cache-tokens", 0, "minimum length of a conversation's KV cache in tokens")
+	f.BoolVar(&o.SharePrefix, "share-prefix", false, "read the tokens with which all conversations begin once")
+	f.IntVar(&o.DraftTokens, "draft-tokens", 0, "tokens that are guessed after the next one on a CPU: 0 to 3")
 	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)
 		return nil
