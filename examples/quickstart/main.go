@@ -59,7 +59,7 @@ func main() {
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // garbage would otherwise be the larger part of this small run
+		debug.SetGCPercent(25) // garbage would otherwise be the larger part of this small run
 	}
 	if err := quickstart(ctx, o, os.Stdout, os.Stderr); err != nil {
 		code := run.ExitCode(ctx, err)

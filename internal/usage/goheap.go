@@ -18,7 +18,7 @@ func CollectAt(percent int) (restore func()) {
 
 // TrainGC is the target percentage of programs that train: their heap consists of few, large
 // pictures, and garbage of the size of what is in use would be the larger part of a small run.
-const TrainGC = 50
+const TrainGC = 25
 
 // WithGarbage returns the memory of objects of a total size with the garbage that is allocated before the collector
 // has finished: as much as its target percentage allows, at most the same again.

@@ -357,6 +357,23 @@ func (d *library) Unused() (names []string) {
 	return names
 }
 
+// FreeIdle frees the executables that are not in use, and the memory that they leave. Those needed
+// again are loaded from the store, or compiled.
+func (d *library) FreeIdle() {
+	d.mu.Lock()
+	for _, p := range d.programs {
+		for key, exe := range p.compiled {
+			if exe.users == 0 && exe.compiled() {
+				exe.free()
+				delete(p.compiled, key)
+				d.executables.Add(-1)
+			}
+		}
+	}
+	d.mu.Unlock()
+	Trim()
+}
+
 // makeRoom frees the least recently used executable that is not in use if the limit is
 // reached. The library must be locked.
 func (d *library) makeRoom() {

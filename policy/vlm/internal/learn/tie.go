@@ -78,8 +78,10 @@ func (s *Sets) Tie(ctx context.Context) error {
 	return s.Peers.Failed(s.tie(s.Peers.Whole(ctx)))
 }
 
-// tie is Tie on this rank.
+// tie is Tie on this rank. The programs of training before it, such as imitation, are often not those of training
+// after it, and take a megabyte and more each.
 func (s *Sets) tie(ctx context.Context) error {
+	s.Devices[0].FreeIdle()
 	if s.Adapter != nil {
 		return s.tieAdapters(ctx)
 	}
