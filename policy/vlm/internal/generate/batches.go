@@ -101,12 +101,10 @@ func (g *Generator) compact(s *Session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to half the size or less, because every size needs its own executables, and on an accelerator not below
-	// what costs hardly more than fewer rows.
-	to, least := len(s.Rows), 1
-	if s.Net.Dev.Accelerator() {
-		least = 32
-	}
+	// Only to half the size or less, because every size needs its own executables, and not below what costs hardly
+	// more than fewer rows.
+	matrices, _ := s.Net.Spec.DecoderNumbers()
+	to, least := len(s.Rows), fewestRows(s.Net.Dev.Accelerator(), matrices)
 	for to >= 2*least && len(index) <= to/2 {
 		to /= 2
 	}
@@ -129,6 +127,18 @@ func (g *Generator) compact(s *Session) error {
 		}
 	}
 	return nil
+}
+
+// fewestRows is the size of a batch below which fewer rows hardly save time: those of a model with so many numbers in the
+// matrices of a pass. Calling the programs of a small one takes longer than computing.
+func fewestRows(accelerator bool, matrices int64) int {
+	switch {
+	case accelerator:
+		return 32
+	case matrices < 1<<24:
+		return 8
+	}
+	return 1
 }
 
 // pickRows keeps the rows at the index, in its order. The first live of them are

@@ -25,3 +25,8 @@ func TestGuessesFollowWhatWasWritten(t *testing.T) {
 		require.Equal(t, c.want, guess(c.text, c.others, c.most), c)
 	}
 }
+
+// Batches of larger models shrink to one row.
+func TestFewestRows(t *testing.T) {
+	require.Equal(t, []int{8, 1, 32}, []int{fewestRows(false, 1<<24-1), fewestRows(false, 1<<24), fewestRows(true, 1)})
+}
