@@ -283,12 +283,12 @@ func TestOldExecutablesAreEvicted(t *testing.T) {
 			run(p, n+3)
 		}
 		require.Equal(t, []int{3, 3, 0}, []int{d.Executables(), p.Executables(), q.Executables()})
-		d.Close()
-		require.Zero(t, d.Executables())
 		d.FreeIdle()
 		require.Equal(t, []int{0, 0, 0}, []int{d.Executables(), p.Executables(), q.Executables()})
 		run(q, 1)
 		require.Equal(t, 1, d.Executables())
+		d.Close()
+		require.Zero(t, d.Executables())
 	})
 }
 
