@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -105,6 +106,7 @@ func (one *session) loop() {
 		if one.idle.Err() != nil {
 			return
 		}
+		runtime.Gosched() // sessions that wait longer are next
 	}
 }
 
