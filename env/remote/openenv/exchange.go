@@ -242,7 +242,8 @@ func (c *Client) exchange(ctx context.Context, kind string, data map[string]any)
 	defer cancel()
 	// A server that refuses the session has sent an error before it closes it.
 	sent := c.conn.Write(call, websocket.MessageText, out)
-	stop := context.AfterFunc(call, func() { _ = c.in.conn.CloseNow() })
+	conn := c.conn // the function may still be running when c.conn has changed
+	stop := context.AfterFunc(call, func() { _ = conn.CloseNow() })
 	in := c.in.next()
 	stop()
 	if err := in.err; err != nil {
