@@ -64,7 +64,7 @@ func TestWhateverAClientDoesRowsAreWhatWasSampled(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"retries", "lost_answers", "refused", "discarded", "rows", "loose_matches",
-		"overridden", "overridden/temperature", "overridden/logprobs", "broken_arguments"} {
+		"overridden", "overridden/temperature", "overridden/logprobs", "overridden/parallel_tool_calls", "broken_arguments"} {
 		require.Positive(t, sum["agent/"+name], name)
 	}
 }
@@ -98,8 +98,9 @@ func (w *wild) act() {
 		ms = []object{{"role": "user", "content": fmt.Sprint("another matter ", w.r.IntN(3))}}
 	}
 	body := object{
-		"model": "policy", "messages": ms, "temperature": 0, "logprobs": true, "stream": w.r.IntN(2) == 0,
-		"tools": []object{{"type": "function", "function": object{"name": "f"}}},
+		"model": "policy", "messages": ms, "temperature": 0, "logprobs": true, "parallel_tool_calls": false,
+		"stream": w.r.IntN(2) == 0,
+		"tools":  []object{{"type": "function", "function": object{"name": "f"}}},
 	}
 	raw, err := json.Marshal(body)
 	require.NoError(w.t, err)

@@ -81,13 +81,11 @@ func (c *common) read(r *Request) error {
 			*c.Frequency != 0},
 		{"logit_bias", given(c.Bias) && string(c.Bias) != "{}"}, {"seed", given(c.Seed)},
 		{"logprobs", given(c.LogProbs) && string(c.LogProbs) != "false"},
+		{"parallel_tool_calls", c.Parallel != nil && !*c.Parallel},
 	} {
 		if f.set {
 			r.Overridden = append(r.Overridden, f.name)
 		}
-	}
-	if c.Parallel != nil && !*c.Parallel {
-		r.Constrained = append(r.Constrained, "parallel_tool_calls")
 	}
 	if err := r.choose(c.ToolChoice); err != nil {
 		return err
@@ -135,7 +133,7 @@ func (r *Request) choose(raw json.RawMessage) error {
 			return err
 		}
 		if choice = object.Type; object.One {
-			r.Constrained = append(r.Constrained, "tool_choice.disable_parallel_tool_use")
+			r.Overridden = append(r.Overridden, "parallel_tool_calls")
 		}
 	}
 	switch choice {
