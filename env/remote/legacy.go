@@ -97,9 +97,9 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 		s.metrics.refused("sessions")
 		return s.legacyError(fmt.Errorf("ids2configs: %w: found %d, at most %d are allowed", errBatch, len(wanted), limit))
 	}
-	known := s.o.Legacy.Names()
-	for id, v := range wanted {
-		order, _ := v.(map[string]any)
+	known, ids := s.o.Legacy.Names(), slices.Sorted(maps.Keys(wanted))
+	for _, id := range ids {
+		order, _ := wanted[id].(map[string]any)
 		name, _ := order["env_name"].(string)
 		if name == "" {
 			return s.legacyError(fmt.Errorf("the config of environment %s has no env_name", id))
@@ -109,13 +109,13 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 				strings.Join(known, ", ")))
 		}
 	}
-	ids := slices.Sorted(maps.Keys(wanted))
+	name := func(id string) string { return wanted[id].(map[string]any)["env_name"].(string) }
+	for _, id := range ids { // not by the workers of the batch, whose order differs
+		s.kinds.use(name(id))
+	}
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
-		order := wanted[id].(map[string]any)
-		name := order["env_name"].(string)
-		s.kinds.use(name)
 		return callWithTimeout(r.Context(), s, "connect", func() {}, func(context.Context) (struct{}, error) {
-			return struct{}{}, s.createLegacy(r.Context(), id, name, order)
+			return struct{}{}, s.createLegacy(r.Context(), id, name(id), wanted[id].(map[string]any))
 		}, func() {})
 	})
 	if err != nil {
