@@ -65,9 +65,13 @@ type library struct {
 }
 
 // maxExecutables limits the host memory used by executables, which is about a
-// megabyte each. A training step of one configuration has some dozens; the prompt
-// lengths met over weeks of training would need an unlimited number.
-const maxExecutables = 512
+// megabyte each. A training step of one configuration has some dozens, with pictures a hundred; the prompt
+// lengths met over weeks of training would need an unlimited number. maxLoaded is the limit on a CPU with a store, which
+// gives back within milliseconds what was freed.
+const (
+	maxExecutables = 512
+	maxLoaded      = 160
+)
 
 // New wraps the first device of a backend, which the caller still owns and may share
 // between devices. The name is for messages, such as "xla:cpu" or "go".
@@ -101,7 +105,12 @@ func (d *library) CompileTime() time.Duration {
 
 // UseStore has executables loaded from a store instead of compiled, and added to it. It must be
 // called before the first program runs.
-func (d *library) UseStore(s *exestore.Store) { d.store = s }
+func (d *library) UseStore(s *exestore.Store) {
+	d.store = s
+	if s != nil && !d.Accelerator() {
+		d.maxExecutables = min(d.maxExecutables, maxLoaded)
+	}
+}
 
 // Store returns the store that UseStore set; nil for none.
 func (d *library) Store() *exestore.Store { return d.store }

@@ -64,6 +64,12 @@ func TestLoadedExecutablesOverwriteDonatedInputs(t *testing.T) {
 	requireCounts(t, s, 1, 0)
 }
 
+// A CPU keeps fewer executables where others are in a store; a GPU loads them more slowly.
+func TestAStoreHoldsWhatIsNotKept(t *testing.T) {
+	d, _ := withStore(t, t.TempDir())
+	require.Equal(t, d.Accelerator(), d.Kept() == 512)
+}
+
 func TestLoadedExecutablesCallKernels(t *testing.T) {
 	devicetest.Kernels(t)
 	dir := t.TempDir()
