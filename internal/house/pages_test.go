@@ -60,8 +60,8 @@ func TestTheTableOfSettingsIsThatOfTheEstimators(t *testing.T) {
 	}
 }
 
-// TestTheTablesOfLossesAreThoseOfTheRegistry: docs/losses.md lists every policy loss, those whose tokens are independent
-// under the headings that say so.
+// TestTheTablesOfLossesAreThoseOfTheRegistry: docs/losses.md lists every policy loss, those whose tokens are
+// independent under the headings that say so.
 func TestTheTablesOfLossesAreThoseOfTheRegistry(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "losses.md"))
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ type frameReader struct {
 	buffers [2]bytes.Buffer // one is being filled while the frame in the other is used
 	n       int             // frames read
 	late    *timeLimit      // of using the last frame
-	reading bool            // late has begun to read; written by late, and read when late is clear
+	reading bool            // the time limit late has passed, and the next frame is being read
 	ahead   chan incoming   // of that read
 }
 

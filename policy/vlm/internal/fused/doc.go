@@ -75,8 +75,8 @@ const ScoreRows = 64
 // they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }
 
-// AllowAVX512 sets whether products with packed matrices and those of Scores use AVX-512 where the processor has it, and
-// returns whether they did. Results have the same bits without: tests compare them.
+// AllowAVX512 sets whether products with packed matrices and those of Scores use AVX-512 where the processor has it,
+// and returns whether they did. Results have the same bits without: tests compare them.
 func AllowAVX512(allow bool) bool { return allowAVX512(allow) }
 
 var registered atomic.Bool

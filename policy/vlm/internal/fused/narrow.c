@@ -55,8 +55,8 @@ static float from_bf16(uint16_t b) {
 #include "tile.h"
 #endif
 
-// tiles are those of a type and of this processor for up to most rows: of one unit, and of several, up to a whole panel,
-// so that weights are read in long runs.
+// tiles are those of a type and of this processor for up to most rows: of one unit, and of several, up to a whole
+// panel, so that weights are read in long runs.
 typedef struct {
 	tile *const *many, *const *one;
 	int64_t units;

@@ -24,8 +24,8 @@ enum { UNIT = 16 };
 // depend on from, to or the other rows.
 void dot_narrow(const weight *w, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld);
 
-// allow_avx512 sets whether products use AVX-512 where the processor has it, and returns whether they did. It changes no
-// bit.
+// allow_avx512 sets whether products use AVX-512 where the processor has it, and returns whether they did. It changes
+// no bit.
 int allow_avx512(int allow);
 
 // use_avx512 reports whether products use AVX-512.

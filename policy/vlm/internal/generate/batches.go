@@ -129,8 +129,8 @@ func (g *Generator) compact(s *Session) error {
 	return nil
 }
 
-// fewestRows is the size of a batch below which fewer rows hardly save time: those of a model with so many numbers in the
-// matrices of a pass. Calling the programs of a small one takes longer than computing.
+// fewestRows is the size of a batch below which fewer rows hardly save time: those of a model with so many numbers in
+// the matrices of a pass. Calling the programs of a small one takes longer than computing.
 func fewestRows(accelerator bool, matrices int64) int {
 	switch {
 	case accelerator:
