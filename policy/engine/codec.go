@@ -71,6 +71,9 @@ func LoadCodec(dir string, template map[string]any) (*Codec, error) {
 	if c.chat, err = c.tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
+	if err := c.tok.CheckVariables(template); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
 	if c.positions < 0 {
 		return nil, fmt.Errorf("engine: %s: config.json: max_position_embeddings is %d, must not be negative",
 			dir, c.positions)

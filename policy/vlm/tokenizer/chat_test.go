@@ -101,6 +101,23 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	require.Equal(t, "\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", got)
 }
 
+func TestVariablesWithoutEffectAreRefused(t *testing.T) {
+	for want, vars := range map[string]map[string]any{
+		"": nil,
+		"template variable think is 1, but the m":  {"enable_thinking": false, "think": 1},
+		"messages is [], but conversations set it": {"messages": []any{}},
+	} {
+		tok := tiny(t)
+		tok.template = thinking
+		if err := tok.CheckVariables(vars); want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, ErrUnsupported)
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
 func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 	const end = `{% if add_generation_prompt %}<|im_start|>assistant{% endif %}`
 	for want, template := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"vagen/policy/vlm/tokenizer/internal/jinja"
@@ -59,6 +60,28 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	}
 	p.tools(c)
 	return c, nil
+}
+
+// CheckVariables reports the variables that have no effect, because the chat template does not read them or
+// each conversation sets them, with ErrUnsupported.
+func (t *Tokenizer) CheckVariables(vars map[string]any) error {
+	if len(vars) == 0 {
+		return nil
+	}
+	parsed, err := jinja.Parse(t.template)
+	if err != nil {
+		return fmt.Errorf("tokenizer: chat template: %w: %w", ErrUnsupported, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		why := "the model's chat template does not read it"
+		if name == "messages" || name == "add_generation_prompt" {
+			why = "conversations set it"
+		} else if parsed.Reads(name) {
+			continue
+		}
+		return fmt.Errorf("tokenizer: %w: template variable %s is %v, but %s: remove it", ErrUnsupported, name, vars[name], why)
+	}
+	return nil
 }
 
 // probe runs a template on artificial conversations.

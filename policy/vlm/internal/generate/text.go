@@ -37,6 +37,9 @@ func OpenEncoder(dir string, cfg *model.Config, template map[string]any) (*Encod
 	if x.Chat, err = x.Tok.Chat(template); err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
 	}
+	if err := x.Tok.CheckVariables(template); err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
 	if n := x.Tok.VocabSize(); n > x.Cfg.Text.Vocab {
 		return nil, fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, x.Cfg.Text.Vocab)
 	}

@@ -11,7 +11,13 @@ const (
 )
 
 // Template is a parsed template. It is safe for concurrent use.
-type Template struct{ body []stmt }
+type Template struct {
+	body  []stmt
+	names map[string]bool // that expressions read
+}
+
+// Reads reports whether an expression of the template reads a variable of that name.
+func (t *Template) Reads(name string) bool { return t.names[name] }
 
 // Parse reads a template. An error gives the line and what was found.
 func Parse(src string) (t *Template, err error) {
@@ -22,7 +28,7 @@ func Parse(src string) (t *Template, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	p := &parser{tokens: tokens}
+	p := &parser{tokens: tokens, names: map[string]bool{}}
 	defer func() {
 		if r := recover(); r != nil {
 			t, err = nil, errorOfPanic(r)
@@ -32,7 +38,7 @@ func Parse(src string) (t *Template, err error) {
 	if p.peek().kind != tokEOF {
 		p.fail("unexpected %q", p.tokens[p.pos+1].text)
 	}
-	return &Template{body}, nil
+	return &Template{body, p.names}, nil
 }
 
 // templateError is the panic value of an error in a template. Parse and Render recover it.
@@ -54,6 +60,7 @@ type parser struct {
 	tokens []token
 	pos    int
 	depth  int
+	names  map[string]bool // read so far
 }
 
 func (p *parser) peek() token { return p.tokens[p.pos] }

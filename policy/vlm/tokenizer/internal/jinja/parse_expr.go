@@ -238,6 +238,7 @@ func (p *parser) primary() expr {
 		case "none", "None":
 			return litExpr{nil}
 		}
+		p.names[t.text] = true
 		return nameExpr{t.text}
 	case tokOp:
 		switch t.text {
