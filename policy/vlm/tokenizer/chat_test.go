@@ -103,8 +103,8 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 
 func TestVariablesWithoutEffectAreRefused(t *testing.T) {
 	for want, vars := range map[string]map[string]any{
-		"": nil,
-		"template variable think is 1, but the m":  {"enable_thinking": false, "think": 1},
+		"": {"enable_thinking": true, "thinking": false},
+		"template variable think is 1, but the m":  {"enable_thinking": true, "think": 1},
 		"messages is [], but conversations set it": {"messages": []any{}},
 	} {
 		tok := tiny(t)

@@ -62,8 +62,9 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	return c, nil
 }
 
-// CheckVariables reports the variables that have no effect, because the chat template does not read them or
-// each conversation sets them, with ErrUnsupported.
+// CheckVariables reports the first variable that has no effect, because the chat template does not read it or
+// each conversation sets it, with ErrUnsupported. A variable that is false or nil is accepted: VAGEN's scripts
+// switch enable_thinking off for models that cannot think.
 func (t *Tokenizer) CheckVariables(vars map[string]any) error {
 	if len(vars) == 0 {
 		return nil
@@ -76,7 +77,7 @@ func (t *Tokenizer) CheckVariables(vars map[string]any) error {
 		why := "the model's chat template does not read it"
 		if name == "messages" || name == "add_generation_prompt" {
 			why = "conversations set it"
-		} else if parsed.Reads(name) {
+		} else if v := vars[name]; v == nil || v == false || parsed.Reads(name) {
 			continue
 		}
 		return fmt.Errorf("tokenizer: %w: template variable %s is %v, but %s: remove it", ErrUnsupported, name, vars[name], why)
