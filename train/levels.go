@@ -309,6 +309,15 @@ func (l *Levels) String() string {
 	return strings.Join(names, ", ")
 }
 
+// ValidatedAtOnce is the number of validation episodes that are played at the same time.
+func (l *Levels) ValidatedAtOnce() int {
+	n := len(l.Validation())
+	if most := atOnce(l.config); most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
 // atOnce returns the number of validation episodes to play at a time; 0 is all of them.
 func atOnce(c *config.Config) int {
 	if len(c.Data.ValFiles) == 0 {

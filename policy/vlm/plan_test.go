@@ -160,6 +160,11 @@ func TestThePlanCountsCopiesOfThePolicy(t *testing.T) {
 		w.Generate = false
 		require.Equal(t, three.Snapshots, planOf(t, m, w).Snapshots, "%s: copies generate, also if the model does not", name)
 		require.Zero(t, planOf(t, m, w).Caches)
+		w.Generate, w.Played = true, 24
+		more, validating := planOf(t, m, w), planOf(t, m, Workload{Generate: true, Rows: 24, Tokens: 64})
+		require.Equal(t, validating.Caches, more.Caches, name)
+		require.Greater(t, more.Caches, none.Caches)
+		require.Equal(t, three.Snapshots, more.Snapshots, "copies play no validation")
 	}
 }
 

@@ -45,6 +45,9 @@ func planMemory(
 		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
 	}
 	w := workload(c, begin, later, m.MaxPositions())
+	if c.Trainer.ValBefore || c.Trainer.TestFreq > 0 {
+		w.Played = levels.ValidatedAtOnce()
+	}
 	aim, err := names.Objective(c, 1, 1)
 	if err != nil {
 		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)

@@ -173,6 +173,7 @@ func (n noting) Plan(w vlm.Workload) (vlm.MemoryPlan, error) {
 // TestDemonstrationsArePlanned, and environments without the script found before the run begins.
 func TestDemonstrationsArePlanned(t *testing.T) {
 	c := selfTaught(t)
+	c.Trainer.TestFreq, c.Data.ValBatch = 1, 6
 	envs, levels, err := checked(t, &c)
 	require.NoError(t, err)
 	m, err := vlm.Open(t.Context(), c.Agent.Model.Path, ModelOptions(&c, nil))
@@ -185,6 +186,7 @@ func TestDemonstrationsArePlanned(t *testing.T) {
 		strings.TrimPrefix(lesson(t, &c, levels.First().Seed), "<|im_start|>system\n"), "<|im_end|>\n"))
 	require.NoError(t, err)
 	require.Equal(t, len(hint), w.Hint)
+	require.Equal(t, 6, w.Played)
 	w.Rows, w.Compared.By, w.Compared.K = 4, "teacher", 100
 	longer, err := m.Plan(w)
 	require.NoError(t, err)

@@ -20,6 +20,7 @@ type Workload struct {
 	Train    bool // take optimiser steps
 
 	Rows    int // of a batch, or conversations open at the same time
+	Played  int // conversations open at the same time where they are more than Rows, as in a validation
 	Tokens  int // per row, responses included
 	Images  int // per row
 	Patches int // per image
@@ -189,6 +190,9 @@ func (s *Setup) Memory(w Workload) Memory {
 	p.Snapshots = int64(w.Snapshots) * (s.CopiedBytes() + p.Caches)
 	if !w.Generate {
 		p.Caches = 0
+	} else if w.Played > w.Rows {
+		w.Rows, w.Played, w.Score, w.Train, w.Snapshots, w.Hint = w.Played, 0, false, false, 0, 0
+		p.Caches = max(p.Caches, s.Memory(w).Caches)
 	}
 	switch {
 	case s.Net.Dev.Accelerator():
