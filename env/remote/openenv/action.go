@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,9 +31,16 @@ type mapping struct {
 // besides the fixed ones, the answer is its value, or the whole response if its name is response;
 // of other actions it is an object.
 func newMapping(schema map[string]any, format, field string, fixed map[string]any) (*mapping, error) {
-	m := &mapping{schema: schema, format: format, field: field, fixed: fixed}
-	for name, v := range fixed {
-		if err := m.check(name, v); err != nil {
+	m := &mapping{schema: schema, format: format, field: field}
+	raw, err := json.Marshal(fixed)
+	if err == nil {
+		err = json.Unmarshal(raw, &m.fixed) // integers of YAML become those of JSON
+	}
+	if err != nil {
+		return nil, fmt.Errorf("action_fixed: %w", err)
+	}
+	for name, v := range m.fixed {
+		if err := m.check(name, v, 0); err != nil {
 			return nil, fmt.Errorf("action_fixed: %w", err)
 		}
 	}
@@ -73,8 +81,8 @@ func (m *mapping) property(name string) map[string]any {
 	return p
 }
 
-// check checks the value of a field.
-func (m *mapping) check(name string, v any) error {
+// check checks the value of a field at a depth.
+func (m *mapping) check(name string, v any, depth int) error {
 	p := m.property(name)
 	if p == nil && m.schema["additionalProperties"] != false {
 		return nil
@@ -82,7 +90,7 @@ func (m *mapping) check(name string, v any) error {
 	if p == nil {
 		return fmt.Errorf("field %q: it is unknown, the action has %s", clip(name), strings.Join(m.names(), ", "))
 	}
-	if err := m.valid(p, v, 0); err != nil {
+	if err := m.valid(p, v, depth); err != nil {
 		return fmt.Errorf("field %q: %w", name, err)
 	}
 	return nil
@@ -135,9 +143,8 @@ func (m *mapping) action(response string) (map[string]any, error) {
 	}
 	answer := strings.TrimSpace(strings.ToValidUTF8(response[begin+len("<answer>"):end], "\ufffd"))
 	if m.format == formatField {
-		v := m.parse(m.property(m.field), answer)
-		action[m.field] = v
-		return action, m.check(m.field, v)
+		action[m.field] = m.parse(m.property(m.field), answer)
+		return action, m.check(m.field, action[m.field], 0)
 	}
 	var given map[string]any
 	if err := json.Unmarshal([]byte(answer), &given); err != nil || given == nil {
@@ -147,17 +154,9 @@ func (m *mapping) action(response string) (map[string]any, error) {
 		if _, fixed := m.fixed[name]; fixed {
 			return nil, fmt.Errorf("field %q: it cannot be chosen", name)
 		}
-		if err := m.check(name, given[name]); err != nil {
-			return nil, err
-		}
 	}
 	maps.Copy(action, given)
-	for _, name := range m.required() {
-		if _, ok := action[name]; !ok {
-			return nil, fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(m.property(name), 0))
-		}
-	}
-	return action, nil
+	return action, m.valid(m.schema, action, 0)
 }
 
 // parse reads text as a value: as text if the schema allows it, else as JSON.
@@ -213,12 +212,7 @@ func (m *mapping) kind(s map[string]any, depth int) string {
 		}
 		return "one of " + strings.Join(values, ", ")
 	}
-	out := "any value"
-	if kinds := texts(s["type"]); len(kinds) > 0 {
-		out = strings.Join(kinds, " or ")
-	} else if kind, ok := s["type"].(string); ok {
-		out = kind
-	}
+	out := cmp.Or(strings.Join(types(s), " or "), "any value")
 	for _, bound := range []struct{ key, word string }{{"minimum", "at least"}, {"maximum", "at most"}} {
 		if v, ok := s[bound.key].(float64); ok {
 			out += " " + bound.word + " " + strconv.FormatFloat(v, 'g', -1, 64)
@@ -263,54 +257,49 @@ func (m *mapping) valid(s map[string]any, v any, depth int) error {
 			}
 		}
 	case map[string]any:
-		fields, _ := s["properties"].(map[string]any)
 		inner := &mapping{schema: map[string]any{
-			"properties": fields, "additionalProperties": s["additionalProperties"], "$defs": m.schema["$defs"],
+			"properties": s["properties"], "additionalProperties": s["additionalProperties"], "$defs": m.schema["$defs"],
 		}}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if p := inner.property(name); p != nil {
-				if err := m.valid(p, v[name], depth+1); err != nil {
-					return fmt.Errorf("field %q: %w", name, err)
-				}
-			} else if s["additionalProperties"] == false {
-				return inner.check(name, v[name])
+			if err := inner.check(name, v[name], depth+1); err != nil {
+				return err
 			}
 		}
 		for _, name := range texts(s["required"]) {
 			if _, ok := v[name]; !ok {
-				return fmt.Errorf("field %q is missing", name)
+				return fmt.Errorf("field %q: it is missing, must be %s", name, m.kind(inner.property(name), 0))
 			}
 		}
 	}
 	return nil
 }
 
-// typed reports whether a value has the schema's type.
+// types returns the types that a schema allows; none is any.
+func types(s map[string]any) []string {
+	if one, ok := s["type"].(string); ok {
+		return []string{one}
+	}
+	return texts(s["type"])
+}
+
+// typed reports whether a value has one of the schema's types.
 func typed(s map[string]any, v any) bool {
-	if kinds := texts(s["type"]); len(kinds) > 0 {
-		return slices.ContainsFunc(kinds, func(k string) bool { return typed(map[string]any{"type": k}, v) })
+	kind := "null"
+	whole := false
+	switch v := v.(type) {
+	case string:
+		kind = "string"
+	case bool:
+		kind = "boolean"
+	case float64:
+		kind, whole = "number", v == math.Trunc(v)
+	case []any:
+		kind = "array"
+	case map[string]any:
+		kind = "object"
 	}
-	var ok bool
-	switch s["type"] {
-	case "string":
-		_, ok = v.(string)
-	case "boolean":
-		_, ok = v.(bool)
-	case "number":
-		_, ok = v.(float64)
-	case "integer":
-		f, number := v.(float64)
-		ok = number && f == math.Trunc(f)
-	case "array":
-		_, ok = v.([]any)
-	case "object":
-		_, ok = v.(map[string]any)
-	case "null":
-		ok = v == nil
-	default:
-		ok = true
-	}
-	return ok
+	all := types(s)
+	return len(all) == 0 || slices.Contains(all, kind) || whole && slices.Contains(all, "integer")
 }
 
 func texts(v any) []string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	"github.com/coder/websocket"
 
@@ -28,7 +29,7 @@ import (
 // VALIDATION_ERROR, is a turn without effect, see the option invalid_reward.
 type Client struct {
 	o       settings
-	known   *schemaCache
+	known   *sync.Map // descriptions of servers, by host
 	session *hosts.Session
 	conn    *websocket.Conn // nil without a session
 	in      *frameReader    // of conn

@@ -72,9 +72,14 @@ func (c *Client) drop() {
 }
 
 // connect opens a session at one of the servers.
-func (c *Client) connect(ctx context.Context) error {
+func (c *Client) connect(ctx context.Context) (err error) {
 	delay := pauses.Pauses(retry.Jitter(1, c.session.Key()))
 	a := c.session.Begin(hosts.Open, c.session.Key())
+	defer func() {
+		if err != nil {
+			a.Failed()
+		}
+	}()
 	for try := 0; ; try++ {
 		result, err := c.dial(ctx, a.Host())
 		a.Report(result)
@@ -83,16 +88,13 @@ func (c *Client) connect(ctx context.Context) error {
 			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			a.Failed()
 			return cause
 		}
 		if try+1 >= attempts || errors.Is(err, errSetting) || errors.Is(err, remote.ErrUnauthorized) {
-			a.Failed()
 			return fmt.Errorf("no session at %s after %d attempts: %w", a.Host().Name(), try+1, err)
 		}
 		wait, _ := delay.Next(0)
 		if err := clock.Wait(ctx, wait); err != nil {
-			a.Failed()
 			return err
 		}
 		a.Next()
@@ -106,28 +108,23 @@ var errSetting = errors.New("the options do not fit the server")
 func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(c.o.Timeout))
 	defer cancel()
-	about, err := c.known.get(h, func() (*served, error) { return c.describe(ctx, h) })
+	about, err := c.describe(ctx, h)
 	if err == nil {
 		err = c.adapt(about)
 	}
-	if err != nil {
-		return silence(err), err
+	var conn *websocket.Conn
+	if err == nil {
+		conn, err = open(ctx, origin.Client(origin.None, h.Transport(0)), c.request(ctx, h, "/ws"))
 	}
-	q := c.request(ctx, h, "/ws")
-	conn, err := open(ctx, origin.Client(origin.None, h.Transport(0)), q)
-	if err != nil {
-		return silence(err), err
+	switch {
+	case hosts.Unreached(err):
+		return hosts.Unreachable, err
+	case err != nil:
+		return hosts.Refused, err
 	}
 	conn.SetReadLimit(int64(c.o.MaxResponse * (1 << 20)))
 	c.conn, c.in = conn, readFrames(conn)
 	return hosts.Opened, nil
-}
-
-func silence(err error) hosts.Result {
-	if hosts.Unreached(err) {
-		return hosts.Unreachable
-	}
-	return hosts.Refused
 }
 
 func (c *Client) request(ctx context.Context, h *hosts.Host, path string) *http.Request {
@@ -170,8 +167,11 @@ func (c *Client) get(ctx context.Context, h *hosts.Host, path string, into any) 
 // maxDescription limits the description of a server, in bytes.
 const maxDescription = 1 << 20
 
-// describe gets the description of a server.
+// describe gets the description of a server, unless it is known.
 func (c *Client) describe(ctx context.Context, h *hosts.Host) (*served, error) {
+	if known, ok := c.known.Load(h); ok {
+		return known.(*served), nil
+	}
 	s := new(served)
 	var meta struct {
 		Description string `json:"description"`
@@ -181,11 +181,12 @@ func (c *Client) describe(ctx context.Context, h *hosts.Host) (*served, error) {
 		return nil, err
 	}
 	s.prompt = cmp.Or(meta.Readme, meta.Description)
+	c.known.Store(h, s)
 	return s, nil
 }
 
 // adapt chooses what the options leave open by the server's description.
-func (c *Client) adapt(about *served) (err error) {
+func (c *Client) adapt(about *served) error {
 	if c.about == about {
 		return nil
 	}

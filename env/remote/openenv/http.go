@@ -18,8 +18,8 @@ func (s *Server) route() {
 	fixed("/health", map[string]string{"status": "healthy"})
 	fixed("/metadata", map[string]any{"name": s.hosted.Name, "description": s.hosted.About, "readme_content": s.prompt,
 		"version": "1.0.0", "author": nil, "documentation_url": nil})
-	fixed("/schema", schemas())
-	fixed("/openapi.json", openAPI(s.hosted.Name))
+	fixed("/schema", json.RawMessage(schemas))
+	fixed("/openapi.json", json.RawMessage(fmt.Sprintf(openAPI, s.hosted.Name)))
 	fixed("/state", map[string]any{"episode_id": nil, "step_count": 0})
 	fixed("/list_environments", []string{s.hosted.Name})
 	s.mux.HandleFunc("GET /openenv.yaml", func(w http.ResponseWriter, _ *http.Request) {
@@ -135,50 +135,46 @@ func (s *Server) once(bad []problem, f func(*session) (any, error)) (int, any) {
 	return http.StatusOK, v
 }
 
-// property is a field of a schema.
-func property(kind, about string) map[string]any {
-	return map[string]any{"type": kind, "description": about}
-}
-
-func schemaOf(title, about string, open bool, required []string, fields map[string]any) map[string]any {
-	return map[string]any{"title": title, "description": about, "type": "object", "additionalProperties": open,
-		"required": required, "properties": fields}
-}
-
 // schemas is the answer to GET /schema.
-func schemas() map[string]any {
-	metadata := property("object", "Additional metadata")
-	metadata["additionalProperties"] = true
-	images := property("array", "the images of the marks <image> in text, in base64")
-	images["items"] = map[string]any{"type": "string", "contentEncoding": "base64"}
-	or := func(kind string) map[string]any {
-		return map[string]any{"type": []string{kind, "null"}, "default": nil}
+const schemas = `{
+	"action": {
+		"title": "Action", "description": "What the model wrote.", "type": "object", "additionalProperties": false,
+		"required": ["response"], "properties": {
+			"response": {"type": "string",
+				"description": "the model's whole response, as readme_content of /metadata describes"},
+			"metadata": {"type": "object", "description": "Additional metadata", "additionalProperties": true}
+		}
+	},
+	"observation": {
+		"title": "Observation", "description": "What the agent is shown.", "type": "object", "additionalProperties": false,
+		"required": ["text"], "properties": {
+			"text": {"type": "string", "description": "with a mark <image> for each image"},
+			"images": {"type": "array", "description": "the images of the marks <image> in text, in base64",
+				"items": {"type": "string", "contentEncoding": "base64"}},
+			"metadata": {"type": "object", "description": "Additional metadata", "additionalProperties": true},
+			"reward": {"type": ["number", "null"], "default": null},
+			"done": {"type": "boolean", "description": "the episode has ended"}
+		}
+	},
+	"state": {
+		"title": "State", "description": "Of the session.", "type": "object", "additionalProperties": true,
+		"required": [], "properties": {
+			"episode_id": {"type": ["string", "null"], "default": null},
+			"step_count": {"type": "integer", "description": "turns played"}
+		}
 	}
-	return map[string]any{
-		"action": schemaOf("Action", "What the model wrote.", false, []string{"response"}, map[string]any{
-			"response": property("string", "the model's whole response, as readme_content of /metadata describes"),
-			"metadata": metadata,
-		}),
-		"observation": schemaOf("Observation", "What the agent is shown.", false, []string{"text"}, map[string]any{
-			"text": property("string", "with a mark <image> for each image"), "images": images, "metadata": metadata,
-			"reward": or("number"), "done": property("boolean", "the episode has ended"),
-		}),
-		"state": schemaOf("State", "Of the session.", true, []string{}, map[string]any{
-			"episode_id": or("string"),
-			"step_count": property("integer", "turns played"),
-		}),
-	}
-}
+}`
 
 // openAPI is the answer to GET /openapi.json: the routes that 0.10.0's conformance test looks for.
-func openAPI(name string) map[string]any {
-	paths := map[string]any{}
-	answers := map[string]any{"responses": map[string]any{"200": map[string]any{"description": "OK"}}}
-	for _, path := range []string{"/health", "/metadata", "/schema", "/state", "/list_environments"} {
-		paths[path] = map[string]any{"get": answers}
+const openAPI = `{
+	"openapi": "3.1.0", "info": {"title": %q, "version": "1.0.0"}, "paths": {
+		"/health": {"get": {"responses": {"200": {"description": "OK"}}}},
+		"/metadata": {"get": {"responses": {"200": {"description": "OK"}}}},
+		"/schema": {"get": {"responses": {"200": {"description": "OK"}}}},
+		"/state": {"get": {"responses": {"200": {"description": "OK"}}}},
+		"/list_environments": {"get": {"responses": {"200": {"description": "OK"}}}},
+		"/reset": {"post": {"responses": {"200": {"description": "OK"}}}},
+		"/step": {"post": {"responses": {"200": {"description": "OK"}}}},
+		"/mcp": {"post": {"responses": {"200": {"description": "OK"}}}}
 	}
-	for _, path := range []string{"/reset", "/step", "/mcp"} {
-		paths[path] = map[string]any{"post": answers}
-	}
-	return map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": name, "version": "1.0.0"}, "paths": paths}
-}
+}`

@@ -309,6 +309,8 @@ func TestResponsesBecomeActions(t *testing.T) {
 		_, err := newMapping(schema(), c.format, c.field, c.fixed)
 		require.ErrorContains(t, err, c.fault)
 	}
+	_, err := newMapping(schema(), "", "", map[string]any{"n": uint64(3)}) // as YAML decodes it
+	require.NoError(t, err)
 }
 
 // TestManifestDeclaresWhatValidationNeeds: the fields that `openenv validate DIR` of 0.10.0 requires.

@@ -76,7 +76,7 @@ var fromConfig = Factory()
 
 // Factory returns FromConfig with its own memory of the schemas of servers, which its clients share.
 func Factory() env.Factory {
-	known := &schemaCache{byHost: map[*hosts.Host]*served{}}
+	known := new(sync.Map)
 	return func(config map[string]any) (env.Env, error) {
 		o := defaults()
 		if err := env.Decode(config, &o); err != nil {
@@ -91,7 +91,7 @@ func Factory() env.Factory {
 }
 
 // newClient returns a client that has made no request.
-func newClient(o settings, known *schemaCache) (*Client, error) {
+func newClient(o settings, known *sync.Map) (*Client, error) {
 	f := field.Options("openenv", nil)
 	field.AtLeast(f, "capacity_wait", o.CapacityWait, 0)
 	field.AtLeast(f, "max_images", o.MaxImages, 0)
@@ -102,11 +102,7 @@ func newClient(o settings, known *schemaCache) (*Client, error) {
 	if !(o.MaxResponse > 0 && o.MaxResponse <= 1e6) {
 		f.Bad("max_response_mb", "%v, must be from above 0 to 1e6", o.MaxResponse)
 	}
-	switch o.ActionFormat {
-	case "", formatField, formatJSON, formatWhole:
-	default:
-		f.Bad("action_format", "%q, must be field, json or whole", o.ActionFormat)
-	}
+	f.OneOf("action_format", o.ActionFormat, "", formatField, formatJSON, formatWhole)
 	c := &Client{o: o, known: known}
 	var err error
 	if o.Text != "" {
@@ -154,27 +150,4 @@ func (s *served) has(name string) bool {
 	fields, _ := s.schema.Observation["properties"].(map[string]any)
 	_, ok := fields[name]
 	return ok
-}
-
-// schemaCache has the descriptions of servers that have been asked.
-type schemaCache struct {
-	mu     sync.Mutex
-	byHost map[*hosts.Host]*served
-}
-
-// get returns the description of a server, with ask if it is new.
-func (k *schemaCache) get(h *hosts.Host, ask func() (*served, error)) (*served, error) {
-	k.mu.Lock()
-	s := k.byHost[h]
-	k.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	s, err := ask()
-	if err == nil {
-		k.mu.Lock()
-		k.byHost[h] = s
-		k.mu.Unlock()
-	}
-	return s, err
 }

@@ -121,11 +121,18 @@ func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	out, err := appendJSON(nil, v)
+	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(out)
+}
+
+// appendJSON appends a value as JSON, without escapes of <, > and &.
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(out.Bytes(), "\n"), err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"slices"
 	"strings"
 
 	"vagen/env/remote/internal/wire"
@@ -36,8 +37,8 @@ func pictures(v any, pixels *int, limit int) ([]image.Image, error) {
 	case map[string]any:
 		return pictures(v["data"], pixels, limit)
 	case []any:
-		if dims := shape(v); len(dims) >= 2 && (len(dims) == 2 || isChannels(dims[2])) {
-			img, err := wire.ImageOf(map[string]any{"dtype": "uint8", "shape": anys(dims), "data": integers(v)}, pixels)
+		if dims := shape(v); len(dims) >= 2 && (len(dims) == 2 || slices.Contains(channels, dims[2])) {
+			img, err := wire.ImageOf(map[string]any{"dtype": "uint8", "shape": dims, "data": integers(v)}, pixels)
 			if err != nil {
 				return nil, err
 			}
@@ -59,8 +60,8 @@ func pictures(v any, pixels *int, limit int) ([]image.Image, error) {
 }
 
 // shape returns the lengths of the first elements of nested lists of numbers; nil for other lists.
-func shape(v any) []int64 {
-	var dims []int64
+func shape(v any) []any {
+	var dims []any
 	for len(dims) < 4 {
 		list, ok := v.([]any)
 		if !ok {
@@ -77,15 +78,8 @@ func shape(v any) []int64 {
 	return nil
 }
 
-func isChannels(n int64) bool { return n == 1 || n == 3 || n == 4 }
-
-func anys(dims []int64) []any {
-	out := make([]any, len(dims))
-	for i, d := range dims {
-		out[i] = d
-	}
-	return out
-}
+// channels are the numbers of channels that a picture may have.
+var channels = []any{int64(1), int64(3), int64(4)}
 
 // integers converts the numbers of nested lists in place, for wire.ImageOf.
 func integers(list []any) []any {

@@ -221,22 +221,9 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxInput], "") + fmt.Sprintf("… (%d bytes)", len(s))
 }
 
-// rpc is an answer of JSON-RPC.
-type rpc struct {
-	JSONRPC string   `json:"jsonrpc"`
-	ID      any      `json:"id"`
-	Error   rpcError `json:"error"`
-}
-
-type rpcError struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-	Data    any    `json:"data"`
-}
-
 // answerMCP answers a request of JSON-RPC: the environments have no tools.
-func answerMCP(raw []byte) rpc {
-	a := rpc{JSONRPC: "2.0", Error: rpcError{Code: -32603, Message: "Environment does not support MCP"}}
+func answerMCP(raw []byte) map[string]any {
+	code, message := -32603, "Environment does not support MCP"
 	var q struct {
 		JSONRPC string `json:"jsonrpc"`
 		ID      any    `json:"id"`
@@ -244,11 +231,10 @@ func answerMCP(raw []byte) rpc {
 	}
 	switch err := json.Unmarshal(raw, &q); {
 	case err != nil && !json.Valid(raw):
-		a.Error = rpcError{Code: -32700, Message: "Parse error"}
+		code, message, q.ID = -32700, "Parse error", nil
 	case err != nil || q.JSONRPC != "2.0" || q.Method == "":
-		a.Error = rpcError{Code: -32600, Message: "Invalid request: jsonrpc must be 2.0 and method a name"}
-	default:
-		a.ID = q.ID
+		code, message, q.ID = -32600, "Invalid request: jsonrpc must be 2.0 and method a name", nil
 	}
-	return a
+	return map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": code, "message": message,
+		"data": nil}}
 }

@@ -1,9 +1,7 @@
 package openenv
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -132,11 +130,7 @@ func (f *frame) append(dst []byte) ([]byte, error) {
 		dst = append(dst, `{"type":"observation","data":`...)
 		return append(o.append(dst), '}'), nil
 	}
-	out := bytes.NewBuffer(dst)
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	err := e.Encode(f)
-	return bytes.TrimRight(out.Bytes(), "\n"), err
+	return appendJSON(dst, f)
 }
 
 // send writes an answer and reports whether the session can go on.
