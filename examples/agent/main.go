@@ -1,10 +1,7 @@
-// Agent is a program that plays a game with the help of a language model: it must find a number with a
-// tool. It knows nothing of training and speaks chat completions over net/http, so that it needs no SDK;
-// agents with one work in the same way. As the environment agent of a run it is trained by
+// Agent is a program in which a language model must find a number with a tool. It knows nothing of training, and
+// agents with an SDK work in the same way. A run with this environment trains it, and says by variables where to ask:
 //
 //	env: {name: agent, config: {command: [go, run, ./examples/agent]}}
-//
-// which sets OPENAI_BASE_URL, and two variables of vagen's with which it reports its reward.
 package main
 
 import (
@@ -23,8 +20,7 @@ const tools = `[{"type": "function", "function": {"name": "guess", "description"
 
 // main lets the model guess at most twice, and reports the reward: 1 for the first guess, 0.5 for the second.
 func main() {
-	seed, err := strconv.Atoi(os.Getenv("VAGEN_SEED"))
-	check(err)
+	seed := must(strconv.Atoi(os.Getenv("VAGEN_SEED")))
 	ms := []any{object{"role": "system", "content": "Find the number."},
 		object{"role": "user", "content": "The box is " + []string{"red", "blue"}[seed%2] + "."}}
 	reward := 0.0
@@ -40,7 +36,7 @@ func main() {
 				Function struct{ Arguments string }
 			} `json:"tool_calls"`
 		}
-		check(json.Unmarshal(answer.Choices[0].Message, &said))
+		_ = json.Unmarshal(answer.Choices[0].Message, &said) // what is no message has no calls
 		ms = append(ms, answer.Choices[0].Message)
 		for _, c := range said.Calls {
 			result, arguments := "wrong", struct{ Number int }{}
@@ -57,23 +53,19 @@ func main() {
 }
 
 func post(url string, body, answer any) {
-	raw, err := json.Marshal(body)
-	check(err)
-	r, err := http.NewRequest("POST", url, bytes.NewReader(raw))
-	check(err)
+	r := must(http.NewRequest("POST", url, bytes.NewReader(must(json.Marshal(body)))))
 	r.Header.Set("Authorization", "Bearer "+os.Getenv("OPENAI_API_KEY"))
-	got, err := http.DefaultTransport.RoundTrip(r)
-	check(err)
+	got := must(http.DefaultTransport.RoundTrip(r))
 	defer got.Body.Close()
-	if got.StatusCode >= 300 {
-		log.Fatal(url, ": ", got.Status)
+	if err := json.NewDecoder(got.Body).Decode(answer); err != nil || got.StatusCode >= 300 {
+		log.Fatal(url, ": ", got.Status, " ", err)
 	}
-	check(json.NewDecoder(got.Body).Decode(answer))
 }
 
-// check ends the program with an error, and the episode with it.
-func check(err error) {
+// must ends the program with an error, and the episode with it.
+func must[T any](v T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
+	return v
 }
