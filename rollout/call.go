@@ -22,6 +22,8 @@ var (
 	ErrEpisodeTimeout = errors.New("environment exceeded the time limit of the episode")
 	// ErrContract means that an environment broke the contract of env.Env.
 	ErrContract = errors.New("environment broke its contract")
+	// ErrReward means that an episode was played, but that its reward is not known.
+	ErrReward = errors.New("the reward of the episode is not known")
 )
 
 // call runs f, which calls an environment, with a deadline. A panic becomes an
@@ -135,6 +137,8 @@ func endOf(err error, otherwise End) End {
 	switch {
 	case errors.Is(err, ErrEpisodeTimeout):
 		return EndSlow
+	case errors.Is(err, ErrReward):
+		return EndReward
 	case errors.Is(err, ErrTimeout):
 		return EndHang
 	case errors.Is(err, ErrContract):

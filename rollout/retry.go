@@ -27,7 +27,7 @@ type Retry struct {
 // not be created, failed, hung or ended with its service, and responses that cannot be used.
 func DefaultRetry() Retry {
 	return Retry{
-		Times:   map[End]int{EndSetup: 2, EndEnv: 1, EndLost: 3, EndHang: 1, EndEmpty: 3, EndVision: 1},
+		Times:   map[End]int{EndSetup: 2, EndEnv: 1, EndLost: 3, EndHang: 1, EndReward: 1, EndEmpty: 3, EndVision: 1},
 		Backoff: DefaultBackoff(),
 	}
 }

@@ -75,17 +75,9 @@ var (
 
 // readCall reads a call. The arguments are the text that the policy wrote, also if it is no JSON.
 func readCall(body string) (dialect.Call, bool) {
-	var c struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal([]byte(body), &c) == nil {
-		text := string(c.Arguments)
-		var quoted string
-		if json.Unmarshal(c.Arguments, &quoted) == nil {
-			text = quoted
-		}
-		return dialect.Call{Name: c.Name, Arguments: text}, c.Name != ""
+	var f dialect.Function
+	if json.Unmarshal([]byte(body), &f) == nil {
+		return f.Call(""), f.Name != ""
 	}
 	name := callName.FindStringSubmatch(body)
 	if name == nil {

@@ -198,7 +198,7 @@ func BenchmarkCalls(b *testing.B) {
 					require.Equal(b, 200, w.Code, "%s", w.Body)
 					require.Equal(b, turn == 0, e.turns[turn].node.Parent == nil, "a call continues its row")
 				}
-				e.finish(nil)
+				e.end(nil)
 				g.remove(e)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(bodies)), "us/call")

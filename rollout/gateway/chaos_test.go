@@ -229,8 +229,10 @@ func TestAClientThatReadsNothingCostsOneEpisode(t *testing.T) {
 			body := `{"stream": true, "messages": [{"role": "user", "content": "long"}]}`
 			fmt.Fprintf(c, "POST /episodes/%s/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"+
 				"Content-Length: %d\r\n\r\n%s", e.id, len(body), body)
-			for e.report()["turns"] == 0 {
-				time.Sleep(time.Millisecond)
+			for n := 0; n == 0; time.Sleep(time.Millisecond) {
+				e.mu.Lock()
+				n = len(e.turns)
+				e.mu.Unlock()
 			}
 			close(answered)
 			<-done

@@ -18,7 +18,7 @@ import (
 // unserved is a gateway without a server, whose requests a test makes itself.
 func unserved(agent func(context.Context, *Episode) (*Score, error)) *Gateway {
 	return &Gateway{o: Settings{Agent: agent, MaxBody: 64 << 20}, episodes: map[string]*Episode{},
-		keys: map[string]*Episode{}, room: make(chan struct{}, 1)}
+		keys: map[string]*Episode{}, rooms: map[int]chan struct{}{}}
 }
 
 // ask makes a call and waits for its answer.

@@ -21,7 +21,7 @@ var _ rollout.Caller = player{}
 
 // Errors of episodes.
 var (
-	ErrNoReward = errors.New("the agent has finished without a reward")
+	ErrNoReward = fmt.Errorf("%w: the agent has finished without one", rollout.ErrReward)
 	ErrNoTurns  = errors.New("the agent has finished without an answer that reached it")
 	ErrAgent    = errors.New("the agent failed")
 )
@@ -186,10 +186,8 @@ func (p player) Unpaced() bool { return p.options.Wait || p.options.Processes > 
 
 // Close implements env.Env: it ends the agent and waits for it.
 func (p player) Close() error {
+	p.end(errors.New("the episode was closed"))
 	p.mu.Lock()
-	if !p.state.ended() {
-		p.state.err = errors.New("gateway: the episode was closed")
-	}
 	p.shut()
 	stop, stopped := p.stop, p.stopped
 	p.mu.Unlock()

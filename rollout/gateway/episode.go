@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,11 +85,9 @@ type call struct {
 func (e *Episode) over() *dialect.Error {
 	switch {
 	case e.state.ended():
-		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Code: "episode_over",
-			Message: "the episode is over"}
+		return &dialect.Error{Status: http.StatusConflict, Code: "episode_over", Message: "the episode is over"}
 	case e.state.limit:
-		return &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Code: "turn_limit",
-			Message: rollout.ErrTurns.Error()}
+		return &dialect.Error{Status: http.StatusBadRequest, Code: "turn_limit", Message: rollout.ErrTurns.Error()}
 	}
 	return nil
 }
@@ -191,19 +190,16 @@ func whole(n *node) []dialect.Message {
 func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error) {
 	var out []dialect.Message
 	if r.Previous != "" {
-		n := e.items[strings.TrimPrefix(r.Previous, "resp_")]
+		n := e.items[trimID(r.Previous)]
 		if n == nil {
 			return nil, refusal("previous_response_id", "%q is no answer of this episode", r.Previous)
 		}
 		out = append(whole(n), answered(n.Answer))
-		if r.Messages[0].Role != dialect.System {
+		if !r.Messages[0].Replaced {
 			return append(out, r.Messages...), nil // with the instructions and tools of the earlier call
 		}
-		if out[0].Role == dialect.System {
-			out = out[1:]
-		}
-		fresh := withTools(r.Messages[:1:1], r.Tools)
-		return slices.Concat(fresh, out, r.Messages[1:]), nil
+		out = slices.DeleteFunc(out, func(m dialect.Message) bool { return m.Replaced })
+		return withTools(slices.Concat(r.Messages[:1], out, r.Messages[1:]), r.Tools), nil
 	}
 	var last *node
 	for i, m := range r.Messages {
@@ -211,11 +207,7 @@ func (e *Episode) resolve(r *dialect.Request) ([]dialect.Message, *dialect.Error
 			out, last = append(out, m), nil
 			continue
 		}
-		_, id, _ := strings.Cut(m.ID, "_") // of msg_, rs_ or fc_
-		if at := strings.LastIndex(id, "_"); strings.HasPrefix(m.ID, "fc_") && at >= 0 {
-			id = strings.TrimPrefix(id[:at], "call_")
-		}
-		n := e.items[id]
+		n := e.items[trimID(m.ID)]
 		if n == nil {
 			return nil, refusal(fmt.Sprintf("input[%d].id", i), "%q is no item of this episode", m.ID)
 		}
@@ -271,21 +263,28 @@ func (e *Episode) next() *call {
 	return nil
 }
 
-// taken waits until an agent has the episode, or the episode is over.
-func (e *Episode) taken(ctx context.Context) error {
+// wait waits until done, which holds the mutex, returns true.
+func (e *Episode) wait(ctx context.Context, done func() bool) error {
 	for {
 		e.mu.Lock()
-		done := e.state.claimed || e.state.ended()
+		over, idle := done(), e.idle()
 		e.mu.Unlock()
-		if done {
+		if over {
 			return nil
 		}
 		select {
 		case <-e.wake:
+		case <-idle:
+			e.end(fmt.Errorf("%w: it made no call for %v", ErrAgent, e.gate.o.Idle))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// taken waits until an agent has the episode, or the episode is over.
+func (e *Episode) taken(ctx context.Context) error {
+	return e.wait(ctx, func() bool { return e.state.claimed || e.state.ended() })
 }
 
 // errFinished ends await.
@@ -294,32 +293,20 @@ var errFinished = errors.New("the agent has finished")
 // await waits for the next call. It returns errFinished when the agent has ended the episode and it is known
 // which answers arrived.
 func (e *Episode) await(ctx context.Context) error {
-	for {
-		e.mu.Lock()
+	var over error
+	err := e.wait(ctx, func() bool {
 		if e.state.ended() {
 			e.shut()
 		}
-		err := e.state.err
-		if err == nil && e.state.finished && !e.delivering() {
-			err = errFinished
+		if over = e.state.err; over == nil && e.state.finished && !e.delivering() {
+			over = errFinished
 		}
-		if err == nil {
+		if over == nil {
 			e.current = e.next()
 		}
-		if err != nil || e.current != nil {
-			e.mu.Unlock()
-			return err
-		}
-		idle := e.idle()
-		e.mu.Unlock()
-		select {
-		case <-e.wake:
-		case <-idle:
-			e.finish(fmt.Errorf("it made no call for %v", e.gate.o.Idle))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return over != nil || e.current != nil
+	})
+	return cmp.Or(err, over)
 }
 
 // idle fires when the agent has made no call for too long. The mutex must be held.
@@ -352,8 +339,7 @@ func (e *Episode) give(r rollout.Reply) {
 	}
 	defer close(c.done)
 	if r.Err != nil {
-		c.refused = &dialect.Error{Status: http.StatusBadRequest, Kind: "invalid_request_error",
-			Code: "context_length_exceeded", Message: r.Err.Error()}
+		c.refused = &dialect.Error{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: r.Err.Error()}
 		if e.state.limit = errors.Is(r.Err, rollout.ErrTurns); e.state.limit {
 			c.refused.Code = "turn_limit"
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 		want   string
 	}{
 		"crash":     {nil, map[string]any{"command": []any{os.Args[0]}}, "exit status 3"},
+		"exit":      {func(context.Context, *Episode) (*Score, error) { runtime.Goexit(); return nil, nil }, nil, "goroutine"},
 		"panic":     {func(context.Context, *Episode) (*Score, error) { panic("oh") }, nil, "panicked: oh"},
 		"no reward": {asks(question), nil, ErrNoReward.Error()},
 		"no call":   {func(context.Context, *Episode) (*Score, error) { return &Score{}, nil }, nil, ErrNoTurns.Error()},
@@ -189,6 +191,10 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			{"id": "a", "function": {"name": "f", "arguments": "{\"a\": \"<image>\"}"}}]}, {"role": "tool", "content": "y"}],
 			"tools": [{"type": "function", "function": {"name": "f", "description": "shows <image>"}}]}`),
 			map[string]any{"reward_command": []any{os.Args[0], "score"}}, ""},
+		"program that cannot score": {asks(question), map[string]any{"reward_command": []any{"sh", "-c", "exit 4"}},
+			rollout.ErrReward.Error() + ": command \"sh\": exit status 4"},
+		"program that takes too long": {asks(question), map[string]any{"reward_timeout": 0.001,
+			"reward_command": []any{"sleep", "60"}}, rollout.ErrReward.Error() + ": context deadline exceeded (limit 0.001 s)"},
 		"program with children": {asks(question), map[string]any{"reward_command": []any{"sh", "-c",
 			`sleep 60 & echo '{"reward": 0.25, "success": true}'`}}, ""},
 	} {
@@ -199,6 +205,7 @@ func TestFailuresCostOneEpisode(t *testing.T) {
 			tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, c.config)
 			if c.want != "" {
 				require.ErrorContains(t, tr.Err, c.want)
+				require.Equal(t, errors.Is(tr.Err, rollout.ErrReward), tr.End == rollout.EndReward, tr.End)
 				return
 			}
 			require.NoError(t, tr.Err)

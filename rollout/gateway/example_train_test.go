@@ -5,12 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log"
 	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"vagen/env"
 	"vagen/internal/traintest"
+	"vagen/policy/vlm"
 	"vagen/rollout/gateway"
 	"vagen/train"
+	"vagen/train/config"
 	"vagen/train/track"
 )
 
@@ -36,31 +42,52 @@ func guess(_ context.Context, e *gateway.Episode) (*gateway.Score, error) {
 	return &gateway.Score{}, nil
 }
 
-// A Go agent and the trainer in one program. The learner is a table with preferences for three answers; in your
-// program it is a vlm.Model.
+// settings are those of the run, as on the command line of vagen train.
+var settings = []string{"env=agent", "actor_rollout_ref.model.path=/models/Qwen2.5-0.5B-Instruct",
+	"algorithm.adv_estimator=trajectory_grpo", "critic.kind=none", "rollout_manager.n_trajectory=8"}
+
+// A Go agent and the trainer in one program.
 func Example_training() {
+	ctx := context.Background()
+	c, err := config.Load("", settings...)
+	must(err)
+	model, err := vlm.Open(ctx, c.Agent.Model.Path, vlm.Options{})
+	must(err)
+	defer model.Close()
 	g, err := gateway.New(gateway.Settings{Agent: guess})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	must(err)
 	defer g.Close()
 	envs := new(env.Registry)
-	if err := envs.Register("agent", g.Env); err != nil {
-		fmt.Println(err)
-		return
+	must(envs.Register("agent", g.Env))
+	metrics, err := track.NewJSONLines("metrics.jsonl")
+	must(err)
+	defer metrics.Close()
+	t := &train.Trainer{Config: c, Learner: model, Envs: envs, Sinks: []track.Sink{metrics},
+		Handled: []string{"actor_rollout_ref.model.path"}} // by vlm.Open
+	must(t.Run(ctx))
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
 	}
+}
+
+// TestAGoAgentIsTrained: the agent of the example, with a table instead of a model. Its settings are allowed.
+func TestAGoAgentIsTrained(t *testing.T) {
+	given, err := config.Load("", settings...)
+	require.NoError(t, err)
+	g, err := gateway.New(gateway.Settings{Agent: guess})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	envs := new(env.Registry)
+	require.NoError(t, envs.Register("agent", g.Env))
 	c := traintest.Small()
-	c.Env.Name, c.Env.Config, c.Trainer.Steps = "agent", nil, 12
+	c.Env, c.Trainer.Steps = given.Env, 12
 	metrics := new(traintest.Journal)
-	t := &train.Trainer{Config: c, Learner: traintest.NewBandit("1", "2", "No idea."), Envs: envs,
+	tr := &train.Trainer{Config: c, Learner: traintest.NewBandit("1", "2", "No idea."), Envs: envs,
 		Sinks: []track.Sink{metrics}}
-	if err := t.Run(context.Background()); err != nil {
-		fmt.Println(err)
-		return
-	}
+	require.NoError(t, tr.Run(t.Context()))
 	steps := metrics.Steps()
-	fmt.Println("success rises:", steps[11].Metrics["train/success"] > steps[0].Metrics["train/success"])
-	// Output:
-	// success rises: true
+	require.Greater(t, steps[11].Metrics["train/success"], steps[0].Metrics["train/success"])
 }

@@ -34,7 +34,7 @@ func FuzzAnswer(f *testing.F) {
 		body := `{"messages": [{"role": "user", "content": "x"}, ` + string(whole.Choices[0].Message) +
 			`, {"role": "user", "content": "y"}]}`
 		q, err := dialect.Chat.Decode([]byte(body))
-		require.NoError(t, err)
+		require.Nil(t, err)
 		var calls tree.Tree[int]
 		n := calls.Add(tree.Place[int]{Delta: []dialect.Message{{Role: dialect.User, Text: "x"}}}, 1)
 		n.Answer = a
@@ -54,7 +54,7 @@ func FuzzPayments(f *testing.F) {
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = g.Close() })
 	f.Fuzz(func(t *testing.T, body string) {
-		e, err := g.env(Options{Wait: true, Listen: "127.0.0.1:0", RewardTimeout: 1, Constraints: Refuse})
+		e, err := g.Env(map[string]any{"wait": true})
 		require.NoError(t, err)
 		ep := e.(player).Episode
 		require.NoError(t, g.add(ep))

@@ -1,16 +1,17 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"reflect"
 	"sync"
 	"time"
 
@@ -50,10 +51,9 @@ type Gateway struct {
 	mu       sync.Mutex
 	episodes map[string]*Episode
 	keys     map[string]*Episode
-	waiting  []*Episode // for clients, in order
-	drained  bool       // no further episode waits for clients
-	running  int        // agents that were started
-	room     chan struct{}
+	waiting  []*Episode            // for clients, in order
+	drained  bool                  // no further episode waits for clients
+	rooms    map[int]chan struct{} // for agents that run, by the option processes
 }
 
 // Errors of New and of episodes.
@@ -87,7 +87,7 @@ func New(o Settings) (*Gateway, error) {
 	}
 	g := &Gateway{
 		o: o, base: "http://" + o.Host, episodes: map[string]*Episode{}, keys: map[string]*Episode{},
-		served: make(chan struct{}), room: make(chan struct{}, 1),
+		served: make(chan struct{}), rooms: map[int]chan struct{}{},
 	}
 	g.server = &http.Server{
 		Handler: g.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
@@ -113,7 +113,7 @@ func (g *Gateway) Close() error {
 	g.episodes, g.waiting = nil, nil
 	g.mu.Unlock()
 	for _, e := range open {
-		e.fail(ErrClosed)
+		e.end(ErrClosed)
 	}
 	err := g.server.Close()
 	<-g.served
@@ -128,24 +128,31 @@ func (g *Gateway) Drain() {
 	g.waiting, g.drained = nil, true
 	g.mu.Unlock()
 	for _, e := range waiting {
-		e.fail(ErrClosed)
+		e.end(ErrClosed)
 	}
 }
 
 // Env is the factory of the environment whose episodes this gateway serves.
 func (g *Gateway) Env(config map[string]any) (env.Env, error) {
-	o := DefaultOptions()
-	if err := env.Decode(config, &o); err != nil {
-		return nil, err
-	}
-	return g.env(o)
+	return newPlayer(config, &Episode{gate: g})
 }
 
-func (g *Gateway) env(o Options) (env.Env, error) {
-	if err := o.Validate(); err != nil {
+// newPlayer returns an episode with the options of a configuration, as an environment.
+func newPlayer(config map[string]any, e *Episode) (env.Env, error) {
+	e.options = DefaultOptions()
+	o := &e.options
+	if err := env.Decode(config, o); err != nil {
 		return nil, err
 	}
-	return player{&Episode{gate: g, options: o, Task: o.Task, wake: make(chan struct{}, 1)}}, nil
+	err := o.Validate()
+	if e.gate == nil && len(o.Command) == 0 && o.URL == "" && !o.Wait {
+		err = errors.Join(err, errNoAgent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Task, e.wake = o.Task, make(chan struct{}, 1)
+	return player{e}, nil
 }
 
 // add makes an episode known under new names.
@@ -246,67 +253,33 @@ func (q wish) fits(e *Episode) bool {
 	}
 	fields, _ := q.fields() // open has checked it
 	for k, v := range fields {
-		if !reflect.DeepEqual(plainValue(v), plainValue(e.Task[k])) {
+		asked, _ := json.Marshal(v) // numbers of YAML and JSON have different types
+		has, err := json.Marshal(e.Task[k])
+		if err != nil || !bytes.Equal(asked, has) {
 			return false
 		}
 	}
 	return true
 }
 
-// plainValue makes numbers of YAML and JSON comparable.
-func plainValue(v any) any {
-	switch v := v.(type) {
-	case int:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case uint64: // YAML's positive integers
-		return float64(v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = plainValue(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k := range v {
-			out[k] = plainValue(v[k])
-		}
-		return out
-	}
-	return v
-}
-
-// enter waits until fewer than most agents run; 0 is no limit. leave must be called when the agent
-// has ended.
+// enter waits until fewer than most agents run, of those with the same limit; 0 is no limit. leave must be called
+// when the agent has ended.
 func (g *Gateway) enter(ctx context.Context, most int) (leave func(), err error) {
-	for {
-		g.mu.Lock()
-		if most == 0 || g.running < most {
-			g.running++
-			g.mu.Unlock()
-			g.wakeNext() // another may have room, too
-			return func() {
-				g.mu.Lock()
-				g.running--
-				g.mu.Unlock()
-				g.wakeNext()
-			}, nil
-		}
-		g.mu.Unlock()
-		select {
-		case <-g.room:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if most == 0 {
+		return func() {}, nil
 	}
-}
-
-func (g *Gateway) wakeNext() {
+	g.mu.Lock()
+	room := g.rooms[most]
+	if room == nil {
+		room = make(chan struct{}, most)
+		g.rooms[most] = room
+	}
+	g.mu.Unlock()
 	select {
-	case g.room <- struct{}{}:
-	default:
+	case room <- struct{}{}:
+		return func() { <-room }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/field"
 )
 
 // Values of Options.Constraints.
@@ -39,7 +39,7 @@ type Options struct {
 	RewardTimeout float64  `option:"reward_timeout"` // seconds
 	// Constraints is Refuse or Count.
 	Constraints string `option:"constraints"`
-	// Processes is how many agents run at a time; 0 is no limit.
+	// Processes is how many agents run at a time, of all environments with the same number; 0 is no limit.
 	Processes int `option:"processes"`
 }
 
@@ -53,45 +53,33 @@ func DefaultOptions() Options {
 
 // Validate lists all faults of the options.
 func (o *Options) Validate() error {
-	var errs []error
-	say := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("gateway: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
-	}
+	f := field.Options("gateway", env.ErrOption)
 	if len(o.Command) > 0 && o.Command[0] == "" {
-		say("command", "its first element is empty, must be a program")
+		f.Bad("command", "its first element is empty, must be a program")
 	}
 	if len(o.RewardCommand) > 0 && o.RewardCommand[0] == "" {
-		say("reward_command", "its first element is empty, must be a program")
+		f.Bad("reward_command", "its first element is empty, must be a program")
 	}
-	if n := b2i(len(o.Command) > 0) + b2i(o.URL != "") + b2i(o.Wait); n > 1 {
-		say("command", "more than one of command, url and wait is set, only one is allowed")
+	if command := len(o.Command) > 0; command && (o.URL != "" || o.Wait) || o.URL != "" && o.Wait {
+		f.Bad("command", "more than one of command, url and wait is set, only one is allowed")
 	}
 	if u, err := url.Parse(o.URL); o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
 		u.Scheme != "https") {
-		say("url", "%q is not allowed, must be a URL with http or https", o.URL)
+		f.Bad("url", "%q is not allowed, must be a URL with http or https", o.URL)
 	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		say("listen", "%q is not allowed, must be host:port", o.Listen)
+		f.Bad("listen", "%q is not allowed, must be host:port", o.Listen)
 	} else if !loopback(o.Listen) && o.TokenEnv == "" {
-		say("listen", "other machines reach %q, so that token_env must name an environment variable with a token", o.Listen)
+		f.Bad("listen", "other machines reach %q, so that token_env must name an environment variable with a token", o.Listen)
 	}
 	if !(o.RewardTimeout > 0 && o.RewardTimeout <= 1e6) {
-		say("reward_timeout", "%v is not allowed, must be in (0, 1e6]", o.RewardTimeout)
+		f.Bad("reward_timeout", "%v is not allowed, must be in (0, 1e6]", o.RewardTimeout)
 	}
-	if o.Constraints != Refuse && o.Constraints != Count {
-		say("constraints", "%q is not allowed, must be %s or %s", o.Constraints, Refuse, Count)
-	}
+	f.OneOf("constraints", o.Constraints, Refuse, Count)
 	if o.Processes < 0 || o.Processes > 0 && o.Wait {
-		say("processes", "%d is not allowed, must not be negative, and 0 with wait, which starts no agents", o.Processes)
+		f.Bad("processes", "%d is not allowed, must not be negative, and 0 with wait, which starts no agents", o.Processes)
 	}
-	return errors.Join(errs...)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return f.Err()
 }
 
 // loopback reports whether only this machine reaches an address host:port.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"image"
+	"slices"
 	"strings"
 
 	"vagen/env"
@@ -19,36 +20,32 @@ const toolText = "# Tools\n\nYou may call one or more functions to assist with t
 	callOpen + callClose + " XML tags:\n" + callOpen +
 	"\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n" + callClose
 
-// withTools adds definitions of tools to the instructions, which are the first message then. All
-// leading instructions become one message.
+// withTools adds definitions of tools after the leading instructions.
 func withTools(ms []dialect.Message, tools string) []dialect.Message {
-	var lines []string
-	system := dialect.Message{Role: dialect.System}
-	for len(ms) > 0 && ms[0].Role == dialect.System {
-		lines = append(lines, ms[0].Text)
-		system.Images, ms = append(system.Images, ms[0].Images...), ms[1:]
-	}
-	if tools != "" {
-		lines = append(lines, fmt.Sprintf(toolText, env.WithoutMarks(tools)))
-	}
-	if system.Text = strings.Join(lines, "\n\n"); system.Text == "" {
+	if tools == "" {
 		return ms
 	}
-	return append([]dialect.Message{system}, ms...)
+	at := 0
+	for at < len(ms) && ms[at].Role == dialect.System {
+		at++
+	}
+	return slices.Insert(ms, at, dialect.Message{Role: dialect.System, Replaced: true,
+		Text: fmt.Sprintf(toolText, env.WithoutMarks(tools))})
 }
 
-// messages converts messages to those of a policy: users, tools and later instructions in turn make
-// one message, as chat templates want it.
+// messages converts messages to those of a policy: leading instructions make one message, and users, tools and
+// later instructions in turn another, as chat templates want it.
 func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 	var out []policy.Message
 	for _, m := range ms {
 		var p policy.Message
+		gap := "\n"
+		begins = begins && m.Role == dialect.System
 		switch m.Role {
 		case dialect.System:
-			if p.Role = policy.User; begins && len(out) == 0 {
-				p.Role = policy.System
+			if p.Role, p.Text = policy.User, m.Text; begins {
+				p.Role, gap = policy.System, "\n\n"
 			}
-			p.Text = m.Text
 		case dialect.Assistant:
 			p = policy.Message{Role: policy.Assistant, Text: m.Text}
 			for _, c := range m.Calls {
@@ -63,8 +60,8 @@ func (e *Episode) messages(ms []dialect.Message, begins bool) []policy.Message {
 		for _, im := range m.Images {
 			p.Images = append(p.Images, e.images[im.Hash])
 		}
-		if last := len(out) - 1; last >= 0 && out[last].Role == policy.User && p.Role == policy.User {
-			out[last].Text += "\n" + p.Text
+		if last := len(out) - 1; last >= 0 && out[last].Role == p.Role && p.Role != policy.Assistant {
+			out[last].Text += gap + p.Text
 			out[last].Images = append(out[last].Images, p.Images...)
 			continue
 		}
@@ -118,6 +115,4 @@ func (e *Episode) decode(ms []dialect.Message) *dialect.Error {
 }
 
 // refusal is an error about a request that is not repeated.
-func refusal(field, format string, args ...any) *dialect.Error {
-	return &dialect.Error{Status: 400, Kind: "invalid_request_error", Field: field, Message: fmt.Sprintf(format, args...)}
-}
+var refusal = dialect.Bad

@@ -34,18 +34,7 @@ type pool struct {
 type access struct{ listen, tokenEnv, host string }
 
 func (p *pool) env(config map[string]any) (env.Env, error) {
-	o := DefaultOptions()
-	if err := env.Decode(config, &o); err != nil {
-		return nil, err
-	}
-	err := o.Validate()
-	if len(o.Command) == 0 && o.URL == "" && !o.Wait {
-		err = errors.Join(err, errNoAgent)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return player{&Episode{opener: p, options: o, Task: o.Task, wake: make(chan struct{}, 1)}}, nil
+	return newPlayer(config, &Episode{opener: p})
 }
 
 // gateway returns the gateway that is opened with the options. Two cannot have the same port.

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/clock"
 	"vagen/internal/floats"
+	"vagen/rollout"
 	"vagen/rollout/gateway/internal/dialect"
 )
 
@@ -102,7 +103,7 @@ func recordable[T comparable](e *Episode, field string, before, now *T) *dialect
 	case now == nil || before != nil && *before == *now:
 		return nil
 	case before != nil:
-		return &dialect.Error{Status: http.StatusConflict, Kind: "invalid_request_error", Field: field,
+		return &dialect.Error{Status: http.StatusConflict, Field: field,
 			Message: fmt.Sprintf("%v, but %v was sent before, must be the same", *now, *before)}
 	case e.state.ended():
 		return e.over()
@@ -110,26 +111,15 @@ func recordable[T comparable](e *Episode, field string, before, now *T) *dialect
 	return nil
 }
 
-// finish ends an episode, with an error if the agent failed.
-func (e *Episode) finish(err error) {
+// end ends an episode, with an error if it failed.
+func (e *Episode) end(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state.ended() {
-		return
-	}
-	if err != nil && !e.state.limit { // agents may fail when they get no more answers
-		e.state.err = fmt.Errorf("gateway: %w: %w", ErrAgent, err)
-	} else {
+	switch {
+	case e.state.ended():
+	case err == nil || e.state.limit && errors.Is(err, ErrAgent): // agents may fail when they get no more answers
 		e.state.finished = true
-	}
-	e.signal()
-}
-
-// fail ends an episode for a reason that is not the agent's.
-func (e *Episode) fail(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.state.ended() {
+	default:
 		e.state.err = fmt.Errorf("gateway: %w", err)
 	}
 	e.signal()
@@ -198,7 +188,7 @@ func (e *Episode) score(ctx context.Context) error {
 	case e.gate.o.Score != nil:
 		s, err = e.gate.o.Score(ctx, e.describeTurns())
 	case len(e.options.RewardCommand) > 0:
-		s, err = runReward(ctx, e.options.RewardCommand, e.options.RewardTimeout, e.describeTurns())
+		s, err = e.runReward(ctx)
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -207,11 +197,11 @@ func (e *Episode) score(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("gateway: reward: %w", err)
+	if bad := checkReward(s.Reward); err == nil && bad != nil {
+		err = bad
 	}
-	if bad := checkReward(s.Reward); bad != nil {
-		return fmt.Errorf("gateway: %w", bad)
+	if err != nil {
+		return fmt.Errorf("gateway: %w: %w", rollout.ErrReward, err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -222,22 +212,21 @@ func (e *Episode) score(ctx context.Context) error {
 // rewardOutput limits what a program that scores may write, in bytes.
 const rewardOutput = 64 << 10
 
-// runReward runs a program that reads a Record as JSON and writes a Score as JSON.
-func runReward(ctx context.Context, command []string, seconds float64, r Record) (Score, error) {
-	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(seconds))
+// runReward runs the program that reads a Record as JSON and writes a Score as JSON.
+func (e *Episode) runReward(ctx context.Context) (Score, error) {
+	ctx, cancel := context.WithTimeout(ctx, clock.Seconds(e.options.RewardTimeout))
 	defer cancel()
-	in, err := json.Marshal(r)
+	in, err := json.Marshal(e.describeTurns())
 	if err != nil {
 		return Score{}, err
 	}
-	out, stderr := &tail{most: rewardOutput}, &tail{most: shownOutput}
+	command, out := e.options.RewardCommand, &tail{most: rewardOutput}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), out, stderr
-	if err := runProgram(cmd); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w (limit %v s)", ctx.Err(), seconds)
-		}
-		return Score{}, fmt.Errorf("command %q: %w: %s", command[0], err, stderr.kept)
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(in), out
+	if err := e.run(cmd); ctx.Err() != nil && err != nil {
+		return Score{}, fmt.Errorf("%v (limit %v s): %w", ctx.Err(), e.options.RewardTimeout, err)
+	} else if err != nil {
+		return Score{}, err
 	}
 	var s result
 	if err := json.Unmarshal(out.kept, &s); err != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -18,16 +19,14 @@ import (
 func (g *Gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /episodes", g.open)
-	mux.HandleFunc("GET /episodes/{id}", g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) {
-		write(w, 200, e.report())
-	}))
+	mux.HandleFunc("GET /episodes/{id}", g.with(report))
 	mux.HandleFunc("POST /episodes/{id}/reward", g.with(g.reward))
 	mux.HandleFunc("POST /episodes/{id}/finish", g.with(g.finish))
 	for _, at := range []string{"/episodes/{id}", ""} {
 		mux.HandleFunc("POST "+at+"/v1/chat/completions", g.protocol(dialect.Chat))
 		mux.HandleFunc("POST "+at+"/v1/responses", g.protocol(dialect.Responses))
 		mux.HandleFunc("POST "+at+"/v1/messages", g.protocol(dialect.Messages))
-		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(countTokens))
+		mux.HandleFunc("POST "+at+"/v1/messages/count_tokens", g.with(g.countTokens))
 		mux.HandleFunc("GET "+at+"/v1/models", g.with(models))
 		mux.HandleFunc("GET "+at+"/v1/models/{model}", g.with(models))
 		mux.HandleFunc("GET "+at+"/v1", g.with(models)) // some clients look whether there is a server
@@ -36,14 +35,14 @@ func (g *Gateway) handler() http.Handler {
 		write(w, 200, map[string]any{"object": "gateway"})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, protocolOf(r), &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_route",
+		fail(w, r, &dialect.Error{Status: http.StatusNotFound, Code: "no_route",
 			Message: fmt.Sprintf("%s %.200q is not served; there are chat/completions, responses, messages and models "+
 				"below an episode's address with /v1", r.Method, r.URL.Path)})
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if page := r.Header.Get("Origin"); page != "" || g.o.Token == "" && !loopback(r.Host) {
-			fail(w, dialect.Chat, &dialect.Error{Status: http.StatusForbidden, Kind: "permission_error", Field: "Host",
-				Message: "web pages, and without a token other names than those of this machine, are not allowed"})
+			fail(w, r, &dialect.Error{Status: http.StatusForbidden, Field: "Host", Message: "web pages, and " +
+				"without a token other names than those of this machine, are not allowed"})
 			return
 		}
 		if len(r.URL.Path) > 1 {
@@ -77,32 +76,25 @@ func (g *Gateway) find(r *http.Request) (*Episode, *dialect.Error) {
 	}
 	switch {
 	case e == nil && id != "":
-		return nil, &dialect.Error{Status: http.StatusNotFound, Kind: "not_found_error", Code: "no_episode",
+		return nil, &dialect.Error{Status: http.StatusNotFound, Code: "no_episode",
 			Message: "there is no such episode, or it is over"}
 	case e == nil || g.o.Token != "" && !same(key, e.Key):
-		return nil, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error",
-			Message: "the key is not that of an episode"}
+		return nil, &dialect.Error{Status: http.StatusUnauthorized, Message: "the key is not that of an episode"}
 	}
 	return e, nil
 }
 
-// with finds the episode of a request.
-func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+// with finds the episode of a request, and answers with the error if f returns one.
+func (g *Gateway) with(f func(*Episode, http.ResponseWriter, *http.Request) *dialect.Error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		e, err := g.find(r)
-		if err != nil {
-			fail(w, protocolOf(r), err)
-			return
+		if err == nil {
+			err = f(e, w, r)
 		}
-		f(e, w, r)
+		if err != nil {
+			fail(w, r, err)
+		}
 	}
-}
-
-func protocolOf(r *http.Request) dialect.Protocol {
-	if strings.Contains(r.URL.Path, "/v1/messages") {
-		return dialect.Messages
-	}
-	return dialect.Chat
 }
 
 func write(w http.ResponseWriter, status int, body any) {
@@ -111,7 +103,12 @@ func write(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
-func fail(w http.ResponseWriter, p dialect.Protocol, e *dialect.Error) {
+// fail answers with an error, in the form of the protocol that is spoken.
+func fail(w http.ResponseWriter, r *http.Request, e *dialect.Error) {
+	p := dialect.Chat // that of Responses is the same
+	if strings.Contains(r.URL.Path, "/v1/messages") {
+		p = dialect.Messages
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if e.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
@@ -125,8 +122,8 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]by
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var long *http.MaxBytesError
 	if errors.As(err, &long) {
-		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Kind: "request_too_large",
-			Message: fmt.Sprintf("the body has more than %d bytes", most)}
+		return nil, &dialect.Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(
+			"the body has more than %d bytes", most)}
 	} else if err != nil {
 		return nil, refusal("", "the body could not be read: %v", err)
 	}
@@ -135,39 +132,31 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request, most int64) ([]by
 
 // protocol answers a request for a response.
 func (g *Gateway) protocol(p dialect.Protocol) http.HandlerFunc {
-	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) {
+	return g.with(func(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 		raw, bad := g.body(w, r, g.o.MaxBody)
 		var q *dialect.Request
 		if bad == nil {
-			var err error
-			if q, err = p.Decode(raw); err != nil && !errors.As(err, &bad) {
-				bad = refusal("", "%v", err)
-			}
+			q, bad = p.Decode(raw)
 		}
 		if bad != nil {
 			e.mark("agent/bad_requests")
-			fail(w, p, bad)
-			return
+			return bad
 		}
 		count := r.Header.Get("X-Stainless-Retry-Count")
 		c, bad := e.ask(q, count != "" && count != "0")
 		if bad != nil {
 			e.mark("agent/refused")
-			fail(w, p, bad)
-			return
+			return bad
 		}
 		delivered := false
 		defer func() { e.left(c, delivered) }() // whatever happens, because the episode's end waits for it
 		select {
 		case <-c.done:
 		case <-r.Context().Done():
-			return
+			return nil
 		}
-		if delivered = c.refused != nil; delivered {
-			fail(w, p, c.refused)
-			return
-		}
-		delivered = g.send(w, r, p, q, c) == nil
+		delivered = c.refused != nil || g.send(w, r, p, q, c) == nil
+		return c.refused
 	})
 }
 
@@ -209,24 +198,23 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, p dialect.Protoco
 // modelName is the only model.
 const modelName = "policy"
 
-func models(_ *Episode, w http.ResponseWriter, r *http.Request) {
+func models(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 	model := map[string]any{"id": modelName, "object": "model", "created": 0, "owned_by": "vagen", "type": "model",
 		"display_name": modelName} // the last two are Anthropic's
 	if r.PathValue("model") == "" {
-		write(w, 200, map[string]any{"object": "list", "data": []any{model}})
-		return
+		model = map[string]any{"object": "list", "data": []any{model}}
 	}
 	write(w, 200, model)
+	return nil
 }
 
 // countTokens estimates the length of a request, a token for four bytes.
-func countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) {
-	n, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 64<<20))
-	if err != nil {
-		fail(w, dialect.Messages, refusal("", "the body could not be read: %v", err))
-		return
+func (g *Gateway) countTokens(_ *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
+	raw, bad := g.body(w, r, g.o.MaxBody)
+	if bad == nil {
+		write(w, 200, map[string]any{"input_tokens": (len(raw) + 3) / 4})
 	}
-	write(w, 200, map[string]any{"input_tokens": (n + 3) / 4})
+	return bad
 }
 
 // mark counts an event.
@@ -239,8 +227,7 @@ func (e *Episode) mark(name string) {
 // open gives a waiting episode to a client.
 func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	if g.o.Token != "" && !same(bearer(r), g.o.Token) {
-		fail(w, dialect.Chat, &dialect.Error{Status: http.StatusUnauthorized, Kind: "authentication_error",
-			Message: "the token of the gateway is missing or wrong"})
+		fail(w, r, &dialect.Error{Status: http.StatusUnauthorized, Message: "the token of the gateway is missing or wrong"})
 		return
 	}
 	var q wish
@@ -249,18 +236,13 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 		_, bad = q.fields()
 	}
 	if bad != nil {
-		fail(w, dialect.Chat, bad)
-		return
+		fail(w, r, bad)
+	} else if e := g.claim(q); e != nil {
+		write(w, http.StatusCreated, e.describe())
+	} else {
+		fail(w, r, &dialect.Error{Status: http.StatusTooManyRequests, Code: "no_episode",
+			Message: "no such episode waits: the policy is being trained, or all are taken"})
 	}
-	e := g.claim(q)
-	if e == nil {
-		fail(w, dialect.Chat, &dialect.Error{
-			Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "no_episode",
-			Message: "no such episode waits: the policy is being trained, or all are taken",
-		})
-		return
-	}
-	write(w, http.StatusCreated, e.describe())
 }
 
 // read decodes a small body, which may be empty. Unknown fields are errors.
@@ -269,12 +251,9 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialec
 	if bad != nil || len(raw) == 0 {
 		return bad
 	}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return refusal("", "%s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
+	return dialect.Undecoded(d.Decode(into), "")
 }
 
 // payment is the body of a reward and of the end of an episode.
@@ -283,50 +262,51 @@ type payment struct {
 	Answer string `json:"answer"` // id of the answer whose turn is paid; "" is the episode
 }
 
-func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 	var q payment
 	bad := g.read(w, r, &q)
-	if bad == nil && q.Reward == nil {
-		bad = refusal("reward", "missing, must be a number")
+	switch {
+	case bad != nil:
+		return bad
+	case q.Reward == nil:
+		return refusal("reward", "missing, must be a number")
 	}
-	if bad == nil {
-		bad = e.pay(q.Answer, q.result)
+	if bad = e.pay(q.Answer, q.result); bad != nil {
+		return bad
 	}
-	if bad != nil {
-		fail(w, dialect.Chat, bad)
-		return
-	}
-	write(w, 200, e.report())
+	return report(e, w, r)
 }
 
-func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) {
+func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
 	var q payment
 	bad := g.read(w, r, &q)
-	if bad == nil && q.Answer != "" {
-		bad = refusal("answer", "not allowed here, a turn is paid with /reward")
+	switch {
+	case bad != nil:
+		return bad
+	case q.Answer != "":
+		return refusal("answer", "not allowed here, a turn is paid with /reward")
 	}
-	if bad == nil {
-		bad = e.pay("", q.result)
+	if bad = e.pay("", q.result); bad != nil {
+		return bad
 	}
-	if bad != nil {
-		fail(w, dialect.Chat, bad)
-		return
-	}
-	e.finish(nil)
-	write(w, 200, e.report())
+	e.end(nil)
+	return report(e, w, r)
 }
 
-// report is what a client may know of an episode.
-func (e *Episode) report() map[string]any {
+// report answers with what a client may know of an episode.
+func report(e *Episode, w http.ResponseWriter, _ *http.Request) *dialect.Error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	return map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.ended()}
+	known := map[string]any{"id": e.id, "turns": len(e.turns), "finished": e.state.ended()}
+	e.mu.Unlock()
+	write(w, 200, known)
+	return nil
 }
 
-// trimID removes the protocol's prefix from the id of an answer.
+// trimID returns the id of the answer that a protocol's id names: that of an answer, an item or a call.
 func trimID(id string) string {
-	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_", "rs_"} {
+	for _, prefix := range []string{"chatcmpl-", "resp_", "msg_", "rs_", "fc_", "call_"} {
 		id = strings.TrimPrefix(id, prefix)
 	}
+	id, _, _ = strings.Cut(id, "_") // the number of a call
 	return id
 }

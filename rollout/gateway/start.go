@@ -49,7 +49,14 @@ func (e *Episode) start(ctx context.Context) error {
 		defer close(e.stopped)
 		defer leave()
 		defer cancel()
-		e.finish(run(inner))
+		err := errors.New("it ended its goroutine")
+		defer func() {
+			if err != nil {
+				err = fmt.Errorf("%w: %w", ErrAgent, err)
+			}
+			e.end(err)
+		}()
+		err = run(inner)
 	}()
 	return nil
 }
@@ -106,28 +113,23 @@ func (e *Episode) runCommand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stderr := &tail{most: shownOutput}
 	cmd := exec.CommandContext(ctx, e.options.Command[0], e.options.Command[1:]...)
 	cmd.Env = append(os.Environ(), vars...)
-	cmd.Stderr = stderr
-	if err := runProgram(cmd); err != nil {
-		shown := strings.ReplaceAll(string(stderr.kept), e.Key, "[key]")
-		return fmt.Errorf("command %q: %w: %s", e.options.Command[0], err, shown)
-	}
-	return nil
+	return e.run(cmd)
 }
 
-// runProgram runs a program, and then ends the programs that it has left running. These may have its output
-// open, which is no failure.
-func runProgram(cmd *exec.Cmd) error {
-	cmd.WaitDelay = time.Second
+// run runs a program, and then ends the programs that it has left running. These may have its output open, which
+// is no failure. The error has the end of its standard error.
+func (e *Episode) run(cmd *exec.Cmd) error {
+	stderr := &tail{most: shownOutput}
+	cmd.Stderr, cmd.WaitDelay = stderr, time.Second
 	procgroup.KillOnCancel(cmd)
 	err := cmd.Run()
 	procgroup.Kill(cmd)
-	if errors.Is(err, exec.ErrWaitDelay) { // its status is 0
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // its status is 0
 		return nil
 	}
-	return err
+	return fmt.Errorf("command %q: %w: %s", cmd.Args[0], err, strings.ReplaceAll(string(stderr.kept), e.Key, "[key]"))
 }
 
 // client asks agents behind URLs. The context limits the time.

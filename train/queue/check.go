@@ -18,7 +18,7 @@ type RowCheck func(tokens []int32, images []policy.Image) error
 // ends are the reasons why an episode of a worker may have ended.
 var ends = []rollout.End{
 	rollout.EndDone, rollout.EndMaxTurns, rollout.EndNoRoom, rollout.EndSetup, rollout.EndEnv, rollout.EndLost,
-	rollout.EndHang, rollout.EndContract,
+	rollout.EndHang, rollout.EndContract, rollout.EndReward,
 	rollout.EndEmpty, rollout.EndVision, rollout.EndPolicy, rollout.EndSlow, rollout.EndBudget, rollout.EndNoProgress,
 	rollout.EndHarness,
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -14,20 +15,31 @@ import (
 	"vagen/env"
 )
 
-// unmarshal decodes JSON. The error names the field and what was found.
-func unmarshal(raw []byte, field string, into any) error {
-	err := json.Unmarshal(raw, into)
+// unmarshal decodes JSON.
+func unmarshal(raw []byte, field string, into any) *Error {
+	if len(raw) == 0 && field != "" {
+		return Bad(field, "missing")
+	}
+	return Undecoded(json.Unmarshal(raw, into), field)
+}
+
+// Undecoded is an error of encoding/json about a field, or the whole body if that is "". It names the field and what
+// was found.
+func Undecoded(err error, field string) *Error {
 	if err == nil {
 		return nil
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return Bad(field, "the field %s is unknown", name)
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		if kind.Field != "" && field != "" {
 			field += "."
 		}
-		return bad(field+kind.Field, "%s is not allowed, must be %s", kind.Value, plainType(kind.Type.String()))
+		return Bad(field+kind.Field, "%s is not allowed, must be %s", kind.Value, plainType(kind.Type.String()))
 	}
-	return bad(field, "not valid JSON: %v", err)
+	return Bad(field, "not valid JSON: %v", err)
 }
 
 // plainType names a type as a client knows it.
@@ -43,8 +55,8 @@ func plainType(name string) string {
 	return "an object"
 }
 
-// common has the fields that several protocols share.
-type common struct {
+// query is the body of a request in any of the protocols.
+type query struct {
 	Model       string          `json:"model"`
 	Stream      bool            `json:"stream"`
 	Temperature *float64        `json:"temperature"`
@@ -59,41 +71,103 @@ type common struct {
 	Seed        json.RawMessage `json:"seed"`
 	LogProbs    json.RawMessage `json:"logprobs"`
 	Parallel    *bool           `json:"parallel_tool_calls"`
-	N           *int            `json:"n"`
-	ToolChoice  json.RawMessage `json:"tool_choice"`
-	Format      json.RawMessage `json:"response_format"`
+	N           *float64        `json:"n"`
+	ToolChoice  kind            `json:"tool_choice"`
+	Tools       json.RawMessage `json:"tools"`
+	Format      kind            `json:"response_format"`
 	Stop        json.RawMessage `json:"stop"`
+	Options     struct {
+		Usage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+		Calls   []ToolCall      `json:"tool_calls"`
+	} `json:"messages"`
+
+	// Of Responses.
+	Instructions json.RawMessage `json:"instructions"`
+	Input        json.RawMessage `json:"input"`
+	Previous     string          `json:"previous_response_id"`
+	Conversation json.RawMessage `json:"conversation"`
+	Include      []string        `json:"include"`
+	Text         struct {
+		Format kind `json:"format"`
+	} `json:"text"`
+
+	// Of Anthropic's messages.
+	System   json.RawMessage `json:"system"`
+	Stops    json.RawMessage `json:"stop_sequences"`
+	Thinking kind            `json:"thinking"`
+	Output   struct {
+		Format kind `json:"format"`
+	} `json:"output_config"`
 }
 
-// read copies the fields to a request.
-func (c *common) read(r *Request) error {
-	r.Model, r.Stream = c.Model, c.Stream
-	if c.N != nil && *c.N != 1 {
-		return bad("n", "%d is not allowed, must be 1: every answer is a turn of the episode", *c.N)
+// kind is a name, or an object with a type or a URL: clients send either for the same.
+type kind struct {
+	Type string `json:"type"` // or the name
+	URL  string `json:"url"`
+	One  bool   `json:"disable_parallel_tool_use"` // of tool_choice
+}
+
+// UnmarshalJSON implements json.Unmarshaler. What is neither is a name that is not allowed.
+func (k *kind) UnmarshalJSON(raw []byte) error {
+	type object kind
+	if json.Unmarshal(raw, (*object)(k)) != nil {
+		k.Type = text(raw)
+	}
+	return nil
+}
+
+// settings copies to a request what is not about its messages.
+func (q *query) settings(r *Request) *Error {
+	r.Model, r.Stream, r.Previous, r.Usage = q.Model, q.Stream, q.Previous, q.Options.Usage
+	r.Thinking = q.Thinking.Type == "enabled" || q.Thinking.Type == "adaptive"
+	switch {
+	case q.N != nil && *q.N != 1:
+		return Bad("n", "%v is not allowed, must be 1: every answer is a turn of the episode", *q.N)
+	case given(q.Conversation):
+		return Bad("conversation", "not allowed, conversations are not stored: send all items, or previous_response_id")
 	}
 	for _, f := range []struct {
 		name string
 		set  bool
 	}{
-		{"temperature", c.Temperature != nil}, {"top_p", c.TopP != nil}, {"top_k", c.TopK != nil},
-		{"max_tokens", given(c.MaxTokens) || given(c.MaxComplete) || given(c.MaxOutput)},
-		{"presence_penalty", c.Presence != nil && *c.Presence != 0}, {"frequency_penalty", c.Frequency != nil &&
-			*c.Frequency != 0},
-		{"logit_bias", given(c.Bias) && string(c.Bias) != "{}"}, {"seed", given(c.Seed)},
-		{"logprobs", given(c.LogProbs) && string(c.LogProbs) != "false"},
-		{"parallel_tool_calls", c.Parallel != nil && !*c.Parallel},
+		{"temperature", q.Temperature != nil}, {"top_p", q.TopP != nil}, {"top_k", q.TopK != nil},
+		{"max_tokens", given(q.MaxTokens) || given(q.MaxComplete) || given(q.MaxOutput)},
+		{"presence_penalty", q.Presence != nil && *q.Presence != 0},
+		{"frequency_penalty", q.Frequency != nil && *q.Frequency != 0},
+		{"logit_bias", given(q.Bias) && string(q.Bias) != "{}"}, {"seed", given(q.Seed)},
+		{"logprobs", given(q.LogProbs) && string(q.LogProbs) != "false" ||
+			slices.Contains(q.Include, "message.output_text.logprobs")},
+		{"parallel_tool_calls", q.Parallel != nil && !*q.Parallel || q.ToolChoice.One},
 	} {
 		if f.set {
 			r.Overridden = append(r.Overridden, f.name)
 		}
 	}
-	if err := r.choose(c.ToolChoice); err != nil {
+	r.Encrypted = slices.Contains(q.Include, "reasoning.encrypted_content")
+	if err := r.choose(q.ToolChoice.Type); err != nil {
 		return err
 	}
-	if err := r.format("response_format", c.Format); err != nil {
+	for _, f := range []struct{ field, kind string }{{"response_format", q.Format.Type},
+		{"text.format", q.Text.Format.Type}, {"output_config.format", q.Output.Format.Type}} {
+		switch f.kind {
+		case "", "text":
+		case "json_object", "json_schema":
+			r.Constrained = append(r.Constrained, f.field)
+		default:
+			return Bad(f.field+".type", "%q is not allowed, must be text, json_object or json_schema", short(f.kind))
+		}
+	}
+	if err := r.stop("stop", q.Stop); err != nil {
 		return err
 	}
-	return r.stop("stop", c.Stop)
+	if err := r.stop("stop_sequences", q.Stops); err != nil {
+		return err
+	}
+	return r.tools(q.Tools)
 }
 
 // given reports whether a field is set to something else than null.
@@ -102,7 +176,7 @@ func given(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, 
 // maxStops limits the stop texts of a request.
 const maxStops = 16
 
-func (r *Request) stop(field string, raw json.RawMessage) error {
+func (r *Request) stop(field string, raw json.RawMessage) *Error {
 	if !given(raw) {
 		return nil
 	}
@@ -113,58 +187,21 @@ func (r *Request) stop(field string, raw json.RawMessage) error {
 	}
 	r.Stop = slices.DeleteFunc(r.Stop, func(s string) bool { return s == "" })
 	if len(r.Stop) > maxStops {
-		return bad(field, "%d texts, at most %d are allowed", len(r.Stop), maxStops)
+		return Bad(field, "%d texts, at most %d are allowed", len(r.Stop), maxStops)
 	}
 	return nil
 }
 
-// choose reads tool_choice, a name or an object with a type.
-func (r *Request) choose(raw json.RawMessage) error {
-	if !given(raw) {
-		return nil
-	}
-	choice, ok := quoted(raw)
-	if !ok {
-		var object struct {
-			Type string `json:"type"`
-			One  bool   `json:"disable_parallel_tool_use"`
-		}
-		if err := unmarshal(raw, "tool_choice", &object); err != nil {
-			return err
-		}
-		if choice = object.Type; object.One {
-			r.Overridden = append(r.Overridden, "parallel_tool_calls")
-		}
-	}
+// choose reads tool_choice.
+func (r *Request) choose(choice string) *Error {
 	switch choice {
-	case "auto":
+	case "", "auto":
 	case "none":
 		r.Calls = false
 	case "required", "any", "tool", "function", "allowed_tools", "custom":
 		r.Constrained = append(r.Constrained, "tool_choice")
 	default:
-		return bad("tool_choice", "%q is not allowed, must be auto, none, required or name a tool", choice)
-	}
-	return nil
-}
-
-// format reads the form of answers that a client demands.
-func (r *Request) format(field string, raw json.RawMessage) error {
-	if !given(raw) {
-		return nil
-	}
-	var f struct {
-		Type string `json:"type"`
-	}
-	if err := unmarshal(raw, field, &f); err != nil {
-		return err
-	}
-	switch f.Type {
-	case "", "text":
-	case "json_object", "json_schema":
-		r.Constrained = append(r.Constrained, field)
-	default:
-		return bad(field+".type", "%q is not allowed, must be text, json_object or json_schema", f.Type)
+		return Bad("tool_choice", "%q is not allowed, must be auto, none, required or name a tool", short(choice))
 	}
 	return nil
 }
@@ -178,14 +215,13 @@ type tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 	Strict      bool            `json:"strict"`
 	Function    *tool           `json:"function"`
-	Format      struct {
-		Type string `json:"type"`
-	} `json:"format"` // of custom tools
+	Custom      *tool           `json:"custom"`
+	Format      kind            `json:"format"` // of custom tools
 }
 
 // tools reads the definitions of tools. Tools that a service would run itself are counted, since
 // there are none here.
-func (r *Request) tools(raw json.RawMessage) error {
+func (r *Request) tools(raw json.RawMessage) *Error {
 	var all []tool
 	if !given(raw) {
 		return nil
@@ -195,8 +231,8 @@ func (r *Request) tools(raw json.RawMessage) error {
 	}
 	var b strings.Builder
 	for i, t := range all {
-		if t.Function != nil {
-			t = *t.Function
+		if inner := cmp.Or(t.Function, t.Custom); inner != nil {
+			t = *inner
 			t.Type = "function"
 		}
 		if t.Type != "" && t.Type != "function" && t.Type != "custom" {
@@ -204,7 +240,7 @@ func (r *Request) tools(raw json.RawMessage) error {
 			continue
 		}
 		if t.Name == "" {
-			return bad(fmt.Sprintf("tools[%d].name", i), "empty, must name the tool")
+			return Bad(fmt.Sprintf("tools[%d].name", i), "empty, must name the tool")
 		}
 		if t.Strict {
 			r.Constrained = append(r.Constrained, "tools.strict")
@@ -234,16 +270,15 @@ func (r *Request) tools(raw json.RawMessage) error {
 
 // part is a part of a content in any of the protocols.
 type part struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	Refusal   string          `json:"refusal"`
-	ImageURL  json.RawMessage `json:"image_url"`
-	Source    *source         `json:"source"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
+	Type     string          `json:"type"`
+	Text     string          `json:"text"`
+	Refusal  string          `json:"refusal"`
+	ImageURL kind            `json:"image_url"`
+	Source   *source         `json:"source"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Input    json.RawMessage `json:"input"`
+	Content  json.RawMessage `json:"content"`
 }
 
 type source struct {
@@ -264,7 +299,7 @@ func quoted(raw json.RawMessage) (s string, ok bool) {
 }
 
 // content adds a text, or a list of parts, to a message.
-func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
+func (r *Request) content(m *Message, raw json.RawMessage, field string) *Error {
 	if !given(raw) {
 		return nil
 	}
@@ -275,7 +310,7 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 	var parts []part
 	if err := unmarshal(raw, field, &parts); err != nil {
 		if raw[0] != '[' {
-			return bad(field, "must be a string or a list of parts")
+			return Bad(field, "must be a string or a list of parts")
 		}
 		return err
 	}
@@ -287,56 +322,50 @@ func (r *Request) content(m *Message, raw json.RawMessage, field string) error {
 	return nil
 }
 
-func (r *Request) part(m *Message, p *part, field string) error {
+func (r *Request) part(m *Message, p *part, field string) *Error {
 	switch p.Type {
 	case "text", "input_text", "output_text", "summary_text":
 		m.Text = join(m.Text, env.WithoutMarks(p.Text))
 	case "refusal":
 		m.Text = join(m.Text, env.WithoutMarks(p.Refusal))
 	case "thinking", "redacted_thinking", "reasoning":
+	case "tool_use":
+		m.Calls = append(m.Calls, Call{ID: p.ID, Name: p.Name, Arguments: string(p.Input)})
+	case "tool_result":
+		return r.message(Tool, p.Content, field, ".content")
 	case "image_url", "input_image":
-		url, ok := quoted(p.ImageURL)
-		if !ok {
-			var object struct {
-				URL string `json:"url"`
-			}
-			if err := unmarshal(p.ImageURL, field+".image_url", &object); err != nil {
-				return err
-			}
-			url = object.URL
-		}
-		return r.image(m, url, field+".image_url")
+		return r.image(m, cmp.Or(p.ImageURL.URL, p.ImageURL.Type), field+".image_url")
 	case "image":
 		switch s := p.Source; {
 		case s == nil:
-			return bad(field+".source", "missing, must be an image in base64")
+			return Bad(field+".source", "missing, must be an image in base64")
 		case s.Type == "base64":
 			return m.file(r.original(s.Data), field+".source.data")
 		default:
 			return r.image(m, s.URL, field+".source")
 		}
 	default:
-		return bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
+		return Bad(field+".type", "%q is not allowed, must be a text or an image", short(p.Type))
 	}
 	return nil
 }
 
 // image adds an image that a URL contains. Others are not fetched.
-func (r *Request) image(m *Message, url, field string) error {
+func (r *Request) image(m *Message, url, field string) *Error {
 	whole := r.original(url)
 	head, data, ok := bytes.Cut(whole, []byte(","))
 	if !ok || !bytes.HasPrefix(head, []byte("data:")) || !bytes.HasSuffix(head, []byte(";base64")) {
-		return bad(field, "%q is not allowed, must be a URL that begins with data: and contains the image in base64",
+		return Bad(field, "%q is not allowed, must be a URL that begins with data: and contains the image in base64",
 			short(string(whole)))
 	}
 	return m.file(data, field)
 }
 
-func (m *Message) file(text []byte, field string) error {
+func (m *Message) file(text []byte, field string) *Error {
 	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(data, text)
 	if err != nil {
-		return bad(field, "not base64: %v", err)
+		return Bad(field, "not base64: %v", err)
 	}
 	m.Text = join(m.Text, ImageMark)
 	m.Images = append(m.Images, Image{Data: data[:n], Hash: sha256.Sum256(data[:n])})

@@ -4,6 +4,7 @@
 package dialect
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,9 @@ type Message struct {
 	Images []Image
 	Calls  []Call // of the assistant
 	ID     string // of the item that a Reference names
+	// Replaced says that a later request, which continues this one by an id, does not have the message, but
+	// its own: the instructions of Responses, and the tools.
+	Replaced bool
 }
 
 // Image is an image's file.
@@ -72,7 +76,8 @@ type Request struct {
 	// and Constrained those that ask for answers of a given form, which the policy does not guarantee.
 	Overridden, Constrained []string
 
-	long [][]byte // long strings of the body, see shorten
+	long   [][]byte // long strings of the body, see shorten
+	images int      // those of long that are images
 }
 
 // Answer is a response in parts.
@@ -92,7 +97,6 @@ type Answer struct {
 // Error is the answer to a request that is refused.
 type Error struct {
 	Status  int    // of HTTP
-	Kind    string // such as invalid_request_error
 	Field   string // that is wrong; "" for none
 	Code    string
 	Message string // names the value and what is allowed
@@ -105,28 +109,32 @@ func (e *Error) Error() string {
 	return e.Field + ": " + e.Message
 }
 
-// bad returns an error about a field. A client does not repeat the request.
-func bad(field, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Kind: "invalid_request_error", Field: field,
-		Message: fmt.Sprintf(format, args...)}
+// Bad returns an error about a field. A client does not repeat the request.
+func Bad(field, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// kinds are the types of errors by status, as far as it is not invalid_request_error.
+var kinds = map[int]string{
+	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+	http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+	http.StatusTooManyRequests: "rate_limit_error",
 }
 
 // Body returns the error in the format of a protocol.
 func (p Protocol) Body(e *Error) []byte {
-	var out any
+	kind := cmp.Or(kinds[e.Status], "invalid_request_error")
 	if p == Messages {
-		out = map[string]any{"type": "error", "error": map[string]any{"type": e.Kind, "message": e.Error()}}
-	} else {
-		var param, code any
-		if e.Field != "" {
-			param = e.Field
-		}
-		if e.Code != "" {
-			code = e.Code
-		}
-		out = map[string]any{"error": map[string]any{"message": e.Error(), "type": e.Kind, "param": param, "code": code}}
+		return marshal(object{"type": "error", "error": object{"type": kind, "message": e.Error()}})
 	}
-	return marshal(out)
+	out := object{"message": e.Error(), "type": kind, "param": nil, "code": nil}
+	if e.Field != "" {
+		out["param"] = e.Field
+	}
+	if e.Code != "" {
+		out["code"] = e.Code
+	}
+	return marshal(object{"error": out})
 }
 
 // marshal converts to JSON without escapes of <, > and &. The values are of this package's
@@ -140,32 +148,38 @@ func marshal(v any) []byte {
 }
 
 // Decode reads a request's body.
-func (p Protocol) Decode(body []byte) (*Request, error) { return p.decode(body, longString) }
+func (p Protocol) Decode(body []byte) (*Request, *Error) { return p.decode(body, longString) }
 
 // decode is Decode with a limit for shorten.
-func (p Protocol) decode(body []byte, limit int) (*Request, error) {
-	body, long, err := shorten(body, limit)
+func (p Protocol) decode(body []byte, limit int) (*Request, *Error) {
+	text, long, err := shorten(body, limit)
 	if err != nil {
+		return nil, err
+	}
+	var q query
+	if err := unmarshal(text, "", &q); err != nil {
 		return nil, err
 	}
 	r := &Request{Calls: true, long: long}
-	switch p {
-	case Chat:
-		err = r.chat(body)
-	case Responses:
-		err = r.responses(body)
-	default:
-		err = r.messages(body)
-	}
-	if err != nil {
+	if err := q.settings(r); err != nil {
 		return nil, err
 	}
-	r.restore()
+	if err := r.read(p, &q); err != nil {
+		return nil, err
+	}
+	if r.images < len(long) {
+		return p.decode(body, len(body)) // the others are texts
+	}
+	r.long, r.images = nil, 0
+	field := "messages"
+	if p == Responses {
+		field = "input"
+	}
 	if r.Messages = tidy(r.Messages); len(r.Messages) == 0 {
-		return nil, bad("messages", "empty, must have at least one message with content")
+		return nil, Bad(field, "empty, must have at least one message with content")
 	}
 	if r.Messages[len(r.Messages)-1].Role == Assistant {
-		return nil, bad("messages", "the last message is the assistant's, must be the user's or a tool's result")
+		return nil, Bad(field, "the last message is the assistant's, must be the user's or a tool's result")
 	}
 	return r, nil
 }
@@ -184,11 +198,11 @@ func Plain(text string) string {
 }
 
 // tidy joins adjacent messages of the assistant, as the parts of one answer are sent, and drops
-// those that have reasoning at most.
+// those that have reasoning at most, and instructions without text.
 func tidy(ms []Message) []Message {
 	var out []Message
 	for _, m := range ms {
-		if m.Role == Assistant && len(m.Calls) == 0 && Plain(m.Text) == "" {
+		if m.Role == Assistant && len(m.Calls) == 0 && Plain(m.Text) == "" || m.Role == System && m.Text == "" {
 			continue
 		}
 		if last := len(out) - 1; m.Role == Assistant && last >= 0 && out[last].Role == Assistant {

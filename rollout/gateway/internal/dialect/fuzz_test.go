@@ -42,10 +42,8 @@ func decode(t *testing.T, p Protocol, body []byte) {
 	require.Equal(t, err == nil, failed == nil, "%v, but with long strings taken out %v", err, failed)
 	require.Equal(t, r, short)
 	if err != nil {
-		var bad *Error
-		require.ErrorAs(t, err, &bad)
-		require.Equal(t, 400, bad.Status)
-		require.True(t, json.Valid(p.Body(bad)))
+		require.Equal(t, 400, err.Status)
+		require.True(t, json.Valid(p.Body(err)))
 		return
 	}
 	require.NotEmpty(t, r.Messages)
@@ -87,6 +85,13 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Chat, `{"messages": [{"role": "assistant", "content": "x"}]}`, `the last message is the assistant's`},
 		{Chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": "maybe"}`,
 			`tool_choice: "maybe" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "tool_choice": 7}`, `tool_choice: "7" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "response_format": "xml"}`,
+			`response_format.type: "xml" is not allowed`},
+		{Chat, `{"messages": [{"role": "user", "content": "x"}], "stop": 7}`, `stop: number is not allowed, must be a list`},
+		{Chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
+			`messages[0].content[0].image_url: "" is not allowed`},
+		{Responses, `{"input": [{"type": "function_call", "name": 7}]}`, `name: number is not allowed, must be a string`},
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
 		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
 			`messages[0].content[0].type: "document" is not allowed`},
@@ -95,6 +100,29 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 	} {
 		_, err := c.p.Decode([]byte(c.body))
 		require.ErrorContains(t, err, c.want, c.body)
+	}
+}
+
+// TestOtherTypesOfFieldsAreRead: clients send names for objects, objects for names, and null for nothing.
+func TestOtherTypesOfFieldsAreRead(t *testing.T) {
+	const user = `"messages": [{"role": "user", "content": "x"}], `
+	for body, want := range map[string]Request{
+		`"tools": [{"type": "custom", "name": "f", "format": "text"}]`: {},
+		`"tools": [{"type": "custom", "custom": {"name": "f", "format": {"type": "grammar"}}}]`: {
+			Constrained: []string{"tools.format"}},
+		`"tools": [{"type": "custom", "name": "f", "format": "grammar", "strict": null}]`: {
+			Constrained: []string{"tools.format"}},
+		`"tool_choice": {"type": "auto"}, "response_format": "text", "thinking": false, "reasoning": "low"`: {},
+		`"tool_choice": {"type": "any", "disable_parallel_tool_use": true}, "response_format": "json_object"`: {
+			Overridden: []string{"parallel_tool_calls"}, Constrained: []string{"tool_choice", "response_format"}},
+		`"n": 1.0, "stop": "a", "max_tokens": 1e3, "metadata": [1]`:            {Overridden: []string{"max_tokens"}, Stop: []string{"a"}},
+		`"stop": null, "stop_sequences": ["a", ""], "stream_options": null`:    {Stop: []string{"a"}},
+		`"logprobs": false, "logit_bias": {}, "thinking": {"type": "enabled"}`: {Thinking: true},
+	} {
+		r, err := Messages.Decode([]byte("{" + user + body + "}"))
+		require.Nil(t, err, body)
+		require.Equal(t, want, Request{Constrained: r.Constrained, Overridden: r.Overridden, Stop: r.Stop,
+			Thinking: r.Thinking}, body)
 	}
 }
 
@@ -117,7 +145,7 @@ func TestLongStringsAreRead(t *testing.T) {
 		}
 	}
 	short, texts, err := shorten([]byte(`["`+long+`", "\\\"", "`+long+` "]`), longString)
-	require.NoError(t, err)
+	require.Nil(t, err)
 	require.Equal(t, `["\u0001long:0\u0001", "\\\"", "`+long+` "]`, string(short))
 	require.Len(t, texts, 1)
 	require.Equal(t, long, string(texts[0]))

@@ -22,7 +22,7 @@ const maxDepth = 128
 // shorten replaces the long strings of base64 in a body by marks, and returns them. Clients send all images
 // again with each call, and encoding/json reads each string several times, which costs more than all else. A
 // text that is nested too deeply is refused, before anything is decoded.
-func shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
+func shorten(body []byte, limit int) (short []byte, long [][]byte, err *Error) {
 	if bytes.Contains(body, []byte(markJSON)) {
 		limit = len(body) // the client's own text
 	}
@@ -31,7 +31,7 @@ func shorten(body []byte, limit int) (short []byte, long [][]byte, err error) {
 		switch body[i] {
 		case '{', '[':
 			if open++; open > maxDepth {
-				return nil, nil, bad("", "the body is nested more than %d levels deep at byte %d", maxDepth, i)
+				return nil, nil, Bad("", "the body is nested more than %d levels deep at byte %d", maxDepth, i)
 			}
 		case '}', ']':
 			open--
@@ -83,43 +83,14 @@ func inBase64(text []byte) bool {
 	return true
 }
 
-// original returns what a string of the body was.
+// original returns what the string of an image was.
 func (r *Request) original(s string) []byte {
 	if number, ok := strings.CutPrefix(s, mark); ok {
 		n, err := strconv.Atoi(strings.TrimSuffix(number, markEnd))
 		if err == nil && n >= 0 && n < len(r.long) {
+			r.images++
 			return r.long[n]
 		}
 	}
 	return []byte(s)
-}
-
-// restore puts back the long strings that are no images.
-func (r *Request) restore() {
-	if len(r.long) == 0 {
-		return
-	}
-	var pairs []string
-	for i, text := range r.long {
-		pairs = append(pairs, fmt.Sprint(mark, i, markEnd), string(text), fmt.Sprint(markJSON, i, markJSONEnd), string(text))
-	}
-	back := strings.NewReplacer(pairs...)
-	all := []*string{&r.Tools, &r.Model, &r.Previous}
-	for _, list := range [][]string{r.Stop, r.Overridden} {
-		for i := range list {
-			all = append(all, &list[i])
-		}
-	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		all = append(all, &m.Text, &m.ID)
-		for k := range m.Calls {
-			c := &m.Calls[k]
-			all = append(all, &c.ID, &c.Name, &c.Arguments)
-		}
-	}
-	for _, s := range all {
-		*s = back.Replace(*s)
-	}
-	r.long = nil
 }

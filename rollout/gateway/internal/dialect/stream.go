@@ -1,6 +1,9 @@
 package dialect
 
-import "unicode/utf8"
+import (
+	"maps"
+	"unicode/utf8"
+)
 
 // Events returns an answer as the events of a stream, each with its "event:" and "data:" lines.
 func (p Protocol) Events(a *Answer) [][]byte {
@@ -49,11 +52,12 @@ func pieces(text string) []string {
 }
 
 func (s *stream) chat(a *Answer) {
+	chunk := func(choices []object) object {
+		return object{"id": "chatcmpl-" + a.ID, "object": "chat.completion.chunk", "created": a.Created, "model": a.Model,
+			"choices": choices}
+	}
 	send := func(delta object, finish any) {
-		s.data(object{
-			"id": "chatcmpl-" + a.ID, "object": "chat.completion.chunk", "created": a.Created, "model": a.Model,
-			"choices": []object{{"index": 0, "delta": delta, "finish_reason": finish}},
-		})
+		s.data(chunk([]object{{"index": 0, "delta": delta, "finish_reason": finish}}))
 	}
 	send(object{"role": Assistant, "content": ""}, nil)
 	for _, t := range pieces(a.Reasoning) {
@@ -73,10 +77,9 @@ func (s *stream) chat(a *Answer) {
 	}
 	send(object{}, a.finish())
 	if a.Usage {
-		s.data(object{
-			"id": "chatcmpl-" + a.ID, "object": "chat.completion.chunk", "created": a.Created, "model": a.Model,
-			"choices": []object{}, "usage": a.chatUsage(),
-		})
+		last := chunk([]object{})
+		last["usage"] = a.chatUsage()
+		s.data(last)
 	}
 	s.events = append(s.events, []byte("data: [DONE]\n\n"))
 }
@@ -92,18 +95,19 @@ func (s *stream) responses(a *Answer) {
 	s.numbered("created", object{"response": a.response("in_progress", []object{})})
 	s.numbered("in_progress", object{"response": a.response("in_progress", []object{})})
 	for i, item := range a.items() {
-		start := object{}
-		for k, v := range item {
-			start[k] = v
+		begin := func(field string, empty any) {
+			start := maps.Clone(item)
+			if start[field] = empty; start["status"] != nil {
+				start["status"] = "in_progress"
+			}
+			s.numbered("output_item.added", object{"output_index": i, "item": start})
 		}
 		switch item["type"] {
 		case "message":
-			start["status"], start["content"] = "in_progress", []any{}
-			s.numbered("output_item.added", object{"output_index": i, "item": start})
-			s.text(item["id"], i, a.Text, item["content"].([]object)[0])
+			begin("content", []any{})
+			s.part("content_part", "output_text", "content_index", item["id"], i, item["content"])
 		case "function_call":
-			start["status"], start["arguments"] = "in_progress", ""
-			s.numbered("output_item.added", object{"output_index": i, "item": start})
+			begin("arguments", "")
 			arguments := item["arguments"].(string)
 			for _, t := range pieces(arguments) {
 				s.numbered("function_call_arguments.delta", object{"item_id": item["id"], "output_index": i, "delta": t})
@@ -111,9 +115,8 @@ func (s *stream) responses(a *Answer) {
 			s.numbered("function_call_arguments.done", object{"item_id": item["id"], "output_index": i,
 				"arguments": arguments, "name": item["name"]})
 		default:
-			start["summary"] = []any{}
-			s.numbered("output_item.added", object{"output_index": i, "item": start})
-			s.summary(item["id"], i, a.Reasoning)
+			begin("summary", []any{})
+			s.part("reasoning_summary_part", "reasoning_summary_text", "summary_index", item["id"], i, item["summary"])
 		}
 		s.numbered("output_item.done", object{"output_index": i, "item": item})
 	}
@@ -121,56 +124,45 @@ func (s *stream) responses(a *Answer) {
 	s.numbered(whole["status"].(string), object{"response": whole})
 }
 
-// text sends the text of an item of Responses.
-func (s *stream) text(id any, index int, text string, done object) {
-	at := func(fields object) object {
-		fields["item_id"], fields["output_index"], fields["content_index"] = id, index, 0
-		return fields
+// part sends the only part of an item of Responses, by the names of its events.
+func (s *stream) part(part, text, index string, id any, item int, parts any) {
+	send := func(name, field string, v any) {
+		s.numbered(name, object{"item_id": id, "output_index": item, index: 0, "logprobs": []any{}, field: v})
 	}
-	s.numbered("content_part.added", at(object{"part": object{"type": "output_text", "text": "", "annotations": []any{}}}))
-	for _, t := range pieces(text) {
-		s.numbered("output_text.delta", at(object{"delta": t, "logprobs": []any{}}))
+	whole := parts.([]object)[0]
+	empty := maps.Clone(whole)
+	empty["text"] = ""
+	send(part+".added", "part", empty)
+	for _, t := range pieces(whole["text"].(string)) {
+		send(text+".delta", "delta", t)
 	}
-	s.numbered("output_text.done", at(object{"text": text, "logprobs": []any{}}))
-	s.numbered("content_part.done", at(object{"part": done}))
-}
-
-// summary sends the reasoning of an item of Responses.
-func (s *stream) summary(id any, index int, text string) {
-	at := func(fields object) object {
-		fields["item_id"], fields["output_index"], fields["summary_index"] = id, index, 0
-		return fields
-	}
-	s.numbered("reasoning_summary_part.added", at(object{"part": object{"type": "summary_text", "text": ""}}))
-	for _, t := range pieces(text) {
-		s.numbered("reasoning_summary_text.delta", at(object{"delta": t}))
-	}
-	s.numbered("reasoning_summary_text.done", at(object{"text": text}))
-	s.numbered("reasoning_summary_part.done", at(object{"part": object{"type": "summary_text", "text": text}}))
+	send(text+".done", "text", whole["text"])
+	send(part+".done", "part", whole)
 }
 
 func (s *stream) message(a *Answer) {
 	s.event("message_start", object{"message": a.message([]object{}, nil)})
 	for i, b := range a.blocks() {
-		delta := func(d object) { s.event("content_block_delta", object{"index": i, "delta": d}) }
-		start := func(b object) { s.event("content_block_start", object{"index": i, "content_block": b}) }
+		start, kind, field, whole := maps.Clone(b), "text", "text", a.Text
 		switch b["type"] {
 		case "text":
-			start(object{"type": "text", "text": ""})
-			for _, t := range pieces(a.Text) {
-				delta(object{"type": "text_delta", "text": t})
-			}
+			start["text"] = ""
 		case "thinking":
-			start(object{"type": "thinking", "thinking": "", "signature": ""})
-			for _, t := range pieces(a.Reasoning) {
-				delta(object{"type": "thinking_delta", "thinking": t})
-			}
-			delta(object{"type": "signature_delta", "signature": b["signature"]})
+			start["thinking"], start["signature"] = "", ""
+			kind, field, whole = "thinking", "thinking", a.Reasoning
 		default:
-			start(object{"type": "tool_use", "id": b["id"], "name": b["name"], "input": object{}})
-			for _, t := range pieces(string(marshal(b["input"]))) {
-				delta(object{"type": "input_json_delta", "partial_json": t})
-			}
+			start["input"] = object{}
+			kind, field, whole = "input_json", "partial_json", string(marshal(b["input"]))
+		}
+		s.event("content_block_start", object{"index": i, "content_block": start})
+		delta := func(kind, field string, v any) {
+			s.event("content_block_delta", object{"index": i, "delta": object{"type": kind + "_delta", field: v}})
+		}
+		for _, t := range pieces(whole) {
+			delta(kind, field, t)
+		}
+		if signature := b["signature"]; signature != nil {
+			delta("signature", "signature", signature)
 		}
 		s.event("content_block_stop", object{"index": i})
 	}

@@ -166,23 +166,12 @@ func written(text string) (before string, calls []dialect.Call, ok bool) {
 	if at < 0 {
 		return text, nil, false
 	}
-	var list []struct {
-		ID       string `json:"id"`
-		Function struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"function"`
-	}
+	var list []dialect.ToolCall
 	if json.Unmarshal(fromPython(text[at+len(writtenCalls):]), &list) != nil || len(list) == 0 {
 		return text, nil, false
 	}
 	for _, c := range list {
-		arguments := string(c.Function.Arguments)
-		var quoted string
-		if json.Unmarshal(c.Function.Arguments, &quoted) == nil {
-			arguments = quoted
-		}
-		calls = append(calls, dialect.Call{ID: c.ID, Name: c.Function.Name, Arguments: arguments})
+		calls = append(calls, c.Function.Call(c.ID))
 	}
 	return text[:at], calls, true
 }
@@ -201,7 +190,7 @@ func fromPython(text string) []byte {
 				}
 				end++
 			}
-			s, _ := json.Marshal(unescape(text[i+1 : min(end, len(text))]))
+			s, _ := json.Marshal(unescape(text[i+1:min(end, len(text))], c))
 			b.Write(s)
 			i = end
 		case strings.HasPrefix(text[i:], "True"), strings.HasPrefix(text[i:], "None"):
@@ -218,26 +207,15 @@ func fromPython(text string) []byte {
 }
 
 // unescape decodes the escapes of a Python string.
-func unescape(s string) string {
+func unescape(s string, quote byte) string {
 	var b strings.Builder
 	for s != "" {
-		if strings.HasPrefix(s, `\'`) || strings.HasPrefix(s, `\"`) {
-			b.WriteByte(s[1])
-			s = s[2:]
-			continue
-		}
-		r, multibyte, tail, err := strconv.UnquoteChar(s, 0)
+		r, _, tail, err := strconv.UnquoteChar(s, quote)
 		if err != nil {
 			b.WriteString(s)
 			break
 		}
-		if multibyte || r < 0x80 {
-			b.WriteRune(r)
-		} else if strings.HasPrefix(s, `\x`) {
-			b.WriteRune(r)
-		} else {
-			b.WriteByte(byte(r))
-		}
+		b.WriteRune(r)
 		s = tail
 	}
 	return b.String()

@@ -26,7 +26,7 @@ func TestArgumentsAreRecognised(t *testing.T) {
 		a := &dialect.Answer{Calls: []dialect.Call{{Name: "f", Arguments: wrote}}}
 		body := dialect.Messages.Encode(a)
 		q, err := dialect.Messages.Decode([]byte(`{"messages": [` + string(body) + `, {"role": "user", "content": "x"}]}`))
-		require.NoError(t, err)
+		require.Nil(t, err)
 		require.True(t, sameCalls(a.Calls, q.Messages[0].Calls), "%q, %q", wrote, q.Messages[0].Calls)
 	}
 	require.False(t, sameArguments(`[1]`, `{"INVALID_JSON": "[2]"}`))

@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// sendTo sends a body to a path below an episode's address.
+func sendTo(w http.ResponseWriter, e *Episode, path, body string) {
+	r := httptest.NewRequest("POST", "http://127.0.0.1/episodes/"+e.id+path, strings.NewReader(body))
+	e.gate.server.Handler.ServeHTTP(w, r)
+}
+
+// cutting is the connection of a client that leaves in the middle of a stream.
+type cutting struct {
+	*httptest.ResponseRecorder
+	left int // writes
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if c.left--; c.left < 0 {
+		return 0, errors.New("the client is gone")
+	}
+	return c.ResponseRecorder.Write(b)
+}
+
+// TestOddRequestsCorruptNoRow: they are answered, or refused in the form of the protocol that is spoken.
+func TestOddRequestsCorruptNoRow(t *testing.T) {
+	const chat, responses, messages = "/v1/chat/completions", "/v1/responses", "/v1/messages"
+	picture := func(url string) string {
+		return `{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "` + url + `"}]}]}`
+	}
+	agent := func(_ context.Context, e *Episode) (*Score, error) {
+		for _, c := range []struct {
+			path, body string
+			status     int
+			want       string
+		}{
+			{chat, `{"messages": [{"role": "user", "content": "` + strings.Repeat("long ", 400_000) + `"}]}`, 400,
+				"context_length_exceeded"},
+			{chat, picture("data:text/plain;base64,aGVsbG8="), 400, "must be PNG, JPEG or GIF"},
+			{chat, picture("data:image/png,plain"), 400, "messages[0].content[0].image_url: "},
+			{chat, `{"messages": [{"role": "tool", "tool_call_id": "none", "content": "12"}], "unknown": [{}]}`, 200, `"four"`},
+			{chat, `{"messages": [{"role": "system", "content": "alone"}]}`, 400, "must be the user's"},
+			{responses, `{"input": []}`, 400, "input: empty"},
+			{responses, `{"model": "policy"}`, 400, "input: missing"},
+			{responses, `{"input": "x", "previous_response_id": "resp_none"}`, 400, `"param":"previous_response_id"`},
+			{responses, `{"input": "x", "conversation": "conv_1"}`, 400, "conversation: not allowed"},
+			{messages, `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`, 200, `"four"`},
+			{messages, `{"messages": []}`, 400, `"type":"invalid_request_error"},"type":"error"`},
+			{messages, `{"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}`, 200, `"four"`},
+			{"/reward", `{"reward": "1"}`, 400, "reward: string is not allowed, must be a number"},
+			{"/reward", `{"reward": NaN}`, 400, "not valid JSON"},
+			{"/reward", `{"reward": 1e39}`, 400, "fit a float32"},
+			{"/reward", `{"rewrad": 1}`, 400, `the field \"rewrad\" is unknown`},
+			{"/reward", `{"reward": 1, "answer": "chatcmpl-none"}`, 400, "is no answer of this episode"},
+		} {
+			w := httptest.NewRecorder()
+			sendTo(w, e, c.path, c.body)
+			require.Equal(t, c.status, w.Code, "%s %.200s: %s", c.path, c.body, w.Body)
+			require.Contains(t, w.Body.String(), c.want, "%s %.200s", c.path, c.body)
+			if c.status != 200 {
+				require.Equal(t, c.path != messages, strings.Contains(w.Body.String(), `"param":`), w.Body)
+			}
+		}
+		twice := `{"messages": [{"role": "user", "content": "twice"}]}`
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { sendTo(httptest.NewRecorder(), e, chat, twice) })
+		}
+		both.Wait()
+		const stream = `{"stream": true, "messages": [{"role": "user", "content": "twice"},
+			{"role": "assistant", "content": "four"}, {"role": "user", "content": "go on"}]}`
+		sendTo(&cutting{httptest.NewRecorder(), 2}, e, chat, stream)
+		sendTo(httptest.NewRecorder(), e, chat, stream)
+		w := httptest.NewRecorder()
+		sendTo(w, e, "/finish", `{"reward": 1}`)
+		require.Equal(t, 200, w.Code)
+		w = httptest.NewRecorder()
+		sendTo(w, e, chat, stream)
+		require.Contains(t, []int{404, 409}, w.Code, "it is over, and may be closed")
+		return nil, nil
+	}
+	g, err := New(Settings{Agent: agent})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }, most: 100_000}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	require.Equal(t, rollout.EndDone, tr.End)
+	require.Equal(t, 1.0, tr.Return())
+	require.Len(t, tr.Turns, 5, "the stream came once, and one of two equal requests was continued")
+	for name, n := range map[string]float64{"bad_requests": 5, "retries": 1, "lost_answers": 1, "discarded": 1} {
+		require.Equal(t, n, tr.Metrics["agent/"+name], name)
+	}
+}
+
+// TestInstructionsAreReplacedAlone: with previous_response_id, those of a request stand for the earlier ones, and
+// for nothing that was sent beside them.
+func TestInstructionsAreReplacedAlone(t *testing.T) {
+	const tools = `"tools": [{"type": "function", "name": "f"}], `
+	g, err := New(Settings{Agent: func(_ context.Context, e *Episode) (*Score, error) {
+		_, _, a := post(t, e.URL+"/v1/responses", "", `{"instructions": "Be brief.", `+tools+`"input": [
+			{"role": "developer", "content": "Use metres."}, {"role": "user", "content": "x"}]}`)
+		for _, how := range []string{"brief", "long"} {
+			_, _, a = post(t, e.URL+"/v1/responses", "", `{"instructions": "Be `+how+`.", `+tools+`"input": "y",
+				"previous_response_id": "`+a["id"].(string)+`"}`)
+			require.Equal(t, "completed", a["status"], a)
+		}
+		return &Score{Reward: 1}, nil
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	tr := play(t, g, &scripted{next: func(policy.Prompt) string { return "four" }}, nil)
+	require.NoError(t, tr.Err)
+	checkRows(t, tr)
+	require.Len(t, tr.Turns, 3)
+	require.Len(t, tr.Rows, 2)
+	first, second := text(tr.Rows[0].Tokens()), text(tr.Rows[1].Tokens())
+	require.True(t, strings.HasPrefix(first, "[system]Be brief.\n\nUse metres.\n\n# Tools"), first)
+	require.True(t, strings.HasPrefix(second, "[system]Be long.\n\nUse metres.\n\n# Tools"), second)
+}
