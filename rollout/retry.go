@@ -24,7 +24,8 @@ type Retry struct {
 }
 
 // DefaultRetry retries failures that may not happen again: an environment that could
-// not be created, failed, hung or ended with its service, and responses that cannot be used.
+// not be created, failed, hung or ended with its service, rewards that are not known, and responses that
+// cannot be used.
 func DefaultRetry() Retry {
 	return Retry{
 		Times:   map[End]int{EndSetup: 2, EndEnv: 1, EndLost: 3, EndHang: 1, EndReward: 1, EndEmpty: 3, EndVision: 1},

@@ -103,6 +103,6 @@ func TestAPaidAnswerHasArrived(t *testing.T) {
 	c := &call{waiting: 1}
 	e := &Episode{wake: make(chan struct{}, 1), record: record{items: map[string]*node{"e-0": {Value: c}}}}
 	e.left(c, false)
-	require.Nil(t, e.pay("chatcmpl-e-0", Score{Reward: 1}.result()))
+	require.Nil(t, e.pay(result{Answer: "chatcmpl-e-0"}))
 	require.True(t, c.delivered)
 }

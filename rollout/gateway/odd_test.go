@@ -59,7 +59,7 @@ func TestOddRequestsCorruptNoRow(t *testing.T) {
 			{messages, `{"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]}`, 200, `"four"`},
 			{messages, `{"messages": []}`, 400, `"type":"invalid_request_error"},"type":"error"`},
 			{messages, `{"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}`, 200, `"four"`},
-			{"/reward", `{"reward": "1"}`, 400, "reward: string is not allowed, must be a number"},
+			{"/reward", `{"reward": "1"}`, 400, `"message":"reward: string is not allowed, must be a number"`},
 			{"/reward", `{"reward": NaN}`, 400, "not valid JSON"},
 			{"/reward", `{"reward": 1e39}`, 400, "fit a float32"},
 			{"/reward", `{"rewrad": 1}`, 400, `the field \"rewrad\" is unknown`},

@@ -25,10 +25,11 @@ type Score struct {
 type result struct {
 	Reward  *float64 `json:"reward"`
 	Success *bool    `json:"success"`
+	Answer  string   `json:"answer"` // id of the answer whose turn is paid; "" is the episode
 }
 
 // result returns the score as what an agent says.
-func (s Score) result() result { return result{&s.Reward, s.Success} }
+func (s Score) result() result { return result{Reward: &s.Reward, Success: s.Success} }
 
 // ledger holds the rewards of an episode.
 type ledger struct {
@@ -51,9 +52,9 @@ func checkReward(x float64) *dialect.Error {
 	return nil
 }
 
-// pay records a reward, that of the episode or with an answer's id that of its turn, and whether the episode is
-// a success. What is sent again must be the same, and nothing new is recorded after the end.
-func (e *Episode) pay(answer string, r result) *dialect.Error {
+// pay records a reward, that of the episode or of a turn, and whether the episode is a success. What is sent again
+// must be the same, and nothing new is recorded after the end.
+func (e *Episode) pay(r result) *dialect.Error {
 	if r.Reward != nil {
 		if bad := checkReward(*r.Reward); bad != nil {
 			return bad
@@ -62,10 +63,10 @@ func (e *Episode) pay(answer string, r result) *dialect.Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l, before, turn := &e.ledger, e.ledger.Reward, -1
-	if answer != "" {
-		n := e.items[trimID(answer)]
+	if r.Answer != "" {
+		n := e.items[trimID(r.Answer)]
 		if n == nil {
-			return refusal("answer", "%q is no answer of this episode", answer)
+			return refusal("answer", "%q is no answer of this episode", r.Answer)
 		}
 		n.Value.delivered = true // its id is known
 		before, turn = nil, n.Value.turn

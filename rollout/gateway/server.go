@@ -256,14 +256,8 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, into any) *dialec
 	return dialect.Undecoded(d.Decode(into), "")
 }
 
-// payment is the body of a reward and of the end of an episode.
-type payment struct {
-	result
-	Answer string `json:"answer"` // id of the answer whose turn is paid; "" is the episode
-}
-
 func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
-	var q payment
+	var q result
 	bad := g.read(w, r, &q)
 	switch {
 	case bad != nil:
@@ -271,14 +265,14 @@ func (g *Gateway) reward(e *Episode, w http.ResponseWriter, r *http.Request) *di
 	case q.Reward == nil:
 		return refusal("reward", "missing, must be a number")
 	}
-	if bad = e.pay(q.Answer, q.result); bad != nil {
+	if bad = e.pay(q); bad != nil {
 		return bad
 	}
 	return report(e, w, r)
 }
 
 func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) *dialect.Error {
-	var q payment
+	var q result
 	bad := g.read(w, r, &q)
 	switch {
 	case bad != nil:
@@ -286,7 +280,7 @@ func (g *Gateway) finish(e *Episode, w http.ResponseWriter, r *http.Request) *di
 	case q.Answer != "":
 		return refusal("answer", "not allowed here, a turn is paid with /reward")
 	}
-	if bad = e.pay("", q.result); bad != nil {
+	if bad = e.pay(q); bad != nil {
 		return bad
 	}
 	e.end(nil)

@@ -85,7 +85,7 @@ func (e *Episode) runFunc(ctx context.Context) (err error) {
 	if err != nil || s == nil {
 		return err
 	}
-	if bad := e.pay("", s.result()); bad != nil {
+	if bad := e.pay(s.result()); bad != nil {
 		return bad
 	}
 	return nil
@@ -165,7 +165,7 @@ func (e *Episode) runURL(ctx context.Context) error {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("url: the answer must be empty or a JSON object with a reward: %w", err)
 	}
-	if bad := e.pay("", s); bad != nil {
+	if bad := e.pay(s); bad != nil {
 		return errors.New("url: " + bad.Error())
 	}
 	return nil

@@ -34,10 +34,11 @@ func Undecoded(err error, field string) *Error {
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		if kind.Field != "" && field != "" {
+		name := strings.TrimPrefix(kind.Field, "sampling.") // which is embedded
+		if name != "" && field != "" {
 			field += "."
 		}
-		return Bad(field+kind.Field, "%s is not allowed, must be %s", kind.Value, plainType(kind.Type.String()))
+		return Bad(field+name, "%s is not allowed, must be %s", kind.Value, plainType(kind.Type.String()))
 	}
 	return Bad(field, "not valid JSON: %v", err)
 }
@@ -55,10 +56,8 @@ func plainType(name string) string {
 	return "an object"
 }
 
-// query is the body of a request in any of the protocols.
-type query struct {
-	Model       string          `json:"model"`
-	Stream      bool            `json:"stream"`
+// sampling has the fields of a query that are only counted, and N.
+type sampling struct {
 	Temperature *float64        `json:"temperature"`
 	TopP        *float64        `json:"top_p"`
 	TopK        *float64        `json:"top_k"`
@@ -72,11 +71,18 @@ type query struct {
 	LogProbs    json.RawMessage `json:"logprobs"`
 	Parallel    *bool           `json:"parallel_tool_calls"`
 	N           *float64        `json:"n"`
-	ToolChoice  kind            `json:"tool_choice"`
-	Tools       json.RawMessage `json:"tools"`
-	Format      kind            `json:"response_format"`
-	Stop        json.RawMessage `json:"stop"`
-	Options     struct {
+}
+
+// query is the body of a request in any of the protocols.
+type query struct {
+	sampling
+	Model      string          `json:"model"`
+	Stream     bool            `json:"stream"`
+	ToolChoice kind            `json:"tool_choice"`
+	Tools      json.RawMessage `json:"tools"`
+	Format     kind            `json:"response_format"`
+	Stop       json.RawMessage `json:"stop"`
+	Options    struct {
 		Usage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	Messages []struct {

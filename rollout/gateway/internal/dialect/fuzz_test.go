@@ -91,7 +91,8 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 		{Chat, `{"messages": [{"role": "user", "content": "x"}], "stop": 7}`, `stop: number is not allowed, must be a list`},
 		{Chat, `{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`,
 			`messages[0].content[0].image_url: "" is not allowed`},
-		{Responses, `{"input": [{"type": "function_call", "name": 7}]}`, `name: number is not allowed, must be a string`},
+		{Chat, `{"temperature": "hot"}`, `temperature: string is not allowed, must be a number`},
+		{Responses, `{"input": [{"type": "function_call", "name": 7}]}`, `input.name: number is not allowed, must be a string`},
 		{Responses, `{"input": [{"type": "computer_call"}]}`, `input[0].type: "computer_call" is not allowed`},
 		{Messages, `{"messages": [{"role": "user", "content": [{"type": "document"}]}]}`,
 			`messages[0].content[0].type: "document" is not allowed`},
@@ -100,6 +101,7 @@ func TestErrorsNameFieldAndValue(t *testing.T) {
 	} {
 		_, err := c.p.Decode([]byte(c.body))
 		require.ErrorContains(t, err, c.want, c.body)
+		require.NotContains(t, err.Error(), "sampling")
 	}
 }
 

@@ -106,13 +106,14 @@ func (r *Request) input(raw json.RawMessage) *Error {
 
 // item is an item of the input of Responses.
 type item struct {
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	ID      string          `json:"id"`
-	Content json.RawMessage `json:"content"`
-	CallID  string          `json:"call_id"`
-	Output  json.RawMessage `json:"output"`
-	Function
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	ID        string          `json:"id"`
+	Content   json.RawMessage `json:"content"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Output    json.RawMessage `json:"output"`
 }
 
 func (r *Request) item(in *item, field string) *Error {
@@ -120,7 +121,7 @@ func (r *Request) item(in *item, field string) *Error {
 	case "", "message":
 		return r.message(in.Role, in.Content, field, ".content")
 	case "function_call":
-		return r.message(Assistant, nil, field, "", in.Call(in.CallID))
+		return r.message(Assistant, nil, field, "", Function{in.Name, in.Arguments}.Call(in.CallID))
 	case "function_call_output":
 		return r.message(Tool, in.Output, field, ".output")
 	case "reasoning":
