@@ -133,9 +133,6 @@ func (t *Terms) covariance(b *Batch[float64]) int {
 			n++
 		}
 	}
-	if n == 0 {
-		return 0
-	}
 	adv, logp = adv/float64(n), logp/float64(n)
 	for i, m := range b.Mask {
 		if m {

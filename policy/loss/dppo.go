@@ -47,16 +47,17 @@ func (p DPPO) Terms(t *Terms, b *Batch[float64]) error {
 		if !m {
 			continue
 		}
-		old, pass := b.OldLogProb[i], 1.0
+		old := b.OldLogProb[i]
 		if p.Surrogate && b.Sampled != nil {
 			old = b.Sampled[i]
 		}
-		t.LogRatio[i], pass = clamp(b.LogProb[i]-old, -maxLogRatio, maxLogRatio)
+		lr, pass := clamp(b.LogProb[i]-old, -maxLogRatio, maxLogRatio)
+		t.LogRatio[i] = lr
 		if !(p.Surrogate && b.Advantage[i] == 0) && !p.keeps(b.LogProb[i], old, b.Advantage[i]) {
 			t.Clipped++
 			continue
 		}
-		ratio := math.Exp(t.LogRatio[i])
+		ratio := math.Exp(lr)
 		if p.Surrogate {
 			t.Loss[i] = -b.Advantage[i] * ratio
 			t.Slope[i] = t.Loss[i] * pass

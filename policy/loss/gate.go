@@ -153,9 +153,6 @@ func (p GMPO) row(t *Terms, b *Batch[float64], lo, hi int) {
 		sum += d
 		t.Slope[i] = pass
 	}
-	if n == 0 {
-		return
-	}
 	// exp(−∞) is 0: a row with a zero weight does not count.
 	loss := -adv / float64(n) * math.Exp(sum/float64(n)) * math.Exp(logWeight/float64(n))
 	for i := lo; i < hi; i++ {

@@ -27,9 +27,7 @@ func (p GSPO) Terms(t *Terms, b *Batch[float64]) error {
 	for r := range b.Rows() {
 		lo, hi := b.Offsets[r], b.Offsets[r+1]
 		sum, n := t.sumLogRatio(b.Mask, lo, hi)
-		if n > 0 {
-			t.jointAction(b, lo, hi, sum/float64(n), p.Low, p.High, 1)
-		}
+		t.jointAction(b, lo, hi, sum/float64(n), p.Low, p.High, 1)
 	}
 	return nil
 }

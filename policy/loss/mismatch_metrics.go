@@ -60,10 +60,7 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 	if m.Tokens == 0 {
 		return
 	}
-	for i, lr := range d.logRatio {
-		if !mask[i] {
-			continue
-		}
+	for _, lr := range d.logRatio { // 0 where the mask is unset, as are sums of rows without counted tokens
 		c := clampedRatio(lr)
 		m.KL -= lr
 		m.K3 += math.Expm1(c) - c
@@ -72,10 +69,8 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 	}
 	n := float64(m.Tokens)
 	m.KL, m.K3, m.Chi2 = m.KL/n, m.K3/n, m.Chi2/n
-	for r, sum := range d.rowSum {
-		if countTrue(mask[offsets[r]:offsets[r+1]]) > 0 {
-			m.Chi2Rows += math.Expm1(2 * clampedRatio(sum))
-		}
+	for _, sum := range d.rowSum {
+		m.Chi2Rows += math.Expm1(2 * clampedRatio(sum))
 	}
 	m.Chi2Rows /= float64(m.Rows)
 }

@@ -39,7 +39,7 @@ func (p M2PO) Terms(t *Terms, b *Batch[float64]) error {
 	left := p.choose(t, b)
 	rest := *b
 	rest.Mask = t.kept
-	if err := p.PPO.Terms(t, &rest); err != nil || left == all {
+	if err := p.PPO.Terms(t, &rest); err != nil {
 		return err
 	}
 	for i := range t.Loss {

@@ -130,14 +130,8 @@ func ModeOf(p Policy) (Mode, error) {
 		return "", setting("policy loss is nil, must be set")
 	}
 	var t Terms
-	b := &Batch[float64]{Offsets: []int{0}}
-	if err := t.reset(b); err != nil {
-		return "", err
-	}
-	if err := p.Terms(&t, b); err != nil {
-		return "", fmt.Errorf("loss: %T: %w", p, err)
-	}
-	return t.Mode, nil
+	err := t.evaluate(p, &Batch[float64]{Offsets: []int{0}})
+	return t.Mode, err
 }
 
 // Result is a loss with its gradient. Its memory is reused: evaluating into the same
@@ -244,9 +238,6 @@ func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope
 		}
 		if !floats.Finite(perToken[i]) {
 			return notFinite("loss of a token", offsets, i, perToken[i])
-		}
-		if !floats.Finite(slope[i]) {
-			return notFinite("slope of a token", offsets, i, slope[i])
 		}
 		r.Empty = false
 		r.Term += w[i] * perToken[i]

@@ -203,7 +203,7 @@ func (r Rejection) allowsRow(logRatio []float64, mask []bool) bool {
 		n++
 	}
 	switch {
-	case n == 0 || r.Over == SeqMax:
+	case r.Over == SeqMax:
 		return true
 	case r.Over == SeqMean:
 		sum /= float64(n)

@@ -121,9 +121,6 @@ func (p LUSPO) Terms(t *Terms, b *Batch[float64]) error {
 	for r := range b.Rows() {
 		lo, hi := b.Offsets[r], b.Offsets[r+1]
 		sum, n := t.sumLogRatio(b.Mask, lo, hi)
-		if n == 0 {
-			continue
-		}
 		s := math.Exp(sum / float64(n))
 		for i := lo; i < hi; i++ {
 			if b.Mask[i] {
