@@ -40,6 +40,8 @@ func TestClipCovDropsOnlyCandidatesAndOnlyItsShare(t *testing.T) {
 	if got := mustEval(t, p, Aggregation{}, climbing()); got.Metrics.ClipFraction != 0 {
 		t.Error("no candidate, yet something was dropped")
 	}
+	p.Ratio, p.CovLow, p.CovHigh = 1, 1, 4
+	require.Zero(t, mustEval(t, p, Aggregation{}, climbing()).Metrics.ClipFraction, "tokens at the limits are kept")
 }
 
 func TestClipCovLeavesTokensThatPPOClipped(t *testing.T) {
@@ -59,6 +61,7 @@ func TestKLCovPenalisesTheLargestCovariancesEarlierFirst(t *testing.T) {
 	for i := range b.OldLogProb {
 		b.OldLogProb[i] -= 0.1
 	}
+	near(t, "on-policy", mustEval(t, KLCov{Ratio: 1, Coef: 0.5}, Aggregation{}, one(0, 1)).Grad[0], -1, 0)
 	free := mustEval(t, KLCov{Ratio: 0.2, Coef: 0}, Aggregation{}, b)
 	for n, want := range [][]int{{0}, {0}, {0, 4}, {0, 1, 4}} {
 		got := mustEval(t, KLCov{Ratio: max(0.1, 0.2*float64(n)), Coef: 0.5}, Aggregation{}, b)

@@ -156,3 +156,16 @@ func TestWhatDivergencesRefuse(t *testing.T) {
 	b.Chosen, b.Teacher = nil, nil
 	require.ErrorIs(t, Eval(&r, Distill{Over: ok}, Aggregation{}, b), ErrMissing)
 }
+
+// TestLimitsOfDivergences: a tail of nothing stays finite, without a slope of the others by it; a log-prob at the floor
+// has its slope, also if the distance is 0.
+func TestLimitsOfDivergences(t *testing.T) {
+	half, slope := math.Log(0.5), make([]float64, 2)
+	d := Divergence{Form: Tail, Choice: Choice{ByTeacher, 2}}
+	value := d.of(&pair{}, []float64{half, half}, []float64{math.Log(0.25), math.Log(0.75)}, slope)
+	near(t, "value", value, 0.25*math.Log(0.5)+0.75*math.Log(1.5), 1e-6)
+	near(t, "slope", slope[0], -0.25, 1e-6)
+	d = Divergence{Form: Raised, Choice: Choice{ByTeacher, 1}, Floor: -2}
+	near(t, "value", d.of(&pair{}, []float64{-2}, []float64{-2}, slope[:1]), 0, 0)
+	near(t, "slope", slope[0], -math.Exp(-2), 1e-12)
+}

@@ -38,6 +38,15 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 		{"last offset", func(b *Batch[float32]) { b.Offsets = []int{0, 2} }, ErrLength,
 			"offsets end at 2, but there are 3 tokens"},
 		{"weight", func(b *Batch[float32]) { b.Weight = []float32{1, 1, nan} }, ErrNotFinite, "weight: row 1, position 0"},
+		{"compared NaN", func(b *Batch[float32]) { b.Chosen, b.Teacher = []float32{nan, 0, 0}, make([]float32, 3) },
+			ErrNotFinite, "chosen: row 0, position 0: NaN"},
+		{"compared tokens of one side", func(b *Batch[float32]) { b.Chosen = make([]float32, 3) }, ErrLength,
+			"3 chosen log-probs and 0 of the teacher for 3 tokens"},
+		{"one compared token", func(b *Batch[float32]) { b.Chosen, b.Teacher = make([]float32, 1), make([]float32, 1) },
+			ErrLength, "1 chosen log-probs and 1 of the teacher for 3 tokens"},
+		{"compared tokens of nothing", func(b *Batch[float32]) {
+			*b = Batch[float32]{Offsets: []int{0}, Chosen: make([]float32, 1), Teacher: make([]float32, 1)}
+		}, ErrLength, "for 0 tokens"},
 		{"overflow", func(b *Batch[float32]) { b.LogProb[2] = 900 }, ErrNotFinite, "loss of a token: row 1, position 0"},
 	} {
 		b := valid()
@@ -48,6 +57,37 @@ func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
 			t.Errorf("%s: got %v, want %v saying %q", c.name, err, c.want, c.says)
 		}
 	}
+}
+
+func TestOverflowsAreNamed(t *testing.T) {
+	two := func(logProb, adv float64) *Batch[float64] {
+		return &Batch[float64]{Offsets: []int{0, 2}, Mask: []bool{true, true}, LogProb: []float64{logProb, logProb},
+			OldLogProb: []float64{logProb, logProb}, Advantage: []float64{adv, adv}}
+	}
+	far, compared := two(1e308, 1), two(-1, 0)
+	far.OldLogProb[0] = -1e308
+	compared.Chosen, compared.Teacher = []float64{-0.7, -0.7, -0.7, -0.7}, []float64{0, -1e308, 0, 0}
+	over := Distill{Over: Divergence{Form: Tail, Choice: Choice{ByStudent, 2}, Alpha: 1}}
+	for _, c := range []struct {
+		p      Policy
+		weight float64
+		b      *Batch[float64]
+		says   string
+	}{
+		{Reinforce{}, 1, far, "log_prob - old_log_prob: row 0, position 0"},
+		{Reinforce{}, 1e300, two(-1, 1e300), "gradient of a token: row 0, position 0"},
+		{over, 100, compared, "gradient of a compared token: row 0, position 0"},
+		{Reinforce{}, 1, two(-1e308, 1), "sum over the batch"},
+	} {
+		var r Result
+		err := EvalWeighted(&r, c.p, []float64{c.weight, c.weight}, c.b)
+		require.ErrorIs(t, err, ErrNotFinite, c.says)
+		require.ErrorContains(t, err, c.says)
+	}
+	var r Result
+	require.ErrorIs(t, EvalWeighted(&r, Reinforce{}, []float64{1}, two(-1, 1)), ErrLength)
+	far.Offsets = nil
+	require.ErrorIs(t, EvalWeighted(&r, Reinforce{}, []float64{1, 1}, far), ErrLength)
 }
 
 func TestTurnLossesRefuseTurnIdsTheyCannotUse(t *testing.T) {
@@ -67,6 +107,10 @@ func TestTurnLossesRefuseTurnIdsTheyCannotUse(t *testing.T) {
 		var r Result
 		require.ErrorIs(t, Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b), c.want, name)
 	}
+	require.ErrorIs(t, CheckTurns([]int{1}, nil, nil), ErrLength)
+	require.ErrorIs(t, CheckTurns([]int{0, 1}, []bool{true}, nil), ErrMissing)
+	err := CheckTurns([]int{0, 1, 3}, []bool{true, true, true}, []int32{0, 1, 0})
+	require.ErrorContains(t, err, "row 1, position 1: id 0, want 1 or more")
 }
 
 func TestSettingsOutOfRangeAreRefused(t *testing.T) {
@@ -81,16 +125,36 @@ func TestSettingsOutOfRangeAreRefused(t *testing.T) {
 		PrimeDPPO{High: -1},
 		DRO{}, DRO{inf}, VESPO{KPos: -1}, VESPO{LambdaPos: nan}, VESPO{KNeg: inf}, VESPO{LambdaNeg: -1}, LUSPO{Delta: -1},
 		LUSPO{Low: 2}, LUSPO{KL: K3, KLCoef: -1},
+		ClipCov{Low: -1, Ratio: 0.1, CovHigh: 1}, ClipCov{Ratio: 0.1, CovLow: 1, CovHigh: 1}, DPPO{Cap: 3, Surrogate: true},
+		M2PO{Threshold: -1}, M2PO{PPO: PPO{Low: -1}}, OffPolicyMask{}, OffPolicyMask{Policy: Reinforce{}, Delta: -1},
+		OffPolicyMask{Policy: PPO{Low: -1}}, Distill{KL: K1, Policy: PPO{Low: -1}},
+		Taught{Policy: PPO{Low: -1}, Distill: Distill{KL: K1}},
+		Taught{Policy: Reinforce{}, Distill: Distill{KL: K1, Clamp: -1}},
 		nil,
 	} {
 		var r Result
-		require.ErrorIs(t, Eval(&r, p, Aggregation{}, randomBatch(1)), ErrSetting, "%+v", p)
+		b := randomBatch(1)
+		require.ErrorIs(t, Eval(&r, p, Aggregation{}, b), ErrSetting, "%+v", p)
+		require.ErrorIs(t, EvalWeighted(&r, p, make([]float64, len(b.Mask)), b), ErrSetting, "%+v", p)
+		_, err := ModeOf(p)
+		require.ErrorIs(t, err, ErrSetting, "%+v", p)
 	}
 	b := randomBatch(1)
 	b.Weight[indexOf(b.Mask)] = -1
-	var r Result
-	err := Eval(&r, GMPO{Low: 0.4, High: 0.4}, Aggregation{}, b)
-	require.ErrorIs(t, err, ErrSetting, "a negative weight has no geometric mean")
+	for _, p := range []Policy{GMPO{Low: 0.4, High: 0.4}, DefaultVESPO()} {
+		var r Result
+		require.ErrorIs(t, Eval(&r, p, Aggregation{}, b), ErrSetting, "a negative weight has no geometric mean: %T", p)
+	}
+	b = one(0, 1)
+	for _, c := range []struct {
+		p    Policy
+		want error
+	}{{LUSPO{KL: K3}, ErrMissing}, {Distill{KL: K2}, ErrMissing}, {LUSPO{KL: "x"}, ErrUnknown}, {GMPO{}, nil}} {
+		var r Result
+		require.ErrorIs(t, Eval(&r, c.p, Aggregation{}, b), c.want, "%+v", c.p)
+	}
+	b.Advantage = nil
+	require.ErrorIs(t, Eval(new(Result), Reinforce{}, Aggregation{}, b), ErrMissing)
 }
 
 func indexOf(mask []bool) int {
@@ -113,6 +177,12 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 		"negative":             {Aggregation{Norm: Norm{Rows: -1}}, ErrSetting},
 		"rows for token mean":  {Aggregation{Norm: Norm{Rows: 100}}, ErrSetting},
 		"tokens for rows":      {Aggregation{Mode: SeqMeanTokenSum, Norm: Norm{Tokens: 100}}, ErrSetting},
+		"one token for rows":   {Aggregation{Mode: SeqMeanTokenSum, Norm: Norm{Tokens: 1}}, ErrSetting},
+		"two norms of one":     {Aggregation{Norm: Norm{Accumulation: 1, MiniBatch: 1}}, ErrSetting},
+		"and one mini-batch":   {Aggregation{Norm: Norm{MiniBatch: 1, Tokens: 1000}}, ErrSetting},
+		"and one step":         {Aggregation{Norm: Norm{Accumulation: 1, Tokens: 1000}}, ErrSetting},
+		"and one token":        {Aggregation{Mode: TokenSum, Norm: Norm{Accumulation: 2, Tokens: 1}}, ErrSetting},
+		"and one row":          {Aggregation{Mode: TokenSum, Norm: Norm{Accumulation: 2, Rows: 1}}, ErrSetting},
 		"fewer than there are": {Aggregation{Norm: Norm{Tokens: 1}}, ErrSetting},
 	} {
 		var r Result
@@ -121,6 +191,8 @@ func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
 	var r Result
 	err := Eval(&r, LegacyPPO(), Aggregation{Mode: "tokenmean"}, randomBatch(1))
 	require.ErrorContains(t, err, `did you mean "token-mean"?`)
+	_, _, err = Aggregation{}.Weights(nil, []int{1}, nil)
+	require.ErrorIs(t, err, ErrLength)
 }
 
 func TestBadLogitsAreRefused(t *testing.T) {
@@ -143,6 +215,16 @@ func TestBadLogitsAreRefused(t *testing.T) {
 		require.ErrorIs(t, c.l.Forward(&s), c.want, name)
 	}
 	ok := Logits[float32]{Values: make([]float32, 2), Vocab: 2, Labels: []int32{0}, Temperature: 1}
+	var s Softmax
+	require.NoError(t, ok.Forward(&s))
+	_, err := ok.Backward(nil, &s, make([]float64, 2), nil)
+	require.ErrorIs(t, err, ErrLength)
+	_, err = ok.Backward(nil, &s, nil, make([]float64, 2))
+	require.ErrorIs(t, err, ErrLength)
+	ok.Labels[0] = 2
+	_, err = ok.Backward(nil, &s, nil, nil)
+	require.ErrorContains(t, err, "token 2, want 0 to 1")
+	ok.Labels[0] = 0
 	if _, err := ok.Backward(nil, &Softmax{}, nil, nil); !errors.Is(err, ErrLength) {
 		t.Errorf("backward before forward: got %v", err)
 	}

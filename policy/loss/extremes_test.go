@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"maps"
 	"math"
 	"testing"
 
@@ -30,6 +31,8 @@ func TestLogRatiosAreBoundedAtTwenty(t *testing.T) {
 		{30, 1, CISPO{Low: 1, High: 0.5}, -1.5 * 28, -1.5},
 		{-30, 1, CISPO{Low: 1, High: 0.5}, 32 * math.Exp(-20), -math.Exp(-20)},
 		{-30, 1, SAPO{TauPos: 1, TauNeg: 1}, -4 / (1 + math.Exp(1-math.Exp(-20))), 0},
+		{10, -1, GSPO{Low: 0.2, High: 0.2}, math.Exp(10), math.Exp(10)},
+		{20, -1, PPO{Low: 0.2, High: 0.2, Clamp: true}, math.Exp(20), math.Exp(20)},
 		{12, -1, GSPO{Low: 0.2, High: 0.2}, math.Exp(10), 0},
 		{9, -1, GSPO{Low: 0.2, High: 0.2}, math.Exp(9), math.Exp(9)},
 	} {
@@ -44,6 +47,7 @@ func TestMetricsReportTheLogRatioThatWasUsed(t *testing.T) {
 	for _, p := range clamped {
 		m := mustEval(t, p, Aggregation{}, one(-50, 1)).Metrics
 		near(t, "KL", m.KL, 20, 1e-12)
+		near(t, "KL", mustEval(t, p, Aggregation{}, one(50, 1)).Metrics.KL, -20, 1e-12)
 	}
 	m := mustEval(t, LegacyPPO(), Aggregation{}, one(-50, 1)).Metrics
 	near(t, "KL", m.KL, 50, 1e-12)
@@ -51,9 +55,10 @@ func TestMetricsReportTheLogRatioThatWasUsed(t *testing.T) {
 }
 
 func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
+	nan := math.NaN()
 	b := &Batch[float64]{
-		Offsets: []int{0, 1, 3}, Mask: []bool{true, true, true},
-		LogProb: []float64{-1, -1, -1}, OldLogProb: []float64{-1.5, -0.8, -1}, Advantage: []float64{1, 1, -1},
+		Offsets: []int{0, 1, 4}, Mask: []bool{true, true, false, true}, LogProb: []float64{-1, -1, nan, -1},
+		OldLogProb: []float64{-1.5, -0.8, nan, -1}, Advantage: []float64{1, 1, nan, -1},
 	}
 	m := mustEval(t, LegacyPPO(), Aggregation{}, b).Metrics
 	up, down := math.Exp(0.5), math.Exp(-0.2)
@@ -75,6 +80,13 @@ func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
 		seen[name] = true
 	}
 	require.Len(t, seen, 10, "without the three of turn losses")
+	all := maps.Collect(Metrics{RefKL: 1, TurnsPerRow: 2, TurnLength: 3, TurnLogRatioStd: 4}.All())
+	require.Len(t, all, 14)
+	require.Equal(t, 10.0, all["actor/kl_loss"]+all["actor/turns_per_row"]+all["actor/turn_len_mean"]+
+		all["actor/turn_log_ratio_std"])
+	for range m.All() {
+		break
+	}
 }
 
 func TestATieTakesTheMeanOfBothSides(t *testing.T) {
@@ -89,20 +101,28 @@ func TestATieTakesTheMeanOfBothSides(t *testing.T) {
 }
 
 func TestLargeLogitsDoNotOverflow(t *testing.T) {
-	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1},
-		Temperature: 1}
+	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0, -1e4, -1e4 - 1, -3e38}, Vocab: 3,
+		Labels: []int32{1, 1, 1}, Temperature: 1}
 	var s Softmax
 	require.NoError(t, l.Forward(&s))
 	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)
+	near(t, "log-prob", s.LogProb[2], s.LogProb[0], 1e-9)
 	near(t, "log-prob of the impossible", s.LogProb[1]/-6e38, 1, 1e-6)
 	near(t, "entropy of the certain", s.Entropy[1], 0, 1e-12)
-	grad, err := l.Backward(nil, &s, []float64{1, 1}, []float64{1, 1})
+	grad, err := l.Backward(nil, &s, []float64{1, 1, 1}, []float64{1, 1, 1})
 	require.NoError(t, err)
 	for j, g := range grad {
 		if !floats.Finite(g) {
 			t.Errorf("gradient[%d] = %v", j, g)
 		}
 	}
+}
+
+func TestAVocabularyOfOneTokenIsCertain(t *testing.T) {
+	var s Softmax
+	l := Logits[float32]{Values: []float32{7}, Vocab: 1, Labels: []int32{0}, Temperature: 1}
+	require.NoError(t, l.Forward(&s))
+	require.Equal(t, []float64{0, 0}, append(s.LogProb, s.Entropy...))
 }
 
 func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {

@@ -77,6 +77,7 @@ func TestSplittingAnUpdateChangesNothingUnderWholeCounts(t *testing.T) {
 		for i := range grad {
 			near(t, string(mode)+" gradient", grad[i], whole.Grad[i], 1e-12)
 		}
+		near(t, "in one part", mustEval(t, LegacyPPO(), split, b).Loss, whole.Loss, 1e-12)
 	}
 }
 
@@ -101,6 +102,11 @@ func TestMiniBatchWeighsByRows(t *testing.T) {
 	got := mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{MiniBatch: 4 * b.Rows(), Workers: 2}}, b)
 	near(t, "loss", got.Loss, whole.Loss/4*2, 1e-12)
 	near(t, "term", got.Term, whole.Term, 1e-12)
+	got = mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{MiniBatch: 1}}, b)
+	near(t, "loss", got.Loss, whole.Loss*float64(b.Rows()), 1e-12)
+	sum := mustEval(t, LegacyPPO(), Aggregation{Mode: TokenSum}, b)
+	got = mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenSumNorm, Width: 0.5}, b)
+	near(t, "width", got.Loss, sum.Loss/0.5, 1e-12)
 }
 
 func TestOneTurnPerRowMakesTurnGSPOGSPO(t *testing.T) {
@@ -134,12 +140,12 @@ func TestOneTokenPerTurnMakesTurnLossesPPO(t *testing.T) {
 
 func TestEveryTurnCountsOnceInTurnGSPO(t *testing.T) {
 	b := &Batch[float64]{
-		Offsets: []int{0, 5}, Mask: []bool{true, true, true, true, false}, Turn: []int32{0, 0, 0, 1, -1},
-		LogProb: make([]float64, 5), OldLogProb: make([]float64, 5), Advantage: []float64{1, 1, 1, 1, 7},
+		Offsets: []int{0, 6}, Mask: []bool{true, true, false, true, true, false}, Turn: []int32{0, 0, -1, 0, 1, -1},
+		LogProb: make([]float64, 6), OldLogProb: make([]float64, 6), Advantage: []float64{1, 1, 7, 1, 1, 7},
 	}
 	got := mustEval(t, TurnGSPO{0.2, 0.2}, Aggregation{}, b)
 	near(t, "loss", got.Loss, -2, 1e-12) // two turns of advantage 1
-	near(t, "gradient of the long turn", got.Grad[0]+got.Grad[1]+got.Grad[2], got.Grad[3], 1e-12)
+	near(t, "gradient of the long turn", got.Grad[0]+got.Grad[1]+got.Grad[3], got.Grad[4], 1e-12)
 	near(t, "turns per row", got.Metrics.TurnsPerRow, 2, 0)
 	near(t, "turn length", got.Metrics.TurnLength, (3*3+1)/4.0, 1e-12)
 }
@@ -226,9 +232,16 @@ func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 			b := randomBatch(seed)
 			require.NoError(t, Eval(&used, p, Aggregation{}, b))
 			fresh := mustEval(t, p, Aggregation{}, b)
-			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics {
+			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics ||
+				!slices.Equal(used.GradChosen, fresh.GradChosen) {
 				t.Errorf("%s: a used result gives %v, a fresh one %v", name, used.Loss, fresh.Loss)
 			}
+			rounded := narrow(b) // columns that are absent now
+			rounded.Weight, rounded.Sampled = nil, nil
+			fresh = mustEval(t, p, Aggregation{}, rounded)
+			require.NoError(t, Eval(&used, p, Aggregation{}, narrow(b)))
+			require.NoError(t, Eval(&used, p, Aggregation{}, rounded))
+			require.Equal(t, fresh.Loss, used.Loss, name)
 		}
 	}
 }

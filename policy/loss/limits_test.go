@@ -98,3 +98,88 @@ func TestMaskedTokensAreCountedOnce(t *testing.T) {
 		near(t, "dropped", got.Metrics.ClipFraction, 1, 0)
 	}
 }
+
+// TestRangesIncludeTheirLimits: neither gradient nor count change at a limit, as in PyTorch's clamp.
+func TestRangesIncludeTheirLimits(t *testing.T) {
+	for _, x := range []float64{-1, 2} {
+		v, pass := clamp(x, -1, 2)
+		require.Equal(t, []float64{x, 1}, []float64{v, pass})
+	}
+	ratio := math.Exp(0.5)
+	for _, c := range []struct {
+		p             Policy
+		logRatio, adv float64
+		loss, grad    float64
+	}{
+		{DPPO{High: 1}, 0.5, 1, 1.5 * ratio, -ratio},
+		{DPPO{High: 1, Cap: ratio}, 0.5, 1, 1.5 * ratio, -ratio},
+		{PPO{Low: 0.2, High: 0.2, Dual: ratio}, 0.5, -1, ratio, ratio / 2},
+		{LUSPO{High: 1, Delta: ratio}, 0.5, 1, -ratio, -ratio},
+		{LUSPO{Low: 0.9, Delta: 0.5}, 0, 1, -0.5, 0},
+		{LUSPO{Low: 0.1, High: 0.1}, 0, -1, 1, 1},
+		{LUSPO{}, 0, -1, 1, 1},
+		{OffPolicyMask{Policy: Reinforce{}, Delta: 0.5}, -0.5, -1, -2.5, 1},
+		{OffPolicyMask{Policy: DRO{Beta: 1}}, -0.5, 0, 0.125, -0.5},
+	} {
+		got := mustEval(t, c.p, Aggregation{}, one(c.logRatio, c.adv))
+		near(t, "loss", got.Loss, c.loss, 1e-12)
+		near(t, "gradient", got.Grad[0], c.grad, 1e-12)
+		require.Zero(t, got.Metrics.ClipFraction+got.Metrics.ClipFractionLower, "%+v", c)
+	}
+}
+
+// TestLUSPOWithAKL by hand: s is the ratio of the row, and the KL's slope has that of s, shared by both tokens.
+func TestLUSPOWithAKL(t *testing.T) {
+	b := &Batch[float64]{Offsets: []int{0, 2}, Mask: []bool{true, true}, LogProb: []float64{-1, -2},
+		OldLogProb: []float64{-1.2, -2.1}, Advantage: []float64{1, -1}, Weight: []float64{2, 3},
+		Ref: []float64{-1.5, -1.8}}
+	s := math.Exp(0.15)
+	got := mustEval(t, LUSPO{Low: 0.05, High: 0.05, KL: K1, KLCoef: 0.3}, Aggregation{}, b)
+	near(t, "loss", got.Loss, -2*1.05+3*s+0.3*s*(0.5-0.2), 1e-12)
+	near(t, "gradient of the clipped token", got.Grad[0], 0.3*s+0.3*s*0.3/2, 1e-12)
+	near(t, "gradient of the other", got.Grad[1], 3*s+0.3*s+0.3*s*0.3/2, 1e-12)
+	near(t, "KL", got.Metrics.RefKL, s*0.3/2, 1e-12)
+}
+
+// TestVESPOBoundsWeights per token at exp(20), and drops rows whose weight overflows.
+func TestVESPOBoundsWeights(t *testing.T) {
+	b := one(-20, 1)
+	b.Weight = []float64{math.Exp(21)}
+	near(t, "gradient", mustEval(t, DefaultVESPO(), Aggregation{}, b).Grad[0], -1, 1e-12)
+	near(t, "overflow", mustEval(t, VESPO{KPos: 1e4}, Aggregation{}, one(20, 1)).Grad[0], 0, 0)
+}
+
+// TestGMPOCountsBothDirections: tokens without advantage move nothing.
+func TestGMPOCountsBothDirections(t *testing.T) {
+	b := &Batch[float64]{Offsets: []int{0, 4}, Mask: []bool{true, true, true, true},
+		LogProb: []float64{0.5, 0.5, 0.1, -0.5}, OldLogProb: make([]float64, 4), Advantage: []float64{3, 0, -1, -1}}
+	got := mustEval(t, GMPO{Low: 0.2, High: 0.2}, Aggregation{}, b)
+	near(t, "loss", got.Loss, -0.25*math.Exp((0.2+0+0.1-0.2)/4), 1e-12)
+	for i, want := range []float64{0, 0, got.Loss / 4, 0} {
+		near(t, "gradient", got.Grad[i], want, 1e-12)
+	}
+	near(t, "clipped", got.Metrics.ClipFraction, 0.25, 0)
+	near(t, "clipped at A < 0", got.Metrics.ClipFractionLower, 0.25, 0)
+}
+
+// TestM2POCountsDroppedTokens: a mean at the threshold is not below it.
+func TestM2POCountsDroppedTokens(t *testing.T) {
+	b := &Batch[float64]{Offsets: []int{0, 2}, Mask: []bool{true, true}, LogProb: []float64{-1, -1},
+		OldLogProb: []float64{-1, -1}, Advantage: []float64{1, 1}, Sampled: []float64{-1.5, -0.5}}
+	got := mustEval(t, M2PO{PPO: LegacyPPO(), Threshold: 0.25}, Aggregation{}, b)
+	near(t, "dropped", got.Metrics.ClipFraction, 0.5, 0)
+	near(t, "loss", got.Loss, -1, 1e-12)
+}
+
+// TestDistillationWithTheSlopeOfK2 keeps the value of its own estimate.
+func TestDistillationWithTheSlopeOfK2(t *testing.T) {
+	b := randomBatch(3)
+	got := mustEval(t, Distill{KL: "k3+"}, Aggregation{}, b)
+	near(t, "loss", got.Loss, mustEval(t, Distill{KL: K3}, Aggregation{}, b).Loss, 0)
+	require.Equal(t, mustEval(t, Distill{KL: K2}, Aggregation{}, b).Grad, got.Grad)
+	v, slope, err := NoKL.Of(1, 2)
+	require.Equal(t, []any{0.0, 0.0, nil}, []any{v, slope, err})
+	_, _, err = KL("full").Of(1, 2)
+	require.ErrorIs(t, err, ErrUnknown)
+	require.ErrorContains(t, err, "full needs the logits")
+}

@@ -56,7 +56,7 @@ func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
 		t.Errorf("token weights %v, want %v: what is within the bounds stays", token.Weight, want)
 	}
 	require.Equal(t, twoRows().Mask, token.Mask, "dropped weights stay in averages")
-	token = correct(t, Correction{Weight: TokenLevel, Threshold: 2, Lower: 0.75}, twoRows())
+	token = correct(t, Correction{Weight: TokenLevel, Threshold: 3, Lower: 1}, twoRows())
 	require.Equal(t, []float32{2, 0, 0, 1, 0}, token.Weight, "token weights")
 	near(t, "share above", token.Metrics.Truncated, 0.25, 0)
 	near(t, "share below the lower bound", token.Metrics.Low, 0.25, 0)
@@ -180,6 +180,10 @@ func TestRejectionsAreReadInVerlsNotation(t *testing.T) {
 			t.Errorf("%q %q: got %v, want %v", c.names, c.limits, err, c.want)
 		}
 	}
+	_, err = ParseRejections("token_k3", "x")
+	require.ErrorContains(t, err, "want a number")
+	_, err = ParseRejections("token_k1", "a_2")
+	require.ErrorContains(t, err, "want lower_upper")
 	if _, err := ParseRejections("seq_men_k1", "2"); err == nil || !strings.Contains(err.Error(), `"seq_mean_k1"`) {
 		t.Errorf("got %v, want a hint", err)
 	}
@@ -194,6 +198,7 @@ func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
 		"threshold":  {Correction{Weight: TokenLevel}, ErrSetting},
 		"over":       {Correction{Reject: []Rejection{{Divergence: 1, Lower: 1, Upper: 1}}}, ErrUnknown},
 		"divergence": {Correction{Reject: []Rejection{{Over: Token, Upper: 1}}}, ErrSetting},
+		"another":    {Correction{Reject: []Rejection{{Over: Token, Divergence: 4, Upper: 1}}}, ErrSetting},
 		"upper":      {Correction{Reject: []Rejection{{Over: Token, Divergence: 2}}}, ErrSetting},
 		"lower":      {Correction{Reject: []Rejection{{Over: Token, Divergence: 1, Upper: 2}}}, ErrSetting},
 	} {
@@ -201,6 +206,11 @@ func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
 		require.ErrorIs(t, Correct(&got, c.c, twoRows()), c.want, name)
 	}
 	for name, spoil := range map[string]func(*CorrectionBatch[float64]) error{
+		"trainer": func(b *CorrectionBatch[float64]) error { b.Trainer[0] = math.Inf(1); return ErrNotFinite },
+		"overflow": func(b *CorrectionBatch[float64]) error {
+			b.Trainer[0], b.Rollout[0] = 1e308, -1e308
+			return ErrNotFinite
+		},
 		"NaN":     func(b *CorrectionBatch[float64]) error { b.Rollout[4] = math.NaN(); return ErrNotFinite },
 		"length":  func(b *CorrectionBatch[float64]) error { b.Rollout = b.Rollout[:3]; return ErrLength },
 		"offsets": func(b *CorrectionBatch[float64]) error { b.Offsets = b.Offsets[:2]; return ErrLength },
@@ -210,5 +220,47 @@ func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
 		want := spoil(b)
 		var got Corrected
 		require.ErrorIs(t, Correct(&got, DefaultCorrection(), b), want, name)
+	}
+}
+
+// TestBoundsOfSmallBatchesAndWeights: one token, weights below 1, and tokens at a bound.
+func TestBoundsOfSmallBatchesAndWeights(t *testing.T) {
+	quarter := correct(t, Correction{Weight: TokenLevel, Threshold: 0.25, Lower: 0.25}, twoRows())
+	require.Equal(t, make([]float32, 5), quarter.Weight)
+	quarter = correct(t, Correction{Weight: TokenLevel, Threshold: 0.25}, twoRows())
+	near(t, "effective size", quarter.Metrics.EffectiveSize, 1, 1e-12)
+	single := &CorrectionBatch[float64]{Offsets: []int{0, 1}, Mask: []bool{true}, Trainer: []float64{-1},
+		Rollout: []float64{-3}}
+	for _, c := range []struct {
+		names, limits string
+		b             *CorrectionBatch[float64]
+		want          []bool
+	}{
+		{"token_k1", "1_3", twoRows(), []bool{false, false, true, true, false}}, // rollout over trainer: ½, 2, 1, e⁻²
+		{"token_k1", "0.1_1", twoRows(), []bool{true, false, false, true, true}},
+		{"token_k1", "1_1", twoRows(), []bool{false, false, false, true, false}},
+		{"token_k2", "2", twoRows(), []bool{true, false, true, true, true}},
+		{"seq_mean_k2", "1.9", single, []bool{false}},
+	} {
+		rules, err := ParseRejections(c.names, c.limits)
+		require.NoError(t, err)
+		got := correct(t, Correction{Reject: rules}, c.b)
+		require.Equal(t, c.want, got.Mask, "%s %s", c.names, c.limits)
+		near(t, "share", got.Metrics.Rejected, 1-float64(countTrue(c.want))/float64(countTrue(c.b.Mask)), 1e-12)
+	}
+}
+
+func TestAReusedCorrectionHoldsNoOldValues(t *testing.T) {
+	var used Corrected
+	context := twoRows()
+	context.Mask[0] = false
+	for _, c := range []struct {
+		c Correction
+		b *CorrectionBatch[float64]
+	}{{DefaultCorrection(), twoRows()}, {DefaultCorrection(), context}, {Correction{}, twoRows()}} {
+		require.NoError(t, Correct(&used, c.c, c.b))
+		want := correct(t, c.c, c.b)
+		require.Equal(t, want.Weight, used.Weight)
+		require.Equal(t, want.Metrics, used.Metrics)
 	}
 }

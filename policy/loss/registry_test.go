@@ -50,6 +50,56 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 	}
 }
 
+// TestDefaultsAreThePublishedOnes, as far as no table above has them.
+func TestDefaultsAreThePublishedOnes(t *testing.T) {
+	require.Equal(t, ClipCov{0.2, 0.2, 0.0002, 1, 5}, DefaultClipCov())
+	require.Equal(t, PPO{Low: 0.2, High: 0.2}, LegacyPPO())
+	require.Equal(t, Value{0.5}, DefaultValue())
+	require.Equal(t, 0.05, DefaultOptions().DROBeta)
+}
+
+// TestTeachersAreBuiltFromTheirOptions, with errors that name the setting.
+func TestTeachersAreBuiltFromTheirOptions(t *testing.T) {
+	o := DefaultOptions()
+	o.DistillKL, o.DistillPG = "forward_kl_topk", false
+	got, err := Builtin().New("opd", o)
+	require.NoError(t, err)
+	top := Divergence{Form: Raised, Choice: Choice{ByTeacher, 128}, Floor: -10}
+	require.Equal(t, Distill{Over: top, Clamp: 10}, got)
+	o.SDFTAlpha = 1
+	for mode, want := range map[string]Distill{
+		"full_logits":           {Cap: 2, Over: Divergence{Form: Whole, Choice: Choice{By: WholeVocabulary}, Alpha: 1}},
+		"sampled_token":         {Cap: 2, KL: K1, Policy: Reinforce{}},
+		"forward_cross_entropy": {Cap: 2, Over: Divergence{Form: CrossEntropy, Choice: Choice{ByTeacher, 100}}},
+		"reverse_kl":            {Cap: 2, Over: Divergence{Form: Renormalised, Choice: Choice{ByTeacher, 100}, Alpha: 1}},
+	} {
+		o.SDFTMode = mode
+		got, err := Builtin().New("sdft", o)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for want, c := range map[string]struct {
+		name string
+		set  func(*Options)
+	}{
+		"distillation_add_tail is true":       {"sdft", func(o *Options) { o.SDFTTail, o.SDFTMode = true, "x" }},
+		"distillation_alpha is 0.5":           {"sdft", func(o *Options) { o.SDFTMode = "sampled_token" }},
+		`distillation_mode is "x"`:            {"sdft", func(o *Options) { o.SDFTMode = "x" }},
+		"Low = -1":                            {"opd", func(o *Options) { o.ClipLow = -1 }},
+		`kl "x"`:                              {"reinforce", func(o *Options) { o.DistillKL, o.DistillCoef = "x", 0.5 }},
+		"an off-policy mask reads advantages": {"opd", func(o *Options) { o.OPSMDelta = new(float64) }},
+	} {
+		o := DefaultOptions()
+		c.set(&o)
+		_, err := Builtin().New(c.name, o)
+		require.ErrorContains(t, err, want)
+	}
+	o = DefaultOptions()
+	o.OPSMDelta = new(float64)
+	_, err = Builtin().New("luspo", o)
+	require.NoError(t, err, "without a KL")
+}
+
 func TestAnyLossCanBeMasked(t *testing.T) {
 	o, delta := DefaultOptions(), 0.5
 	o.MaskThreshold = &delta
@@ -77,7 +127,7 @@ func TestAnyLossCanBeMasked(t *testing.T) {
 func TestAnyLossCanHaveATeacherBesideIt(t *testing.T) {
 	o := DefaultOptions()
 	for _, estimate := range []string{"k1", "forward_kl_topk"} {
-		o.DistillKL, o.DistillTopK, o.DistillCoef = estimate, 3, 0
+		o.DistillKL, o.DistillTopK, o.DistillCoef, o.DistillPG = estimate, 3, 0, estimate == "k1"
 		teacher, err := Builtin().New("opd", o)
 		require.NoError(t, err)
 		for _, name := range Builtin().Names() {
