@@ -107,8 +107,7 @@ func (c *call) sumOverRows(groups *groups, scores []float64) {
 	}
 	m := all.Moments()
 	for row, s := range c.perRow {
-		c.perRow[row] = 0
-		if has[row] && m.N > 1 {
+		if has[row] && m.N > 1 { // all others have 0 already
 			c.perRow[row] = (s - m.Mean) / (math.Sqrt(m.Variance()) + rowsEpsilon)
 		}
 	}

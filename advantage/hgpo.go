@@ -93,7 +93,7 @@ func (m mixture) add(i int, weight, a float64) {
 // them get a key of their own. It reports whether any turn has k states.
 func (s *steps) lengthen(k int) bool {
 	if k == 1 {
-		return len(s.ids) > 0
+		return true
 	}
 	clear(s.number)
 	longest := 0

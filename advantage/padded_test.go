@@ -47,6 +47,17 @@ func TestPaddedRowsGiveWhatTheirBatchGives(t *testing.T) {
 	}
 }
 
+func TestRowsOfExactlyTheirLength(t *testing.T) {
+	b, err := FromPadded(Padded[float32]{Length: 1, Rewards: []float32{1, 2}})
+	require.NoError(t, err)
+	out, err := ToPadded[float32](b, b.Rewards, 1, 0)
+	require.NoError(t, err)
+	require.Equal(t, b.Rewards, out)
+	b.Offsets = []int{0, 1, 3}
+	_, err = ToPadded[float32](b, make([]float32, 3), 1, 0)
+	refuse(t, "length", err, ErrLength, "row 1: 2 tokens")
+}
+
 func TestPaddedRowsOfOtherShapesAreRefused(t *testing.T) {
 	for length, want := range map[int]string{
 		0: "length: 0 tokens per row", 4: "must be above 0 and divide the 6 rewards", -3: "length: -3",
