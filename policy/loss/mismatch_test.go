@@ -229,6 +229,8 @@ func TestBoundsOfSmallBatchesAndWeights(t *testing.T) {
 	require.Equal(t, make([]float32, 5), quarter.Weight)
 	quarter = correct(t, Correction{Weight: TokenLevel, Threshold: 0.25}, twoRows())
 	near(t, "effective size", quarter.Metrics.EffectiveSize, 1, 1e-12)
+	atOne := correct(t, Correction{Weight: TokenLevel, Threshold: 1}, twoRows())
+	near(t, "share above 1", atOne.Metrics.Truncated, 0.5, 0)
 	single := &CorrectionBatch[float64]{Offsets: []int{0, 1}, Mask: []bool{true}, Trainer: []float64{-1},
 		Rollout: []float64{-3}}
 	for _, c := range []struct {

@@ -53,7 +53,8 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 // TestDefaultsAreThePublishedOnes, as far as no table above has them.
 func TestDefaultsAreThePublishedOnes(t *testing.T) {
 	require.Equal(t, ClipCov{0.2, 0.2, 0.0002, 1, 5}, DefaultClipCov())
-	require.Equal(t, PPO{Low: 0.2, High: 0.2}, LegacyPPO())
+	require.Equal(t, []PPO{{0.2, 0.2, 0, true}, {0.2, 0.2, 3, true}, {0.2, 0.2, 0, false}},
+		[]PPO{DefaultPPO(), LitePPO(), LegacyPPO()})
 	require.Equal(t, Value{0.5}, DefaultValue())
 	require.Equal(t, 0.05, DefaultOptions().DROBeta)
 }
