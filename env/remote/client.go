@@ -11,6 +11,7 @@ import (
 	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
+	"vagen/internal/transport"
 )
 
 // Client is an environment that a service of the Lite protocol hosts. It
@@ -25,8 +26,13 @@ import (
 // fail with ErrUncertain until Reset. The reward of an outcome has a single part,
 // partReward, because the protocol sends only the sum.
 type Client struct {
-	send    *sender
+	played
 	session string
+}
+
+// played is what the clients of both protocols keep of an episode.
+type played struct {
+	send    *sender
 	ready   bool  // Reset has succeeded
 	unclear error // set when it is unknown whether a step was played
 	closed  bool
@@ -41,12 +47,12 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{send: s}, nil
+	return &Client{played: played{send: s}}, nil
 }
 
 // Info returns the info dictionary of the last Reset or Step, as the service sent
 // it: values are nil, bool, int64, float64, string, []any and map[string]any.
-func (c *Client) Info() map[string]any { return c.info }
+func (c *played) Info() map[string]any { return c.info }
 
 // System returns the system prompt.
 func (c *Client) System(ctx context.Context) (env.Observation, error) {
@@ -96,23 +102,32 @@ func (c *Client) reset(ctx context.Context, seed int64) (env.Observation, error)
 
 // Step plays one turn.
 func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := checkUsable(ctx, c.closed); err != nil {
+	if err := c.checkStep(ctx); err != nil {
 		return env.Outcome{}, err
-	}
-	if !c.ready {
-		return env.Outcome{}, fmt.Errorf("remote: step: %w", ErrNotReset)
-	}
-	if c.unclear != nil {
-		return env.Outcome{}, fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
 	}
 	m, what, err := c.call(ctx, "step", Info{{"action_str", response}}, false)
-	if err != nil {
-		if what == unclear {
-			c.unclear, err = err, uncertain(err)
-		}
-		return env.Outcome{}, err
+	return m.outcome, c.stepped(what, err)
+}
+
+// checkStep returns an error if no step can be played.
+func (c *played) checkStep(ctx context.Context) error {
+	switch err := checkUsable(ctx, c.closed); {
+	case err != nil:
+		return err
+	case !c.ready:
+		return fmt.Errorf("remote: step: %w", ErrNotReset)
+	case c.unclear != nil:
+		return fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
 	}
-	return m.outcome, nil
+	return nil
+}
+
+// stepped returns the error of a step, and keeps that it is unknown whether the service played it.
+func (c *played) stepped(what progress, err error) error {
+	if err != nil && what == unclear {
+		c.unclear, err = err, uncertain(err)
+	}
+	return err
 }
 
 // errCut means that an answer may have been cut off.
@@ -267,7 +282,7 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 		return m, fmt.Errorf("%w: %w", ErrProtocol, errCut)
 	}
 	if raw, bad := got.Data["_data_raw"].(string); bad {
-		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, clip(raw, 100))
+		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, transport.Clip(raw, 100))
 	}
 	encoded := make([][]byte, len(got.Images))
 	for i, img := range got.Images {

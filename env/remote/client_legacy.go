@@ -24,12 +24,8 @@ import (
 // with ErrUncertain until Reset. If its service does not answer any more and others do, Step
 // fails with ErrUnreachable, and Reset creates the environment at another one.
 type LegacyClient struct {
-	send    *sender
-	id      string // "" until the environment was made
-	ready   bool
-	unclear error
-	closed  bool
-	info    map[string]any
+	played
+	id string // "" until the environment was made
 }
 
 var _ env.Env = (*LegacyClient)(nil)
@@ -43,12 +39,8 @@ func NewLegacyClient(o ClientOptions) (*LegacyClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &LegacyClient{send: s}, nil
+	return &LegacyClient{played: played{send: s}}, nil
 }
-
-// Info returns the info dictionary of the last Reset or Step as the service sent
-// it, see Client.Info.
-func (c *LegacyClient) Info() map[string]any { return c.info }
 
 // System returns the system prompt, which is text alone.
 func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error) {
@@ -99,20 +91,11 @@ func (c *LegacyClient) reset(ctx context.Context, seed int64) (o env.Observation
 
 // Step plays one turn.
 func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outcome, err error) {
-	if err := checkUsable(ctx, c.closed); err != nil {
+	if err := c.checkStep(ctx); err != nil {
 		return out, err
 	}
-	if !c.ready {
-		return out, fmt.Errorf("remote: step: %w", ErrNotReset)
-	}
-	if c.unclear != nil {
-		return out, fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
-	}
 	out, what, err := c.step(ctx, response)
-	if err != nil {
-		if what == unclear {
-			c.unclear, err = err, uncertain(err)
-		}
+	if err := c.stepped(what, err); err != nil {
 		return env.Outcome{}, err
 	}
 	if out.Done {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/internal/transport"
 )
 
 // Sentinels that errors of the clients wrap.
@@ -61,18 +62,10 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	if e.Detail != "" {
-		fmt.Fprintf(&b, ": %s", clip(e.Detail, 500))
+		fmt.Fprintf(&b, ": %s", transport.Clip(e.Detail, 500))
 	}
 	return b.String()
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// clip shortens text to n bytes for messages.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + fmt.Sprintf("… (%d bytes)", len(s))
-}

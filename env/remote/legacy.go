@@ -228,15 +228,15 @@ func runBatch[T any](s *Server, r *http.Request, ids []string, f func(id string)
 	return results, nil
 }
 
-// lookupLegacy returns the environments of a request, or an error if one is unknown.
-func (s *Server) lookupLegacy(ids []string) ([]*session, error) {
-	list := make([]*session, len(ids))
-	for i, id := range ids {
-		if list[i] = s.legacy.get(id); list[i] == nil {
+// lookupLegacy returns the environments of a request by id, or an error if one is unknown.
+func (s *Server) lookupLegacy(ids []string) (map[string]*session, error) {
+	at := make(map[string]*session, len(ids))
+	for _, id := range ids {
+		if at[id] = s.legacy.get(id); at[id] == nil {
 			return nil, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 clients receive the original's message
 		}
 	}
-	return list, nil
+	return at, nil
 }
 
 // performBatch calls f for the environments of a batch. Those that could not be created
@@ -244,13 +244,9 @@ func (s *Server) lookupLegacy(ids []string) ([]*session, error) {
 func performBatch[T any](
 	s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error),
 ) ([]result[T], error) {
-	list, err := s.lookupLegacy(ids)
+	at, err := s.lookupLegacy(ids)
 	if err != nil {
 		return nil, err
-	}
-	at := make(map[string]*session, len(list))
-	for _, one := range list {
-		at[one.id] = one
 	}
 	return runBatch(s, r, ids, func(id string) (T, error) {
 		var zero T

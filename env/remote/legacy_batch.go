@@ -78,13 +78,9 @@ func (s *Server) systemBatch(r *http.Request, ids []string) (Info, error) {
 
 // closeBatch closes environments, also when the client has gone. Errors of closing are only logged.
 func (s *Server) closeBatch(r *http.Request, ids []string) error {
-	list, err := s.lookupLegacy(ids)
+	at, err := s.lookupLegacy(ids)
 	if err != nil {
 		return err
-	}
-	at := make(map[string]*session, len(list))
-	for _, one := range list {
-		at[one.id] = one
 	}
 	r = r.WithContext(context.WithoutCancel(r.Context()))
 	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {

@@ -64,16 +64,24 @@ func TestUnixSocketNeedsNoKey(t *testing.T) {
 	assert.NoError(t, s.Serve(ctx, ln))
 }
 
-// When its context ends a service finishes the running step, answers it, and
-// closes every environment.
-func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
+// heldService listens, and its environments wait in a step.
+type heldService struct {
+	address     string
+	hold, enter chan struct{}
+	closed      atomic.Int64
+	cancel      context.CancelFunc
+	ended       chan error
+}
+
+func serveHeld(t *testing.T, readTimeout time.Duration) *heldService {
+	t.Helper()
 	checkGoroutines(t)
-	var closed atomic.Int64
-	hold, enter := make(chan struct{}), make(chan struct{})
+	h := &heldService{hold: make(chan struct{}), enter: make(chan struct{}), ended: make(chan error)}
 	o := DefaultServerOptions()
+	o.ReadTimeout = readTimeout
 	o.Lite = func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
-		e.closed, e.hold, e.enter = &closed, hold, enter
+		e.closed, e.hold, e.enter = &h.closed, h.hold, h.enter
 		return e, err
 	}
 	s, err := NewServer(o)
@@ -81,21 +89,30 @@ func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
 	var l net.ListenConfig
 	ln, err := l.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	h.address = ln.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error)
-	go func() { ended <- s.Serve(ctx, ln) }()
+	h.cancel = cancel
+	go func() { h.ended <- s.Serve(ctx, ln) }()
+	return h
+}
 
-	client := func(config map[string]any) *Client {
-		o := patientOptions(ownTransport(t))
-		o.URLs, o.Config = []string{"http://" + ln.Addr().String()}, config
-		c, err := NewClient(o)
-		require.NoError(t, err)
-		_, err = c.Reset(t.Context(), 1)
-		require.NoError(t, err)
-		return c
-	}
-	idle, busy := client(nil), client(map[string]any{"sleep": 1, "goal": 1})
+// client has an environment that was reset.
+func (h *heldService) client(t *testing.T, config map[string]any) *Client {
+	t.Helper()
+	o := patientOptions(ownTransport(t))
+	o.URLs, o.Config = []string{"http://" + h.address}, config
+	c, err := NewClient(o)
+	require.NoError(t, err)
+	_, err = c.Reset(t.Context(), 1)
+	require.NoError(t, err)
+	return c
+}
+
+// When its context ends a service finishes the running step, answers it, and
+// closes every environment.
+func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
+	h := serveHeld(t, DefaultServerOptions().ReadTimeout)
+	idle, busy := h.client(t, nil), h.client(t, map[string]any{"sleep": 1, "goal": 1})
 	stepped := make(chan error)
 	go func() {
 		out, err := busy.Step(t.Context(), "x")
@@ -104,13 +121,13 @@ func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
 		}
 		stepped <- err
 	}()
-	<-enter
-	cancel()
-	close(hold)
+	<-h.enter
+	h.cancel()
+	close(h.hold)
 	assert.NoError(t, <-stepped, "the running step is answered")
-	assert.NoError(t, <-ended)
-	assert.EqualValues(t, 2, closed.Load())
-	_, err = idle.Step(t.Context(), "x")
+	assert.NoError(t, <-h.ended)
+	assert.EqualValues(t, 2, h.closed.Load())
+	_, err := idle.Step(t.Context(), "x")
 	assert.Error(t, err)
 	assert.Error(t, idle.Close(), "the service is gone, which is worth knowing")
 	assert.NoError(t, idle.Close())
@@ -119,25 +136,9 @@ func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
 // A client that sends its body too slowly is cut off; one that is fast may wait
 // for its step much longer than that.
 func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
-	checkGoroutines(t)
-	hold, enter := make(chan struct{}), make(chan struct{})
-	o := DefaultServerOptions()
-	o.ReadTimeout = time.Second
-	o.Lite = func(config map[string]any) (env.Env, error) {
-		e, err := newStub(config)
-		e.hold, e.enter = hold, enter
-		return e, err
-	}
-	s, err := NewServer(o)
-	require.NoError(t, err)
-	var l net.ListenConfig
-	ln, err := l.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.Serve(ctx, ln) }()
-
-	conn, err := net.Dial("tcp", ln.Addr().String())
+	const limit = time.Second
+	h := serveHeld(t, limit)
+	conn, err := net.Dial("tcp", h.address)
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Write([]byte("POST /call HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nslow"))
@@ -145,22 +146,17 @@ func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1))
 	assert.Error(t, err, "cut off without an answer")
 
-	co := patientOptions(ownTransport(t))
-	co.URLs, co.Config = []string{"http://" + ln.Addr().String()}, map[string]any{"sleep": 1}
-	c, err := NewClient(co)
-	require.NoError(t, err)
-	_, err = c.Reset(t.Context(), 1)
-	require.NoError(t, err)
+	c := h.client(t, map[string]any{"sleep": 1})
 	go func() {
-		<-enter
-		time.Sleep(2 * o.ReadTimeout)
-		close(hold)
+		<-h.enter
+		time.Sleep(2 * limit)
+		close(h.hold)
 	}()
 	_, err = c.Step(t.Context(), "x")
 	assert.NoError(t, err)
 	assert.NoError(t, c.Close())
-	cancel()
-	assert.NoError(t, <-ended)
+	h.cancel()
+	assert.NoError(t, <-h.ended)
 }
 
 func TestHealthNamesWhatIsServed(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 	"vagen/internal/rng"
+	"vagen/internal/transport"
 )
 
 // health answers GET /health in both protocols.
@@ -81,7 +82,9 @@ func (s *Server) encodeAnswer(a answer, err error) (reply, error) {
 // missingSessionError is the error of decode about an unknown session, whose id it is.
 type missingSessionError string
 
-func (e missingSessionError) Error() string { return "Session " + clip(string(e), 100) + " not found" }
+func (e missingSessionError) Error() string {
+	return "Session " + transport.Clip(string(e), 100) + " not found"
+}
 
 // decode reads a request of the Lite protocol. No method uses images, but invalid ones
 // are refused, as in the original. With call, it looks up the session first and does
@@ -260,7 +263,7 @@ func (s *Server) method(
 		}, "close", nil
 	}
 	//lint:ignore ST1005 clients receive the original's message
-	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100))
+	return nil, "", fmt.Errorf("Unknown method: %s", transport.Clip(fmt.Sprint(method), 100))
 }
 
 func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, error) {
@@ -319,7 +322,7 @@ func (s *Server) seed(v any) (int64, error) {
 			return int64(v), nil
 		}
 	}
-	return 0, fmt.Errorf("seed must be a whole number, found %s", clip(fmt.Sprint(v), 100))
+	return 0, fmt.Errorf("seed must be a whole number, found %s", transport.Clip(fmt.Sprint(v), 100))
 }
 
 // falsy reports whether Python treats a value as false.

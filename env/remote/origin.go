@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"vagen/internal/transport"
 )
 
 // checkOrigin refuses requests that web pages of other hosts send through a browser.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if !s.knownHost(r) {
-		return fmt.Errorf("remote: Host: %q is not a host name of this service", clip(r.Host, 100))
+		return fmt.Errorf("remote: Host: %q is not a host name of this service", transport.Clip(r.Host, 100))
 	}
 	page := r.Header.Get("Origin")
 	if page == "" {
@@ -21,7 +23,7 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	}
 	u, err := url.Parse(page)
 	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !s.listedHost(u.Hostname()) {
-		return fmt.Errorf("remote: Origin: requests from pages of %q are not allowed", clip(page, 100))
+		return fmt.Errorf("remote: Origin: requests from pages of %q are not allowed", transport.Clip(page, 100))
 	}
 	return nil
 }

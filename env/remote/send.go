@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"vagen/env/remote/internal/pyjson"
 	"vagen/internal/clock"
 	"vagen/internal/retry"
+	"vagen/internal/transport"
 )
 
 // sender sends the requests of one client and retries them where that is allowed.
@@ -210,7 +210,7 @@ func resultOf(err *Error) hosts.Result {
 	switch {
 	case err == nil:
 		return hosts.Opened
-	case err.Status == 0 && hosts.Unreached(err.Err):
+	case err.Status == 0 && transport.Unreached(err.Err):
 		return hosts.Unreachable
 	case err.Status == 0, err.Status == http.StatusBadGateway, err.Status == http.StatusGatewayTimeout, err.broken:
 		return hosts.Silent
@@ -237,7 +237,7 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 	a, err := s.client(to).Do(r)
 	if err != nil {
 		fail.Err = s.network(within, err)
-		if hosts.Unreached(err) && !connected.Load() {
+		if transport.Unreached(err) && !connected.Load() {
 			return refused, fail
 		}
 		return unclear, fail
@@ -270,13 +270,10 @@ func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progr
 
 // network removes the URL, which may have a password, from an error of the transport.
 func (s *sender) network(within context.Context, err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
 	if errors.Is(within.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v: %w", s.o.Timeout, context.DeadlineExceeded)
 	}
-	return err
+	return transport.Cause(err)
 }
 
 // classify sets the sentinel for a status and returns the fate of the request.
@@ -314,7 +311,7 @@ func explanation(kind string, body []byte) string {
 			}
 		}
 	}
-	text := clip(string(body), 2000)
+	text := transport.Clip(string(body), 2000)
 	if strings.HasPrefix(kind, "text/html") {
 		if _, rest, ok := strings.Cut(text, "<p>"); ok {
 			text, _, _ = strings.Cut(rest, "</p>")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"vagen/internal/transport"
 )
 
 // Errors that concern every conversation. The call returns them.
@@ -60,7 +62,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
 	if e.Detail != "" {
-		fmt.Fprintf(&b, ": %s", clip(e.Detail, 500))
+		fmt.Fprintf(&b, ": %s", transport.Clip(e.Detail, 500))
 	}
 	if e.RequestID != "" {
 		fmt.Fprintf(&b, " (request %s)", e.RequestID)
@@ -77,11 +79,3 @@ type noAnswer time.Duration
 
 func (t noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(t)) }
 func (t noAnswer) Timeout() bool { return true }
-
-// clip shortens text for messages.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + fmt.Sprintf("… (%d bytes)", len(s))
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"vagen/internal/transport"
 	"vagen/policy"
 )
 
@@ -202,7 +203,7 @@ func (m *Model) complete(j *job) policy.Completion {
 		return policy.Completion{
 			Stop: policy.StopFilter,
 			Err: fmt.Errorf("chat: conversation %d: %w: %s", j.prompt.Conversation, ErrRefused,
-				clip(m.key.hide(a.refusal), 200)),
+				transport.Clip(m.key.hide(a.refusal), 200)),
 		}
 	}
 	a.text = m.key.strip(a.text)

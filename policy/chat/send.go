@@ -3,20 +3,18 @@ package chat
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"vagen/internal/clock"
 	"vagen/internal/retry"
+	"vagen/internal/transport"
 )
 
 // outcome is the result of an attempt.
@@ -100,7 +98,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	}
 	a, err := m.http.Do(r)
 	if err != nil {
-		if unreached(err) && !connected.Load() {
+		if transport.Unreached(err) && !connected.Load() {
 			fail.Err = fmt.Errorf("%w: %w", ErrUnreachable, m.network(within, err))
 			return outcome{err: fail, verdict: verdict{ErrUnreachable, true, true}}
 		}
@@ -108,7 +106,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	}
 	defer a.Body.Close()
 	fail.Status = a.StatusCode
-	fail.RequestID = clip(m.key.hide(requestID(a.Header)), 100)
+	fail.RequestID = transport.Clip(m.key.hide(requestID(a.Header)), 100)
 	if a.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(a.Body, min(m.o.MaxResponse, 64<<10))) // the status suffices if this fails
 		return m.refused(fail, explain(body), a.Header)
@@ -131,7 +129,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 		return m.refused(fail, f, a.Header)
 	}
 	if err != nil {
-		fail.Err, fail.Detail = ErrResponse, clip(m.key.hide(err.Error()), 2000)
+		fail.Err, fail.Detail = ErrResponse, transport.Clip(m.key.hide(err.Error()), 2000)
 		return outcome{err: fail, verdict: verdict{ErrResponse, true, false}, bill: lost}
 	}
 	if !answer.counted {
@@ -171,7 +169,7 @@ func (m *Model) lost(fail *Error, err error) outcome {
 // refused is the outcome of an attempt that the service answered with a failure.
 func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	v := classify(fail.Status, f, m.sent)
-	fail.Code, fail.Detail, fail.Err = clip(m.key.hide(f.code), 100), clip(m.key.hide(f.message), 2000), v.err
+	fail.Code, fail.Detail, fail.Err = transport.Clip(m.key.hide(f.code), 100), transport.Clip(m.key.hide(f.message), 2000), v.err
 	if v.err == ErrKey && m.key.reveal() == "" {
 		fail.Detail = strings.TrimSpace("no key was sent, see Options.KeyEnv. " + fail.Detail)
 	}
@@ -182,21 +180,10 @@ func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 // network shortens an error of the transport: it leaves out URL and method, which the
 // caller adds.
 func (m *Model) network(within context.Context, err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
 	if errors.Is(within.Err(), context.DeadlineExceeded) {
 		return noAnswer(m.o.Timeout)
 	}
-	return m.key.hideError(err)
-}
-
-// unreached reports whether an error says that no connection could be made.
-func unreached(err error) bool {
-	var dial *net.OpError
-	var name *net.DNSError
-	var cert *tls.CertificateVerificationError
-	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
+	return m.key.hideError(transport.Cause(err))
 }
 
 func requestID(h http.Header) string {

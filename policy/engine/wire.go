@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -93,13 +91,10 @@ func (w *wire) call(ctx context.Context, base, method, path string, body, out an
 
 // shortened leaves out what the caller adds to an error of the transport.
 func shortened(ctx context.Context, err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return err
+	return transport.Cause(err)
 }
 
 // hide removes the key from a server's text.

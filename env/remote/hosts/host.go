@@ -3,10 +3,7 @@ package hosts
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -73,12 +70,3 @@ func (h *Host) Heard(head http.Header) {
 // KeepsIdle returns how long the service keeps idle connections, as it says in the header
 // Keep-Alive; 0 is unknown.
 func (h *Host) KeepsIdle() time.Duration { return time.Duration(h.keep.Load()) * time.Second }
-
-// Unreached reports whether a request failed because no connection could be made, so that
-// nothing was sent.
-func Unreached(err error) bool {
-	var dial *net.OpError
-	var name *net.DNSError
-	var cert *tls.CertificateVerificationError
-	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
-}

@@ -20,6 +20,7 @@ import (
 	"vagen/internal/jsontext"
 	"vagen/internal/origin"
 	"vagen/internal/retry"
+	"vagen/internal/transport"
 )
 
 // closing limits how long Close takes.
@@ -117,7 +118,7 @@ func (c *Client) dial(ctx context.Context, h *hosts.Host) (hosts.Result, error) 
 		conn, err = open(ctx, origin.Client(origin.None, h.Transport(0)), c.request(ctx, h, "/ws"))
 	}
 	switch {
-	case hosts.Unreached(err):
+	case transport.Unreached(err):
 		return hosts.Unreachable, err
 	case err != nil:
 		return hosts.Refused, err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/transport"
 )
 
 // Codes of errors.
@@ -211,15 +213,10 @@ func parseAction(raw json.RawMessage) (response string, bad []problem) {
 	return response, bad
 }
 
-func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
-
 // clip shortens text for messages.
-func clip(s string) string {
-	if len(s) <= maxInput {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxInput], "") + fmt.Sprintf("… (%d bytes)", len(s))
-}
+func clip(s string) string { return transport.Clip(s, maxInput) }
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
 // answerMCP answers a request of JSON-RPC: the environments have no tools.
 func answerMCP(raw []byte) map[string]any {
