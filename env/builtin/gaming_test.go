@@ -198,6 +198,43 @@ func wm(observation, prediction, answer string) string {
 		"</prediction><answer>" + answer + "</answer>"
 }
 
+// twins are two environments at one seed. The twin shows the truth of a turn before it is played.
+type twins struct{ env, twin env.Env }
+
+// reset creates twins without a judge, so that claims stay unpaid. The twin has options of its own.
+func reset(t *testing.T, name string, options, shown map[string]any, seed int64) *twins {
+	t.Helper()
+	registry := Registry()
+	registry.SetJudge(nil)
+	var both [2]env.Env
+	for i, o := range []map[string]any{options, shown} {
+		e, err := registry.New(name, o)
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), seed)
+		require.NoError(t, err)
+		both[i] = e
+	}
+	return &twins{both[0], both[1]}
+}
+
+// step plays a turn whose statements says writes, with the claims that are true before and after it.
+func (p *twins) step(t *testing.T, act string, write func(observation, prediction, answer string) string,
+	says func(before, after *reward.Claim) (string, string)) env.Outcome {
+	t.Helper()
+	truth, err := p.twin.Step(t.Context(), write("x", "x", act))
+	require.NoError(t, err)
+	require.Len(t, truth.Claims, 2)
+	observation, prediction := says(&truth.Claims[0], &truth.Claims[1])
+	out, err := p.env.Step(t.Context(), write(observation, prediction, act))
+	require.NoError(t, err)
+	return out
+}
+
+// honest states the truth.
+func honest(before, after *reward.Claim) (string, string) {
+	return sentences(before, before.Truth), sentences(after, after.Truth)
+}
+
 // paidMean plays levels with random actions and returns the mean score of the statements that
 // could earn something: those for which the judge pays the truth.
 func paidMean(
@@ -213,8 +250,6 @@ func paidMean(
 func paidShare(t *testing.T, levels int64, name string, config map[string]any, actions []string, j env.Judge,
 	says func(*scene) (string, string)) (mean, share float64) {
 	t.Helper()
-	registry := Registry()
-	registry.SetJudge(nil) // claims stay unpaid
 	sum, n, changed := 0.0, 0, 0
 	for seed := range levels {
 		options := map[string]any{"use_state_reward": true, "grounding_reward_weight": 1, "worldmodeling_reward_weight": 1,
@@ -225,26 +260,17 @@ func paidShare(t *testing.T, levels int64, name string, config map[string]any, a
 			delete(options, "rules")
 			write = legacy
 		}
-		e, err := registry.New(name, options)
-		require.NoError(t, err)
-		twin, err := registry.New(name, options) // shows the truth of a turn before it is played
-		require.NoError(t, err)
-		for _, x := range []env.Env{e, twin} {
-			_, err := x.Reset(t.Context(), seed)
-			require.NoError(t, err)
-		}
+		pair := reset(t, name, options, options, seed)
 		acts := rand.New(rand.NewPCG(uint64(seed), 1))
 		s := scene{r: rand.New(rand.NewPCG(uint64(seed), 2))}
 		for range 4 {
 			act := actions[acts.IntN(len(actions))]
-			truth, err := twin.Step(t.Context(), write("x", "x", act))
-			require.NoError(t, err)
-			require.Len(t, truth.Claims, 2)
-			s.before, s.after = truth.Claims[0], truth.Claims[1]
-			observation, prediction := says(&s)
-			s.said, s.earlier = observation, append(s.earlier, s.before)
-			out, err := e.Step(t.Context(), write(observation, prediction, act))
-			require.NoError(t, err)
+			out := pair.step(t, act, write, func(before, after *reward.Claim) (observation, prediction string) {
+				s.before, s.after = *before, *after
+				observation, prediction = says(&s)
+				s.said, s.earlier = observation, append(s.earlier, s.before)
+				return observation, prediction
+			})
 			scores, err := j.Score(t.Context(), out.Claims)
 			require.NoError(t, err)
 			if !s.before.Unchanged {
@@ -311,10 +337,7 @@ func TestStatementsWithoutKnowledgeEarnNoMoreThanChance(t *testing.T) {
 		mean := func(says func(*scene) (string, string)) float64 {
 			return paidMean(t, w.env, w.config, w.actions, j, says)
 		}
-		honest := mean(func(s *scene) (string, string) {
-			return sentences(&s.before, s.before.Truth), sentences(&s.after, s.after.Truth)
-		})
-		require.InDelta(t, 1, honest, 1e-9, w.env)
+		require.InDelta(t, 1, mean(func(s *scene) (string, string) { return honest(&s.before, &s.after) }), 1e-9, w.env)
 		chance := mean(func(s *scene) (string, string) {
 			return sentences(&s.before, guess(s.r, s.before.Truth)), sentences(&s.after, guess(s.r, s.after.Truth))
 		})
@@ -343,28 +366,15 @@ func TestStandingStillIsNotPaid(t *testing.T) {
 	} {
 		earned := func(guard string, moves []string) float64 {
 			options := map[string]any{"desc": w.desc, "prompt_format": "wm", "render_mode": "text", "rules": "next"}
-			registry := Registry()
-			registry.SetJudge(nil)
 			with := maps.Clone(options)
 			with["use_state_reward"] = true
-			twin, err := registry.New(name, with)
-			require.NoError(t, err)
 			options["state_reward"] = map[string]any{"scorer": "rules", "guard": guard,
 				"state_estimation":      map[string]any{"enable": true, "reward": 0.5},
 				"transition_prediction": map[string]any{"enable": true, "reward": 0.5}}
-			e, err := registry.New(name, options)
-			require.NoError(t, err)
-			for _, x := range []env.Env{e, twin} {
-				_, err := x.Reset(t.Context(), 0)
-				require.NoError(t, err)
-			}
+			pair := reset(t, name, options, with, 0)
 			sum := 0.0
 			for _, m := range moves {
-				truth, err := twin.Step(t.Context(), wm("x", "x", m))
-				require.NoError(t, err)
-				before, after := truth.Claims[0], truth.Claims[1]
-				out, err := e.Step(t.Context(), wm(sentences(&before, before.Truth), sentences(&after, after.Truth), m))
-				require.NoError(t, err)
+				out := pair.step(t, m, wm, honest)
 				sum += out.Reward.Of(reward.SectionObservation) + out.Reward.Of(reward.SectionPrediction)
 			}
 			return sum

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env"
 	"vagen/reward"
 	"vagen/reward/judge"
 )
@@ -140,24 +139,11 @@ func TestMovingBackAndForthIsPaidPerTurn(t *testing.T) {
 		"sokoban": {"######", "#P___#", "#__XO#", "#____#", "######"}} {
 		options := map[string]any{"desc": desc, "prompt_format": "wm", "render_mode": "text", "rules": "next",
 			"use_state_reward": true, "grounding_reward_weight": 0.5, "worldmodeling_reward_weight": 0.5}
-		registry := Registry()
-		registry.SetJudge(nil)
 		j := &judge.Rules{Scoring: judge.Scoring{Base: 0.334, Guarded: true}}
-		e, err := registry.New(name, options)
-		require.NoError(t, err)
-		twin, err := registry.New(name, options)
-		require.NoError(t, err)
-		for _, x := range []env.Env{e, twin} {
-			_, err := x.Reset(t.Context(), 0)
-			require.NoError(t, err)
-		}
+		pair := reset(t, name, options, options, 0)
 		for turn := range 6 {
 			act := []string{"Down", "Up"}[turn%2]
-			truth, err := twin.Step(t.Context(), wm("x", "x", act))
-			require.NoError(t, err)
-			before, after := truth.Claims[0], truth.Claims[1]
-			out, err := e.Step(t.Context(), wm(sentences(&before, before.Truth), sentences(&after, after.Truth), act))
-			require.NoError(t, err)
+			out := pair.step(t, act, wm, honest)
 			scores, err := j.Score(t.Context(), out.Claims)
 			require.NoError(t, err)
 			require.InDeltaSlice(t, []float64{1, 1}, scores, 1e-9, "%s: turn %d", name, turn)
