@@ -263,8 +263,7 @@ func (r *reader) give(n chunk, run []chunk) {
 	for _, w := range n.who {
 		for _, p := range run {
 			switch {
-			case mine && p.ref >= 0 && w != player,
-				mine && p.ref < 0 && w == player && len(n.who) > 1,
+			case mine && p.ref < 0 && w == player && len(n.who) > 1,
 				w != player && mine && p.ref == nothing && !p.plain,
 				!mine && things > 1 && n.many == 0 && p.plain && p.ref == nothing: // they share a row
 				continue
