@@ -198,8 +198,7 @@ func (d *deal) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch),
-		Storage: jetstream.FileStorage}); err != nil {
+	if err := d.openBucket(ctx); err != nil {
 		return access(err)
 	}
 	if err := d.announce(ctx); err != nil {
@@ -231,11 +230,7 @@ func (d *deal) prepare(ctx context.Context) error {
 // process the same batch would have another policy.
 func (d *deal) clear(ctx context.Context) (stored int, err error) {
 	q := d.q
-	tasks, err := q.js.Stream(ctx, q.names.tasks())
-	if err == nil {
-		err = tasks.Purge(ctx)
-	}
-	if err != nil {
+	if err := d.purgeTasks(ctx); err != nil {
 		return 0, access(err)
 	}
 	if d.results, err = q.js.Stream(ctx, q.names.results()); err != nil {

@@ -94,14 +94,29 @@ func (d *deal) redealLater(ctx context.Context) error {
 	return d.redeal(ctx)
 }
 
+// openBucket opens the batch's bucket, and creates it if it is not there.
+func (d *deal) openBucket(ctx context.Context) (err error) {
+	d.bucket, err = d.q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
+		Bucket: d.q.names.bucket(d.batch), Storage: jetstream.FileStorage})
+	return err
+}
+
+// purgeTasks removes all tasks.
+func (d *deal) purgeTasks(ctx context.Context) error {
+	tasks, err := d.q.js.Stream(ctx, d.q.names.tasks())
+	if err == nil {
+		err = tasks.Purge(ctx)
+	}
+	return err
+}
+
 // redeal reads all results once more, and has what is still missing played again.
 func (d *deal) redeal(ctx context.Context) (err error) {
 	q := d.q
 	if err := q.claim(ctx); err != nil {
 		return err
 	}
-	if d.bucket, err = q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: q.names.bucket(d.batch),
-		Storage: jetstream.FileStorage}); err != nil {
+	if err := d.openBucket(ctx); err != nil {
 		return err
 	}
 	d.close()
@@ -117,11 +132,7 @@ func (d *deal) redeal(ctx context.Context) (err error) {
 		}
 	}
 	// What workers have of these tasks may be on the server still, and would be played twice.
-	tasks, err := q.js.Stream(ctx, q.names.tasks())
-	if err == nil {
-		err = tasks.Purge(ctx)
-	}
-	if err != nil {
+	if err := d.purgeTasks(ctx); err != nil {
 		return err
 	}
 	d.restart()
