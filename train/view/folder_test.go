@@ -28,14 +28,18 @@ type trained struct {
 	config        config.Config
 }
 
-func trainRun(t testing.TB, steps int) *trained {
+func trainRun(t testing.TB, steps int) *trained { return trainRunAs(t, "run", steps) }
+
+// trainRunAs is trainRun with a name of the run.
+func trainRunAs(t testing.TB, name string, steps int) *trained {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(t.TempDir(), name)
 	f := &trained{dir: dir, rollouts: filepath.Join(dir, "rollouts"), episodes: map[int][]*rollout.Trajectory{},
 		scores: map[int][]store.Scores{}}
 	c := traintest.Grouped()
 	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Env.Config, c.Rollout.MaxTurns = "bi_level_gae", 0.9,
 		map[string]any{"turns": uint64(3)}, 3
+	c.Trainer.Experiment = name
 	c.Trainer.Steps, c.Trainer.RolloutDir, c.Trainer.RolloutScores, c.Trainer.LogImage.Enable = steps, &f.rollouts, true,
 		true
 	f.config = c

@@ -55,11 +55,11 @@ const contrast = `(() => {
 })()`
 
 func TestTextsAndLinesHaveContrastInBothThemes(t *testing.T) {
-	f := newFake(t)
+	s, _ := shownRuns(t)
 	for _, theme := range []string{"light", "dark"} {
 		b := browse(t, 1280, 900, theme)
 		for _, p := range places {
-			b.open(f.URL+"/"+p.hash, p.shown)
+			b.open(s.URL+"/"+p.hash, p.shown)
 			require.Empty(t, eval[[]string](b, contrast), "%s, %s", theme, p.name)
 			b.shoot(p.name + "-" + theme)
 		}
@@ -68,7 +68,7 @@ func TestTextsAndLinesHaveContrastInBothThemes(t *testing.T) {
 		for eval[string](b, "document.documentElement.dataset.theme ?? ''") != other {
 			b.keys("t")
 		}
-		b.open(f.URL+"/"+places[3].hash, places[3].shown)
+		b.open(s.URL+"/"+places[3].hash, places[3].shown)
 		require.Empty(t, eval[[]string](b, contrast), "%s over %s", other, theme)
 		for eval[string](b, "document.documentElement.dataset.theme ?? ''") != "" {
 			b.keys("t")
@@ -79,16 +79,16 @@ func TestTextsAndLinesHaveContrastInBothThemes(t *testing.T) {
 // TestAPhoneShowsEveryViewWithoutScrollingSideways: 360 pixels are enough; wide tables
 // scroll in themselves.
 func TestAPhoneShowsEveryViewWithoutScrollingSideways(t *testing.T) {
-	f := newFake(t)
+	s, _ := shownRuns(t)
 	b := browse(t, 360, 740, "light")
 	for _, p := range places {
-		b.open(f.URL+"/"+p.hash, p.shown)
+		b.open(s.URL+"/"+p.hash, p.shown)
 		eval[bool](b, "(() => { for (const d of document.querySelectorAll('details')) d.open = true; return true })()")
 		require.Equal(t, 360, eval[int](b, "document.documentElement.scrollWidth"), p.name)
 		b.shoot(p.name + "-phone")
 	}
 	// Two runs are beside each other without scrolling: the difference can be seen.
-	b.open(f.URL+"/#/config", ".keys mark")
+	b.open(s.URL+"/#/config", ".keys mark")
 	require.LessOrEqual(t, eval[float64](b,
 		"Math.max(...[...document.querySelectorAll('.keys td')].map((c) => c.getBoundingClientRect().right))"), 360.0)
 	require.Equal(t, eval[float64](b, "document.querySelectorAll('.keys tbody td')[0].getBoundingClientRect().top"),
@@ -101,10 +101,10 @@ func TestAPhoneShowsEveryViewWithoutScrollingSideways(t *testing.T) {
 // TestEveryControlHasANameAndAVisibleFocus: for readers of the screen and users of the
 // keyboard.
 func TestEveryControlHasANameAndAVisibleFocus(t *testing.T) {
-	f := newFake(t)
+	s, _ := shownRuns(t)
 	b := browse(t, 1280, 900, "light")
 	for _, p := range places {
-		b.open(f.URL+"/"+p.hash, p.shown)
+		b.open(s.URL+"/"+p.hash, p.shown)
 		require.Empty(t, eval[[]string](
 			b, `[...document.querySelectorAll('a, button, input, select, [tabindex="0"], [role=img], img')]
 			.filter((e) => e.checkVisibility() && !(e.getAttribute('aria-label') || e.getAttribute('alt') !== null && e.tagName === 'IMG' || e.textContent.trim() || e.closest('label')?.textContent.trim() || e.classList.contains('rows')))

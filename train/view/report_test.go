@@ -24,8 +24,8 @@ func hostileRun(t *testing.T) *trained {
 	for step, ts := range f.episodes {
 		for _, e := range ts {
 			for i := range e.Turns {
-				e.Turns[i].Response += strings.Join(hostile, "\n")
-				e.Turns[i].Observation.Text += strings.Join(hostile, "\n")
+				e.Turns[i].Response += evil
+				e.Turns[i].Observation.Text += evil
 			}
 		}
 		name := map[int]string{1: "step_1.parquet", 2: "step_2.parquet"}[step]
@@ -119,42 +119,4 @@ func TestCurvesAreThoseOfTheMetrics(t *testing.T) {
 	require.Len(t, a, 3)
 	require.Equal(t, [][2]float64{{1, 1}, {3, 0.5}}, [][2]float64{a[0], a[2]})
 	require.True(t, math.IsNaN(a[1][1]))
-}
-
-// TestTheRealServerShowsARunInTheBrowser: the page against the server itself, while lines
-// are appended to metrics.jsonl.
-func TestTheRealServerShowsARunInTheBrowser(t *testing.T) {
-	f := hostileRun(t)
-	s := serveRuns(t, "", f.dir)
-	b := browse(t, 1280, 900, "light")
-	b.open(s.URL+"/#/metrics?names=train/score", ".chart path")
-	b.until("document.getElementById('live').dataset.state === 'events'")
-	log, err := os.OpenFile(filepath.Join(f.dir, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = log.WriteString("{\"kind\":\"step\",\"step\":3,\"train/score\":0.5}\n{\"kind\":\"step\",\"step\":4,\"train/sc")
-	require.NoError(t, err)
-	b.until("document.querySelector('.legend').textContent.includes('0.5 step 3')")
-	b.until("document.querySelector('.problems')?.textContent.includes('not complete')")
-	_, err = log.WriteString("ore\":0.75}\n")
-	require.NoError(t, err)
-	require.NoError(t, log.Close())
-	b.until("document.querySelector('.legend').textContent.includes('0.75 step 4')")
-
-	b.open(s.URL+"/#/episodes?run=r0&kind=train", ".space .row a")
-	b.do(clickFirst)
-	b.until("document.querySelector('.turn .response')")
-	for _, text := range hostile {
-		require.Contains(t, b.text(".turn .response"), text)
-	}
-	b.keys("c")
-	b.until("document.querySelector('.token.filled')")
-	claims := `[...document.querySelectorAll('.credit-turns td.claim')].map((c) => c.textContent).join(' ')`
-	b.set("select[data-estimator=b]", "bi_level_gae")
-	b.until("document.querySelectorAll('.figures b').length === 8")
-	before := eval[string](b, claims)
-	b.set(".side[data-side=b] input[data-param=high_level_gamma]", "0.1")
-	b.until(claims + " !== " + quote(before))
-	b.open(s.URL+"/#/config", ".keys")
-	require.Zero(t, eval[int](b, "document.querySelectorAll('iframe, object, embed, [onerror], [onload], img[src=\"x\"]').length"))
-	b.quiet()
 }

@@ -67,7 +67,7 @@ export class Chart {
     }
     if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }
     if (this.options.log) { y0 = Math.log10(y0); y1 = Math.log10(y1); }
-    if (y0 === y1) { const d = Math.abs(y0) * 0.1 || 1; y0 -= d; y1 += d; } else { const d = (y1 - y0) * 0.05; y0 -= d; y1 += d; }
+    if (y1 - y0 <= 1e-9 * Math.max(Math.abs(y0), Math.abs(y1))) { const d = Math.abs(y0) * 0.1 || 1; y0 -= d; y1 += d; } else { const d = (y1 - y0) * 0.05; y0 -= d; y1 += d; }
     const sx = (x) => left + (x - x0) / (x1 - x0) * (width - left - right);
     const sy = (y) => height - bottom - ((this.options.log ? Math.log10(y) : y) - y0) / (y1 - y0) * (height - top - bottom);
     this.scale = { sx, sy, x0, x1, width };
