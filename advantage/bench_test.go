@@ -1,9 +1,6 @@
 package advantage
 
-import (
-	"fmt"
-	"testing"
-)
+import "fmt"
 
 // shape is a batch of rows built from a formula, so that other languages can
 // build the same one. A row is 256 tokens of environment, then ten turns of 192
@@ -83,36 +80,5 @@ func (s shape) fill(b *Batch, row int) {
 			b.Values[lo+t] = float32((131*row+17*t)%1000)/500 - 1
 			b.Rewards[lo+t] -= 0.001 * float32((7*row+13*t)%100) / 100
 		}
-	}
-}
-
-// BenchmarkEstimate runs every estimator on every shape. BenchmarkBeside compares the time
-// with that of memory access alone.
-func BenchmarkEstimate(b *testing.B) {
-	params := DefaultParams()
-	params.Lambda, params.TurnGamma = 0.95, 0.95
-	for _, name := range Names() {
-		est, err := New(name, params)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name, func(b *testing.B) {
-			for _, s := range shapes {
-				b.Run(s.String(), func(b *testing.B) {
-					batch := s.batch()
-					var out Result
-					if err := est.Estimate(&out, batch); err != nil {
-						b.Fatal(err)
-					}
-					b.SetBytes(int64(17 * batch.Tokens()))
-					b.ReportAllocs()
-					for b.Loop() {
-						if err := est.Estimate(&out, batch); err != nil {
-							b.Fatal(err)
-						}
-					}
-				})
-			}
-		})
 	}
 }

@@ -31,55 +31,7 @@ func TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne(t *testing.T) {
 	})
 }
 
-// TestReturnsTelescopeAtLambdaOne: with λ = 1 the values between cancel, and the
-// return of a token is the discounted sum of the rewards to come.
-func TestReturnsTelescopeAtLambdaOne(t *testing.T) {
-	const gamma = 0.9
-	for seed := range uint64(lawRounds) {
-		g := newGenerator(seed)
-		rows := g.episodes(2, 2, true)
-		b := batchOf(rows)
-		togo := func(outcome bool) map[int]float32 {
-			want := make(map[int]float32)
-			for _, r := range rows {
-				sum, total := 0.0, 0.0
-				for _, k := range r.tokens {
-					if k.wrote {
-						total += float64(k.reward)
-					}
-				}
-				last := true
-				for _, k := range slices.Backward(r.tokens) {
-					if !k.wrote {
-						continue
-					}
-					reward := float64(k.reward)
-					if outcome {
-						reward = 0
-						if last {
-							reward = total
-						}
-					}
-					last = false
-					sum = reward + gamma*sum
-					want[k.id] = float32(sum)
-				}
-			}
-			return want
-		}
-		for _, est := range []Estimator{
-			Masked{Gamma: gamma, Lambda: 1, Whiten: true}, Lite{Gamma: gamma, Lambda: 1, Whiten: true},
-			TrajectoryToken{Gamma: gamma, Lambda: 1, Whiten: true},
-		} {
-			sameByID(t, "returns", byID(rows, run(t, est, b).Returns), togo(false))
-		}
-		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1, Whiten: true}, b).Returns),
-			togo(true))
-	}
-}
-
-// TestReturnsNeedNoValuesAtLambdaOne is the same for all estimators with a critic,
-// whether they discount tokens or turns: the critic's values cancel.
+// TestReturnsNeedNoValuesAtLambdaOne, whether an estimator discounts tokens or turns: the critic's values cancel.
 func TestReturnsNeedNoValuesAtLambdaOne(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, _ Estimator, g *generator) {
 		if !spec.Critic {

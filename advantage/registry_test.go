@@ -10,18 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryNameMakesAnEstimator(t *testing.T) {
+func TestNamesAreUniqueAndSorted(t *testing.T) {
 	require.Len(t, Names(), len(specs), "two estimators share a name")
-	for _, name := range Names() {
-		est := named(t, name, testParams())
-		require.NoError(t, est.Estimate(new(Result), good()), name)
-	}
-}
-
-func TestNamesAreSorted(t *testing.T) {
-	if !slices.IsSorted(Names()) {
-		t.Errorf("names out of order: %v", Names())
-	}
+	require.True(t, slices.IsSorted(Names()))
 }
 
 // TestParamsReachTheEstimator compares with values written out, so that two

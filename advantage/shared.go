@@ -9,44 +9,29 @@ import (
 // with its returns: an estimator would overwrite its input. The slices of the result must
 // have their final length, except spareMask, which may get one entry per token.
 func checkShared(dst *Result, spareMask []bool, b *Batch) error {
-	spareMask = spareMask[:min(cap(spareMask), b.Tokens())]
-	for _, out := range [...]struct {
-		name    string
-		numbers []float32
-	}{{"advantages", dst.Advantages}, {"returns", dst.Returns}} {
-		for _, in := range [...]struct {
-			name    string
-			numbers []float32
-		}{
-			{"rewards", b.Rewards}, {"values", b.Values}, {"baselines", b.Baselines}, {"log_probs", b.LogProbs},
-			{"sum_pi_squared", b.SumPiSquared}, {"weights", b.Weights},
-		} {
-			if overlap(out.numbers, in.numbers) {
-				return errOverlap(out.name, in.name)
-			}
+	for i, out := range [...][]float32{dst.Advantages, dst.Returns} {
+		shared := false
+		for _, in := range [...][]float32{b.Rewards, b.Values, b.Baselines, b.LogProbs, b.SumPiSquared, b.Weights} {
+			shared = shared || overlap(out, in)
 		}
 		for _, of := range b.Components {
-			if overlap(out.numbers, of) {
-				return errOverlap(out.name, "components")
-			}
+			shared = shared || overlap(out, of)
+		}
+		if shared {
+			return fmt.Errorf("result: %s: same memory as a column of the batch: %w", [...]string{"advantages", "returns"}[i],
+				ErrOverlap)
 		}
 	}
-	for _, in := range [...]struct {
-		name string
-		mask []bool
-	}{{"attention", b.Attention}, {"loss", b.Loss}, {"response", b.Response}, {"gae", b.GAE}, {"turn_end", b.TurnEnd}} {
-		if overlap(spareMask, in.mask) {
-			return errOverlap("value mask", in.name)
+	spareMask = spareMask[:min(cap(spareMask), b.Tokens())]
+	for _, in := range [...][]bool{b.Attention, b.Loss, b.Response, b.GAE, b.TurnEnd} {
+		if overlap(spareMask, in) {
+			return fmt.Errorf("result: value mask: same memory as a mask of the batch: %w", ErrOverlap)
 		}
 	}
 	if overlap(dst.Advantages, dst.Returns) {
-		return errOverlap("advantages", "returns")
+		return fmt.Errorf("result: advantages: same memory as returns: %w", ErrOverlap)
 	}
 	return nil
-}
-
-func errOverlap(out, other string) error {
-	return fmt.Errorf("result: %s: same memory as %s: %w", out, other, ErrOverlap)
 }
 
 // overlap reports whether two slices have an element in common.

@@ -11,73 +11,36 @@ import (
 // has just written, and silently return wrong ones.
 func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
-		for what, share := range map[string]func(b *Batch) Result{
-			"advantages: same memory as rewards": func(b *Batch) Result { return Result{Advantages: b.Rewards} },
-			"advantages: same memory as values":  func(b *Batch) Result { return Result{Advantages: b.Values[:0]} },
-			"returns: same memory as rewards":    func(b *Batch) Result { return Result{Returns: b.Rewards[:1]} },
-			"returns: same memory as values":     func(b *Batch) Result { return Result{Returns: b.Values} },
-			"advantages: same memory as baselines": func(b *Batch) Result {
-				return Result{Advantages: roomBefore(&b.Baselines, b.Tokens())}
-			},
-			"returns: same memory as baselines": func(b *Batch) Result {
-				return Result{Returns: roomBefore(&b.Baselines, b.Tokens())}
-			},
-			"advantages: same memory as log_probs": func(b *Batch) Result {
-				b.LogProbs = make([]float32, b.Tokens())
-				return Result{Advantages: b.LogProbs}
-			},
-			"returns: same memory as sum_pi_squared": func(b *Batch) Result {
-				b.SumPiSquared = make([]float32, b.Tokens())
-				return Result{Returns: b.SumPiSquared}
-			},
-			"advantages: same memory as weights": func(b *Batch) Result {
-				b.Weights = make([]float32, b.Tokens())
-				return Result{Advantages: b.Weights}
-			},
-			"returns: same memory as components": func(b *Batch) Result {
-				b.Components = [][]float32{nil, make([]float32, b.Tokens())}
-				return Result{Returns: b.Components[1]}
-			},
-			"advantages: same memory as returns": func(b *Batch) Result {
-				x := make([]float32, b.Tokens()+1)
-				return Result{Advantages: x, Returns: x[1:]}
-			},
-		} {
-			b := good()
-			out := share(b)
-			want := [][]float32{slices.Clone(b.Rewards), slices.Clone(b.Values), slices.Clone(b.Baselines)}
-			refuse(t, what, est.Estimate(&out, b), ErrOverlap, what, name0(spec.Name))
-			for i, x := range [][]float32{b.Rewards, b.Values, b.Baselines} {
-				require.Equal(t, want[i], x, "%s: the batch was written to", what)
+		b := good()
+		n := b.Tokens()
+		b.LogProbs, b.SumPiSquared, b.Weights = make([]float32, n), make([]float32, n), make([]float32, n)
+		b.Components = [][]float32{nil, make([]float32, n)}
+		for i, column := range []*[]float32{&b.Rewards, &b.Values, &b.Baselines, &b.LogProbs, &b.SumPiSquared, &b.Weights,
+			&b.Components[1]} {
+			*column = append(make([]float32, 0, n), *column...)
+			want := slices.Clone(*column)
+			for what, out := range map[string]Result{"advantages": {Advantages: (*column)[:0]}, "returns": {Returns: *column}} {
+				if what == "returns" && len(*column) < n {
+					continue
+				}
+				refuse(t, what, est.Estimate(&out, b), ErrOverlap, what+": same memory as a column", name0(spec.Name))
 			}
+			require.Equal(t, want, *column, "column %d was written to", i)
 		}
+		x := make([]float32, n+1)
+		out := Result{Advantages: x, Returns: x[1:]}
+		refuse(t, "both", est.Estimate(&out, good()), ErrOverlap, "advantages: same memory as returns")
 	})
-}
-
-// roomBefore moves x to the end of a slice with room for n entries, which it
-// returns empty.
-func roomBefore(x *[]float32, n int) []float32 {
-	room := make([]float32, n)
-	*x = room[n-copy(room[n-len(*x):], *x):]
-	return room[:0]
 }
 
 // TestAPublishedValueMaskIsNotABatchsMaskToo: the next call with the same result would
 // overwrite the mask that it reads.
 func TestAPublishedValueMaskIsNotABatchsMaskToo(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
-		if !spec.ValueMask {
-			return
-		}
-		for what, put := range map[string]func(b *Batch, m []bool){
-			"attention": func(b *Batch, m []bool) { b.Attention = m },
-			"loss":      func(b *Batch, m []bool) { b.Loss = m },
-			"gae":       func(b *Batch, m []bool) { b.GAE = m },
-			"turn_end":  func(b *Batch, m []bool) { b.TurnEnd = m },
-		} {
+		for i := 0; spec.ValueMask && i < 5; i++ {
 			out, b := run(t, est, good()), good()
-			put(b, out.ValueMask)
-			refuse(t, what, est.Estimate(out, b), ErrOverlap, "value mask: same memory as "+what)
+			*[]*[]bool{&b.Attention, &b.Loss, &b.Response, &b.GAE, &b.TurnEnd}[i] = out.ValueMask
+			refuse(t, "mask", est.Estimate(out, b), ErrOverlap, "value mask: same memory as a mask of the batch")
 		}
 	})
 }
