@@ -193,15 +193,3 @@ func (p *Processor) Normalize(dst []float32, pix []byte) []float32 {
 	}
 	return dst
 }
-
-// Scale returns the factor and the offset of normalisation per channel: byte v of
-// channel c means v·factor[c] + offset[c]. It is for devices that normalise
-// themselves; in float32 the result differs from Normalize's by a few units in the
-// last place.
-func (p *Processor) Scale() (factor, offset [3]float32) {
-	for ch := range 3 {
-		factor[ch] = float32(p.cfg.Rescale / p.cfg.Std[ch])
-		offset[ch] = float32(-p.cfg.Mean[ch] / p.cfg.Std[ch])
-	}
-	return factor, offset
-}
