@@ -156,9 +156,7 @@ var textMethods = map[string]method{
 		}
 		of, old, to := requireString(line, "replace", args[0]), requireString(line, "replace", args[1]),
 			requireString(line, "replace", args[2])
-		if len(to) > 0 && strings.Count(of, old) > maxOutput/len(to) {
-			failAt(line, "a string of more than %d bytes", maxOutput)
-		}
+		checkLength(line, strings.Count(of, old)*len(to))
 		return s.limitSize(line, strings.ReplaceAll(of, old, to))
 	},
 	"split": func(st *state, line int, args []any, kw map[string]any) any {
@@ -199,9 +197,7 @@ func join(s *state, line int, list any, sep string) string {
 			b.WriteString(sep)
 		}
 		b.WriteString(toText(line, v))
-		if b.Len() > maxOutput {
-			failAt(line, "a string of more than %d bytes", maxOutput)
-		}
+		checkLength(line, b.Len())
 	}
 	return s.limitSize(line, b.String())
 }

@@ -21,9 +21,7 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	}
 	b := e.b.eval(s, sc)
 	if e.op == "~" {
-		x, y := toText(e.line, a), toText(e.line, b)
-		s.alloc(e.line, len(x)+len(y))
-		return s.limitSize(e.line, x+y)
+		return s.concat(e.line, toText(e.line, a), toText(e.line, b))
 	}
 	if e.op == "*" {
 		if n, ok := b.(int); ok {
@@ -40,8 +38,7 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok && e.op == "+" {
-			s.alloc(e.line, len(x)+len(y))
-			return s.limitSize(e.line, x+y)
+			return s.concat(e.line, x, y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok && e.op == "+" {
@@ -56,6 +53,11 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	}
 	failAt(e.line, "cannot compute %s %s %s", typeName(a), e.op, typeName(b))
 	return nil
+}
+
+func (s *state) concat(line int, x, y string) string {
+	s.alloc(line, len(x)+len(y))
+	return s.limitSize(line, x+y)
 }
 
 // repeat returns a string or a list n times, and false for other values.
@@ -82,10 +84,14 @@ func (s *state) repeat(line int, v any, n int) (any, bool) {
 // limitSize returns t, or fails if it is longer than maxOutput.
 func (s *state) limitSize(line int, t string) string {
 	s.countSteps(line, len(t)/1024)
-	if len(t) > maxOutput {
+	checkLength(line, len(t))
+	return t
+}
+
+func checkLength(line, bytes int) {
+	if bytes > maxOutput {
 		failAt(line, "a string of more than %d bytes", maxOutput)
 	}
-	return t
 }
 
 func integer(line int, op string, x, y int) any {

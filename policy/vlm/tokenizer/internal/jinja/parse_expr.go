@@ -1,6 +1,9 @@
 package jinja
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // tuple parses an expression, or several separated by commas.
 func (p *parser) tuple() expr {
@@ -33,26 +36,21 @@ func (p *parser) expression() expr {
 	return e
 }
 
-func (p *parser) or() expr {
-	e := p.and()
-	for p.is("or") {
-		e = binaryExpr{"or", e, nil, p.next().line}.with(p.and())
+// leftToRight parses operands between operators of the same precedence.
+func (p *parser) leftToRight(operand func() expr, ops ...string) expr {
+	e := operand()
+	for slices.ContainsFunc(ops, p.is) {
+		t := p.next()
+		e = binaryExpr{t.text, e, operand(), t.line}
 	}
 	return e
 }
 
-func (p *parser) and() expr {
-	e := p.not()
-	for p.is("and") {
-		e = binaryExpr{"and", e, nil, p.next().line}.with(p.not())
-	}
-	return e
-}
-
-func (b binaryExpr) with(right expr) expr {
-	b.b = right
-	return b
-}
+func (p *parser) or() expr      { return p.leftToRight(p.and, "or") }
+func (p *parser) and() expr     { return p.leftToRight(p.not, "and") }
+func (p *parser) sum() expr     { return p.leftToRight(p.concat, "+", "-") }
+func (p *parser) concat() expr  { return p.leftToRight(p.product, "~") }
+func (p *parser) product() expr { return p.leftToRight(p.unary, "*", "/", "//", "%") }
 
 func (p *parser) not() expr {
 	if p.is("not") {
@@ -83,33 +81,6 @@ func (p *parser) comparison() expr {
 		c.ops = append(c.ops, op)
 		c.rest = append(c.rest, p.sum())
 	}
-}
-
-func (p *parser) sum() expr {
-	e := p.concat()
-	for p.is("+") || p.is("-") {
-		t := p.next()
-		e = binaryExpr{t.text, e, nil, t.line}.with(p.concat())
-	}
-	return e
-}
-
-func (p *parser) concat() expr {
-	e := p.product()
-	for p.is("~") {
-		t := p.next()
-		e = binaryExpr{t.text, e, nil, t.line}.with(p.product())
-	}
-	return e
-}
-
-func (p *parser) product() expr {
-	e := p.unary()
-	for p.is("*") || p.is("/") || p.is("//") || p.is("%") {
-		t := p.next()
-		e = binaryExpr{t.text, e, nil, t.line}.with(p.unary())
-	}
-	return e
 }
 
 func (p *parser) unary() expr {

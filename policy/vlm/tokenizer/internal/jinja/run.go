@@ -80,11 +80,7 @@ type (
 	method = function
 )
 
-func (s *state) countStep(line int) {
-	if s.steps++; s.steps > maxSteps {
-		failAt(line, "more than %d steps", maxSteps)
-	}
-}
+func (s *state) countStep(line int) { s.countSteps(line, 1) }
 
 // countSteps counts several steps, before they are done.
 func (s *state) countSteps(line, steps int) {

@@ -196,9 +196,7 @@ func format(s *state, line int, args []any, kw map[string]any) any {
 			failAt(line, "format: {%s} has no argument or is not supported", name)
 		}
 		b.WriteString(toText(line, v))
-		if b.Len() > maxOutput {
-			failAt(line, "a string of more than %d bytes", maxOutput)
-		}
+		checkLength(line, b.Len())
 	}
 	b.WriteString(text)
 	return s.limitSize(line, b.String())
