@@ -4,9 +4,9 @@ package backend
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/go-xla/pjrt"
@@ -27,12 +27,12 @@ func TestDamagedPluginIsAnErrorAlsoForAuto(t *testing.T) {
 			t.Run(name+" "+choice, func(t *testing.T) {
 				path := filepath.Join(withoutPlugin(t), "pjrt_c_api_cpu_plugin.so")
 				require.NoError(t, os.WriteFile(path, data, 0o755))
-				var log lines
-				_, err := newEngines(openers).device(t.Context(), choice, slog.New(&log))
+				var log strings.Builder
+				_, err := newEngines(openers).device(t.Context(), choice, logTo(&log))
 				require.ErrorIs(t, err, plugin.ErrCorrupt)
 				require.ErrorContains(t, err, path)
 				require.ErrorContains(t, err, "delete the file and run again")
-				require.Empty(t, log.got)
+				require.Empty(t, log.String())
 			})
 		}
 	}

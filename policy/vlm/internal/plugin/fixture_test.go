@@ -3,7 +3,6 @@ package plugin
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -111,38 +109,6 @@ func names(t *testing.T, dir string) []string {
 		if e.Name() != ".lock" {
 			out = append(out, e.Name())
 		}
-	}
-	return out
-}
-
-// journal is a handler that keeps what is logged.
-type journal struct {
-	mu      sync.Mutex
-	records []slog.Record
-}
-
-func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
-func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
-func (j *journal) WithGroup(string) slog.Handler            { return j }
-func (j *journal) Handle(_ context.Context, r slog.Record) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.records = append(j.records, r)
-	return nil
-}
-
-// attrs are the attributes of all records with that message, as text.
-func (j *journal) attrs(message string) []map[string]string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []map[string]string
-	for _, r := range j.records {
-		if r.Message != message {
-			continue
-		}
-		m := map[string]string{}
-		r.Attrs(func(a slog.Attr) bool { m[a.Key] = a.Value.String(); return true })
-		out = append(out, m)
 	}
 	return out
 }
