@@ -216,12 +216,6 @@ func runInParallel(t *testing.T, d *device.Device) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-func TestBackendsAreDistinguished(t *testing.T) {
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		require.Equal(t, d.Name() == "go", d.PureGo())
-	})
-}
-
 func TestLiveArraysAreCounted(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		live := func(arrays, bytes int64) {

@@ -57,9 +57,9 @@ func looped(d *device.Device, times int) *device.Program {
 // number of every x.
 func runLoop(t *testing.T, d *device.Device, times int, once bool) (x, cache, firsts []float32) {
 	const at = 3
-	w := putDims(t, d, draw(loopWidth*loopWidth, 1), loopWidth, loopWidth)
-	in := []*device.Array{w, putDims(t, d, draw(loopWidth, 2), 1, loopWidth),
-		putDims(t, d, draw(loopSlots*loopWidth, 3), loopSlots, loopWidth)}
+	w := put(t, d, draw(loopWidth*loopWidth, 1), loopWidth, loopWidth)
+	in := []*device.Array{w, put(t, d, draw(loopWidth, 2), 1, loopWidth),
+		put(t, d, draw(loopSlots*loopWidth, 3), loopSlots, loopWidth)}
 	if once {
 		from, err := device.Scalar(d, int32(at))
 		require.NoError(t, err)

@@ -77,7 +77,7 @@ func TestLoadedExecutablesCallKernels(t *testing.T) {
 	for i := range 2 {
 		d, s := withStore(t, dir)
 		p := product(d)
-		got := first(t, p, putDims(t, d, draw(3*64, 1), 3, 64), putDims(t, d, draw(50*64, 2), 50, 64))
+		got := first(t, p, put(t, d, draw(3*64, 1), 3, 64), put(t, d, draw(50*64, 2), 50, 64))
 		require.True(t, p.UsesKernels())
 		requireCounts(t, s, i, 1-i)
 		if i == 0 {
