@@ -79,13 +79,14 @@ func TestCreateIsDecidedByTheSeed(t *testing.T) {
 	assert.NotEqual(t, weights(1), weights(2))
 }
 
-func TestCreateNamesFieldsThatAreNotPositive(t *testing.T) {
-	err := create.Model(t.TempDir(), create.Shape{Family: "llama", Hidden: 8}, nil, 1)
+func TestCreateNamesWhatIsNotPositive(t *testing.T) {
+	err := create.Model(t.TempDir(), create.Shape{Family: "llama", Hidden: 8, MaxPositions: 1}, nil, 1)
 	require.ErrorIs(t, err, create.ErrShape)
-	for _, name := range []string{"FF", "Layers", "KVHeads", "RopeTheta"} {
+	for _, name := range []string{"intermediate_size is 0", "num_hidden_layers is 0", "num_attention_heads is 0"} {
 		assert.ErrorContains(t, err, name)
 	}
-	assert.NotContains(t, err.Error(), "Vision")
+	assert.NotContains(t, err.Error(), "vision")
+	require.ErrorContains(t, create.Model(t.TempDir(), create.Shape{}, nil, 1), "MaxPositions is 0, must be positive")
 	err = create.Model(t.TempDir(), create.Shape{Family: "gpt2"}, nil, 1)
 	require.ErrorIs(t, err, create.ErrShape)
 	assert.ErrorContains(t, err, "qwen2_5_vl")

@@ -15,7 +15,7 @@ import (
 // ErrShape is wrapped by errors about an invalid Shape.
 var ErrShape = errors.New("bad model shape")
 
-// Shape is the size of a new model.
+// Shape is the size of a new model. Errors name the keys of config.json that its fields become.
 type Shape struct {
 	// Family is the architecture: qwen2_5_vl, which is the default, or qwen3_5, or a text-only one:
 	// llama, qwen2, qwen3 or qwen3_5_text.
@@ -168,8 +168,8 @@ func Config(s Shape, tok *tokenizer.Tokenizer) (map[string]any, error) {
 		return nil, fmt.Errorf("%w: family is %q, must be one of %q", ErrShape, s.Family,
 			slices.Sorted(maps.Keys(architectures)))
 	}
-	if err := s.check(family.HasVision()); err != nil {
-		return nil, err
+	if s.MaxPositions < 1 { // in a config it would mean no limit
+		return nil, fmt.Errorf("%w: MaxPositions is %d, must be positive", ErrShape, s.MaxPositions)
 	}
 	dtype, eps := "float32", s.Eps
 	if s.BFloat16 {
@@ -260,35 +260,4 @@ func (s Shape) visionConfig() map[string]any {
 			"temporal_patch_size": 2, "tokens_per_second": 2, "in_channels": 3, "in_chans": 3,
 		},
 	}
-}
-
-// check returns an error for every field that must be positive and is not. Relations
-// between fields are checked by the config's own check.
-func (s Shape) check(vision bool) error {
-	type field struct {
-		name  string
-		value int
-	}
-	fields := []field{
-		{"Hidden", s.Hidden}, {"FF", s.FF}, {"Layers", s.Layers}, {"Heads", s.Heads}, {"KVHeads", s.KVHeads},
-		{"HeadDim", s.HeadDim}, {"MaxPositions", s.MaxPositions},
-	}
-	if vision {
-		fields = append(fields, field{"VisionHidden", s.VisionHidden}, field{"VisionFF", s.VisionFF},
-			field{"VisionDepth", s.VisionDepth},
-			field{"VisionHeads", s.VisionHeads}, field{"Patch", s.Patch}, field{"MaxPixels", s.MaxPixels})
-	}
-	var bad []error
-	for _, f := range fields {
-		if f.value < 1 {
-			bad = append(bad, fmt.Errorf("%s is %d, must be positive", f.name, f.value))
-		}
-	}
-	if !(s.RopeTheta > 0) {
-		bad = append(bad, fmt.Errorf("RopeTheta is %v, must be positive", s.RopeTheta))
-	}
-	if len(bad) > 0 {
-		return fmt.Errorf("%w: %w", ErrShape, errors.Join(bad...))
-	}
-	return nil
 }
