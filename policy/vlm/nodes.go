@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -166,27 +165,20 @@ func (m *Model) facts() ([]nodes.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := []nodes.Fact{
-		{Name: "Backend", Value: m.dev.Name()},
-		{Name: "kind of devices", Value: kind},
-		{Name: "version of the backend", Value: version},
-		{Name: "Devices", Value: strconv.Itoa(len(m.devices))},
-		{Name: "number of parts", Value: strconv.Itoa(m.opened.Parts)},
-		{Name: "BFloat16", Value: strconv.FormatBool(o.BFloat16)},
-		{Name: "RolloutDType", Value: string(o.RolloutDType)},
-		{Name: "SharePrefix", Value: strconv.FormatBool(o.SharePrefix)},
-		{Name: "Recompute", Value: string(o.Recompute)},
-		{Name: "MicroTokens", Value: strconv.Itoa(o.MicroTokens)},
-		{Name: "MicroRows", Value: strconv.Itoa(o.MicroRows)},
-		{Name: "CriticMicroTokens", Value: strconv.Itoa(o.CriticMicroTokens)},
-		{Name: "CriticMicroRows", Value: strconv.Itoa(o.CriticMicroRows)},
-		{Name: "HeadTokens", Value: strconv.Itoa(o.HeadTokens)},
-		{Name: "Critic", Value: string(o.Critic)},
-		{Name: "Reference", Value: strconv.FormatBool(o.Reference)},
-		{Name: "LoRA", Value: adapter},
-		{Name: "Freeze", Value: fmt.Sprintf("%q", o.Freeze)},
-		{Name: "AutotuneSHA256", Value: fmt.Sprintf("%q", o.AutotuneSHA256)},
-		{Name: "SHA-256 of config.json", Value: hex.EncodeToString(sum[:])},
+	var facts []nodes.Fact
+	for _, f := range []struct {
+		name  string
+		value any
+	}{
+		{"Backend", m.dev.Name()}, {"kind of devices", kind}, {"version of the backend", version},
+		{"Devices", len(m.devices)}, {"number of parts", m.opened.Parts}, {"BFloat16", o.BFloat16},
+		{"RolloutDType", o.RolloutDType}, {"SharePrefix", o.SharePrefix}, {"Recompute", o.Recompute},
+		{"MicroTokens", o.MicroTokens}, {"MicroRows", o.MicroRows}, {"CriticMicroTokens", o.CriticMicroTokens},
+		{"CriticMicroRows", o.CriticMicroRows}, {"HeadTokens", o.HeadTokens}, {"Critic", o.Critic},
+		{"Reference", o.Reference}, {"LoRA", adapter}, {"Freeze", fmt.Sprintf("%q", o.Freeze)},
+		{"AutotuneSHA256", fmt.Sprintf("%q", o.AutotuneSHA256)}, {"SHA-256 of config.json", hex.EncodeToString(sum[:])},
+	} {
+		facts = append(facts, nodes.Fact{Name: f.name, Value: fmt.Sprint(f.value)})
 	}
 	return m.sets.Facts(facts)
 }

@@ -88,18 +88,8 @@ func learnOnce(ctx context.Context, m *Model, kind loss.Policy) error {
 func TestNodesThatDifferAreRefused(t *testing.T) {
 	dir, other := vlmtest.Folder(t, model.Qwen2, nil), vlmtest.Folder(t, model.Qwen2, vlmtest.Object{"rms_norm_eps": 1e-5})
 	for says, change := range map[string]func(o *Options){
-		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same": func(o *Options) {
-			o.MicroRows = 3
-		},
-		"Devices is 1 on rank 0 and 2 on rank 1, must be the same": func(o *Options) {
-			o.Devices = 2
-		},
-		"Critic is none on rank 0 and shared on rank 1, must be the same": func(o *Options) {
-			o.Critic = SharedCritic
-		},
-		"LoRA is none on rank 0 and": func(o *Options) {
-			o.LoRA = &LoRA{Rank: 2, Alpha: 4}
-		},
+		"MicroRows is 0 on rank 0 and 3 on rank 1, must be the same": func(o *Options) { o.MicroRows = 3 },
+		"LoRA is none on rank 0 and":                                 func(o *Options) { o.LoRA = &LoRA{Rank: 2, Alpha: 4} },
 		"Freeze is [] on rank 0 and [\"*.embed_tokens.weight\"] on rank 1, must be the same": func(o *Options) {
 			o.Freeze = []string{"*.embed_tokens.weight"}
 		},

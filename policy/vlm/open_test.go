@@ -184,93 +184,56 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	vlmtest.Train(t, m.sets, m.text, 1)
 	good := vlmtest.PlayedBatch(t, m.sets, m.text)
 	before := save(t, m)
-	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2",
-		KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
-	n := len(good.Tokens)
-	poison := func(x []float32, at int, value float64) []float32 {
-		out := slices.Clone(x)
-		out[at] = float32(value)
-		return out
+	var b policy.Batch
+	var o policy.Objective
+	var opt policy.Optimizer
+	reset := func() {
+		b, opt = *good, policy.DefaultOptimizer()
+		o = policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1,
+			ValueCoef: 1, ValueClip: 0.5}
 	}
-	for want, f := range map[string]func(b *policy.Batch, o *policy.Objective, opt *policy.Optimizer){
-		"temperature is 0, must be at least 1e-09": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
-			o.Temperature = 0
-		},
-		"temperature is +Inf": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
-			o.Temperature = math.Inf(1)
-		},
-		"k7": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) {
-			o.KL = "k7"
-		},
-		"Weight is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Weight = nil
-		},
-		"ValueWeight is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.ValueWeight = nil
-		},
-		"OldLogProbs is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.OldLogProbs = nil
-		},
-		"Advantages is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Advantages = nil
-		},
-		"Reference is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Reference = nil
-		},
-		"Returns is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Returns = nil
-		},
-		"OldValues is missing": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.OldValues = nil
-		},
-		"Advantages has 3 numbers for": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Advantages = b.Advantages[:3]
-		},
-		"Advantages at token 5 is NaN": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Advantages = poison(b.Advantages, 5, math.NaN())
-		},
-		"Returns at token 6 is -Inf": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Returns = poison(b.Returns, 6, math.Inf(-1))
-		},
-		"row offsets must go from 0": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Offsets = b.Offsets[1:]
-		},
-		"id 272, must be in [0, 272)": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Tokens = slices.Clone(b.Tokens)
-			b.Tokens[0] = 272
-		},
-		"images, but placeholders for": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
-			b.Images = slices.Clone(b.Images)
-			b.Images[1] = b.Images[0]
-		},
-		"Rate is NaN, must be at least 0": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.Rate = math.NaN()
-		},
-		"CriticRate is -1": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.CriticRate = -1
-		},
-		"Beta1 is 1, must be in [0, 1)": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta1 = 1 },
-		"Beta2 is 2, must be in [0, 1)": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta2 = 2 },
-		"Epsilon is 0, must be above 0": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.Epsilon = 0
-		},
-		"WeightDecay is -0.1": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.WeightDecay = -0.1
-		},
-		"GradClip is NaN": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.GradClip = math.NaN()
-		},
-		"MaxGradNorm is +Inf, must be at le": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) {
-			o.MaxGradNorm = math.Inf(1)
-		},
-	} {
-		b, o, opt := *good, objective, policy.DefaultOptimizer()
-		f(&b, &o, &opt)
+	refused := func(want string) {
+		t.Helper()
 		_, err := m.Update(t.Context(), &b, o, opt)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "vlm: ")
+		reset()
 	}
-	require.Len(t, good.Tokens, n)
+	reset()
+	for name, column := range map[string]*[]float32{
+		"Weight": &b.Weight, "ValueWeight": &b.ValueWeight, "OldLogProbs": &b.OldLogProbs, "Advantages": &b.Advantages,
+		"Reference": &b.Reference, "Returns": &b.Returns, "OldValues": &b.OldValues,
+	} {
+		*column = nil
+		refused(name + " is missing")
+		*column = (*column)[:3]
+		refused(name + " has 3 numbers for")
+		*column = slices.Clone(*column)
+		(*column)[5] = float32(math.NaN())
+		refused(name + " at token 5 is NaN")
+	}
+	for want, change := range map[string]func(){
+		"temperature is 0, must be at least 1e-09": func() { o.Temperature = 0 },
+		"temperature is +Inf":                      func() { o.Temperature = math.Inf(1) },
+		"k7":                                       func() { o.KL = "k7" },
+		"row offsets must go from 0":               func() { b.Offsets = b.Offsets[1:] },
+		"id 272, must be in [0, 272)":              func() { b.Tokens = append([]int32{272}, b.Tokens[1:]...) },
+		"images, but placeholders for": func() {
+			b.Images = slices.Clone(b.Images)
+			b.Images[1] = b.Images[0]
+		},
+		"Rate is NaN, must be at least 0":    func() { opt.Rate = math.NaN() },
+		"CriticRate is -1":                   func() { opt.CriticRate = -1 },
+		"Beta1 is 1, must be in [0, 1)":      func() { opt.Beta1 = 1 },
+		"Beta2 is 2, must be in [0, 1)":      func() { opt.Beta2 = 2 },
+		"Epsilon is 0, must be above 0":      func() { opt.Epsilon = 0 },
+		"WeightDecay is -0.1":                func() { opt.WeightDecay = -0.1 },
+		"GradClip is NaN":                    func() { opt.GradClip = math.NaN() },
+		"MaxGradNorm is +Inf, must be at le": func() { opt.MaxGradNorm = math.Inf(1) },
+	} {
+		change()
+		refused(want)
+	}
 	vlmtest.RequireSameFiles(t, before, save(t, m))
 }
 

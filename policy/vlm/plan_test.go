@@ -53,12 +53,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 		p := planOf(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
 		held := heldBy(m)
 		require.Equal(t, held, p.Weights, name)
-		b := &policy.Batch{Rows: rows, Weight: make([]float32, len(want))}
-		for i := range want {
-			if want[i] {
-				b.Weight[i] = 1
-			}
-		}
+		b := &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)}
 		b.Returns, b.OldValues, b.ValueWeight = b.Weight, b.Weight, b.Weight
 		b.OldLogProbs, b.Advantages = b.Weight, b.Weight
 		o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
@@ -72,47 +67,38 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 	}
 }
 
-// The device's own count of a training step, in which activations are the larger
-// part, is met within a fifth, for every choice of what is computed again.
+// The devices' own count of a training step, in which activations are the larger part, is met within a fifth, for
+// every choice of what is computed again, and for every number of devices.
 func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
-	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4})
-	var before int64
-	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
-		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
-		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
+	t.Parallel()
+	step := func(vocab, sequences int, o Options) (m *Model) {
+		o.MicroTokens, o.HeadTokens = 1024, 32
+		m = openTiny(t, vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4, "vocab_size": vocab}), o)
+		rows := policy.Rows{Tokens: make([]int32, sequences*128), Offsets: []int{0}}
+		for range sequences {
+			rows.Offsets = append(rows.Offsets, rows.Offsets[len(rows.Offsets)-1]+128)
+		}
 		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
-		p := planOf(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
-		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
-		used := m.dev.Peak() + 4*inside + p.Logits // temporary memory inside a program is not counted
-		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap-p.Training, 0.2, "recompute %s", r)
+		p := planOf(t, m, Workload{Train: true, Rows: sequences, Tokens: 128})
+		used := p.Logits
+		for _, d := range m.devices { // temporary memory inside a program is not counted
+			used += d.Peak() + 4*plan.InsideLayer(m.net.Layers, 256, 2, 128)
+		}
+		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap-p.Training, 0.2, "recompute %s, %d devices: %v", o.Recompute,
+			len(m.devices), p)
+		return m
+	}
+	var before int64
+	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
+		m := step(272, 2, Options{Recompute: r})
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
 		}
 		before = m.dev.Peak()
 	}
-}
-
-func TestPlannedStepsOfSeveralDevicesTakeWhatWasPlanned(t *testing.T) {
-	t.Parallel()
-	dir := vlmtest.Folder(t, model.Llama, vlmtest.Object{"num_hidden_layers": 4, "vocab_size": 2048})
 	for _, n := range []int{1, 2, 4, 8} {
-		m := openTiny(t, dir, Options{Devices: n, SameBytes: true, MicroTokens: 1024, HeadTokens: 32})
-		rows := policy.Rows{Offsets: []int{0}}
-		for range 8 {
-			rows.Tokens = append(rows.Tokens, make([]int32, 128)...)
-			rows.Offsets = append(rows.Offsets, len(rows.Tokens))
-		}
-		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
-		p := planOf(t, m, Workload{Train: true, Rows: 8, Tokens: 128})
-		var used int64
-		inside := plan.InsideLayer(m.net.Layers, 256, 2, 128)
-		for _, d := range m.devices {
-			used += d.Peak() + 4*inside // temporary memory inside a program is not counted
-		}
-		used += p.Logits
-		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap-p.Training, 0.2, "%d devices: %v", n, p)
+		step(2048, 8, Options{Devices: n, SameBytes: true})
 	}
 }
 
