@@ -226,7 +226,7 @@ func (b *Block) heads(w *blockWeights, x *Node) (q, k, v, gate *Node) {
 	nq := dim(qkv, 1) - 2*nk
 	q = Reshape(columns(qkv, 0, nq), n, b.Heads, nq/b.Heads)
 	if b.Gated {
-		q, gate = lastAxis(q, 0, b.HeadDim), lastAxis(q, b.HeadDim, 2*b.HeadDim)
+		q, gate = columns(q, 0, b.HeadDim), columns(q, b.HeadDim, 2*b.HeadDim)
 	}
 	k = Reshape(columns(qkv, nq, nq+nk), n, b.KVHeads, b.HeadDim)
 	v = Reshape(columns(qkv, nq+nk, nq+2*nk), n, b.KVHeads, b.HeadDim)

@@ -21,18 +21,27 @@ type CacheSegment struct {
 func (b *Block) Append(
 	weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node,
 ) (y, k, v *Node) {
+	y = b.attendCache(weights, x, cos, sin, length, func(q, newK, newV *Node) *Node {
+		k, v = newK, newV
+		return b.attendPast(q, length, past, &CacheSegment{K: k, V: v, Allow: fresh})
+	})
+	return y, k, v
+}
+
+// attendCache is the block with attention by attend, which gets the queries of groups of tokens, in groups of heads,
+// and the new keys and values.
+func (b *Block) attendCache(
+	weights []*Node, x, cos, sin *Node, length int, attend func(q, k, v *Node) *Node,
+) *Node {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
-	n := rows(x) / length
-	l := &Layout{Groups: n, Length: length}
-	q, k0, v0, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
-	k, v = l.split(k0), l.split(v0)
-	own := CacheSegment{K: k, V: v, Allow: fresh}
-	o := b.attendPast(b.groupHeads(l.split(q)), length, past, &own)
-	attn := Reshape(l.join(b.ungroupHeads(o)), n*length, b.Heads*b.HeadDim)
-	y, _, _ = b.finish(w, x, gated(attn, gate))
-	return y, k, v
+	l := &Layout{Groups: rows(x) / length, Length: length}
+	q, k, v, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k = b.normAndRotate(w, q, k, cos, sin)
+	o := attend(b.groupHeads(l.split(q)), l.split(k), l.split(v))
+	attn := Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
+	y, _, _ := b.finish(w, x, gated(attn, gate))
+	return y
 }
 
 // Step is Append for one token per row. Its key and value are written to slot at
@@ -46,24 +55,18 @@ func (b *Block) Append(
 func (b *Block) Step(
 	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool,
 ) (y, k, v *Node) {
-	w := b.weights(weights)
-	x = cast(x, b.Compute)
-	n := rows(x)
-	l := &Layout{Groups: n, Length: 1}
-	q, k0, v0, gate := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
-	now := recent
-	if at.Rank() == 0 {
-		k, v = WriteSlots(recent.K, l.split(k0), at, pure), WriteSlots(recent.V, l.split(v0), at, pure)
-		now.K, now.V = k, v
-	} else {
-		k, v = writeEach(recent.K, l.split(k0), at), writeEach(recent.V, l.split(v0), at)
-		now.K, now.V = forEach(k, n), forEach(v, n)
-		past = CacheSegment{K: forEach(past.K, n), V: forEach(past.V, n), Allow: forEach(past.Allow, n)}
-	}
-	o := b.attendPast(b.groupHeads(l.split(q)), 1, []CacheSegment{past, now}, nil)
-	attn := Reshape(l.join(b.ungroupHeads(o)), n, b.Heads*b.HeadDim)
-	y, _, _ = b.finish(w, x, gated(attn, gate))
+	y = b.attendCache(weights, x, cos, sin, 1, func(q, newK, newV *Node) *Node {
+		now, n := recent, rows(x)
+		if at.Rank() == 0 {
+			k, v = WriteSlots(recent.K, newK, at, pure), WriteSlots(recent.V, newV, at, pure)
+			now.K, now.V = k, v
+		} else {
+			k, v = writeEach(recent.K, newK, at), writeEach(recent.V, newV, at)
+			now.K, now.V = forEach(k, n), forEach(v, n)
+			past = CacheSegment{K: forEach(past.K, n), V: forEach(past.V, n), Allow: forEach(past.Allow, n)}
+		}
+		return b.attendPast(q, 1, []CacheSegment{past, now}, nil)
+	})
 	return y, k, v
 }
 

@@ -158,11 +158,16 @@ func TestTiedIsReadFromEitherPlace(t *testing.T) {
 func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 	for _, c := range golden.Table[[]struct {
 		Name         string
+		Qwen35       bool
 		Text, Vision object
 		Want         []string
 	}](t, "badconfigs.yaml") {
 		t.Run(c.Name, func(t *testing.T) {
-			_, err := parse(t, flat(c.Text, c.Vision))
+			in := flat(c.Text, c.Vision)
+			if c.Qwen35 {
+				in = qwen35(c.Text, c.Vision)
+			}
+			_, err := parse(t, in)
 			require.ErrorIs(t, err, ErrConfig)
 			for _, w := range c.Want {
 				require.ErrorContains(t, err, w)

@@ -69,17 +69,21 @@ func matrixNumbers(g *Group) (all, trained int64) {
 	return all, trained
 }
 
-// headNumbers is matrixNumbers for the output head, which may be the embedding, and the value head.
+// headNumbers is matrixNumbers for the heads.
 func (c *Config) headNumbers(g *Groups) (all, trained int64) {
-	groups := []*Group{&g.Head, &g.Score}
-	if c.Tied && !c.Critic {
-		groups = append(groups, &g.Embed)
-	}
-	for _, x := range groups {
+	for _, x := range c.heads(g) {
 		a, t := matrixNumbers(x)
 		all, trained = all+a, trained+t
 	}
 	return all, trained
+}
+
+// heads are the groups of the output head, which may be the embedding, and of the value head.
+func (c *Config) heads(g *Groups) []*Group {
+	if c.Tied && !c.Critic {
+		return []*Group{&g.Head, &g.Score, &g.Embed}
+	}
+	return []*Group{&g.Head, &g.Score}
 }
 
 // DecoderNumbers counts the numbers of matrices and of vectors that every pass of the decoder
@@ -87,10 +91,7 @@ func (c *Config) headNumbers(g *Groups) (all, trained int64) {
 // the rows of its tokens.
 func (c *Config) DecoderNumbers() (matrices, vectors int64) {
 	g := c.Groups()
-	groups := []*Group{&g.Head, &g.Score}
-	if c.Tied && !c.Critic {
-		groups = append(groups, &g.Embed)
-	}
+	groups := c.heads(g)
 	for i := range g.Layers {
 		groups = append(groups, &g.Layers[i])
 	}

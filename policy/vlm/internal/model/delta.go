@@ -39,7 +39,7 @@ func newChunks(g *Graph, groups, length int, segment *Node) *chunks {
 		segment = Zeros(g, shape(dtypes.Int32, groups, length))
 	}
 	row := c.split(Reshape(segment, groups, length, 1)) // [chunks, groups, 1, deltaChunk]
-	last := lastAxis(row, deltaChunk-1, deltaChunk)
+	last := columns(row, deltaChunk-1, deltaChunk)
 	before := Slice(row, AxisRange(0, 1), AxisRange(), AxisRange(), AxisRange(0, 1))
 	if c.n > 1 {
 		before = Concatenate([]*Node{before, Slice(last, AxisRange(0, c.n-1))}, 0)
@@ -97,14 +97,14 @@ func newDeltaRule(c *chunks, in deltaIn) *deltaRule {
 	g := in.g.Graph()
 	lower := newSquare(func(i, j int) bool { return j <= i })
 	total := DotGeneral(in.g, []int{3}, nil, Const(g, lower), []int{1}, nil) // Σ_{j≤i} g_j
-	end := lastAxis(total, deltaChunk-1, deltaChunk)
+	end := columns(total, deltaChunk-1, deltaChunk)
 	only := func(on, x *Node) *Node { return where(BroadcastToShape(on, x.Shape()), x) }
 	differ := Sub(ExpandAxes(total, 4), ExpandAxes(total, 3))
 	on := BroadcastToShape(c.same, differ.Shape())
 	r.decay = where(on, Exp(where(on, differ)))
 	r.enter = only(c.enter, Exp(total))
 	r.leave = only(c.leave, Exp(Sub(end, total)))
-	r.through = lastAxis(r.enter, deltaChunk-1, deltaChunk)
+	r.through = columns(r.enter, deltaChunk-1, deltaChunk)
 	r.kk = product2(in.k, -1, in.k, -1)
 	strict := newSquare(func(i, j int) bool { return j < i })
 	r.below = Mul(r.decay, ExpandLeftToRank(Const(g, strict), 5))

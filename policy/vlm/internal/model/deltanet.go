@@ -57,7 +57,7 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 	x, c, last := d.Linear, d.Linear.Channels(), d.Linear.Channels()+d.values()
 	in := f32(Reshape(proj, groups, length, dim(proj, 1)))
 	t := &deltaTokens{}
-	all := Concatenate([]*Node{f32(window), lastAxis(in, 0, c)}, 1)
+	all := Concatenate([]*Node{f32(window), columns(in, 0, c)}, 1)
 	for j := range x.Kernel {
 		back := x.Kernel - 1 - j
 		tap := Slice(all, AxisRange(), AxisRange(j, j+length))
@@ -75,13 +75,13 @@ func (d *deltaNet) tokens(w *deltaWeights, proj *Node, groups, length int, windo
 	y := silu(t.conv)
 	keys := x.KeyHeads * x.KeyDim
 	for i := range t.raw {
-		t.raw[i] = Reshape(lastAxis(y, i*keys, (i+1)*keys), groups, length, x.KeyHeads, x.KeyDim)
+		t.raw[i] = Reshape(columns(y, i*keys, (i+1)*keys), groups, length, x.KeyHeads, x.KeyDim)
 	}
 	t.q = d.repeat(MulScalar(unit(t.raw[0]), d.queryScale()))
 	t.k = d.repeat(unit(t.raw[1]))
-	t.v = Reshape(lastAxis(y, 2*keys, c), groups, length, x.ValueHeads, x.ValueDim)
-	t.beta = Sigmoid(lastAxis(in, last, last+x.ValueHeads))
-	t.ahead = Add(lastAxis(in, last+x.ValueHeads, last+2*x.ValueHeads), ExpandLeftToRank(w.step, 3))
+	t.v = Reshape(columns(y, 2*keys, c), groups, length, x.ValueHeads, x.ValueDim)
+	t.beta = Sigmoid(columns(in, last, last+x.ValueHeads))
+	t.ahead = Add(columns(in, last+x.ValueHeads, last+2*x.ValueHeads), ExpandLeftToRank(w.step, 3))
 	t.rate = Neg(Exp(ExpandLeftToRank(w.decay, 3)))
 	t.g = Mul(softplus(t.ahead), t.rate)
 	if real != nil {
@@ -217,10 +217,14 @@ func (d *deltaNet) flat(c *chunks, o *Node) *Node {
 	return cast(Reshape(c.join(o), c.groups*c.length, d.values()), d.Compute)
 }
 
+// begin returns the weights, x in the type of computation, and its projection.
+func (d *deltaNet) begin(weights []*Node, x *Node) (w *blockWeights, in, proj *Node) {
+	w, in = d.weights(weights), cast(x, d.Compute)
+	return w, in, d.project(mapQKV, w, d.norm(in, w.norm1, nil), w.qkv, nil)
+}
+
 func (d *deltaNet) Forward(weights []*Node, x, _, _ *Node, l *Layout) (*Node, Kept) {
-	w := d.weights(weights)
-	x = cast(x, d.Compute)
-	proj := d.project(mapQKV, w, d.norm(x, w.norm1, nil), w.qkv, nil)
+	w, x, proj := d.begin(weights, x)
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
 	o, states, _ := d.rule(d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil), c).forward(start)
@@ -268,10 +272,9 @@ func (d *deltaNet) Cache() []CacheArray {
 }
 
 func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Node) (*Node, []*Node) {
-	w, n, length := d.weights(weights), dim(fresh, 0), dim(fresh, 1)
-	x = cast(x, d.Compute)
+	n, length := dim(fresh, 0), dim(fresh, 1)
 	window := past.Prefix[0]
-	proj := d.project(mapQKV, w, d.norm(x, w.norm1, nil), w.qkv, nil)
+	w, x, proj := d.begin(weights, x)
 	c := newChunks(x.Graph(), n, length, nil)
 	o, _, state := d.rule(d.tokens(&w.delta, proj, n, length, window, nil, fresh), c).forward(past.Prefix[1])
 	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(c, o), proj))
@@ -290,10 +293,9 @@ func lastReal(x, fresh *Node) *Node {
 }
 
 func (d *deltaNet) Step(weights []*Node, x, _, _ *Node, past *Past, use *StepKernels) (*Node, []*Node) {
-	w, n := d.weights(weights), rows(x)
-	x = cast(x, d.Compute)
+	n := rows(x)
 	window := past.Prefix[0]
-	proj := d.project(mapQKV, w, d.norm(x, w.norm1, nil), w.qkv, nil)
+	w, x, proj := d.begin(weights, x)
 	t := d.tokens(&w.delta, proj, n, 1, window, nil, nil)
 	one := func(x *Node) *Node { return Squeeze(x, 1) }
 	in := deltaIn{one(t.q), one(t.k), one(t.v), one(t.beta), one(t.g)}

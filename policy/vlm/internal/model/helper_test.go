@@ -91,16 +91,21 @@ func runProgram(t testing.TB, d *device.Device, p *device.Program, in []operand)
 	for i, v := range in {
 		arrays[i] = v.put(t, d)
 	}
-	out, err := p.Run(arrays)
+	defer device.FreeAll(arrays...)
+	return runAll(t, p, arrays)
+}
+
+func runAll(t testing.TB, p *device.Program, in []*device.Array) (all [][]float32) {
+	t.Helper()
+	out, err := p.Run(in)
 	require.NoError(t, err)
-	device.FreeAll(arrays...)
-	read := make([][]float32, len(out))
-	for i, a := range out {
-		read[i], err = device.ReadNew[float32](a)
+	for _, a := range out {
+		x, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
-		a.Free()
+		all = append(all, x)
 	}
-	return read
+	device.FreeAll(out...)
+	return all
 }
 
 // Tolerances of graphs against float64. A sum of some dozen float32 products of

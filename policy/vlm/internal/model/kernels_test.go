@@ -106,16 +106,7 @@ func (s *blockStep) run(t *testing.T, d *device.Device, p *device.Program, times
 	require.NoError(t, err)
 	in = append(in, at)
 	for range times {
-		out, err := p.Run(in)
-		require.NoError(t, err)
-		var numbers [][]float32
-		for _, a := range out {
-			x, err := device.ReadNew[float32](a)
-			require.NoError(t, err)
-			numbers = append(numbers, x)
-		}
-		all = append(all, numbers)
-		device.FreeAll(out...)
+		all = append(all, runAll(t, p, in))
 	}
 	device.FreeAll(in...)
 	return all
@@ -320,18 +311,6 @@ func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 		}
 		device.FreeAll(in...)
 	}
-}
-
-func runAll(t *testing.T, p *device.Program, in []*device.Array) (all [][]float32) {
-	out, err := p.Run(in)
-	require.NoError(t, err)
-	for _, a := range out {
-		x, err := device.ReadNew[float32](a)
-		require.NoError(t, err)
-		all = append(all, x)
-	}
-	device.FreeAll(out...)
-	return all
 }
 
 // Logits of several positions of each row have the bits of one position: XLA, too, computes the norm of a row in one

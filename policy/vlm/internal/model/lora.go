@@ -63,23 +63,30 @@ func (l *Adapters) slots(w *blockWeights, s []**Node) []**Node {
 
 // project is a linear map of the block with its adapters.
 func (b *Block) project(m int, w *blockWeights, x, matrix, bias *Node) *Node {
-	y := linear(x, matrix, bias)
+	return b.adapted(m, w, linear(x, matrix, bias), 1, func(ad adapter) *Node {
+		return linear(linear(x, ad.a, nil), ad.b, nil)
+	})
+}
+
+// adapted adds to y what the adapters give, each for the outputs of one of the stacked maps along an axis.
+func (b *Block) adapted(m int, w *blockWeights, y *Node, axis int, of func(adapter) *Node) *Node {
 	if b.Adapters == nil || b.Adapters.Maps[m] == nil {
 		return y
 	}
 	var delta []*Node
 	for i, p := range b.Adapters.Maps[m] {
-		if !p.On {
-			delta = append(delta, Zeros(x.Graph(), shape(x.DType(), rows(x), p.Out)))
+		if p.On {
+			delta = append(delta, MulScalar(of(w.adapters[m][i]), b.Adapters.Scale))
 			continue
 		}
-		ad := w.adapters[m][i]
-		delta = append(delta, MulScalar(linear(linear(x, ad.a, nil), ad.b, nil), b.Adapters.Scale))
+		s := y.Shape().Clone()
+		s.Dimensions[axis] = p.Out
+		delta = append(delta, Zeros(y.Graph(), s))
 	}
 	if len(delta) == 1 {
 		return Add(y, delta[0])
 	}
-	return Add(y, Concatenate(delta, 1))
+	return Add(y, Concatenate(delta, axis))
 }
 
 // projectBack returns the gradients of project for x, the matrix and the bias,
@@ -167,23 +174,9 @@ func (c *Config) adapters(params []Param) *Adapters {
 func (b *Block) Merge(weights []*Node) []*Node {
 	w := b.weights(weights)
 	for m, matrix := range [blockMapCount]**Node{mapQKV: &w.qkv, mapOut: &w.out, mapUp: &w.up, mapDown: &w.down} {
-		if b.Adapters == nil || b.Adapters.Maps[m] == nil {
-			continue
-		}
-		var delta []*Node
-		for i, p := range b.Adapters.Maps[m] {
-			if !p.On {
-				delta = append(delta, Zeros((*matrix).Graph(), shape((*matrix).DType(), p.Out, dim(*matrix, 1))))
-				continue
-			}
-			ad := w.adapters[m][i]
-			delta = append(delta, MulScalar(DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil), b.Adapters.Scale))
-		}
-		sum := delta[0]
-		if len(delta) > 1 {
-			sum = Concatenate(delta, 0)
-		}
-		*matrix = Add(*matrix, sum)
+		*matrix = b.adapted(m, w, *matrix, 0, func(ad adapter) *Node {
+			return DotGeneral(ad.b, []int{1}, nil, ad.a, []int{0}, nil)
+		})
 	}
 	return b.flatten(w)
 }

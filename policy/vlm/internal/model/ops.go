@@ -203,15 +203,10 @@ func takeRowsOrZero(x, idx *Node) *Node {
 	return takeRows(Concatenate([]*Node{x, zero}, 0), idx)
 }
 
-// columns returns x[:, from:to].
-func columns(x *Node, from, to int) *Node {
-	return Slice(x, AxisRange(), AxisRange(from, to))
-}
-
 func shape(dt dtypes.DType, dims ...int) shapes.Shape { return shapes.Make(dt, dims...) }
 
-// lastAxis returns x[…, from:to].
-func lastAxis(x *Node, from, to int) *Node {
+// columns returns x[…, from:to].
+func columns(x *Node, from, to int) *Node {
 	spec := make([]SliceAxisSpec, x.Rank())
 	for i := range spec {
 		spec[i] = AxisRange()

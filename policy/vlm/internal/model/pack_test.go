@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -132,17 +131,7 @@ func TestPackedBlocksDoWhatTheGraphDoes(t *testing.T) {
 		for _, rows := range []int{1, 3, 20} {
 			s := newBlockStep(b, rows)
 			s.packed = to
-			graph := d.Program(fmt.Sprint("graph", to), func(n []*Node) []*Node {
-				out, _ := s.build(t, n)
-				return out
-			})
-			want, kernel := s.run(t, d, graph, 1)[0], s.kernel(t, d)
-			got := s.run(t, d, kernel, 1)[0]
-			require.True(t, kernel.UsesKernels())
-			require.False(t, graph.UsesKernels())
-			for i := range want {
-				requireClose(t, fmt.Sprintf("%v, %d rows, output %d", to, rows, i), got[i], widen(want[i]), 2e-5, 2e-5)
-			}
+			checkKernel(t, d, s, 0)
 		}
 	}
 }

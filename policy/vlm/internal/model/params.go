@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -46,6 +47,33 @@ func (p Stored) Size() int { return product(p.Dims) }
 
 // Size is the number of elements of the parameter.
 func (p Param) Size() int { return product(p.Dims) }
+
+// Divide calls f with every part and its share of the parameter's values, in order.
+func (p Param) Divide(values []float32, f func(part Stored, values []float32) error) error {
+	for _, part := range p.Parts {
+		n := part.Size()
+		if err := f(part, values[:n]); err != nil {
+			return err
+		}
+		values = values[n:]
+	}
+	return nil
+}
+
+// EachPart visits the parts of all parameters, each with its parameter.
+func EachPart(groups []*Group) iter.Seq2[Param, Stored] {
+	return func(yield func(Param, Stored) bool) {
+		for _, g := range groups {
+			for _, p := range g.Params {
+				for _, part := range p.Parts {
+					if !yield(p, part) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 func product(dims []int) int {
 	n := 1

@@ -71,12 +71,8 @@ func TestPartsOfQwen35(t *testing.T) {
 	require.NoError(t, err)
 	g := c.Groups()
 	dims := map[string][]int{}
-	for _, group := range g.All() {
-		for _, p := range group.Params {
-			for _, part := range p.Parts {
-				dims[part.Name] = part.Dims
-			}
-		}
+	for _, part := range EachPart(g.All()) {
+		dims[part.Name] = part.Dims
 	}
 	const linear, full = "model.language_model.layers.2.linear_attn.", "model.language_model.layers.3.self_attn."
 	for name, want := range map[string][]int{
@@ -98,55 +94,7 @@ func TestPartsOfQwen35(t *testing.T) {
 	require.Equal(t, InitOne, g.Layers[0].Params[norm].Init, "this one does not")
 }
 
-func TestBadConfigsOfQwen35SayWhatIsWrong(t *testing.T) {
-	for _, bad := range []struct {
-		want string
-		text object
-	}{
-		{
-			"linear_num_value_heads is 3, must be a multiple of linear_num_key_heads = 2",
-			object{"linear_num_value_heads": 3},
-		},
-		{"linear_conv_kernel_dim is 0, must be in [1, 2^8]", object{"linear_conv_kernel_dim": 0}},
-		{"full_attention_interval is -1, must be in", object{"full_attention_interval": -1}},
-		{"attn_output_gate is false, only true is supported", object{"attn_output_gate": false}},
-		{`output_gate_type is "sigmoid", only swish is supported`, object{"output_gate_type": "sigmoid"}},
-		{
-			"num_experts is 8, mlp_only_layers is []: mixture-of-experts layers are not supported",
-			object{"num_experts": 8},
-		},
-		{
-			`layer_types[1] is "mamba", only linear_attention, full_attention is supported`,
-			object{"layer_types": []string{"full_attention", "mamba", "full_attention", "full_attention"}},
-		},
-		{
-			"layer_types has 1 entries, must have num_hidden_layers = 4",
-			object{"layer_types": []string{"full_attention"}},
-		},
-		{
-			"partial_rotary_factor 0.3 of head_dim = 10 is 3, must be even and in [2, 10]",
-			object{"head_dim": 10, "partial_rotary_factor": 0.3, "rope_parameters": nil},
-		},
-		{
-			"mrope_section [3 3 3] adds up to 9, must be at most half of head_dim·partial_rotary_factor = 2",
-			object{"rope_parameters": object{"mrope_section": []int{3, 3, 3}}},
-		},
-		{
-			"mrope_interleaved is false, only true is supported",
-			object{"rope_parameters": object{"mrope_section": []int{1, 0, 0}, "mrope_interleaved": false}},
-		},
-		{
-			`rope type "yarn" is not supported; supported are default, mrope`,
-			object{"rope_parameters": object{"rope_type": "yarn", "mrope_section": []int{1, 0, 0}}},
-		},
-		{`linear_num_key_heads`, object{"linear_num_key_heads": "two"}},
-	} {
-		_, err := parse(t, qwen35(bad.text, nil))
-		require.ErrorIs(t, err, ErrConfig, bad.want)
-		require.ErrorContains(t, err, bad.want)
-	}
-	_, err := parse(t, qwen35(nil, object{"deepstack_visual_indexes": []int{1}}))
-	require.ErrorContains(t, err, "deepstack_visual_indexes is [1], must be empty")
+func TestOtherFamiliesAreNotTakenForQwen35(t *testing.T) {
 	for _, other := range []string{"qwen3_5_moe", "qwen3_next", "internvl_chat", "internvl", "glm4v", "glm46v",
 		"glm4v_moe"} {
 		_, err := parse(t, with(qwen35(nil, nil), object{"model_type": other}))

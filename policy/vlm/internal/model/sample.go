@@ -75,18 +75,18 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int3
 			cut := bisect(low, top, func(t *Node) *Node {
 				return GreaterOrEqual(countTrue(GreaterOrEqual(z, t)), k)
 			})
-			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
+			weight = where(GreaterOrEqual(z, cut), weight)
 		}
 		if s.TopP {
 			want := Mul(p(SampleTopP), ReduceAndKeep(weight, ReduceSum, -1))
 			cut := bisect(low, top, func(t *Node) *Node {
-				kept := Where(GreaterOrEqual(z, t), weight, ZerosLike(weight))
+				kept := where(GreaterOrEqual(z, t), weight)
 				return GreaterOrEqual(ReduceAndKeep(kept, ReduceSum, -1), want)
 			})
-			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
+			weight = where(GreaterOrEqual(z, cut), weight)
 		}
 		if s.MinP {
-			weight = Where(GreaterOrEqual(weight, p(SampleMinP)), weight, ZerosLike(weight))
+			weight = where(GreaterOrEqual(weight, p(SampleMinP)), weight)
 		}
 		score = Add(z, gumbel(g, seeds, count, n, vocab))
 		score = Where(GreaterThan(weight, ZerosLike(weight)), score, Scalar(g, dtypes.Float32, lowest))
@@ -96,9 +96,7 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int3
 	if s.Forced {
 		id = Where(GreaterOrEqual(forced, ZerosLike(forced)), forced, id)
 	}
-	hot := Equal(index, BroadcastToDims(Reshape(id, n, 1), n, vocab))
-	own := ReduceSum(Where(hot, all, ZerosLike(all)), -1)
-	return id, Sub(own, logSum)
+	return id, Sub(ReduceSum(where(hot(id, all), all), -1), logSum)
 }
 
 func countTrue(mask *Node) *Node {
@@ -137,10 +135,7 @@ func gumbel(g *Graph, seeds, count *Node, n, vocab int) *Node {
 // mix32 is a 32-bit hash finaliser with low bias (constants found by C. Wellons'
 // hash prospector). Shifts are written as divisions, which every backend has.
 func mix32(x *Node, c func(uint32) *Node) *Node {
-	shift := func(k uint) *Node {
-		d := Div(x, c(1<<k))
-		return d
-	}
+	shift := func(k uint) *Node { return Div(x, c(1<<k)) }
 	x = BitwiseXor(x, shift(16))
 	x = Mul(x, c(0x7feb352d))
 	x = BitwiseXor(x, shift(15))

@@ -13,9 +13,13 @@ func EmbedForward(table, tokens, images, imageRow *Node, compute dtypes.DType) *
 	if images == nil {
 		return x
 	}
-	pic := takeRows(cast(images, compute), MaxScalar(imageRow, 0))
+	return Where(ofImages(imageRow, x), takeRows(cast(images, compute), MaxScalar(imageRow, 0)), x)
+}
+
+// ofImages marks the entries of x [n, hidden] that have a row of images.
+func ofImages(imageRow, x *Node) *Node {
 	on := GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))
-	return Where(BroadcastToShape(Reshape(on, rows(x), 1), pic.Shape()), pic, x)
+	return BroadcastToShape(Reshape(on, rows(x), 1), x.Shape())
 }
 
 // EmbedBackward returns the gradients, for the result's gradient dx [n, hidden],
@@ -26,8 +30,7 @@ func EmbedBackward(table, tokens, imageRow, slot, dx, acc *Node) (dTable, dImage
 	dx = f32(dx)
 	dText := dx
 	if imageRow != nil {
-		on := GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))
-		dText = Where(BroadcastToShape(Reshape(on, rows(dx), 1), dx.Shape()), ZerosLike(dx), dx)
+		dText = Where(ofImages(imageRow, dx), ZerosLike(dx), dx)
 		dImages = takeRowsOrZero(dx, slot)
 	}
 	if acc == nil {
@@ -67,8 +70,7 @@ func (t *Text) Angles(pos *Node) (cos, sin *Node) {
 // negative. Qwen3-VL's deepstack features enter the decoder this way.
 func AddRows(x, images, imageRow *Node) *Node {
 	pic := takeRows(cast(images, x.DType()), MaxScalar(imageRow, 0))
-	on := GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))
-	return Add(x, Where(BroadcastToShape(Reshape(on, rows(x), 1), pic.Shape()), pic, ZerosLike(pic)))
+	return Add(x, where(ofImages(imageRow, x), pic))
 }
 
 // TakeRows returns the rows of x at slot, zeros where slot equals the number of

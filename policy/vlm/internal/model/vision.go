@@ -120,18 +120,13 @@ func (m *Merger) cells(x *Node) *Node { return Reshape(x, rows(x)/m.Cell, m.Cell
 
 func (m *Merger) normed(x, norm, normB *Node) *Node {
 	if m.NormCell {
-		x = m.cells(x)
+		return m.block().norm(m.cells(x), norm, normB)
 	}
-	if m.LayerNorm {
-		x = layerNorm(x, norm, normB, visionEps)
-	} else {
-		x = rmsNorm(x, norm, visionEps, false)
-	}
-	if m.NormCell {
-		return x
-	}
-	return m.cells(x)
+	return m.cells(m.block().norm(x, norm, normB))
 }
+
+// block has the merger's norm.
+func (m *Merger) block() *Block { return &Block{LayerNorm: m.LayerNorm, Eps: visionEps} }
 
 // Forward maps x [patches, hidden] to [patches/cell, out].
 func (m *Merger) Forward(weights []*Node, x *Node) *Node {
@@ -153,10 +148,10 @@ func (m *Merger) Backward(weights []*Node, x, dy *Node) (*Node, []*Node) {
 	} else {
 		d = Reshape(d, x.Shape().Dimensions...)
 	}
+	dx, dn, dnb := m.block().normBack(d, in, norm)
+	grads := []*Node{dn}
 	if m.LayerNorm {
-		dx, dn, dnb := layerNormBack(d, in, norm, visionEps)
-		return Reshape(dx, x.Shape().Dimensions...), []*Node{dn, dnb, dfc1, dfc1B, dfc2, dfc2B}
+		grads = append(grads, dnb)
 	}
-	dx, dn := rmsNormBack(d, in, norm, visionEps, false)
-	return Reshape(dx, x.Shape().Dimensions...), []*Node{dn, dfc1, dfc1B, dfc2, dfc2B}
+	return Reshape(dx, x.Shape().Dimensions...), append(grads, dfc1, dfc1B, dfc2, dfc2B)
 }

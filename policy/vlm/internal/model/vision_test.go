@@ -6,7 +6,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/devicetest"
@@ -158,11 +157,4 @@ func TestVisionAngles(t *testing.T) {
 		requireClose(t, "cos", got[0], cos, 5e-6, 0) // an angle of 30 in float32
 		requireClose(t, "sin", got[1], sin, 5e-6, 0)
 	})
-}
-
-func TestDeepstackMergerNormalisesWholeCells(t *testing.T) {
-	c := patchConfig(Qwen3VL)
-	require.Equal(t, &Merger{Cell: 4, LayerNorm: true}, c.Merger())
-	require.Equal(t, &Merger{Cell: 4, LayerNorm: true, NormCell: true}, c.DeepstackMerger())
-	require.Equal(t, &Merger{Cell: 4}, patchConfig(Qwen25VL).Merger())
 }
