@@ -11,12 +11,8 @@ func NewHost(groups []*model.Group, from Source) (*Tensors, error) {
 	for gi, g := range groups {
 		for _, p := range g.Params {
 			dst := make([]float32, p.Size())
-			at := 0
-			for _, part := range p.Parts {
-				if err := from(g, p, part, dst[at:at+part.Size()]); err != nil {
-					return nil, err
-				}
-				at += part.Size()
+			if err := from.fill(g, p, dst); err != nil {
+				return nil, err
 			}
 			t.host[gi] = append(t.host[gi], dst)
 		}

@@ -30,26 +30,22 @@ func Resolve(r *safetensors.Reader, cfg *model.Config) (found Names, unused []st
 	found = Names{}
 	used := map[string]bool{}
 	var problems []error
-	for _, g := range cfg.Groups().All() {
-		for _, p := range g.Params {
-			if p.Adapter {
-				continue // not in the model's own files
-			}
-			for _, part := range p.Parts {
-				name, info, ok := lookUp(r, cfg, part.Name)
-				switch {
-				case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
-				case !ok && cfg.OtherName(part.Name) != part.Name:
-					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims,
-						cfg.OtherName(part.Name)))
-				case !ok:
-					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
-				default:
-					bad := CheckShape(Located{r, name}, part)
-					if problems = append(problems, bad...); len(bad) == 0 {
-						found[part.Name], used[name] = info, true
-					}
-				}
+	for p, part := range model.EachPart(cfg.Groups().All()) {
+		if p.Adapter {
+			continue // not in the model's own files
+		}
+		name, info, ok := lookUp(r, cfg, part.Name)
+		switch {
+		case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
+		case !ok && cfg.OtherName(part.Name) != part.Name:
+			problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims,
+				cfg.OtherName(part.Name)))
+		case !ok:
+			problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
+		default:
+			bad := CheckShape(Located{r, name}, part)
+			if problems = append(problems, bad...); len(bad) == 0 {
+				found[part.Name], used[name] = info, true
 			}
 		}
 	}

@@ -5,11 +5,9 @@ package weights
 import (
 	"fmt"
 	"hash"
-	"math"
 	"runtime/debug"
 	"unsafe"
 
-	"vagen/internal/rng"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
@@ -45,6 +43,10 @@ func (t *Tensors) Free() {
 // Source fills a parameter's part with float32 values.
 type Source func(group *model.Group, p model.Param, part model.Stored, dst []float32) error
 
+func (from Source) fill(g *model.Group, p model.Param, dst []float32) error {
+	return p.Divide(dst, func(part model.Stored, dst []float32) error { return from(g, p, part, dst) })
+}
+
 // Placement returns the device of a group's parameter.
 type Placement func(group, i int) *device.Device
 
@@ -74,15 +76,11 @@ func New(place Placement, groups []*model.Group, base map[string]*device.Array, 
 				buf = make([]float32, n)
 			}
 			dst := buf[:p.Size()]
-			at := 0
-			for _, part := range p.Parts {
-				if err := from(g, p, part, dst[at:at+part.Size()]); err != nil {
-					t.Free()
-					return nil, err
-				}
-				at += part.Size()
+			var a *device.Array
+			err := from.fill(g, p, dst)
+			if err == nil {
+				a, err = device.Put(place(gi, i), dst, p.Dims...)
 			}
-			a, err := device.Put(place(gi, i), dst, p.Dims...)
 			if err != nil {
 				t.Free()
 				return nil, err
@@ -91,41 +89,6 @@ func New(place Placement, groups []*model.Group, base map[string]*device.Array, 
 		}
 	}
 	return t, nil
-}
-
-// NewParts fills parameters with the initial values of new models: normal matrices, ones for
-// norms, zeros for biases. Every part has its own random stream.
-func NewParts(cfg *model.Config, seed uint64) Source {
-	return func(_ *model.Group, p model.Param, part model.Stored, dst []float32) error {
-		switch p.Init {
-		case model.InitOne:
-			for i := range dst {
-				dst[i] = 1
-			}
-		case model.InitZero:
-			clear(dst)
-		case model.InitUniform:
-			r, bound := rng.New(seed, rng.Init, HashName(part.Name)), 1/math.Sqrt(float64(part.Dims[1]))
-			for i := range dst {
-				dst[i] = float32((2*r.Float64() - 1) * bound)
-			}
-		default:
-			r := rng.New(seed, rng.Init, HashName(part.Name))
-			for i := range dst {
-				dst[i] = float32(r.NormFloat64() * cfg.InitRange)
-			}
-		}
-		return nil
-	}
-}
-
-// HashName is FNV-1a.
-func HashName(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
 }
 
 // Each visits every part of every parameter with its values, in order.
@@ -143,12 +106,8 @@ func (t *Tensors) Each(visit func(part model.Stored, values []float32) error) er
 			if values == nil { // was not copied
 				continue
 			}
-			at := 0
-			for _, part := range p.Parts {
-				if err := visit(part, values[at:at+part.Size()]); err != nil {
-					return err
-				}
-				at += part.Size()
+			if err := p.Divide(values, visit); err != nil {
+				return err
 			}
 		}
 	}
@@ -224,14 +183,13 @@ func (t *Tensors) Replace(
 			if err != nil {
 				return err
 			}
-			at := 0
-			for _, part := range p.Parts {
-				x, err := f(part, old[at:at+part.Size()])
-				if err != nil {
-					return err
-				}
-				copy(old[at:at+part.Size()], x)
-				at += part.Size()
+			err = p.Divide(old, func(part model.Stored, old []float32) error {
+				x, err := f(part, old)
+				copy(old, x)
+				return err
+			})
+			if err != nil {
+				return err
 			}
 			a, err := device.Put(t.Arrays[gi][pi].Device(), old, p.Dims...)
 			if err != nil {
