@@ -20,10 +20,7 @@ import (
 // compareHidden runs the forward pass of training, which keeps the hidden states between
 // the blocks, and compares them with the recorded ones.
 func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
-	want := make([]bool, len(r.all.Tokens))
-	for i := range want {
-		want[i] = true
-	}
+	want := Trues(len(r.all.Tokens))
 	packs, err := m.Sets.Packer(l.Net).Packs(&r.all, want)
 	require.NoError(r.t, err)
 	at := r.places(packs)

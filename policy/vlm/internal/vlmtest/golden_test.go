@@ -189,10 +189,7 @@ func (r *recordedModel) comparePositions(m *Model) {
 
 // compareScores compares log-probs and entropies, or values, of all rows in one call.
 func (r *recordedModel) compareScores(m *Model) {
-	want := make([]bool, len(r.all.Tokens))
-	for i := range want {
-		want[i] = true
-	}
+	want := Trues(len(r.all.Tokens))
 	what := policy.ScoreRequest{LogProbs: true, Entropy: true}
 	if r.Critic {
 		what = policy.ScoreRequest{Values: true}

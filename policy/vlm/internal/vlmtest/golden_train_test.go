@@ -295,12 +295,8 @@ func (r *recordedModel) stepRounding(step []float64, grads []float32, scale floa
 // partDims are the dimensions of the parameters by name.
 func (r *recordedModel) partDims() map[string][]int {
 	out := map[string][]int{}
-	for _, g := range r.spec.Groups().All() {
-		for _, p := range g.Params {
-			for _, part := range p.Parts {
-				out[part.Name] = part.Dims
-			}
-		}
+	for _, part := range model.EachPart(r.spec.Groups().All()) {
+		out[part.Name] = part.Dims
 	}
 	return out
 }

@@ -56,6 +56,13 @@ func (s *Story) Add(c policy.Completion) {
 	s.Last = c
 }
 
+// RequireLike compares with the same conversation beside other rows, or alone.
+func (s *Story) RequireLike(t testing.TB, want *Story, what ...any) {
+	t.Helper()
+	require.Equal(t, want.Tokens, s.Tokens, what...)
+	RequireNear(t, want.LogProbs, s.LogProbs, Drift, "log-probs")
+}
+
 // Trues are n times true.
 func Trues(n int) []bool { return slices.Repeat([]bool{true}, n) }
 
