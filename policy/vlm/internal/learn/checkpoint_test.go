@@ -18,17 +18,6 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
-func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
-	dir := Folder(t, model.Qwen25VL, nil)
-	var saved []string
-	for range 2 {
-		m := Open(t, dir, Options{Critic: learn.SeparateCritic, Seed: 2})
-		Train(t, m.Sets, m.Text, 2)
-		saved = append(saved, m.Saved(t))
-	}
-	RequireSameFiles(t, saved[0], saved[1])
-}
-
 // Saved and restored in a new process, training continues with the same bytes:
 // weights, moments, number of steps, and masters of weights stored in bfloat16.
 func TestRestoredTrainingContinuesBitForBit(t *testing.T) {

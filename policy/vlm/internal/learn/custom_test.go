@@ -42,33 +42,25 @@ func (p ownPPO) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
 // the two are evaluated before and after the step's first backward pass.
 func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
-	turns := loss.TurnGSPO{Low: 0.1, High: 0.15}
-	for name, pair := range map[string][2]loss.Policy{
-		"ppo":       {loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}, ownPPO{0.1, 0.15, 1.3}},
-		"turn loss": {turns, OwnLoss{Policy: turns}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var grads [2]map[string][]float32
-			var stats [2]policy.Stats
-			for i, p := range pair {
-				m := Open(t, dir, Options{MicroTokens: 32, Critic: learn.SharedCritic})
-				o := policy.Objective{Policy: p, Temperature: 0.8, KL: loss.K3, KLCoef: 0.2, EntropyCoef: 0.05, ValueCoef: 0.5}
-				b, mask, _ := lossBatch(t, m, o.Temperature)
-				weigh(t, b, o, mask)
-				b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-				grads[i], _, stats[i] = GradientsOf(t, m.Sets, b, o)
-			}
-			RequireGradients(t, grads[0], grads[1])
-			for what, x := range map[string][2]float64{
-				"policy loss": {stats[0].PolicyLoss, stats[1].PolicyLoss}, "KL": {stats[0].KL, stats[1].KL},
-				"ratio": {stats[0].RatioMax, stats[1].RatioMax}, "approximate KL": {stats[0].ApproxKL, stats[1].ApproxKL},
-				"clipped": {stats[0].ClipFrac, stats[1].ClipFrac}, "entropy": {stats[0].Entropy, stats[1].Entropy},
-				"value loss": {stats[0].ValueLoss, stats[1].ValueLoss}, "norm": {stats[0].GradNorm, stats[1].GradNorm},
-			} {
-				require.NotZero(t, x[0], what)
-				require.InDelta(t, x[0], x[1], 1e-4*(1+math.Abs(x[0])), what)
-			}
-			require.Contains(t, stats[1].Metrics, "actor/pg_clipfrac")
-		})
+	var grads [2]map[string][]float32
+	var stats [2]policy.Stats
+	for i, p := range []loss.Policy{loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}, ownPPO{0.1, 0.15, 1.3}} {
+		m := Open(t, dir, Options{MicroTokens: 32, Critic: learn.SharedCritic})
+		o := policy.Objective{Policy: p, Temperature: 0.8, KL: loss.K3, KLCoef: 0.2, EntropyCoef: 0.05, ValueCoef: 0.5}
+		b, mask, _ := lossBatch(t, m, o.Temperature)
+		weigh(t, b, o, mask)
+		b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
+		grads[i], _, stats[i] = GradientsOf(t, m.Sets, b, o)
 	}
+	RequireGradients(t, grads[0], grads[1])
+	for what, x := range map[string][2]float64{
+		"policy loss": {stats[0].PolicyLoss, stats[1].PolicyLoss}, "KL": {stats[0].KL, stats[1].KL},
+		"ratio": {stats[0].RatioMax, stats[1].RatioMax}, "approximate KL": {stats[0].ApproxKL, stats[1].ApproxKL},
+		"clipped": {stats[0].ClipFrac, stats[1].ClipFrac}, "entropy": {stats[0].Entropy, stats[1].Entropy},
+		"value loss": {stats[0].ValueLoss, stats[1].ValueLoss}, "norm": {stats[0].GradNorm, stats[1].GradNorm},
+	} {
+		require.NotZero(t, x[0], what)
+		require.InDelta(t, x[0], x[1], 1e-4*(1+math.Abs(x[0])), what)
+	}
+	require.Contains(t, stats[1].Metrics, "actor/pg_clipfrac")
 }

@@ -67,21 +67,25 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestAPartForEachDevice: the division of work changes only rounding, and larger batches need
-// fewer programs' calls and sums.
-func TestAPartForEachDevice(t *testing.T) {
+// TestAnyDivisionOfAStepIsTheWholeStep: the division of work changes only rounding, and larger batches need fewer
+// programs' calls and sums.
+func TestAnyDivisionOfAStepIsTheWholeStep(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
-	eight := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 2})
-	two := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 2, PartPerDevice: true})
-	require.Equal(t, []int{8, 2}, []int{eight.Sets.Parts, two.Sets.Parts})
-	b := PlayedBatch(t, eight.Sets, eight.Text)
+	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
+	b := PlayedBatch(t, plain.Sets, plain.Text)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
 		ValueCoef: 0.5}
-	actor8, critic8, stats8 := GradientsOf(t, eight.Sets, b, aim)
-	actor2, critic2, stats2 := GradientsOf(t, two.Sets, b, aim)
-	RequireGradients(t, actor8, actor2)
-	RequireGradients(t, critic8, critic2)
-	require.InEpsilon(t, stats8.GradNorm, stats2.GradNorm, 1e-4)
+	actor, critic, stats := GradientsOf(t, plain.Sets, b, aim)
+	for parts, o := range map[int]Options{8: {Devices: 4}, 2: {Devices: 2, PartPerDevice: true}} {
+		o.Critic = learn.SeparateCritic
+		m := Open(t, dir, o)
+		require.Equal(t, parts, m.Sets.Parts)
+		gotActor, gotCritic, got := GradientsOf(t, m.Sets, b, aim)
+		RequireGradients(t, actor, gotActor)
+		RequireGradients(t, critic, gotCritic)
+		require.InEpsilon(t, stats.GradNorm, got.GradNorm, 1e-4)
+		require.InDelta(t, stats.PolicyLoss, got.PolicyLoss, 1e-5)
+	}
 
 	var runs [2]Lived
 	for i := range runs {
@@ -90,23 +94,6 @@ func TestAPartForEachDevice(t *testing.T) {
 	}
 	require.Len(t, runs[0].Played, 17)
 	require.Equal(t, runs[0], runs[1], "a repeated run has the same bytes")
-
-}
-
-// TestTreeStepsAreStepsOfTheWholeBatch: dividing a step changes only rounding.
-func TestTreeStepsAreStepsOfTheWholeBatch(t *testing.T) {
-	dir := Folder(t, model.Qwen25VL, nil)
-	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	several := Open(t, dir, Options{Critic: learn.SeparateCritic, Devices: 4})
-	b := PlayedBatch(t, plain.Sets, plain.Text)
-	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
-		ValueCoef: 0.5}
-	actor, critic, stats := GradientsOf(t, plain.Sets, b, aim)
-	actor4, critic4, stats4 := GradientsOf(t, several.Sets, b, aim)
-	RequireGradients(t, actor, actor4)
-	RequireGradients(t, critic, critic4)
-	require.InEpsilon(t, stats.GradNorm, stats4.GradNorm, 1e-4)
-	require.InDelta(t, stats.PolicyLoss, stats4.PolicyLoss, 1e-5)
 }
 
 func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {

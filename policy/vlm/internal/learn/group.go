@@ -7,7 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/nodes"
 	"vagen/policy/vlm/internal/tree"
 )
@@ -80,7 +79,7 @@ func (s *Sets) Facts(facts []nodes.Fact) ([]nodes.Fact, error) {
 		}
 		h := sha256.New()
 		for group := range l.Weights.Groups {
-			if err := l.Weights.Digest(h, group, func(model.Param) bool { return true }); err != nil {
+			if err := l.Weights.Digest(h, group, every); err != nil {
 				return nil, err
 			}
 		}

@@ -102,10 +102,10 @@ func (r *Replica) scoreFirst(ctx context.Context, k *task, packs []*net.Pack) (*
 
 // learn returns the gradients of packs. first is the forward pass of the first pack, nil if it has not been computed;
 // learn consumes it.
-func (r *Replica) learn(ctx context.Context, k *task, first *net.Trace, packs []*net.Pack) (*net.Gradients, error) {
+func (r *Replica) learn(ctx context.Context, k *task, first *net.Trace, packs []*net.Pack) (*net.Parts, error) {
 	defer first.Drop()
 	g := net.NewGradients(r.Parts)
-	fail := func(err error) (*net.Gradients, error) {
+	fail := func(err error) (*net.Parts, error) {
 		r.Net.FreeGradients(g)
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (r *Replica) learn(ctx context.Context, k *task, first *net.Trace, packs []
 }
 
 // learnTrace runs head and backward pass over a pack, and adds the gradients to g.
-func (r *Replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
+func (r *Replica) learnTrace(k *task, g *net.Parts, t *net.Trace) error {
 	n, w := r.Net, r.Parts
 	s := net.Scope{Dev: n.Dev}
 	defer s.Free()
@@ -157,7 +157,7 @@ func (r *Replica) learnTrace(k *task, g *net.Gradients, t *net.Trace) error {
 // learnChunk runs the head forward and back over a chunk. It returns dx with the gradient of the head's input
 // added. The logits stay on the device between the two.
 func (r *Replica) learnChunk(
-	k *task, weights []*device.Array, g *net.Gradients, t *net.Trace, c *net.Chunk, heat, dx *device.Array,
+	k *task, weights []*device.Array, g *net.Parts, t *net.Trace, c *net.Chunk, heat, dx *device.Array,
 ) (*device.Array, error) {
 	n := r.Net
 	s := net.Scope{Dev: n.Dev}
@@ -187,7 +187,7 @@ func (r *Replica) learnChunk(
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	slots := n.HeadSlots(k.head, g.Parts)
+	slots := n.HeadSlots(k.head, g)
 	in := append([]*device.Array{t.X, at, slot, target, heat, slopes, dx}, net.KeptOf(k.head, res)...)
 	out, err := n.RunBack(n.HeadBack(k.head, slots), weights, in, net.HeadGrads(slots))
 	if err != nil {
@@ -225,10 +225,12 @@ func (l *Learner) CopyFrom(other *Learner) error {
 	if err != nil {
 		return err
 	}
-	return l.spread(func(model.Param) bool { return true })
+	return l.spread(every)
 }
+
+func every(model.Param) bool { return true }
 
 // Set replaces every part's values by what f returns for them.
 func (l *Learner) Set(f func(part model.Stored, old []float32) ([]float32, error)) error {
-	return l.Weights.Replace(func(model.Param) bool { return true }, f)
+	return l.Weights.Replace(every, f)
 }

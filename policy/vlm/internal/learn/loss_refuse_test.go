@@ -121,7 +121,7 @@ func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 	require.NoError(t, update(t.Context()))
 	// Cancelled between packs: before the second phase, and after it.
 	for calls := range 12 {
-		err := update(&lastsFor{t.Context(), calls})
+		err := update(Countdown(t.Context(), calls))
 		if err == nil {
 			require.GreaterOrEqual(t, calls, 5, "several packs to score and to learn from")
 			break
@@ -132,17 +132,4 @@ func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 	}
 	after, _ := m.Dev.Live()
 	require.Equal(t, before, after)
-}
-
-// lastsFor is a context that ends after its error has been read a number of times.
-type lastsFor struct {
-	context.Context
-	times int
-}
-
-func (c *lastsFor) Err() error {
-	if c.times--; c.times < 0 {
-		return context.Canceled
-	}
-	return nil
 }

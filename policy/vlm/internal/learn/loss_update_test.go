@@ -234,33 +234,3 @@ func entropyGradient(t *testing.T, m *Model, b *policy.Batch, o policy.Objective
 	g, _ := gradientsBy(t, m, &c, policy.Objective{Temperature: o.Temperature, EntropyCoef: o.EntropyCoef})
 	return g
 }
-
-func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
-	for _, name := range []string{"turn_gspo", "cispo"} {
-		t.Run(name, func(t *testing.T) {
-			m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
-			o := lossCases()["loss="+name]
-			b, mask, scores := lossBatch(t, m, o.Temperature)
-			weigh(t, b, o, mask)
-			e, want := plain(t, b, o, scores)
-			o.ValueCoef = 0.5
-			b.ValueWeight, b.Returns = slices.Clone(b.Weight), make([]float32, len(mask))
-			stats, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
-			require.NoError(t, err)
-			require.False(t, stats.Skipped)
-			require.Positive(t, stats.GradNorm)
-			require.Positive(t, stats.ValueLoss)
-			require.InDelta(t, want.PolicyLoss, stats.PolicyLoss, 1e-5)
-			require.InDelta(t, want.KL, stats.KL, 1e-5)
-			require.InDelta(t, want.RatioMax, stats.RatioMax, 1e-4)
-			require.InDelta(t, want.Entropy, stats.Entropy, 1e-4)
-			if name == "turn_gspo" {
-				require.InDelta(t, e.Metrics.TurnLogRatioStd, stats.Metrics["actor/turn_log_ratio_std"], 1e-5)
-				require.InDelta(t, want.ClipFrac, stats.ClipFrac, 1e-5, "turns weigh their tokens equally")
-			}
-			s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{LogProbs: true}, o.Temperature)
-			require.NoError(t, err)
-			require.NotEqual(t, scores.LogProbs, s.LogProbs)
-		})
-	}
-}

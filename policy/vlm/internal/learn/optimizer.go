@@ -52,19 +52,23 @@ type adam struct {
 	Steps int
 }
 
-// newAdam returns moments of zero.
-func (l *Learner) newAdam() (*adam, error) {
-	zero := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error { clear(dst); return nil }
-	m, err := l.newMoments(zero)
+// newAdam returns the moments after a number of steps.
+func (l *Learner) newAdam(steps int, first, second weights.Source) (*adam, error) {
+	m, err := l.newMoments(first)
 	if err != nil {
 		return nil, err
 	}
-	v, err := l.newMoments(zero)
+	v, err := l.newMoments(second)
 	if err != nil {
 		m.Free()
 		return nil, err
 	}
-	return &adam{net: l.Net, M: m, V: v}, nil
+	return &adam{net: l.Net, M: m, V: v, Steps: steps}, nil
+}
+
+func zeros(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
+	clear(dst)
+	return nil
 }
 
 func (a *adam) Free() {

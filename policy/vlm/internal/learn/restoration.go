@@ -74,13 +74,9 @@ func (r *Restoration) Close() {
 func (r *Restoration) Check() []error {
 	r.found = map[string]weights.Located{}
 	var bad []error
-	for _, g := range r.Learner.Weights.Groups {
-		for _, p := range g.Params {
-			for _, part := range p.Parts {
-				if r.Learner.stored(p) {
-					bad = append(bad, r.find(part, !p.Frozen)...)
-				}
-			}
+	for p, part := range model.EachPart(r.Learner.Weights.Groups) {
+		if r.Learner.stored(p) {
+			bad = append(bad, r.find(part, !p.Frozen)...)
 		}
 	}
 	if r.opt == nil {
@@ -200,25 +196,17 @@ func (r *Restoration) Load() error {
 	if err := l.spread(l.stored); err != nil {
 		return err
 	}
-	r.Learner.Adam.Free()
-	r.Learner.Adam = nil
+	l.Adam.Free()
+	l.Adam = nil
 	if r.opt == nil {
 		return nil
 	}
-	moments := func(prefix string) (*weights.Tensors, error) {
-		return l.newMoments(func(_ *model.Group, _ model.Param, part model.Stored, dst []float32) error {
+	moments := func(prefix string) weights.Source {
+		return func(_ *model.Group, _ model.Param, part model.Stored, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
-		})
+		}
 	}
-	a := &adam{net: r.Learner.Net, Steps: r.steps}
-	if a.M, err = moments("m."); err != nil {
-		return err
-	}
-	if a.V, err = moments("v."); err != nil {
-		a.M.Free()
-		return err
-	}
-	r.Learner.Adam = a
-	return nil
+	l.Adam, err = l.newAdam(r.steps, moments("m."), moments("v."))
+	return err
 }

@@ -18,6 +18,13 @@ import (
 	"vagen/policy/vlm/internal/weights"
 )
 
+// saving names what failed.
+func saving(err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("vlm: save: %w", *err)
+	}
+}
+
 // storedAs returns how a part is stored: the checkpoint's name and type, or its own name in
 // float32 if it is new.
 func (l *Learner) storedAs(part model.Stored) safetensors.Tensor {
@@ -57,9 +64,10 @@ func (l *Learner) besideAdapter(group int, p model.Param) bool {
 
 // SaveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
 // a module that is stored in full.
-func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, dir string) error {
+func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, dir string) (err error) {
+	defer saving(&err)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
 	c := adapter
 	c.Base, c.Dropout, c.Saved = base, 0, nil
@@ -77,7 +85,7 @@ func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, di
 	}
 	w, err := safetensors.Create(filepath.Join(dir, peft.WeightsFile), list, map[string]string{"format": "pt"})
 	if err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
 	defer w.Close()
 	for gi, g := range l.Weights.Groups {
@@ -93,24 +101,22 @@ func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, di
 				err = w.Float32(peft.Prefix+p.Parts[0].Name, x)
 			}
 			if err != nil {
-				return fmt.Errorf("vlm: save: %w", err)
+				return err
 			}
 		}
 	}
 	if err := w.Commit(); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, peft.ConfigFile), c.JSON(), 0o644); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, peft.ConfigFile), c.JSON(), 0o644)
 }
 
 // SaveModel writes a Hugging Face folder. Of a policy with a shared value head it writes
 // either the policy or, if score is set, the head. Adapters are merged into the weights.
-func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) error {
+func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) (err error) {
+	defer saving(&err)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
 	shared := l.Net.Spec.Value
 	include := func(group int) bool { return !shared || l.isScore(group) == score }
@@ -126,13 +132,13 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) e
 	}
 	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
 	if err != nil { // for example if a model exists, which is then unchanged
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
 	defer w.Close()
 	for _, name := range modelFiles {
 		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil &&
 			!errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("vlm: save: %w", err)
+			return err
 		}
 	}
 	for gi := range l.Weights.Groups {
@@ -148,13 +154,10 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) e
 		}
 		device.FreeAll(made...)
 		if err != nil {
-			return fmt.Errorf("vlm: save: %w", err)
+			return err
 		}
 	}
-	if err := w.Commit(); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	return nil
+	return w.Commit()
 }
 
 func copyFile(from, to string) error {
@@ -177,50 +180,41 @@ func copyFile(from, to string) error {
 // StepsKey is the metadata key of the number of optimiser steps.
 const StepsKey = "adam_steps"
 
-// optimizerSeries are the tensors of an optimiser file: first and second moments, and float32
-// masters of trained weights that are stored in a narrower type.
-func (l *Learner) optimizerSeries() []struct {
+type series struct {
 	prefix string
 	t      *weights.Tensors
 	want   func(model.Stored) bool
-} {
+}
+
+// optimizerSeries are the tensors of an optimiser file: first and second moments, and float32
+// masters of trained weights that are stored in a narrower type.
+func (l *Learner) optimizerSeries() []series {
 	all := func(model.Stored) bool { return true }
 	frozen := map[string]bool{}
-	for _, g := range l.Weights.Groups {
-		for _, p := range g.Params {
-			for _, part := range p.Parts {
-				frozen[part.Name] = p.Frozen
-			}
-		}
+	for p, part := range model.EachPart(l.Weights.Groups) {
+		frozen[part.Name] = p.Frozen
 	}
 	narrow := func(part model.Stored) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
-	return []struct {
-		prefix string
-		t      *weights.Tensors
-		want   func(model.Stored) bool
-	}{{"m.", l.Adam.M, all}, {"v.", l.Adam.V, all}, {"master.", l.Weights, narrow}}
+	return []series{{"m.", l.Adam.M, all}, {"v.", l.Adam.V, all}, {"master.", l.Weights, narrow}}
 }
 
 // SaveOptimizer writes the moments, and nothing before the first update.
-func (l *Learner) SaveOptimizer(ctx context.Context, path string) error {
+func (l *Learner) SaveOptimizer(ctx context.Context, path string) (err error) {
+	defer saving(&err)
 	if l.Adam == nil {
 		return nil
 	}
 	var list []safetensors.Tensor
 	for _, s := range l.optimizerSeries() {
-		for _, g := range s.t.Groups {
-			for _, p := range g.Params {
-				for _, part := range p.Parts {
-					if s.want(part) {
-						list = append(list, safetensors.Tensor{Name: s.prefix + part.Name, DType: safetensors.F32, Shape: part.Dims})
-					}
-				}
+		for _, part := range model.EachPart(s.t.Groups) {
+			if s.want(part) {
+				list = append(list, safetensors.Tensor{Name: s.prefix + part.Name, DType: safetensors.F32, Shape: part.Dims})
 			}
 		}
 	}
 	w, err := safetensors.Create(path, list, map[string]string{StepsKey: strconv.Itoa(l.Adam.Steps)})
 	if err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
+		return err
 	}
 	defer w.Close()
 	for _, s := range l.optimizerSeries() {
@@ -234,13 +228,10 @@ func (l *Learner) SaveOptimizer(ctx context.Context, path string) error {
 			return w.Float32(s.prefix+part.Name, x)
 		})
 		if err != nil {
-			return fmt.Errorf("vlm: save: %w", err)
+			return err
 		}
 	}
-	if err := w.Commit(); err != nil {
-		return fmt.Errorf("vlm: save: %w", err)
-	}
-	return nil
+	return w.Commit()
 }
 
 // modelFiles are the files besides the weights that other programs need. They are copied

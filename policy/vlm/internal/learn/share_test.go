@@ -101,20 +101,6 @@ func adapterOf(t *testing.T, l *learn.Learner) map[string][]float32 {
 	return out
 }
 
-// Exported files do not include the critic, and the exported policy is the policy with its
-// adapter.
-func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
-	dir := Folder(t, model.Qwen25VL, nil)
-	m := Open(t, dir, Options{LoRA: Adapters(), Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 3)
-	out := filepath.Join(t.TempDir(), "merged")
-	require.NoError(t, m.Sets.Actor.SaveModel(t.Context(), m.Sets.Dir, out, false))
-	plain := Open(t, out, Options{})
-	rows, want := FourRows(t, m.Text)
-	RequireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), Drift, "log-probs")
-	require.NotContains(t, Read(t, plain.Sets.Actor.Weights), "score.weight")
-}
-
 func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
 	m := Open(t, dir, Options{LoRA: Adapters(), Critic: learn.SeparateCritic})

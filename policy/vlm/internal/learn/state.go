@@ -18,6 +18,7 @@ func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 	if err := to.Send(ctx, binary.LittleEndian.AppendUint64(nil, uint64(steps))); err != nil {
 		return err
 	}
+	send := func(_ model.Stored, x []float32) error { return to.SendFloats(ctx, x) }
 	for gi, g := range l.Weights.Groups {
 		for i, p := range g.Params {
 			if !l.stored(p) {
@@ -27,18 +28,14 @@ func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 			if err != nil {
 				return err
 			}
-			for _, part := range p.Parts { // as receiveState reads them
-				if err := to.SendFloats(ctx, x[:part.Size()]); err != nil {
-					return err
-				}
-				x = x[part.Size():]
+			if err := p.Divide(x, send); err != nil { // as ReceiveState reads them
+				return err
 			}
 		}
 	}
 	if l.Adam == nil {
 		return nil
 	}
-	send := func(_ model.Stored, x []float32) error { return to.SendFloats(ctx, x) }
 	if err := l.Adam.M.Each(send); err != nil {
 		return err
 	}
@@ -64,10 +61,6 @@ func (l *Learner) ReceiveState(ctx context.Context, from *nodes.Link) error {
 	if err := l.spread(l.stored); err != nil {
 		return err
 	}
-	return l.receiveMoments(ctx, from, int(steps))
-}
-
-func (l *Learner) receiveMoments(ctx context.Context, from *nodes.Link, steps int) error {
 	l.Adam.Free()
 	l.Adam = nil
 	if steps < 0 {
@@ -76,15 +69,6 @@ func (l *Learner) receiveMoments(ctx context.Context, from *nodes.Link, steps in
 	receive := func(_ *model.Group, _ model.Param, _ model.Stored, dst []float32) error {
 		return from.ReceiveFloats(ctx, dst)
 	}
-	a := &adam{net: l.Net, Steps: steps}
-	var err error
-	if a.M, err = l.newMoments(receive); err != nil {
-		return err
-	}
-	if a.V, err = l.newMoments(receive); err != nil {
-		a.M.Free()
-		return err
-	}
-	l.Adam = a
-	return nil
+	l.Adam, err = l.newAdam(int(steps), receive, receive)
+	return err
 }

@@ -82,40 +82,28 @@ func policyScores(s *net.Scored) *policy.Scores {
 	return &policy.Scores{LogProbs: s.LogProb, Entropy: s.Entropy, Values: s.Value, ChosenLogProbs: s.Chosen}
 }
 
-// at returns the numbers x at some indices; nil for none.
-func at[T any](x []T, indices []int) []T {
+// at returns the numbers x at some indices, of which each has several; nil for none.
+func at[T any](x []T, indices []int, each int) []T {
 	if x == nil {
 		return nil
 	}
-	out := make([]T, len(indices))
-	for i, k := range indices {
-		out[i] = x[k]
-	}
-	return out
-}
-
-// wide is at for k numbers at each index.
-func wide(x []float32, indices []int, k int) []float32 {
-	if x == nil {
-		return nil
-	}
-	out := make([]float32, 0, k*len(indices))
+	out := make([]T, 0, each*len(indices))
 	for _, i := range indices {
-		out = append(out, x[i*k:][:k]...)
+		out = append(out, x[i*each:][:each]...)
 	}
 	return out
 }
 
 // partOf returns some tokens of a batch as one row.
 func partOf(b *policy.Batch, tokens []int) *policy.Batch {
-	f := func(x []float32) []float32 { return at(x, tokens) }
+	f := func(x []float32) []float32 { return at(x, tokens, 1) }
 	return &policy.Batch{
-		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens)},
+		Rows:   policy.Rows{Offsets: []int{0, len(tokens)}, Tokens: at(b.Tokens, tokens, 1)},
 		Weight: f(b.Weight), ValueWeight: f(b.ValueWeight), AuxWeight: f(b.AuxWeight), EchoWeight: f(b.EchoWeight),
 		OldLogProbs: f(b.OldLogProbs), Reference: f(b.Reference),
 		Advantages: f(b.Advantages), Returns: f(b.Returns), OldValues: f(b.OldValues), RolloutWeight: f(b.RolloutWeight),
 		Sampled: f(b.Sampled),
-		Turn:    at(b.Turn, tokens), Seed: b.Seed, Teacher: wide(b.Teacher, tokens, len(b.Teacher)/max(1, len(b.Tokens))),
+		Turn:    at(b.Turn, tokens, 1), Seed: b.Seed, Teacher: at(b.Teacher, tokens, len(b.Teacher)/max(1, len(b.Tokens))),
 	}
 }
 
@@ -129,9 +117,9 @@ func (k *task) slopesOf(tokens []int, n int) ([]float32, error) {
 		}
 		return out, nil
 	}
-	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens), Entropy: at(k.scores.Entropy, tokens),
-		Value:  at(k.scores.Value, tokens),
-		Chosen: wide(k.scores.Chosen, tokens, k.head.Chosen)}
+	s := &net.Scored{LogProb: at(k.scores.LogProb, tokens, 1), Entropy: at(k.scores.Entropy, tokens, 1),
+		Value:  at(k.scores.Value, tokens, 1),
+		Chosen: at(k.scores.Chosen, tokens, k.head.Chosen)}
 	_, err := k.evaluateInto(out, partOf(k.batch, tokens), s)
 	return out, err
 }

@@ -82,38 +82,25 @@ func (s *Sets) Tie(ctx context.Context) error {
 // after it, and take a megabyte and more each.
 func (s *Sets) tie(ctx context.Context) error {
 	s.Devices[0].FreeIdle()
-	if s.Adapter != nil {
-		return s.tieAdapters(ctx)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.Ref != nil && s.Teacher == nil {
-		if err := s.Ref.OnDevices(true, func() error { return s.Ref.CopyFrom(s.Actor) }); err != nil {
+	for _, l := range []*Learner{s.Ref, s.Critic} {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-	}
-	if err := ctx.Err(); err != nil || s.Critic == nil {
-		return err
-	}
-	return s.Critic.OnDevices(true, func() error { return s.Critic.CopyFrom(s.Actor) })
-}
-
-// tieAdapters is tie where only adapters differ.
-func (s *Sets) tieAdapters(ctx context.Context) error {
-	if s.Ref != nil && s.Teacher == nil {
-		err := s.Ref.OnDevices(true, func() error { return s.Ref.CopyAdapters(ctx, s.Actor) })
+		if l == nil || l == s.Ref && s.Teacher != nil {
+			continue
+		}
+		err := l.OnDevices(true, func() error {
+			if s.Adapter != nil { // only these differ
+				return l.CopyAdapters(ctx, s.Actor)
+			}
+			return l.CopyFrom(s.Actor)
+		})
 		if err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
-		s.freeZeros()
-	}
-	if s.Critic == nil {
-		return nil
-	}
-	err := s.Critic.OnDevices(true, func() error { return s.Critic.CopyAdapters(ctx, s.Actor) })
-	if err != nil {
-		return fmt.Errorf("vlm: tie: %w", err)
+		if l == s.Ref {
+			s.freeZeros()
+		}
 	}
 	return nil
 }

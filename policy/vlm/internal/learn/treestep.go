@@ -193,7 +193,7 @@ func (t *TreeStep) learnLeaf(ctx context.Context, on int, k *task, first **net.T
 	if err != nil {
 		return nil, err
 	}
-	for group, arrays := range r.Net.List(g.Parts) {
+	for group, arrays := range r.Net.List(g) {
 		copy(sum[group], t.own(on, arrays))
 	}
 	return sum, nil
@@ -344,7 +344,7 @@ func (t *TreeStep) norm() (float64, error) {
 // gradients are not changed.
 func (t *TreeStep) apply(opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	if t.Adam == nil {
-		if t.Adam, err = t.newAdam(); err != nil {
+		if t.Adam, err = t.newAdam(0, zeros, zeros); err != nil {
 			return 0, false, err
 		}
 	}

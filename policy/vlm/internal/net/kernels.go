@@ -325,15 +325,10 @@ func (k *Kernels) AddLists() *device.Program {
 		n := len(in) / 2
 		out := make([]*Node, n)
 		for i := range out {
-			out[i] = Add(in[i], in[n+i])
+			out[i] = Add(in[i], ConvertDType(in[n+i], in[i].DType()))
 		}
 		return out
 	})
-}
-
-// addPair: x, y → x + y.
-func (k *Kernels) addPair() *device.Program {
-	return k.Program("add", func(in []*Node) []*Node { return []*Node{Add(in[0], ConvertDType(in[1], in[0].DType()))} })
 }
 
 // MergeAdapters: weights of a layer of the decoder (−1: of a vision block), followed by its adapters → its first n

@@ -39,7 +39,7 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		for leaf, bins := range parts {
 			for from := 0; from < len(bins); from += n {
 				part := bins[from:min(from+n, len(bins))]
-				p, err := k.fill(rows, want, of, part, min(sizeStep(len(part)), n), s.length)
+				p, err := k.fill(rows, want, of, part, min(SizeStep(len(part)), n), s.length)
 				if err != nil {
 					return nil, err
 				}

@@ -43,31 +43,39 @@ type Parts struct {
 
 // PartsOf sorts arrays given in the order of model.Groups.All.
 func (n *Net) PartsOf(arrays [][]*device.Array) *Parts {
-	p, rest := &Parts{}, arrays
-	next := func() []*device.Array {
-		a := rest[0]
-		rest = rest[1:]
-		return a
+	g := n.Groups
+	p := &Parts{
+		blocks: make([][]*device.Array, len(g.Blocks)),
+		deep:   make([][]*device.Array, len(g.Deepstack)),
+		Layers: make([][]*device.Array, len(g.Layers)),
 	}
-	if len(n.Groups.Patch.Params) > 0 {
-		p.Patch = next()
-		for range n.Groups.Blocks {
-			p.blocks = append(p.blocks, next())
-		}
-		p.merger = next()
-		for range n.Groups.Deepstack {
-			p.deep = append(p.deep, next())
-		}
-	}
-	p.Embed = next()
-	for range n.Groups.Layers {
-		p.Layers = append(p.Layers, next())
-	}
-	p.Head = next()
-	if len(n.Groups.Score.Params) > 0 {
-		p.score = next()
+	for i, part := range n.places(p) {
+		*part = arrays[i]
 	}
 	return p
+}
+
+// places are a model's parts in the order of model.Groups.All.
+func (n *Net) places(p *Parts) (out []*[]*device.Array) {
+	one := func(g model.Group, part *[]*device.Array) {
+		if len(g.Params) > 0 {
+			out = append(out, part)
+		}
+	}
+	each := func(parts [][]*device.Array) {
+		for i := range parts {
+			out = append(out, &parts[i])
+		}
+	}
+	one(n.Groups.Patch, &p.Patch)
+	each(p.blocks)
+	one(n.Groups.Merger, &p.merger)
+	each(p.deep)
+	one(n.Groups.Embed, &p.Embed)
+	each(p.Layers)
+	one(n.Groups.Head, &p.Head)
+	one(n.Groups.Score, &p.score)
+	return out
 }
 
 // Scope owns temporary arrays until it is freed.
@@ -198,7 +206,7 @@ func (n *Net) forwardLayer(t *Trace, lw []*device.Array, i int, train bool) erro
 
 // Backward maps dx, the gradient of the last layer's output, to the gradients of all
 // trained parameters except the head's, and adds them to g. It consumes dx.
-func (n *Net) Backward(w *Parts, g *Gradients, t *Trace, dx *device.Array) error {
+func (n *Net) Backward(w *Parts, g *Parts, t *Trace, dx *device.Array) error {
 	t.Own(dx)
 	var dDeep []*device.Array
 	for i := len(w.Layers) - 1; i >= n.Reach.layer; i-- {
@@ -210,8 +218,8 @@ func (n *Net) Backward(w *Parts, g *Gradients, t *Trace, dx *device.Array) error
 			dDeep = append(t.Own(out...), dDeep...)
 		}
 		in := append([]*device.Array{dx, t.Cos, t.sin, t.segment}, t.Kept[i]...)
-		out, err := n.RunBack(n.layerBack(i, &n.Groups.Layers[i], g.Parts.Layers[i] != nil), w.Layers[i], in,
-			g.Parts.Layers[i])
+		out, err := n.RunBack(n.layerBack(i, &n.Groups.Layers[i], g.Layers[i] != nil), w.Layers[i], in,
+			g.Layers[i])
 		if err != nil {
 			return err
 		}
@@ -219,7 +227,7 @@ func (n *Net) Backward(w *Parts, g *Gradients, t *Trace, dx *device.Array) error
 		device.FreeAll(t.Kept[i]...)
 		dx = out[0]
 		t.Own(dx)
-		g.Parts.Layers[i] = out[1:]
+		g.Layers[i] = out[1:]
 	}
 	if !n.Reach.embed && !n.Reach.Vision {
 		dx.Free()
@@ -228,18 +236,18 @@ func (n *Net) Backward(w *Parts, g *Gradients, t *Trace, dx *device.Array) error
 	return n.backwardEmbed(w, g, t, dx, dDeep)
 }
 
-func (n *Net) backwardEmbed(w *Parts, g *Gradients, t *Trace, dx *device.Array, dDeep []*device.Array) error {
+func (n *Net) backwardEmbed(w *Parts, g *Parts, t *Trace, dx *device.Array, dDeep []*device.Array) error {
 	images := t.Images != nil
 	in := []*device.Array{t.tokens, dx}
 	if images {
 		in = append(in, t.imageRow, t.slot)
 	}
-	out, err := n.RunBack(n.embedBack(images, n.Reach.embed, g.Parts.Embed != nil), w.Embed, in, g.Parts.Embed)
+	out, err := n.RunBack(n.embedBack(images, n.Reach.embed, g.Embed != nil), w.Embed, in, g.Embed)
 	if err != nil {
 		return err
 	}
 	if n.Reach.embed {
-		g.Parts.Embed, out = out[:1], out[1:]
+		g.Embed, out = out[:1], out[1:]
 	}
 	t.Own(out...)
 	if !images || !n.Reach.Vision {
@@ -248,18 +256,13 @@ func (n *Net) backwardEmbed(w *Parts, g *Gradients, t *Trace, dx *device.Array, 
 	return n.visionBackward(w, g, t, out[0], dDeep)
 }
 
-// Gradients accumulate over the micro-batches of a step. A part is nil until a gradient is
-// added.
-type Gradients struct {
-	Parts *Parts
-}
-
-func NewGradients(w *Parts) *Gradients {
-	return &Gradients{Parts: &Parts{
+// NewGradients returns the sums of a step's gradients. A part is nil until a gradient is added.
+func NewGradients(w *Parts) *Parts {
+	return &Parts{
 		blocks: make([][]*device.Array, len(w.blocks)),
 		deep:   make([][]*device.Array, len(w.deep)),
 		Layers: make([][]*device.Array, len(w.Layers)),
-	}}
+	}
 }
 
 // RunBack runs a backward program, whose first inputs are weights; acc, if there is one, is the
@@ -277,25 +280,15 @@ func (n *Net) RunBack(p *device.Program, weights, more, acc []*device.Array) ([]
 
 // List returns the gradients in the order of model.Groups.All. Groups that no
 // micro-batch reached are nil.
-func (n *Net) List(p *Parts) [][]*device.Array {
-	var out [][]*device.Array
-	if len(n.Groups.Patch.Params) > 0 {
-		out = append(out, p.Patch)
-		out = append(out, p.blocks...)
-		out = append(out, p.merger)
-		out = append(out, p.deep...)
-	}
-	out = append(out, p.Embed)
-	out = append(out, p.Layers...)
-	out = append(out, p.Head)
-	if len(n.Groups.Score.Params) > 0 {
-		out = append(out, p.score)
+func (n *Net) List(p *Parts) (out [][]*device.Array) {
+	for _, part := range n.places(p) {
+		out = append(out, *part)
 	}
 	return out
 }
 
-func (n *Net) FreeGradients(g *Gradients) {
-	for _, a := range n.List(g.Parts) {
+func (n *Net) FreeGradients(g *Parts) {
+	for _, a := range n.List(g) {
 		device.FreeAll(a...)
 	}
 }

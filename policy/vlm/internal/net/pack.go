@@ -110,7 +110,7 @@ func (k *Packer) PerPack(length int) int {
 // that is not alone has a size of its own only if that saves more time than compiling
 // takes.
 func (k *Packer) PackSize(bins, full, length int, alone bool) int {
-	size := min(sizeStep(bins), full)
+	size := min(SizeStep(bins), full)
 	if !alone && float64((full-size)*length)*k.Cfg.Work(length) < worthCompiling {
 		return full
 	}
@@ -121,8 +121,8 @@ func (k *Packer) PackSize(bins, full, length int, alone bool) int {
 // one or two seconds on a small CPU.
 const worthCompiling = 1 << 36
 
-// sizeStep rounds n up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ….
-func sizeStep(n int) int {
+// SizeStep rounds n up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ….
+func SizeStep(n int) int {
 	if n <= 4 {
 		return max(n, 1)
 	}

@@ -55,7 +55,7 @@ func (n *Net) Prepare(w *Parts, p *Pack, h *model.Head, chunkSize int) error {
 		return err
 	}
 	dx := out[0]
-	slots := n.HeadSlots(h, NewGradients(w).Parts)
+	slots := n.HeadSlots(h, NewGradients(w))
 	if out, err = n.Score(h, true).Prepare(with(n.HeadInputs(h, w), x, ints(c), ints(chunk[0].TargetDims()...),
 		floats(1))); err != nil {
 		return err

@@ -98,16 +98,16 @@ func (n *Net) runMergers(t *Trace, w *Parts) error {
 
 // visionBackward runs the vision tower's backward pass from the gradients of the image tokens and
 // of the deepstack features.
-func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.Array, dDeep []*device.Array) error {
+func (n *Net) visionBackward(w *Parts, g *Parts, t *Trace, dImages *device.Array, dDeep []*device.Array) error {
 	last := len(w.blocks) - 1
 	out, err := n.RunBack(n.mergeBack(false, &n.Groups.Merger), w.merger, []*device.Array{t.Vout[last], dImages},
-		g.Parts.merger)
+		g.merger)
 	if err != nil {
 		return err
 	}
 	dx := out[0]
 	t.Own(dx)
-	g.Parts.merger = out[1:]
+	g.merger = out[1:]
 	for i := last; i >= 0; i-- {
 		if dx, err = n.deepstackBackward(w, g, t, i, dx, dDeep); err != nil {
 			return err
@@ -115,39 +115,39 @@ func (n *Net) visionBackward(w *Parts, g *Gradients, t *Trace, dImages *device.A
 		layout, even := n.layoutOf(t, i)
 		in := append([]*device.Array{dx, t.vcos, t.vsin}, layout...)
 		in = append(in, t.Vkept[i]...)
-		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.Parts.blocks[i] != nil), w.blocks[i], in,
-			g.Parts.blocks[i])
+		out, err := n.RunBack(n.visionBlockBack(even, &n.Groups.Blocks[i], g.blocks[i] != nil), w.blocks[i], in,
+			g.blocks[i])
 		if err != nil {
 			return err
 		}
 		dx.Free()
 		dx = out[0]
 		t.Own(dx)
-		g.Parts.blocks[i] = out[1:]
+		g.blocks[i] = out[1:]
 	}
 	if !trained(n.Groups.Patch) {
 		return nil
 	}
-	g.Parts.Patch, err = n.RunBack(n.patchBack(&n.Groups.Patch), w.Patch, append(t.patchInputs(), dx), g.Parts.Patch)
+	g.Patch, err = n.RunBack(n.patchBack(&n.Groups.Patch), w.Patch, append(t.patchInputs(), dx), g.Patch)
 	return err
 }
 
 // deepstackBackward adds the contribution of the deepstack mergers of block i to its gradient.
 func (n *Net) deepstackBackward(
-	w *Parts, g *Gradients, t *Trace, i int, dx *device.Array, dDeep []*device.Array,
+	w *Parts, g *Parts, t *Trace, i int, dx *device.Array, dDeep []*device.Array,
 ) (*device.Array, error) {
 	for k, block := range n.Cfg.Vision.Deepstack {
 		if block != i {
 			continue
 		}
 		out, err := n.RunBack(n.mergeBack(true, &n.Groups.Deepstack[k]), w.deep[k], []*device.Array{t.Vout[i], dDeep[k]},
-			g.Parts.deep[k])
+			g.deep[k])
 		if err != nil {
 			return nil, err
 		}
 		t.Own(out[0])
-		g.Parts.deep[k] = out[1:]
-		sum, err := n.addPair().Run([]*device.Array{dx, out[0]})
+		g.deep[k] = out[1:]
+		sum, err := n.AddLists().Run([]*device.Array{dx, out[0]})
 		if err != nil {
 			return nil, err
 		}

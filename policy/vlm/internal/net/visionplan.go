@@ -16,13 +16,15 @@ func Bucket(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// ImageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples of 16. The
-// steps are coarse because every size needs its own executable.
-func ImageBucket(n int) int {
-	if n > 16 {
-		return (n + 15) / 16 * 16
+// ImageBucket rounds a number of equal images up. The steps are coarse because every size needs its own executable.
+func ImageBucket(n int) int { return RoundUp(n, 16) }
+
+// RoundUp rounds n up to a power of two, or above most, which is one, to a multiple of most.
+func RoundUp(n, most int) int {
+	if n > most {
+		return (n + most - 1) / most * most
 	}
-	return 1 << bits.Len(uint(n-1))
+	return 1 << bits.Len(uint(max(n, 1)-1))
 }
 
 // Picture is an image in the input format of the vision tower.
