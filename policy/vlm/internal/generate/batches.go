@@ -81,16 +81,8 @@ func (g *Generator) waitingRows() int {
 	return max(1, g.MaxRows/2)
 }
 
-// RowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
-// 32, then multiples of 32.
-func RowBucket(n int) int {
-	for _, b := range []int{1, 2, 4, 8, 16, 32} {
-		if n <= b {
-			return b
-		}
-	}
-	return (n + 31) / 32 * 32
-}
+// RowBucket rounds a number of rows up, to limit the number of different sizes.
+func RowBucket(n int) int { return net.RoundUp(n, 32) }
 
 // compact moves the live rows of a batch to a smaller one when enough of them have ended.
 // The order is kept.
@@ -144,14 +136,8 @@ func fewestRows(accelerator bool, matrices int64) int {
 // pickRows keeps the rows at the index, in its order. The first live of them are
 // conversations; the others are free.
 func (s *Session) pickRows(index []int32, live int) error {
-	own := net.Scope{Dev: s.Net.Dev}
-	defer own.Free()
-	at := net.Upload(&own, index)
-	if own.Err != nil {
-		return own.Err
-	}
 	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
-		out, err := s.Net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))
+		out, err := s.Net.rowsAt(*arrays, index)
 		if err != nil {
 			return err
 		}

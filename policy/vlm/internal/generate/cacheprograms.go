@@ -30,16 +30,14 @@ func (n Programs) flush() *device.Program {
 	})
 }
 
-// selectRows: arrays, index [m] → the rows of each array at the index.
-func (n Programs) selectRows() *device.Program {
-	return n.Program("select rows", func(in []*Node) []*Node {
-		index := in[len(in)-1]
-		out := make([]*Node, len(in)-1)
-		for i, x := range in[:len(in)-1] {
-			out[i] = Gather(x, Reshape(index, index.Shape().Size(), 1))
-		}
-		return out
-	})
+// rowsAt returns copies of the arrays' rows at the index.
+func (n Programs) rowsAt(arrays []*device.Array, index []int32) ([]*device.Array, error) {
+	at, err := device.Put(n.Dev, index)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Free()
+	return n.gatherRows(0, false).Run(append(slices.Clone(arrays), at))
 }
 
 // gatherRows: arrays [from, …], if more is set as many [rows, …], index [rows] → rows of the former at
@@ -132,11 +130,6 @@ func (n Programs) insertRow() *device.Program {
 		}
 		return out
 	})
-}
-
-// emptyRecent returns zeroed recent segments of the cache.
-func (n Programs) emptyRecent(rows, length int) ([]*device.Array, error) {
-	return n.empty(rows, length, false)
 }
 
 // empty returns a zeroed cache; without states it has the arrays of recent segments.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/net"
 )
 
 // minPrefix is the least number of common tokens that are read once: for fewer, another program costs more.
@@ -76,27 +75,18 @@ func (f *DecodeBatch) readPrefix(ctx context.Context, p *contextBatch) (*Session
 }
 
 // makeRoom makes room for length more slots, in a session that opens with copies of one's row if that is not nil.
-func (s *Session) makeRoom(own *net.Scope, one *Session, rows, length int) error {
+func (s *Session) makeRoom(one *Session, rows, length int) error {
 	if one == nil {
 		return s.growPrefix(length)
 	}
-	return s.openWith(own, one, rows, length)
-}
-
-// openWith opens the session with copies of one's row for so many rows, and room for length more slots.
-func (s *Session) openWith(own *net.Scope, one *Session, rows, length int) error {
 	if err := one.growPrefix(length); err != nil {
 		return err
 	}
-	at := net.Upload(own, make([]int32, rows))
-	if own.Err != nil {
-		return own.Err
-	}
 	var err error
-	if s.prefix, err = s.Net.selectRows().Run(append(slices.Clone(one.prefix), at)); err != nil {
+	if s.prefix, err = s.Net.rowsAt(one.prefix, make([]int32, rows)); err != nil {
 		return err
 	}
-	if s.recent, err = s.Net.emptyRecent(rows, one.RecentLen); err != nil {
+	if s.recent, err = s.Net.empty(rows, one.RecentLen, false); err != nil {
 		return err
 	}
 	s.Slots, s.used, s.RecentLen = one.Slots, one.used, one.RecentLen

@@ -133,7 +133,7 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.makeRoom(own, one, len(p.Readers), length); err != nil {
+	if err := s.makeRoom(one, len(p.Readers), length); err != nil {
 		return err
 	}
 	open := s.prefix == nil
@@ -151,7 +151,7 @@ func (f *DecodeBatch) readContexts(ctx context.Context) error {
 	own.Own(out[0], out[1])
 	cache := out[2:]
 	if p.SharesContexts() {
-		if cache, err = f.copyShared(own, cache, p); err != nil {
+		if cache, err = f.copyShared(cache, p); err != nil {
 			return err
 		}
 		if one != nil {

@@ -1,7 +1,6 @@
 package generate_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -29,21 +28,13 @@ type draftCase struct {
 
 func draftCases() map[string]draftCase {
 	plain := policy.Sampling{Temperature: 1, MaxTokens: 23}
-	var ends []int32
-	for id := range int32(30) {
-		ends = append(ends, id)
-	}
-	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21}
-	for c := 'a'; c <= 'z'; c++ {
-		stopping.StopStrings = append(stopping.StopStrings, string(c))
-	}
+	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21, StopStrings: letters}
 	stopped := func(s policy.Stop) func(t *testing.T, all []policy.Completion) {
 		return func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, s)) }
 	}
-	shallow := Object{"num_hidden_layers": 1}
 	return map[string]draftCase{
 		"pictures": {family: model.Qwen25VL, sampling: plain, rows: 2, image: true},
-		"end tokens": {family: model.Qwen3, changes: Object{"eos_token_id": ends, "num_hidden_layers": 1}, sampling: plain,
+		"end tokens": {family: model.Qwen3, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1}, sampling: plain,
 			rows: 2, xla: true, check: stopped(policy.StopEnd)},
 		"stop strings": {family: model.Llama, changes: shallow, sampling: stopping, rows: 2,
 			check: stopped(policy.StopString)},
@@ -66,13 +57,7 @@ func (c *draftCase) played(t *testing.T, dir string, o Options) (all []policy.Co
 	m.Gen.Packed = c.packed
 	var first []policy.Completion
 	play := func(prompts []policy.Prompt) {
-		out, err := m.Gen.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) {
-			order = append(order, fmt.Sprint(prompt, " ", token))
-		})
-		require.NoError(t, err)
-		for _, x := range out {
-			require.NoError(t, x.Err)
-		}
+		out := watched(t, m, prompts, c.sampling, &order)
 		if first == nil {
 			first = out
 		}

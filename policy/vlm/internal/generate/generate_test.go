@@ -73,30 +73,6 @@ func distribution(t *testing.T, m *Model, context []int32, images []policy.Image
 	return out
 }
 
-func TestTemperatureDividesTheLogits(t *testing.T) {
-	m := New(t, model.Qwen2, Options{})
-	context := []int32{65, 66, 67}
-	const temperature = 1.7
-	plain, warm := distribution(t, m, context, nil, 1), distribution(t, m, context, nil, temperature)
-	var sum float64
-	for _, lp := range plain {
-		sum += math.Exp(float64(lp) / temperature)
-	}
-	var entropy, total float64
-	for id, lp := range plain {
-		want := float64(lp)/temperature - math.Log(sum)
-		require.InDelta(t, want, warm[id], Drift, "token %d", id)
-		entropy -= math.Exp(want) * want
-		total += math.Exp(float64(warm[id]))
-	}
-	require.InDelta(t, 1, total, Drift, "the probabilities of all tokens")
-	rows := policy.Rows{Offsets: []int{0, 4}, Tokens: append(context, 0)}
-	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true},
-		temperature)
-	require.NoError(t, err)
-	require.InDelta(t, entropy, s.Entropy[3], Drift)
-}
-
 func TestGreedyTakesTheMostLikelyToken(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
 	greedy := Ask(t, m, policy.Sampling{MaxTokens: 6}, Asks())

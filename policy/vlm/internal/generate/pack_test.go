@@ -52,8 +52,7 @@ func TestPackedWeightsWriteLikeTheWeights(t *testing.T) {
 				}
 				m.Forget(KeysOf(prompts)...)
 				for key, s := range written {
-					require.Equal(t, s.Tokens, alone[key].Tokens)
-					RequireNear(t, s.LogProbs, alone[key].LogProbs, Drift, "alone")
+					alone[key].RequireLike(t, s)
 				}
 				m.Train(t, 1)
 				after, _ := m.Dev.Live()
@@ -89,8 +88,7 @@ func TestKernelsWriteWithPackedWeights(t *testing.T) {
 	}
 	require.Equal(t, all[1], all[2])
 	for key, s := range all[0] {
-		require.Equal(t, s.Tokens, all[1][key].Tokens)
-		RequireNear(t, s.LogProbs, all[1][key].LogProbs, Drift, "kernels")
+		all[1][key].RequireLike(t, s, "kernels")
 	}
 }
 

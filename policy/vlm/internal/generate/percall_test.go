@@ -27,6 +27,19 @@ func xlaOptions(t *testing.T, o Options) Options {
 	return o
 }
 
+// Many ways to end a response, and a model of one layer: what differs is around the layers, which take long to compile.
+var (
+	firstBytes = make([]int32, 30)
+	letters    = strings.Split("abcdefghijklmnopqrstuvwxyz", "")
+	shallow    = Object{"num_hidden_layers": 1}
+)
+
+func init() {
+	for i := range firstBytes {
+		firstBytes[i] = int32(i)
+	}
+}
+
 // perCallCase is work in which responses end, and batches change, at tokens that are no
 // multiples of those of a call.
 type perCallCase struct {
@@ -86,14 +99,7 @@ func stops(all []policy.Completion, s policy.Stop) (inside int) {
 
 func perCallCases() []perCallCase {
 	plain := policy.Sampling{Temperature: 1, MaxTokens: 37}
-	var ends []int32
-	for id := range int32(30) {
-		ends = append(ends, id)
-	}
-	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21}
-	for c := 'a'; c <= 'z'; c++ {
-		stopping.StopStrings = append(stopping.StopStrings, string(c))
-	}
+	stopping := policy.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 50, MaxTokens: 21, StopStrings: letters}
 	thinking := policy.Sampling{Temperature: 1, MaxTokens: 37, Thinking: policy.Thinking{Tokens: 11, Close: "</t>"}}
 	tagged := policy.Sampling{Temperature: 1, MaxTokens: 37, Thinking: policy.Thinking{Tokens: 9, Open: "t", Close: "t>"}}
 	forced := func(t *testing.T, all []policy.Completion) {
@@ -103,14 +109,13 @@ func perCallCases() []perCallCase {
 		}
 		require.Positive(t, n)
 	}
-	shallow := Object{"num_hidden_layers": 1} // what differs is around the layers, which take long to compile
 	return []perCallCase{
 		{
 			name: "lengths", family: model.Qwen25VL, sampling: plain,
 			turns: turnsOf(withLimits(questions(4, true), func(i int) int { return 9 + 7*i }), 3, 31),
 		},
 		{
-			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": ends, "num_hidden_layers": 1},
+			name: "end tokens", family: model.Qwen3VL, changes: Object{"eos_token_id": firstBytes, "num_hidden_layers": 1},
 			sampling: plain,
 			turns:    turnsOf(questions(4, true), 2, 31),
 			check:    func(t *testing.T, all []policy.Completion) { require.Positive(t, stops(all, policy.StopEnd)) },
@@ -164,16 +169,22 @@ func (c *perCallCase) written(t *testing.T, dir string, perCall int) (
 	o.TokensPerCall = perCall
 	m = Open(t, dir, xlaOptions(t, o))
 	for _, prompts := range c.turns {
-		out, err := m.Gen.Stream(t.Context(), prompts, c.sampling, func(prompt int, token int32) {
-			order = append(order, fmt.Sprint(prompt, " ", token))
-		})
-		require.NoError(t, err)
-		for _, x := range out {
-			require.NoError(t, x.Err)
-		}
-		all = append(all, out...)
+		all = append(all, watched(t, m, prompts, c.sampling, &order)...)
 	}
 	return all, order, m
+}
+
+// watched generates, and adds the tokens to order as they are reported.
+func watched(t *testing.T, m *Model, p []policy.Prompt, s policy.Sampling, order *[]string) []policy.Completion {
+	t.Helper()
+	out, err := m.Gen.Stream(t.Context(), p, s, func(prompt int, token int32) {
+		*order = append(*order, fmt.Sprint(prompt, " ", token))
+	})
+	require.NoError(t, err)
+	for _, x := range out {
+		require.NoError(t, x.Err)
+	}
+	return out
 }
 
 // ran reports whether a program whose name starts so has been executed.

@@ -75,17 +75,13 @@ func (p *contextBatch) freshRows(length int) []bool {
 }
 
 // copyShared copies a cache by index to the rows that share it. It consumes the arrays.
-func (f *DecodeBatch) copyShared(own *net.Scope, arrays []*device.Array, p *contextBatch) ([]*device.Array, error) {
+func (f *DecodeBatch) copyShared(arrays []*device.Array, p *contextBatch) ([]*device.Array, error) {
 	defer device.FreeAll(arrays...)
 	index := make([]int32, len(p.Index))
 	for row, at := range p.Index {
 		index[row] = int32(at)
 	}
-	at := net.Upload(own, index)
-	if own.Err != nil {
-		return nil, own.Err
-	}
-	return f.Net.selectRows().Run(append(append([]*device.Array{}, arrays...), at))
+	return f.Net.rowsAt(arrays, index)
 }
 
 // contextInputs builds the inputs of the append program before the cache.

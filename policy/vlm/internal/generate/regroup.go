@@ -130,8 +130,6 @@ func (f *DecodeBatch) copyRecent() error {
 }
 
 func (f *DecodeBatch) copyRecentTo(owner *Session) error {
-	own := &net.Scope{Dev: f.Net.Dev}
-	defer own.Free()
 	index := make([]int32, len(owner.Rows))
 	allow := make([]bool, len(owner.Rows)*f.RecentLen)
 	for row, p := range f.Sequences {
@@ -140,11 +138,7 @@ func (f *DecodeBatch) copyRecentTo(owner *Session) error {
 			copy(allow[p.Row*f.RecentLen:(p.Row+1)*f.RecentLen], f.recentAllow[row*f.RecentLen:])
 		}
 	}
-	at := net.Upload(own, index)
-	if own.Err != nil {
-		return own.Err
-	}
-	out, err := f.Net.selectRows().Run(append(slices.Clone(f.recent), at))
+	out, err := f.Net.rowsAt(f.recent, index)
 	if err != nil {
 		return err
 	}

@@ -114,19 +114,7 @@ func (s *Session) growPrefix(length int) error {
 }
 
 // CacheLength rounds the length of the prefix up to 64, 128, 192, 256, 384, ….
-func CacheLength(n int) int {
-	if n <= 256 {
-		return (n + 63) / 64 * 64
-	}
-	size := 256
-	for size < n {
-		size *= 2
-	}
-	if n <= size*3/4 {
-		return size * 3 / 4
-	}
-	return size
-}
+func CacheLength(n int) int { return 64 * net.SizeStep((n+63)/64) }
 
 // startRecent starts an empty recent segment of the given length.
 func (s *Session) startRecent(length int) error {
@@ -137,7 +125,7 @@ func (s *Session) startRecent(length int) error {
 	}
 	device.FreeAll(s.recent...)
 	var err error
-	if s.recent, err = s.Net.emptyRecent(len(s.Rows), length); err != nil {
+	if s.recent, err = s.Net.empty(len(s.Rows), length, false); err != nil {
 		return err
 	}
 	s.RecentLen, s.recentAllow = length, make([]bool, len(s.Rows)*length)
