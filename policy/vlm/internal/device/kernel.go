@@ -164,9 +164,14 @@ func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement, packe
 	out := make([]*stablehlo.Statement, 0, len(all))
 	at, made := 0, 0
 	for _, s := range all {
-		if len(s.Outputs) == 1 && slices.Contains(call.Outputs, s.Outputs[0]) {
-			at = len(out)
-			made++
+		here := made
+		for _, v := range s.Outputs {
+			if slices.Contains(call.Outputs, v) {
+				at = len(out)
+				made++
+			}
+		}
+		if made > here {
 			continue
 		}
 		out = append(out, s)

@@ -1,6 +1,7 @@
 // Package fused has custom functions for XLA's CPU backend: the decoding step of a
-// decoder block, that of a gated delta rule, the product of a few rows with a matrix, with weights in float32, bfloat16
-// or int8, and log-probs and entropies of a head; all else is in float32.
+// decoder block, that of a gated delta rule, this rule over whole rows, forward and backward, the
+// product of a few rows with a matrix, with weights in float32, bfloat16 or int8, and log-probs and entropies of a head;
+// all else is in float32.
 //
 // Decoding few rows is bound by reading all weights once per token. XLA's products
 // take up to four times as long as that, and between them it runs some thirty small
@@ -33,6 +34,7 @@ const Variable = "VAGEN_KERNELS"
 const (
 	Block     = "vagen_decoder_block"
 	DeltaStep = "vagen_delta_step"
+	DeltaRule = "vagen_delta_rule"
 	Product   = "vagen_product"
 	Scores    = "vagen_scores"
 )

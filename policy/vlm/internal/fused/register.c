@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "block.h"
+#include "rule.h"
 #include "scores.h"
 #include "team.h"
 
@@ -165,6 +166,36 @@ static failure *on_delta(call *c) {
 	return NULL;
 }
 
+// on_rule is forward without the gradient of the outputs, and backward with it.
+static failure *on_rule(call *c) {
+	if (asked(c))
+		return NULL;
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *q = next(&in, TYPE_F32, 4);
+	rule r = {.q = q->data, .groups = q->dims[0], .length = q->dims[1], .heads = q->dims[2], .key = q->dims[3]};
+	r.k = floats(&in, 4);
+	buffer *v = next(&in, TYPE_F32, 4);
+	r.v = v->data;
+	r.value = v->dims[3];
+	r.beta = floats(&in, 3);
+	r.g = floats(&in, 3);
+	r.segment = next(&in, TYPE_S32, 2)->data;
+	if (in.at < in.of->n) {
+		r.states = next(&in, TYPE_F32, 5)->data;
+		r.by_o = floats(&in, 4);
+		float **by[] = {&r.by_q, &r.by_k, &r.by_v, &r.by_beta, &r.by_g};
+		for (int i = 0; i < 5; i++)
+			*by[i] = next(&out, TYPE_F32, i < 3 ? 4 : 3)->data;
+	} else {
+		r.o = next(&out, TYPE_F32, 4)->data;
+		if (out.at < out.of->n)
+			r.states = next(&out, TYPE_F32, 5)->data;
+	}
+	if (in.bad || out.bad || in.at != in.of->n || out.at != out.of->n)
+		return fail(c, "vagen: the arguments of a delta rule are not what they should be");
+	return rule_run(&r) ? NULL : fail(c, "vagen: a delta rule finds no memory");
+}
+
 static failure *on_product(call *c) {
 	if (asked(c))
 		return NULL;
@@ -247,7 +278,7 @@ const char *fused_register(const char *path, const char *const *names, int threa
 		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
 			continue;
 		const ffi_extension *ffi = (const ffi_extension *)e;
-		failure *(*functions[])(call *) = {on_block, on_delta, on_product, on_scores};
+		failure *(*functions[])(call *) = {on_block, on_delta, on_rule, on_product, on_scores};
 		for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
 			if (!add(api, ffi, names[i], functions[i]))
 				return "the plugin refuses functions";

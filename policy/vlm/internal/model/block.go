@@ -121,6 +121,9 @@ type Layout struct {
 	// Prefixes means that the lower 16 bits of Segment are the token's segment, and those above
 	// them, minus 1, another segment to which it attends.
 	Prefixes bool
+
+	Use    *StepKernels // collects kernel calls; nil for none
+	States bool         // the caller reads the states that a layer keeps
 }
 
 // split reshapes [tokens, heads, headDim] to [groups, heads, length, headDim].

@@ -23,6 +23,7 @@ const deltaChunk = 32
 // chunks divides tokens [groups, length, heads, …] into chunks [chunks, groups, heads, deltaChunk, …].
 type chunks struct {
 	groups, length, n int
+	segment           *Node // [groups, length]
 
 	// Bool: whether the second token is not after the first, and of its row [chunks, groups, 1, deltaChunk, deltaChunk];
 	// whether a token is of the row of the one before the chunk, and of the last one [chunks, groups, 1, deltaChunk].
@@ -38,6 +39,7 @@ func newChunks(g *Graph, groups, length int, segment *Node) *chunks {
 	if segment == nil {
 		segment = Zeros(g, shape(dtypes.Int32, groups, length))
 	}
+	c.segment = segment
 	row := c.split(Reshape(segment, groups, length, 1)) // [chunks, groups, 1, deltaChunk]
 	last := columns(row, deltaChunk-1, deltaChunk)
 	before := Slice(row, AxisRange(0, 1), AxisRange(), AxisRange(), AxisRange(0, 1))
@@ -67,6 +69,10 @@ func (c *chunks) split(x *Node) *Node {
 	return TransposeAllDims(x, 1, 0, 3, 2, 4)
 }
 
+func (c *chunks) splitAll(in deltaIn) deltaIn {
+	return deltaIn{c.split(in.q), c.split(in.k), c.split(in.v), c.split(in.beta), c.split(in.g)}
+}
+
 // join is the inverse of split.
 func (c *chunks) join(x *Node) *Node {
 	d := x.Shape().Dimensions
@@ -78,6 +84,8 @@ func (c *chunks) join(x *Node) *Node {
 // deltaIn are the inputs of the rule in chunks: normalised q, k and v [chunks, groups, heads, deltaChunk, width], β
 // and g [chunks, groups, heads, deltaChunk]. Its gradients have the same form.
 type deltaIn struct{ q, k, v, beta, g *Node }
+
+func (d deltaIn) list() []*Node { return []*Node{d.q, d.k, d.v, d.beta, d.g} }
 
 // deltaRule is what forward and backward pass compute inside chunks.
 type deltaRule struct {
@@ -171,6 +179,26 @@ func (r *deltaRule) backward(states, do, dEnd *Node) (d deltaIn, dStart *Node) {
 	upper := newSquare(func(i, j int) bool { return j >= i })
 	d.g = Add(DotGeneral(Sub(total, leaving), []int{3}, nil, Const(r.g.Graph(), upper), []int{1}, nil), end)
 	return d, dStart
+}
+
+// overRows is forward from states of zero, for rows in divided into chunks. Outputs are in tokens.
+func (r *deltaRule) overRows(in deltaIn, start *Node, c *chunks, use *StepKernels, keep bool) (o, states *Node) {
+	o, states, _ = r.forward(start)
+	o = c.join(o)
+	if keep {
+		use.Rule(in, c.segment, o, states)
+	} else {
+		use.Rule(in, c.segment, o)
+	}
+	return o, states
+}
+
+// gradients is backward for overRows, from the gradient of the outputs.
+func (r *deltaRule) gradients(in deltaIn, states, do *Node, c *chunks, use *StepKernels) deltaIn {
+	by, _ := r.backward(states, c.split(do), ZerosLike(Squeeze(Slice(states, AxisRange(0, 1)), 0)))
+	by = deltaIn{c.join(by.q), c.join(by.k), c.join(by.v), c.join(by.beta), c.join(by.g)}
+	use.RuleBack(in, c.segment, states, do, by)
+	return by
 }
 
 // chunkScan is a recurrence over chunks: x = add + left·S, S ← keep·S + more + rightᵀ·x.

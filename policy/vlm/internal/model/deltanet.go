@@ -200,11 +200,6 @@ func (d *deltaNet) mixedBack(w, g *deltaWeights, dy, o, proj *Node) (do, dz *Nod
 	return do, Reshape(dz, rows(proj), d.values())
 }
 
-// rule runs the rule over tokens.
-func (d *deltaNet) rule(t *deltaTokens, c *chunks) *deltaRule {
-	return newDeltaRule(c, deltaIn{c.split(t.q), c.split(t.k), c.split(t.v), c.split(t.beta), c.split(t.g)})
-}
-
 // empty are a window and a state before the first token.
 func (d *deltaNet) empty(g *Graph, groups int) (window, state *Node) {
 	x := d.Linear
@@ -213,8 +208,8 @@ func (d *deltaNet) empty(g *Graph, groups int) (window, state *Node) {
 }
 
 // flat is the rule's output as [tokens, value heads·value] in the type of computation.
-func (d *deltaNet) flat(c *chunks, o *Node) *Node {
-	return cast(Reshape(c.join(o), c.groups*c.length, d.values()), d.Compute)
+func (d *deltaNet) flat(o *Node) *Node {
+	return cast(Reshape(o, dim(o, 0)*dim(o, 1), d.values()), d.Compute)
 }
 
 // begin returns the weights, x in the type of computation, and its projection.
@@ -227,8 +222,9 @@ func (d *deltaNet) Forward(weights []*Node, x, _, _ *Node, l *Layout) (*Node, Ke
 	w, x, proj := d.begin(weights, x)
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
-	o, states, _ := d.rule(d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil), c).forward(start)
-	core := d.flat(c, o)
+	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
+	o, states := newDeltaRule(c, c.splitAll(t.deltaIn)).overRows(t.deltaIn, start, c, l.Use, l.States)
+	core := d.flat(o)
 	y, mid, up := d.finish(w, x, d.mixed(&w.delta, core, proj))
 	return y, Kept{Main: []*Node{proj, core, mid, up}, Again: []*Node{states}}
 }
@@ -244,16 +240,15 @@ func (d *deltaNet) Backward(weights []*Node, x *Node, kept []*Node, _, _ *Node, 
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
 	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
-	r := d.rule(t, c)
+	r := newDeltaRule(c, c.splitAll(t.deltaIn))
 	var states *Node
 	if len(kept) > 4 {
 		states = kept[4]
 	} else {
-		_, states, _ = r.forward(start)
+		_, states = r.overRows(t.deltaIn, start, c, l.Use, true)
 	}
 	do = Reshape(do, l.Groups, l.Length, d.Linear.ValueHeads, d.Linear.ValueDim)
-	by, _ := r.backward(states, c.split(do), ZerosLike(start))
-	by = deltaIn{c.join(by.q), c.join(by.k), c.join(by.v), c.join(by.beta), c.join(by.g)}
+	by := r.gradients(t.deltaIn, states, do, c, l.Use)
 	du, dHeads := d.tokensBack(t, &w.delta, &g.delta, by, l.Segment)
 	n := rows(x)
 	dProj := cast(Concatenate([]*Node{Reshape(du, n, dim(du, 2)), dz, Reshape(dHeads, n, dim(dHeads, 2))}, 1), d.Compute)
@@ -276,8 +271,9 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	window := past.Prefix[0]
 	w, x, proj := d.begin(weights, x)
 	c := newChunks(x.Graph(), n, length, nil)
-	o, _, state := d.rule(d.tokens(&w.delta, proj, n, length, window, nil, fresh), c).forward(past.Prefix[1])
-	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(c, o), proj))
+	t := d.tokens(&w.delta, proj, n, length, window, nil, fresh)
+	o, _, state := newDeltaRule(c, c.splitAll(t.deltaIn)).forward(past.Prefix[1])
+	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(c.join(o)), proj))
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, length, d.Linear.Channels())
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}
 }

@@ -35,6 +35,21 @@ func (s *StepKernels) Delta(in deltaIn, live, state, o, after *Node) {
 		Out: []*Node{o, after}, Aliases: map[int]int{1: 6}})
 }
 
+// Rule adds a gated delta rule over whole rows, from states of zero, with by as its backward pass, whose input is the
+// gradient dO of the outputs. Within a chunk, XLA takes each small product and elementwise operation from memory.
+func (s *StepKernels) Rule(in deltaIn, segment *Node, out ...*Node) {
+	if s != nil {
+		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment), Out: out})
+	}
+}
+
+// RuleBack adds the gradients by of Rule's inputs, given the states before chunks and the gradient of the outputs.
+func (s *StepKernels) RuleBack(in deltaIn, segment, states, do *Node, by deltaIn) {
+	if s != nil {
+		*s = append(*s, device.Kernel{Name: fused.DeltaRule, In: append(in.list(), segment, states, do), Out: by.list()})
+	}
+}
+
 // scores adds the log-probs and entropies of a head, whose logits need not be stored then.
 func (s *StepKernels) scores(normed, table, label, temperature *Node, o *HeadOutput) {
 	if dim(normed, 0) < fused.ScoreRows || normed.DType() != dtypes.Float32 || table.DType() != dtypes.Float32 {
@@ -58,6 +73,12 @@ func (b *Block) hasKernel() bool {
 func HasStepKernel(l Layer) bool {
 	a, ok := l.(*attention)
 	return ok && a.hasKernel()
+}
+
+// HasRuleKernel reports whether there are kernels for a layer's passes over whole rows.
+func HasRuleKernel(l Layer) bool {
+	_, ok := l.(*deltaNet)
+	return ok
 }
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in

@@ -164,9 +164,25 @@ func (k *Kernels) embedBack(images, trained, acc bool) *device.Program {
 		})
 }
 
-func (k *Kernels) rowLayout(segment *Node) *model.Layout {
+// rowLayout is the layout of packs. use collects the kernels of a layer that has some, and states says whether what
+// its forward pass keeps includes states.
+func (k *Kernels) rowLayout(segment *Node, use *model.StepKernels, states bool) *model.Layout {
 	d := segment.Shape().Dimensions
-	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share}
+	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment, Prefixes: k.Share, Use: use, States: states}
+}
+
+// layerProgram declares a program of a layer, with kernels if the layer has some.
+func (k *Kernels) layerProgram(
+	l model.Layer, name string, build func(in []*Node, use *model.StepKernels) []*Node,
+) *device.Program {
+	if !model.HasRuleKernel(l) {
+		return k.Program(name, func(in []*Node) []*Node { return build(in, nil) })
+	}
+	return k.Fused(name, func(in []*Node) ([]*Node, []device.Kernel) {
+		var use model.StepKernels
+		out := build(in, &use)
+		return out, use
+	})
 }
 
 // First returns the first layer of the type of layer i, whose programs all layers of the type share.
@@ -188,8 +204,11 @@ func (k *Kernels) kept(kept model.Kept) []*Node {
 // layer: weights, x, cos, sin, segment → y, kept….
 func (k *Kernels) layer(i int, train bool) *device.Program {
 	l, n := k.Layers[i], len(k.groups.Layers[i].Params)
-	return k.Program(fmt.Sprintf("layer %d train=%v", k.First(i), train), func(in []*Node) []*Node {
-		return k.runForward(l, n, in, train, func(a *Args) *model.Layout { return k.rowLayout(a.One()) })
+	name := fmt.Sprintf("layer %d train=%v", k.First(i), train)
+	return k.layerProgram(l, name, func(in []*Node, use *model.StepKernels) []*Node {
+		return k.runForward(l, n, in, train, func(a *Args) *model.Layout {
+			return k.rowLayout(a.One(), use, train && k.Keep == KeepAll)
+		})
 	})
 }
 
@@ -208,8 +227,9 @@ func (k *Kernels) runForward(l model.Layer, n int, in []*Node, train bool, layou
 // The gradients are those of the trained weights of group. acc is set if there are sums to add them to.
 func (k *Kernels) layerBack(i int, group *model.Group, acc bool) *device.Program {
 	l := k.Layers[i]
-	return k.Program(fmt.Sprintf("layer %d back acc=%v%s", k.First(i), acc, frozenKey(group)), func(in []*Node) []*Node {
-		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return k.rowLayout(a.One()) })
+	name := fmt.Sprintf("layer %d back acc=%v%s", k.First(i), acc, frozenKey(group))
+	return k.layerProgram(l, name, func(in []*Node, use *model.StepKernels) []*Node {
+		return k.runBackward(l, group, in, acc, func(a *Args) *model.Layout { return k.rowLayout(a.One(), use, true) })
 	})
 }
 
