@@ -25,8 +25,8 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 		name         string
 		value, least int
 	}{
-		{"Rows", w.Rows, 1}, {"Played", w.Played, 0}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0},
-		{"Wanted", w.Wanted, 0},
+		{"Rows", w.Rows, 1}, {"Played", w.Played, 0}, {"Tokens", w.Tokens, 1}, {"Wanted", w.Wanted, 0},
+		{"Images", w.Images, 0}, {"Patches", w.Patches, 0},
 		{"ReadTokens", w.ReadTokens, 0}, {"ReadImages", w.ReadImages, 0}, {"OpenTokens", w.OpenTokens, 0},
 		{"Snapshots", w.Snapshots, 0}, {"Compared.K", w.Compared.K, 0}, {"UpdateRows", w.UpdateRows, 0}, {"Hint", w.Hint, 0},
 	} {

@@ -80,7 +80,8 @@ func (t *Tokenizer) CheckVariables(vars map[string]any) error {
 		} else if v := vars[name]; v == nil || v == false || parsed.Reads(name) {
 			continue
 		}
-		return fmt.Errorf("tokenizer: %w: template variable %s is %v, but %s: remove it", ErrUnsupported, name, vars[name], why)
+		return fmt.Errorf("tokenizer: %w: template variable %s is %v, but %s: remove it", ErrUnsupported, name, vars[name],
+			why)
 	}
 	return nil
 }
