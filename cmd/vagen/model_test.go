@@ -45,7 +45,7 @@ func TestInvalidModelArgumentsAreUsageErrors(t *testing.T) {
 	require.Contains(t, refuse(t, "model", "fetch", "no-owner"), "must be owner/name")
 	require.Contains(t, refuse(t, "model", "create", "--shape", "llama", dir), "llama-135m")
 	require.Contains(t, refuse(t, "model", "create", "--dtype", "int8", dir), "int8")
-	require.Contains(t, refuse(t, "model", "create", "--hidden", "-4", dir), "Hidden is -4")
+	require.Contains(t, refuse(t, "model", "create", "--hidden", "-4", dir), "hidden_size is -4")
 	require.Contains(t, refuse(t, "bench", "--mode", "train"), "--model")
 	require.Contains(t, refuse(t, "bench", "--model", dir, "--mode", "nap"), "nap")
 	require.Contains(t, refuse(t, "generate", "--model", dir), "--prompt")
