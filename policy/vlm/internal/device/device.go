@@ -70,7 +70,7 @@ type library struct {
 // freed.
 const (
 	maxExecutables = 512
-	maxLoaded      = 128
+	maxLoaded      = 160
 )
 
 // New wraps the first device of a backend, which the caller still owns and may share
