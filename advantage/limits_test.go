@@ -28,7 +28,8 @@ func TestDistillRefusesListsOfOtherLengths(t *testing.T) {
 // TestDistillOfNothing: no rows, and no token under the mask, have a mean of 0.
 func TestDistillOfNothing(t *testing.T) {
 	for _, n := range []int{0, 1} {
-		kl, err := Distill(make([]float32, n), make([]float32, n), make([]float32, n), make([]bool, n), []int{0, n}[:n+1], 1, 0)
+		x := make([]float32, n)
+		kl, err := Distill(x, make([]float32, n), make([]float32, n), make([]bool, n), []int{0, n}[:n+1], 1, 0)
 		require.NoError(t, err)
 		require.Zero(t, kl)
 	}

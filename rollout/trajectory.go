@@ -47,7 +47,7 @@ const (
 	EndLost     End = "session_lost"     // the service that hosted the environment lost it: env.ErrLost
 	EndHang     End = "env_timeout"      // a call of the environment exceeded its time limit
 	EndContract End = "contract_error"   // the environment broke its contract
-	EndReward   End = "no_reward"        // the episode was played, but nobody said what it is worth: ErrReward
+	EndReward   End = "no_reward"        // played, but no reward was sent, or the scoring failed: ErrReward
 	EndEmpty    End = "empty_generation" // a policy with tokens returned none, not even an end token
 	EndVision   End = "vision_token"     // the policy wrote an image placeholder
 	EndPolicy   End = "policy_error"     // the policy failed on this conversation

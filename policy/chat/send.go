@@ -169,7 +169,8 @@ func (m *Model) lost(fail *Error, err error) outcome {
 // refused is the outcome of an attempt that the service answered with a failure.
 func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	v := classify(fail.Status, f, m.sent)
-	fail.Code, fail.Detail, fail.Err = transport.Clip(m.key.hide(f.code), 100), transport.Clip(m.key.hide(f.message), 2000), v.err
+	fail.Code, fail.Err = transport.Clip(m.key.hide(f.code), 100), v.err
+	fail.Detail = transport.Clip(m.key.hide(f.message), 2000)
 	if v.err == ErrKey && m.key.reveal() == "" {
 		fail.Detail = strings.TrimSpace("no key was sent, see Options.KeyEnv. " + fail.Detail)
 	}
