@@ -3,14 +3,11 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
-	"vagen/internal/safetensors"
 )
 
 type recorded struct {
@@ -105,82 +102,6 @@ func TestChatsAreThoseOfTransformers(t *testing.T) {
 		require.NoError(t, err)
 		equalIDs(t, tally, what, ids, c.IDs)
 	}
-}
-
-// For every recorded model: its own template and tokenizer, with the image
-// placeholders expanded by the recorded grids, give the recorded input_ids.
-func TestPromptsOfRecordedModels(t *testing.T) {
-	for _, dir := range golden.Models(t) {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			tally := golden.NewTally(t, "vlm/"+filepath.Base(dir)+" prompts")
-			var manifest struct {
-				Cases []struct {
-					Name      string `json:"name"`
-					PromptLen int    `json:"prompt_len"`
-					Prompts   []struct {
-						Messages []recordedMessage `json:"messages"`
-						Images   []string          `json:"images"`
-						Rendered string            `json:"rendered"`
-					} `json:"prompts"`
-				} `json:"cases"`
-			}
-			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(raw, &manifest))
-			tensors, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
-			require.NoError(t, err)
-			defer tensors.Close()
-			tok, err := Load(filepath.Join(dir, "checkpoint"))
-			require.NoError(t, err)
-			chat, err := tok.Chat(nil)
-			require.NoError(t, err)
-			for _, c := range manifest.Cases {
-				tally.Case()
-				info, ok := tensors.Info(c.Name + ".input_ids")
-				require.True(t, ok)
-				rows, err := tensors.Int64(c.Name+".input_ids", nil)
-				require.NoError(t, err)
-				mask, err := tensors.Int64(c.Name+".attention_mask", nil)
-				require.NoError(t, err)
-				grids := imageTokens(t, tensors, c.Name)
-				require.Len(t, c.Prompts, info.Shape[0])
-				for row, p := range c.Prompts {
-					text, err := chat.Open(recordedMessages(t, p.Messages))
-					require.NoError(t, err)
-					golden.Equal(t, tally, c.Name, text, p.Rendered)
-					ids, err := tok.Encode(text)
-					require.NoError(t, err)
-					counts := grids[:len(p.Images)]
-					grids = grids[len(p.Images):]
-					ids, err = tok.ExpandImages(nil, ids, counts)
-					require.NoError(t, err)
-					var want []int32
-					for i := range c.PromptLen {
-						if at := row*info.Shape[1] + i; mask[at] == 1 {
-							want = append(want, int32(rows[at]))
-						}
-					}
-					equalIDs(t, tally, c.Name, ids, want)
-				}
-				require.Empty(t, grids, "images left over")
-			}
-		})
-	}
-}
-
-// imageTokens returns the merged patches of each image of a case.
-func imageTokens(t *testing.T, tensors *safetensors.Reader, name string) []int {
-	t.Helper()
-	if _, ok := tensors.Info(name + ".image_grid_thw"); !ok {
-		return nil
-	}
-	grid, err := tensors.Int64(name+".image_grid_thw", nil)
-	require.NoError(t, err)
-	var counts []int
-	for i := 0; i < len(grid); i += 3 {
-		counts = append(counts, int(grid[i]*grid[i+1]*grid[i+2]/4)) // merged 2 by 2
-	}
-	return counts
 }
 
 func equalIDs(t *testing.T, tally *golden.Tally, what string, got, want []int32) {

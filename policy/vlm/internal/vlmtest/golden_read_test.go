@@ -52,8 +52,7 @@ type recordedPrompt struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
-	Images   []string `json:"images"`
-	Rendered string   `json:"rendered"`
+	Images []string `json:"images"`
 }
 
 // messages are the prompt's messages with their images.
