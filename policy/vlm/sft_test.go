@@ -50,11 +50,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 		} `json:"chats"`
 	}
 	golden.Read(t, "vlm/tokenizer/golden.json", &rec)
-	tok, err := tokenizer.Load(golden.Path(t, "vlm", "tokenizer"))
-	require.NoError(t, err)
-	chat, err := tok.Chat(nil)
-	require.NoError(t, err)
-	m := &Model{text: &generate.Encoder{Tok: tok, Chat: chat, Cfg: &model.Config{}}}
+	m := textModel(t, golden.Path(t, "vlm", "tokenizer"))
 	for i, c := range rec.Chats {
 		var messages []struct{ Role, Content string }
 		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
@@ -74,14 +70,7 @@ func TestLossMasksFollowGoldenChats(t *testing.T) {
 		require.NoError(t, json.Compact(&line, c.Messages))
 		b := examples(t, m, "token-mean", `{"messages":`+line.String()+"}")
 		golden.Equal(t, tally, fmt.Sprintf("chat %d", i), fmt.Sprint(b.Tokens), fmt.Sprint(c.IDs[:len(b.Tokens)]))
-		var learned []int32
-		for k, w := range b.Weight {
-			if w != 0 {
-				learned = append(learned, b.Tokens[k])
-			}
-		}
-		golden.Equal(t, tally, fmt.Sprintf("chat %d: tokens with a loss", i), tok.Decode(learned, tokenizer.KeepSpecial),
-			said.String())
+		golden.Equal(t, tally, fmt.Sprintf("chat %d: tokens with a loss", i), learned(m, b), said.String())
 		end := len(b.Tokens)
 		require.Greater(t, len(c.IDs), end, "only what follows the last response is left out")
 	}
@@ -160,18 +149,12 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 		b := examples(t, m, "token-mean", line.String())
 		end := strings.LastIndex(r.Text, "<|im_end|>") + len("<|im_end|>")
 		require.Equal(t, r.Text[:end], m.text.Tok.Decode(b.Tokens, tokenizer.KeepSpecial), "conversation %d", i)
-		var learned []int32
-		for k, w := range b.Weight {
-			if w != 0 {
-				learned = append(learned, b.Tokens[k])
-			}
-		}
 		var want strings.Builder
 		for _, part := range strings.SplitAfter(r.Text, "<|im_start|>assistant\n")[1:] {
 			text, _, _ := strings.Cut(part, "<|im_end|>")
 			want.WriteString(text + "<|im_end|>")
 		}
-		require.Equal(t, want.String(), m.text.Tok.Decode(learned, tokenizer.KeepSpecial), "conversation %d", i)
+		require.Equal(t, want.String(), learned(m, b), "conversation %d", i)
 	}
 	require.NoError(t, tiny.Save(dir)) // the template of Qwen2.5-VL, which has no tools
 	m := textModel(t, dir)
@@ -181,6 +164,17 @@ func TestToolsAreLearnedAsTheTemplateShowsThem(t *testing.T) {
 	require.ErrorContains(t, err, "the chat template shows no definitions of tools")
 	_, err = m.WithTools(`{}`)
 	require.ErrorContains(t, err, "must be a JSON list that is not empty")
+}
+
+// learned is the text of the tokens with a loss.
+func learned(m *Model, b *policy.Batch) string {
+	var ids []int32
+	for k, w := range b.Weight {
+		if w != 0 {
+			ids = append(ids, b.Tokens[k])
+		}
+	}
+	return m.text.Tok.Decode(ids, tokenizer.KeepSpecial)
 }
 
 // textModel is a model of a folder's tokenizer without weights.

@@ -195,23 +195,9 @@ func (e engines) plugin(ctx context.Context, name string) (string, error) {
 // openGo opens the pure-Go backend. Operations must run sequentially: in parallel they
 // can deadlock waiting for workers.
 func openGo(context.Context, *slog.Logger) (*engine, error) {
-	b, err := construct(func() (compute.Backend, error) { return gobackend.New("ops_sequential") })
+	b, err := gobackend.New("ops_sequential")
 	if err != nil {
 		return nil, fmt.Errorf("backend go: %w", err)
 	}
 	return &engine{backend: b, name: "go", detail: "pure Go"}, nil
-}
-
-// construct calls a constructor of GoMLX, some of which panic.
-func construct(f func() (compute.Backend, error)) (b compute.Backend, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if e, ok := r.(error); ok {
-				err = e
-				return
-			}
-			err = fmt.Errorf("%v", r)
-		}
-	}()
-	return f()
 }

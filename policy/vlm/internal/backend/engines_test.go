@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/stretchr/testify/require"
 
@@ -196,11 +194,4 @@ func TestWaitingForABackendEndsWithTheContext(t *testing.T) {
 	close(finish)
 	wg.Wait()
 	require.NoError(t, first)
-}
-
-func TestPanicsOfConstructorsBecomeErrors(t *testing.T) {
-	_, err := construct(func() (compute.Backend, error) { panic(os.ErrInvalid) })
-	require.ErrorIs(t, err, os.ErrInvalid)
-	_, err = construct(func() (compute.Backend, error) { panic("no such plugin") })
-	require.ErrorContains(t, err, "no such plugin")
 }

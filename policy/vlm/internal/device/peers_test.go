@@ -22,18 +22,13 @@ func TestPeersRunTheSameProgramOnArraysOfTheirOwn(t *testing.T) {
 		require.Same(t, d, peers[0])
 		double := d.Program("double", func(in []*graph.Node) []*graph.Node { return []*graph.Node{graph.Add(in[0], in[0])} })
 
-		a, err := device.Put(d, []float32{1, 2, 3})
-		require.NoError(t, err)
+		a := put(t, d, []float32{1, 2, 3})
 		b, err := device.Copy(a, peers[1])
 		require.NoError(t, err)
 		out, err := double.Run([]*device.Array{b}, 0) // consumes the copy, not the original
 		require.NoError(t, err)
-		x, err := device.ReadNew[float32](out[0])
-		require.NoError(t, err)
-		require.Equal(t, []float32{2, 4, 6}, x)
-		x, err = device.ReadNew[float32](a)
-		require.NoError(t, err)
-		require.Equal(t, []float32{1, 2, 3}, x)
+		require.Equal(t, []float32{2, 4, 6}, read[float32](t, out[0]))
+		require.Equal(t, []float32{1, 2, 3}, read[float32](t, a))
 		for _, p := range peers {
 			arrays, bytes := p.Live()
 			require.Equal(t, []int64{1, 12}, []int64{arrays, bytes})

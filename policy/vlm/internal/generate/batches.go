@@ -4,6 +4,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/net"
+	"vagen/policy/vlm/internal/tree"
 )
 
 // assignRows assigns rows to new conversations and shrinks batches with many free rows.
@@ -64,7 +65,7 @@ func (g *Generator) shares(n int) []int {
 		load[c.Batch.leaf]++
 	}
 	for range n {
-		leaf := net.LeastLoaded(load)
+		leaf := tree.LeastLoaded(load)
 		load[leaf]++
 		out[leaf]++
 	}

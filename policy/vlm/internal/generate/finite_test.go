@@ -12,9 +12,6 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)),
-	"-Inf": float32(math.Inf(-1))}
-
 // poisonRow fills a row of a tensor on the device with x.
 func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	t.Helper()
@@ -56,7 +53,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 	}
 	const row = 77 // a token that the prompts do not have
 	m := New(t, model.Qwen3, Options{})
-	for text, bad := range notFinite {
+	for text, bad := range NotFinite {
 		poisonRow(t, m, "lm_head.weight", row, bad) // Inf − Inf, too, is NaN
 		for name, o := range map[string]policy.Sampling{
 			"greedy": {}, "drawn": {Temperature: 1}, "top-k": {Temperature: 1, TopK: 3}, "top-p": {Temperature: 1, TopP: 0.5},
@@ -66,7 +63,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 		}
 	}
 	compiled := New(t, model.Qwen3, Options{Backend: Backend()})
-	poisonRow(t, compiled, "lm_head.weight", row, notFinite["NaN"])
+	poisonRow(t, compiled, "lm_head.weight", row, NotFinite["NaN"])
 	check(compiled, "compiled", policy.Sampling{Temperature: 1, TopK: 3, TopP: 0.5, MinP: 0.1})
 }
 

@@ -18,9 +18,6 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-var notFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)),
-	"-Inf": float32(math.Inf(-1))}
-
 // spoil puts x into a tensor of a file.
 func spoil(t *testing.T, path, name string, at int, x float32) {
 	t.Helper()
@@ -38,7 +35,7 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 		}
 		require.NoError(t, net.CheckFinite("x", x))
 		for i := range x {
-			for text, bad := range notFinite {
+			for text, bad := range NotFinite {
 				y := slices.Clone(x)
 				y[i] = bad
 				err := net.CheckFinite("x", y)
@@ -51,7 +48,7 @@ func TestEveryEntryIsLookedAt(t *testing.T) {
 
 func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	const name = "model.layers.1.mlp.up_proj.weight"
-	for text, bad := range notFinite {
+	for text, bad := range NotFinite {
 		dir := Folder(t, model.Qwen3, nil)
 		spoil(t, filepath.Join(dir, "model.safetensors"), name, 5, bad)
 		_, err := TryOpen(t.Context(), dir, Options{})

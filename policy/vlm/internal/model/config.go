@@ -102,17 +102,7 @@ func (v *Vision) HeadDim() int { return v.Hidden / v.Heads }
 func (v *Vision) PatchDim() int { return v.Channels * v.Patch * v.Patch }
 
 // Full reports whether the block attends over the whole image.
-func (v *Vision) Full(block int) bool {
-	if v.Window == 0 {
-		return true
-	}
-	for _, b := range v.FullBlocks {
-		if b == block {
-			return true
-		}
-	}
-	return false
-}
+func (v *Vision) Full(block int) bool { return v.Window == 0 || slices.Contains(v.FullBlocks, block) }
 
 // WindowCells is the side of a window in merged patches.
 func (v *Vision) WindowCells() int { return max(1, v.Window/v.Merge/v.Patch) }

@@ -40,10 +40,7 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			return append([]*Node{o, states}, by.list()...), use
 		}
 		want := run(t, d, in, func(n []*Node) []*Node { out, _ := build(n); return out })
-		kernel := d.Fused("delta rule", func(n []*Node) ([]*Node, []device.Kernel) {
-			out, use := build(n)
-			return out, use
-		})
+		kernel := d.Fused("delta rule", func(n []*Node) ([]*Node, []device.Kernel) { return build(n) })
 		got := runProgram(t, d, kernel, in)
 		require.True(t, kernel.UsesKernels())
 		require.Equal(t, got, runProgram(t, d, kernel, in))

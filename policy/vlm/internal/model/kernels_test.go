@@ -113,10 +113,7 @@ func (s *blockStep) run(t *testing.T, d *device.Device, p *device.Program, times
 }
 
 func (s *blockStep) kernel(t *testing.T, d *device.Device) *device.Program {
-	return d.Fused("block", func(n []*Node) ([]*Node, []device.Kernel) {
-		out, use := s.build(t, n)
-		return out, use
-	})
+	return d.Fused("block", func(n []*Node) ([]*Node, []device.Kernel) { return s.build(t, n) })
 }
 
 func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
@@ -290,10 +287,7 @@ func TestScoresKernelDoesWhatTheGraphDoes(t *testing.T) {
 			o := h.Forward(h.Weights(n[:2]), n[2], n[3], n[4], Reshape(n[5]))
 			return o.Scores(), o.Kernels
 		}
-		own := d.Fused("own", func(n []*Node) ([]*Node, []device.Kernel) {
-			out, use := build(n)
-			return out, use
-		})
+		own := d.Fused("own", func(n []*Node) ([]*Node, []device.Kernel) { return build(n) })
 		graph := d.Program("graph", func(n []*Node) []*Node {
 			out, _ := build(n)
 			return out

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/tree"
 )
 
 // Leaves arranges rows like packs, divided into k.leafCount parts of about the same
@@ -16,12 +17,8 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 		}
 		return [][]*Pack{packs}, nil
 	}
-	order, size, err := k.order(rows, want)
+	order, size, of, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
-		return nil, err
-	}
-	of, err := k.prefixes(rows, want)
-	if err != nil {
 		return nil, err
 	}
 	sets := k.spread(order, size, of)
@@ -31,7 +28,7 @@ func (k *Packer) Leaves(rows *policy.Rows, want []bool) ([][]*Pack, error) {
 	for _, s := range sets {
 		parts := make([][][]int, k.LeafCount)
 		for _, bin := range s.bins {
-			leaf := LeastLoaded(load)
+			leaf := tree.LeastLoaded(load)
 			load[leaf] += s.length
 			parts[leaf] = append(parts[leaf], bin)
 		}
@@ -84,24 +81,13 @@ func (k *Packer) spreadWork(sets ...*binSet) float64 {
 	for _, s := range sets {
 		each := float64(s.length) * k.Cfg.Work(s.length)
 		for range s.bins {
-			leaf := LeastLoaded(load)
+			leaf := tree.LeastLoaded(load)
 			load[leaf] += s.length
 			work[leaf] += each
 			sum += each
 		}
 	}
 	return slices.Max(work) + sum/float64(k.LeafCount)
-}
-
-// LeastLoaded returns the index of the smallest number, the first of several.
-func LeastLoaded(load []int) int {
-	least := 0
-	for i, n := range load {
-		if n < load[least] {
-			least = i
-		}
-	}
-	return least
 }
 
 // Flat returns the packs of all leaves in order.

@@ -50,12 +50,8 @@ type Packer struct {
 // Packs arranges the rows in packs. want marks the tokens to score; the first token of a
 // row has no score. Rows without such tokens are left out.
 func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
-	order, size, err := k.order(rows, want)
+	order, size, of, err := k.order(rows, want)
 	if err != nil || len(order) == 0 {
-		return nil, err
-	}
-	of, err := k.prefixes(rows, want)
-	if err != nil {
 		return nil, err
 	}
 	var out []*Pack
@@ -76,10 +72,10 @@ func (k *Packer) Packs(rows *policy.Rows, want []bool) ([]*Pack, error) {
 	return out, nil
 }
 
-// order returns the rows with tokens to score, longest first, and the size of a row.
-func (k *Packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, err error) {
+// order returns the rows with tokens to score, longest first, and size and prefix of each row.
+func (k *Packer) order(rows *policy.Rows, want []bool) (order []int, size func(int) int, of []prefix, err error) {
 	if err := CheckRows(rows, len(want)); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for i := range rows.Len() {
 		if slices.Contains(want[rows.Offsets[i]:rows.Offsets[i+1]], true) {
@@ -89,11 +85,12 @@ func (k *Packer) order(rows *policy.Rows, want []bool) (order []int, size func(i
 	size = func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
 	for _, i := range order {
 		if most := k.Cfg.Text.MaxPositions; most > 0 && size(i) > most {
-			return nil, nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
+			return nil, nil, nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
-	return order, size, nil
+	of, err = k.prefixes(rows, want)
+	return order, size, of, err
 }
 
 // PerPack is the number of bins of a length in a full pack.

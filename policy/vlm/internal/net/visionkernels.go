@@ -14,7 +14,7 @@ func (k *Kernels) patch() *device.Program {
 	return k.Program("patch", func(in []*Node) []*Node {
 		a := Args{in}
 		w := a.Next(len(k.groups.Patch.Params))
-		p := patchInput(&a)
+		p := k.patchInput(&a)
 		cos, sin := k.Cfg.VisionAngles(p.Place)
 		return []*Node{k.Cfg.PatchForward(w, p, k.Compute), cos, sin}
 	})
@@ -25,18 +25,14 @@ func (k *Kernels) patchBack(group *model.Group) *device.Program {
 	return k.Program("patch back"+frozenKey(group), func(in []*Node) []*Node {
 		a := Args{in}
 		w := a.Next(len(k.groups.Patch.Params))
-		p := model.PatchInput{Pixels: a.One(), Place: a.One()}
-		if k.Cfg.Vision.Positions > 0 {
-			p.TableIndex, p.TableWeight = a.One(), a.One()
-		}
-		dx := a.One()
+		p, dx := k.patchInput(&a), a.One()
 		return accumulate(trainedNodes(k.Cfg.PatchBackward(w, p, dx), group), a.rest())
 	})
 }
 
-func patchInput(a *Args) model.PatchInput {
+func (k *Kernels) patchInput(a *Args) model.PatchInput {
 	p := model.PatchInput{Pixels: a.One(), Place: a.One()}
-	if len(a.In) > 0 {
+	if k.Cfg.Vision.Positions > 0 {
 		p.TableIndex, p.TableWeight = a.One(), a.One()
 	}
 	return p

@@ -42,10 +42,7 @@ func (s *Setup) AllCaches(w Workload) int64 {
 	of := func(rows int) int64 { return s.batchCache(w, rows) }
 	sum := s.keptCaches(w)
 	most := generate.RowBucket(min(w.Rows, s.MaxRows))
-	if s.Continuous { // the batch, and another one that replaces it
-		return sum + 2*of(most)
-	}
-	if w.Rows > s.MaxRows {
+	if s.Continuous || w.Rows > s.MaxRows { // in a continuous batch, another one that replaces it
 		return sum + 2*of(most)
 	}
 	return sum + of(most) + of(most/2)

@@ -94,14 +94,19 @@ func Owners(sizes []int, n int) []int {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sizes[b], sizes[a]) })
 	owners, load := make([]int, len(sizes)), make([]int, n)
 	for _, i := range order {
-		least := 0
-		for d := range load {
-			if load[d] < load[least] {
-				least = d
-			}
-		}
-		owners[i] = least
-		load[least] += sizes[i]
+		owners[i] = LeastLoaded(load)
+		load[owners[i]] += sizes[i]
 	}
 	return owners
+}
+
+// LeastLoaded returns the index of the smallest number, the first of several.
+func LeastLoaded(load []int) int {
+	least := 0
+	for i, n := range load {
+		if n < load[least] {
+			least = i
+		}
+	}
+	return least
 }

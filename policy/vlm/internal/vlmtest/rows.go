@@ -4,6 +4,7 @@ import (
 	"image"
 	"image/color"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -62,6 +63,10 @@ func (s *Story) RequireLike(t testing.TB, want *Story, what ...any) {
 	require.Equal(t, want.Tokens, s.Tokens, what...)
 	RequireNear(t, want.LogProbs, s.LogProbs, Drift, "log-probs")
 }
+
+// NotFinite are the numbers that are none, by their text.
+var NotFinite = map[string]float32{"NaN": float32(math.NaN()), "+Inf": float32(math.Inf(1)),
+	"-Inf": float32(math.Inf(-1))}
 
 // Trues are n times true.
 func Trues(n int) []bool { return slices.Repeat([]bool{true}, n) }
@@ -148,9 +153,9 @@ func FourRows(t testing.TB, x *generate.Encoder) (policy.Rows, []bool) {
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
 		rows.Images = append(rows.Images, images)
 	}
-	want := make([]bool, len(rows.Tokens))
-	for i := range want {
-		want[i] = !slices.Contains(rows.Offsets, i)
+	want := Trues(len(rows.Tokens))
+	for _, first := range rows.Offsets[:rows.Len()] {
+		want[first] = false
 	}
 	return rows, want
 }
