@@ -20,27 +20,46 @@ import (
 // compareHidden runs the forward pass of training, which keeps the hidden states between
 // the blocks, and compares them with the recorded ones.
 func (r *recordedModel) compareHidden(m *Model, l *learn.Learner) {
-	want := Trues(len(r.all.Tokens))
-	packs, err := m.Sets.Packer(l.Net).Packs(&r.all, want)
-	require.NoError(r.t, err)
-	at := r.places(packs)
-	for i, p := range packs {
-		trace, err := l.Net.Forward(l.Parts, p, true)
-		require.NoError(r.t, err)
-		h := newHiddenStates(r.t, m, l, trace)
+	r.eachPass(m, l, true, func(trace *net.Trace, i int, at []place) {
+		h := newHiddenStates(r.t, l, trace)
 		for _, row := range r.rows {
 			if at[row.index].pack == i {
 				r.compareDecoder(h, row, at[row.index].first)
 				r.compareInside(l, trace, row, at[row.index].first)
 			}
 		}
-		if p.Vision != nil {
+		if trace.Pack.Vision != nil {
 			for _, name := range r.names() {
 				r.compareVision(h, name, i, at)
 			}
 		}
+	})
+}
+
+// eachPass runs the forward pass on each pack of all rows. visit gets it, its pack's number and the places of the rows.
+func (r *recordedModel) eachPass(m *Model, l *learn.Learner, train bool, visit func(*net.Trace, int, []place)) {
+	packs, err := m.Sets.Packer(l.Net).Packs(&r.all, Trues(len(r.all.Tokens)))
+	require.NoError(r.t, err)
+	at := r.places(packs)
+	for i, p := range packs {
+		trace, err := l.Net.Forward(l.Parts, p, train)
+		require.NoError(r.t, err)
+		visit(trace, i, at)
 		trace.Free()
 	}
+}
+
+// logitsOf are the logits at all positions of a pass.
+func logitsOf(t *testing.T, l *learn.Learner, trace *net.Trace) []float32 {
+	head := l.Net.Head(true, false)
+	out, err := l.Net.Dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+		return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
+	}).Run(append(l.Net.HeadInputs(head, l.Parts), trace.X))
+	require.NoError(t, err)
+	defer out[0].Free()
+	x, err := device.ReadNew[float32](out[0])
+	require.NoError(t, err)
+	return x
 }
 
 // hiddenStates are the matrices of a pass as the recording has them.
@@ -49,7 +68,6 @@ type hiddenStates struct {
 	states [][]float32 // decoder input, after each layer before deepstack
 	final  []float64   // after the final norm
 	logits []float32   // nil for a critic
-	vocab  int
 
 	visionWidth int
 	vision      [][]float32 // after the patch embedding before positions, after each block
@@ -58,14 +76,14 @@ type hiddenStates struct {
 	imageRow    []int32
 }
 
-func newHiddenStates(t *testing.T, m *Model, l *learn.Learner, trace *net.Trace) *hiddenStates {
+func newHiddenStates(t *testing.T, l *learn.Learner, trace *net.Trace) *hiddenStates {
 	n := l.Net
 	read := func(a *device.Array) []float32 {
 		x, err := device.ReadNew[float32](a)
 		require.NoError(t, err)
 		return x
 	}
-	h := &hiddenStates{width: n.Cfg.Text.Hidden, vocab: n.Cfg.Text.Vocab, imageRow: trace.Pack.ImageRow}
+	h := &hiddenStates{width: n.Cfg.Text.Hidden, imageRow: trace.Pack.ImageRow}
 	for _, kept := range trace.Kept {
 		h.states = append(h.states, read(kept[0]))
 	}
@@ -80,13 +98,7 @@ func newHiddenStates(t *testing.T, m *Model, l *learn.Learner, trace *net.Trace)
 		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.Cfg.Text.Eps)...)
 	}
 	if !n.Spec.Critic {
-		head := n.Head(true, false)
-		out, err := n.Dev.Program("logits", func(in []*graph.Node) []*graph.Node {
-			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
-		}).Run(append(n.HeadInputs(head, l.Parts), trace.X))
-		require.NoError(t, err)
-		h.logits = read(out[0])
-		out[0].Free()
+		h.logits = logitsOf(t, l, trace)
 	}
 	if trace.Pack.Vision == nil {
 		return h
@@ -169,19 +181,23 @@ func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first i
 		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected,
 			r.hidden)
 	}
-	for _, field := range []string{".logits", ".logits_last"} {
-		if !r.has(name + field) {
-			continue
-		}
-		want, kept := r.floats(name+field), r.dims(name + field)[1]
-		for i, column := range row.column {
-			k := column - (t - kept) // among the recorded positions
-			if k < 0 {
-				continue
-			}
-			at := (row.row*kept + k) * h.vocab
-			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab],
-				want[at:at+h.vocab], logitLimit)
+	r.compareLogits(name+".logits", row, h.logits, first)
+	r.compareLogits(name+".logits_last", row, h.logits, first)
+}
+
+// compareLogits compares the logits of a row, whose first token is at place first of a pass, with those recorded under
+// key: at the last positions of the case.
+func (r *recordedModel) compareLogits(key string, row recordedRow, logits []float32, first int) {
+	if !r.has(key) {
+		return
+	}
+	want, dims := r.floats(key), r.dims(key)
+	kept, vocab := dims[1], dims[2]
+	for i, column := range row.column {
+		if k := column - (row.test.Shape[1] - kept); k >= 0 {
+			what := fmt.Sprintf("%s row %d position %d", key, row.row, k)
+			golden.Floats(r.t, r.tally, what, logits[(first+i)*vocab:][:vocab],
+				want[(row.row*kept+k)*vocab:][:vocab], logitLimit)
 		}
 	}
 }

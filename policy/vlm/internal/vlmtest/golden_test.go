@@ -78,7 +78,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if !r.Critic {
 			r.compareGreedy(m)
 		}
-		weights := r.numbers(l, l.Weights)
+		weights := Read(r.t, l.Weights)
 		grads := r.compareTraining(m, l)
 		if grads != nil {
 			r.compareNoisyTraining(m, l, weights)
@@ -102,12 +102,17 @@ func (r *recordedModel) compareSaved(m *Model, l *learn.Learner) {
 	}
 	dir := filepath.Join(r.t.TempDir(), "saved")
 	require.NoError(r.t, m.Save(r.t.Context(), dir))
-	got, err := safetensors.OpenSharded(filepath.Join(dir, folder))
-	require.NoError(r.t, err)
-	defer got.Close()
-	want, err := safetensors.OpenSharded(filepath.Join(r.dir, "checkpoint"))
+	r.sameTensors(safetensors.OpenSharded, filepath.Join(r.dir, "checkpoint"), filepath.Join(dir, folder))
+}
+
+// sameTensors compares the tensors of two checkpoints.
+func (r *recordedModel) sameTensors(open func(string) (*safetensors.Reader, error), was, saved string) {
+	want, err := open(was)
 	require.NoError(r.t, err)
 	defer want.Close()
+	got, err := open(saved)
+	require.NoError(r.t, err)
+	defer got.Close()
 	names := slices.DeleteFunc(want.Names(), func(name string) bool { return strings.HasPrefix(name, "mtp.") }) // not read
 	require.ElementsMatch(r.t, names, got.Names())
 	for _, name := range names {
@@ -189,37 +194,37 @@ func (r *recordedModel) comparePositions(m *Model) {
 
 // compareScores compares log-probs and entropies, or values, of all rows in one call.
 func (r *recordedModel) compareScores(m *Model) {
-	want := Trues(len(r.all.Tokens))
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true}
-	if r.Critic {
-		what = policy.ScoreRequest{Values: true}
-	}
-	got, err := m.Score(r.t.Context(), &r.all, want, what, 1)
-	require.NoError(r.t, err)
+	got := r.scoreAll(m, policy.ScoreRequest{LogProbs: !r.Critic, Entropy: !r.Critic, Values: r.Critic})
 	for _, row := range r.rows {
-		name, width := row.test.Name, row.test.Shape[1]
-		_, from := r.tokens(row)
-		n := len(row.column)
-		// The number at a token is that of the position before it.
-		compare := func(field string, got []float32, width, shift int) {
-			if !r.has(name + field) {
-				return
-			}
-			recorded := r.floats(name + field)
-			var expected []float64
-			for _, column := range row.column[1:] {
-				expected = append(expected, recorded[row.row*width+column-shift])
-			}
-			golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d: %s", name, row.row, field), got[from+1:from+n], expected,
-				logitLimit)
-		}
 		if r.Critic {
-			compare(".values", got.Values, width, 1)
+			r.compareColumn(row.test.Name+".values", row, got.Values)
 			continue
 		}
-		compare(".logprobs", got.LogProbs, width-1, 1)
-		compare(".entropy", got.Entropy, width, 1)
+		r.compareColumn(row.test.Name+".logprobs", row, got.LogProbs)
+		r.compareColumn(row.test.Name+".entropy", row, got.Entropy)
 	}
+}
+
+func (r *recordedModel) scoreAll(m *Model, what policy.ScoreRequest) *policy.Scores {
+	got, err := m.Score(r.t.Context(), &r.all, Trues(len(r.all.Tokens)), what, 1)
+	require.NoError(r.t, err)
+	return got
+}
+
+// compareColumn compares the numbers of a row's tokens with those recorded of its case under key. The number at a
+// token is that of the position before it.
+func (r *recordedModel) compareColumn(key string, row recordedRow, got []float32) {
+	if !r.has(key) {
+		return
+	}
+	recorded, width := r.floats(key), r.dims(key)[1]
+	var want []float64
+	for _, column := range row.column[1:] {
+		want = append(want, recorded[row.row*width+column-1])
+	}
+	_, from := r.tokens(row)
+	golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d", key, row.row), got[from+1:from+len(row.column)], want,
+		logitLimit)
 }
 
 // place is where a row lies in a pack.

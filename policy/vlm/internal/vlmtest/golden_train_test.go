@@ -14,7 +14,6 @@ import (
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	. "vagen/policy/vlm/internal/vlmtest"
-	"vagen/policy/vlm/internal/weights"
 )
 
 // pureLossLimit is what the pure-Go backend may add to the error of losses after
@@ -91,17 +90,7 @@ func (r *recordedModel) training(l *learn.Learner) *training {
 func (s *training) gradients(r *recordedModel, m *Model, l *learn.Learner) (map[string][]float32, policy.Stats) {
 	stats, err := m.Accumulate(r.t.Context(), &s.batch, s.aim)
 	require.NoError(r.t, err)
-	return r.numbers(l, OpenSums(l.Open)), stats
-}
-
-// numbers reads tensors by the names of their parts.
-func (r *recordedModel) numbers(l *learn.Learner, t *weights.Tensors) map[string][]float32 {
-	out := map[string][]float32{}
-	require.NoError(r.t, t.Each(func(part model.Stored, x []float32) error {
-		out[part.Name] = append([]float32{}, x...)
-		return nil
-	}))
-	return out
+	return Read(r.t, OpenSums(l.Open)), stats
 }
 
 // compareTraining runs the recorded three steps. It returns the gradients of
@@ -114,7 +103,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learn.Learner) map[string][
 	losses, norms := r.floats("train.losses"), r.floats("train.grad_norms")
 	opt := policy.Optimizer{Rate: r.AdamW.LR, CriticRate: r.AdamW.LR, Beta1: r.AdamW.Betas[0], Beta2: r.AdamW.Betas[1],
 		Epsilon: r.AdamW.Eps, WeightDecay: r.AdamW.Decay, GradClip: r.AdamW.Clip}
-	before := r.numbers(l, l.Weights)
+	before := Read(r.t, l.Weights)
 	grads, stats := s.gradients(r, m, l)
 	r.compareGradients(grads)
 	loss := stats.PolicyLoss
@@ -127,7 +116,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learn.Learner) map[string][
 	require.False(r.t, stepped.Skipped)
 	norm := stepped.GradNorm + stepped.CriticNorm
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
-	r.compareStep(before, grads, r.numbers(l, l.Weights), min(1, r.AdamW.Clip/(norm+1e-6)))
+	r.compareStep(before, grads, Read(r.t, l.Weights), min(1, r.AdamW.Clip/(norm+1e-6)))
 	for step := 1; step < len(losses); step++ {
 		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
 		require.NoError(r.t, err)
