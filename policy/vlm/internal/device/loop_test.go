@@ -1,12 +1,6 @@
 package device_test
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -121,35 +115,4 @@ func TestLoopsFailInPureGo(t *testing.T) {
 		return []*Node{x.End}, nil, l
 	}).Run(in)
 	require.ErrorContains(t, err, "loops")
-}
-
-// dumpVariable is the folder for XLA's dump in the process that writes one.
-const dumpVariable = "VAGEN_TEST_LOOP_DUMP"
-
-// XLA keeps the loop as one loop with a known number of iterations, in which the cache is
-// updated in place: nothing copies it. The text is that of the optimised module, which XLA
-// only writes if it is asked to when its plugin is loaded, so in another process.
-func TestLoopsAreOneWhileWithoutCopies(t *testing.T) {
-	if os.Getenv(dumpVariable) != "" {
-		runLoop(t, xlaDevice(t), 8, true)
-		return
-	}
-	if d := xlaDevice(t); d.Accelerator() {
-		t.Skip("reads the CPU's dump")
-	}
-	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), dumpVariable+"=1", "XLA_FLAGS=--xla_dump_to="+dir+" --xla_dump_hlo_as_text")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	files, err := filepath.Glob(filepath.Join(dir, "*looped*after_optimizations.txt"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	text, err := os.ReadFile(files[0])
-	require.NoError(t, err)
-	lines := regexp.MustCompile(`(?m)^.* while\(.*$`).FindAllString(string(text), -1)
-	require.Len(t, lines, 1)
-	require.Contains(t, strings.ReplaceAll(lines[0], `"`, ""), "known_trip_count:{n:8}")
-	cache := regexp.MustCompile(fmt.Sprintf(`(?m)^.*= f32\[%d,%d\]\S* copy\(.*$`, loopSlots, loopWidth))
-	require.Empty(t, cache.FindAllString(string(text), -1), "%s", text)
 }
