@@ -18,7 +18,7 @@ var opens = regexp.MustCompile(`\bos\.(Open|ReadFile)\(|\bioutil\.|\.LoadX509Key
 
 // opensFolders are the files that open folders, to make what they hold durable.
 var opensFolders = []string{
-	"internal/safetensors/map_unix.go", "policy/vlm/internal/plugin/files.go",
+	"internal/safetensors/map_unix.go",
 }
 
 // TestFilesAreOpenedInOnePlace: only internal/regular, which refuses what is not a regular

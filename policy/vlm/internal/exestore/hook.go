@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomlx/go-xla/pjrt"
 
+	"vagen/internal/durable"
 	"vagen/policy/vlm/internal/pjrttable"
 )
 
@@ -58,7 +59,10 @@ func Attach(p *pjrt.Plugin, checksum string) error {
 	}
 	id := func() (string, error) { return checksum, nil }
 	if checksum == "" {
-		id = sync.OnceValues(func() (string, error) { return checksumOf(p.Path()) })
+		id = sync.OnceValues(func() (string, error) {
+			sum, err := durable.SumOf(p.Path())
+			return sum.SHA256, err
+		})
 	}
 	attached.plugins = append(attached.plugins, &attachment{plugin: p, id: id})
 	return nil

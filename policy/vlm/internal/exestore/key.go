@@ -36,20 +36,6 @@ func newKey(parts ...string) (k key) {
 	return k
 }
 
-// checksumOf returns the SHA-256 of a file.
-func checksumOf(path string) (string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
 // machine identifies the processors and the driver of GPUs. XLA generates code for the
 // processor of this machine and divides loops by the number of processors.
 var machine = sync.OnceValue(func() string {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 )
 
 // writeSynced creates a file with the content of r and syncs it.
@@ -24,17 +23,4 @@ func writeSynced(path string, r io.Reader) error {
 		return err
 	}
 	return f.Close()
-}
-
-// syncDir makes renames in a folder durable. Windows does not support or need it.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"vagen/internal/durable"
 	"vagen/internal/filelock"
 	"vagen/internal/regular"
 )
@@ -251,7 +252,7 @@ func publish(out, dir string) error {
 			return err
 		}
 	}
-	return syncDir(dir)
+	return durable.Sync(dir)
 }
 
 func publishLicenses(from, to string) error {

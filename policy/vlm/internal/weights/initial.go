@@ -1,6 +1,8 @@
 package weights
 
 import (
+	"hash/fnv"
+	"io"
 	"math"
 
 	"vagen/internal/rng"
@@ -87,9 +89,7 @@ func initial(seed uint64, deviation func(model.Stored) float64) Source {
 
 // HashName is FNV-1a.
 func HashName(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, s)
+	return h.Sum64()
 }

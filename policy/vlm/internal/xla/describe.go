@@ -17,10 +17,8 @@ package xla
 import "C"
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"unsafe"
 
@@ -28,7 +26,7 @@ import (
 	"github.com/gomlx/go-xla/compute/xla"
 	"github.com/gomlx/go-xla/pjrt"
 
-	"vagen/internal/regular"
+	"vagen/internal/durable"
 	"vagen/policy/vlm/internal/pjrttable"
 )
 
@@ -47,18 +45,13 @@ func Describe(b compute.Backend, n int) (kinds []string, version string, err err
 		}
 		kinds = append(kinds, kind)
 	}
-	f, err := regular.Open(client.Plugin().Path())
+	sum, err := durable.SumOf(client.Plugin().Path())
 	if err != nil {
 		return nil, "", fmt.Errorf("xla: the plugin's file: %w", err)
 	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return nil, "", fmt.Errorf("xla: the plugin's file: %w", err)
-	}
 	major, minor := client.Plugin().Version()
-	return kinds, fmt.Sprintf("PJRT %d.%d, %s %s, SHA-256 %x", major, minor, client.Platform(), client.PlatformVersion(),
-		sum.Sum(nil)), nil
+	return kinds, fmt.Sprintf("PJRT %d.%d, %s %s, SHA-256 %s", major, minor, client.Platform(), client.PlatformVersion(),
+		sum.SHA256), nil
 }
 
 // clientOf returns GoMLX's client, which it does not export.
