@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/internal/vlmtest"
@@ -51,13 +50,12 @@ func TestCheckReadsTheShapesOfAnAdapter(t *testing.T) {
 	require.NoError(t, err)
 	const a, b = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
 		"base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight"
-	vlmtest.Edit(t, filepath.Join(adapter, peft.WeightsFile),
-		func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
-			delete(tensors, a)
-			x := tensors[b]
-			x.Shape = []int{2, 32}
-			tensors[b] = x
-		})
+	vlmtest.Edit(t, filepath.Join(adapter, peft.WeightsFile), func(f *vlmtest.File) {
+		delete(f.Tensors, a)
+		x := f.Tensors[b]
+		x.Shape = []int{2, 32}
+		f.Tensors[b] = x
+	})
 	_, err = Check(t.Context(), dir, Options{Adapter: adapter})
 	require.ErrorIs(t, err, ErrWeights)
 	require.ErrorContains(t, err, a+" [2 16] is missing")

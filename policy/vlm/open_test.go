@@ -52,8 +52,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 	remove := func(name string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
 	}
-	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T,
-		dir string) {
+	edit := func(f func(*vlmtest.File)) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), f) }
 	}
 	for name, c := range map[string]struct {
@@ -82,25 +81,25 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower needs 8"}},
 		"another placeholder": {change(vlmtest.Object{"image_token_id": 99}), Options{}, nil,
 			[]string{"image_token_id is 99, the tokenizer's image placeholder is "}},
-		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
-			delete(tensors, "model.norm.weight")
-			delete(tensors, "visual.blocks.0.norm1.weight")
-			x := tensors["model.layers.0.mlp.up_proj.weight"]
+		"missing and misshaped tensors": {edit(func(f *vlmtest.File) {
+			delete(f.Tensors, "model.norm.weight")
+			delete(f.Tensors, "visual.blocks.0.norm1.weight")
+			x := f.Tensors["model.layers.0.mlp.up_proj.weight"]
 			x.Shape = slices.Clone(x.Shape)
 			slices.Reverse(x.Shape)
-			tensors["model.layers.0.mlp.up_proj.weight"] = x
-			x = tensors["model.embed_tokens.weight"]
-			tensors["lm_head.weight"], values["lm_head.weight"] = x, values["model.embed_tokens.weight"]
-			x.Shape, values["model.embed_tokens.weight"] = []int{1, 16}, make([]float32, 16)
-			tensors["model.embed_tokens.weight"] = x
+			f.Tensors["model.layers.0.mlp.up_proj.weight"] = x
+			x = f.Tensors["model.embed_tokens.weight"]
+			f.Tensors["lm_head.weight"], f.Values["lm_head.weight"] = x, f.Values["model.embed_tokens.weight"]
+			x.Shape, f.Values["model.embed_tokens.weight"] = []int{1, 16}, make([]float32, 16)
+			f.Tensors["model.embed_tokens.weight"] = x
 		}), Options{}, ErrWeights, []string{
 			"in 4 places:", "model.language_model.norm.weight [16] is missing", "visual.blocks.0.norm1.weight [16] is missing",
 			"model.layers.0.mlp.up_proj.weight has shape [16 24], must be [24 16]",
 			"model.embed_tokens.weight has shape [1 16], must be [272 16]", good[:4],
 		}},
-		"a head that is not the tied one": {tensorsOf(func(tensors map[string]safetensors.Tensor,
-			values map[string][]float32) {
-			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], make([]float32, 272*16)
+		"a head that is not the tied one": {edit(func(f *vlmtest.File) {
+			f.Tensors["lm_head.weight"], f.Values["lm_head.weight"] = f.Tensors["model.embed_tokens.weight"],
+				make([]float32, 272*16)
 		}), Options{}, ErrWeights, []string{"ties lm_head to the embedding, but lm_head.weight is stored and differs"}},
 		"torn weights": {func(t *testing.T, dir string) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, "model.safetensors"), 5000))
@@ -134,18 +133,17 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 
 func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 	dir := vlmtest.Folder(t, model.Qwen25VL, nil)
-	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"),
-		func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
-			tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}},
-				[]float32{1, 2}
-			embed := values["model.embed_tokens.weight"]
-			for i, x := range embed { // a number that bfloat16 has
-				embed[i] = math.Float32frombits(math.Float32bits(x) &^ 0xffff)
-			}
-			head := tensors["model.embed_tokens.weight"]
-			head.DType = safetensors.BF16
-			tensors["lm_head.weight"], values["lm_head.weight"] = head, embed
-		})
+	vlmtest.Edit(t, filepath.Join(dir, "model.safetensors"), func(f *vlmtest.File) {
+		f.Tensors["left.over"], f.Values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}},
+			[]float32{1, 2}
+		embed := f.Values["model.embed_tokens.weight"]
+		for i, x := range embed { // a number that bfloat16 has
+			embed[i] = math.Float32frombits(math.Float32bits(x) &^ 0xffff)
+		}
+		head := f.Tensors["model.embed_tokens.weight"]
+		head.DType = safetensors.BF16
+		f.Tensors["lm_head.weight"], f.Values["lm_head.weight"] = head, embed
+	})
 	var log bytes.Buffer
 	openTiny(t, dir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", &log)

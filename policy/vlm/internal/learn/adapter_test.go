@@ -81,30 +81,6 @@ func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 
 func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Keys(m)) }
 
-func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
-	for _, critic := range []string{learn.NoCritic, learn.SharedCritic, learn.SeparateCritic} {
-		dir := Folder(t, model.Qwen25VL, nil)
-		o := Options{LoRA: Adapters(), Critic: critic, Seed: 4}
-		whole := Open(t, dir, o)
-		Train(t, whole.Sets, whole.Text, 2)
-		saved := whole.Saved(t)
-		require.FileExists(t, filepath.Join(saved, learn.ActorFolder, peft.ConfigFile))
-		require.NoFileExists(t, filepath.Join(saved, learn.ActorFolder, "model.safetensors"))
-		Train(t, whole.Sets, whole.Text, 2)
-		resumed := Open(t, dir, o)
-		require.NoError(t, resumed.Restore(t.Context(), saved))
-		Train(t, resumed.Sets, resumed.Text, 2)
-		require.Equal(t, Read(t, whole.Sets.Actor.Weights), Read(t, resumed.Sets.Actor.Weights), critic)
-		if critic == learn.SeparateCritic {
-			require.Equal(t, Read(t, whole.Sets.Critic.Weights), Read(t, resumed.Sets.Critic.Weights))
-		}
-		other := *Adapters()
-		other.Alpha++
-		o.LoRA = &other
-		require.ErrorIs(t, Open(t, dir, o).Restore(t.Context(), saved), learn.ErrCheckpoint, "another scale")
-	}
-}
-
 func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
 	m := Open(t, dir, Options{LoRA: Adapters()})

@@ -2,7 +2,6 @@ package learn_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
 	. "vagen/policy/vlm/internal/vlmtest"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -22,12 +22,14 @@ import (
 // weights, moments, number of steps, and masters of weights stored in bfloat16.
 func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 	for _, critic := range []string{learn.NoCritic, learn.SharedCritic, learn.SeparateCritic} {
-		for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
-			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
+		for name, o := range map[string]Options{"F32": {}, "BF16": {}, "adapter": {LoRA: Adapters()}} {
+			t.Run(critic+" "+name, func(t *testing.T) {
 				dir := Folder(t, model.Qwen25VL, nil)
-				require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
-				require.NoError(t, weights.Write(dir, ConfigOf(t, dir), dtype, Spread(3)))
-				o := Options{Critic: critic, Seed: 9}
+				if name == "BF16" {
+					require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
+					require.NoError(t, weights.Write(dir, ConfigOf(t, dir), safetensors.BF16, Spread(3)))
+				}
+				o.Critic, o.Seed = critic, 9
 				m := Open(t, dir, o)
 				Train(t, m.Sets, m.Text, 2)
 				half := m.Saved(t)
@@ -39,6 +41,15 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 				RequireSameFiles(t, half, again.Saved(t))
 				Train(t, again.Sets, again.Text, 1)
 				RequireSameFiles(t, m.Saved(t), again.Saved(t))
+				if o.LoRA == nil {
+					return
+				}
+				require.FileExists(t, filepath.Join(half, learn.ActorFolder, peft.ConfigFile))
+				require.NoFileExists(t, filepath.Join(half, learn.ActorFolder, "model.safetensors"))
+				other := *o.LoRA
+				other.Alpha++
+				o.LoRA = &other
+				require.ErrorIs(t, Open(t, dir, o).Restore(t.Context(), half), learn.ErrCheckpoint, "another scale")
 			})
 		}
 	}
@@ -96,11 +107,19 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	remove := func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }
 	without := func(names ...string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
-			Edit(t, path, func(tensors map[string]safetensors.Tensor, _ map[string][]float32) {
+			Edit(t, path, func(f *File) {
 				for _, name := range names {
-					require.Contains(t, tensors, name)
-					delete(tensors, name)
+					require.Contains(t, f.Tensors, name)
+					delete(f.Tensors, name)
 				}
+			})
+		}
+	}
+	steps := func(n string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			Edit(t, path, func(f *File) {
+				require.Equal(t, "1", f.Meta[learn.StepsKey])
+				f.Meta[learn.StepsKey] = n
 			})
 		}
 	}
@@ -119,16 +138,14 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 		"a head is gone": {critic, without("score.bias"), []string{"score.bias"}},
 		"a moment is gone": {moments, without("m.model.language_model.norm.weight"),
 			[]string{"m.model.language_model.norm.weight"}},
-		"no number of steps": {moments, func(t *testing.T, path string) { reset(t, path, "") }, []string{`adam_steps is ""`}},
-		"steps before 0": {moments, func(t *testing.T, path string) {
-			reset(t, path, "-3")
-		}, []string{`adam_steps is "-3"`}},
+		"no number of steps": {moments, steps(""), []string{`adam_steps is ""`}},
+		"steps before 0":     {moments, steps("-3"), []string{`adam_steps is "-3"`}},
 		"other shapes": {actor, func(t *testing.T, path string) {
-			Edit(t, path, func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+			Edit(t, path, func(f *File) {
 				for _, name := range []string{"model.norm.weight", "model.layers.1.mlp.up_proj.weight"} {
-					x := tensors[name]
-					x.Shape, values[name] = []int{2, 3}, make([]float32, 6)
-					tensors[name] = x
+					x := f.Tensors[name]
+					x.Shape, f.Values[name] = []int{2, 3}, make([]float32, 6)
+					f.Tensors[name] = x
 				}
 			})
 		}, []string{"model.norm.weight has shape [2 3], must be [16]", "up_proj.weight has shape [2 3]"}},
@@ -158,30 +175,6 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	})
 	require.NoError(t, m.Restore(t.Context(), good), "and the good one still does")
 	RequireSameFiles(t, good, m.Saved(t))
-}
-
-// reset writes another number of steps into an optimiser file.
-func reset(t *testing.T, path, steps string) {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	r, err := safetensors.Open(path)
-	require.NoError(t, err)
-	defer r.Close()
-	require.Contains(t, string(raw), `"adam_steps":"1"`)
-	var list []safetensors.Tensor
-	for _, name := range r.Names() {
-		info, _ := r.Info(name)
-		list = append(list, info)
-	}
-	w, err := safetensors.Create(path, list, map[string]string{learn.StepsKey: steps})
-	require.NoError(t, err)
-	for _, x := range list {
-		v, err := r.Float32(x.Name, nil)
-		require.NoError(t, err)
-		require.NoError(t, w.Float32(x.Name, v))
-	}
-	require.NoError(t, w.Commit())
 }
 
 func TestSaveRefusesAFolderInUse(t *testing.T) {

@@ -21,9 +21,9 @@ import (
 // spoil puts x into a tensor of a file.
 func spoil(t *testing.T, path, name string, at int, x float32) {
 	t.Helper()
-	Edit(t, path, func(_ map[string]safetensors.Tensor, values map[string][]float32) {
-		require.Contains(t, values, name)
-		values[name][at] = x
+	Edit(t, path, func(f *File) {
+		require.Contains(t, f.Values, name)
+		f.Values[name][at] = x
 	})
 }
 

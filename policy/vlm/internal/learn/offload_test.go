@@ -17,23 +17,6 @@ func offloaded(o Options) Options {
 	return o
 }
 
-// TestOffloadingChangesNoBytes plays, scores, learns, ties and restores with and without
-// moments and reference in host memory.
-func TestOffloadingChangesNoBytes(t *testing.T) {
-	t.Parallel()
-	for name, o := range map[string]Options{
-		"one device":   {Critic: learn.SeparateCritic, Reference: true},
-		"adapters":     {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
-		"four devices": {Critic: learn.SharedCritic, Reference: true, Devices: 4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := Folder(t, model.Qwen25VL, nil)
-			m, off := Open(t, dir, o), Open(t, dir, offloaded(o))
-			requireSameLife(t, m, off)
-		})
-	}
-}
-
 // requireSameLife learns, ties, restores, plays, scores and learns again with two models, which must give the
 // same bytes. The second one also leaves its path and returns to it from a checkpoint.
 func requireSameLife(t *testing.T, m, other *Model) {

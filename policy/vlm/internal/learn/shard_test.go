@@ -12,29 +12,33 @@ import (
 	. "vagen/policy/vlm/internal/vlmtest"
 )
 
-// sharding are settings with which divided weights are compared with whole ones.
-var sharding = map[string]Options{
-	"critic and reference": {Critic: learn.SeparateCritic, Reference: true},
-	"in host memory": {Critic: learn.SeparateCritic, Reference: true, OffloadMoments: true,
-		OffloadReference: true, OffloadCritic: true, OffloadCriticMoments: true},
-	"adapters": {Critic: learn.SeparateCritic, Reference: true, LoRA: &LoRA{Rank: 2, Alpha: 4}},
-	"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
-		Keep: net.KeepInputs},
-	"a part of work for each device": {PartPerDevice: true},
-}
-
-// TestDividedWeightsGiveTheSameBytes plays, scores, learns, ties and restores, with all weights
-// on each device and with weights that are divided over the devices.
-func TestDividedWeightsGiveTheSameBytes(t *testing.T) {
+// TestWhereWeightsAreChangesNoBytes plays, scores, learns, ties and restores: with all weights on each device and
+// with weights that are divided over the devices, and with and without moments and reference in host memory.
+func TestWhereWeightsAreChangesNoBytes(t *testing.T) {
 	t.Parallel()
-	for name, o := range sharding {
+	critic := Options{Critic: learn.SeparateCritic, Reference: true}
+	adapters := critic
+	adapters.LoRA = &LoRA{Rank: 2, Alpha: 4}
+	four := Options{Critic: learn.SharedCritic, Reference: true, Devices: 4}
+	pairs := map[string][2]Options{
+		"offloaded, one device": {critic, offloaded(critic)}, "offloaded, adapters": {adapters, offloaded(adapters)},
+		"offloaded, four devices": {four, offloaded(four)},
+	}
+	for name, o := range map[string]Options{
+		"critic and reference": critic, "in host memory": offloaded(critic), "adapters": adapters,
+		"frozen tower": {Critic: learn.SharedCritic, Freeze: []string{"model.visual.*"}, BFloat16: true,
+			Keep: net.KeepInputs},
+		"a part of work for each device": {PartPerDevice: true},
+	} {
+		o.Devices = 4
+		divided := o
+		divided.ShardWeights = true
+		pairs["divided, "+name] = [2]Options{o, divided}
+	}
+	for name, o := range pairs {
 		t.Run(name, func(t *testing.T) {
 			dir := Folder(t, model.Qwen25VL, nil)
-			o.Devices = 4
-			whole := Open(t, dir, o)
-			o.ShardWeights = true
-			divided := Open(t, dir, o)
-			requireSameLife(t, whole, divided)
+			requireSameLife(t, Open(t, dir, o[0]), Open(t, dir, o[1]))
 		})
 	}
 }

@@ -330,30 +330,36 @@ func Changed(before, after map[string][]float32) []string {
 	return out
 }
 
-// Edit rewrites a safetensors file: f may change what is in it.
-func Edit(t testing.TB, path string, f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) {
+// File is the content of a safetensors file.
+type File struct {
+	Tensors map[string]safetensors.Tensor
+	Values  map[string][]float32
+	Meta    map[string]string
+}
+
+// Edit rewrites a safetensors file: change may change what is in it.
+func Edit(t testing.TB, path string, change func(f *File)) {
 	t.Helper()
 	r, err := safetensors.Open(path)
 	require.NoError(t, err)
-	list, values := map[string]safetensors.Tensor{}, map[string][]float32{}
+	f := File{map[string]safetensors.Tensor{}, map[string][]float32{}, r.Metadata()}
 	for _, name := range r.Names() {
-		list[name], _ = r.Info(name)
-		values[name], err = r.Float32(name, nil)
+		f.Tensors[name], _ = r.Info(name)
+		f.Values[name], err = r.Float32(name, nil)
 		require.NoError(t, err)
 	}
-	meta := r.Metadata()
 	require.NoError(t, r.Close())
-	f(list, values)
+	change(&f)
 	var tensors []safetensors.Tensor
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		x := list[name]
+	for _, name := range slices.Sorted(maps.Keys(f.Tensors)) {
+		x := f.Tensors[name]
 		x.Name = name
 		tensors = append(tensors, x)
 	}
-	w, err := safetensors.Create(path, tensors, meta)
+	w, err := safetensors.Create(path, tensors, f.Meta)
 	require.NoError(t, err)
 	for _, x := range tensors {
-		require.NoError(t, w.Float32(x.Name, values[x.Name]))
+		require.NoError(t, w.Float32(x.Name, f.Values[x.Name]))
 	}
 	require.NoError(t, w.Commit())
 }
