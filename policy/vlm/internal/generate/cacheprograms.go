@@ -23,7 +23,7 @@ func (n Programs) flush() *device.Program {
 		out = slices.Clone(out)
 		for i, x := range n.Cache {
 			if x.Slots {
-				out[i], recent = model.WriteSlots(out[i], recent[0], at, n.Dev.PureGo()), recent[1:]
+				out[i], recent = model.WriteSlots(out[i], recent[0], at), recent[1:]
 			}
 		}
 		return out

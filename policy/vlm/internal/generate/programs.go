@@ -154,14 +154,13 @@ func (c *cacheIn) of(layer int) (from, to int) {
 func (c *cacheIn) past(layer int) *model.Past {
 	from, to := c.of(layer)
 	return &model.Past{Prefix: c.prefix[from:to], Recent: c.recent[from:to], Allow: c.allow, RecentAllow: c.recentAllow,
-		At: c.at, Pure: c.net.Dev.PureGo()}
+		At: c.at}
 }
 
 // extend writes the recent segment at slot at and a layer's new entries at slot recentAt, or, if
 // open, into a new prefix from slot 0 on. States are replaced.
 func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 	from, _ := c.of(layer)
-	pure := c.net.Dev.PureGo()
 	out := make([]*Node, len(fresh))
 	for i, x := range fresh {
 		switch at := from + i; {
@@ -170,7 +169,7 @@ func (c *cacheIn) extend(layer int, fresh []*Node, slots int) []*Node {
 		case c.open:
 			out[i] = lengthened(x, slots)
 		default:
-			out[i] = model.WriteSlots(model.WriteSlots(c.prefix[at], c.recent[at], c.at, pure), x, c.recentAt, pure)
+			out[i] = model.WriteSlots(model.WriteSlots(c.prefix[at], c.recent[at], c.at), x, c.recentAt)
 		}
 	}
 	return out

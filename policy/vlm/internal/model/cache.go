@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
@@ -47,18 +48,18 @@ func (b *Block) attendCache(
 // Step is Append for one token per row. Its key and value are written to slot at
 // (a scalar int32) of the segment recent before attention. Step returns the
 // block's output and the updated segment; if recent is donated, XLA updates it in
-// place. pure is as in Write.
+// place.
 //
 // If at has the rank 1, x has as many positions of each row of the cache, one behind the other: at [positions] are
 // their slots, none if out of range, and recent.Allow [positions, length] what each of them may attend to. All are
 // written before attention.
 func (b *Block) Step(
-	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool,
+	weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node,
 ) (y, k, v *Node) {
 	y = b.attendCache(weights, x, cos, sin, 1, func(q, newK, newV *Node) *Node {
 		now, n := recent, rows(x)
 		if at.Rank() == 0 {
-			k, v = WriteSlots(recent.K, newK, at, pure), WriteSlots(recent.V, newV, at, pure)
+			k, v = WriteSlots(recent.K, newK, at), WriteSlots(recent.V, newV, at)
 			now.K, now.V = k, v
 		} else {
 			k, v = writeEach(recent.K, newK, at), writeEach(recent.V, newV, at)
@@ -78,7 +79,8 @@ func forEach(x *Node, n int) *Node {
 	return Reshape(x, append([]int{n}, d[1:]...)...)
 }
 
-// writeEach is Write of single entries of positions [n, heads, 1, d] of the rows of c to slots at [n] of their own.
+// writeEach is WriteSlots of single entries of positions [n, heads, 1, d] of the rows of c to slots at [n] of their
+// own.
 func writeEach(c, x, at *Node) *Node {
 	x = cast(x, c.DType())
 	rows, each := dim(c, 0), dim(x, 0)/dim(c, 0)
@@ -140,11 +142,15 @@ func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheS
 	return cast(Div(out, sum), q.DType())
 }
 
-// WriteSlots copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
-// int32. pure restricts it to operations that GoMLX's pure-Go backend has.
-func WriteSlots(c, x, at *Node, pure bool) *Node {
+// indexes reports whether the backend has slices at computed indices, which GoMLX's pure-Go one lacks.
+func indexes(g *Graph) bool {
+	return g.Backend().Capabilities().Operations[compute.OpTypeDynamicUpdateSlice]
+}
+
+// WriteSlots copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar int32.
+func WriteSlots(c, x, at *Node) *Node {
 	x = cast(x, c.DType())
-	if !pure {
+	if indexes(c.Graph()) {
 		zero := ScalarZero(c.Graph(), dtypes.Int32)
 		return DynamicUpdateSlice(c, x, []*Node{zero, zero, at, zero})
 	}

@@ -59,7 +59,7 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 				recent.Allow = LessOrEqual(Iota(g, shape(dtypes.Int32, rows, length), 1), Const(g, int32(i)))
 				var s *Node
 				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i),
-					CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)), d.PureGo())
+					CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)))
 				steps = append(steps, asRows(s, 1))
 			}
 			tail := func(c *Node) *Node { return Slice(c, AxisRange(), AxisRange(), AxisRange(2, length)) }
@@ -124,24 +124,19 @@ func TestWritePutsSlotsInPlace(t *testing.T) {
 		r := newSource(32)
 		c, x := r.normal(0, 1, rows, heads, slots, width), r.normal(0, 1, rows, heads, m, width)
 		devicetest.Each(t, func(t *testing.T, d *device.Device) {
-			for _, pure := range []bool{true, false} {
-				if !pure && d.PureGo() {
-					continue // it lacks the operation
+			got := run(t, d, []operand{c, x}, func(in []*Node) []*Node {
+				var out []*Node
+				for at := range slots - m + 1 {
+					out = append(out, WriteSlots(in[0], in[1], Const(in[0].Graph(), int32(at))))
 				}
-				got := run(t, d, []operand{c, x}, func(in []*Node) []*Node {
-					var out []*Node
-					for at := range slots - m + 1 {
-						out = append(out, WriteSlots(in[0], in[1], Const(in[0].Graph(), int32(at)), pure))
-					}
-					return out
-				})
-				for at, y := range got {
-					want := append([]float64{}, c.f...)
-					for g := range rows * heads {
-						copy(want[(g*slots+at)*width:], x.f[g*m*width:(g+1)*m*width])
-					}
-					requireClose(t, "slots", y, want, 0, 0)
+				return out
+			})
+			for at, y := range got {
+				want := append([]float64{}, c.f...)
+				for g := range rows * heads {
+					copy(want[(g*slots+at)*width:], x.f[g*m*width:(g+1)*m*width])
 				}
+				requireClose(t, "slots", y, want, 0, 0)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
@@ -208,7 +207,7 @@ type chunkScan struct{ add, left, right, keep, more *Node }
 // at the last chunk, and "before" is after in time.
 func scanChunks(c chunkScan, state *Node, back bool) (states, end *Node) {
 	g, n := state.Graph(), dim(c.add, 0)
-	if n > 1 && g.Backend().Capabilities().Operations[compute.OpTypeDynamicSlice] {
+	if n > 1 && indexes(g) {
 		return c.loop(state, back)
 	}
 	all := make([]*Node, n)

@@ -85,7 +85,6 @@ type Past struct {
 	Allow, RecentAllow *Node // [rows, slots] bool: which slots hold a token of the row
 	At                 *Node // the recent slot that Step writes, a scalar int32, or the slots of positions: see Block.Step
 	Live               *Node // [rows] bool: rows in which Step changes states; nil is all
-	Pure               bool  // only operations of GoMLX's pure-Go backend may be used
 }
 
 // Keep returns the state at an index of the cache after Step: next in live rows.
@@ -173,7 +172,7 @@ func (a *attention) Append(weights []*Node, x, cos, sin *Node, past *Past, fresh
 
 func (a *attention) Step(weights []*Node, x, cos, sin *Node, past *Past, use *StepKernels) (*Node, []*Node) {
 	s := past.segments()
-	y, k, v := a.Block.Step(weights, x, cos, sin, s[0], s[1], past.At, past.Pure)
+	y, k, v := a.Block.Step(weights, x, cos, sin, s[0], s[1], past.At)
 	use.Block(a.Block, weights, x, cos, sin, s[0], s[1], past.At, y, k, v)
 	return y, []*Node{k, v}
 }
