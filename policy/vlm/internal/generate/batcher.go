@@ -189,12 +189,8 @@ func (f *Batcher) begin(c *Call) (err error) {
 		if c.turns[i].err != nil {
 			continue
 		}
-		r := c.turns[i].Turn
-		if c.Watch != nil {
-			r.watch = func(token int32) { c.Watch(i, token) }
-		}
 		b := f.c.NewDecodeBatch(g.Chats[p.Conversation].Batch)
-		c.sequences[i] = b.Assign(r)
+		c.sequences[i] = c.turns[i].assign(b, i, c.Watch)
 		f.queue = append(f.queue, b)
 	}
 	return nil
@@ -206,13 +202,7 @@ func (f *Batcher) answer() {
 		if slices.ContainsFunc(c.sequences, func(p *Sequence) bool { return p != nil && !p.ended() }) {
 			return false
 		}
-		out := make([]policy.Completion, len(c.Prompts))
-		for i, p := range c.Prompts {
-			if out[i].Err = c.turns[i].err; out[i].Err == nil {
-				out[i] = f.g.Completion(p, c.turns[i], &c.sequences[i].Reply)
-			}
-		}
-		c.Done(out, nil)
+		c.Done(f.g.completions(c.Prompts, c.turns, c.sequences), nil)
 		return true
 	})
 	ended := f.ended

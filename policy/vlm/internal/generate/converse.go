@@ -38,20 +38,39 @@ func (g *Generator) Stream(
 		g.endConversations(prompts)
 		return nil, err
 	}
-	out := make([]policy.Completion, len(prompts))
-	for i := range out {
-		out[i].Err = turns[i].err
-	}
-	if err := g.generateTurns(ctx, prompts, turns, s, watch, out); err != nil {
+	sequences, err := g.generateTurns(ctx, prompts, turns, s, watch)
+	if err != nil {
 		g.endConversations(prompts)
 		return nil, err
 	}
-	return out, nil
+	return g.completions(prompts, turns, sequences), nil
+}
+
+// completions returns the responses of turns, or their errors.
+func (g *Generator) completions(
+	prompts []policy.Prompt, turns []promptTurn, sequences []*Sequence,
+) []policy.Completion {
+	out := make([]policy.Completion, len(prompts))
+	for i, p := range prompts {
+		if out[i].Err = turns[i].err; out[i].Err == nil {
+			out[i] = g.Completion(p, turns[i], &sequences[i].Reply)
+		}
+	}
+	return out
+}
+
+// assign adds turn i to a batch. watch, which may be nil, gets its tokens.
+func (t *promptTurn) assign(f *DecodeBatch, i int, watch func(int, int32)) *Sequence {
+	if watch != nil {
+		t.Turn.watch = func(token int32) { watch(i, token) }
+	}
+	return f.Assign(t.Turn)
 }
 
 // generateTurns generates the responses of all turns without an error.
-func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling,
-	watch func(int, int32), out []policy.Completion) error {
+func (g *Generator) generateTurns(
+	ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32),
+) ([]*Sequence, error) {
 	var schedulers []*Scheduler // one for each leaf with requests
 	sequences := make([]*Sequence, len(prompts))
 	defer func() {
@@ -62,17 +81,13 @@ func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 	for _, batch := range g.Batches {
 		c, err := g.schedulerOf(&schedulers, batch.leaf, s)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f := c.NewDecodeBatch(batch)
 		for i, p := range prompts {
 			if c := g.Chats[p.Conversation]; turns[i].err == nil && c.Batch == batch {
-				r := turns[i].Turn
-				r.Row = c.Row
-				if watch != nil {
-					r.watch = func(token int32) { watch(i, token) }
-				}
-				sequences[i] = f.Assign(r)
+				turns[i].Turn.Row = c.Row
+				sequences[i] = turns[i].assign(f, i, watch)
 			}
 		}
 		if len(f.unfinished()) > 0 {
@@ -89,14 +104,9 @@ func (g *Generator) generateTurns(ctx context.Context, prompts []policy.Prompt, 
 				}
 			}
 		}
-		return err
+		return nil, err
 	}
-	for i, p := range prompts {
-		if sequences[i] != nil {
-			out[i] = g.Completion(p, turns[i], &sequences[i].Reply)
-		}
-	}
-	return nil
+	return sequences, nil
 }
 
 // schedulerOf returns the scheduler of a leaf, which it adds to schedulers if it is new.

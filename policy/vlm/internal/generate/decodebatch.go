@@ -248,20 +248,22 @@ func (f *DecodeBatch) sample(
 	return readSamples(out[0], out[1])
 }
 
-// append runs the append program on its inputs.
+// append runs the append program on its inputs after the weights.
 func (f *DecodeBatch) append(own *net.Scope, in []*device.Array, open, images bool) ([]*device.Array, error) {
 	if f.Net.appendsByLayer() {
-		return f.appendByLayer(own, in[len(f.Net.genArrays(f.scheduler.w)):], open, images)
+		return f.appendByLayer(own, in, open, images)
 	}
+	in = append(f.Net.genArrays(f.scheduler.w), in...)
 	return f.Net.appendTokens(open, images, f.Slots, f.scheduler.sampler).Run(in)
 }
 
-// run runs the program of n decoding steps on its inputs, and returns ids and log-probs. It replaces the cache's
-// recent segments and states.
+// run runs the program of n decoding steps on its inputs after the weights, and returns ids and log-probs. It replaces
+// the cache's recent segments and states.
 func (f *DecodeBatch) run(own *net.Scope, in []*device.Array, s model.Sampler, n int) ([]*device.Array, error) {
 	if f.Net.byLayer() {
-		return f.stepByLayer(own, in[len(f.Net.genArrays(f.scheduler.decoding)):], s)
+		return f.stepByLayer(own, in, s)
 	}
+	in = append(f.Net.genArrays(f.scheduler.decoding), in...)
 	program := f.Net.step(s)
 	if n > 1 {
 		program = f.Net.steps(s, n)
@@ -340,7 +342,7 @@ func (f *DecodeBatch) stepInputs(own *net.Scope) ([]*device.Array, model.Sampler
 	return in, sampler, err
 }
 
-// inputs are the inputs of a decoding step. The mask of the prefix is kept for the next steps.
+// inputs are the inputs of a decoding step after the weights. The mask of the prefix is kept for the next steps.
 func (f *DecodeBatch) inputs(
 	own *net.Scope, now []int32, seeds *device.Array, recentAllow []bool,
 ) ([]*device.Array, error) {
@@ -352,7 +354,7 @@ func (f *DecodeBatch) inputs(
 		return nil, stay.Err
 	}
 	n := len(now) / nowColumns
-	in := append(f.Net.genArrays(f.scheduler.decoding), net.Upload(own, now, n, nowColumns), seeds, f.scheduler.params)
+	in := []*device.Array{net.Upload(own, now, n, nowColumns), seeds, f.scheduler.params}
 	in = append(append(in, f.prefix...), f.recent...)
 	in = append(in, f.mask, net.Upload(own, recentAllow, n, f.RecentLen))
 	return in, own.Err

@@ -84,7 +84,7 @@ func (f *DecodeBatch) copyShared(arrays []*device.Array, p *contextBatch) ([]*de
 	return f.Net.rowsAt(arrays, index)
 }
 
-// contextInputs builds the inputs of the append program before the cache.
+// contextInputs builds the inputs of the append program between the weights and the cache.
 func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) ([]*device.Array, error) {
 	b := len(p.Readers)
 	p.fresh, p.next = make([]bool, b*length), make([]int32, b)
@@ -133,9 +133,8 @@ func (f *DecodeBatch) contextInputs(s *net.Scope, p *contextBatch, length int) (
 	for row, place := range p.Index {
 		last[row] = ends[place]
 	}
-	in := append(f.Net.genArrays(f.scheduler.w), net.Upload(s, tokens), net.Upload(s, pos, b*length, 3),
-		net.Upload(s, p.fresh, b, length), net.Upload(s, last))
-	in = append(in, f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.scheduler.params)
+	in := []*device.Array{net.Upload(s, tokens), net.Upload(s, pos, b*length, 3), net.Upload(s, p.fresh, b, length),
+		net.Upload(s, last), f.uploadSeeds(s), net.Upload(s, make([]uint32, len(last))), f.scheduler.params}
 	if len(pictures) > 0 {
 		p.vision = net.PlanVision(cfg, pictures)
 		for i, at := range holders {

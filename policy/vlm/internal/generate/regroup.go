@@ -50,10 +50,7 @@ func regroup(from ...*DecodeBatch) (*DecodeBatch, error) {
 func (f *DecodeBatch) copyPrefixes(g *DecodeBatch, at int) error {
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	index := make([]int32, len(f.Rows))
-	for row := range index {
-		index[row] = -1
-	}
+	index := slices.Repeat([]int32{-1}, len(f.Rows))
 	for i, row := range g.unfinished() {
 		index[at+i] = int32(row)
 		copy(f.allow[(at+i)*f.Slots:], g.allow[row*g.Slots:(row+1)*g.Slots])
@@ -130,7 +127,7 @@ func (f *DecodeBatch) copyRecent() error {
 }
 
 func (f *DecodeBatch) copyRecentTo(owner *Session) error {
-	index := make([]int32, len(owner.Rows))
+	index := slices.Repeat([]int32{-1}, len(owner.Rows)) // in f of the owner's rows
 	allow := make([]bool, len(owner.Rows)*f.RecentLen)
 	for row, p := range f.Sequences {
 		if p != nil && p.session == owner {
@@ -144,23 +141,17 @@ func (f *DecodeBatch) copyRecentTo(owner *Session) error {
 	}
 	device.FreeAll(owner.recent...)
 	owner.recent, owner.RecentLen, owner.recentUsed, owner.recentAllow = out, f.RecentLen, f.recentUsed, allow
-	return f.copyStatesTo(owner)
+	return f.copyStatesTo(owner, index)
 }
 
-// copyStatesTo copies the states of a session's rows to it; those of its other rows do not change.
-func (f *DecodeBatch) copyStatesTo(owner *Session) error {
+// copyStatesTo copies the states of rows at the index to those of a session; where it is −1, they do not change.
+func (f *DecodeBatch) copyStatesTo(owner *Session, index []int32) error {
 	states := f.Net.states()
 	if len(states) == 0 {
 		return nil
 	}
 	own := &net.Scope{Dev: f.Net.Dev}
 	defer own.Free()
-	index := slices.Repeat([]int32{-1}, len(owner.Rows))
-	for row, p := range f.Sequences {
-		if p != nil && p.session == owner {
-			index[p.Row] = int32(row)
-		}
-	}
 	var in []*device.Array
 	for _, s := range []*Session{f.Session, owner} {
 		for _, i := range states {
