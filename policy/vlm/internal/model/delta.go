@@ -68,10 +68,6 @@ func (c *chunks) split(x *Node) *Node {
 	return TransposeAllDims(x, 1, 0, 3, 2, 4)
 }
 
-func (c *chunks) splitAll(in deltaIn) deltaIn {
-	return deltaIn{c.split(in.q), c.split(in.k), c.split(in.v), c.split(in.beta), c.split(in.g)}
-}
-
 // join is the inverse of split.
 func (c *chunks) join(x *Node) *Node {
 	d := x.Shape().Dimensions
@@ -85,6 +81,10 @@ func (c *chunks) join(x *Node) *Node {
 type deltaIn struct{ q, k, v, beta, g *Node }
 
 func (d deltaIn) list() []*Node { return []*Node{d.q, d.k, d.v, d.beta, d.g} }
+
+func (d deltaIn) each(f func(*Node) *Node) deltaIn {
+	return deltaIn{f(d.q), f(d.k), f(d.v), f(d.beta), f(d.g)}
+}
 
 // deltaRule is what forward and backward pass compute inside chunks.
 type deltaRule struct {
@@ -195,7 +195,7 @@ func (r *deltaRule) overRows(in deltaIn, start *Node, c *chunks, use *StepKernel
 // gradients is backward for overRows, from the gradient of the outputs.
 func (r *deltaRule) gradients(in deltaIn, states, do *Node, c *chunks, use *StepKernels) deltaIn {
 	by, _ := r.backward(states, c.split(do), ZerosLike(Squeeze(Slice(states, AxisRange(0, 1)), 0)))
-	by = deltaIn{c.join(by.q), c.join(by.k), c.join(by.v), c.join(by.beta), c.join(by.g)}
+	by = by.each(c.join)
 	use.RuleBack(in, c.segment, states, do, by)
 	return by
 }

@@ -53,7 +53,7 @@ func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tall
 	got := run(t, d, in, func(in []*Node) []*Node {
 		c := newChunks(in[0].Graph(), 1, length, nil)
 		x := inputs(in)
-		r := newDeltaRule(c, deltaIn{c.split(x.q), c.split(x.k), c.split(x.v), c.split(x.beta), c.split(x.g)})
+		r := newDeltaRule(c, x.each(c.split))
 		o, states, end := r.forward(in[5])
 		by, dStart := r.backward(states, c.split(in[6]), in[7])
 		dq := unitBack(MulScalar(net.sumRepeated(c.join(by.q)), net.queryScale()), in[0])
@@ -63,7 +63,7 @@ func compareDelta(t *testing.T, d *device.Device, file *safetensors.Reader, tall
 	step := d.Program("step", func(in []*Node) []*Node {
 		one := func(x *Node) *Node { return Squeeze(x, 1) }
 		x := inputs(in)
-		o, state := deltaStep(deltaIn{one(x.q), one(x.k), one(x.v), one(x.beta), one(x.g)}, in[5])
+		o, state := deltaStep(x.each(one), in[5])
 		return []*Node{o, state}
 	})
 	steps := make([][]float32, 2)

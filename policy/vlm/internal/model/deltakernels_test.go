@@ -34,7 +34,8 @@ func TestDeltaRuleKernelsDoWhatTheGraphDoes(t *testing.T) {
 			draw(0, 1, value), ints(segments, groups, length)}
 		build := func(n []*Node) (out []*Node, use StepKernels) {
 			x, c := deltaIn{n[0], n[1], n[2], n[3], n[4]}, newChunks(n[0].Graph(), groups, length, n[6])
-			rule, start := newDeltaRule(c, c.splitAll(x)), Zeros(n[0].Graph(), shape(dtypes.Float32, groups, heads, key, value))
+			rule := newDeltaRule(c, x.each(c.split))
+			start := Zeros(n[0].Graph(), shape(dtypes.Float32, groups, heads, key, value))
 			o, states := rule.overRows(x, start, c, &use, true)
 			by := rule.gradients(x, states, n[5], c, &use)
 			return append([]*Node{o, states}, by.list()...), use

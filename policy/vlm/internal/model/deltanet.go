@@ -223,7 +223,7 @@ func (d *deltaNet) Forward(weights []*Node, x, _, _ *Node, l *Layout) (*Node, Ke
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
 	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
-	o, states := newDeltaRule(c, c.splitAll(t.deltaIn)).overRows(t.deltaIn, start, c, l.Use, l.States)
+	o, states := newDeltaRule(c, t.each(c.split)).overRows(t.deltaIn, start, c, l.Use, l.States)
 	core := d.flat(o)
 	y, mid, up := d.finish(w, x, d.mixed(&w.delta, core, proj))
 	return y, Kept{Main: []*Node{proj, core, mid, up}, Again: []*Node{states}}
@@ -240,7 +240,7 @@ func (d *deltaNet) Backward(weights []*Node, x *Node, kept []*Node, _, _ *Node, 
 	window, start := d.empty(x.Graph(), l.Groups)
 	c := newChunks(x.Graph(), l.Groups, l.Length, l.Segment)
 	t := d.tokens(&w.delta, proj, l.Groups, l.Length, window, l.Segment, nil)
-	r := newDeltaRule(c, c.splitAll(t.deltaIn))
+	r := newDeltaRule(c, t.each(c.split))
 	var states *Node
 	if len(kept) > 4 {
 		states = kept[4]
@@ -272,7 +272,7 @@ func (d *deltaNet) Append(weights []*Node, x, _, _ *Node, past *Past, fresh *Nod
 	w, x, proj := d.begin(weights, x)
 	c := newChunks(x.Graph(), n, length, nil)
 	t := d.tokens(&w.delta, proj, n, length, window, nil, fresh)
-	o, _, state := newDeltaRule(c, c.splitAll(t.deltaIn)).forward(past.Prefix[1])
+	o, _, state := newDeltaRule(c, t.each(c.split)).forward(past.Prefix[1])
 	y, _, _ := d.finish(w, x, d.mixed(&w.delta, d.flat(c.join(o)), proj))
 	u := Reshape(columns(proj, 0, d.Linear.Channels()), n, length, d.Linear.Channels())
 	return y, []*Node{lastReal(Concatenate([]*Node{window, u}, 1), fresh), state}
@@ -294,7 +294,7 @@ func (d *deltaNet) Step(weights []*Node, x, _, _ *Node, past *Past, use *StepKer
 	w, x, proj := d.begin(weights, x)
 	t := d.tokens(&w.delta, proj, n, 1, window, nil, nil)
 	one := func(x *Node) *Node { return Squeeze(x, 1) }
-	in := deltaIn{one(t.q), one(t.k), one(t.v), one(t.beta), one(t.g)}
+	in := t.each(one)
 	o, state := deltaStep(in, past.Prefix[1])
 	state = past.Keep(1, state)
 	use.Delta(in, past.Live, past.Prefix[1], o, state)
