@@ -28,25 +28,15 @@ func TestTokenizersOfRecordedModels(t *testing.T) {
 			var rec struct {
 				VocabSize  int    `json:"vocab_size"`
 				SplitRegex string `json:"split_regex"`
-				Encodings  []struct {
-					Text, Decoded      string
-					IDs                []int32
-					DecodedSkipSpecial string `json:"decoded_skip_special"`
-					Pieces             []string
-				}
-				Chats []recordedChat
+				Encodings  []recordedEncoding
+				Chats      []recordedChat
 			}
 			require.NoError(t, json.Unmarshal(raw, &rec))
 			tok, err := Load(filepath.Join(dir, "checkpoint"))
 			require.NoError(t, err)
 			golden.Equal(t, tally, "vocab_size", tok.VocabSize(), rec.VocabSize)
 			for _, c := range rec.Encodings {
-				tally.Case()
-				ids, err := tok.Encode(c.Text)
-				require.NoError(t, err)
-				equalIDs(t, tally, c.Text, ids, c.IDs)
-				golden.Equal(t, tally, c.Text+": decoded", tok.Decode(ids, KeepSpecial), c.Decoded)
-				golden.Equal(t, tally, c.Text+": without special", tok.Decode(ids, SkipSpecial), c.DecodedSkipSpecial)
+				c.check(t, tally, tok)
 				if scan := patterns[rec.SplitRegex]; c.Pieces != nil {
 					tally.Add(1)
 					require.Equal(t, c.Pieces, append([]string{}, cutAll(scan, normalizeNFC(c.Text))...), c.Text)
