@@ -178,19 +178,20 @@ func (d *library) Close() {
 	d.executables.Store(0)
 }
 
-// catch runs f and converts a panic to an error that names the operation.
-func catch(what string, f func()) (err error) {
+// catch runs f. Its error, or its panic, becomes an error that names the operation.
+func catch(what string, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			if e, ok := r.(error); ok {
-				err = fmt.Errorf("device: %s: %w", what, e)
-				return
+			var ok bool
+			if err, ok = r.(error); !ok {
+				err = fmt.Errorf("%v", r)
 			}
-			err = fmt.Errorf("device: %s: %v", what, r)
+		}
+		if err != nil {
+			err = fmt.Errorf("device: %s: %w", what, err)
 		}
 	}()
-	f()
-	return nil
+	return f()
 }
 
 // Array is a buffer on the device.
@@ -248,28 +249,19 @@ func Put[T gotype.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	if shape.Size() != len(data) {
 		return nil, fmt.Errorf("device: put: %d numbers, shape %v needs another count", len(data), dims)
 	}
-	var buf compute.Buffer
-	err := catch("put", func() {
-		var err error
-		if buf, err = d.backend.BufferFromFlatData(d.num, data, shape); err != nil {
-			panic(err)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return newArray(d, buf, shape), nil
+	return put(d, "put", data, shape)
 }
 
 // Scalar puts one number on the device as an array without dimensions.
 func Scalar[T gotype.Supported](d *Device, x T) (*Array, error) {
-	shape := shapes.Make(dtypes.FromGenericsType[T]())
+	return put(d, "put scalar", []T{x}, shapes.Make(dtypes.FromGenericsType[T]()))
+}
+
+func put[T gotype.Supported](d *Device, what string, data []T, shape shapes.Shape) (*Array, error) {
 	var buf compute.Buffer
-	err := catch("put scalar", func() {
-		var err error
-		if buf, err = d.backend.BufferFromFlatData(d.num, []T{x}, shape); err != nil {
-			panic(err)
-		}
+	err := catch(what, func() (err error) {
+		buf, err = d.backend.BufferFromFlatData(d.num, data, shape)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -288,11 +280,7 @@ func Read[T gotype.Supported](a *Array, dst []T) error {
 	if want := dtypes.FromGenericsType[T](); want != a.DType() {
 		return fmt.Errorf("device: read: numbers are %v, the slice has %v", a.DType(), want)
 	}
-	return catch("read", func() {
-		if err := a.buffer.ToFlatData(dst); err != nil {
-			panic(err)
-		}
-	})
+	return catch("read", func() error { return a.buffer.ToFlatData(dst) })
 }
 
 // ReadNew copies the array into a new slice.
@@ -310,7 +298,7 @@ func (a *Array) Free() {
 	if a == nil || a.buffer == nil {
 		return
 	}
-	_ = catch("free", func() { _ = a.buffer.Finalize() })
+	_ = catch("free", a.buffer.Finalize)
 	a.untrack()
 }
 

@@ -46,11 +46,9 @@ func Copy(a *Array, to *Device) (*Array, error) {
 		return Put(to, x, a.shape.Dimensions...)
 	}
 	var buf compute.Buffer
-	err := catch("copy", func() {
-		var err error
-		if buf, err = a.buffer.CopyToDevice(to.num); err != nil {
-			panic(err)
-		}
+	err := catch("copy", func() (err error) {
+		buf, err = a.buffer.CopyToDevice(to.num)
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -58,12 +58,11 @@ func (e *executable) compiled() bool {
 	}
 }
 
-// compile compiles the traced graph. It panics if that fails.
-func (e *executable) compile() {
-	if err := e.graph.Compile(e.outputs...); err != nil {
-		panic(err)
-	}
+// compile compiles the traced graph.
+func (e *executable) compile() error {
+	err := e.graph.Compile(e.outputs...)
 	e.run = e.graph.Executable()
+	return err
 }
 
 // free frees a compiled executable. The library must be locked.
@@ -178,15 +177,12 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	var out []*Array
 	d.running.Lock()
 	defer d.running.Unlock()
-	err = catch("run "+p.name, func() {
+	err = catch("run "+p.name, func() error {
 		results, err := exe.run.Execute(buffers, gifts, d.num)
-		if err != nil {
-			panic(err)
-		}
-		out = make([]*Array, len(results))
 		for i, buf := range results {
-			out[i] = newArray(d, buf, exe.dims[i])
+			out = append(out, newArray(d, buf, exe.dims[i]))
 		}
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -289,7 +285,7 @@ func (p *Program) lookUp(in []shapes.Shape, donate []int) (exe *executable, mine
 // trace builds the graph.
 func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error {
 	defer p.dev.startCompileTimer()()
-	return catch("compile "+p.name, func() {
+	return catch("compile "+p.name, func() error {
 		g := graph.NewGraph(p.dev.backend, p.name)
 		nodes := make([]*graph.Node, len(in))
 		for i, s := range in {
@@ -304,16 +300,17 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 		exe.graph = g
 		if p.dev.pure {
 			if loop != nil {
-				panic(errLoop)
+				return errLoop
 			}
-			return
+			return nil
 		}
 		f := function(g)
 		exe.fused = p.fused && p.dev.useKernels(f, loop.roots(exe.outputs), kernels)
 		if err := loop.insert(f, exe.outputs); err != nil {
-			panic(err)
+			return err
 		}
 		inPlace(f, in, donate, exe.outputs)
+		return nil
 	})
 }
 
@@ -326,7 +323,7 @@ func (p *Program) finish(exe *executable) {
 	}
 	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
-		exe.err = catch("compile "+p.name, func() { p.dev.store.Compile(exe.compile) })
+		exe.err = catch("compile "+p.name, func() error { return p.dev.store.Compile(exe.compile) })
 	}
 	exe.graph, exe.outputs = nil, nil
 	stop()

@@ -109,10 +109,9 @@ type compilation struct {
 
 // Compile calls f, which compiles by GoMLX: programs that are in the store are loaded,
 // and others are added to it. A nil store only calls f.
-func (s *Store) Compile(f func()) {
+func (s *Store) Compile(f func() error) error {
 	if s == nil {
-		f()
-		return
+		return f()
 	}
 	c := &compilation{store: s}
 	h := cgo.NewHandle(c)
@@ -121,10 +120,12 @@ func (s *Store) Compile(f func()) {
 	defer runtime.UnlockOSThread()
 	C.exestore_use(C.uintptr_t(h))
 	defer C.exestore_use(0)
-	if f(); !c.called {
+	err := f()
+	if err == nil && !c.called {
 		s.report("executables are not kept",
 			errors.New("the plugin was called without package exestore; its log when the plugin started has the reason"))
 	}
+	return err
 }
 
 //export exestoreCompile

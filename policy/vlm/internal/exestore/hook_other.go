@@ -3,4 +3,4 @@
 package exestore
 
 // Compile calls f. Without cgo there is no XLA.
-func (s *Store) Compile(f func()) { f() }
+func (s *Store) Compile(f func() error) error { return f() }
