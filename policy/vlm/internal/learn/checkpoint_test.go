@@ -5,12 +5,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
@@ -175,6 +177,14 @@ func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	})
 	require.NoError(t, m.Restore(t.Context(), good), "and the good one still does")
 	RequireSameFiles(t, good, m.Saved(t))
+}
+
+// Weights in float32 are their own masters: saving the moments does not read them.
+func TestSavingMomentsReadsNoOtherWeights(t *testing.T) {
+	m := New(t, model.Qwen2, Options{})
+	m.Train(t, 1)
+	device.FreeAll(slices.Concat(m.Sets.Actor.Weights.Arrays...)...)
+	require.NoError(t, m.Sets.Actor.SaveOptimizer(t.Context(), filepath.Join(t.TempDir(), "actor.safetensors")))
 }
 
 func TestSaveRefusesAFolderInUse(t *testing.T) {

@@ -59,19 +59,14 @@ func (l *Learner) Copy(ctx context.Context) (*Learner, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	all := func(int, model.Param) bool { return true }
-	want := all
-	if l.Net.Cfg.LoRA != nil {
-		want = func(group int, p model.Param) bool { return l.besideAdapter(group, p) || l.isScore(group) }
-	}
 	c := *l
 	var err error
-	if c.Weights, err = l.Weights.Copy(want); err != nil || l.Adam == nil {
+	if c.Weights, err = l.Weights.Copy(l.stored); err != nil || l.Adam == nil {
 		return &c, err
 	}
 	a := *l.Adam
-	if a.M, err = a.M.Copy(all); err == nil {
-		a.V, err = a.V.Copy(all)
+	if a.M, err = a.M.Copy(every); err == nil {
+		a.V, err = a.V.Copy(every)
 	}
 	c.Adam = &a
 	return &c, err

@@ -209,7 +209,7 @@ func (l *Learner) Prepare(p *net.Pack, h *model.Head, chunk int) error {
 // does not have are unchanged.
 func (l *Learner) CopyFrom(other *Learner) error {
 	values := map[string][]float32{}
-	err := other.Weights.Each(func(part model.Stored, x []float32) error {
+	err := other.Weights.Each(nil, func(part model.Stored, x []float32) error {
 		values[part.Name] = append([]float32(nil), x...)
 		return nil
 	})

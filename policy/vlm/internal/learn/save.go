@@ -56,12 +56,6 @@ func (l *Learner) merged(gi int) (t *weights.Tensors, made []*device.Array, err 
 	return t, made, nil
 }
 
-// besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's
-// own parameters and those of a critic's value head are.
-func (l *Learner) besideAdapter(group int, p model.Param) bool {
-	return p.Adapter || l.Net.Spec.Critic && l.isScore(group)
-}
-
 // SaveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
 // a module that is stored in full.
 func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, dir string) (err error) {
@@ -74,38 +68,12 @@ func (l *Learner) SaveAdapter(ctx context.Context, adapter peft.Config, base, di
 	if l.Net.Spec.Critic {
 		c.Saved = []string{"score"}
 	}
-	stored := l.besideAdapter
-	var list []safetensors.Tensor
-	for gi, g := range l.Weights.Groups {
-		for _, p := range g.Params {
-			if stored(gi, p) {
-				list = append(list, safetensors.Tensor{Name: peft.Prefix + p.Parts[0].Name, DType: safetensors.F32, Shape: p.Dims})
-			}
-		}
+	stored := map[string]bool{}
+	for p, part := range model.EachPart(l.Weights.Groups) {
+		stored[part.Name] = p.Adapter || l.Net.Spec.Critic && l.stored(p)
 	}
-	w, err := safetensors.Create(filepath.Join(dir, peft.WeightsFile), list, map[string]string{"format": "pt"})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for gi, g := range l.Weights.Groups {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		for i, p := range g.Params {
-			if !stored(gi, p) {
-				continue
-			}
-			x, err := l.Weights.Read(gi, i, make([]float32, p.Size()))
-			if err == nil {
-				err = w.Float32(peft.Prefix+p.Parts[0].Name, x)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	if err := w.Commit(); err != nil {
+	own := series{peft.Prefix, l.Weights, func(part model.Stored) bool { return stored[part.Name] }}
+	if err := writeSeries(ctx, filepath.Join(dir, peft.WeightsFile), map[string]string{"format": "pt"}, own); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, peft.ConfigFile), c.JSON(), 0o644)
@@ -150,7 +118,7 @@ func (l *Learner) SaveModel(ctx context.Context, from, dir string, score bool) (
 		}
 		one, made, err := l.merged(gi)
 		if err == nil {
-			err = one.Each(func(part model.Stored, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
+			err = one.Each(nil, func(part model.Stored, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
 		}
 		device.FreeAll(made...)
 		if err != nil {
@@ -180,6 +148,7 @@ func copyFile(from, to string) error {
 // StepsKey is the metadata key of the number of optimiser steps.
 const StepsKey = "adam_steps"
 
+// series are tensors of a file in float32.
 type series struct {
 	prefix string
 	t      *weights.Tensors
@@ -204,24 +173,30 @@ func (l *Learner) SaveOptimizer(ctx context.Context, path string) (err error) {
 	if l.Adam == nil {
 		return nil
 	}
+	meta := map[string]string{StepsKey: strconv.Itoa(l.Adam.Steps)}
+	return writeSeries(ctx, path, meta, l.optimizerSeries()...)
+}
+
+func writeSeries(ctx context.Context, path string, meta map[string]string, all ...series) error {
 	var list []safetensors.Tensor
-	for _, s := range l.optimizerSeries() {
+	for _, s := range all {
 		for _, part := range model.EachPart(s.t.Groups) {
 			if s.want(part) {
 				list = append(list, safetensors.Tensor{Name: s.prefix + part.Name, DType: safetensors.F32, Shape: part.Dims})
 			}
 		}
 	}
-	w, err := safetensors.Create(path, list, map[string]string{StepsKey: strconv.Itoa(l.Adam.Steps)})
+	w, err := safetensors.Create(path, list, meta)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	for _, s := range l.optimizerSeries() {
+	for _, s := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.t.Each(func(part model.Stored, x []float32) error {
+		some := func(p model.Param) bool { return slices.ContainsFunc(p.Parts, s.want) }
+		err := s.t.Each(some, func(part model.Stored, x []float32) error {
 			if !s.want(part) {
 				return nil
 			}

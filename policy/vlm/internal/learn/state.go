@@ -19,27 +19,16 @@ func (l *Learner) SendState(ctx context.Context, to *nodes.Link) error {
 		return err
 	}
 	send := func(_ model.Stored, x []float32) error { return to.SendFloats(ctx, x) }
-	for gi, g := range l.Weights.Groups {
-		for i, p := range g.Params {
-			if !l.stored(p) {
-				continue
-			}
-			x, err := l.Weights.Read(gi, i, make([]float32, p.Size()))
-			if err != nil {
-				return err
-			}
-			if err := p.Divide(x, send); err != nil { // as ReceiveState reads them
-				return err
-			}
-		}
+	if err := l.Weights.Each(l.stored, send); err != nil { // as ReceiveState reads them
+		return err
 	}
 	if l.Adam == nil {
 		return nil
 	}
-	if err := l.Adam.M.Each(send); err != nil {
+	if err := l.Adam.M.Each(nil, send); err != nil {
 		return err
 	}
-	return l.Adam.V.Each(send)
+	return l.Adam.V.Each(nil, send)
 }
 
 // ReceiveState replaces weights and moments by those that sendState sends.

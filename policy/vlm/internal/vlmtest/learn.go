@@ -142,7 +142,7 @@ func RequireSameFiles(t testing.TB, want, got string) {
 func digestOf(all ...*weights.Tensors) (string, error) {
 	h := sha256.New()
 	for _, x := range all {
-		if err := x.Each(func(part model.Stored, values []float32) error {
+		if err := x.Each(nil, func(part model.Stored, values []float32) error {
 			_, err := io.WriteString(h, part.Name)
 			return errors.Join(err, binary.Write(h, binary.LittleEndian, values))
 		}); err != nil {

@@ -205,7 +205,7 @@ func RequireNear(t testing.TB, want, got []float32, limit float64, what string) 
 func Read(t testing.TB, x *weights.Tensors) map[string][]float32 {
 	t.Helper()
 	out := map[string][]float32{}
-	require.NoError(t, x.Each(func(part model.Stored, values []float32) error {
+	require.NoError(t, x.Each(nil, func(part model.Stored, values []float32) error {
 		out[part.Name] = slices.Clone(values)
 		return nil
 	}))

@@ -91,11 +91,15 @@ func New(place Placement, groups []*model.Group, base map[string]*device.Array, 
 	return t, nil
 }
 
-// Each visits every part of every parameter with its values, in order.
-func (t *Tensors) Each(visit func(part model.Stored, values []float32) error) error {
+// Each visits every part of the parameters that want selects with its values, in order; nil selects all. Others are
+// not read.
+func (t *Tensors) Each(want func(model.Param) bool, visit func(part model.Stored, values []float32) error) error {
 	var buf []float32
 	for gi, g := range t.Groups {
 		for pi, p := range g.Params {
+			if want != nil && !want(p) {
+				continue
+			}
 			if cap(buf) < p.Size() {
 				buf = make([]float32, p.Size())
 			}
@@ -150,12 +154,12 @@ func (t *Tensors) Part(group int) *Tensors {
 }
 
 // Copy copies the parameters that want selects to host memory.
-func (t *Tensors) Copy(want func(group int, p model.Param) bool) (*Tensors, error) {
+func (t *Tensors) Copy(want func(model.Param) bool) (*Tensors, error) {
 	c := &Tensors{Groups: t.Groups, host: make([][][]float32, len(t.Groups))}
 	for gi, g := range t.Groups {
 		c.host[gi] = make([][]float32, len(g.Params))
 		for pi, p := range g.Params {
-			if !want(gi, p) {
+			if !want(p) {
 				continue
 			}
 			dst := make([]float32, p.Size())
