@@ -97,10 +97,7 @@ func (m *Model) Forget(keys ...uint64) {
 	})
 }
 
-var (
-	_ policy.Resumer = (*Model)(nil)
-	_ policy.Resumer = (*policySnapshot)(nil)
-)
+var _ policy.Resumer = (*Model)(nil)
 
 // Resume implements policy.Resumer. Conversations of the same tokens and images are read
 // once if the same call of Generate continues them.
@@ -111,9 +108,4 @@ func (m *Model) Resume(conversations ...policy.Recorded) (err error) {
 		}
 	})
 	return err
-}
-
-// Resume implements policy.Resumer.
-func (l *policySnapshot) Resume(conversations ...policy.Recorded) error {
-	return l.m.Resume(conversations...)
 }

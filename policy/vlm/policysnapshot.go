@@ -14,14 +14,15 @@ import (
 // policySnapshot is a policy with its own weights and conversations. It shares the device and the
 // compiled programs with the model that created it.
 type policySnapshot struct {
+	policy.Policy // m, as the next two
+	policy.Counter
+	policy.Resumer
+
 	m   *Model
 	own []*device.Array // copied weights
 }
 
-var (
-	_ policy.PolicySnapshotter = (*Model)(nil)
-	_ policy.Counter           = (*policySnapshot)(nil)
-)
+var _ policy.PolicySnapshotter = (*Model)(nil)
 
 // SnapshotPolicy implements policy.PolicySnapshotter. It uses four bytes on the device for each trained weight
 // until Close; frozen weights are shared, so that with adapters a copy is small. The
@@ -37,6 +38,7 @@ func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, erro
 		opts: m.opts, dir: m.dir, dev: m.dev, devices: m.devices, parts: m.parts, cfg: m.cfg, text: m.text, net: m.net,
 		sets: &learn.Sets{Options: m.sets.Options},
 	}}
+	l.Policy, l.Counter, l.Resumer = l.m, l.m, l.m
 	actor := m.sets.Actor
 	for i, r := range actor.Replicas {
 		weights, err := l.copy(ctx, r)
@@ -78,19 +80,6 @@ func (l *policySnapshot) copy(ctx context.Context, r *learn.Replica) (*weights.T
 	}
 	return weights, nil
 }
-
-// Generate implements policy.Policy.
-func (l *policySnapshot) Generate(
-	ctx context.Context, prompts []policy.Prompt, s policy.Sampling,
-) ([]policy.Completion, error) {
-	return l.m.Generate(ctx, prompts, s)
-}
-
-// Forget implements policy.Policy.
-func (l *policySnapshot) Forget(keys ...uint64) { l.m.Forget(keys...) }
-
-// Count implements policy.Counter.
-func (l *policySnapshot) Count(p policy.Prompt) (int, error) { return l.m.Count(p) }
 
 // Close implements policy.PolicySnapshot.
 func (l *policySnapshot) Close() error {
