@@ -34,11 +34,16 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		for _, name := range Changed(before, Read(t, m.Sets.Actor.Weights)) {
 			require.Contains(t, name, ".lora_")
 		}
-		for name := range before {
+		trained := 0
+		for name, x := range before {
+			if strings.HasSuffix(name, model.LoraA) || strings.HasSuffix(name, model.LoraB) {
+				trained += len(x)
+			}
 			if strings.HasSuffix(name, model.LoraB) {
 				require.Contains(t, Changed(before, Read(t, m.Sets.Actor.Weights)), name, "every adapter is trained")
 			}
 		}
+		require.Equal(t, trained, m.Sets.Actor.Size(), "frozen parameters are not counted")
 		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, after.Reference)

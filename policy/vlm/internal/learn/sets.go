@@ -106,7 +106,9 @@ func (l *Learner) Size() (n int) {
 		return 0
 	}
 	for _, g := range l.Weights.Groups {
-		n += g.Size()
+		for _, i := range g.Trained() {
+			n += g.Params[i].Size()
+		}
 	}
 	return n
 }
