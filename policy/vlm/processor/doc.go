@@ -14,8 +14,8 @@
 //
 // There are two forms. [Processor.Patches] gives one byte per value, without the
 // copies; a trainer stores this form, and a device can normalise it with
-// [Processor.Scale]. [Processor.Normalize] converts it to the float32 rows that are
-// the input of the patch embedding.
+// Rescale, Mean and Std of the [Config]. [Processor.Normalize] converts it to the
+// float32 rows that are the input of the patch embedding.
 //
 //	p, err := processor.Load(dir)
 //	…
