@@ -40,7 +40,7 @@ func TestBackendsAgree(t *testing.T) {
 		again[key].RequireLike(t, played[key])
 	}
 
-	b := vlmtest.PlayedBatch(t, pure.sets, pure.text)
+	b := partsOf(pure).PlayedBatch(t)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3",
 		KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32
@@ -56,7 +56,7 @@ func TestBackendsAgree(t *testing.T) {
 // change the numbers of arrays and goroutines.
 func TestNothingLeaksRoundAfterRound(t *testing.T) {
 	m := newTiny(t, model.Qwen3VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 64})
-	rows, want := vlmtest.FourRows(t, m.text)
+	rows, want := partsOf(m).FourRows(t)
 	var arrays, bytes int64
 	goroutines := 0
 	for round := range 6 {
@@ -64,7 +64,7 @@ func TestNothingLeaksRoundAfterRound(t *testing.T) {
 		m.Forget(1, 2)
 		_, err := m.Score(t.Context(), &rows, want, everything, 1)
 		require.NoError(t, err)
-		vlmtest.Train(t, m.sets, m.text, 1)
+		partsOf(m).Train(t, 1)
 		require.NoError(t, m.Tie(t.Context()))
 		require.NoError(t, m.Restore(t.Context(), save(t, m)))
 		n, b := m.dev.Live()

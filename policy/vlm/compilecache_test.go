@@ -41,11 +41,11 @@ func useModel(t *testing.T, dir string) cached {
 	for _, c := range played {
 		fmt.Fprintln(h, c.Tokens, c.LogProbs)
 	}
-	rows, want := vlmtest.FourRows(t, m.text)
+	rows, want := partsOf(m).FourRows(t)
 	scores, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Entropy: true}, 1)
 	require.NoError(t, err)
 	fmt.Fprintln(h, scores)
-	vlmtest.Train(t, m.sets, m.text, 1)
+	partsOf(m).Train(t, 1)
 	saved := vlmtest.Files(t, save(t, m))
 	for _, name := range slices.Sorted(maps.Keys(saved)) {
 		fmt.Fprintln(h, name, saved[name])

@@ -22,9 +22,9 @@ func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
 	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
 		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": 3}),
 			Options{Recompute: r, MicroTokens: 64})
-		rows, want := vlmtest.FourRows(t, m.text)
+		rows, want := partsOf(m).FourRows(t)
 		at := weightsOf(t, m.sets.Actor)
-		grads, _, _ := vlmtest.GradientsOf(t, m.sets, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)},
+		grads, _, _ := partsOf(m).GradientsOf(t, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)},
 			policy.Objective{Imitate: true, Temperature: 1})
 		require.Len(t, grads, len(at))
 		for name, g := range grads {

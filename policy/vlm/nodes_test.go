@@ -124,7 +124,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 		"Nodes.Count is 4, but the ranks are not connected: call Connect first")
 	require.NoError(t, m.Connect(t.Context()))
 	require.NoError(t, learnOnce(t.Context(), m, nil))
-	before := vlmtest.StateOf(t, m.sets)
+	before := partsOf(m).StateOf(t)
 	require.ErrorIs(t, learnOnce(t.Context(), m, loss.PPO{Low: 2}), loss.ErrSetting)
 	require.NoError(t, m.sets.Peers.Err(), "an error before other ranks take part does not end the group")
 	others[1].stop()
@@ -133,7 +133,7 @@ func TestALostNodeEndsTheCall(t *testing.T) {
 	require.Error(t, err)
 	require.ErrorIs(t, err, nodes.ErrFailed)
 	require.ErrorContains(t, err, "rank 2")
-	require.Equal(t, before, vlmtest.StateOf(t, m.sets))
+	require.Equal(t, before, partsOf(m).StateOf(t))
 	require.ErrorContains(t, learnOnce(t.Context(), m, nil), "the group of ranks has ended")
 	for _, n := range []*node{others[0], others[2]} {
 		require.ErrorContains(t, <-n.ended, "rank 2")
@@ -155,7 +155,7 @@ func TestAnInterruptedCallLeavesTheGroup(t *testing.T) {
 	for _, name := range []string{"exchange_sent_mb", "exchange_share", "exchange_wait_share"} {
 		require.Positive(t, gauges[name], name)
 	}
-	same := vlmtest.StateOf(t, m.sets)
+	same := partsOf(m).StateOf(t)
 	require.NoError(t, m.Close())
 	require.NoError(t, <-others[0].ended)
 	require.Equal(t, same, others[0].state)

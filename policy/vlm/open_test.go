@@ -153,8 +153,8 @@ func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
 
 func TestClosedModelsRefuseToWork(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
-	rows, want := vlmtest.FourRows(t, m.text)
-	vlmtest.Train(t, m.sets, m.text, 1)
+	rows, want := partsOf(m).FourRows(t)
+	partsOf(m).Train(t, 1)
 	_, err := m.Generate(t.Context(), vlmtest.Asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
 	_, err = m.Score(t.Context(), nil, nil, everything, 1)
@@ -179,8 +179,8 @@ func TestClosedModelsRefuseToWork(t *testing.T) {
 
 func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
-	vlmtest.Train(t, m.sets, m.text, 1)
-	good := vlmtest.PlayedBatch(t, m.sets, m.text)
+	partsOf(m).Train(t, 1)
+	good := partsOf(m).PlayedBatch(t)
 	before := save(t, m)
 	var b policy.Batch
 	var o policy.Objective
@@ -238,7 +238,7 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
 	for _, c := range []Critic{NoCritic, SharedCritic} {
 		m := newTiny(t, model.Qwen2, Options{Critic: c})
-		b := vlmtest.PlayedBatch(t, m.sets, m.text)
+		b := partsOf(m).PlayedBatch(t)
 		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1},
 			policy.DefaultOptimizer())
 		require.ErrorIs(t, err, ErrOption)
@@ -309,7 +309,7 @@ func TestSnapshotsOfDividedWeightsWriteTheSame(t *testing.T) {
 			written, err := snapshot.Generate(t.Context(), vlmtest.Asks(), sampling)
 			require.NoError(t, err)
 			require.Equal(t, want, written)
-			vlmtest.Train(t, m.sets, m.text, 1)
+			partsOf(m).Train(t, 1)
 			require.NoError(t, snapshot.Close())
 		}
 	}

@@ -26,6 +26,6 @@ func TestProcessedPicturesDoNotPileUpOverSteps(t *testing.T) {
 			_, old := m.text.Pictures.Old[hash]
 			require.Equal(t, i/2+1 >= int(step), fresh || old, "in step %d, a picture of step %d", step, i/2)
 		}
-		vlmtest.Train(t, m.sets, m.text, 1)
+		partsOf(m).Train(t, 1)
 	}
 }

@@ -49,7 +49,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 		"four devices":    {LoRA: &LoRA{Rank: 2, Alpha: 4}, Reference: true, Devices: 4},
 	} {
 		m := newTiny(t, model.Qwen25VL, o)
-		rows, want := vlmtest.FourRows(t, m.text)
+		rows, want := partsOf(m).FourRows(t)
 		p := planOf(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
 		held := heldBy(m)
 		require.Equal(t, held, p.Weights, name)
@@ -78,8 +78,8 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		for range sequences {
 			rows.Offsets = append(rows.Offsets, rows.Offsets[len(rows.Offsets)-1]+128)
 		}
-		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
-		vlmtest.Imitate(t, m.sets, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
+		partsOf(m).Imitate(t, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
+		partsOf(m).Imitate(t, rows, vlmtest.Trues(len(rows.Tokens)), 1e-3)
 		p := planOf(t, m, Workload{Train: true, Rows: sequences, Tokens: 128})
 		used := p.Logits
 		for _, d := range m.devices { // temporary memory inside a program is not counted
@@ -295,9 +295,9 @@ func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	var out strings.Builder
 	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
-	rows, want := vlmtest.FourRows(t, m.text)
-	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
-	vlmtest.Imitate(t, m.sets, rows, want, 1e-3)
+	rows, want := partsOf(m).FourRows(t)
+	partsOf(m).Imitate(t, rows, want, 1e-3)
+	partsOf(m).Imitate(t, rows, want, 1e-3)
 	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool {
 		return !strings.Contains(l, "memory plan")
 	})
@@ -313,8 +313,8 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 		var out strings.Builder
 		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
 		m.memoryLimit = func() (int64, string) { return limit, "/some/file" }
-		rows, marks := vlmtest.FourRows(t, m.text)
-		vlmtest.Imitate(t, m.sets, rows, marks, 1e-3)
+		rows, marks := partsOf(m).FourRows(t)
+		partsOf(m).Imitate(t, rows, marks, 1e-3)
 		require.Equal(t, want, strings.Contains(out.String(), "more memory than available"), limit)
 		if want {
 			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())

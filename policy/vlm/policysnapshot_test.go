@@ -19,7 +19,7 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 	for name, lora := range map[string]*LoRA{"weights": nil,
 		"adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
 		m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic, LoRA: lora})
-		vlmtest.Train(t, m.sets, m.text, 1)
+		partsOf(m).Train(t, 1)
 		want := vlmtest.Ask(t, m, o, vlmtest.Asks())
 		_, before := m.dev.Live()
 
@@ -39,7 +39,7 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 		var got []policy.Completion
 		var wg sync.WaitGroup
 		wg.Go(func() { got, err = l.Generate(t.Context(), vlmtest.Asks(), o) })
-		vlmtest.Train(t, m.sets, m.text, 2)
+		partsOf(m).Train(t, 2)
 		wg.Wait()
 		require.NoError(t, err)
 		for i, p := range vlmtest.Asks() {
@@ -59,7 +59,7 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 		require.Equal(t, before, after)
 		_, err = l.Generate(t.Context(), vlmtest.Asks(), o)
 		require.ErrorIs(t, err, ErrClosed)
-		vlmtest.Train(t, m.sets, m.text, 1)
+		partsOf(m).Train(t, 1)
 		require.NoError(t, m.Close())
 		_, err = m.SnapshotPolicy(t.Context())
 		require.ErrorIs(t, err, ErrClosed)

@@ -29,11 +29,11 @@ func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
 					require.NoError(t, weights.Write(dir, vlmtest.ConfigOf(t, dir), dtype, vlmtest.Spread(3)))
 					m := openTiny(t, dir, Options{Critic: critic, Seed: 9, LoRA: lora})
 					for _, steps := range []int{0, 1} {
-						vlmtest.Train(t, m.sets, m.text, steps)
+						partsOf(m).Train(t, steps)
 						want := save(t, m)
 						s, err := m.Snapshot(t.Context())
 						require.NoError(t, err)
-						vlmtest.Train(t, m.sets, m.text, 1)
+						partsOf(m).Train(t, 1)
 						got := filepath.Join(t.TempDir(), "snapshot")
 						require.NoError(t, s.Save(t.Context(), got))
 						vlmtest.RequireSameFiles(t, want, got)

@@ -83,6 +83,6 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 		m.Forget(vlmtest.KeysOf(prompts)...)
 	})
 	require.True(t, vlmtest.Regrouped(m.net))
-	rows, want := vlmtest.FourRows(t, m.text)
-	soak(t, m, "optimiser steps", steps/5, func(int) { vlmtest.Imitate(t, m.sets, rows, want, 1e-3) })
+	rows, want := partsOf(m).FourRows(t)
+	soak(t, m, "optimiser steps", steps/5, func(int) { partsOf(m).Imitate(t, rows, want, 1e-3) })
 }

@@ -59,3 +59,5 @@ func save(t testing.TB, m *Model) string {
 }
 
 var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
+
+func partsOf(m *Model) vlmtest.Parts { return vlmtest.Parts{Sets: m.sets, Text: m.text} }

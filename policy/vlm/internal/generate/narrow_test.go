@@ -16,7 +16,7 @@ import (
 func TestNarrowCopiesWriteTheSame(t *testing.T) {
 	for _, lora := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
 		m := New(t, model.Qwen25VL, Options{BFloat16: true, LoRA: lora})
-		rows, want := FourRows(t, m.Text)
+		rows, want := m.FourRows(t)
 		score := func() []float32 {
 			s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)

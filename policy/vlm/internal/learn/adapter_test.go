@@ -25,12 +25,12 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 			o.LoRA = &LoRA{Rank: 3, Alpha: 6} // on all of the decoder
 		}
 		m := New(t, family, o)
-		rows, want := FourRows(t, m.Text)
+		rows, want := m.FourRows(t)
 		before := Read(t, m.Sets.Actor.Weights)
 		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
-		Train(t, m.Sets, m.Text, 2)
+		m.Train(t, 2)
 		for _, name := range Changed(before, Read(t, m.Sets.Actor.Weights)) {
 			require.Contains(t, name, ".lora_")
 		}
@@ -53,7 +53,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 
 func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{LoRA: Adapters()})
-	Train(t, m.Sets, m.Text, 3)
+	m.Train(t, 3)
 	played := PlayOn(t, m, m.Cfg.Vision != nil, policy.Sampling{Temperature: 1})
 	rows, written, logProbs := played.Rows(played.Keys())
 	got := logProbsOf(t, m, rows, written)
@@ -74,8 +74,8 @@ func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32
 // A critic on the same base is not exported.
 func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{LoRA: Adapters(), Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 3)
-	rows, want := FourRows(t, m.Text)
+	m.Train(t, 3)
+	rows, want := m.FourRows(t)
 	dir := filepath.Join(t.TempDir(), "merged")
 	require.NoError(t, m.Sets.Actor.SaveModel(t.Context(), m.Sets.Dir, dir, false))
 	plain := Open(t, dir, Options{})
@@ -89,7 +89,7 @@ func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Ke
 func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
 	m := Open(t, dir, Options{LoRA: Adapters()})
-	Train(t, m.Sets, m.Text, 2)
+	m.Train(t, 2)
 	saved := filepath.Join(m.Saved(t), learn.ActorFolder)
 	again := Open(t, dir, Options{Adapter: saved})
 	require.Equal(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights))
@@ -141,9 +141,9 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen35} {
 		dir := Folder(t, family, nil)
 		free := Open(t, dir, Options{})
-		b := PlayedBatch(t, free.Sets, free.Text)
+		b := free.PlayedBatch(t)
 		aim := policy.Objective{Imitate: true, Temperature: 1}
-		all, _, _ := GradientsOf(t, free.Sets, b, aim)
+		all, _, _ := free.GradientsOf(t, b, aim)
 		for _, freeze := range [][]string{
 			{"model.visual.*"},
 			{"*.embed_tokens.weight"},
@@ -153,7 +153,7 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 			{"model.language_model.*"},
 		} {
 			m := Open(t, dir, Options{Freeze: freeze})
-			got, _, _ := GradientsOf(t, m.Sets, b, aim)
+			got, _, _ := m.GradientsOf(t, b, aim)
 			require.NotEmpty(t, got)
 			require.Less(t, len(got), len(all))
 			for name, x := range got {
@@ -161,7 +161,7 @@ func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 				RequireNear(t, all[name], x, 1e-5*max(1, Largest(all[name])), name)
 			}
 			before := Read(t, m.Sets.Actor.Weights)
-			Train(t, m.Sets, m.Text, 1)
+			m.Train(t, 1)
 			moved := Changed(before, Read(t, m.Sets.Actor.Weights))
 			require.NotEmpty(t, moved)
 			for _, name := range moved {
@@ -190,7 +190,7 @@ func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 	for _, critic := range []string{learn.SharedCritic, learn.SeparateCritic} {
 		o := Options{LoRA: Adapters(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
 		m := Open(t, dir, o)
-		Train(t, m.Sets, m.Text, 1)
+		m.Train(t, 1)
 		o.Seed = 5
 		again := Open(t, dir, o)
 		require.NotEqual(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights))

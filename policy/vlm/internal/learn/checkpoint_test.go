@@ -33,15 +33,15 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 				}
 				o.Critic, o.Seed = critic, 9
 				m := Open(t, dir, o)
-				Train(t, m.Sets, m.Text, 2)
+				m.Train(t, 2)
 				half := m.Saved(t)
-				Train(t, m.Sets, m.Text, 1)
+				m.Train(t, 1)
 
 				again := Open(t, dir, o)
-				Train(t, again.Sets, again.Text, 1) // Restore must replace this state
+				again.Train(t, 1) // Restore must replace this state
 				require.NoError(t, again.Restore(t.Context(), half))
 				RequireSameFiles(t, half, again.Saved(t))
-				Train(t, again.Sets, again.Text, 1)
+				again.Train(t, 1)
 				RequireSameFiles(t, m.Saved(t), again.Saved(t))
 				if o.LoRA == nil {
 					return
@@ -60,7 +60,7 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 func TestSavedPolicyOpensAsAModel(t *testing.T) {
 	for _, family := range model.Families() {
 		m := New(t, family, Options{})
-		Train(t, m.Sets, m.Text, 1)
+		m.Train(t, 1)
 		dir := m.Saved(t)
 		again := Open(t, filepath.Join(dir, learn.ActorFolder), Options{})
 		require.Equal(t, Read(t, m.Sets.Actor.Weights), Read(t, again.Sets.Actor.Weights), "%s", family)
@@ -73,7 +73,7 @@ func TestSavedPolicyOpensAsAModel(t *testing.T) {
 func TestSavedCriticIsRestored(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	again := Open(t, dir, Options{Critic: learn.SeparateCritic, CriticPath: filepath.Join(m.Saved(t), learn.CriticFolder),
 		Seed: 77})
 	require.Equal(t, Read(t, m.Sets.Critic.Weights), Read(t, again.Sets.Critic.Weights))
@@ -83,7 +83,7 @@ func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
 	first := m.Saved(t)
 	require.NoFileExists(t, filepath.Join(first, learn.OptimizerFolder, "actor.safetensors"))
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	require.NoError(t, m.Restore(t.Context(), first))
 	require.Nil(t, m.Sets.Actor.Adam)
 	RequireSameFiles(t, first, m.Saved(t))
@@ -92,9 +92,9 @@ func TestCheckpointBeforeTheFirstStepRestoresToNoStep(t *testing.T) {
 func TestCheckpointsThatDoNotFitAreRefusedWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	good := m.Saved(t)
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	now := m.Saved(t)
 	actor, moments := filepath.Join(learn.ActorFolder, "model.safetensors"),
 		filepath.Join(learn.OptimizerFolder, "actor.safetensors")
@@ -191,7 +191,7 @@ func TestSaveRefusesAFolderInUse(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
 	dir := m.Saved(t)
 	before := Files(t, dir)
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	require.ErrorIs(t, m.Save(t.Context(), dir), fs.ErrExist)
 	t.Chdir(dir)
 	require.ErrorIs(t, m.Save(t.Context(), ""), fs.ErrExist)
@@ -204,7 +204,7 @@ func TestSaveRefusesAFolderInUse(t *testing.T) {
 
 func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	good := m.Saved(t)
 	before, _ := m.Dev.Live()
 	for what, f := range map[string]func(ctx context.Context) error{

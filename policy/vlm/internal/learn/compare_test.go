@@ -33,8 +33,8 @@ func TestAComparedTokenThatWasWrittenIsImitated(t *testing.T) {
 	b := taught(t, m, loss.Choice{By: loss.ByTeacher, K: 1})
 	b.Chosen, b.Teacher = b.Tokens, make([]float32, 9)
 	p := loss.Distill{Over: loss.Divergence{Form: loss.CrossEntropy, Choice: loss.Choice{By: loss.ByTeacher, K: 1}}}
-	got, _, _ := GradientsOf(t, m.Sets, b, policy.Objective{Policy: p, Temperature: 0.7})
-	want, _, _ := GradientsOf(t, Open(t, Folder(t, model.Qwen3, nil), Options{}).Sets, b,
+	got, _, _ := m.GradientsOf(t, b, policy.Objective{Policy: p, Temperature: 0.7})
+	want, _, _ := New(t, model.Qwen3, Options{}).GradientsOf(t, b,
 		policy.Objective{Imitate: true, Temperature: 0.7})
 	RequireGradients(t, want, got)
 }
@@ -49,7 +49,7 @@ func TestTheWholeVocabularyIsItsLikeliestTokens(t *testing.T) {
 		if by != loss.WholeVocabulary {
 			d.Form, d.Choice.K = loss.Renormalised, m.Cfg.Text.Vocab
 		}
-		got, _, stats := GradientsOf(t, m.Sets, taught(t, m, d.Choice),
+		got, _, stats := m.GradientsOf(t, taught(t, m, d.Choice),
 			policy.Objective{Policy: loss.Distill{Over: d}, Temperature: 0.7})
 		require.Positive(t, stats.PolicyLoss)
 		if want == nil {
@@ -101,7 +101,7 @@ func predicted(t *testing.T, m *Model) (b *policy.Batch, state map[string]string
 		_, err := Update(t, m.Sets, b, policy.Objective{Policy: l, Temperature: 0.7}, o)
 		require.NoError(t, err)
 	}
-	return b, StateOf(t, m.Sets)
+	return b, m.StateOf(t)
 }
 
 // TestTeachersAndEchoesHaveTheSameBytes on any number of devices and ranks.

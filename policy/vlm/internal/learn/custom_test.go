@@ -50,7 +50,7 @@ func TestACustomLossUpdatesLikeTheBuiltInOne(t *testing.T) {
 		b, mask, _ := lossBatch(t, m, o.Temperature)
 		weigh(t, b, o, mask)
 		b.ValueWeight, b.Returns = b.Weight, make([]float32, len(mask))
-		grads[i], _, stats[i] = GradientsOf(t, m.Sets, b, o)
+		grads[i], _, stats[i] = m.GradientsOf(t, b, o)
 	}
 	RequireGradients(t, grads[0], grads[1])
 	for what, x := range map[string][2]float64{

@@ -56,7 +56,7 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 				var got Lived
 				m.Live(t, 1, &got)
 				require.NoError(t, m.Sets.Tie(t.Context()))
-				now := StateOf(t, m.Sets)
+				now := m.StateOf(t)
 				if n == 1 {
 					want, state = got, now
 				}
@@ -72,15 +72,15 @@ func TestAnyNumberOfDevicesGivesTheSameBytes(t *testing.T) {
 func TestAnyDivisionOfAStepIsTheWholeStep(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	plain := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, plain.Sets, plain.Text)
+	b := plain.PlayedBatch(t)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1,
 		ValueCoef: 0.5}
-	actor, critic, stats := GradientsOf(t, plain.Sets, b, aim)
+	actor, critic, stats := plain.GradientsOf(t, b, aim)
 	for parts, o := range map[int]Options{8: {Devices: 4}, 2: {Devices: 2, PartPerDevice: true}} {
 		o.Critic = learn.SeparateCritic
 		m := Open(t, dir, o)
 		require.Equal(t, parts, m.Sets.Parts)
-		gotActor, gotCritic, got := GradientsOf(t, m.Sets, b, aim)
+		gotActor, gotCritic, got := m.GradientsOf(t, b, aim)
 		RequireGradients(t, actor, gotActor)
 		RequireGradients(t, critic, gotCritic)
 		require.InEpsilon(t, stats.GradNorm, got.GradNorm, 1e-4)
@@ -113,7 +113,7 @@ func TestARunOfOneDeviceContinuesOnFour(t *testing.T) {
 	var got Lived
 	four.Live(t, 2, &got)
 	require.Equal(t, want, got)
-	require.Equal(t, StateOf(t, one.Sets), StateOf(t, four.Sets))
+	require.Equal(t, one.StateOf(t), four.StateOf(t))
 }
 
 // TestDevicesShareTheMomentsAndLeakNothing: each trained array has its moments on one device.

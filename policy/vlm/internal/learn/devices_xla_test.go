@@ -46,14 +46,14 @@ func TestCPUDevicesGiveTheSameBytes(t *testing.T) {
 			}
 			var stats []policy.Stats
 			for range 2 {
-				stats = append(stats, Imitate(t, m.Sets, rows, Trues(72), 0.01))
+				stats = append(stats, m.Imitate(t, rows, Trues(72), 0.01))
 			}
 			got := []any{played, stats}
 			if ranks*n == 1 {
-				want, state = got, StateOf(t, m.Sets)
+				want, state = got, m.StateOf(t)
 			}
 			require.Equal(t, want, got, "%s on %v ranks and devices", name, shape)
-			require.Equal(t, state, StateOf(t, m.Sets), "%s on %v ranks and devices", name, shape)
+			require.Equal(t, state, m.StateOf(t), "%s on %v ranks and devices", name, shape)
 			if s := m.Dev.Store(); s != nil && i > 0 && shape == c.shapes[i-1] {
 				loaded, compiled := s.Counts()
 				require.Equal(t, []int{m.Dev.Executables(), 0}, []int{loaded, compiled})

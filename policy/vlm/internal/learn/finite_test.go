@@ -70,9 +70,9 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 	})
 	t.Run("of a checkpoint", func(t *testing.T) {
 		m := New(t, model.Qwen3, Options{})
-		Train(t, m.Sets, m.Text, 1)
+		m.Train(t, 1)
 		good := m.Saved(t)
-		Train(t, m.Sets, m.Text, 1)
+		m.Train(t, 1)
 		now := m.Saved(t)
 		for path, name := range map[string]string{
 			filepath.Join(learn.ActorFolder, "model.safetensors"):     name,
@@ -92,7 +92,7 @@ func TestWeightsThatAreNotFiniteAreNotLoaded(t *testing.T) {
 
 func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 	m := New(t, model.Qwen3, Options{Critic: learn.SharedCritic})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	for what, name := range map[string]string{"log-probs": "lm_head.weight", "values": "score.weight"} {
 		require.NoError(t, m.Sets.Actor.Set(func(part model.Stored, old []float32) ([]float32, error) {
 			if part.Name == name {

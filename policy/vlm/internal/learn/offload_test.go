@@ -25,16 +25,16 @@ func requireSameLife(t *testing.T, m, other *Model) {
 	other.Train(t, 1)
 	require.NoError(t, m.Sets.Tie(t.Context()))
 	require.NoError(t, other.Sets.Tie(t.Context()))
-	require.Equal(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+	require.Equal(t, m.StateOf(t), other.StateOf(t))
 	saved := other.Saved(t)
 	other.Train(t, 1) // moves on from the checkpoint
-	require.NotEqual(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+	require.NotEqual(t, m.StateOf(t), other.StateOf(t))
 	require.NoError(t, other.Restore(t.Context(), saved))
 	var want, got Lived
 	m.Live(t, 2, &want)
 	other.Live(t, 2, &got)
 	require.Equal(t, want, got, "after the checkpoint")
-	require.Equal(t, StateOf(t, m.Sets), StateOf(t, other.Sets))
+	require.Equal(t, m.StateOf(t), other.StateOf(t))
 }
 
 // TestASnapshotKeepsItsMoments: moments in host memory change with the next update, those of a
@@ -44,13 +44,13 @@ func TestASnapshotKeepsItsMoments(t *testing.T) {
 	m.Live(t, 0, &Lived{})
 	s, err := m.Sets.Copy(t.Context())
 	require.NoError(t, err)
-	before := StateOf(t, m.Sets)
+	before := m.StateOf(t)
 	m.Live(t, 1, &Lived{})
-	require.NotEqual(t, before, StateOf(t, m.Sets))
+	require.NotEqual(t, before, m.StateOf(t))
 	dir := t.TempDir()
 	require.NoError(t, s.Save(t.Context(), dir))
 	require.NoError(t, m.Restore(t.Context(), dir))
-	require.Equal(t, before, StateOf(t, m.Sets))
+	require.Equal(t, before, m.StateOf(t))
 }
 
 func TestOffloadingFreesTheDevices(t *testing.T) {

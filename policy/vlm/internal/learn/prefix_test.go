@@ -19,7 +19,7 @@ import (
 // six tokens are the response, of which the last three differ.
 func groupsOf(t *testing.T, m *Model, times int) *policy.Batch {
 	t.Helper()
-	four, _ := FourRows(t, m.Text)
+	four, _ := m.FourRows(t)
 	rows, _ := Pick(four, slices.Repeat([]int{2, 3, 2, 0, 3, 2, 1, 2, 0}, times)...)
 	r := rand.New(rand.NewPCG(3, 1))
 	n := len(rows.Tokens)
@@ -72,8 +72,8 @@ func TestSharedPromptsChangeNoNumber(t *testing.T) {
 		b.OldLogProbs, b.Reference = expected["log-probs"], slices.Clone(expected["reference"])
 		objective := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 			ValueCoef: 0.5}
-		actor, critic, _ := GradientsOf(t, apart.Sets, b, objective)
-		a, c, _ := GradientsOf(t, shared.Sets, b, objective)
+		actor, critic, _ := apart.GradientsOf(t, b, objective)
+		a, c, _ := shared.GradientsOf(t, b, objective)
 		RequireGradients(t, actor, a)
 		RequireGradients(t, critic, c)
 	}
@@ -90,7 +90,7 @@ func TestSharedPromptsGiveTheSameBytesOnAnyNumberOfDevices(t *testing.T) {
 	for _, o.Devices = range []int{1, 2} {
 		m := Open(t, dir, o)
 		require.Less(t, 4*positions(t, m, b), 3*positions(t, apart, b))
-		actor, critic, _ := GradientsOf(t, m.Sets, b, objective)
+		actor, critic, _ := m.GradientsOf(t, b, objective)
 		got := [2]map[string][]float32{actor, critic}
 		if o.Devices > 1 {
 			require.Equal(t, want, got)

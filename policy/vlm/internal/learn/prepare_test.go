@@ -35,7 +35,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		}
 		for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
 			m := New(t, family, o)
-			b := PlayedBatch(t, m.Sets, m.Text)
+			b := m.PlayedBatch(t)
 			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.Sets.CriticOptions.Kind != learn.NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
@@ -51,7 +51,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	}
 
 	m := New(t, model.Qwen25VL, Options{})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	packs, err := m.Sets.Packer(m.Net).Packs(&b.Rows, learn.NonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {

@@ -32,7 +32,7 @@ func TestRanksGiveTheBytesOfOneProcess(t *testing.T) {
 				m.Train(t, 1) // Restore must replace this state
 				require.NoError(t, m.Restore(t.Context(), saved))
 				m.Live(t, 3, &out)
-				return out, StateOf(t, m.Sets)
+				return out, m.StateOf(t)
 			}
 			one := deviceOptions[name]
 			parts := name == "part for each device"

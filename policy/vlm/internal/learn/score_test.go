@@ -36,7 +36,7 @@ func columnsOf(s *policy.Scores) map[string][]float32 {
 func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
 		m := New(t, family, Options{Critic: learn.SeparateCritic, Reference: true})
-		rows, want := FourRows(t, m.Text)
+		rows, want := m.FourRows(t)
 		whole := columnsOf(score(t, m, rows, want))
 		check := func(what string, index ...int) {
 			t.Helper()
@@ -69,7 +69,7 @@ func TestScoresDoNotDependOnHowRowsAreBatched(t *testing.T) {
 
 func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	all := columnsOf(score(t, m, rows, want))
 	for i := range want {
 		want[i] = i%3 == 0 // first tokens of rows among them
@@ -107,7 +107,7 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Reference: true})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	both := policy.ScoreRequest{LogProbs: true, Reference: true}
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, both, 1)
@@ -116,7 +116,7 @@ func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	}
 	first := scores()
 	require.Equal(t, first.LogProbs, first.Reference)
-	Imitate(t, m.Sets, rows, want, 1e-2)
+	m.Imitate(t, rows, want, 1e-2)
 	second := scores()
 	require.Equal(t, first.Reference, second.Reference)
 	require.NotEqual(t, first.LogProbs, second.LogProbs)
@@ -130,7 +130,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	values := func(o Options) []float32 {
 		m := Open(t, dir, o)
-		rows, want := FourRows(t, m.Text)
+		rows, want := m.FourRows(t)
 		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{Values: true}, 1)
 		require.NoError(t, err)
 		return s.Values
@@ -147,8 +147,8 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 
 func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true})
-	rows, want := FourRows(t, m.Text)
-	Imitate(t, m.Sets, rows, want, 1e-2)
+	rows, want := m.FourRows(t)
+	m.Imitate(t, rows, want, 1e-2)
 	head := Read(t, m.Sets.Critic.Weights)["score.weight"]
 	require.NoError(t, m.Sets.Tie(t.Context()))
 	actor, critic := Read(t, m.Sets.Actor.Weights), Read(t, m.Sets.Critic.Weights)
@@ -169,7 +169,7 @@ func TestTieCopiesTheTrunkToTheCritic(t *testing.T) {
 func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	coarse, err := Open(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want,
@@ -186,7 +186,7 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 
 func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	lp := policy.ScoreRequest{LogProbs: true}
 	for name, c := range map[string]struct {
 		change func(r *policy.Rows)
@@ -257,7 +257,7 @@ func TestRowsFitThePolicyAndItsTeacher(t *testing.T) {
 
 func TestCancelledScoringLeavesNothingOnTheDevice(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, Reference: true, MicroTokens: 32})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	before, _ := m.Dev.Live()
 	done := false
 	for looks := 0; !done; looks++ {

@@ -49,7 +49,7 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 			off += a.Bytes()
 		}
 		require.Equal(t, base+2*adapters+score+off, held(m), family)
-		Train(t, m.Sets, m.Text, 2)
+		m.Train(t, 2)
 		require.Equal(t, base+3*(2*adapters+score)+off, held(m), family)
 		require.NoError(t, m.Close())
 		require.Zero(t, held(m), "shared arrays are freed once")
@@ -68,17 +68,17 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.False(t, own.Sets.Critic.OnBase())
 	require.Greater(t, held(own), held(shared))
 
-	b := PlayedBatch(t, shared.Sets, shared.Text)
+	b := shared.PlayedBatch(t)
 	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7,
 		ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
-	a1, c1, _ := GradientsOf(t, shared.Sets, b, aim)
-	a2, c2, _ := GradientsOf(t, own.Sets, b, aim)
+	a1, c1, _ := shared.GradientsOf(t, b, aim)
+	a2, c2, _ := own.GradientsOf(t, b, aim)
 	require.Equal(t, a2, a1)
 	require.Equal(t, c2, c1)
 	require.Contains(t, sortedNames(c1), "score.weight")
 	require.Greater(t, len(c1), 20)
-	Train(t, shared.Sets, shared.Text, 2)
-	Train(t, own.Sets, own.Text, 2)
+	shared.Train(t, 2)
+	own.Train(t, 2)
 	require.Equal(t, Read(t, own.Sets.Actor.Weights), Read(t, shared.Sets.Actor.Weights))
 	require.Equal(t, Read(t, own.Sets.Critic.Weights), Read(t, shared.Sets.Critic.Weights))
 	require.NotEqual(t, adapterOf(t, shared.Sets.Actor), adapterOf(t, shared.Sets.Critic), "each learns its own")
@@ -104,7 +104,7 @@ func adapterOf(t *testing.T, l *learn.Learner) map[string][]float32 {
 func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 	dir := Folder(t, model.Qwen2, nil)
 	m := Open(t, dir, Options{LoRA: Adapters(), Critic: learn.SeparateCritic})
-	Train(t, m.Sets, m.Text, 2)
+	m.Train(t, 2)
 	saved := m.Saved(t)
 	actor, critic := filepath.Join(saved, learn.ActorFolder), filepath.Join(saved, learn.CriticFolder)
 	again := Open(t, dir, Options{Adapter: actor, Critic: learn.SeparateCritic, CriticPath: critic, Seed: 99})
@@ -127,13 +127,13 @@ func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
 // starts from it; the weights below are not copied.
 func TestTieCopiesTheAdapter(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{LoRA: Adapters(), Critic: learn.SeparateCritic, Reference: true})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		return s
 	}
-	Imitate(t, m.Sets, rows, want, 1e-2)
+	m.Imitate(t, rows, want, 1e-2)
 	first := scores()
 	require.NotEqual(t, first.LogProbs, first.Reference)
 	head := Read(t, m.Sets.Critic.Weights)["score.weight"]
@@ -151,7 +151,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	require.Equal(t, head, Read(t, m.Sets.Critic.Weights)["score.weight"], "the value head stays")
 
 	after := held(m)
-	Train(t, m.Sets, m.Text, 2)
+	m.Train(t, 2)
 	later := scores()
 	require.Equal(t, tied.Reference, later.Reference, "it stays as it was")
 	require.NotEqual(t, tied.LogProbs, later.LogProbs)
@@ -173,7 +173,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 // A cancelled copy leaves adapters and memory unchanged.
 func TestCancelledTieChangesNothing(t *testing.T) {
 	m := New(t, model.Qwen2, Options{LoRA: Adapters(), Critic: learn.SeparateCritic, Reference: true})
-	Train(t, m.Sets, m.Text, 1)
+	m.Train(t, 1)
 	before, was := held(m), adapterOf(t, m.Sets.Critic)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

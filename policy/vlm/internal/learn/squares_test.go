@@ -45,7 +45,7 @@ func TestEchoedTokensLearnLikeImitatedOnes(t *testing.T) {
 		if o.Imitate {
 			b.Weight = []float32{0, 0.5, 0.25, 0.5, 0.125}
 		}
-		grads[i], _, _ = GradientsOf(t, Open(t, dir, Options{}).Sets, b, o)
+		grads[i], _, _ = Open(t, dir, Options{}).GradientsOf(t, b, o)
 	}
 	RequireGradients(t, grads[1], grads[0])
 }

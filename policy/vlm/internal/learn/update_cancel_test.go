@@ -17,12 +17,12 @@ import (
 
 func TestUpdatesEndConversations(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
-	rows, want := FourRows(t, m.Text)
-	Imitate(t, m.Sets, rows, want, 0) // makes the moments
+	rows, want := m.FourRows(t)
+	m.Imitate(t, rows, want, 0) // makes the moments
 	before, _ := m.Dev.Live()
 	_, err := m.Generate(t.Context(), Asks(), policy.Sampling{MaxTokens: 2})
 	require.NoError(t, err)
-	Imitate(t, m.Sets, rows, want, 0)
+	m.Imitate(t, rows, want, 0)
 	require.Empty(t, m.Gen.Chats)
 	after, _ := m.Dev.Live()
 	require.Equal(t, before, after)
@@ -31,13 +31,13 @@ func TestUpdatesEndConversations(t *testing.T) {
 // Policy and separate critic are both stopped by the end of the context, or neither.
 func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic, MicroTokens: 24})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	n := Evenly(want)
 	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	m.Train(t, 1)
 	arrays, _ := m.Dev.Live()
-	before := StateOf(t, m.Sets)
+	before := m.StateOf(t)
 	done := false
 	for looks := 0; !done; looks++ {
 		_, err := m.Update(Countdown(t.Context(), looks), b, o, policy.DefaultOptimizer())
@@ -48,9 +48,9 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, before, StateOf(t, m.Sets), "after %d looks", looks)
+		require.Equal(t, before, m.StateOf(t), "after %d looks", looks)
 	}
-	for name, now := range StateOf(t, m.Sets) {
+	for name, now := range m.StateOf(t) {
 		require.NotEqual(t, before[name], now, name)
 	}
 }
@@ -58,7 +58,7 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 // Gradients are added for policy and separate critic, or for neither.
 func TestCancelledAccumulationAddsToPolicyAndCriticTogether(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic, MicroTokens: 24})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	n := Evenly(want)
 	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
 	o := policy.Objective{Temperature: 1, Policy: loss.Reinforce{}, ValueCoef: 1}
@@ -76,7 +76,7 @@ func TestCancelledAccumulationAddsToPolicyAndCriticTogether(t *testing.T) {
 
 func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	rows, want := FourRows(t, m.Text)
+	rows, want := m.FourRows(t)
 	m.Gen.DropSessions()
 	packs, err := m.Sets.Packer(m.Net).Packs(&rows, want)
 	require.NoError(t, err)

@@ -17,12 +17,12 @@ import (
 
 func TestImitationLearnsItsRows(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{})
-	rows, want := FourRows(t, m.Text)
-	first := Imitate(t, m.Sets, rows, want, 1e-2)
+	rows, want := m.FourRows(t)
+	first := m.Imitate(t, rows, want, 1e-2)
 	require.Equal(t, len(want), first.Tokens)
 	last := first
 	for range 30 {
-		last = Imitate(t, m.Sets, rows, want, 1e-2)
+		last = m.Imitate(t, rows, want, 1e-2)
 	}
 	require.Less(t, last.PolicyLoss, first.PolicyLoss/2)
 	require.Less(t, last.Entropy, first.Entropy)
@@ -33,13 +33,13 @@ func TestImitationLearnsItsRows(t *testing.T) {
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := Folder(t, model.Qwen25VL, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1,
 		KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
-	actor, critic, stats := GradientsOf(t, m.Sets, b, o)
+	actor, critic, stats := m.GradientsOf(t, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
-		a, c, s := GradientsOf(t, m.Sets, b, o)
+		a, c, s := m.GradientsOf(t, b, o)
 		RequireGradients(t, actor, a)
 		RequireGradients(t, critic, c)
 		for name, pair := range map[string][2]float64{
@@ -80,10 +80,10 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 	dir := Folder(t, model.Qwen3, nil)
 	m := Open(t, dir, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	o := policy.Objective{Temperature: 0.9, Policy: loss.DefaultPPO(), EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2,
 		ValueCoef: 0.5}
-	actor, critic, whole := GradientsOf(t, m.Sets, b, o)
+	actor, critic, whole := m.GradientsOf(t, b, o)
 	parts := Open(t, dir, Options{Critic: learn.SeparateCritic})
 	for row := range b.Len() {
 		part := *b
@@ -121,14 +121,14 @@ func TestAccumulatedPartsGiveTheStepOfTheWhole(t *testing.T) {
 // value's on the same weights.
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SharedCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	alone, _, _ := GradientsOf(t, m.Sets, b, o)
+	alone, _, _ := m.GradientsOf(t, b, o)
 	require.Zero(t, Largest(alone["score.weight"]))
 	o.ValueCoef = 1
-	one, _, _ := GradientsOf(t, m.Sets, b, o)
+	one, _, _ := m.GradientsOf(t, b, o)
 	o.ValueCoef = 3
-	three, _, s := GradientsOf(t, m.Sets, b, o)
+	three, _, s := m.GradientsOf(t, b, o)
 	require.Positive(t, s.ValueLoss)
 	require.Zero(t, s.CriticNorm, "it has no weights of its own")
 	want := map[string][]float32{}
@@ -143,7 +143,7 @@ func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 
 func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	opt := policy.DefaultOptimizer()
 	opt.CriticRate = 1e-2
 	before := Read(t, m.Sets.Actor.Weights)
@@ -171,7 +171,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 // derivatives by value, which the objective has for Score's values.
 func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	m := New(t, model.Qwen2, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	mask := learn.NonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 	}
 	o := policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1, ValueClip: 0.3}
 	e, want := plain(t, b, o, s)
-	_, clipped, stats := GradientsOf(t, m.Sets, b, o)
+	_, clipped, stats := m.GradientsOf(t, b, o)
 	require.InDelta(t, want.ValueLoss, stats.ValueLoss, 1e-5*want.ValueLoss)
 	require.InDelta(t, want.ValueClip, stats.ValueClip, 1e-6)
 	require.Positive(t, stats.ValueClip)
@@ -194,13 +194,13 @@ func TestClippedValueLossIsThatOfTheObjective(t *testing.T) {
 		}
 	}
 	o.ValueClip = 0
-	_, unclipped, _ := GradientsOf(t, m.Sets, b, o)
+	_, unclipped, _ := m.GradientsOf(t, b, o)
 	RequireGradients(t, unclipped, clipped)
 }
 
 func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	clear(b.Advantages)
 	opt := policy.DefaultOptimizer()
 	opt.Rate = 3e-3
@@ -219,7 +219,7 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 	for _, decay := range []float64{0, 0.1} {
 		m := New(t, model.Qwen25VL, Options{})
-		b := PlayedBatch(t, m.Sets, m.Text)
+		b := m.PlayedBatch(t)
 		clear(b.Advantages)
 		before := Read(t, m.Sets.Actor.Weights)
 		opt := policy.DefaultOptimizer()
@@ -238,7 +238,7 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := New(t, model.Qwen25VL, Options{Critic: learn.SeparateCritic})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
@@ -287,9 +287,9 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	m := New(t, model.Qwen2, Options{})
-	b := PlayedBatch(t, m.Sets, m.Text)
+	b := m.PlayedBatch(t)
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
-	free, _, s := GradientsOf(t, m.Sets, b, o)
+	free, _, s := m.GradientsOf(t, b, o)
 	clip := Still
 	clip.GradClip = s.GradNorm / 4
 	after, err := m.Update(t.Context(), b, o, clip)

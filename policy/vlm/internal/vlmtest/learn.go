@@ -22,7 +22,6 @@ import (
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/net"
@@ -38,11 +37,11 @@ func Update(
 }
 
 // Imitate runs one step of imitation.
-func Imitate(t testing.TB, s *learn.Sets, rows policy.Rows, want []bool, rate float64) policy.Stats {
+func (p Parts) Imitate(t testing.TB, rows policy.Rows, want []bool, rate float64) policy.Stats {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	stats, err := Update(t, s, &policy.Batch{Rows: rows, Weight: Evenly(want)},
+	stats, err := Update(t, p.Sets, &policy.Batch{Rows: rows, Weight: Evenly(want)},
 		policy.Objective{Imitate: true, Temperature: 1}, opt)
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)
@@ -54,17 +53,17 @@ var Still = policy.Optimizer{Epsilon: 1}
 
 // GradientsOf returns the gradients of the policy, and of a separate critic; nil
 // where there is none.
-func GradientsOf(
-	t testing.TB, s *learn.Sets, b *policy.Batch, o policy.Objective,
+func (p Parts) GradientsOf(
+	t testing.TB, b *policy.Batch, o policy.Objective,
 ) (actor, critic map[string][]float32, stats policy.Stats) {
 	t.Helper()
-	stats, err := Update(t, s, b, o, Still)
+	stats, err := Update(t, p.Sets, b, o, Still)
 	require.NoError(t, err)
 	require.False(t, stats.Skipped)
-	if s.Actor.Adam != nil {
-		actor = Read(t, s.Actor.Adam.M)
+	if p.Sets.Actor.Adam != nil {
+		actor = Read(t, p.Sets.Actor.Adam.M)
 	}
-	if s.Critic != nil && s.Critic.Adam != nil {
+	if s := p.Sets; s.Critic != nil && s.Critic.Adam != nil {
 		critic = Read(t, s.Critic.Adam.M)
 	}
 	return actor, critic, stats
@@ -72,11 +71,11 @@ func GradientsOf(
 
 // PlayedBatch is a batch for every loss: random advantages, old log-probs and
 // values near those of the model, and a reference further away.
-func PlayedBatch(t testing.TB, s *learn.Sets, x *generate.Encoder) *policy.Batch {
+func (p Parts) PlayedBatch(t testing.TB) *policy.Batch {
 	t.Helper()
-	rows, want := FourRows(t, x)
-	what := policy.ScoreRequest{LogProbs: true, Values: s.CriticOptions.Kind != learn.NoCritic}
-	scores, err := s.Score(t.Context(), learn.ScoreCall{Rows: &rows, Want: want, What: what, Temperature: 1})
+	rows, want := p.FourRows(t)
+	what := policy.ScoreRequest{LogProbs: true, Values: p.Sets.CriticOptions.Kind != learn.NoCritic}
+	scores, err := p.Sets.Score(t.Context(), learn.ScoreCall{Rows: &rows, Want: want, What: what, Temperature: 1})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 1))
 	n := len(want)
@@ -153,9 +152,9 @@ func digestOf(all ...*weights.Tensors) (string, error) {
 }
 
 // StateOf digests weights and moments. It also checks that all devices have the same weights.
-func StateOf(t testing.TB, s *learn.Sets) map[string]string {
+func (p Parts) StateOf(t testing.TB) map[string]string {
 	t.Helper()
-	out, err := Digests(s)
+	out, err := Digests(p.Sets)
 	require.NoError(t, err)
 	return out
 }
@@ -196,14 +195,14 @@ type Lived struct {
 }
 
 // Live plays ten conversations of two turns, some of them with pictures, and learns from them.
-func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Encoder, round int, out *Lived) {
+func (m *Model) Live(t testing.TB, round int, out *Lived) {
 	t.Helper()
 	var keys []uint64
 	var prompts []policy.Prompt
 	for i := range 10 {
 		key := uint64(100*round + i)
 		p := policy.Prompt{Conversation: key, Messages: Say([]string{"left", "go right"}[i%2]), Seed: key}
-		if i%3 == 0 && x.Cfg.Vision != nil {
+		if i%3 == 0 && m.Cfg.Vision != nil {
 			p.Messages = Say("<image> goal?", Drawing(uint64(i), 16, 8*(1+i/3)))
 		}
 		keys, prompts = append(keys, key), append(prompts, p)
@@ -220,8 +219,8 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Encoder, ro
 	m.Forget(keys...)
 
 	rows, written, logProbs := played.Rows(keys)
-	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: s.CriticOptions.Kind != learn.NoCritic,
-		Reference: s.Reference}
+	what := policy.ScoreRequest{LogProbs: true, Entropy: true, Values: m.Sets.CriticOptions.Kind != learn.NoCritic,
+		Reference: m.Sets.Reference}
 	scores, err := m.Score(t.Context(), &rows, written, what, 1)
 	require.NoError(t, err)
 	out.Scores = append(out.Scores, scores)
@@ -237,12 +236,12 @@ func Live(t testing.TB, m policy.Learner, s *learn.Sets, x *generate.Encoder, ro
 			b.Returns[i] = float32(i % 3)
 		}
 	}
-	liveSteps(t, m, s, b, what, out)
+	m.liveSteps(t, b, what, out)
 }
 
 // liveSteps takes a step with a built-in loss, one with a loss of another package in three calls, and one that is
 // skipped.
-func liveSteps(t testing.TB, m policy.Learner, s *learn.Sets, b *policy.Batch, what policy.ScoreRequest, out *Lived) {
+func (m *Model) liveSteps(t testing.TB, b *policy.Batch, what policy.ScoreRequest, out *Lived) {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate, opt.GradClip = 0.01, 0.01, 0.5
@@ -273,11 +272,11 @@ func liveSteps(t testing.TB, m policy.Learner, s *learn.Sets, b *policy.Batch, w
 		out.Stats = append(out.Stats, stats)
 	}
 	opt.MaxGradNorm = 1e-9 // reached by any gradient
-	before := StateOf(t, s)
+	before := m.StateOf(t)
 	stats, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2}}, opt)
 	require.NoError(t, err)
 	require.True(t, stats.Skipped)
-	require.Equal(t, before, StateOf(t, s))
+	require.Equal(t, before, m.StateOf(t))
 	out.Stats = append(out.Stats, stats)
 }
 

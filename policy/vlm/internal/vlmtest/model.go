@@ -55,14 +55,19 @@ type Options struct {
 	CompileCache                        string
 }
 
+// Parts are the parts of a model that tests train.
+type Parts struct {
+	Sets *learn.Sets
+	Text *generate.Encoder
+}
+
 // Model are the parts of a model, opened together. It is a policy.Learner.
 type Model struct {
+	Parts
 	Cfg     *model.Config
-	Text    *generate.Encoder
 	Devices []*device.Device
 	Dev     *device.Device // the first of them
 	Net     *net.Net
-	Sets    *learn.Sets
 	Gen     *generate.Generator
 	opened  *backend.Devices
 }
@@ -224,22 +229,10 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	return m.Sets.Restore(ctx, dir, m.Gen.DropSessions)
 }
 
-// Train takes n steps.
-func (m *Model) Train(t testing.TB, n int) {
-	t.Helper()
-	Train(t, m.Sets, m.Text, n)
-}
-
 // Saved returns the folder of a checkpoint.
 func (m *Model) Saved(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "checkpoint")
 	require.NoError(t, m.Save(t.Context(), dir))
 	return dir
-}
-
-// Live plays ten conversations and learns from them.
-func (m *Model) Live(t testing.TB, round int, out *Lived) {
-	t.Helper()
-	Live(t, m, m.Sets, m.Text, round, out)
 }

@@ -9,7 +9,6 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/net"
 	"vagen/policy/vlm/internal/peft"
@@ -86,13 +85,13 @@ func PlayOn(t testing.TB, m policy.Policy, images bool, o policy.Sampling) Stori
 }
 
 // Train takes n steps with policy, critic and all terms.
-func Train(t testing.TB, m *learn.Sets, x *generate.Encoder, n int) {
+func (p Parts) Train(t testing.TB, n int) {
 	t.Helper()
-	rows, want := FourRows(t, x)
+	rows, want := p.FourRows(t)
 	b := &policy.Batch{Rows: rows, Weight: Evenly(want), Advantages: make([]float32, len(want)),
 		OldLogProbs: make([]float32, len(want))}
 	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
-	if m.CriticOptions.Kind != learn.NoCritic {
+	if p.Sets.CriticOptions.Kind != learn.NoCritic {
 		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
 	}
 	for i := range want {
@@ -104,7 +103,7 @@ func Train(t testing.TB, m *learn.Sets, x *generate.Encoder, n int) {
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-3, 2e-3
 	for range n {
-		s, err := Update(t, m, b, o, opt)
+		s, err := Update(t, p.Sets, b, o, opt)
 		require.NoError(t, err)
 		require.False(t, s.Skipped)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
-	"vagen/policy/vlm/internal/generate"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/weights"
 )
@@ -128,8 +127,9 @@ func (s Stories) RequireScored(t testing.TB, m policy.Learner, temperature float
 
 // FourRows are rows of different lengths in random tokens, three of them with
 // images of different sizes; every token after the first counts.
-func FourRows(t testing.TB, x *generate.Encoder) (policy.Rows, []bool) {
+func (p Parts) FourRows(t testing.TB) (policy.Rows, []bool) {
 	t.Helper()
+	x := p.Text
 	r := rand.New(rand.NewPCG(5, 5))
 	rows := policy.Rows{Offsets: []int{0}}
 	for i, n := range []int{9, 3, 21, 14} {
