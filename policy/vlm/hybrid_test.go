@@ -2,7 +2,6 @@ package vlm
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"testing"
 
@@ -14,47 +13,6 @@ import (
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 )
-
-// Updates of the policy follow the gradient of the loss: along the gradient of each weight the
-// loss falls as fast as its norm says.
-func TestGradientsOfHybridModelsAreSlopesOfTheLoss(t *testing.T) {
-	t.Parallel()
-	for _, r := range []Recompute{RecomputeNothing, RecomputeBlocks} {
-		m := openTiny(t, vlmtest.Folder(t, model.Qwen35Text, vlmtest.Object{"num_hidden_layers": 3}),
-			Options{Recompute: r, MicroTokens: 64})
-		rows, want := partsOf(m).FourRows(t)
-		at := weightsOf(t, m.sets.Actor)
-		grads, _, _ := partsOf(m).GradientsOf(t, &policy.Batch{Rows: rows, Weight: vlmtest.Evenly(want)},
-			policy.Objective{Imitate: true, Temperature: 1})
-		require.Len(t, grads, len(at))
-		for name, g := range grads {
-			var norm float64
-			for i := range g {
-				norm += float64(g[i]) * float64(g[i])
-			}
-			norm = math.Sqrt(norm)
-			lossAt := func(step float64) (sum float64) {
-				require.NoError(t, m.sets.Actor.Set(func(part model.Stored, _ []float32) ([]float32, error) {
-					x := slices.Clone(at[part.Name])
-					if part.Name == name {
-						for i := range x {
-							x[i] += float32(step * float64(g[i]) / norm)
-						}
-					}
-					return x, nil
-				}))
-				s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
-				require.NoError(t, err)
-				for i, w := range vlmtest.Evenly(want) {
-					sum -= float64(w) * float64(s.LogProbs[i])
-				}
-				return sum
-			}
-			const step = 4e-3
-			require.InEpsilon(t, norm, (lossAt(step)-lossAt(-step))/(2*step), 0.01, name)
-		}
-	}
-}
 
 // The plan counts states once, however long the rows are, and entries by slots.
 func TestPlansCountTheStatesOfHybridModels(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/backend"
 	"vagen/policy/vlm/internal/devicetest"
-	"vagen/policy/vlm/internal/learn"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/vlmtest"
 )
@@ -44,11 +43,6 @@ func openTiny(t testing.TB, dir string, o Options) *Model {
 func newTiny(t testing.TB, family model.Family, o Options) *Model {
 	t.Helper()
 	return openTiny(t, vlmtest.Folder(t, family, nil), o)
-}
-
-// weightsOf reads a learner's weights by their names.
-func weightsOf(t testing.TB, l *learn.Learner) map[string][]float32 {
-	return vlmtest.Read(t, l.Weights)
 }
 
 func save(t testing.TB, m *Model) string {
