@@ -63,23 +63,6 @@ func TestNextKeepsTheAnswerAndCountsExcessActions(t *testing.T) {
 	require.Equal(t, []string{"Pick(1,2,3)", "Place(1,2,3)"}, p.Parse("<answer>Pick(1,2,3)|Place(1,2,3)</answer>").Actions)
 }
 
-func TestNextComposesWhatItParses(t *testing.T) {
-	for _, format := range Formats(Next) {
-		p := nextParser(t, format, ParserOptions{})
-		text := p.Compose(func(section string) string { return "my " + section })
-		r := p.Parse(text)
-		require.True(t, r.FormatCorrect, "%s: %s", format, text)
-		require.Equal(t, []string{"my answer"}, r.Actions, format)
-		for _, section := range p.Sections() {
-			require.Equal(t, "my "+section, r.Sections[section], format)
-		}
-		require.True(t, p.Parse(p.Canonical(r)).FormatCorrect, format)
-	}
-	require.Contains(t, nextParser(t, "wm", ParserOptions{}).Compose(func(string) string {
-		return ""
-	}), "<perception></perception>")
-}
-
 func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
 	_, err := NewParser("wm", ParserOptions{Dialect: Next, SpecialTokens: []string{"<think>"}})
 	require.ErrorContains(t, err, "legacy dialect")
@@ -104,10 +87,12 @@ func TestNextIsLinearInHostileText(t *testing.T) {
 	}
 }
 
+// space is Python's white space.
+const space = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*`
+
 // pythonPattern is what the original matchers say, in Go's regular expressions:
 // with Python's white space, and the letters that fold to i and s.
 func pythonPattern(name string, label bool) *regexp.Regexp {
-	const space = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*`
 	name = strings.ReplaceAll(name, "i", "[iI\u0130\u0131]")
 	if label {
 		return regexp.MustCompile(`(?im)^` + space + name + space + `:` + space + `(.+)$`)

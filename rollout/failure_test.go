@@ -103,47 +103,6 @@ func pay(x float64) func(context.Context, *env.Outcome) error {
 	}
 }
 
-// TestAnEnvironmentFailureAffectsOnlyItsEpisode makes one of six episodes fail and
-// compares the others with a run without the failure. Time is synctest's.
-func TestAnEnvironmentFailureAffectsOnlyItsEpisode(t *testing.T) {
-	var eps []rollout.Episode
-	for i := range 6 {
-		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i,
-			Config: map[string]any{"turns": 3, "level": i}})
-	}
-	const bad = 2
-	for name, f := range faults {
-		synctest.Test(t, func(t *testing.T) {
-			w := &world{}
-			want := play(t, w, player(t, w, &parrot{}), eps)
-			w = &world{fault: func(ctx context.Context, seed int64, method string, turn int, o *env.Outcome) error {
-				if seed == bad && method == f.method && turn == f.turn {
-					return f.fault(ctx, o)
-				}
-				return nil
-			}}
-			p := player(t, w, &parrot{})
-			p.Waves, p.EnvTimeout = 2, 3*time.Second
-			got := settled(t, w, p, eps)
-			for i := range eps {
-				if i != bad {
-					require.Equal(t, want[i], got[i], "%s: episode %d", name, i)
-				}
-			}
-			tr := got[bad]
-			require.Equal(t, f.end, tr.End, "%s: %v", name, tr.Err)
-			require.False(t, tr.End.Usable())
-			require.ErrorIs(t, tr.Err, f.wraps, name)
-			require.ErrorContains(t, tr.Err, f.says, name)
-			turns := 0
-			if f.method == "step" {
-				turns = f.turn + 1
-			}
-			require.Len(t, tr.Turns, turns, name)
-		})
-	}
-}
-
 func TestAnUnknownEnvironmentAffectsOnlyItsEpisode(t *testing.T) {
 	w := &world{}
 	ts := play(t, w, player(t, w, &parrot{}), []rollout.Episode{{Env: "fake"}, {Env: "fike", Index: 1}})

@@ -31,8 +31,8 @@ func retry(end rollout.End, times int) rollout.Retry {
 }
 
 // TestFailedEpisodesArePlayedAgain: an environment fails in its first attempts. The
-// episode is played again from its start, as often as Retry.Times allows for its End,
-// and the other episodes are not affected.
+// episode is played again from its start, as often as Retry.Times allows for its End.
+// If it still fails, it says how. The other episodes are not affected.
 func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 	const bad = 3
 	for name, f := range faults {
@@ -55,6 +55,7 @@ func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 				require.Empty(t, q.wrong)
 				synctest.Wait() // an environment that was left behind is closed when it comes back
 				require.Equal(t, w.made.Load(), w.closed.Load())
+				require.Zero(t, w.overlaps.Load())
 				for key := range q.wrote {
 					require.True(t, q.gone[key])
 				}
@@ -71,7 +72,14 @@ func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 					require.Len(t, tr.Turns, 3)
 					require.Len(t, tr.Rows, 1)
 				} else {
-					require.ErrorIs(t, tr.Err, f.wraps)
+					require.Equal(t, f.end, tr.End, "%s: %v", name, tr.Err)
+					require.ErrorIs(t, tr.Err, f.wraps, name)
+					require.ErrorContains(t, tr.Err, f.says, name)
+					turns := 0
+					if f.method == "step" {
+						turns = f.turn + 1
+					}
+					require.Len(t, tr.Turns, turns, name)
 				}
 			})
 		}

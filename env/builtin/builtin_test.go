@@ -104,23 +104,15 @@ func TestSokobanHasTheLegacyScoreByDefault(t *testing.T) {
 		}
 		e, err := Registry().New("sokoban", config)
 		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), 0)
-		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+observation+
-			"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
-		require.NoError(t, err)
-		return out.Reward.Of("observation")
+		return paidFor(t, e, 0, "Right", observation)[0]
 	}
 	const both, half = "The box is below and to the right. The target is below and to the right.",
 		"The box is below and to the right. The target is below and to the left."
 	require.Equal(t, 0.5, pay(map[string]any{"use_state_reward": true}, both))
 	require.Equal(t, 0.25, pay(map[string]any{"use_state_reward": true}, half),
 		"a target with one wrong direction counts 0")
-	block := func() map[string]any {
-		return map[string]any{"state_reward": map[string]any{"state_estimation": map[string]any{"enable": true,
-			"reward": 0.5}, "scorer": "rules", "score_base": 0}}
-	}
-	require.Equal(t, 0.375, pay(block(), half), "and half with the score of blocks")
+	rules := map[string]any{"state_reward": block(map[string]any{"scorer": "rules"})}
+	require.Equal(t, 0.375, pay(rules, half), "and half with the score of blocks")
 }
 
 // The description of each environment is correct: it accepts the listed rules, and the
@@ -176,7 +168,7 @@ func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 		o, err := e.System(t.Context())
 		require.NoError(t, err)
 		_, example, _ := strings.Cut(o.Text, "For example:\n")
-		r := e.(env.Judged).Env.(interface{ Parser() *reward.Parser }).Parser().Parse(example)
+		r := env.ParserOf(e).Parse(example)
 		require.True(t, r.FormatCorrect, example)
 		claim := reward.Claim{Env: c.name, Text: r.Sections[reward.SectionObservation], Truth: c.want}
 		read, err := (&judge.Rules{Literal: true}).Read(t.Context(), []reward.Claim{claim})

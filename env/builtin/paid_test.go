@@ -98,6 +98,20 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 	}
 }
 
+// paidFor starts an episode, steps with each of the observations and returns what was paid for them.
+func paidFor(t *testing.T, e env.Env, seed int64, move string, observations ...string) (paid []float64) {
+	t.Helper()
+	_, err := e.Reset(t.Context(), seed)
+	require.NoError(t, err)
+	for _, text := range observations {
+		out, err := e.Step(t.Context(), "<think><observation>"+text+
+			"</observation><reasoning>r</reasoning></think><answer>"+move+"</answer>")
+		require.NoError(t, err)
+		paid = append(paid, out.Reward.Of("observation"))
+	}
+	return paid
+}
+
 // A response that repeats the map in the observation gets the full reward.
 func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 	for _, name := range []string{"frozenlake", "sokoban"} {
@@ -108,10 +122,7 @@ func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 			o, err := e.Reset(t.Context(), seed)
 			require.NoError(t, err)
 			shown := boardOf(o.Text)
-			out, err := e.Step(t.Context(), "<think><observation>"+shown+
-				"</observation><reasoning>r</reasoning></think><answer>Up</answer>")
-			require.NoError(t, err)
-			require.Equal(t, 0.5, out.Turn["grounding_reward"], "%s: %q", name, shown)
+			require.Equal(t, []float64{0.5}, paidFor(t, e, seed, "Up", shown), "%s: %q", name, shown)
 		}
 	}
 }
@@ -154,16 +165,7 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 			"state_reward": block(change)}
 		e, err := r.New("sokoban", config)
 		require.NoError(t, err)
-		_, err = e.Reset(t.Context(), 0)
-		require.NoError(t, err)
-		var paid []float64
-		for _, text := range turns {
-			out, err := e.Step(t.Context(), "<think><observation>"+text+
-				"</observation><reasoning>r</reasoning></think><answer>Left</answer>")
-			require.NoError(t, err)
-			paid = append(paid, out.Reward.Of("observation"))
-		}
-		return paid
+		return paidFor(t, e, 0, "Left", turns...)
 	}
 	const right = "The box is right, same row. The target is right, same row."
 	const half = "The box is right, same row. The target is right."
@@ -199,11 +201,6 @@ func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
 		system, err := e.System(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, system.Text, `{"player": (row, column), "target": (row, column)`)
-		_, err = e.Reset(t.Context(), 0)
-		require.NoError(t, err)
-		out, err := e.Step(t.Context(), "<think><observation>"+text+
-			"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
-		require.NoError(t, err)
-		require.Equal(t, 0.5, out.Reward.Of("observation"), text)
+		require.Equal(t, []float64{0.5}, paidFor(t, e, 0, "Right", text), text)
 	}
 }

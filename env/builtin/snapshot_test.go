@@ -56,14 +56,11 @@ type snapshotKind struct {
 
 // say writes the response of a turn; some have no valid format.
 func (k snapshotKind) say(e env.Env, r *rand.Rand) string {
-	if j, ok := e.(env.Judged); ok {
-		e = j.Unwrap()
-	}
-	p, ok := e.(interface{ Parser() *reward.Parser })
-	if !ok || r.IntN(6) == 0 {
+	p := env.ParserOf(e)
+	if p == nil || r.IntN(6) == 0 {
 		return "<answer>" + k.actions[0]
 	}
-	return p.Parser().Compose(func(section string) string {
+	return p.Compose(func(section string) string {
 		if section == reward.SectionAnswer {
 			return k.actions[r.IntN(len(k.actions))]
 		}

@@ -99,14 +99,11 @@ func soak(t *testing.T, registry *env.Registry, number int) {
 	require.NoError(t, err)
 	_, err = e.Reset(ctx, int64(number))
 	require.NoError(t, err)
-	inner := e
-	if j, ok := e.(env.Judged); ok {
-		inner = j.Unwrap()
-	}
+	p := env.ParserOf(e)
 	for range 1 + r.IntN(4) {
 		text := soakHostile[r.IntN(len(soakHostile))]
-		if p, ok := inner.(interface{ Parser() *reward.Parser }); ok && r.IntN(3) > 0 {
-			text = p.Parser().Compose(func(section string) string {
+		if p != nil && r.IntN(3) > 0 {
+			text = p.Compose(func(section string) string {
 				if section == reward.SectionAnswer {
 					return kind.actions[r.IntN(len(kind.actions))]
 				}

@@ -187,6 +187,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`desc row 0 column 1 is 'X'`:             {"desc": []any{"SX", "FG"}},
 		`2 goals and 0 starts`:                   {"desc": []any{"GF", "FG"}},
 		`map_seed`:                               {"map_seed": -1},
+		`"map_seed": bad option: 3, but desc`:    {"desc": []any{"SF", "FG"}, "map_seed": 3},
 		`much (string), must be a finite number`: {"format_reward": "much"},
 	} {
 		_, err := FromConfig(config)
@@ -207,21 +208,4 @@ func TestUnsolvableLevelsAreRefused(t *testing.T) {
 	m, err := Generate(env.Lite, 1, 3, 0) // start and goal side by side among holes
 	require.NoError(t, err)
 	require.Equal(t, 1, m.Distance(m.Start()))
-}
-
-func TestOptionsThatNothingReadsAreRefused(t *testing.T) {
-	for want, config := range map[string]map[string]any{
-		`"success_reward": bad option: 5, which has no effect under the legacy rules; leave it out, or choose the rules lite or next`: {"rules": "legacy", "success_reward": 5},
-		`"min_actions_to_succeed": bad option: 7, which has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
-		`"special_token_list"`: {"special_token_list": []any{"<a>"}},
-		`"map_seed"`:           {"desc": []any{"SF", "FG"}, "map_seed": 3},
-		`"use_state_reward": bad option: true, but the format "free_think" contains no statements about the state`: {
-			"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
-	} {
-		_, err := FromConfig(config)
-		require.ErrorContains(t, err, want)
-		require.ErrorIs(t, err, env.ErrOption)
-	}
-	_, err := FromConfig(map[string]any{"rules": "legacy", "min_actions_to_succeed": 5})
-	require.NoError(t, err, "old configurations repeat the default")
 }

@@ -55,6 +55,7 @@ func TestBlocksOfOneJudgeDifferInPaymentAlone(t *testing.T) {
 	}
 	require.NotNil(t, a.On, "the comparison changes neither block")
 	require.False(t, a.SameJudge(read(map[string]any{"enabled": true, "scorer": "exact", "state_estimation": on})))
+	require.False(t, a.SameJudge(read(map[string]any{"enabled": true, "scorer": "rules", "score_base": 0.25})))
 }
 
 func TestBlocksBecomeOptions(t *testing.T) {
@@ -90,19 +91,6 @@ func TestBadBlocksAreRefused(t *testing.T) {
 		_, _, err := TakeStateReward(map[string]any{Key: block})
 		require.ErrorContains(t, err, want)
 	}
-}
-
-// TestABlockThatSaysEnabledCanShareItsJudge: every entry of a file has a block of its own, with
-// the same values.
-func TestABlockThatSaysEnabledCanShareItsJudge(t *testing.T) {
-	read := func(base float64) *StateReward {
-		s, _, err := TakeStateReward(map[string]any{Key: map[string]any{"enabled": true, "scorer": "exact",
-			"score_base": base, "state_estimation": map[string]any{"enable": true, "reward": 1}}})
-		require.NoError(t, err)
-		return s
-	}
-	require.True(t, read(0.5).SameJudge(read(0.5)))
-	require.False(t, read(0.5).SameJudge(read(0.25)))
 }
 
 // TestErrorsNameTheKeysOfTheBlock, so that a configuration can say where they were given.
