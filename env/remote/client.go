@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"net/http"
 	"time"
 
@@ -284,11 +285,9 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 	if raw, bad := got.Data["_data_raw"].(string); bad {
 		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, transport.Clip(raw, 100))
 	}
-	encoded := make([][]byte, len(got.Images))
-	for i, img := range got.Images {
-		encoded[i] = img.Data
-	}
-	images, err := decodeImages(encoded, limits.Pixels)
+	images, err := decodeImages(got.Images, limits.Pixels, func(img wire.Image, room *int) (image.Image, error) {
+		return wire.DecodeImage(img.Data, room)
+	})
 	if err != nil {
 		return m, err
 	}

@@ -80,26 +80,12 @@ var (
 // Factory returns FromConfig with other defaults, for instance a logger or a
 // transport. Named options override them.
 func Factory(o ClientOptions) env.Factory {
-	o = o.shared()
-	var made atomic.Uint64
-	return func(config map[string]any) (env.Env, error) {
-		o, err := o.named(config, made.Add(1))
-		if err != nil {
-			return nil, err
-		}
-		return NewClient(o)
-	}
+	return factory(o, func(o ClientOptions) (env.Env, error) { return NewClient(o) })
 }
 
 // LegacyFactory returns LegacyFromConfig with other defaults.
 func LegacyFactory(o ClientOptions) env.Factory {
-	o = o.shared()
-	var made atomic.Uint64
-	return func(config map[string]any) (env.Env, error) {
-		o, err := o.named(config, made.Add(1))
-		if err != nil {
-			return nil, err
-		}
+	return factory(o, func(o ClientOptions) (env.Env, error) {
 		if name, ok := o.Config["env_name"]; ok {
 			if o.Name, ok = name.(string); !ok {
 				return nil, fmt.Errorf("remote: option %q: %w: text is needed, found %v (%T)", "env_name", env.ErrOption, name,
@@ -108,6 +94,19 @@ func LegacyFactory(o ClientOptions) env.Factory {
 			delete(o.Config, "env_name")
 		}
 		return NewLegacyClient(o)
+	})
+}
+
+// factory makes clients from named options on top of o.
+func factory(o ClientOptions, client func(ClientOptions) (env.Env, error)) env.Factory {
+	o = o.shared()
+	var made atomic.Uint64
+	return func(config map[string]any) (env.Env, error) {
+		o, err := o.named(config, made.Add(1))
+		if err != nil {
+			return nil, err
+		}
+		return client(o)
 	}
 }
 

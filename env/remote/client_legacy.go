@@ -245,14 +245,9 @@ func (c *LegacyClient) observation(v any) (env.Observation, error) {
 	if len(list) >= limits.Parts {
 		return env.Observation{}, fmt.Errorf("%w: %d images, %d are allowed", ErrTooLarge, len(list), limits.Parts-1)
 	}
-	var images []image.Image
-	room := limits.Pixels
-	for i, v := range list {
-		img, err := decodeImage(v, &room)
-		if err != nil {
-			return env.Observation{}, fmt.Errorf("%w: image %d: %w", ErrProtocol, i, err)
-		}
-		images = append(images, img)
+	images, err := decodeImages(list, limits.Pixels, decodeImage)
+	if err != nil {
+		return env.Observation{}, err
 	}
 	return newObservation(data["obs_str"], images)
 }

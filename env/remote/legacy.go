@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
@@ -137,11 +138,10 @@ func (s *Server) createLegacy(client context.Context, id, name string, order map
 	if err := s.quota.reserve(); err != nil {
 		return err
 	}
-	one := &session{id: id}
-	listed := false
+	one := &session{id: id, failure: errors.New("panic")} // until the factory has returned
+	register := true
 	defer func() {
-		if !listed { // the factory panicked
-			one.failure = errors.New("panic")
+		if register {
 			s.replaceLegacy(one)
 		}
 	}()
@@ -149,22 +149,20 @@ func (s *Server) createLegacy(client context.Context, id, name string, order map
 	if err == nil {
 		err = s.createEnv(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
 	}
-	if errors.Is(err, env.ErrRefused) || unknownOption(err) {
-		listed = true // it must not be registered
+	one.failure = err
+	switch {
+	case errors.Is(err, env.ErrRefused) || unknownOption(err):
+		register = false
 		s.quota.release()
 		return err
-	}
-	listed = true
-	if client.Err() != nil {
+	case client.Err() != nil:
+		register = false
 		s.quota.release()
 		s.closeUnused(one.env)
 		return errDisconnected
-	}
-	if err != nil {
+	case err != nil:
 		s.log.Warn("environment not created", "id", id, "kind", name, "err", err)
-		one.failure = err
 	}
-	s.replaceLegacy(one)
 	return nil
 }
 
@@ -204,19 +202,11 @@ func runBatch[T any](s *Server, r *http.Request, ids []string, f func(id string)
 	}
 	defer release()
 	results := make([]result[T], len(ids))
-	var next sync.Mutex
-	at := 0
+	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(s.o.BatchWorkers, len(ids)) {
 		wg.Go(func() {
-			for {
-				next.Lock()
-				i := at
-				at++
-				next.Unlock()
-				if i >= len(ids) || r.Context().Err() != nil {
-					return
-				}
+			for i := int(next.Add(1)) - 1; i < len(ids) && r.Context().Err() == nil; i = int(next.Add(1)) - 1 {
 				results[i].value, results[i].err = f(ids[i])
 			}
 		})

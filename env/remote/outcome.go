@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"vagen/env"
-	"vagen/env/remote/internal/wire"
 	"vagen/internal/floats"
 	"vagen/reward"
 )
@@ -32,17 +31,14 @@ func newObservation(text any, images []image.Image) (env.Observation, error) {
 }
 
 // decodeImages decodes images that have at most the given number of pixels in total.
-func decodeImages(encoded [][]byte, pixels int) ([]image.Image, error) {
-	if len(encoded) == 0 {
-		return nil, nil
-	}
-	images := make([]image.Image, len(encoded))
-	for i, b := range encoded {
-		img, err := wire.DecodeImage(b, &pixels)
+func decodeImages[V any](list []V, pixels int, decode func(V, *int) (image.Image, error)) ([]image.Image, error) {
+	var images []image.Image
+	for i, v := range list {
+		img, err := decode(v, &pixels)
 		if err != nil {
 			return nil, fmt.Errorf("%w: image %d: %w", ErrProtocol, i, err)
 		}
-		images[i] = img
+		images = append(images, img)
 	}
 	return images, nil
 }
