@@ -217,15 +217,7 @@ func flag(x, y float64) (ink, bool) {
 
 // walker draws the player on ice or on the start mat.
 func walker(x, y float64) (ink, bool) {
-	switch tiles.Figure(x, y) {
-	case tiles.Face:
-		return inkFace, true
-	case tiles.Coat:
-		return inkCoat, true
-	case tiles.Rim:
-		return inkCoatRim, true
-	}
-	return 0, false
+	return tiles.Figure(x, y, inkFace, inkCoat, inkCoatRim)
 }
 
 // swimmer draws the player in a hole: up to the shoulders, with both arms raised.

@@ -2,10 +2,9 @@ package frozenlake
 
 import (
 	"math/rand/v2"
-	"strings"
 
 	"vagen/env/internal/baseline"
-	"vagen/reward"
+	"vagen/env/internal/scripts"
 )
 
 // Walker chooses a move from a cell of a level. Walkers see the level itself, not
@@ -95,17 +94,9 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 			break
 		}
 	}
-	return e.Parser().Compose(func(section string) string {
-		switch section {
-		case reward.SectionObservation:
-			return e.level.describe(e.at, e.o.DescribeHoles)
-		case reward.SectionPrediction:
-			return e.level.describe(at, false)
-		case reward.SectionAnswer:
-			return strings.Join(words, e.o.ActionSep)
-		}
-		return "I go " + strings.Join(words, ", ") + "."
-	})
+	return scripts.Compose(e.Parser(), "go", words, e.o.ActionSep,
+		func() string { return e.level.describe(e.at, e.o.DescribeHoles) },
+		func() string { return e.level.describe(at, false) })
 }
 
 // SuccessRate plays a walker on the levels of the seeds first, first+1, … and
@@ -113,13 +104,5 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 // the given number of moves, 1 to MaxActions. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
 	e, err := New(o)
-	if err != nil {
-		return 0, err
-	}
-	if err := baseline.CheckActions("frozenlake", moves, o.MaxActions); err != nil {
-		return 0, err
-	}
-	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string {
-		return e.Script(r, w, moves)
-	})
+	return baseline.Rate("frozenlake", e, err, w, first, episodes, turns, moves, o.MaxActions, randomness)
 }

@@ -8,7 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/baseline"
-	"vagen/reward"
+	"vagen/env/internal/scripts"
 )
 
 // Goal is the target of an agent.
@@ -117,23 +117,15 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 			break
 		}
 	}
-	return e.Parser().Compose(func(section string) string {
-		switch section {
-		case reward.SectionObservation:
+	say := func(at Agent, free bool) func() string {
+		return func() string {
 			if e.describing() {
-				return e.describe(e.agent, true)
-			}
-			return e.state(e.agent).sentence()
-		case reward.SectionPrediction:
-			if e.describing() {
-				return e.describe(at, false)
+				return e.describe(at, free)
 			}
 			return e.state(at).sentence()
-		case reward.SectionAnswer:
-			return strings.Join(list, e.o.ActionSep)
 		}
-		return "I do " + strings.Join(list, ", ") + "."
-	})
+	}
+	return scripts.Compose(e.Parser(), "do", list, e.o.ActionSep, say(e.agent, true), say(at, false))
 }
 
 // sentence describes the positions of the target and the visible objects.
@@ -169,13 +161,5 @@ func SuccessRate(o Options, w Walker, first int64, episodes, actions int, random
 	o.RenderMode, o.PromptFormat, o.MaxObjects = env.Text, answerOnly[o.Rules], 0
 	o.UseStateReward, o.ObservationReward, o.PredictionReward = false, 0, 0
 	e, err := New(o)
-	if err != nil {
-		return 0, err
-	}
-	if err := baseline.CheckActions("navigation", actions, o.MaxActions); err != nil {
-		return 0, err
-	}
-	return baseline.SuccessRate(e, first, episodes, o.MaxSteps, randomness, func(r *rand.Rand) string {
-		return e.Script(r, w, actions)
-	})
+	return baseline.Rate("navigation", e, err, w, first, episodes, o.MaxSteps, actions, o.MaxActions, randomness)
 }

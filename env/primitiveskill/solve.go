@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"vagen/reward"
+	"vagen/env/internal/scripts"
 )
 
 // Player chooses the next skill. Players see the world itself, not only the agent's
@@ -125,15 +125,7 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	if strings.HasSuffix(e.o.PromptFormat, "_structured") {
 		say = State.JSON
 	}
-	return e.Parser().Compose(func(section string) string {
-		switch section {
-		case reward.SectionObservation:
-			return say(e.task.state(e.world))
-		case reward.SectionPrediction:
-			return say(e.task.state(w))
-		case reward.SectionAnswer:
-			return strings.Join(list, e.o.ActionSep)
-		}
-		return "I run " + strings.Join(list, ", ") + "."
-	})
+	return scripts.Compose(e.Parser(), "run", list, e.o.ActionSep,
+		func() string { return say(e.task.state(e.world)) },
+		func() string { return say(e.task.state(w)) })
 }

@@ -162,17 +162,10 @@ func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	case tileDone:
 		return crate(x, y, inkDone, inkDoneRim, inkDoneSlat)
 	case tilePlayer, tilePlayerTarget:
-		switch tiles.Figure(x, y) {
-		case tiles.Face:
-			return inkFace, true
-		case tiles.Coat:
-			return inkCoat, true
-		case tiles.Rim:
-			return inkCoatRim, true
+		if ink, ok := tiles.Figure(x, y, inkFace, inkCoat, inkCoatRim); ok || kind == tilePlayer {
+			return ink, ok
 		}
-		if kind == tilePlayerTarget {
-			return ring(x, y)
-		}
+		return ring(x, y)
 	}
 	return 0, false
 }

@@ -2,10 +2,9 @@ package sokoban
 
 import (
 	"math/rand/v2"
-	"strings"
 
 	"vagen/env/internal/baseline"
-	"vagen/reward"
+	"vagen/env/internal/scripts"
 )
 
 // Walker chooses a move in a room, which it must not change. Walkers see the room
@@ -149,17 +148,9 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 			break
 		}
 	}
-	return e.Parser().Compose(func(section string) string {
-		switch section {
-		case reward.SectionObservation:
-			return e.room.describe(e.o.DescribeMoves)
-		case reward.SectionPrediction:
-			return room.describe(false)
-		case reward.SectionAnswer:
-			return strings.Join(made, e.o.ActionSep)
-		}
-		return "I go " + strings.Join(made, ", ") + "."
-	})
+	return scripts.Compose(e.Parser(), "go", made, e.o.ActionSep,
+		func() string { return e.room.describe(e.o.DescribeMoves) },
+		func() string { return room.describe(false) })
 }
 
 // SuccessRate plays a walker on the rooms of the seeds first, first+1, … and
@@ -167,13 +158,5 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 // of moves, 1 to MaxActions. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
 	e, err := New(o)
-	if err != nil {
-		return 0, err
-	}
-	if err := baseline.CheckActions("sokoban", moves, o.MaxActions); err != nil {
-		return 0, err
-	}
-	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string {
-		return e.Script(r, w, moves)
-	})
+	return baseline.Rate("sokoban", e, err, w, first, episodes, turns, moves, o.MaxActions, randomness)
 }

@@ -38,10 +38,19 @@ func SuccessRate(
 	return float64(wins) / float64(max(1, episodes)), nil
 }
 
-// CheckActions returns an error if an environment, which it names, does not play turns of so many actions.
-func CheckActions(name string, actions, most int) error {
-	if actions < 1 || actions > most {
-		return fmt.Errorf("%s: success rate: turns of %d actions, must be 1 to max_actions_per_step, %d", name, actions, most)
+// Rate is SuccessRate of a player of an environment that was just made, or the error of making it. A turn has the
+// given number of actions, of which the environment allows most.
+func Rate[P any](
+	name string, e interface {
+		env.Env
+		Script(*rand.Rand, P, int) string
+	}, err error, player P, first int64, episodes, turns, actions, most int, key uint64,
+) (float64, error) {
+	switch {
+	case err != nil:
+		return 0, err
+	case actions < 1 || actions > most:
+		return 0, fmt.Errorf("%s: success rate: turns of %d actions, must be 1 to max_actions_per_step, %d", name, actions, most)
 	}
-	return nil
+	return SuccessRate(e, first, episodes, turns, key, func(r *rand.Rand) string { return e.Script(r, player, actions) })
 }

@@ -58,10 +58,26 @@ func TestSuccessRateCountsEpisodesThatSucceedInTime(t *testing.T) {
 	require.ErrorIs(t, err, env.ErrClosed)
 	_, err = SuccessRate(new(counter), 9, 1, 3, 7, draw)
 	require.ErrorIs(t, err, env.ErrSeed)
-	require.NoError(t, CheckActions("pond", 5, 5))
-	for _, actions := range []int{0, 6} {
-		require.ErrorContains(t, CheckActions("pond", actions, 5), "must be 1 to max_actions_per_step, 5")
+}
+
+// scripted lets a player draw its responses.
+type scripted struct{ *counter }
+
+func (scripted) Script(r *rand.Rand, _ struct{}, _ int) string { return draw(r) }
+
+func TestRatesAreOfTurnsThatTheEnvironmentPlays(t *testing.T) {
+	rate := func(actions int, err error) (float64, error) {
+		return Rate("pond", scripted{new(counter)}, err, struct{}{}, 1, 4, 3, actions, 5, 7)
 	}
+	got, err := rate(5, nil)
+	require.NoError(t, err)
+	require.Equal(t, 0.25, got)
+	for _, actions := range []int{0, 6} {
+		_, err = rate(actions, nil)
+		require.ErrorContains(t, err, "must be 1 to max_actions_per_step, 5")
+	}
+	_, err = rate(5, env.ErrOption)
+	require.ErrorIs(t, err, env.ErrOption)
 }
 
 func TestAnEpisodesRandomnessDependsOnKeyAndSeedAlone(t *testing.T) {

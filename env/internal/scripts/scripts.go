@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/reward"
 )
 
 // Table lists scripted players in the order in which they are documented.
@@ -36,4 +37,20 @@ func (t Table[T]) Find(environment, name string) (T, error) {
 	var none T
 	return none, fmt.Errorf("%s: teacher: %w: %q, must be one of %s",
 		environment, env.ErrScript, name, strings.Join(t.Names(), ", "))
+}
+
+// Compose writes a response in a parser's format that executes actions. before and after say the state before and
+// after them, and verb is what its thoughts call to execute.
+func Compose(p *reward.Parser, verb string, actions []string, sep string, before, after func() string) string {
+	return p.Compose(func(section string) string {
+		switch section {
+		case reward.SectionObservation:
+			return before()
+		case reward.SectionPrediction:
+			return after()
+		case reward.SectionAnswer:
+			return strings.Join(actions, sep)
+		}
+		return "I " + verb + " " + strings.Join(actions, ", ") + "."
+	})
 }

@@ -35,31 +35,20 @@ func Within(x, y, cx, cy, rx, ry float64) bool {
 	return dx*dx+dy*dy < 1
 }
 
-// Part is a part of the player's figure.
-type Part uint8
-
-// The parts of the figure; Nothing is outside of it.
-const (
-	Nothing Part = iota
-	Face
-	Coat
-	Rim
-)
-
 // Figure is the player: a person in a wide coat with a hood, seen from the front, within
-// the inner twenty units.
-func Figure(x, y float64) Part {
-	coat := func(grow float64) bool {
+// the inner twenty units. It returns the ink of a point; ok is false outside of it.
+func Figure[I any](x, y float64, face, coat, rim I) (ink I, ok bool) {
+	inCoat := func(grow float64) bool {
 		half := 2.5 + (y-11)*0.42 + grow
 		return y > 11-grow && y < 22+grow && math.Abs(x-Middle) < half
 	}
 	switch {
 	case Within(x, y, Middle, 9.6, 2.3, 2.4) && y > 8.6:
-		return Face
-	case Within(x, y, Middle, 9, 3.6, 3.8), coat(0):
-		return Coat
-	case Within(x, y, Middle, 9, 4.6, 4.8), coat(1):
-		return Rim
+		return face, true
+	case Within(x, y, Middle, 9, 3.6, 3.8), inCoat(0):
+		return coat, true
+	case Within(x, y, Middle, 9, 4.6, 4.8), inCoat(1):
+		return rim, true
 	}
-	return Nothing
+	return ink, false
 }
